@@ -1,0 +1,40 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+// Client is what the command line and the terminal UI need of a daemon. Dial
+// gives one over the unix socket. Every error that the daemon sent is an
+// *Error; everything else means that it could not be reached.
+type Client interface {
+	Version(ctx context.Context) (*Version, error)
+	Status(ctx context.Context) (*Status, error)
+	// Sessions lists what the caller may read; state is live, ended or all
+	// ("" is live), name filters if it is not empty.
+	Sessions(ctx context.Context, state, name string) (*Sessions, error)
+	Session(ctx context.Context, s string) (*Session, error)
+	Create(ctx context.Context, req NewSession) (*Session, error)
+	// Tree gives the processes of a session; dead is ancestors or all.
+	Tree(ctx context.Context, s, dead string) (*Tree, error)
+	End(ctx context.Context, s string, req EndRequest) (*Report, error)
+	// Report waits up to wait (at most 60 s) for the end to be over. A report
+	// without Verdict is not over yet.
+	Report(ctx context.Context, s string, wait time.Duration) (*Report, error)
+	Process(ctx context.Context, ref string) (*Process, error)
+	Why(ctx context.Context, ref string) (*Why, error)
+	// Events calls each for every line of the stream until each fails, the
+	// stream ends or ctx is done.
+	Events(ctx context.Context, q EventsQuery, each func(*Event) error) error
+	Stop(ctx context.Context, unload, force bool) error
+	Close() error
+}
+
+// EventsQuery selects what Events gives.
+type EventsQuery struct {
+	Session  string
+	Types    []string
+	From     uint64 // first sequence number wanted
+	Snapshot bool   // send the present processes first
+}

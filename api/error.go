@@ -1,0 +1,91 @@
+package api
+
+import "net/http"
+
+// Error codes. They are stable, the text is not.
+const (
+	CodeBadRequest   = "bad_request"
+	CodePIDNamespace = "pid_namespace"
+	CodeVersion      = "version"
+	CodeDenied       = "denied"
+	CodeGuarded      = "guarded"
+	CodeNotFound     = "not_found"
+	CodeAmbiguous    = "ambiguous"
+	CodeIdentity     = "identity"
+	CodeChanged      = "changed"
+	CodeBusyName     = "busy_name"
+	CodeLiveSessions = "live_sessions"
+	CodeTooLarge     = "too_large"
+	CodeTooMany      = "too_many"
+	CodeInternal     = "internal"
+	CodeStarting     = "starting"
+	CodeStopping     = "stopping"
+	CodeUntracked    = "untracked"
+)
+
+// Exit codes of the command line.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitNotFound    = 3
+	ExitDenied      = 4
+	ExitUnreachable = 5
+	ExitLeft        = 6
+	ExitUnsupported = 7
+)
+
+var codes = map[string]struct{ status, exit int }{
+	CodeBadRequest:   {http.StatusBadRequest, ExitUsage},
+	CodePIDNamespace: {http.StatusBadRequest, ExitUsage},
+	CodeVersion:      {http.StatusBadRequest, ExitUnreachable},
+	CodeDenied:       {http.StatusForbidden, ExitDenied},
+	CodeGuarded:      {http.StatusForbidden, ExitDenied},
+	CodeNotFound:     {http.StatusNotFound, ExitNotFound},
+	CodeAmbiguous:    {http.StatusConflict, ExitUsage},
+	CodeIdentity:     {http.StatusConflict, ExitNotFound},
+	CodeChanged:      {http.StatusConflict, ExitFailed},
+	CodeBusyName:     {http.StatusConflict, ExitFailed},
+	CodeLiveSessions: {http.StatusConflict, ExitFailed},
+	CodeTooLarge:     {http.StatusRequestEntityTooLarge, ExitUsage},
+	CodeTooMany:      {http.StatusTooManyRequests, ExitFailed},
+	CodeInternal:     {http.StatusInternalServerError, ExitFailed},
+	CodeStarting:     {http.StatusServiceUnavailable, ExitUnreachable},
+	CodeStopping:     {http.StatusServiceUnavailable, ExitUnreachable},
+	CodeUntracked:    {http.StatusServiceUnavailable, ExitUnreachable},
+}
+
+// Error is a refusal. Message is the command line's line after "lineage: ".
+type Error struct {
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Hint    string    `json:"hint,omitempty"`
+	Exit    int       `json:"exit"`
+	Items   []Session `json:"items,omitempty"` // ambiguous: the matches
+}
+
+// NewError makes an Error with the exit code that belongs to code.
+func NewError(code, message, hint string) *Error {
+	return &Error{Code: code, Message: message, Hint: hint, Exit: codes[code].exit}
+}
+
+// Status is the HTTP status that belongs to the error's code.
+func (e *Error) Status() int {
+	if c, ok := codes[e.Code]; ok {
+		return c.status
+	}
+	return http.StatusInternalServerError
+}
+
+func (e *Error) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + "; " + e.Hint
+}
+
+// ErrorDocument is the body of every reply that is not 2xx.
+type ErrorDocument struct {
+	Head
+	Error *Error `json:"error"`
+}

@@ -1,0 +1,286 @@
+// Package api is the contract between the daemon and everything that talks to
+// it: the documents of HTTP over the unix socket, and a client for them.
+//
+// Within /v1 fields are only added. Clients ignore fields that they do not
+// know; servers refuse them in requests.
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Schema is in every document; Major is in every reply's Lineage-Api header.
+const (
+	Schema = "lineage/1"
+	Major  = 1
+)
+
+// U64 is a number that JSON readers would round: boottime nanoseconds and
+// sequence numbers. On the wire it is a decimal string.
+type U64 uint64
+
+// MarshalJSON writes a decimal string.
+func (u U64) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, strconv.FormatUint(uint64(u), 10)), nil
+}
+
+// UnmarshalJSON reads a decimal string.
+func (u *U64) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("want a decimal string: %w", err)
+	}
+	v, err := strconv.ParseUint(s, 10, 64)
+	*u = U64(v)
+	return err
+}
+
+// Head opens every document.
+type Head struct {
+	Schema string `json:"schema,omitempty"`
+	Kind   string `json:"kind,omitempty"`
+}
+
+// Ref names a process: pid in the initial PID namespace, start in boottime ns.
+type Ref struct {
+	PID     int `json:"pid"`
+	StartNS U64 `json:"start_ns,omitempty"`
+}
+
+func (r Ref) String() string {
+	if r.StartNS == 0 {
+		return strconv.Itoa(r.PID)
+	}
+	return fmt.Sprintf("%d@%d", r.PID, r.StartNS)
+}
+
+// Session is an agent session.
+type Session struct {
+	Head
+	ID           string     `json:"id"`
+	Name         string     `json:"name,omitempty"`
+	UID          int        `json:"uid"`
+	State        string     `json:"state"` // active, ending, condemned, ended
+	Root         *Process   `json:"root,omitempty"`
+	Owner        *Ref       `json:"owner,omitempty"`
+	Live         int        `json:"live"`
+	Peak         int        `json:"peak,omitempty"`
+	Forks        int        `json:"forks,omitempty"`
+	Orphans      int        `json:"orphans"`
+	Leftovers    int        `json:"leftovers"`
+	Zombies      int        `json:"zombies"`
+	CPUSeconds   float64    `json:"cpu_seconds"`
+	RSSBytes     uint64     `json:"rss_bytes"`
+	Ports        []int      `json:"ports,omitempty"`
+	Started      *time.Time `json:"started,omitempty"`
+	Ended        *time.Time `json:"ended,omitempty"`
+	EndReason    string     `json:"end_reason,omitempty"`
+	GraceSeconds float64    `json:"grace_seconds"`
+	Deadline     *time.Time `json:"deadline,omitempty"`
+	Parent       string     `json:"parent,omitempty"` // the session that it is nested in
+	Level        int        `json:"level"`
+	Mode         string     `json:"mode"`
+	Evidence     string     `json:"evidence,omitempty"` // of its root: root, adopted
+	Degraded     []string   `json:"degraded,omitempty"`
+	Token        string     `json:"token,omitempty"` // only in the reply to its creator
+}
+
+// Evidence is why a process belongs to its session.
+type Evidence struct {
+	Kind       string `json:"kind"` // root, fork, adopted, reconciled
+	Source     string `json:"source,omitempty"`
+	Confidence string `json:"confidence"` // strong, weak
+}
+
+// Process is a process, alive or remembered.
+type Process struct {
+	Head
+	Ref
+	NSPID         int        `json:"ns_pid,omitempty"`
+	Session       string     `json:"session,omitempty"`
+	Creator       *Ref       `json:"creator,omitempty"`
+	Parent        *Ref       `json:"parent,omitempty"`
+	Comm          string     `json:"comm,omitempty"`
+	Exe           string     `json:"exe,omitempty"`
+	Argv          []string   `json:"argv,omitempty"`
+	ArgvTruncated bool       `json:"argv_truncated,omitempty"`
+	UID           *int       `json:"uid,omitempty"`
+	Cgroup        string     `json:"cgroup,omitempty"`
+	State         string     `json:"state,omitempty"` // live, exited, zombie
+	Task          string     `json:"task,omitempty"`  // the kernel's state letter: R S D T Z …
+	Started       *time.Time `json:"started,omitempty"`
+	Exited        *time.Time `json:"exited,omitempty"`
+	ExitCode      *int       `json:"exit_code,omitempty"`
+	Signal        string     `json:"signal,omitempty"` // that it died of: SIGTERM
+	Evidence      *Evidence  `json:"evidence,omitempty"`
+	Orphan        bool       `json:"orphan,omitempty"`
+	CPUSeconds    float64    `json:"cpu_seconds,omitempty"`
+	RSSBytes      uint64     `json:"rss_bytes,omitempty"`
+}
+
+// Node is a process with its children in start order.
+type Node struct {
+	Process
+	Children []Ref `json:"children,omitempty"`
+}
+
+// Tree is the processes of a session, dead ancestors included. Roots are the
+// nodes that no other node of the tree created.
+type Tree struct {
+	Head
+	Session *Session `json:"session,omitempty"`
+	Roots   []Ref    `json:"roots"`
+	Nodes   []Node   `json:"nodes"`
+}
+
+// Sessions is a list of sessions.
+type Sessions struct {
+	Head
+	Items []Session `json:"items"`
+	Next  string    `json:"next,omitempty"`
+}
+
+// Edge is one step from a process to its creator.
+type Edge struct {
+	Child      Process     `json:"child"`
+	Creator    *EdgeEnd    `json:"creator,omitempty"` // absent: before tracing began
+	Kind       string      `json:"kind"`              // fork, clone_parent, adopted, root
+	Time       *time.Time  `json:"time,omitempty"`
+	Evidence   Evidence    `json:"evidence"`
+	Reparented []Reparents `json:"reparented,omitempty"`
+}
+
+// EdgeEnd is the creator's side of an Edge, as it was then.
+type EdgeEnd struct {
+	Ref
+	Comm   string     `json:"comm,omitempty"`
+	Argv   []string   `json:"argv,omitempty"`
+	Alive  bool       `json:"alive"`
+	Exited *time.Time `json:"exited,omitempty"`
+}
+
+// Reparents is one change of the kernel's parent.
+type Reparents struct {
+	Time *time.Time `json:"time,omitempty"`
+	From *Ref       `json:"from,omitempty"`
+	To   *Ref       `json:"to,omitempty"`
+}
+
+// Why tells whose a process is: edges run from the process to its session's
+// root. Session is absent when it belongs to none.
+type Why struct {
+	Head
+	Process Process  `json:"process"`
+	Parent  *Process `json:"parent,omitempty"` // the kernel's parent now
+	Session *Session `json:"session,omitempty"`
+	Edges   []Edge   `json:"edges,omitempty"`
+}
+
+// Outcome is how one process of an ended session went.
+type Outcome struct {
+	Ref
+	Comm     string   `json:"comm,omitempty"`
+	Argv     []string `json:"argv,omitempty"`
+	Outcome  string   `json:"outcome"` // self, term, kill, kept, left
+	Why      string   `json:"why,omitempty"`
+	Leftover bool     `json:"leftover,omitempty"` // was alive when its session's root was gone
+}
+
+// Zombie is a dead process that waits for its parent.
+type Zombie struct {
+	Ref
+	Comm   string   `json:"comm,omitempty"`
+	Reaper *Process `json:"reaper,omitempty"`
+}
+
+// Caller is who asked for something.
+type Caller struct {
+	UID  int    `json:"uid"`
+	PID  int    `json:"pid,omitempty"`
+	Comm string `json:"comm,omitempty"`
+}
+
+// Report is the receipt of an end.
+type Report struct {
+	Head
+	Session        string    `json:"session"`
+	Name           string    `json:"name,omitempty"`
+	State          string    `json:"state"`
+	EndReason      string    `json:"end_reason,omitempty"`
+	EndedBy        *Caller   `json:"ended_by,omitempty"`
+	Verdict        string    `json:"verdict,omitempty"` // clean, left, unknown; absent while it is not over
+	VerdictWhy     string    `json:"verdict_why,omitempty"`
+	DurationMS     float64   `json:"duration_ms"`
+	Processes      []Outcome `json:"processes"`
+	Started        int       `json:"started"` // members over the session's whole life
+	Exited         int       `json:"exited"`  // … gone before the end began
+	Killed         int       `json:"killed"`  // … that needed SIGKILL
+	Left           int       `json:"left"`
+	Zombies        []Zombie  `json:"zombies,omitempty"`
+	ConfirmedEmpty bool      `json:"confirmed_empty"`
+	Truncated      bool      `json:"truncated,omitempty"` // Processes names only some
+}
+
+// Version is GET /v1/version.
+type Version struct {
+	Head
+	Version   string     `json:"version"`
+	API       int        `json:"api"`
+	ABI       string     `json:"abi"`
+	PID       int        `json:"pid"`
+	Ephemeral bool       `json:"ephemeral"`
+	Level     int        `json:"level"`
+	Mode      string     `json:"mode"`
+	Started   *time.Time `json:"started,omitempty"`
+}
+
+// Status is GET /v1/status.
+type Status struct {
+	Head
+	Level    int               `json:"level"`
+	Missing  []string          `json:"missing,omitempty"` // what the next level lacks
+	Mode     string            `json:"mode"`
+	Degraded []string          `json:"degraded,omitempty"`
+	Counters map[string]uint64 `json:"counters,omitempty"`
+	Lost     uint64            `json:"lost"`
+	Sessions int               `json:"sessions"`
+	Live     int               `json:"live"`
+}
+
+// NewSession asks for a session over the caller's own child, blocked before
+// its exec. StartNS of the root may be absent: its parent holds the PID.
+type NewSession struct {
+	Root         Ref    `json:"root"`
+	Name         string `json:"name,omitempty"`
+	GraceMS      *int64 `json:"grace_ms,omitempty"` // absent: the default, 5 s
+	OnRootExit   string `json:"on_root_exit,omitempty"` // end (default), report
+	MaxProcesses int    `json:"max_processes,omitempty"`
+}
+
+// EndRequest ends a session. Both absent: the session's own grace.
+type EndRequest struct {
+	GraceMS *int64 `json:"grace_ms,omitempty"`
+	Now     bool   `json:"now,omitempty"`
+}
+
+// Event is one line of an event stream.
+type Event struct {
+	Head
+	Seq      U64        `json:"seq,omitempty"`
+	TimeNS   U64        `json:"time_ns,omitempty"`
+	Time     *time.Time `json:"time,omitempty"`
+	Type     string     `json:"type,omitempty"` // fork, exec, exit, reparent, reaped, session, lost
+	Process  *Process   `json:"process,omitempty"`
+	Session  string     `json:"session,omitempty"`
+	State    string     `json:"state,omitempty"`  // session
+	Reason   string     `json:"reason,omitempty"` // session; of the stream's end
+	From     *Ref       `json:"from,omitempty"`   // reparent
+	To       *Ref       `json:"to,omitempty"`     // reparent
+	LostFrom U64        `json:"lost_from,omitempty"`
+	LostTo   U64        `json:"lost_to,omitempty"`
+	Count    uint64     `json:"count,omitempty"` // lost
+	Where    string     `json:"where,omitempty"` // lost: ring, reader
+}

@@ -1,0 +1,3 @@
+module github.com/lineage-ebpf/lineage
+
+go 1.25.0

@@ -1,0 +1,82 @@
+// Package lineage is the picture of who created whom: a graph of processes
+// keyed by identity, with creators that never change and parents that may.
+//
+// It is pure: no system calls, no clock, no goroutine, no import of this
+// module. Events and snapshots go in, answers come out; the caller owns the
+// graph from one goroutine. The kernel holds the truth: a lost, repeated or
+// late event costs a line of history and is repaired by Resync, it never
+// changes who belongs to which session.
+package lineage
+
+// ID names a process for good: thread group id in the initial PID namespace
+// and start in boottime nanoseconds. The zero value is "no process".
+type ID struct {
+	PID   uint32
+	Start uint64
+}
+
+// EventType tells what an Event reports.
+type EventType uint8
+
+// The event types that change the graph.
+const (
+	Birth EventType = iota + 1
+	Exec
+	Exit
+	Reparent
+	Reaped
+)
+
+// Evidence is why a process is a member of its session.
+type Evidence uint8
+
+// The kinds of evidence.
+const (
+	NoEvidence Evidence = iota
+	Root
+	Fork
+	Adopted
+	Reconciled
+)
+
+// Event is one change. Which fields count depends on Type. Argv, Exe and Comm
+// are copied if they are kept.
+type Event struct {
+	Type     EventType
+	Time     uint64 // boottime, ns
+	ID       ID
+	Session  uint64
+	Evidence Evidence // Birth
+	Creator  ID       // Birth
+	Parent   ID       // Birth, Reparent (the new one)
+	From     ID       // Reparent
+	Comm     []byte   // Birth, Exec
+	UID      uint32   // Birth, Exec
+	Cgroup   uint64   // Birth, Exec
+
+	Exe           []byte // Exec
+	Argv          []byte // Exec: arguments, each ended by NUL
+	ArgvTruncated bool
+
+	Status  uint32 // Exit: as wait(2) gives it
+	Flags   uint32 // Exit: opaque to the graph, handed back by Node
+	CPUTime uint64 // Exit: ns
+	MaxRSS  uint64 // Exit: bytes
+}
+
+// Seen is one live or unreaped process of a snapshot.
+type Seen struct {
+	ID       ID
+	Session  uint64
+	Since    uint64 // when it was entered
+	Evidence Evidence
+	Creator  ID
+	Parent   ID
+	Comm     []byte
+	UID      uint32
+	Cgroup   uint64
+	CPUTime  uint64
+	RSS      uint64
+	Dead     bool
+	Zombie   bool
+}

@@ -1,0 +1,226 @@
+//go:build linux
+
+package tracer
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
+
+// Identity names a process (a thread group) for good: the thread group id in
+// the initial PID namespace and the group leader's start_boottime in
+// nanoseconds. A PID alone is reused; the pair is not. The zero value is "no
+// process".
+type Identity struct {
+	PID   uint32
+	Start uint64
+}
+
+func (id Identity) String() string { return fmt.Sprintf("%d@%d", id.PID, id.Start) }
+
+// IsZero reports whether id names no process.
+func (id Identity) IsZero() bool { return id == Identity{} }
+
+// SessionID is the kernel's name of a session: a slot number in the low 32
+// bits, 30 random bits above. Zero is "no session". String gives the name
+// that people see.
+type SessionID uint64
+
+// State is the life of a session. States only grow.
+type State uint32
+
+// The states of a session, in the only order they are ever taken.
+const (
+	StateFree      State = iota // the slot holds no session
+	StateActive                 // members live as they like
+	StateEnding                 // SIGTERM and SIGCONT are sent, the deadline runs
+	StateCondemned              // members are killed, newborn ones die before they run
+	StateEmpty                  // live and dying are 0; the record may be closed
+)
+
+func (s State) String() string {
+	return [...]string{"free", "active", "ending", "condemned", "ended"}[min(s, StateEmpty)]
+}
+
+// Cause is why a session ends. The first cause wins.
+type Cause uint32
+
+// The causes of an end.
+const (
+	CauseNone Cause = iota
+	CauseRootExit
+	CauseOwnerExit
+	CauseEnd
+	CauseMaxLifetime
+	CauseMaxProcesses
+	CauseMaxRSS
+	CauseIdle
+	CauseAncestor // the session that it is nested in ends
+	CauseExpired
+)
+
+func (c Cause) String() string {
+	return [...]string{"", "root_exit", "owner_exit", "end", "max_lifetime", "max_processes",
+		"max_rss", "idle", "ancestor", "expired"}[min(c, CauseExpired)]
+}
+
+// Evidence is why a process is a member of its session.
+type Evidence uint32
+
+// The kinds of evidence.
+const (
+	EvidenceNone Evidence = iota
+	EvidenceRoot
+	EvidenceFork
+	EvidenceAdopted
+	EvidenceReconciled // found by the kernel's own reconcile pass after a missed birth
+)
+
+func (e Evidence) String() string {
+	return [...]string{"", "root", "fork", "adopted", "reconciled"}[min(e, EvidenceReconciled)]
+}
+
+// EntryFlags are the flags of a process entry in the kernel.
+type EntryFlags uint32
+
+// Comm is the kernel's task comm: at most 15 bytes, NUL padded, any bytes.
+// Hostile: whoever shows it must escape it.
+type Comm [16]byte
+
+func (c Comm) String() string {
+	if i := bytes.IndexByte(c[:], 0); i >= 0 {
+		return string(c[:i])
+	}
+	return string(c[:])
+}
+
+// EventType tells what an [Event] reports.
+type EventType uint16
+
+// The event types.
+const (
+	EventBirth    EventType = iota + 1 // a process was entered: as root, by fork, adopted or reconciled
+	EventExec                          // a member replaced its program
+	EventExit                          // the last thread of a member exited
+	EventReparent                      // a member got another parent
+	EventReaped                        // a dead member was waited for, its PID is free
+	EventSession                       // a session changed its state
+	EventLost                          // Count events of CPU were lost before this one
+)
+
+// Event is one decoded record of the ring buffer. Which fields are set depends
+// on Type. Filename and Argv alias the reader's buffer and hold until the next
+// read.
+type Event struct {
+	Type     EventType
+	CPU      uint16
+	Seq      uint64 // per CPU, gap-free unless events were lost
+	Time     uint64 // boottime, ns
+	Process  Identity
+	Session  SessionID
+	Flags    EntryFlags
+	Evidence Evidence // Birth
+
+	Creator Identity // Birth
+	Parent  Identity // Birth: real_parent; Reparent: the new parent
+	From    Identity // Reparent: the parent that died
+	Comm    Comm     // Birth, Exec
+	UID     uint32   // Birth, Exec: effective uid, initial user namespace
+	Cgroup  uint64   // Birth, Exec: cgroup v2 id
+
+	Filename      []byte // Exec
+	Argv          []byte // Exec: arguments, each ended by NUL
+	ArgvTruncated bool   // Exec
+
+	ExitStatus uint32 // Exit: as wait(2) gives it
+	CPUTime    uint64 // Exit: ns, all threads
+	MaxRSS     uint64 // Exit: bytes
+
+	State State // Session
+	Cause Cause // Session
+
+	Count uint64 // Lost
+}
+
+// Process is one thread group as the task iterator saw it.
+type Process struct {
+	Identity
+	Session  SessionID // 0: no member
+	Since    uint64    // boottime ns at which it was entered
+	Creator  Identity
+	Evidence Evidence
+	Flags    EntryFlags
+
+	Parent  Identity // real_parent now
+	PGID    uint32
+	SID     uint32 // POSIX session
+	UID     uint32
+	Cgroup  uint64
+	Threads uint32
+	NSPID   uint32 // in its own PID namespace
+	Dead    bool   // no live thread
+	Zombie  bool   // Dead, torn down, not yet reaped
+	Kernel  bool   // a kernel thread
+	CPUTime uint64 // ns, live and dead threads
+	RSS     uint64 // bytes
+	Comm    Comm
+}
+
+// Entry is what the kernel holds of one entered process: the arbiter of
+// membership.
+type Entry struct {
+	Identity
+	Session  SessionID // 0: entered only as owner or protected
+	Since    uint64
+	Creator  Identity
+	Evidence Evidence
+	Flags    EntryFlags
+}
+
+// SessionSpec asks for a session.
+type SessionSpec struct {
+	// Root must be alive. Start 0 means "whoever has that PID now" and is for
+	// callers that hold the PID against reuse (their own unreaped child).
+	// If Root is a member already, the new session is nested in its session.
+	Root  Identity
+	Owner Identity // its death ends the session; zero: none
+	Name  string   // up to 64 bytes
+	UID   uint32
+	Grace time.Duration
+	// MaxProcesses bounds live and unreaped members; 0: no limit.
+	MaxProcesses uint32
+	// KeepOnRootExit leaves the session active when its root exits.
+	KeepOnRootExit bool
+}
+
+// SessionInfo is what the kernel holds of a session.
+type SessionInfo struct {
+	ID       SessionID
+	Parent   SessionID // 0: not nested
+	Root     Identity
+	Owner    Identity
+	Name     string
+	UID      uint32
+	State    State
+	Cause    Cause
+	Grace    time.Duration
+	Created  uint64 // boottime, ns
+	EndedAt  uint64 // boottime ns at which it left StateActive, 0 before
+	Deadline uint64 // CLOCK_MONOTONIC ns, 0 if none runs
+
+	MaxProcesses uint32
+	Live         int64 // entered and not dead, nested sessions included
+	Dying        int64 // dead for the exit hook, still being torn down
+	Unreaped     int64 // dead and not yet reaped
+	Forks        uint64
+	Peak         uint64
+}
+
+// PassResult tells what a pass over the members did.
+type PassResult struct {
+	Visited uint32 // thread groups looked at
+	Sent    uint32 // processes that were signalled
+	Failed  uint32 // processes that could not be signalled now
+	More    bool   // something is still due
+}

@@ -255,7 +255,7 @@ type Status struct {
 type NewSession struct {
 	Root         Ref    `json:"root"`
 	Name         string `json:"name,omitempty"`
-	GraceMS      *int64 `json:"grace_ms,omitempty"` // absent: the default, 5 s
+	GraceMS      *int64 `json:"grace_ms,omitempty"`     // absent: the default, 5 s
 	OnRootExit   string `json:"on_root_exit,omitempty"` // end (default), report
 	MaxProcesses int    `json:"max_processes,omitempty"`
 }

@@ -1,0 +1,63 @@
+// Package plain makes strings that come from processes safe to print. comm,
+// argv, paths and names are chosen by whoever is traced: printed as they are,
+// they could move the cursor, set the clipboard, or show a line that says
+// something else than its bytes do.
+package plain
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text gives s as one line of visible text for terminals and logs. What is not
+// printable becomes an escape as Go writes it: \n and \t, \x1b for controls
+// and for bytes that are no UTF-8, \u202e for bidirectional overrides, line
+// separators, spaces other than ' ', and all else that has no shape of its
+// own. A backslash stays as it is, for it is common in commands and harms
+// nothing: the result is for reading, not for decoding. Text(Text(s)) is
+// Text(s).
+func Text(s string) string {
+	clean := cleanPrefix(s)
+	if clean == len(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 16)
+	b.WriteString(s[:clean])
+	for i := clean; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r < utf8.RuneSelf:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// cleanPrefix is the length of the part of s that is printable ASCII, which is
+// nearly always all of it.
+func cleanPrefix(s string) int {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return i
+		}
+	}
+	return len(s)
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bystander COMM [PID]: a stranger. It calls itself COMM, counts every signal
+ * that it is sent and can catch, and says "signals N" when its stdin ends. With
+ * PID it runs under that PID, which must be free or become so within 8 s (PID 1
+ * may reap late): clone3 with set_tid, which needs CAP_CHECKPOINT_RESTORE.
+ */
+#include "lngtest.h"
+
+#include <linux/sched.h>
+#include <sys/prctl.h>
+
+static volatile sig_atomic_t signals;
+
+static void count(int sig)
+{
+	(void)sig;
+	signals++;
+}
+
+/* take goes on in a child that has the PID, and ends with it. */
+static void take(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD,
+		.set_tid = (unsigned long)&pid,
+		.set_tid_size = 1,
+	};
+	long long until = now() + 8000000000LL;
+	long child;
+
+	do {
+		child = syscall(SYS_clone3, &args, sizeof(args));
+	} while (child < 0 && errno == EEXIST && now() < until && !usleep(2000));
+	if (child < 0)
+		die("clone3 set_tid %d", pid);
+	if (child > 0) {
+		int status;
+
+		close(marker); /* only the child counts as alive */
+		waitpid(child, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
+	expire();
+}
+
+int main(int argc, char **argv)
+{
+	char byte;
+	ssize_t n;
+
+	begin(argc, argv);
+	if (argc < 2) {
+		fprintf(stderr, "bystander COMM [PID]\n");
+		return 2;
+	}
+	long pid = number(argc, argv, 2, 0, 2, INT_MAX);
+
+	if (pid)
+		take(pid);
+	prctl(PR_SET_NAME, argv[1]);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sig != SIGALRM && sig != SIGCHLD)
+			signal(sig, count);
+	say("member %d %d", getpid(), getppid());
+	say("ready");
+	do
+		n = read(STDIN_FILENO, &byte, 1);
+	while (n > 0 || (n < 0 && errno == EINTR));
+	say("signals %d", (int)signals);
+	return 0;
+}

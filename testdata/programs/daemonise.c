@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * daemonise [clear] [stay]: fork, setsid, fork again, chdir /: the grandchild
+ * is nobody's by every rule that ps knows. "clear": it execs with an empty
+ * environment. The first process exits as daemon(3) does; "stay": it does not.
+ */
+#include "lngtest.h"
+
+int main(int argc, char **argv)
+{
+	static char *const nothing[] = { NULL };
+
+	begin(argc, argv);
+	pid_t middle = forked();
+
+	if (middle == 0) {
+		setsid();
+		pid_t creator = getpid();
+
+		if (forked() != 0)
+			_exit(0);
+		if (chdir("/"))
+			die("chdir /");
+		while (getppid() == creator) /* at rest means: reparented */
+			usleep(1000);
+		if (word(argc, argv, "clear")) {
+			expire();
+			exec_rest(creator, nothing);
+			die("execve");
+		}
+		rest(creator);
+	}
+	if (waitpid(middle, NULL, 0) != middle)
+		die("waitpid");
+	say("ready");
+	if (word(argc, argv, "stay"))
+		hold();
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hop N SECONDS [DELAY_US]: N runners, each in its own POSIX session, fork a
+ * successor and exit, without pause or DELAY_US apart, for SECONDS. No scan of
+ * /proc sees one: it is gone before its directory is read.
+ */
+#include "lngtest.h"
+
+static void run(long long until, useconds_t delay)
+{
+	setsid();
+	signal(SIGCHLD, SIG_IGN);
+	while (now() < until) {
+		if (delay)
+			usleep(delay);
+		if (fork() != 0)
+			break; /* the successor goes on, or the host is out of PIDs */
+	}
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	begin(argc, argv);
+	long runners = number(argc, argv, 1, 8, 1, 64);
+	long seconds = number(argc, argv, 2, 4, 1, 20);
+	long delay = number(argc, argv, 3, 0, 0, 1000000);
+	long long until = now() + seconds * 1000000000LL;
+
+	signal(SIGCHLD, SIG_IGN);
+	for (long i = 0; i < runners; i++)
+		if (forked() == 0)
+			run(until, delay);
+	say("ready");
+	alarm(seconds + 1);
+	hold();
+}

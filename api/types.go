@@ -283,4 +283,27 @@ type Event struct {
 	LostTo   U64        `json:"lost_to,omitempty"`
 	Count    uint64     `json:"count,omitempty"` // lost
 	Where    string     `json:"where,omitempty"` // lost: ring, reader
+
+	// Of the first line of a recording.
+	BootID  string     `json:"boot_id,omitempty"`
+	Version string     `json:"version,omitempty"`
+	Started *time.Time `json:"started,omitempty"`
+}
+
+// Doctor is what this host's kernel can do for lineage.
+type Doctor struct {
+	Head
+	Supported bool         `json:"supported"` // sessions can be tracked here, now, by this caller
+	Kernel    string       `json:"kernel"`    // its release
+	Level     int          `json:"level"`
+	Rows      []DoctorItem `json:"items"`
+}
+
+// DoctorItem is one thing that lineage needs or can use.
+type DoctorItem struct {
+	Feature string `json:"feature"`
+	OK      bool   `json:"ok"`
+	Level   int    `json:"level,omitempty"` // that needs it; 0: all
+	Why     string `json:"why,omitempty"`   // not OK, or what is lost without it
+	Do      string `json:"do,omitempty"`    // what to do about it
 }

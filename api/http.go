@@ -1,0 +1,290 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Headers of every reply.
+const (
+	HeaderVersion = "Lineage-Version" // the daemon's version
+	HeaderAPI     = "Lineage-Api"     // its Major
+)
+
+// DefaultSocket is where the host's daemon listens.
+const DefaultSocket = "/run/lineage/lineage.sock"
+
+// maxReply bounds what the client reads of one document, in bytes.
+const maxReply = 256 << 20
+
+// MaxWait bounds one Report call.
+const MaxWait = 60 * time.Second
+
+// UnreachableError says that there is no daemon to talk to: no socket, nobody
+// behind it, no permission to connect, a connection that broke, or something
+// that is not a lineage daemon. The command line exits with ExitUnreachable.
+type UnreachableError struct {
+	Socket string
+	Err    error
+}
+
+// ErrNotLineage is the Err of an UnreachableError whose socket is served by
+// something else, or by a daemon that talks nonsense.
+var ErrNotLineage = errors.New("not a lineage daemon")
+
+func (e *UnreachableError) Error() string {
+	const start = `start it with "lineage daemon" or "lineage run"`
+	switch {
+	case errors.Is(e.Err, fs.ErrNotExist), errors.Is(e.Err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("no daemon at %s; %s", e.Socket, start)
+	case errors.Is(e.Err, fs.ErrPermission):
+		return fmt.Sprintf("connect to %s: not permitted; run with sudo, or join the group that owns the socket", e.Socket)
+	case errors.Is(e.Err, ErrNotLineage):
+		return fmt.Sprintf("socket %s: %v; set LINEAGE_SOCKET to the daemon's", e.Socket, e.Err)
+	}
+	return fmt.Sprintf("lost the daemon at %s: %v; %s", e.Socket, e.Err, start)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+type client struct {
+	socket string
+	http   *http.Client
+}
+
+// Dial connects to the daemon that listens on the unix socket and asks for its
+// version. A daemon of another Major is an *Error of CodeVersion. The Client
+// is safe for concurrent use.
+func Dial(ctx context.Context, socket string) (Client, error) {
+	c := &client{socket: socket}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			},
+			DisableCompression: true,
+		},
+		// A redirect is no part of the protocol, and must not lead elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	v, err := c.Version(ctx)
+	if err == nil && v.API != Major {
+		err = c.otherMajor(strconv.Itoa(v.API), v.Version)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+func (c *client) otherMajor(major, version string) error {
+	return NewError(CodeVersion,
+		fmt.Sprintf("the daemon at %s (version %s) speaks API %s, this command speaks API %d", c.socket, version, major, Major),
+		"use the command and the daemon of the same version")
+}
+
+func (c *client) unreachable(err error) error { return &UnreachableError{c.socket, err} }
+
+func (c *client) foreign(format string, args ...any) error {
+	return c.unreachable(fmt.Errorf("%w: %s", ErrNotLineage, fmt.Sprintf(format, args...)))
+}
+
+// do sends one request and gives the reply of a 2xx; the caller closes its body.
+func (c *client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	var r io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		r = bytes.NewReader(b)
+	}
+	u := url.URL{Scheme: "http", Host: "lineage", Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), r)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if r != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		if errors.As(err, new(net.Error)) || errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil, c.unreachable(err)
+		}
+		return nil, c.foreign("%v", err)
+	}
+	if err := c.check(resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (c *client) check(resp *http.Response) error {
+	major := resp.Header.Get(HeaderAPI)
+	if major == "" {
+		return c.foreign("its reply has no %s header", HeaderAPI)
+	}
+	if major != strconv.Itoa(Major) {
+		return c.otherMajor(major, resp.Header.Get(HeaderVersion))
+	}
+	if resp.StatusCode/100 == 2 {
+		return nil
+	}
+	var doc ErrorDocument
+	if err := c.decode(resp, &doc); err != nil {
+		return err
+	}
+	if doc.Error == nil || doc.Error.Message == "" {
+		return c.foreign("status %d without an error", resp.StatusCode)
+	}
+	if doc.Error.Exit <= ExitOK || doc.Error.Exit > ExitUnsupported {
+		doc.Error.Exit = max(codes[doc.Error.Code].exit, ExitFailed)
+	}
+	return doc.Error
+}
+
+func (c *client) decode(resp *http.Response, doc any) error {
+	body := &io.LimitedReader{R: resp.Body, N: maxReply}
+	err := json.NewDecoder(body).Decode(doc)
+	switch {
+	case err == nil:
+		// Reading to the end lets the connection be used again.
+		io.Copy(io.Discard, io.LimitReader(body, 4096))
+		return nil
+	case body.N == 0:
+		return c.foreign("reply of more than %d MiB", maxReply>>20)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
+		return c.unreachable(err)
+	}
+	return c.foreign("malformed reply: %v", err)
+}
+
+func fetch[T any](c *client, ctx context.Context, method, path string, query url.Values, body any) (*T, error) {
+	resp, err := c.do(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	doc := new(T)
+	if err := c.decode(resp, doc); err != nil {
+		return nil, err
+	}
+	return doc, nil
+}
+
+func (c *client) Version(ctx context.Context) (*Version, error) {
+	return fetch[Version](c, ctx, http.MethodGet, "/v1/version", nil, nil)
+}
+
+func (c *client) Status(ctx context.Context) (*Status, error) {
+	return fetch[Status](c, ctx, http.MethodGet, "/v1/status", nil, nil)
+}
+
+func (c *client) Sessions(ctx context.Context, state, name string) (*Sessions, error) {
+	return fetch[Sessions](c, ctx, http.MethodGet, "/v1/sessions", values("state", state, "name", name), nil)
+}
+
+func (c *client) Create(ctx context.Context, req NewSession) (*Session, error) {
+	return fetch[Session](c, ctx, http.MethodPost, "/v1/sessions", nil, req)
+}
+
+func (c *client) Session(ctx context.Context, s string) (*Session, error) {
+	return ofSession[Session](c, ctx, http.MethodGet, s, "", nil, nil)
+}
+
+func (c *client) Tree(ctx context.Context, s, dead string) (*Tree, error) {
+	return ofSession[Tree](c, ctx, http.MethodGet, s, "/tree", values("dead", dead), nil)
+}
+
+func (c *client) End(ctx context.Context, s string, req EndRequest) (*Report, error) {
+	return ofSession[Report](c, ctx, http.MethodPost, s, "/end", nil, req)
+}
+
+func (c *client) Report(ctx context.Context, s string, wait time.Duration) (*Report, error) {
+	var q url.Values
+	if wait > 0 {
+		q = values("wait", min(wait, MaxWait).String())
+	}
+	return ofSession[Report](c, ctx, http.MethodGet, s, "/report", q, nil)
+}
+
+func (c *client) Process(ctx context.Context, ref string) (*Process, error) {
+	r, err := ParseRef(ref)
+	if err != nil {
+		return nil, NewError(CodeBadRequest, err.Error(), "")
+	}
+	return fetch[Process](c, ctx, http.MethodGet, "/v1/processes/"+r.String(), nil, nil)
+}
+
+func (c *client) Why(ctx context.Context, ref string) (*Why, error) {
+	return fetch[Why](c, ctx, http.MethodGet, "/v1/why", values("ref", ref), nil)
+}
+
+func (c *client) Stop(ctx context.Context, unload, force bool) error {
+	_, err := fetch[Head](c, ctx, http.MethodPost, "/v1/daemon/stop", nil, StopRequest{unload, force})
+	return err
+}
+
+// StopRequest is the body of POST /v1/daemon/stop.
+type StopRequest struct {
+	Unload bool `json:"unload,omitempty"`
+	Force  bool `json:"force,omitempty"`
+}
+
+var sessionWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// ofSession asks for something of a session. What cannot be an id or a name is
+// not sent: it would change the path.
+func ofSession[T any](c *client, ctx context.Context, method, s, what string, query url.Values, body any) (*T, error) {
+	if !sessionWord.MatchString(s) {
+		return nil, NewError(CodeNotFound, fmt.Sprintf("session %q: not found", s), "")
+	}
+	return fetch[T](c, ctx, method, "/v1/sessions/"+s+what, query, body)
+}
+
+// values makes a query of the pairs whose value is not empty.
+func values(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+func eventsQuery(q EventsQuery) url.Values {
+	v := values("session", q.Session, "type", strings.Join(q.Types, ","))
+	if q.From != 0 {
+		v.Set("from", strconv.FormatUint(q.From, 10))
+	}
+	if q.Snapshot {
+		v.Set("snapshot", "1")
+	}
+	return v
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ParseRef reads PID or PID@START_NS, as String and `-o name` print it. A PID
+// without start names whoever has it now.
+func ParseRef(s string) (Ref, error) {
+	pid, start, exact := strings.Cut(s, "@")
+	p, err := strconv.ParseUint(pid, 10, 31)
+	if err != nil || p == 0 {
+		return Ref{}, fmt.Errorf("parse process %q: want PID or PID@START_NS", s)
+	}
+	r := Ref{PID: int(p)}
+	if exact {
+		ns, err := strconv.ParseUint(start, 10, 64)
+		if err != nil || ns == 0 {
+			return Ref{}, fmt.Errorf("parse process %q: want PID or PID@START_NS", s)
+		}
+		r.StartNS = U64(ns)
+	}
+	return r, nil
+}
+
+// MarshalJSON writes one line of an event stream. A line of kind "process" is
+// the process document itself, as every other route gives it.
+func (e Event) MarshalJSON() ([]byte, error) {
+	if e.Kind == "process" && e.Process != nil {
+		p := *e.Process
+		p.Head = e.Head
+		return json.Marshal(p)
+	}
+	type line Event
+	return json.Marshal(line(e))
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	type line Event
+	if err := json.Unmarshal(b, (*line)(e)); err != nil {
+		return err
+	}
+	if e.Kind != "process" || e.Process != nil {
+		return nil
+	}
+	p := new(Process)
+	if err := json.Unmarshal(b, p); err != nil {
+		return err
+	}
+	// What both documents have belongs to the process here.
+	*e = Event{Head: p.Head, Process: p}
+	p.Head = Head{}
+	return nil
+}

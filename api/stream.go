@@ -1,0 +1,79 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// MaxLine bounds a line of a stream, in bytes.
+const MaxLine = 8 << 20
+
+// ErrBroken is a stream that stopped without its last line. Nothing is lost
+// yet: ask again with From one above the last Seq that was read.
+var ErrBroken = errors.New("the stream broke")
+
+// Events calls each for every line, heartbeats and the last one, of kind
+// "end", included; after that it returns nil. A stream without a last line is
+// ErrBroken, in an UnreachableError.
+func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) error) error {
+	resp, err := c.do(ctx, http.MethodGet, "/v1/events", eventsQuery(q), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	err = ReadEvents(resp.Body, each)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, ErrBroken):
+		return c.unreachable(err)
+	}
+	return err
+}
+
+// ReadEvents calls each for every line of r up to the one of kind "end". It is
+// ErrBroken if there is none, if the last line is cut off or if one is no
+// event or longer than MaxLine; any error of each ends the reading and is
+// returned as it is. The Event is each's to keep.
+func ReadEvents(r io.Reader, each func(*Event) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, MaxLine)
+	lines.Split(wholeLines)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		ev := new(Event)
+		if err := json.Unmarshal(lines.Bytes(), ev); err != nil {
+			return fmt.Errorf("%w: line %d: %w", ErrBroken, n, err)
+		}
+		if err := each(ev); err != nil {
+			return err
+		}
+		if ev.Kind == "end" {
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return ErrBroken
+}
+
+// wholeLines is bufio.ScanLines without a last line that has no newline: half
+// a number reads as a number.
+func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF && len(data) > 0 {
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	return 0, nil, nil
+}

@@ -1,0 +1,139 @@
+# Everything is built into bin/; nothing outside this folder is written, but for
+# the packages that `deps` installs. `make help` lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+PROGRAMS := $(patsubst testdata/programs/%.c,bin/testdata/lngtest-%,$(wildcard testdata/programs/*.c))
+CFLAGS   := -O2 -Wall -Wextra -Werror
+
+# Tests and the demo run in a mount namespace with a bpffs of their own.
+PRIVATE := testdata/bpffs.sh
+GOTEST  := testdata/gotest.sh
+
+# What the tests need of the system, and what only the C side needs.
+TEST_PACKAGES := gcc libc6-dev
+LINT_PACKAGES := clang-format-19 shellcheck
+C_PACKAGES    := clang-19 llvm-19 libbpf-dev
+
+GOLANGCI := golangci-lint-v2.15.0
+
+.PHONY: help build programs generate deps deps-lint deps-generate test test-unit test-race \
+	test-e2e leftovers escapes lint docs docs-check demo bench clean fmt
+
+## help: list the targets
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk '{ t = $$1; sub(/:$$/, "", t); $$1 = ""; printf "  %-16s%s\n", t, $$0 }'
+
+## build: bin/lineage, static
+build:
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lineage ./cmd/lineage
+
+## programs: the test programs, static, into bin/testdata/
+programs: $(PROGRAMS)
+
+bin/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
+	@mkdir -p $(@D)
+	gcc $(CFLAGS) -static -pthread -o $@ $<
+
+## generate: compile the BPF programs and write their Go (needs deps-generate)
+generate:
+	go generate ./bpf
+	clang-19 --version | head -n 1 > bpf/clang-version
+
+## deps: install what the tests need and this system lacks (Debian, root)
+deps:
+	@$(call install,$(TEST_PACKAGES))
+
+## deps-lint: the same for lint
+deps-lint: .cache/bin/$(GOLANGCI)
+	@$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES))
+
+## deps-generate: the same for generate
+deps-generate:
+	@$(call install,$(C_PACKAGES))
+
+# install installs those of the packages $(1) that are missing.
+define install
+missing=(); \
+for p in $(1); do \
+	[ "$$(dpkg-query -Wf '$${Status}' $$p 2>/dev/null)" = 'install ok installed' ] || missing+=($$p); \
+done; \
+if [ $${#missing[@]} -gt 0 ]; then \
+	apt-get update -qq; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}"; \
+fi
+endef
+
+.cache/bin/$(GOLANGCI):
+	GOFLAGS= GOBIN=$(CURDIR)/.cache/bin go install \
+		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI:golangci-lint-%=%)
+	mv .cache/bin/golangci-lint $@
+
+## test: everything, as root, on this kernel; sets up what it needs
+test: deps build programs
+	@rm -f bin/test.log
+	$(PRIVATE) $(GOTEST) -race -p 1 ./...
+	@$(MAKE) test-e2e leftovers
+	@$(GOTEST) --counts
+
+## test-unit: what needs no root
+test-unit:
+	go test ./...
+
+## test-race: the packages' tests under the race detector, as root
+test-race:
+	$(PRIVATE) $(GOTEST) -race -p 1 ./...
+
+## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM
+test-e2e: build programs
+	$(PRIVATE) $(GOTEST) -timeout 20m ./testdata/e2e
+
+## escapes: test-e2e at full length: 200 rounds, a storm of 20 s
+escapes: export LNGTEST_ROUNDS = 200
+escapes: export LNGTEST_STORM = 20
+escapes: test-e2e leftovers
+
+## leftovers: fail if the tests left a process, a pin, a mount or a socket
+leftovers:
+	@testdata/leftovers.sh
+
+## lint: gofmt, go vet, golangci-lint, clang-format, gcc -Wall, shellcheck (needs deps-lint)
+lint: programs
+	test -z "$$(gofmt -l . | tee /dev/stderr)"
+	go vet ./... ./testdata/e2e
+	GOOS=linux GOARCH=arm64 go vet ./... ./testdata/e2e
+	GOOS=darwin go build ./api ./lineage
+	.cache/bin/$(GOLANGCI) run ./... ./testdata/e2e
+	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	shellcheck .ci/run $$(git ls-files '*.sh')
+
+## docs: write docs/COMMANDS.md from the commands' own help
+docs: build
+	docs/commands.sh > docs/COMMANDS.md
+
+## docs-check: fail if docs/COMMANDS.md or a link in the docs is out of date
+docs-check: build
+	docs/commands.sh | diff -u docs/COMMANDS.md -
+	docs/links.sh
+
+## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
+demo: build
+	@testdata/demo.sh
+
+## bench: the Go benchmarks, as root
+bench:
+	$(PRIVATE) go test -run '^$$' -bench . -benchmem ./...
+
+## fmt: format Go and C
+fmt:
+	gofmt -w .
+	clang-format-19 -i $$(git ls-files '*.c' '*.h')
+
+## clean: remove bin/
+clean:
+	rm -rf bin

@@ -1,0 +1,23 @@
+#!/bin/bash
+# gotest.sh ARGS…: go test -v ARGS, whole into bin/test.log, the telling lines to
+# stdout. gotest.sh --counts: what the log holds, in plain counts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+log=bin/test.log
+
+if [ "${1:-}" = --counts ]; then
+	count() { grep -cE "^ *--- $1: " "$log" || true; }
+	printf 'go test: %d passed, %d failed, %d skipped\n' \
+		"$(count PASS)" "$(count FAIL)" "$(count SKIP)"
+	grep -E -A1 '^ *--- SKIP: ' "$log" | grep -v '^--$' || true
+	exit
+fi
+
+mkdir -p bin
+# The log of a passing test is kept in the file; a skip and a failure are shown.
+go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
+	/^ *--- FAIL|^FAIL|^panic:|^WARNING: DATA RACE|^ok |^# |no test files/ { print }
+	/^ *--- SKIP/ { print; getline; print }
+	/^ *--- FAIL/ { failed = 1 }
+	/^ +[a-z_0-9]+\.go:[0-9]+: / && /figure:/ { print }
+	END { if (failed) print "whole output: bin/test.log" }'

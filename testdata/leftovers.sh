@@ -1,0 +1,32 @@
+#!/bin/bash
+# leftovers.sh: fails if the tests left a process, a pin, a mount or a socket.
+# PID 1 may take 5 s to reap an orphan, so each look is repeated for that long.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+processes() {
+	local dir comm exe
+	for dir in /proc/[0-9]*; do
+		{ read -r comm <"$dir/comm"; } 2>/dev/null || continue
+		exe=$(readlink "$dir/exe" 2>/dev/null || true)
+		case "$comm:$exe" in
+		lngtest-* | *:"$PWD"/bin/*) echo "process ${dir#/proc/} $comm $exe" ;;
+		esac
+	done
+}
+
+files() {
+	local f
+	for f in /sys/fs/bpf/lineage-* "${TMPDIR:-/tmp}"/lngtest-*; do
+		[ ! -e "$f" ] || echo "file $f"
+	done
+	awk '$2 ~ /lngtest-/ { print "mount " $2 }' /proc/mounts
+}
+
+for ((i = 0; i < 50; i++)); do
+	left=$(processes; files)
+	[ -n "$left" ] || exit 0
+	sleep 0.1
+done
+printf 'left behind:\n%s\n' "$left" >&2
+exit 1

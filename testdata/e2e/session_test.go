@@ -1,0 +1,174 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Two daemonised sleeps outlive their shell: run names them, ends them, and
+// gives the shell's exit code.
+func TestHold1LeftoversEndWithTheRoot(t *testing.T) {
+	i := newInstance(t) // run starts the daemon by itself
+	m := newMarker(t, i.dir)
+	const grace, slack, shell = 5 * time.Second, time.Second, 200 * time.Millisecond
+	script := fmt.Sprintf(`exec 9>%s; (setsid sleep 300 &) ; (setsid sh -c "sleep 301 & exit" &) ; sleep 0.2`, m.path)
+
+	p := i.start([]string{"run", "--", "sh", "-c", script}, nil).wait()
+	m.mustBeGone()
+	if p.code() != 0 || p.stdout.Len() != 0 {
+		t.Errorf("want exit 0 and nothing on stdout: %v", p)
+	}
+	if p.took > shell+grace+slack {
+		t.Errorf("run took %v", p.took)
+	}
+	for _, want := range []string{"sleep 300", "sleep 301", "SIGTERM"} {
+		if !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("stderr does not name %q: %s", want, p.stderr.String())
+		}
+	}
+	t.Logf("figure: run with two leftovers: %v", p.took.Round(time.Millisecond))
+}
+
+// What other commands see of a daemonised grandchild while it lives: its
+// session, its dead creator, the evidence, and the parent it has now.
+func TestHold2SeenFromOutside(t *testing.T) {
+	for _, tt := range []struct {
+		name, flag string
+		byRun      bool
+	}{
+		{"subreaper", "--subreaper=true", true},
+		{"no subreaper", "--subreaper=false", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := newDaemon(t)
+			m := newMarker(t, i.dir)
+			run := i.run(m, []string{"--name", "seen", tt.flag}, "daemonise", "clear", "stay")
+			var pid, middle int
+			for p, creator := range m.members(1) {
+				pid, middle = p, creator
+			}
+			m.ready()
+			parent := number(t, status(pid, "PPid"))
+			if byRun := parent == run.Process.Pid; byRun != tt.byRun {
+				t.Fatalf("the kernel's parent is %d, run is %d", parent, run.Process.Pid)
+			}
+
+			s := i.session("seen")
+			if s.State != "active" || s.Live != 2 || s.Root == nil || s.Orphans != 1 {
+				t.Errorf("ls: %+v, want 2 live and 1 orphan", s)
+			}
+			root := s.Root.PID
+			lookAtTree(t, query[api.Tree](i, "tree", "seen"), pid, middle, root)
+			lookAtWhy(t, query[api.Why](i, "why", fmt.Sprint(pid)), s.ID, pid, middle, root, parent)
+
+			i.end("seen")
+			m.mustBeGone()
+			run.wait()
+		})
+	}
+}
+
+func lookAtTree(t *testing.T, tree *api.Tree, pid, middle, root int) {
+	t.Helper()
+	nodes := map[int]api.Node{}
+	for _, n := range tree.Nodes {
+		nodes[n.PID] = n
+	}
+	if len(tree.Roots) != 1 || tree.Roots[0].PID != root {
+		t.Errorf("tree: roots %v, want %d", tree.Roots, root)
+	}
+	for p, want := range map[int]struct {
+		state   string
+		creator int
+	}{pid: {"live", middle}, middle: {"exited", root}} {
+		n, ok := nodes[p]
+		if !ok || n.State != want.state || n.Creator == nil || n.Creator.PID != want.creator {
+			t.Errorf("tree: %d is %+v, want %s by %d", p, n, want.state, want.creator)
+		}
+	}
+	if !nodes[pid].Orphan {
+		t.Errorf("tree: %d is no orphan", pid)
+	}
+}
+
+func lookAtWhy(t *testing.T, why *api.Why, session string, pid, middle, root, parent int) {
+	t.Helper()
+	if why.Session == nil || why.Session.ID != session {
+		t.Errorf("why: session %+v, want %s", why.Session, session)
+	}
+	if why.Parent == nil || why.Parent.PID != parent {
+		t.Errorf("why: present parent %+v, want %d", why.Parent, parent)
+	}
+	var chain []int
+	for _, e := range why.Edges {
+		chain = append(chain, e.Child.PID)
+		if e.Evidence.Kind == "" || e.Evidence.Confidence != "strong" {
+			t.Errorf("why: evidence of %d: %+v", e.Child.PID, e.Evidence)
+		}
+		if e.Child.PID == pid && (e.Creator == nil || e.Creator.PID != middle || e.Creator.Alive) {
+			t.Errorf("why: creator %+v, want the dead %d", e.Creator, middle)
+		}
+	}
+	if !slices.Equal(chain, []int{pid, middle, root}) {
+		t.Errorf("why: edges %v, want %v", chain, []int{pid, middle, root})
+	}
+}
+
+// The death of run, by SIGKILL too, ends its session.
+func TestHold3OwnerKilled(t *testing.T) {
+	i := newDaemon(t)
+	m := newMarker(t, i.dir)
+	run := i.run(m, []string{"--grace", "0s"}, "daemonise", "clear", "stay")
+	m.members(1)
+	m.ready()
+	if err := run.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.gone()
+	run.wait()
+}
+
+// With the daemon dead and run stopped nobody but the kernel is left to end the
+// session when its root dies.
+func TestHold3KernelEndsAlone(t *testing.T) {
+	i := newInstance(t)
+	daemon := i.daemon()
+	if level := i.status().Level; level < 4 {
+		t.Skipf("guarantee level %d: this kernel does not end a session without a daemon", level)
+	}
+	m := newMarker(t, i.dir)
+	run := i.run(m, []string{"--name", "alone", "--grace", "0s"}, "daemonise", "clear", "stay")
+	m.members(1)
+	m.ready()
+	root := i.session("alone").Root.PID
+
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	daemon.wait()
+	for _, s := range []struct {
+		pid int
+		sig unix.Signal
+	}{{run.Process.Pid, unix.SIGSTOP}, {root, unix.SIGKILL}} {
+		if err := unix.Kill(s.pid, s.sig); err != nil {
+			t.Fatalf("kill %d: %v", s.pid, err)
+		}
+	}
+	m.gone()
+	if i.version() != nil {
+		t.Error("a daemon answers: it may have ended the session")
+	}
+	if err := unix.Kill(run.Process.Pid, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	run.wait()
+}

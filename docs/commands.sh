@@ -1,0 +1,20 @@
+#!/bin/bash
+# commands.sh: writes COMMANDS.md, the commands' own help, to stdout.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export NO_COLOR=1 LC_ALL=C COLUMNS=100
+
+# shellcheck disable=SC2016 # the backticks are Markdown
+section() { printf '\n## %s\n\n```\n%s\n```\n' "$1" "$2"; }
+
+overview=$(bin/lineage --help)
+cat <<'EOF'
+# Commands
+
+<!-- Written by docs/commands.sh from the commands' own help; `make docs` writes it again. -->
+EOF
+section lineage "$overview"
+awk '/^Available Commands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }' <<<"$overview" |
+	while read -r name; do
+		[ "$name" = help ] || section "lineage $name" "$(bin/lineage "$name" --help)"
+	done

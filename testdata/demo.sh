@@ -1,0 +1,114 @@
+#!/bin/bash
+# demo.sh: the story of a session on real processes. Every claim is checked
+# against /proc; the exit code says whether all of them held.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "$(id -u)" -ne 0 ]; then
+	echo "demo: needs root; run it with sudo" >&2
+	exit 1
+fi
+if ! grep -q ' /sys/fs/bpf bpf ' /proc/mounts; then
+	echo "demo: no bpffs at /sys/fs/bpf: one is mounted for this demo only"
+	exec testdata/bpffs.sh "$0"
+fi
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/lngtest-demo-XXXXXX")
+export LINEAGE_SOCKET=$dir/lineage.sock NO_COLOR=1
+lineage=$PWD/bin/lineage
+failed=0
+
+# clean leaves nothing: what the demo started is ended, its pins are removed.
+clean() {
+	exec 7>&- || true
+	if [ -n "${run:-}" ] && kill -KILL "$run" 2>/dev/null; then wait "$run" 2>/dev/null || true; fi
+	"$lineage" daemon --unload --force >/dev/null 2>&1 || true
+	rm -rf "$dir"
+}
+trap clean EXIT
+
+tell() { printf '\n# %s\n' "$*"; }
+show() {
+	printf '$ %s\n' "lineage $*"
+	"$lineage" "$@" | tee "$dir/shown"
+}
+claim() {
+	local text=$1
+	shift
+	if "$@"; then
+		printf '  [holds] %s\n' "$text"
+	else
+		printf '  [FAILS] %s\n' "$text"
+		failed=1
+	fi
+}
+field() { awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status" 2>/dev/null; }
+shown() { grep -qE -- "$1" "$dir/shown"; }
+said() { grep -qE -- "$1" "$dir/stderr"; }
+# soon repeats a look for up to 5 s: PID 1 may take that long to reap.
+soon() {
+	for ((i = 0; i < 100; i++)); do
+		if "$@"; then return 0; fi
+		sleep 0.05
+	done
+	return 1
+}
+bare() { ! grep -q . "/proc/$1/environ"; }
+gone() { [ ! -e "/proc/$1" ]; }
+fathered() { [ "$(field "$1" PPid)" = "$2" ]; }
+
+# The agent starts a server the way daemons start: by a shell that exits at once,
+# in its own POSIX session, with an empty environment. Then it works until told.
+mkfifo "$dir/news" "$dir/go"
+cat >"$dir/agent" <<'EOF'
+( echo "$BASHPID" >"$1/middle"
+  setsid sh -c 'echo $$ >"$0/news"; exec env -i sleep 300' "$1" & )
+read -r _ <"$1/go"
+EOF
+
+tell "An agent runs in a session. Orphans go to PID 1, as they do without us."
+echo "\$ lineage run --name agent --subreaper=false -- bash agent"
+"$lineage" run --name agent --subreaper=false -- bash "$dir/agent" "$dir" 2>"$dir/stderr" &
+run=$!
+exec 7<>"$dir/go" # so that nobody waits for the other end
+exec 8<>"$dir/news"
+if ! read -r -t 10 server <&8; then
+	echo "demo: the agent did not start: $(cat "$dir/stderr")" >&2
+	exit 1
+fi
+middle=$(cat "$dir/middle")
+
+tell "It has started a server, PID $server, through a shell, PID $middle, that is gone already."
+claim "the shell in between is dead" soon gone "$middle"
+claim "the server's parent is PID 1" soon fathered "$server" 1
+claim "its environment is empty" soon bare "$server"
+claim "it leads a POSIX session of its own" test "$(awk '{ print $6 }' "/proc/$server/stat")" = "$server"
+echo "  Nothing in /proc leads from it to the agent any more."
+
+tell "The kernel's own bookkeeping knows whose it is, and through whom."
+show ls
+claim "the session is listed" shown agent
+show tree agent
+claim "the tree has the server" shown "\b$server\b"
+claim "the tree has its dead creator" shown "\b$middle\b"
+show why "$server"
+claim "why names the session" shown agent
+claim "why names the dead creator" shown "\b$middle\b"
+
+tell "The agent is done. Its session ends with it, the server too."
+echo go >&7
+code=0
+wait "$run" || code=$?
+run=
+cat "$dir/stderr"
+claim "run gave the agent's exit code, 0" test "$code" = 0
+claim "run names the server as a leftover" said "sleep 300"
+claim "the server is gone" soon gone "$server"
+show ls
+claim "no session is left" sh -c "! grep -q agent '$dir/shown'"
+
+if [ "$failed" -ne 0 ]; then
+	printf '\ndemo: not every claim held\n' >&2
+	exit 1
+fi
+printf '\nEvery claim held; 0 processes left.\n'

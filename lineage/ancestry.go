@@ -1,0 +1,99 @@
+package lineage
+
+// Kind is how a process came to its creator's session.
+type Kind uint8
+
+// The kinds of an edge.
+const (
+	KindFork        Kind = iota // its creator forked it
+	KindCloneParent             // the same with CLONE_PARENT: the parent was another one
+	KindAdopted                 // it was entered later, on evidence
+	KindRoot                    // the session began with it
+)
+
+func (k Kind) String() string {
+	return [...]string{"fork", "clone_parent", "adopted", "root"}[min(k, KindRoot)]
+}
+
+// Edge is one step from a process towards the root of its session.
+type Edge struct {
+	Child    ID
+	Creator  ID // zero: not known
+	Kind     Kind
+	Evidence Evidence
+	Time     uint64 // boottime ns: when it was entered, else its start
+
+	// What the creator ran when it forked Child.
+	CreatorComm string
+	CreatorExe  string
+	CreatorArgv []string
+
+	// Hops counts the ancestors that are left out here (see Options), Creator
+	// the first of them: the next edge's child comes so many steps later.
+	Hops uint32
+}
+
+// Ancestry returns the edges from a process to the root of its session, dead
+// ancestors included, and not beyond. If the process was moved away from the
+// session it was born in, they lead to the root of that. The last edge is of
+// KindRoot unless something on the way is not known.
+func (g *Graph) Ancestry(id ID) []Edge {
+	n := g.index.find(id)
+	if n == nil {
+		return nil
+	}
+	root := n.root()
+	var edges []Edge
+	for ; n != nil; n = n.creator {
+		if !n.known && n.creator == nil {
+			break // somebody's creator, no more is known
+		}
+		edges = append(edges, n.edge(n == root))
+		if n == root || n.creator != nil && n.creator.session == nil {
+			break
+		}
+	}
+	return edges
+}
+
+// root returns the root of n's session among n and its ancestors, else the
+// first root of any session, else nil.
+func (n *node) root() *node {
+	var first *node
+	for a := n; a != nil; a = a.creator {
+		if a.evidence != Root {
+			continue
+		}
+		if a.session == n.session {
+			return a
+		}
+		if first == nil {
+			first = a
+		}
+	}
+	return first
+}
+
+func (n *node) edge(root bool) Edge {
+	e := Edge{Child: n.id, Creator: n.creatorID, Evidence: n.evidence, Time: n.born, Hops: n.hops}
+	if !n.birth {
+		e.Time = n.id.Start
+	}
+	switch {
+	case root:
+		e.Kind = KindRoot
+	case n.cloneParent:
+		e.Kind = KindCloneParent
+	case n.evidence == Adopted:
+		e.Kind = KindAdopted
+	}
+	switch {
+	case n.inherited != nil:
+		e.CreatorComm, e.CreatorExe, e.CreatorArgv = n.inherited.comm(), n.inherited.exe(), n.inherited.argv()
+	case n.birthComm[0] != 0: // a fork copies the comm
+		e.CreatorComm = text(n.birthComm)
+	case n.creator != nil && n.hops == 0:
+		e.CreatorComm = text(n.creator.comm)
+	}
+	return e
+}

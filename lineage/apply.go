@@ -1,0 +1,259 @@
+package lineage
+
+import "slices"
+
+// Apply tells the graph one event. Events may come in any order, more than
+// once or not at all; those that come lead to the same graph in every order.
+// Events of unknown type or without identity are ignored.
+func (g *Graph) Apply(e *Event) {
+	if !e.ID.names() {
+		return
+	}
+	switch e.Type {
+	case Birth:
+		g.birth(e)
+	case Exec:
+		g.exec(e)
+	case Exit:
+		g.exit(e)
+	case Reparent:
+		g.reparent(e)
+	case Reaped:
+		g.reap(e)
+	default:
+		return
+	}
+	g.trim()
+}
+
+// birth enters a process, or enters it again: a member that is made root of a
+// nested session, or adopted, is born twice. The latest Birth tells the
+// evidence, the earliest the creator.
+func (g *Graph) birth(e *Event) {
+	n := g.get(e.ID)
+	g.meet(n)
+	n.reconciled = false
+	g.enter(n, e.Session, e.Time)
+	if e.Time >= n.evidenceAt {
+		n.evidence, n.evidenceAt = e.Evidence, e.Time
+	}
+	if e.Parent.names() && e.Time >= n.parentAt {
+		n.parent, n.parentAt = e.Parent, e.Time
+	}
+	n.describe(e.Comm, e.UID, e.Cgroup, e.Time)
+	first := !n.birth || e.Time < n.born
+	if first {
+		n.birth, n.born = true, e.Time
+		n.birthComm = [16]byte{}
+		if e.Evidence == Fork {
+			copyComm(&n.birthComm, e.Comm)
+		}
+		n.cloneParent = e.Evidence == Fork && e.Creator.names() && e.Parent.names() && e.Parent != e.Creator
+	}
+	if first || !n.creatorID.names() {
+		g.link(n, e.Creator, e.Session, e.Evidence)
+	}
+	g.alive(n, e.Time)
+}
+
+func (g *Graph) exec(e *Event) {
+	n := g.get(e.ID)
+	g.meet(n)
+	if e.Session != 0 {
+		g.enter(n, e.Session, e.Time)
+	}
+	n.describe(e.Comm, e.UID, e.Cgroup, e.Time)
+	g.run(n, e)
+	g.alive(n, e.Time)
+}
+
+func (g *Graph) exit(e *Event) {
+	n := g.get(e.ID)
+	if e.Session != 0 {
+		g.enter(n, e.Session, e.Time)
+	}
+	if n.exit {
+		return
+	}
+	n.exit, n.exited = true, e.Time
+	n.status, n.flags, n.cpuTime, n.maxRSS = e.Status, e.Flags, e.CPUTime, e.MaxRSS
+	if n.state != Exited {
+		g.setState(n, Zombie)
+	}
+}
+
+func (g *Graph) reap(e *Event) {
+	n := g.get(e.ID)
+	n.reaped = true
+	if !n.exit && (n.exited == 0 || e.Time < n.exited) {
+		n.exited = e.Time
+	}
+	g.setState(n, Exited)
+}
+
+func (g *Graph) reparent(e *Event) {
+	n := g.get(e.ID)
+	n.move(Move{Time: e.Time, From: e.From, To: e.Parent})
+	if e.Time >= n.parentAt {
+		n.parent, n.parentAt = e.Parent, e.Time
+	}
+}
+
+// meet notes that n itself was seen, not only heard of.
+func (g *Graph) meet(n *node) {
+	if n.known {
+		return
+	}
+	n.known = true
+	g.ghosts--
+	g.settle(n) // a zombie that was not known until now is present from now on
+}
+
+// alive notes a sign of life of n at the time at. It wakes nobody whose end was
+// told; an end that was only inferred gives way to a later sign.
+func (g *Graph) alive(n *node, at uint64) {
+	switch {
+	case n.state == Unknown:
+		g.setState(n, Live)
+	case n.inferred && !n.exit && !n.reaped && at > n.exited && n.newest():
+		n.inferred, n.exited = false, 0
+		g.setState(n, Live)
+	}
+}
+
+// conclude notes an end of n that nobody told: the status is unknown and at is
+// an upper bound. A late Exit completes it.
+func (g *Graph) conclude(n *node, s State, at uint64) {
+	if s <= n.state {
+		return
+	}
+	if !n.exit && !n.reaped && !n.inferred {
+		n.inferred, n.exited = true, at
+	}
+	g.setState(n, s)
+}
+
+func (g *Graph) setState(n *node, s State) {
+	was := n.state
+	if was == s {
+		return
+	}
+	n.state = s
+	if was == Live {
+		g.live--
+	}
+	if s == Live {
+		g.live++
+	}
+	g.enroll(n)
+	if was.over() != s.over() { // its children become orphans
+		for c := n.children.head; c != nil; c = c.links[siblings].next {
+			g.enroll(c)
+		}
+	}
+	g.settle(n)
+}
+
+// enter notes that n was in a session at a time. The latest word counts.
+func (g *Graph) enter(n *node, id uint64, at uint64) {
+	if at < n.sessionAt {
+		return
+	}
+	n.sessionAt = at
+	g.join(n, g.session(id))
+}
+
+// link makes id the creator of n, on the word of the earliest Birth that names
+// one, else of a snapshot.
+func (g *Graph) link(n *node, id ID, session uint64, evidence Evidence) {
+	if !id.names() || id == n.creatorID && n.creator != nil {
+		return
+	}
+	n.creatorID = id
+	if id == n.id || n.id.Start < id.Start {
+		return // born before its creator: not to be believed, and a cycle
+	}
+	c := g.get(id)
+	for a := c; a != nil && a.id.Start >= n.id.Start; a = a.creator {
+		if a == n { // a coarse clock: the same start is no order
+			return
+		}
+	}
+	if !c.known && evidence == Fork && c.sessionAt == 0 {
+		g.join(c, g.session(session)) // inherited from it, until it is met itself
+	}
+	before := n.creator
+	g.detach(n)
+	g.settle(before)
+	n.hops = 0
+	g.attach(n, c)
+	g.inherit(n)
+	g.enroll(n)
+	g.settle(c)
+}
+
+// attach puts n among the children of c.
+func (g *Graph) attach(n, c *node) {
+	n.creator = c
+	at := c.children.tail
+	for at != nil && n.id.before(at.id) {
+		at = at.links[siblings].prev
+	}
+	c.children.insert(n, at)
+	if n.held {
+		c.need++
+	}
+}
+
+// detach takes n from the children of its creator. The caller settles that.
+func (g *Graph) detach(n *node) {
+	c := n.creator
+	if c == nil {
+		return
+	}
+	n.creator = nil
+	c.children.remove(n)
+	if n.held {
+		c.need--
+	}
+}
+
+// describe notes what n looked like at a time. The latest word counts.
+func (n *node) describe(comm []byte, uid uint32, cgroup, at uint64) {
+	if at < n.at {
+		return
+	}
+	n.at, n.uid, n.cgroup = at, uid, cgroup
+	copyComm(&n.comm, comm)
+}
+
+// maxMoves bounds the moves that a process remembers.
+const maxMoves = 64
+
+// move remembers m among n's moves, by time and once. A told move replaces the
+// inferred one that reports the same.
+func (n *node) move(m Move) {
+	i, _ := slices.BinarySearchFunc(n.moves, m, func(a, b Move) int {
+		if a.Time != b.Time {
+			return compare(a.Time, b.Time)
+		}
+		return compare(uint64(a.To.PID), uint64(b.To.PID))
+	})
+	for _, j := range [...]int{i, i - 1} {
+		if j < 0 || j >= len(n.moves) || n.moves[j].To != m.To {
+			continue
+		}
+		if n.moves[j].Inferred {
+			n.moves = slices.Delete(n.moves, j, j+1)
+			if j < i {
+				i--
+			}
+		} else if m.Inferred || n.moves[j].Time == m.Time {
+			return
+		}
+	}
+	n.moves = slices.Insert(n.moves, i, m)
+	if len(n.moves) > maxMoves {
+		n.moves = slices.Delete(n.moves, 1, 2)
+	}
+}

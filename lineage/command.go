@@ -1,0 +1,190 @@
+package lineage
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// image is one distinct command line, shared by all who run or ran it. Its key
+// is "comm NUL exe NUL flag argv" with argv as the kernel gives it.
+type image struct {
+	key    string
+	exeAt  int
+	argvAt int // behind the flag
+	refs   int
+}
+
+func (i *image) comm() string    { return i.key[:i.exeAt-1] }
+func (i *image) exe() string     { return i.key[i.exeAt : i.argvAt-2] }
+func (i *image) truncated() bool { return i.key[i.argvAt-1] == 't' }
+
+func (i *image) argv() []string {
+	args := i.key[i.argvAt:]
+	if args == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(args, "\x00"), "\x00")
+}
+
+// images holds every command line once.
+type images struct {
+	byKey   map[string]*image
+	scratch []byte
+	bytes   int
+}
+
+// intern returns the image of a command, with a reference for the caller.
+func (t *images) intern(comm, exe, argv []byte, truncated bool) *image {
+	key := append(t.scratch[:0], untilNUL(comm)...)
+	key = append(key, 0)
+	exeAt := len(key)
+	key = append(key, untilNUL(exe)...)
+	flag := byte('f')
+	if truncated {
+		flag = 't'
+	}
+	key = append(key, 0, flag)
+	argvAt := len(key)
+	key = append(key, argv...)
+	t.scratch = key
+	i := t.byKey[string(key)]
+	if i == nil {
+		i = &image{key: string(key), exeAt: exeAt, argvAt: argvAt}
+		t.byKey[i.key] = i
+		t.bytes += i.size()
+	}
+	i.refs++
+	return i
+}
+
+// size is roughly the memory of i: text, struct and map slot.
+func (i *image) size() int { return len(i.key) + 96 }
+
+func (t *images) hold(i *image) *image {
+	if i != nil {
+		i.refs++
+	}
+	return i
+}
+
+func (t *images) release(i *image) {
+	if i == nil {
+		return
+	}
+	if i.refs--; i.refs == 0 {
+		delete(t.byKey, i.key)
+		t.bytes -= i.size()
+	}
+}
+
+// exec is one exec of a process.
+type exec struct {
+	at    uint64
+	image *image
+}
+
+// maxExecs bounds the execs that a process remembers.
+const maxExecs = 32
+
+// run notes an exec of n: by time and once. Its children that were born after
+// it inherited the new command.
+func (g *Graph) run(n *node, e *Event) {
+	i, found := slices.BinarySearchFunc(n.execs, e.Time, func(x exec, at uint64) int {
+		return compare(x.at, at)
+	})
+	if found {
+		return
+	}
+	n.execs = slices.Insert(n.execs, i, exec{e.Time, g.images.intern(e.Comm, e.Exe, e.Argv, e.ArgvTruncated)})
+	if len(n.execs) > maxExecs {
+		g.images.release(n.execs[1].image)
+		n.execs = slices.Delete(n.execs, 1, 2)
+	}
+	for c := n.children.tail; c != nil && c.id.Start >= e.Time; c = c.links[siblings].prev {
+		g.inherit(c)
+	}
+}
+
+// imageAt returns what n ran at a time, nil if that is not known.
+func (n *node) imageAt(at uint64) *image {
+	for i := len(n.execs) - 1; i >= 0; i-- {
+		if n.execs[i].at <= at {
+			return n.execs[i].image
+		}
+	}
+	return n.inherited
+}
+
+// inherit gives n the command that its creator ran at the fork, and so on down
+// to whoever forked before its first exec. In the order of events n has no
+// children yet.
+func (g *Graph) inherit(n *node) {
+	queue := append(g.queue[:0], n)
+	for len(queue) > 0 {
+		n := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if n.hops > 0 { // its creator in memory is not the one that forked it
+			continue
+		}
+		img := n.creator.imageAt(n.id.Start)
+		if img == n.inherited {
+			continue
+		}
+		g.images.hold(img)
+		g.images.release(n.inherited)
+		n.inherited = img
+		for c := n.children.head; c != nil; c = c.links[siblings].next {
+			if len(n.execs) > 0 && c.id.Start >= n.execs[0].at {
+				break
+			}
+			queue = append(queue, c)
+		}
+	}
+	g.queue = queue
+}
+
+// commands lists what n ran, in order.
+func (n *node) commands() []Command {
+	if n.inherited == nil && len(n.execs) == 0 {
+		return nil
+	}
+	list := make([]Command, 0, 1+len(n.execs))
+	if i := n.inherited; i != nil {
+		list = append(list, i.command(n.id.Start))
+	}
+	for _, x := range n.execs {
+		list = append(list, x.image.command(x.at))
+	}
+	return list
+}
+
+func (i *image) command(at uint64) Command {
+	return Command{Time: at, Comm: i.comm(), Exe: i.exe(), Argv: i.argv(), ArgvTruncated: i.truncated()}
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func untilNUL(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// text is a comm as a string.
+func text(comm [16]byte) string { return string(untilNUL(comm[:])) }
+
+// copyComm sets a comm, at most the 15 bytes that the kernel has.
+func copyComm(to *[16]byte, from []byte) {
+	*to = [16]byte{}
+	copy(to[:15], untilNUL(from))
+}

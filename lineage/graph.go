@@ -1,0 +1,175 @@
+package lineage
+
+import "unsafe"
+
+// DefaultHistory is the history of a graph whose Options say nothing.
+const DefaultHistory = 16384
+
+// Options bound the memory of a graph.
+//
+// What can never be forgotten is a process that the kernel still has, and the
+// dead ancestors of one. Only a long fork-and-exit chain could make these many,
+// so there is one stated limit to them: of more than 1,024 consecutive dead
+// ancestors of one session with a single remembered child each, the 512 next
+// to the root and the 512 next to the living stay; those between are left out
+// and counted (Node.Hops, Edge.Hops). Sessions, creators and the evidence of
+// all others are as before.
+type Options struct {
+	// History is how many dead processes are kept beyond those that a present
+	// descendant needs; 0: DefaultHistory. Those go first whose last
+	// descendant went first, so a remembered process keeps its ancestors. It
+	// is also what late events can still find: one for a process that was
+	// forgotten starts a new entry of the history.
+	History int
+	// Text is how many bytes of command lines are kept before the history is
+	// shortened; 0: 64 MiB.
+	Text int
+}
+
+// Graph is the picture. It has a single owner: no method may run at the same
+// time as another one, not even two that only read.
+type Graph struct {
+	options  Options
+	index    index
+	sessions map[uint64]*session
+	images   images
+	history  list // dead, not needed; the next to go first
+	kept     list // dead, needed by a present descendant
+
+	slabs      [][]node
+	free       *node // through older
+	epoch      uint64
+	collapseAt int32
+	live       int
+	ghosts     int
+	collapsed  uint64
+	queue      []*node // scratch of inherit and collapse
+}
+
+// New returns an empty graph.
+func New(o Options) *Graph {
+	if o.History == 0 {
+		o.History = DefaultHistory
+	}
+	if o.Text == 0 {
+		o.Text = 64 << 20
+	}
+	return &Graph{
+		options:    o,
+		index:      newIndex(),
+		sessions:   make(map[uint64]*session),
+		images:     images{byKey: make(map[string]*image)},
+		history:    list{k: shelf},
+		kept:       list{k: shelf},
+		collapseAt: collapseMin,
+	}
+}
+
+// Node tells what is known of a process; false: nothing, or forgotten.
+func (g *Graph) Node(id ID) (Node, bool) {
+	n := g.index.find(id)
+	if n == nil {
+		return Node{}, false
+	}
+	return n.view(), true
+}
+
+// ByPID returns the process that has pid now, else the youngest remembered one
+// that had it.
+func (g *Graph) ByPID(pid uint32) (ID, bool) {
+	n := g.index.youngest(pid)
+	if n == nil {
+		return ID{}, false
+	}
+	return n.id, true
+}
+
+// Stats are the sizes of a graph.
+type Stats struct {
+	Nodes     int    // processes in memory
+	Live      int    // of them live
+	Kept      int    // dead, kept for a present descendant
+	History   int    // dead, not needed
+	Ghosts    int    // only others, or their end, told of them
+	Sessions  int    // sessions with a process in memory
+	Images    int    // distinct command lines
+	Collapsed uint64 // ancestors left out since New
+	Bytes     uint64 // memory, roughly; peaks stay allocated
+}
+
+// Stats returns the sizes of the graph.
+func (g *Graph) Stats() Stats {
+	return Stats{
+		Nodes: g.index.n, Live: g.live, Kept: int(g.kept.n), History: int(g.history.n),
+		Ghosts: g.ghosts, Sessions: len(g.sessions), Images: len(g.images.byKey),
+		Collapsed: g.collapsed,
+		Bytes: uint64(len(g.slabs)*slabSize)*uint64(unsafe.Sizeof(node{})) +
+			uint64(len(g.index.buckets))*8 + uint64(g.images.bytes),
+	}
+}
+
+// slabSize is how many nodes are allocated at once.
+const slabSize = 256
+
+// get returns the process id, made known as a ghost if it is new.
+func (g *Graph) get(id ID) *node {
+	if n := g.index.find(id); n != nil {
+		return n
+	}
+	if g.free == nil {
+		slab := make([]node, slabSize)
+		g.slabs = append(g.slabs, slab)
+		for i := range slab {
+			slab[i].older, g.free = g.free, &slab[i]
+		}
+	}
+	n := g.free
+	g.free = n.older
+	n.older = nil
+	n.id = id
+	g.index.add(n)
+	g.ghosts++
+	g.supersede(n)
+	g.settle(n)
+	return n
+}
+
+// supersede draws the conclusion from a PID that two processes had: the older
+// one is dead, whether its end was seen or not.
+func (g *Graph) supersede(n *node) {
+	for m := n.newer; m != nil; m = m.newer {
+		if m.id.PID == n.id.PID {
+			g.conclude(n, Exited, m.id.Start)
+			break
+		}
+	}
+	for m := n.older; m != nil; m = m.older {
+		if m.id.PID == n.id.PID {
+			g.conclude(m, Exited, n.id.Start)
+			break
+		}
+	}
+}
+
+// recycle forgets n. Nothing may need it.
+func (g *Graph) recycle(n *node) {
+	g.detach(n)
+	for n.children.head != nil { // its children keep the creator's ID
+		g.detach(n.children.head)
+	}
+	g.join(n, nil)
+	g.shelve(n, nil)
+	g.index.remove(n)
+	g.images.release(n.inherited)
+	for _, x := range n.execs {
+		g.images.release(x.image)
+	}
+	if n.state == Live {
+		g.live--
+	}
+	if !n.known {
+		g.ghosts--
+	}
+	*n = node{execs: n.execs[:0], moves: n.moves[:0], older: g.free}
+	g.free = n
+}

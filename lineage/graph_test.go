@@ -1,0 +1,277 @@
+package lineage
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// The vocabulary of the tests: processes are named by PID, their start is 10
+// times it unless a test says otherwise.
+func id(pid uint32) ID { return ID{pid, uint64(pid) * 10} }
+
+func root(pid, creator uint32, session, at uint64) Event {
+	return Event{Type: Birth, Time: at, ID: id(pid), Session: session, Evidence: Root,
+		Creator: id(creator), Parent: id(creator), Comm: []byte("agent")}
+}
+
+func fork(pid, creator uint32, at uint64) Event {
+	return Event{Type: Birth, Time: at, ID: id(pid), Session: 1, Evidence: Fork,
+		Creator: id(creator), Parent: id(creator), Comm: []byte("sh")}
+}
+
+func execs(pid uint32, at uint64, args ...string) Event {
+	e := Event{Type: Exec, Time: at, ID: id(pid), Session: 1, Comm: []byte(args[0]), Exe: []byte("/bin/" + args[0])}
+	for _, a := range args {
+		e.Argv = append(append(e.Argv, a...), 0)
+	}
+	return e
+}
+
+func exit(pid uint32, at uint64) Event {
+	return Event{Type: Exit, Time: at, ID: id(pid), Session: 1, Status: pid << 8, CPUTime: 5, MaxRSS: 6}
+}
+
+func reaped(pid uint32, at uint64) Event { return Event{Type: Reaped, Time: at, ID: id(pid)} }
+
+func reparent(pid, from, to uint32, at uint64) Event {
+	return Event{Type: Reparent, Time: at, ID: id(pid), From: id(from), Parent: id(to)}
+}
+
+func seen(pid, creator, parent uint32) Seen {
+	return Seen{ID: id(pid), Session: 1, Since: id(pid).Start, Evidence: Fork, Creator: id(creator), Parent: id(parent), Comm: []byte("sh")}
+}
+
+func graph(events ...Event) *Graph {
+	g := New(Options{})
+	for i := range events {
+		g.Apply(&events[i])
+	}
+	return g
+}
+
+// path tells an ancestry in short: "40<fork<30 30<root<20".
+func path(g *Graph, of ID) string {
+	s := ""
+	for i, e := range g.Ancestry(of) {
+		if i > 0 {
+			s += " "
+		}
+		s += fmt.Sprintf("%d<%s<%d", e.Child.PID, e.Kind, e.Creator.PID)
+		if e.Hops > 0 {
+			s += fmt.Sprintf("+%d", e.Hops)
+		}
+	}
+	return s
+}
+
+func shape(g *Graph, all bool, sessions ...uint64) string {
+	s := ""
+	for _, b := range g.Tree(all, sessions...) {
+		s += fmt.Sprintf("%*s%d\n", b.Depth, "", b.ID.PID)
+	}
+	return s
+}
+
+func known(t *testing.T, g *Graph, of ID) Node {
+	t.Helper()
+	n, ok := g.Node(of)
+	if !ok {
+		t.Fatalf("process %v is not remembered", of)
+	}
+	return n
+}
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// T1, T2: a double fork with setsid, exec late, then with none at all.
+func TestDoubleForkKeepsItsCreators(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		g := graph(
+			root(10, 9, 1, 100), execs(10, 110, "agent", "--run"),
+			fork(20, 10, 200), execs(20, 205, "sh", "-c", "x"),
+			fork(30, 20, 300), exit(20, 310), reparent(30, 20, 1, 311), reaped(20, 312),
+			fork(40, 30, 400), exit(30, 410), reparent(40, 30, 1, 411), reaped(30, 412),
+		)
+		if late {
+			e := execs(40, 420, "sleep", "300")
+			g.Apply(&e)
+		}
+		for i := range uint32(DefaultHistory + 10) { // time passes
+			pid := 1000 + i
+			for _, e := range []Event{fork(pid, 10, 500+uint64(i)), exit(pid, 501+uint64(i)), reaped(pid, 502+uint64(i))} {
+				g.Apply(&e)
+			}
+		}
+		equal(t, "ancestry", path(g, id(40)), "40<fork<30 30<fork<20 20<fork<10 10<root<9")
+		equal(t, "tree", shape(g, false, 1), "10\n 20\n  30\n   40\n")
+		n := known(t, g, id(40))
+		equal(t, "creator", n.Creator, id(30))
+		equal(t, "parent", n.Parent, id(1))
+		equal(t, "orphan", n.Orphan, true)
+		equal(t, "count", g.Count(1), Count{Live: 2, Orphans: 1})
+		equal(t, "history", g.Stats().History, DefaultHistory)
+		equal(t, "moves", fmt.Sprint(n.Reparents), fmt.Sprint([]Move{{Time: 411, From: id(30), To: id(1)}}))
+		edges := g.Ancestry(id(40))
+		equal(t, "creator's command then", fmt.Sprint(edges[0].CreatorArgv), "[sh -c x]")
+		equal(t, "creator's command of its creator", fmt.Sprint(edges[2].CreatorArgv), "[agent --run]")
+		want := "sh"
+		if late {
+			want = "sleep"
+		}
+		equal(t, "command", n.Argv[0], want)
+	}
+}
+
+// T3: subreapers; the orphan moves twice.
+func TestReparentLeavesLineageAlone(t *testing.T) {
+	g := graph(root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 20, 300), fork(40, 30, 400),
+		exit(30, 500), reparent(40, 30, 20, 501), exit(20, 600), reparent(40, 20, 9, 601))
+	equal(t, "ancestry", path(g, id(40)), "40<fork<30 30<fork<20 20<fork<10 10<root<9")
+	n := known(t, g, id(40))
+	equal(t, "parent", n.Parent, id(9))
+	equal(t, "moves", fmt.Sprint(n.Reparents),
+		fmt.Sprint([]Move{{Time: 501, From: id(30), To: id(20)}, {Time: 601, From: id(20), To: id(9)}}))
+	equal(t, "count", g.Count(1), Count{Live: 2, Orphans: 1, Zombies: 2})
+}
+
+// T4: the PID comes back, with the old exit seen, late, or lost.
+func TestPIDReuseInheritsNothing(t *testing.T) {
+	old, now := ID{50, 500}, ID{50, 900}
+	births := []Event{root(10, 9, 1, 100), fork(20, 10, 200)}
+	oldBirth := Event{Type: Birth, Time: 500, ID: old, Session: 1, Evidence: Fork, Creator: id(20), Parent: id(20)}
+	oldExit := Event{Type: Exit, Time: 600, ID: old, Session: 1, Status: 9}
+	newBirth := Event{Type: Birth, Time: 900, ID: now, Session: 2, Evidence: Root, Creator: id(9), Parent: id(9)}
+	for name, tail := range map[string][]Event{
+		"in order":      {oldBirth, oldExit, newBirth},
+		"late exit":     {oldBirth, newBirth, oldExit},
+		"lost exit":     {oldBirth, newBirth},
+		"late birth":    {newBirth, oldBirth, oldExit},
+		"exit first":    {oldExit, newBirth, oldBirth},
+		"all backwards": {newBirth, oldExit, oldBirth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := graph(append(slices.Clone(births), tail...)...)
+			n, o := known(t, g, now), known(t, g, old)
+			equal(t, "new", n.State, Live)
+			equal(t, "session", n.Session, 2)
+			equal(t, "creator", n.Creator, id(9))
+			equal(t, "old is over", o.State.over(), true)
+			equal(t, "old creator", o.Creator, id(20))
+			equal(t, "status known", o.StatusKnown, name != "lost exit")
+			got, _ := g.ByPID(50)
+			equal(t, "by PID", got, now)
+			equal(t, "live of 1", g.Count(1).Live, 2)
+			equal(t, "live of 2", g.Count(2).Live, 1)
+		})
+	}
+}
+
+// T8: CLONE_PARENT, three deep.
+func TestCloneParentShowsBoth(t *testing.T) {
+	g := graph(root(10, 9, 1, 100))
+	for pid := uint32(20); pid <= 40; pid += 10 {
+		e := fork(pid, pid-10, uint64(pid)*10)
+		e.Parent = id(9)
+		g.Apply(&e)
+	}
+	equal(t, "ancestry", path(g, id(40)), "40<clone_parent<30 30<clone_parent<20 20<clone_parent<10 10<root<9")
+	equal(t, "parent", known(t, g, id(40)).Parent, id(9))
+	equal(t, "count", g.Count(1), Count{Live: 4})
+}
+
+// Nested sessions, and a process that was there before its creator was made
+// the root of one.
+func TestNestedSessions(t *testing.T) {
+	nest := root(20, 10, 2, 400)
+	inner := fork(40, 20, 500)
+	inner.Session = 2
+	g := graph(root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 20, 300), nest, inner)
+	equal(t, "inner", path(g, id(40)), "40<fork<20 20<root<10")
+	equal(t, "before it", path(g, id(30)), "30<fork<20 20<fork<10 10<root<9")
+	equal(t, "outer tree", shape(g, false, 1), "10\n30\n")
+	equal(t, "inner tree", shape(g, false, 2), "20\n 40\n")
+	equal(t, "both", shape(g, false, 1, 2), "10\n 20\n  30\n  40\n")
+	equal(t, "outer", g.Count(1), Count{Live: 2})
+	equal(t, "inner", g.Count(2), Count{Live: 2})
+}
+
+// T11: every order of these events leads to the same graph.
+func TestEveryOrderConverges(t *testing.T) {
+	events := []Event{
+		root(10, 9, 1, 100), execs(10, 110, "agent", "a"),
+		fork(20, 10, 200), execs(20, 210, "sh", "b"),
+		fork(30, 20, 300), exit(20, 310), reparent(30, 20, 1, 311), reaped(20, 312),
+	}
+	want := dump(graph(events...))
+	permute(events, func(order []Event) {
+		if t.Failed() {
+			return
+		}
+		if got := dump(graph(order...)); got != want {
+			t.Errorf("got\n%s\nwant\n%s\norder %v", got, want, order)
+		}
+		twice := graph(order...)
+		for i := range order {
+			twice.Apply(&order[i])
+		}
+		if got := dump(twice); got != want {
+			t.Errorf("twice: got\n%s\nwant\n%s\norder %v", got, want, order)
+		}
+	})
+}
+
+func permute(events []Event, visit func([]Event)) {
+	if testing.Short() {
+		events = events[:6]
+	}
+	var rec func(int)
+	rec = func(k int) {
+		if k == len(events) {
+			visit(events)
+			return
+		}
+		for i := k; i < len(events); i++ {
+			events[k], events[i] = events[i], events[k]
+			rec(k + 1)
+			events[k], events[i] = events[i], events[k]
+		}
+	}
+	rec(0)
+}
+
+// dump tells all that a graph answers.
+func dump(g *Graph) string {
+	s := ""
+	for _, b := range allNodes(g) {
+		n, _ := g.Node(b)
+		s += fmt.Sprintf("%+v\n%+v\n", n, g.Ancestry(b))
+	}
+	for _, session := range []uint64{1, 2, 3} {
+		s += fmt.Sprintf("%+v\n%s", g.Count(session), shape(g, true, session))
+	}
+	return s
+}
+
+func allNodes(g *Graph) []ID {
+	var ids []ID
+	for _, slab := range g.slabs {
+		for i := range slab {
+			if slab[i].id.PID != 0 {
+				ids = append(ids, slab[i].id)
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b ID) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	return ids
+}

@@ -1,0 +1,239 @@
+package lineage
+
+// State is the life of a process.
+type State uint8
+
+// The states of a process.
+const (
+	Unknown State = iota // only others spoke of it: it may live or be dead
+	Live
+	Zombie // exited, not yet reaped
+	Exited // exited and reaped
+)
+
+func (s State) String() string {
+	return [...]string{"unknown", "live", "zombie", "exited"}[min(s, Exited)]
+}
+
+// over reports whether s is the state of a dead process.
+func (s State) over() bool { return s >= Zombie }
+
+// Command is what a process ran from Time (boottime, ns) on: until its first
+// exec the command of its creator at the fork, after that one for each exec.
+type Command struct {
+	Time          uint64
+	Comm          string
+	Exe           string
+	Argv          []string
+	ArgvTruncated bool
+}
+
+// Move is a change of parent. Inferred moves come from a snapshot: Time is the
+// snapshot's, the move happened before it and other moves may be missing.
+type Move struct {
+	Time     uint64 // boottime, ns
+	From, To ID
+	Inferred bool
+}
+
+// Node is what the graph knows of one process, copied out: it does not change
+// with the graph. Times are boottime nanoseconds, 0 if not known.
+type Node struct {
+	ID       ID
+	Session  uint64 // now, or the last one; 0: none
+	Evidence Evidence
+	Creator  ID // true for good, also when that process is forgotten
+	Parent   ID // now, or the last one
+	State    State
+	Orphan   bool // live, and its creator is dead
+
+	Comm          string
+	Exe           string
+	Argv          []string
+	ArgvTruncated bool
+	Commands      []Command // by time; at most 32 execs: the first and the latest
+	UID           uint32
+	Cgroup        uint64
+
+	Born   uint64
+	Exited uint64 // an upper bound unless StatusKnown
+
+	StatusKnown bool // an Exit told Status, Flags, CPUTime and MaxRSS
+	Status      uint32
+	Flags       uint32
+	CPUTime     uint64 // ns; of a live process at the last snapshot
+	MaxRSS      uint64 // bytes
+	RSS         uint64 // bytes at the last snapshot
+
+	Reparents  []Move // by time; at most 64: the first and the latest
+	Reconciled bool   // known from a snapshot, its Birth was never seen
+	Ghost      bool   // neither Birth, Exec nor a snapshot told of it
+	// Hops counts the dead creators between this process and the nearest
+	// remembered one that were left out (see Options). Creator is the first of
+	// them.
+	Hops uint32
+}
+
+// The lists that a node can be on, one link each.
+const (
+	siblings = iota // children of one creator, by start
+	roll            // present or past processes of one session
+	shelf           // history, or dead ancestors in need
+	lists
+)
+
+// node is a process in memory. It is in the index from take to free.
+type node struct {
+	id        ID
+	creatorID ID
+	parent    ID
+
+	creator  *node // nearest remembered; nil: none, or forgotten
+	children list
+	links    [lists]struct{ prev, next *node }
+	newer    *node // index chain
+	older    *node
+
+	session  *session
+	enrolled *session // whose lists and counts hold it, as standing says
+	shelved  *list
+
+	inherited *image // the creator's command at the fork
+	execs     []exec
+	moves     []Move
+
+	at         uint64 // last sign of life: Birth, Exec or snapshot
+	born       uint64 // Time of the earliest Birth
+	sessionAt  uint64
+	evidenceAt uint64
+	parentAt   uint64
+	exited     uint64
+
+	cgroup  uint64
+	cpuTime uint64
+	maxRSS  uint64
+	rss     uint64
+	mark    uint64 // epoch of the pass that met it
+	uid     uint32
+	status  uint32
+	flags   uint32
+	need    uint32 // children that are held
+	hops    uint32
+
+	comm      [16]byte
+	birthComm [16]byte
+
+	state    State
+	evidence Evidence
+	standing standing
+
+	held        bool // present, or a held child needs it
+	known       bool // Birth, Exec or a snapshot told of it
+	birth       bool // a Birth did
+	exit        bool // an Exit told its end
+	reaped      bool // a Reaped did
+	inferred    bool // its end follows from a snapshot or the reuse of its PID
+	reconciled  bool
+	cloneParent bool
+}
+
+// present reports whether the kernel still has n, for all we know. What is
+// known from late events only is not: nothing would ever end it.
+func (n *node) present() bool {
+	return n.known && (n.state == Live || n.state == Zombie)
+}
+
+func (n *node) orphan() bool {
+	return n.state == Live && n.creator != nil && n.creator.state.over()
+}
+
+// newest reports whether no younger process has n's PID.
+func (n *node) newest() bool {
+	for m := n.newer; m != nil; m = m.newer {
+		if m.id.PID == n.id.PID {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *node) sessionID() uint64 {
+	if n.session == nil {
+		return 0
+	}
+	return n.session.id
+}
+
+// view copies n out.
+func (n *node) view() Node {
+	v := Node{
+		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Creator: n.creatorID, Parent: n.parent,
+		State: n.state, Orphan: n.orphan(),
+		Comm: text(n.comm), UID: n.uid, Cgroup: n.cgroup,
+		Born: n.id.Start, Exited: n.exited,
+		StatusKnown: n.exit, Status: n.status, Flags: n.flags,
+		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss,
+		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
+		Commands: n.commands(),
+	}
+	if img := n.imageAt(^uint64(0)); img != nil {
+		v.Exe, v.Argv, v.ArgvTruncated = img.exe(), img.argv(), img.truncated()
+	}
+	if len(n.moves) > 0 {
+		v.Reparents = append([]Move(nil), n.moves...)
+	}
+	return v
+}
+
+// list is a doubly linked list through links[k] of its nodes. The zero value
+// is a list of siblings.
+type list struct {
+	head, tail *node
+	n          int32
+	k          uint8
+}
+
+// insert puts n behind at, or first if at is nil.
+func (l *list) insert(n, at *node) {
+	next := l.head
+	if at != nil {
+		next = at.links[l.k].next
+		at.links[l.k].next = n
+	} else {
+		l.head = n
+	}
+	if next != nil {
+		next.links[l.k].prev = n
+	} else {
+		l.tail = n
+	}
+	n.links[l.k].prev, n.links[l.k].next = at, next
+	l.n++
+}
+
+func (l *list) remove(n *node) {
+	link := &n.links[l.k]
+	if link.prev != nil {
+		link.prev.links[l.k].next = link.next
+	} else {
+		l.head = link.next
+	}
+	if link.next != nil {
+		link.next.links[l.k].prev = link.prev
+	} else {
+		l.tail = link.prev
+	}
+	link.prev, link.next = nil, nil
+	l.n--
+}
+
+// before is the order of processes: by start, then by PID.
+func (id ID) before(other ID) bool {
+	if id.Start != other.Start {
+		return id.Start < other.Start
+	}
+	return id.PID < other.PID
+}
+
+// names reports whether id can name a process: both halves are known.
+func (id ID) names() bool { return id.PID != 0 && id.Start != 0 }

@@ -1,0 +1,160 @@
+package lineage
+
+import "slices"
+
+// ChangeKind tells what a Change reports.
+type ChangeKind uint8
+
+// The kinds of change that a snapshot brings.
+const (
+	Found      ChangeKind = iota // a member that no event had told of
+	Reparented                   // From, To: its parents
+	Vanished                     // it was live and is dead; status unknown
+	Gone                         // it was a zombie and is reaped
+	Moved                        // it is in another session now
+)
+
+func (k ChangeKind) String() string {
+	return [...]string{"found", "reparented", "vanished", "gone", "moved"}[min(k, Moved)]
+}
+
+// Change is one difference between the graph and a snapshot, now repaired.
+type Change struct {
+	Kind     ChangeKind
+	ID       ID
+	Session  uint64
+	From, To ID // Reparented
+}
+
+// Resync repairs the graph from a snapshot of every process of the host. now
+// (boottime, ns) must not be later than the moment at which the snapshot was
+// begun; an earlier one is safe and only leaves more to the next snapshot.
+//
+// Events told after now stand: a process with a later sign of life is not
+// touched, and one whose end was told is not woken. Births are only created,
+// never overwritten. Processes of no session are not entered; they only prove
+// that they exist.
+func (g *Graph) Resync(now uint64, seen []Seen) []Change {
+	return g.resync(now, seen, func(*node) bool { return true })
+}
+
+// ResyncSessions is Resync for a snapshot of the members of the named sessions
+// only: nobody else can vanish. A session that is nested in a named one must
+// be named as well.
+func (g *Graph) ResyncSessions(now uint64, seen []Seen, sessions ...uint64) []Change {
+	return g.resync(now, seen, func(n *node) bool {
+		return n.session != nil && slices.Contains(sessions, n.session.id)
+	})
+}
+
+func (g *Graph) resync(now uint64, seen []Seen, covers func(*node) bool) []Change {
+	g.epoch++
+	p := pass{g: g, now: now}
+	for i := range seen {
+		p.merge(&seen[i])
+	}
+	for _, slab := range g.slabs {
+		for i := range slab {
+			n := &slab[i]
+			if n.id.PID == 0 || n.mark == g.epoch || n.at > now || n.id.Start > now || !covers(n) {
+				continue
+			}
+			switch n.state {
+			case Live:
+				p.note(Vanished, n)
+			case Zombie:
+				p.note(Gone, n)
+			}
+			g.conclude(n, Exited, now)
+		}
+	}
+	g.trim()
+	return p.changes
+}
+
+// pass is one resync.
+type pass struct {
+	g       *Graph
+	now     uint64
+	changes []Change
+}
+
+func (p *pass) note(k ChangeKind, n *node) {
+	p.changes = append(p.changes, Change{Kind: k, ID: n.id, Session: n.sessionID()})
+}
+
+// merge tells the graph of one process of the snapshot.
+func (p *pass) merge(s *Seen) {
+	g := p.g
+	if !s.ID.names() {
+		return
+	}
+	n := g.index.find(s.ID)
+	if n == nil {
+		if s.Session == 0 {
+			return
+		}
+		n = g.get(s.ID)
+	}
+	n.mark = g.epoch
+	switch {
+	case n.reaped || n.known && n.at > p.now:
+		return
+	case n.exit: // told dead; if it is a zombie its parent is of interest
+		p.parent(n, s)
+		return
+	case s.Session == 0 && !n.known:
+		// A creator outside is not ours to watch: no event would end it.
+		copyComm(&n.comm, s.Comm)
+		return
+	case !n.known:
+		g.meet(n)
+		n.reconciled = true
+		p.enter(n, s)
+		p.note(Found, n)
+	default:
+		before := n.session
+		p.enter(n, s)
+		if n.session != before {
+			p.note(Moved, n)
+		}
+	}
+	p.parent(n, s)
+	n.describe(s.Comm, s.UID, s.Cgroup, max(p.now, s.ID.Start))
+	n.cpuTime, n.rss = s.CPUTime, s.RSS
+	if !s.Dead && !s.Zombie {
+		g.alive(n, p.now)
+		return
+	}
+	if n.state == Live {
+		p.note(Vanished, n)
+	}
+	g.conclude(n, Zombie, p.now)
+}
+
+// enter notes session, evidence and, if nobody told it, the creator.
+func (p *pass) enter(n *node, s *Seen) {
+	if s.Session != 0 {
+		p.g.enter(n, s.Session, p.now)
+	}
+	if s.Evidence != NoEvidence && p.now >= n.evidenceAt {
+		n.evidence, n.evidenceAt = s.Evidence, p.now
+	}
+	if !n.creatorID.names() {
+		p.g.link(n, s.Creator, s.Session, s.Evidence)
+	}
+}
+
+// parent notes the parent that n had at the snapshot.
+func (p *pass) parent(n *node, s *Seen) {
+	if !s.Parent.names() || p.now < n.parentAt {
+		return
+	}
+	if n.parent.names() && n.parent != s.Parent {
+		n.move(Move{Time: p.now, From: n.parent, To: s.Parent, Inferred: true})
+		p.changes = append(p.changes, Change{
+			Kind: Reparented, ID: n.id, Session: n.sessionID(), From: n.parent, To: s.Parent,
+		})
+	}
+	n.parent, n.parentAt = s.Parent, p.now
+}

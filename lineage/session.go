@@ -1,0 +1,137 @@
+package lineage
+
+import "iter"
+
+// session is a session with processes in memory.
+type session struct {
+	id      uint64
+	present list // live, zombies
+	past    list // the others
+	count   Count
+}
+
+// Count counts the present processes of one session, nested ones excluded.
+type Count struct {
+	Live    int
+	Orphans int // live, and the creator is dead
+	Zombies int
+}
+
+// standing is how a process counts in its session.
+type standing uint8
+
+const (
+	listed standing = 1 << iota // on one of the lists
+	isPresent
+	isLive
+	isOrphan
+	isZombie
+)
+
+func (n *node) stands() standing {
+	switch {
+	case n.orphan():
+		return listed | isPresent | isLive | isOrphan
+	case n.state == Live:
+		return listed | isPresent | isLive
+	case n.state == Zombie:
+		return listed | isPresent | isZombie
+	}
+	return listed
+}
+
+// session returns the record of a session; nil for 0.
+func (g *Graph) session(id uint64) *session {
+	if id == 0 {
+		return nil
+	}
+	s := g.sessions[id]
+	if s == nil {
+		s = &session{id: id, present: list{k: roll}, past: list{k: roll}}
+		g.sessions[id] = s
+	}
+	return s
+}
+
+// join moves n to a session; nil: to none.
+func (g *Graph) join(n *node, s *session) {
+	n.session = s
+	g.enroll(n)
+}
+
+// enroll brings the lists and counts of n's session up to date.
+func (g *Graph) enroll(n *node) {
+	var stands standing
+	if n.session != nil {
+		stands = n.stands()
+	}
+	if n.enrolled == n.session && n.standing == stands {
+		return
+	}
+	if s := n.enrolled; s != nil {
+		s.list(n.standing).remove(n)
+		s.count.add(n.standing, -1)
+		if s.present.n+s.past.n == 0 && s != n.session {
+			delete(g.sessions, s.id)
+		}
+	}
+	n.enrolled, n.standing = n.session, stands
+	if s := n.session; s != nil {
+		l := s.list(stands)
+		l.insert(n, l.tail)
+		s.count.add(stands, 1)
+	}
+}
+
+func (s *session) list(st standing) *list {
+	if st&isPresent != 0 {
+		return &s.present
+	}
+	return &s.past
+}
+
+func (c *Count) add(st standing, d int) {
+	if st&isLive != 0 {
+		c.Live += d
+	}
+	if st&isOrphan != 0 {
+		c.Orphans += d
+	}
+	if st&isZombie != 0 {
+		c.Zombies += d
+	}
+}
+
+// Count counts the present processes of a session, nested ones excluded.
+func (g *Graph) Count(session uint64) Count {
+	if s := g.sessions[session]; s != nil {
+		return s.count
+	}
+	return Count{}
+}
+
+// Members lists the live processes of a session, nested ones excluded. The
+// graph must not change meanwhile.
+func (g *Graph) Members(session uint64) iter.Seq[ID] { return g.list(session, isLive) }
+
+// Orphans lists the live processes of a session whose creator is dead. The
+// graph must not change meanwhile.
+func (g *Graph) Orphans(session uint64) iter.Seq[ID] { return g.list(session, isOrphan) }
+
+// Zombies lists the processes of a session that wait to be reaped by their
+// parent. The graph must not change meanwhile.
+func (g *Graph) Zombies(session uint64) iter.Seq[ID] { return g.list(session, isZombie) }
+
+func (g *Graph) list(session uint64, want standing) iter.Seq[ID] {
+	return func(yield func(ID) bool) {
+		s := g.sessions[session]
+		if s == nil {
+			return
+		}
+		for n := s.present.head; n != nil; n = n.links[roll].next {
+			if n.standing&want != 0 && !yield(n.id) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Birth: a member's child is entered before it runs. Two writers may do it,
+ * the tracepoint and, where trampolines load, fentry/attach_pid under
+ * tasklist_lock, which no recursion guard can skip; the insert decides.
+ */
+#ifndef LINEAGE_BIRTH_H
+#define LINEAGE_BIRTH_H
+
+#include "death.h"
+#include "session.h"
+#include "signal.h"
+
+static __always_inline struct entry *entry_of(u32 tgid, u64 start)
+{
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (!e || e->start == start)
+		return e;
+	/* 0: its death is being counted at this moment. */
+	if (e->start) {
+		count(COUNT_STALE);
+		bury(tgid, e, e->start, false);
+	}
+	return NULL;
+}
+
+/*
+ * Enter the child of a member. NULL: the creator is no member, or it failed
+ * and *failed says so.
+ */
+static __always_inline struct entry *enter_child(struct entry *creator, u32 creator_tgid,
+						 struct task_struct *child, bool *failed)
+{
+	u32 tgid = child->tgid;
+	struct entry n = {
+		.start = child->start_boottime,
+		.session = creator->session,
+		.since = bpf_ktime_get_boot_ns(),
+		.evidence = EVIDENCE_FORK,
+	};
+	struct entry *e;
+	u64 now;
+	long err;
+
+	n.creator.start = creator->start;
+	n.creator.tgid = creator_tgid;
+	err = bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST);
+	if (err) {
+		e = entry_of(tgid, n.start);
+		if (e)
+			return e; /* the other writer was first, and counted */
+		err = bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST);
+		if (err) {
+			count(COUNT_ENTER_FAILED);
+			*failed = true;
+			return NULL;
+		}
+	}
+	chain_count(n.session, BORN);
+	e = bpf_map_lookup_elem(&processes, &tgid);
+	if (!e)
+		return NULL;
+	/* The creator may have been moved to another session meanwhile: follow it. */
+	now = *(volatile u64 *)&creator->session;
+	if (now != n.session && now &&
+	    __sync_val_compare_and_swap(&e->session, n.session, now) == n.session) {
+		chain_count(now, BORN);
+		chain_count(n.session, DIED_FORGOTTEN);
+	}
+	return e;
+}
+
+/*
+ * The newborn that takes a session over its limit starts the session's end
+ * and dies at birth, as zombies count too: they hold PIDs.
+ */
+static __always_inline bool over_limit(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+
+		if (!s || !c)
+			return false;
+		if (c->max_processes && s->live + s->unreaped > (s64)c->max_processes) {
+			begin_end(c, CAUSE_MAX_PROCESSES, c->grace);
+			return true;
+		}
+		id = s->parent;
+	}
+	return false;
+}
+
+/*
+ * Is a newborn to die before it runs? Asked after the insert and the count,
+ * both full barriers: a sentence that missed the child because it was not
+ * entered yet has set its state before, so it shows here.
+ */
+static __always_inline bool doomed(u64 id)
+{
+	return condemned(id) || over_limit(id);
+}
+
+static __always_inline void on_fork(struct task_struct *creator, struct task_struct *child)
+{
+	u32 tgid = creator->tgid;
+	bool failed = false;
+	struct entry *c, *e;
+
+	if (child->pid != child->tgid)
+		return;
+	c = entry_of(tgid, creator->group_leader->start_boottime);
+	if (!c || !c->session)
+		return;
+	if (config.second_writers) {
+		u32 child_tgid = child->tgid;
+
+		if (!bpf_map_lookup_elem(&processes, &child_tgid))
+			count(COUNT_MISSED_BIRTH);
+	}
+	e = enter_child(c, tgid, child, &failed);
+	if (e ? doomed(e->session) : failed) {
+		/* A member's child that cannot be entered does not run. */
+		if (config.can_signal && bpf_send_signal_task &&
+		    !bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
+			count(COUNT_NEWBORN_KILLED);
+			if (e)
+				__sync_fetch_and_or(&e->flags, FLAG_KILLED);
+		} else {
+			count(COUNT_NEWBORN_UNKILLED);
+			if (e)
+				__sync_fetch_and_or(&e->flags, FLAG_UNKILLED);
+			arm(1);
+		}
+	}
+	if (e) {
+		/* On the stack: the element may go as soon as somebody kills the child. */
+		struct entry n = *e;
+
+		if (n.start == child->start_boottime)
+			emit_birth(child, child->tgid, &n);
+	}
+}
+
+#endif

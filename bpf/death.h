@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Death: a process whose last thread is in do_exit leaves `processes`, stays
+ * in `dead` until its PID is free, and is counted once, whoever comes first.
+ */
+#ifndef LINEAGE_DEATH_H
+#define LINEAGE_DEATH_H
+
+#include "session.h"
+
+/*
+ * Count the death of the entry and remove it. remember: it is a real exit
+ * that leaves a zombie, not a stale entry. False: somebody else did.
+ */
+static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool remember)
+{
+	struct identity id = { .start = start, .tgid = tgid };
+	struct dead_entry d = { .mark = start << 1 | 1 };
+	u32 flags;
+
+	if (__sync_val_compare_and_swap(&e->start, start, 0) != start)
+		return false;
+	/* Whoever moves a process between sessions swaps this word too. */
+	d.session = __sync_lock_test_and_set(&e->session, 0);
+	flags = e->flags;
+	if (d.session) {
+		if (remember && bpf_map_update_elem(&dead, &id, &d, BPF_NOEXIST)) {
+			count(COUNT_DEAD_FAILED);
+			remember = false;
+		}
+		if (remember)
+			chain_count(d.session, DIED);
+		else
+			chain_count(d.session, DIED_FORGOTTEN);
+	}
+	if (bpf_map_delete_elem(&processes, &tgid))
+		count(COUNT_DELETE_FAILED);
+	/*
+	 * Its sessions may have to end: the pass finds out which, by their
+	 * roots and owners that are no longer entered.
+	 */
+	if (flags & (FLAG_ROOT | FLAG_OWNER))
+		*(volatile u64 *)&control.due = 1;
+	return true;
+}
+
+/* Its memory, files and ports are gone: end `dying`, once. */
+static __always_inline void torn_down(struct dead_entry *d, u64 start)
+{
+	u64 session = d->session;
+
+	if (__sync_val_compare_and_swap(&d->mark, start << 1 | 1, start << 1) ==
+	    (start << 1 | 1))
+		chain_count(session, TORN_DOWN);
+}
+
+static __always_inline void emit_exit(struct task_struct *t, const struct entry *n, u32 tgid)
+{
+	struct task_struct *leader = t->group_leader;
+	struct event_exit *e = reserve(struct event_exit);
+
+	if (!e) {
+		lost();
+		return;
+	}
+	header(&e->h, EVENT_EXIT, tgid, n->start, n->session, n->flags);
+	e->status = t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
+							   leader->exit_code;
+	/* Released threads, the leader, and this thread if it is another. */
+	e->cpu_time = t->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
+	if (t->pid != t->tgid)
+		e->cpu_time += t->se.sum_exec_runtime;
+	e->max_rss = t->signal->maxrss;
+	e->pad = 0;
+	bpf_ringbuf_submit(e, wakeup(n->flags & FLAG_ROOT));
+}
+
+/*
+ * A thread exits. Group death is signal->live == 0, not "the leader exited":
+ * a zombie leader may have living threads. Two last threads may both see 0.
+ */
+static __always_inline void on_exit(struct task_struct *t)
+{
+	u32 tgid = t->tgid;
+	struct entry *e, n;
+
+	if (t->signal->live.counter)
+		return;
+	e = bpf_map_lookup_elem(&processes, &tgid);
+	if (!e)
+		return;
+	n = *e;
+	if (n.start != t->group_leader->start_boottime) {
+		if (n.start) {
+			count(COUNT_STALE);
+			bury(tgid, e, n.start, false);
+		}
+		return;
+	}
+	/*
+	 * The event comes before the count, so that "empty" follows the last
+	 * exit in the ring. The price: two last threads may both tell it.
+	 */
+	if (n.session)
+		emit_exit(t, &n, tgid);
+	bury(tgid, e, n.start, true);
+}
+
+/* The last reference to a task is gone: its PID may be another's by now. */
+static __always_inline void on_free(struct task_struct *t)
+{
+	struct identity id = { .start = t->start_boottime, .tgid = t->tgid };
+	struct event_reaped *e;
+	struct dead_entry *d;
+	u64 session;
+
+	if (t->pid != t->tgid)
+		return;
+	d = bpf_map_lookup_elem(&dead, &id);
+	if (!d)
+		return;
+	session = d->session;
+	torn_down(d, id.start);
+	if (bpf_map_delete_elem(&dead, &id))
+		return;
+	chain_count(session, REAPED);
+	e = reserve(struct event_reaped);
+	if (!e) {
+		lost();
+		return;
+	}
+	header(&e->h, EVENT_REAPED, id.tgid, id.start, session, 0);
+	bpf_ringbuf_submit(e, wakeup(false));
+}
+
+#endif

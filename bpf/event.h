@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Events feed the picture, never the truth: one that is lost is counted, and
+ * the gap shows in the CPU's sequence numbers.
+ */
+#ifndef LINEAGE_EVENT_H
+#define LINEAGE_EVENT_H
+
+#include "maps.h"
+
+static __always_inline void identify(struct identity *id, struct task_struct *leader)
+{
+	id->start = leader->start_boottime;
+	id->tgid = leader->tgid;
+	id->pad = 0;
+}
+
+static __always_inline void header(struct event_header *h, u16 type, u32 tgid, u64 start,
+				   u64 session, u32 flags)
+{
+	h->type = type;
+	h->cpu = bpf_get_smp_processor_id();
+	h->flags = flags;
+	h->seq = count(COUNT_SEQ);
+	h->time = bpf_ktime_get_boot_ns();
+	h->process.start = start;
+	h->process.tgid = tgid;
+	h->process.pad = 0;
+	h->session = session;
+}
+
+/*
+ * A wake-up costs ten times what the rest of a hook does. While the reader
+ * says that it polls, only what cannot wait wakes it.
+ */
+static __always_inline u64 wakeup(bool urgent)
+{
+	if (urgent)
+		return BPF_RB_FORCE_WAKEUP;
+	if (!*(volatile u32 *)&control.polling)
+		return 0;
+	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > config.ring_half)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
+#define reserve(type) ((type *)bpf_ringbuf_reserve(&events, sizeof(type), 0))
+
+/* An event that the ring had no room for: its number is used up, so the gap shows. */
+static __always_inline void lost(void)
+{
+	count(COUNT_SEQ);
+	count(COUNT_LOST);
+}
+
+static __always_inline u32 uid_of(struct task_struct *t)
+{
+	return t->cred->euid.val;
+}
+
+static __always_inline u64 cgroup_of(struct task_struct *t)
+{
+	return t->cgroups->dfl_cgrp->kn->id;
+}
+
+static __always_inline void emit_session(u64 session, u32 state, u32 cause)
+{
+	struct event_session *e = reserve(struct event_session);
+
+	if (!e) {
+		lost();
+		return;
+	}
+	header(&e->h, EVENT_SESSION, 0, 0, session, 0);
+	e->state = state;
+	e->cause = cause;
+	bpf_ringbuf_submit(e, wakeup(true));
+}
+
+static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n)
+{
+	struct event_birth *e = reserve(struct event_birth);
+
+	if (!e) {
+		lost();
+		return;
+	}
+	header(&e->h, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
+	e->creator = n->creator;
+	identify(&e->parent, t->real_parent->group_leader);
+	e->cgroup = cgroup_of(t);
+	e->evidence = n->evidence;
+	e->uid = uid_of(t);
+	bpf_probe_read_kernel(e->comm, sizeof(e->comm), t->comm);
+	bpf_ringbuf_submit(e, wakeup(n->evidence != EVIDENCE_FORK));
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+#ifndef LINEAGE_EXEC_H
+#define LINEAGE_EXEC_H
+
+#include "birth.h"
+
+static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
+				      const struct entry *n, u32 tgid)
+{
+	u32 zero = 0, len = 0, room;
+	struct exec_scratch *x = bpf_map_lookup_elem(&scratch, &zero);
+	struct mm_struct *mm = t->mm;
+	unsigned long from, size;
+	long got;
+
+	if (!x || !mm)
+		return;
+	got = bpf_probe_read_kernel_str(x->tail, FILENAME_MAX_LEN, bprm->filename);
+	if (got < 0)
+		count(COUNT_READ_FAILED);
+	if (got > 1 && got <= FILENAME_MAX_LEN)
+		len = got - 1;
+	x->e.filename_len = len;
+	x->e.truncated = got == FILENAME_MAX_LEN;
+
+	from = mm->arg_start;
+	size = mm->arg_end - from;
+	room = size;
+	if (size > ARGV_MAX_LEN - 1) {
+		room = ARGV_MAX_LEN - 1;
+		x->e.truncated = 1;
+	}
+	len &= FILENAME_MAX_LEN - 1;
+	if (bpf_probe_read_user(x->tail + len, room & (ARGV_MAX_LEN - 1), (void *)from)) {
+		count(COUNT_READ_FAILED);
+		room = 0;
+		x->e.truncated = 1;
+	}
+	x->e.argv_len = room;
+	x->e.uid = uid_of(t);
+	x->e.cgroup = cgroup_of(t);
+	x->e.pad = 0;
+	bpf_probe_read_kernel(x->e.comm, sizeof(x->e.comm), t->comm);
+	header(&x->e.h, EVENT_EXEC, tgid, n->start, n->session, n->flags);
+	len += room & (ARGV_MAX_LEN - 1);
+	if (bpf_ringbuf_output(&events, x, sizeof(x->e) + len, wakeup(false)))
+		count(COUNT_LOST);
+}
+
+/* Runs in the process itself, which has its new memory and name. */
+static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *bprm)
+{
+	u32 tgid = t->tgid;
+	struct entry *e = entry_of(tgid, t->group_leader->start_boottime);
+	struct entry n;
+
+	if (!e || !e->session)
+		return;
+	n = *e;
+	if (condemned(n.session)) {
+		bpf_send_signal(SIGKILL);
+		__sync_fetch_and_or(&e->flags, FLAG_KILLED);
+	}
+	emit_exec(t, bprm, &n, tgid);
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The kernel types that the programs read, with only the fields in use.
+ * preserve_access_index lets the loader relocate each access against the
+ * running kernel's BTF, so order and size here do not matter.
+ */
+#ifndef LINEAGE_KERNEL_H
+#define LINEAGE_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+#define NULL ((void *)0)
+
+/* uapi/linux/bpf.h; stable */
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+};
+enum {
+	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_MMAPABLE = 1U << 10,
+};
+enum {
+	BPF_RB_NO_WAKEUP = 1ULL << 0,
+	BPF_RB_FORCE_WAKEUP = 1ULL << 1,
+	BPF_RB_AVAIL_DATA = 0,
+};
+
+#define PF_EXITING 0x00000004
+#define PF_KTHREAD 0x00200000
+#define SIGNAL_GROUP_EXIT 0x00000004
+#define SIGKILL 9
+#define SIGTERM 15
+#define SIGCONT 18
+#define ENOENT 2
+#define EPERM 1
+#define EBUSY 16
+#define EEXIST 17
+#define ESRCH 3
+#define EINVAL 22
+#define ENOSPC 28
+#define E2BIG 7
+#define ELOOP 40
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+	kuid_t euid;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+enum pid_type {
+	PIDTYPE_PID,
+	PIDTYPE_TGID,
+	PIDTYPE_PGID,
+	PIDTYPE_SID,
+};
+
+struct signal_struct {
+	atomic_t live;
+	int nr_threads;
+	int group_exit_code;
+	unsigned int flags;
+	struct pid *pids[4];
+	unsigned long maxrss; /* pages */
+	unsigned long long sum_sched_runtime; /* ns, of threads already released */
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct percpu_counter {
+	s64 count;
+};
+
+struct mm_struct {
+	unsigned long arg_start;
+	unsigned long arg_end;
+	struct percpu_counter rss_stat[4]; /* from 6.2, commit f1a7941243c1 */
+};
+
+struct mm_rss_stat {
+	struct {
+		s64 counter;
+	} count[4];
+};
+
+struct mm_struct___v61 {
+	struct mm_rss_stat rss_stat;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
+struct task_struct {
+	unsigned int flags;
+	int pid;
+	int tgid;
+	int exit_state;
+	int exit_code;
+	u64 start_boottime;
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
+	struct signal_struct *signal;
+	struct mm_struct *mm;
+	const struct cred *cred;
+	struct css_set *cgroups;
+	struct pid *thread_pid;
+	struct sched_entity se;
+	char comm[16];
+};
+
+struct linux_binprm {
+	const char *filename;
+};
+
+struct seq_file;
+struct bpf_map;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+struct bpf_iter_task {
+	u64 __opaque[3];
+} __attribute__((aligned(8)));
+
+struct bpf_iter_num {
+	u64 __opaque[1];
+} __attribute__((aligned(8)));
+
+enum {
+	BPF_TASK_ITER_ALL_PROCS,
+	BPF_TASK_ITER_ALL_THREADS,
+	BPF_TASK_ITER_PROC_THREADS,
+};
+
+#endif

@@ -1,0 +1,132 @@
+//go:build ignore
+
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * The programs. One file for each hook family holds what they do; here is
+ * where they hang. On one tracepoint programs run in the order of their
+ * attachment, and user space attaches bookkeeping before sentence.
+ */
+#include "lineage.h"
+#include "exec.h"
+#include "reparent.h"
+#include "sentence.h"
+#include "snapshot.h"
+#include "verbs.h"
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* bpf2go exports what is named here; an unused type has no BTF. */
+const struct event_birth *const unused_birth = NULL;
+const struct event_exec *const unused_exec = NULL;
+const struct event_exit *const unused_exit = NULL;
+const struct event_reparent *const unused_reparent = NULL;
+const struct event_reaped *const unused_reaped = NULL;
+const struct event_session *const unused_session = NULL;
+const struct seen *const unused_seen = NULL;
+const enum event_type *const unused_event_type = NULL;
+const enum entry_flags *const unused_entry_flags = NULL;
+const enum counter *const unused_counter = NULL;
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(fork_birth, struct task_struct *creator, struct task_struct *child)
+{
+	on_fork(creator, child);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(exec_event, struct task_struct *t, int old_pid, struct linux_binprm *bprm)
+{
+	on_exec(t, bprm);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exit_death, struct task_struct *t)
+{
+	on_exit(t);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(free_reaped, struct task_struct *t)
+{
+	on_free(t);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(fork_sentence)
+{
+	carry_out();
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(exec_sentence)
+{
+	carry_out();
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exit_sentence)
+{
+	carry_out();
+	return 0;
+}
+
+SEC("fentry/attach_pid")
+int BPF_PROG(attach_birth, struct task_struct *child, enum pid_type type)
+{
+	if (type == PIDTYPE_TGID)
+		on_attach(child, bpf_get_current_task_btf());
+	return 0;
+}
+
+SEC("fentry/do_notify_parent")
+int BPF_PROG(notify_death, struct task_struct *t)
+{
+	on_notify(t);
+	return 0;
+}
+
+SEC("fentry/kill_orphaned_pgrp")
+int BPF_PROG(orphan_reparent, struct task_struct *t, struct task_struct *father)
+{
+	on_reparent(t, father);
+	return 0;
+}
+
+SEC("iter/task")
+int snapshot(struct bpf_iter__task *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	struct task_struct *t = ctx->task;
+
+	return t ? on_snapshot(seq, t) : 0; /* NULL: the walk is over */
+}
+
+#define VERB(name, body)                            \
+	SEC("syscall")                              \
+	int verb_##name(void *ctx)                  \
+	{                                           \
+		struct verb_args *a = args();       \
+		long err = 0;                       \
+                                                    \
+		if (!a)                             \
+			return -EINVAL;             \
+		bpf_rcu_read_lock();                \
+		body;                               \
+		bpf_rcu_read_unlock();              \
+		return err;                         \
+	}
+
+VERB(create, err = create(a))
+VERB(end, err = end(a))
+VERB(sentence, sentence(a))
+VERB(settle, err = settle(a))
+VERB(release, err = release(a))
+VERB(protect, err = protect(a))
+VERB(reconcile, reconcile(a))

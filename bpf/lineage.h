@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the kernel side and user space share: entries, sessions, verbs and
+ * events. Every struct is naturally aligned with its padding spelled out;
+ * bpf2go turns them into the Go types.
+ */
+#ifndef LINEAGE_LINEAGE_H
+#define LINEAGE_LINEAGE_H
+
+#include "kernel.h"
+
+#define MAX_SESSIONS 16384
+#define MAX_DEPTH 8 /* sessions on one chain */
+#define NAME_LEN 64
+#define COMM_LEN 16
+#define FILENAME_MAX_LEN 256
+#define ARGV_MAX_LEN 4096
+#define HOOK_SIGNALS 512 /* that one pass inside a hook may send */
+
+/* A process for good: the PID alone is reused, the pair is not. */
+struct identity {
+	u64 start; /* group leader's start_boottime, ns */
+	u32 tgid; /* initial PID namespace */
+	u32 pad;
+};
+
+enum entry_flags {
+	FLAG_PROTECTED = 1 << 0, /* never signalled by a pass */
+	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
+	FLAG_ROOT = 1 << 2,
+	FLAG_UNKILLED = 1 << 3, /* born condemned where it could not be signalled */
+	FLAG_TERMED = 1 << 4, /* a pass sent SIGTERM */
+	FLAG_KILLED = 1 << 5, /* a pass or its birth sent SIGKILL */
+};
+
+enum evidence {
+	EVIDENCE_NONE,
+	EVIDENCE_ROOT,
+	EVIDENCE_FORK,
+	EVIDENCE_ADOPTED,
+	EVIDENCE_RECONCILED,
+};
+
+/*
+ * A process that was entered, by tgid: unique from birth to group death, and
+ * it survives an exec from a thread, which task storage does not.
+ *
+ * start is also the arbiter of death: whoever swaps it for 0 counts the death
+ * and deletes the element. The element's memory may be another process's by
+ * the time a late reader writes to it, but start can never be the same again.
+ */
+struct entry {
+	u64 start;
+	u64 session; /* 0: entered as owner or protected only */
+	u64 since; /* boottime ns at which it was entered */
+	struct identity creator;
+	u32 flags;
+	u32 evidence;
+};
+
+/*
+ * A dead process that its parent has not reaped yet. mark is start << 1, with
+ * the low bit set while its memory, files and ports are being torn down; it
+ * is swapped, never stored, for the same reason as start above.
+ */
+struct dead_entry {
+	u64 mark;
+	u64 session;
+};
+
+enum state {
+	STATE_FREE,
+	STATE_ACTIVE,
+	STATE_ENDING,
+	STATE_CONDEMNED,
+	STATE_EMPTY,
+};
+
+enum cause {
+	CAUSE_NONE,
+	CAUSE_ROOT_EXIT,
+	CAUSE_OWNER_EXIT,
+	CAUSE_END,
+	CAUSE_MAX_LIFETIME,
+	CAUSE_MAX_PROCESSES,
+	CAUSE_MAX_RSS,
+	CAUSE_IDLE,
+	CAUSE_ANCESTOR,
+	CAUSE_EXPIRED,
+};
+
+enum session_flags {
+	SESSION_KEEP_ON_ROOT_EXIT = 1 << 0,
+};
+
+/* Of a session, what hooks count. User space never writes it. */
+struct session {
+	u64 id; /* slot | random << 32; 0: free */
+	u64 parent; /* immutable */
+	struct identity root; /* immutable */
+	struct identity owner; /* immutable */
+	u64 created; /* boottime, ns */
+	s64 live; /* of the subtree, as all that follow */
+	s64 dying;
+	s64 unreaped;
+	u64 forks;
+	u64 peak;
+};
+
+/*
+ * Of a session, what verbs decide. status is state | cause << 8 in one word,
+ * so that the first cause wins together with its state.
+ */
+struct ctl {
+	u64 id;
+	u32 status;
+	u32 flags;
+	u64 grace; /* ns */
+	u64 deadline; /* CLOCK_MONOTONIC ns, a resume must not kill; 0: none */
+	u64 ended_at; /* boottime ns */
+	u32 max_processes;
+	u32 uid;
+	u8 name[NAME_LEN];
+};
+
+/*
+ * due: 0 nothing, 1 a pass is due now, else the earliest deadline in
+ * CLOCK_MONOTONIC ns. Read first by every fork, exec and exit of the host.
+ */
+struct shared {
+	u64 due;
+	u64 filter; /* session that the snapshot is limited to, 0: all */
+	u32 polling; /* the reader polls: do not wake it for each event */
+	u32 pad;
+};
+
+/* Arguments and results of a verb; user space holds a lock around it. */
+struct verb_args {
+	u64 session; /* in, or out of create */
+	struct identity root; /* start 0: whoever has the PID now */
+	struct identity owner;
+	u64 random;
+	u64 grace;
+	u32 cause;
+	u32 max_processes;
+	u32 uid;
+	u32 flags;
+	u8 name[NAME_LEN];
+	/* results */
+	u32 visited;
+	u32 sent;
+	u32 failed;
+	u32 more;
+	u32 added;
+	u32 removed;
+	s32 live; /* members that the walk met */
+	u32 pad;
+};
+
+enum event_type {
+	EVENT_BIRTH = 1,
+	EVENT_EXEC,
+	EVENT_EXIT,
+	EVENT_REPARENT,
+	EVENT_REAPED,
+	EVENT_SESSION,
+};
+
+struct event_header {
+	u16 type;
+	u16 cpu;
+	u32 flags; /* of the entry */
+	u64 seq; /* per CPU; a reserve that failed used one up */
+	u64 time; /* boottime, ns */
+	struct identity process;
+	u64 session;
+};
+
+struct event_birth {
+	struct event_header h;
+	struct identity creator;
+	struct identity parent; /* real_parent: differs after CLONE_PARENT */
+	u64 cgroup;
+	u32 evidence;
+	u32 uid;
+	u8 comm[COMM_LEN];
+};
+
+/* Followed by filename_len bytes, then argv_len bytes: emitted at real length. */
+struct event_exec {
+	struct event_header h;
+	u64 cgroup;
+	u32 uid;
+	u16 filename_len; /* without NUL */
+	u16 argv_len;
+	u32 truncated;
+	u32 pad;
+	u8 comm[COMM_LEN];
+};
+
+struct event_exit {
+	struct event_header h;
+	u64 cpu_time; /* ns */
+	u64 max_rss; /* pages */
+	u32 status; /* as wait(2) gives it */
+	u32 pad;
+};
+
+struct event_reparent {
+	struct event_header h;
+	struct identity from;
+	struct identity to;
+};
+
+struct event_reaped {
+	struct event_header h;
+};
+
+struct event_session {
+	struct event_header h;
+	u32 state;
+	u32 cause;
+};
+
+enum {
+	SEEN_DEAD = 1 << 0, /* no live thread */
+	SEEN_ZOMBIE = 1 << 1, /* and nothing left but the PID */
+	SEEN_KTHREAD = 1 << 2,
+	SEEN_THREAD = 1 << 3, /* only identity.tgid and cpu_time count: add it to its process */
+};
+
+/* One record of the snapshot. */
+struct seen {
+	struct identity process;
+	struct identity parent;
+	struct entry entry; /* start 0: none */
+	u64 cgroup;
+	u64 cpu_time; /* ns, of this thread and of threads already gone */
+	s64 rss; /* pages */
+	u32 pgid;
+	u32 sid;
+	u32 uid;
+	u32 threads;
+	u32 ns_pid;
+	u32 seen_flags;
+	u8 comm[COMM_LEN];
+};
+
+/* Counters, per CPU. The names are the metric labels; see counters.go. */
+enum counter {
+	COUNT_SEQ, /* events emitted or tried */
+	COUNT_LOST, /* of which the ring had no room */
+	COUNT_ENTER_FAILED, /* a member's child could not be entered */
+	COUNT_DEAD_FAILED, /* a dead member could not be remembered */
+	COUNT_STALE, /* an entry of a former owner of the PID */
+	COUNT_MISSED_BIRTH, /* the first writer of a birth was skipped */
+	COUNT_MISSED_DEATH, /* the first writer of a death was skipped */
+	COUNT_RECONCILED, /* entered by the reconcile pass */
+	COUNT_SIGNAL_FAILED, /* a signal that could not be sent */
+	COUNT_SIGNAL_BUSY, /* irq_work slot busy, left due */
+	COUNT_NEWBORN_KILLED,
+	COUNT_NEWBORN_UNKILLED,
+	COUNT_READ_FAILED, /* filename or argv could not be read */
+	COUNT_DRIFT, /* a live count that a pass had to correct */
+	COUNT_DEPTH, /* sessions nested too deep */
+	COUNT_DELETE_FAILED,
+	COUNT_MAX,
+};
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+#ifndef LINEAGE_MAPS_H
+#define LINEAGE_MAPS_H
+
+#include "lineage.h"
+#include <bpf/bpf_helpers.h>
+
+/* Set by the loader before the programs are verified. */
+const volatile struct config {
+	u32 can_signal; /* bpf_send_signal_task is there: 6.13, commit 6280cf718db0 */
+	u32 second_writers; /* the fentry programs are attached */
+	u64 ring_half; /* bytes in the ring above which the reader is woken even if it polls */
+} config = {};
+
+/* The only writable global, so that user space finds it at offset 0 of .bss. */
+struct shared control = {};
+
+/* Never LRU: an evicted live member is an escaped one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u32);
+	__type(value, struct entry);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct identity);
+	__type(value, struct dead_entry);
+} dead SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SESSIONS);
+	__type(key, u32);
+	__type(value, struct session);
+} sessions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SESSIONS);
+	__type(key, u32);
+	__type(value, struct ctl);
+} session_ctl SEC(".maps");
+
+/* Slots that hold no session, oldest first, so that a slot rests before it is used again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, MAX_SESSIONS);
+	__type(value, u32);
+} free_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct verb_args);
+} verb SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNT_MAX);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} events SEC(".maps");
+
+struct exec_scratch {
+	struct event_exec e;
+	char tail[FILENAME_MAX_LEN + ARGV_MAX_LEN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct exec_scratch);
+} scratch SEC(".maps");
+
+static __always_inline u64 count(u32 which)
+{
+	u64 *c = bpf_map_lookup_elem(&counters, &which);
+
+	return c ? __sync_fetch_and_add(c, 1) : 0;
+}
+
+#endif

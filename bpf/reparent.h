@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What only trampolines give: the exact reparent, and second writers of birth
+ * and death that run under tasklist_lock with interrupts off, where no
+ * recursion guard can skip them. They flip states; they never signal.
+ */
+#ifndef LINEAGE_REPARENT_H
+#define LINEAGE_REPARENT_H
+
+#include "birth.h"
+
+/* attach_pid(child, PIDTYPE_TGID) is a new process; current is its creator. */
+static __always_inline void on_attach(struct task_struct *child, struct task_struct *creator)
+{
+	u32 tgid = creator->tgid;
+	bool failed = false;
+	struct entry *c, *e;
+
+	c = entry_of(tgid, creator->group_leader->start_boottime);
+	if (!c || !c->session)
+		return;
+	e = enter_child(c, tgid, child, &failed);
+	if (e && condemned(e->session)) {
+		__sync_fetch_and_or(&e->flags, FLAG_UNKILLED);
+		arm(1);
+	}
+}
+
+/* The whole group is dead and torn down: its parent is told. */
+static __always_inline void on_notify(struct task_struct *t)
+{
+	u32 tgid = t->tgid;
+	struct identity id = { .start = t->start_boottime, .tgid = tgid };
+	struct entry *e;
+	struct dead_entry *d;
+
+	/* Also called for ptraced threads, and again when a zombie is reparented. */
+	if (t->pid != t->tgid || t->signal->live.counter)
+		return;
+	e = bpf_map_lookup_elem(&processes, &tgid);
+	if (e && e->start == id.start) {
+		count(COUNT_MISSED_DEATH);
+		bury(tgid, e, id.start, true);
+	}
+	d = bpf_map_lookup_elem(&dead, &id);
+	if (d)
+		torn_down(d, id.start);
+}
+
+/*
+ * kill_orphaned_pgrp(t, parent): with a parent it is called once for each
+ * child that was just given to another father; real_parent is the new one.
+ */
+static __always_inline void on_reparent(struct task_struct *t, struct task_struct *father)
+{
+	u32 tgid = t->tgid;
+	u64 start = t->group_leader->start_boottime;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct event_reparent *r;
+
+	if (!father || !e || e->start != start || !e->session)
+		return;
+	r = reserve(struct event_reparent);
+	if (!r) {
+		lost();
+		return;
+	}
+	header(&r->h, EVENT_REPARENT, tgid, start, e->session, e->flags);
+	identify(&r->from, father->group_leader);
+	identify(&r->to, t->real_parent->group_leader);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+#endif

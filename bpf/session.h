@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sessions: states, counters, and the chain from a session to those that it
+ * is nested in. Counters move on the whole chain; states are read at use on
+ * the whole chain and never copied down.
+ */
+#ifndef LINEAGE_SESSION_H
+#define LINEAGE_SESSION_H
+
+#include "event.h"
+#include "maps.h"
+
+#define STATE(status) ((status) & 0xff)
+#define CAUSE(status) (((status) >> 8) & 0xff)
+#define STATUS(state, cause) ((state) | (cause) << 8)
+
+static __always_inline struct session *session_of(u64 id)
+{
+	u32 slot = (u32)id;
+	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
+
+	return s && id && s->id == id ? s : NULL;
+}
+
+static __always_inline struct ctl *ctl_of(u64 id)
+{
+	u32 slot = (u32)id;
+	struct ctl *c = bpf_map_lookup_elem(&session_ctl, &slot);
+
+	return c && id && c->id == id ? c : NULL;
+}
+
+/* The earliest of what was due and when; 0 is "nothing". */
+static __always_inline void arm(u64 when)
+{
+	for (int i = 0; i < 16; i++) {
+		u64 old = *(volatile u64 *)&control.due;
+
+		if (old && old <= when)
+			return;
+		if (__sync_val_compare_and_swap(&control.due, old, when) == old)
+			return;
+	}
+	*(volatile u64 *)&control.due = 1;
+}
+
+enum change {
+	BORN,
+	DIED, /* live to dying and unreaped */
+	DIED_FORGOTTEN, /* could not be remembered: live only */
+	TORN_DOWN, /* no longer dying */
+	REAPED,
+	JOINED, /* moved in from an ancestor's session: live, no fork */
+};
+
+static __always_inline void session_count(struct session *s, enum change what)
+{
+	s64 live;
+
+	switch (what) {
+	case BORN:
+		__sync_fetch_and_add(&s->forks, 1);
+		/* fall through */
+	case JOINED:
+		/* With a result: a full barrier, the state is read after it. */
+		live = __sync_fetch_and_add(&s->live, 1) + 1;
+		if (live > (s64)s->peak)
+			s->peak = live;
+		break;
+	case DIED:
+		/* Into dying first: both are never 0 in between. */
+		__sync_fetch_and_add(&s->dying, 1);
+		__sync_fetch_and_add(&s->unreaped, 1);
+		__sync_fetch_and_add(&s->live, -1);
+		break;
+	case DIED_FORGOTTEN:
+		__sync_fetch_and_add(&s->live, -1);
+		break;
+	case TORN_DOWN:
+		__sync_fetch_and_add(&s->dying, -1);
+		break;
+	case REAPED:
+		__sync_fetch_and_add(&s->unreaped, -1);
+		break;
+	}
+}
+
+static __always_inline void chain_count(u64 id, enum change what)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+
+		if (!s)
+			return;
+		session_count(s, what);
+		id = s->parent;
+	}
+}
+
+static __always_inline bool chain_has(u64 id, u64 wanted)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s;
+
+		if (id == wanted)
+			return true;
+		s = session_of(id);
+		if (!s)
+			return false;
+		id = s->parent;
+	}
+	return false;
+}
+
+/* Is the session, or one that it is nested in, condemned? */
+static __always_inline bool condemned(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+
+		if (!s || !c)
+			return false;
+		if (STATE(*(volatile u32 *)&c->status) >= STATE_CONDEMNED)
+			return true;
+		id = s->parent;
+	}
+	return false;
+}
+
+/*
+ * Start the end of a session that is active. Only the winner of the swap sets
+ * the rest; a pass that comes in between sees a deadline of 0 and leaves it
+ * alone, and the winner makes another one due.
+ */
+static __always_inline bool begin_end(struct ctl *c, u32 cause, u64 grace)
+{
+	u32 old = *(volatile u32 *)&c->status;
+	u32 state = grace ? STATE_ENDING : STATE_CONDEMNED;
+
+	if (STATE(old) != STATE_ACTIVE)
+		return false;
+	if (__sync_val_compare_and_swap(&c->status, old, STATUS(state, cause)) != old)
+		return false;
+	c->ended_at = bpf_ktime_get_boot_ns();
+	if (grace)
+		c->deadline = bpf_ktime_get_ns() + grace;
+	*(volatile u64 *)&control.due = 1;
+	emit_session(c->id, state, cause);
+	return true;
+}
+
+static __always_inline bool condemn(struct ctl *c)
+{
+	u32 old = *(volatile u32 *)&c->status;
+	u32 cause = CAUSE(old);
+
+	if (STATE(old) != STATE_ENDING)
+		return false;
+	if (__sync_val_compare_and_swap(&c->status, old, STATUS(STATE_CONDEMNED, cause)) != old)
+		return false;
+	emit_session(c->id, STATE_CONDEMNED, cause);
+	return true;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sending signals from process context. Never from a timer or a workqueue: on
+ * x86 the kernel asks nmi_uaccess_okay(), which there is true by luck only.
+ */
+#ifndef LINEAGE_SIGNAL_H
+#define LINEAGE_SIGNAL_H
+
+#include "maps.h"
+
+extern int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task,
+			     unsigned int flags) __ksym __weak;
+extern struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym __weak;
+extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym __weak;
+extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type type,
+				u64 value) __ksym __weak;
+extern struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym __weak;
+extern void bpf_task_release(struct task_struct *p) __ksym __weak;
+extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
+extern void bpf_rcu_read_lock(void) __ksym __weak;
+extern void bpf_rcu_read_unlock(void) __ksym __weak;
+
+extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __ksym __weak;
+extern int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym __weak;
+extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym __weak;
+
+#define __arg_trusted __attribute__((btf_decl_tag("arg:trusted")))
+
+/*
+ * To a group whose leader called pthread_exit: the leader is PF_EXITING and
+ * refuses, any living thread takes it.
+ */
+static __always_inline int signal_threads(struct task_struct *leader, int sig)
+{
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	int err = -ESRCH;
+
+	bpf_rcu_read_lock();
+	bpf_iter_task_new(&it, leader, BPF_TASK_ITER_PROC_THREADS);
+	while ((t = bpf_iter_task_next(&it))) {
+		struct task_struct *ref;
+
+		if (t->flags & PF_EXITING)
+			continue;
+		ref = bpf_task_acquire(t);
+		if (!ref)
+			continue;
+		err = bpf_send_signal_task(ref, sig, PIDTYPE_TGID, 0);
+		bpf_task_release(ref);
+		if (!err)
+			break;
+	}
+	bpf_iter_task_destroy(&it);
+	bpf_rcu_read_unlock();
+	return err;
+}
+
+static __always_inline int signal_once(struct task_struct *leader, int sig)
+{
+	if (leader->flags & PF_EXITING)
+		return signal_threads(leader, sig);
+	return bpf_send_signal_task(leader, sig, PIDTYPE_TGID, 0);
+}
+
+/*
+ * To a process, by its leader. 0 or -errno. A global function, so that the
+ * verifier looks at it once and not once for each path that leads here.
+ */
+__noinline int signal_process(struct task_struct *leader __arg_trusted, int sig)
+{
+	int err = signal_once(leader, sig);
+
+	/* A stopped process acts on SIGTERM only when it runs again. */
+	if (!err && sig == SIGTERM)
+		signal_once(leader, SIGCONT);
+	return err;
+}
+
+#endif

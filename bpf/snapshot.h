@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The snapshot: one record for each thread group, and for members one for
+ * each further thread, whose CPU time only it has. Zombies are included.
+ */
+#ifndef LINEAGE_SNAPSHOT_H
+#define LINEAGE_SNAPSHOT_H
+
+#include "session.h"
+#include <bpf/bpf_core_read.h>
+
+static __always_inline s64 rss_of(struct mm_struct *mm)
+{
+	/* MM_FILEPAGES, MM_ANONPAGES and MM_SHMEMPAGES; 2 is swap. */
+	if (bpf_core_type_exists(struct mm_rss_stat)) {
+		struct mm_struct___v61 *old = (void *)mm;
+
+		return BPF_CORE_READ(old, rss_stat.count[0].counter) +
+		       BPF_CORE_READ(old, rss_stat.count[1].counter) +
+		       BPF_CORE_READ(old, rss_stat.count[3].counter);
+	}
+	return mm->rss_stat[0].count + mm->rss_stat[1].count + mm->rss_stat[3].count;
+}
+
+static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
+{
+	struct pid *pid = t->thread_pid;
+	u32 level, nr = 0;
+
+	if (!pid)
+		return 0;
+	level = pid->level;
+	bpf_probe_read_kernel(&nr, sizeof(nr),
+			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid) +
+				      bpf_core_field_offset(struct upid, nr));
+	return nr;
+}
+
+static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct *t)
+{
+	u64 start = t->group_leader->start_boottime, filter = control.filter;
+	struct signal_struct *signal = t->signal;
+	u32 tgid = t->tgid;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	bool thread = t->pid != t->tgid;
+	struct seen x = {};
+	struct mm_struct *mm;
+
+	if (e && e->start != start)
+		e = NULL;
+	if ((filter || thread) && (!e || !e->session))
+		return 0;
+	if (filter && !chain_has(e->session, filter))
+		return 0;
+	x.process.tgid = tgid;
+	x.process.start = start;
+	x.cpu_time = t->se.sum_exec_runtime;
+	if (thread) {
+		x.seen_flags = SEEN_THREAD;
+		bpf_seq_write(seq, &x, sizeof(x));
+		return 0;
+	}
+	if (e)
+		x.entry = *e;
+	identify(&x.parent, t->real_parent->group_leader);
+	x.cgroup = cgroup_of(t);
+	x.uid = uid_of(t);
+	x.cpu_time += signal->sum_sched_runtime;
+	mm = t->mm;
+	if (mm)
+		x.rss = rss_of(mm);
+	x.pgid = signal->pids[PIDTYPE_PGID]->numbers[0].nr;
+	x.sid = signal->pids[PIDTYPE_SID]->numbers[0].nr;
+	x.threads = signal->nr_threads;
+	x.ns_pid = pid_in_own_namespace(t);
+	if (!signal->live.counter)
+		x.seen_flags |= SEEN_DEAD;
+	if (t->exit_state && signal->nr_threads <= 1)
+		x.seen_flags |= SEEN_ZOMBIE;
+	if (t->flags & PF_KTHREAD)
+		x.seen_flags |= SEEN_KTHREAD;
+	bpf_probe_read_kernel(x.comm, sizeof(x.comm), t->comm);
+	bpf_seq_write(seq, &x, sizeof(x));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+)
+
+// exitBeforeCommand is run's exit code for every failure of ours before CMD
+// runs, as env(1) and docker have it.
+const exitBeforeCommand = 125
+
+// app is what the commands share: the world around them, injected, and the
+// flags that all of them take.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            func(string) string
+	now            func() time.Time
+	dial           func(ctx context.Context, socket string) (api.Client, error)
+	// interrupts gives the SIGINTs and SIGTERMs from now on, until stop.
+	interrupts func() (c <-chan os.Signal, stop func())
+	host       host
+
+	socket string
+	color  choice
+}
+
+// host is what needs this machine instead of a daemon.
+type host struct {
+	version, abi string
+	doctor       func() api.Doctor
+	// commands are those that only run where the kernel can be traced.
+	commands func(*app) []*cobra.Command
+}
+
+// exitError ends the command line with code; a nil err has been told already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exitError{api.ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// main runs one command line and gives its exit code.
+func (a *app) main(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return a.exit(root.ExecuteContext(ctx))
+}
+
+// exit tells the error, if it was not told, and gives its exit code.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return api.ExitOK
+	}
+	exit, ok := errors.AsType[*exitError](err)
+	if !ok || exit.err != nil {
+		a.complain(err)
+	}
+	if ok {
+		return exit.code
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e.Exit
+	}
+	if _, ok := errors.AsType[*api.UnreachableError](err); ok {
+		return api.ExitUnreachable
+	}
+	return api.ExitFailed
+}
+
+// complain writes an error as one line.
+func (a *app) complain(err error) {
+	text := err.Error()
+	if e, ok := errors.AsType[*api.Error](err); ok && len(e.Items) > 0 {
+		var ids []string
+		for _, s := range e.Items {
+			ids = append(ids, fmt.Sprintf("%s (%s, uid %d)", s.ID, s.State, s.UID))
+		}
+		text += ": " + strings.Join(ids, ", ")
+	}
+	a.say("%s", text)
+}
+
+// say writes one line to stderr.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "lineage: %s\n", plain.Text(fmt.Sprintf(format, args...)))
+}
+
+// client connects to the daemon.
+func (a *app) client(ctx context.Context) (api.Client, error) {
+	return a.dial(ctx, a.socketPath())
+}
+
+func (a *app) socketPath() string {
+	if a.socket != "" {
+		return a.socket
+	}
+	if s := a.env("LINEAGE_SOCKET"); s != "" {
+		return s
+	}
+	return api.DefaultSocket
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lineage",
+		Short: "Follow every process that an agent starts, and end them all",
+		Long: `lineage follows everything that a process ever causes to run, through double
+forks, setsid, cleared environments and dead parents, by the kernel's own
+bookkeeping; and it ends all of it.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+				return usage("unknown command %q; did you mean %q?", args[0], s[0])
+			}
+			return usage(`unknown command %q; see "lineage --help"`, args[0])
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(`%s: %w; see "%s --help"`, cmd.Name(), err, cmd.CommandPath())
+	})
+	a.color = choice{"auto", []string{"auto", "always", "never"}}
+	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the daemon's `path` (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
+	root.PersistentFlags().Var(&a.color, "color", "colour the output: `auto`, always or never")
+	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.endCommand(),
+		a.doctorCommand(), a.versionCommand())
+	if a.host.commands != nil {
+		root.AddCommand(a.host.commands(a)...)
+	}
+	return root
+}
+
+// argsCount wants between least and most arguments; what names them.
+func argsCount(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
+		case len(args) > most:
+			return usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	value string
+	words []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return "word" }
+
+func (c *choice) Set(s string) error {
+	for _, w := range c.words {
+		if s == w {
+			c.value = s
+			return nil
+		}
+	}
+	return fmt.Errorf("want one of %s", strings.Join(c.words, ", "))
+}

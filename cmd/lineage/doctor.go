@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this host's kernel can do, what is missing and what to do",
+		Long: `Try every program and feature of the kernel by itself, without changing
+anything. Exits with 0 if sessions can be tracked here, else with 7.`,
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		d := a.host.doctor()
+		if err := a.print(format.value, doctorListing(d)); err != nil {
+			return err
+		}
+		if !d.Supported {
+			return &exitError{code: api.ExitUnsupported}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// levels is what each guarantee level means, for people.
+var levels = [...]string{
+	0: "nothing can be tracked",
+	1: "processes are attributed and counted, with the daemon dead too",
+	2: "sessions are ended without a race, from user space",
+	3: "the kernel ends a session in one call",
+	4: "the kernel ends a session by itself when its root exits, with the daemon dead too",
+}
+
+func doctorListing(d api.Doctor) listing {
+	d.Head = head("doctor")
+	l := listing{doc: d, text: func(p *page) { writeDoctor(p, &d) }}
+	for _, row := range d.Rows {
+		l.names = append(l.names, row.Feature)
+		l.items = append(l.items, struct {
+			api.Head
+			api.DoctorItem
+		}{api.Head{Kind: "feature"}, row})
+	}
+	return l
+}
+
+func writeDoctor(p *page, d *api.Doctor) {
+	verdict, color := "sessions can be tracked and ended here", green
+	if !d.Supported {
+		verdict, color = "sessions cannot be tracked here", red
+	}
+	p.line("%s", p.paint(color, plain.Text(fmt.Sprintf("kernel %s: %s", d.Kernel, verdict))))
+	if d.Level >= 0 && d.Level < len(levels) {
+		p.line("level %d of %d: %s", d.Level, len(levels)-1, levels[d.Level])
+	}
+	var t table
+	for _, row := range d.Rows {
+		mark, color := "ok", green
+		if !row.OK {
+			mark, color = "no", red
+		}
+		why := row.Why
+		if row.Level > 0 && !row.OK {
+			why = fmt.Sprintf("needed for level %d: %s", row.Level, or(why, "missing"))
+		}
+		if row.Do != "" {
+			why += "; " + row.Do
+		}
+		t.paintedRow([]string{"", color}, "", mark, plain.Text(row.Feature), plain.Text(why))
+	}
+	t.write(p)
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+)
+
+// maxIndent bounds how many levels are drawn as lines: below it a row says its
+// depth instead. A chain of 5,000 processes would be 75 MB of bars.
+const maxIndent = 32
+
+// glyphs are what a tree is drawn with. Letters go with them always.
+type glyphs struct {
+	tee, elbow, bar, gap string
+	live, exited, zombie string
+	moved, times         string
+}
+
+var (
+	unicodeGlyphs = glyphs{"├─ ", "└─ ", "│  ", "   ", "● ", "○ ", "  ", "↷ ", "×"}
+	asciiGlyphs   = glyphs{"|- ", "`- ", "|  ", "   ", "", "", "", "> ", "x"}
+)
+
+// drawing is one tree on a page.
+type drawing struct {
+	p     *page
+	t     *api.Tree
+	g     glyphs
+	nodes map[api.Ref]*api.Node
+	drawn map[api.Ref]bool // a node that names its ancestor as child must not hang us
+}
+
+func newDrawing(p *page, t *api.Tree, ascii bool) *drawing {
+	d := &drawing{p: p, t: t, g: unicodeGlyphs, nodes: index(t), drawn: map[api.Ref]bool{}}
+	if ascii {
+		d.g = asciiGlyphs
+	}
+	return d
+}
+
+// step is a group of equal rows that is still to be drawn.
+type step struct {
+	node  *api.Node
+	times int
+	depth int
+	lines []string // the indents of its ancestors, outermost first
+	last  bool
+}
+
+func (d *drawing) draw() {
+	if d.t.Session != nil {
+		d.p.line("%s", d.p.paint(bold, title(d.t.Session)))
+	}
+	stack := d.steps(d.t.Roots, 0, nil)
+	for len(stack) > 0 {
+		s := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		d.row(s)
+		lines := s.lines
+		if s.depth > 0 {
+			indent := d.g.bar
+			if s.last {
+				indent = d.g.gap
+			}
+			lines = append(lines[max(0, len(lines)-maxIndent+1):len(lines):len(lines)], indent)
+		}
+		stack = append(stack, d.steps(s.node.Children, s.depth+1, lines)...)
+	}
+}
+
+// steps gives the rows for refs in reverse order, equal exited ones as one.
+func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
+	var steps []step
+	for _, ref := range refs {
+		n, ok := d.nodes[ref]
+		if !ok || d.drawn[ref] {
+			continue
+		}
+		d.drawn[ref] = true
+		if len(steps) > 0 && !d.p.wide && sameLeaf(steps[len(steps)-1].node, n) {
+			steps[len(steps)-1].times++
+			continue
+		}
+		steps = append(steps, step{node: n, times: 1, depth: depth, lines: lines})
+	}
+	if len(steps) > 0 {
+		steps[len(steps)-1].last = true
+	}
+	slices.Reverse(steps)
+	return steps
+}
+
+// sameLeaf tells whether b is one more of a: exited in the same way, of the
+// same command, and without children.
+func sameLeaf(a, b *api.Node) bool {
+	code := func(n *api.Node) int {
+		if n.ExitCode == nil {
+			return -1
+		}
+		return *n.ExitCode
+	}
+	return a.State == "exited" && b.State == "exited" && len(a.Children)+len(b.Children) == 0 &&
+		a.Comm == b.Comm && slices.Equal(a.Argv, b.Argv) && a.Signal == b.Signal && code(a) == code(b)
+}
+
+func (d *drawing) row(s step) {
+	n, p := s.node, d.p
+	prefix := strings.Join(s.lines, "")
+	if s.depth > maxIndent {
+		prefix = fmt.Sprintf("[%d] ", s.depth) + prefix
+	}
+	if s.depth > 0 {
+		branch := d.g.tee
+		if s.last {
+			branch = d.g.elbow
+		}
+		prefix += branch
+	}
+	glyph, letter, color := d.g.live, or(plain.Text(n.Task), "L"), green
+	switch n.State {
+	case "exited":
+		glyph, letter, color = d.g.exited, "X", dim
+	case "zombie":
+		glyph, letter, color = d.g.zombie, "Z", red
+	}
+	pid := fmt.Sprint(n.PID)
+	if p.wide {
+		pid = n.Ref.String()
+	}
+	if n.NSPID != 0 && n.NSPID != n.PID {
+		pid += fmt.Sprintf(" (%d inside)", n.NSPID)
+	}
+	command := p.command(&n.Process)
+	if s.times > 1 {
+		command += fmt.Sprintf(" %s%d", d.g.times, s.times)
+	}
+	notes := d.notes(&n.Process)
+	if p.width > 0 && !p.wide {
+		used := width(prefix) + width(glyph) + len(letter) + 1 + len(pid) + 1 + width(notes)
+		command = fit(command, max(p.width-used, 16))
+	}
+	rest := fmt.Sprintf(" %s %s%s", pid, command, notes)
+	switch {
+	case n.State == "exited":
+		p.line("%s%s", prefix, p.paint(dim, glyph+letter+rest))
+	case n.Orphan:
+		p.line("%s%s %s %s%s", prefix, p.paint(color, glyph+letter), pid, command, p.paint(yellow, notes))
+	default:
+		p.line("%s%s%s", prefix, p.paint(color, glyph+letter), rest)
+	}
+}
+
+// notes says what the row's place and letter do not.
+func (d *drawing) notes(n *api.Process) string {
+	var b strings.Builder
+	note := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format, args...) }
+	switch {
+	case n.State == "exited":
+		note("%s", howEnded(n))
+		if n.Exited != nil {
+			note("%s ago", d.p.since(n.Exited))
+		}
+	case n.State == "zombie":
+		note("%s, its parent %s has to reap it", howEnded(n), d.parent(n.Parent))
+	case n.Orphan && n.Parent != nil:
+		note("%sorphan, parent %s", d.g.moved, d.parent(n.Parent))
+	case n.Orphan:
+		note("%sorphan", d.g.moved)
+	case n.Parent != nil && n.Creator != nil && n.Parent.PID != n.Creator.PID:
+		note("%sparent %s", d.g.moved, d.parent(n.Parent))
+	}
+	if e := n.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
+		note("%s", evidence(e))
+	}
+	if d.p.wide {
+		if n.UID != nil {
+			note("uid %d", *n.UID)
+		}
+		note("cpu %s  rss %s", cpu(n.CPUSeconds), size(n.RSSBytes))
+	}
+	return plain.Text(b.String())
+}
+
+// parent names a parent with what is known of it.
+func (d *drawing) parent(ref *api.Ref) string {
+	if ref == nil {
+		return "?"
+	}
+	pid := fmt.Sprint(ref.PID)
+	if n, ok := d.nodes[*ref]; ok {
+		return pid + " (" + or(n.Comm, "?") + ")"
+	}
+	if s := d.t.Session; s != nil && s.Owner != nil && *s.Owner == *ref {
+		return pid + " (lineage run)"
+	}
+	return pid
+}
+
+// howEnded says how a process ended.
+func howEnded(n *api.Process) string {
+	switch {
+	case n.Signal != "":
+		return "killed by " + n.Signal
+	case n.ExitCode != nil:
+		return fmt.Sprintf("exited %d", *n.ExitCode)
+	}
+	return "exited"
+}
+
+func evidence(e *api.Evidence) string {
+	s := sourced(*e)
+	if e.Confidence == "weak" {
+		s += ", weak"
+	}
+	return s
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// redraw is the least time between two drawings of a followed tree.
+const redraw = 200 * time.Millisecond
+
+// followTree draws the trees that arg names whenever an event says that they
+// changed, until the session is over or the caller has seen enough. A terminal
+// is drawn over; elsewhere one drawing follows the other.
+func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, format string) error {
+	ctx, stop := a.untilInterrupt(ctx)
+	defer stop()
+	trees, err := askTrees(ctx, c, arg, o.all)
+	if err != nil {
+		return err
+	}
+	var q api.EventsQuery
+	if arg != "" {
+		q.Session = trees[0].Session.ID
+	}
+	changed := make(chan struct{}, 1)
+	over := make(chan error, 1)
+	go func() {
+		over <- c.Events(ctx, q, func(*api.Event) error {
+			select {
+			case changed <- struct{}{}:
+			default: // a drawing is due already
+			}
+			return nil
+		})
+	}()
+	screen := &screen{app: a, wide: format == "wide"}
+	for {
+		if err := screen.draw(trees, o.plain); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case err := <-over:
+			return a.lastTree(ctx, c, screen, o, arg, err)
+		}
+		select {
+		case <-time.After(redraw):
+		case <-ctx.Done():
+		}
+		if trees, err = askTrees(ctx, c, arg, o.all); err != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lastTree draws once more when the stream has ended, and tells why it did if
+// that was neither the session's end nor the caller's wish.
+func (a *app) lastTree(ctx context.Context, c api.Client, s *screen, o treeOptions, arg string, why error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if why != nil {
+		return why
+	}
+	trees, err := askTrees(ctx, c, arg, o.all)
+	if notFound(err) {
+		return nil // its process went with the session
+	}
+	if err != nil {
+		return err
+	}
+	return s.draw(trees, o.plain)
+}
+
+// untilInterrupt is ctx until the first SIGINT or SIGTERM.
+func (a *app) untilInterrupt(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	c, stop := a.interrupts()
+	go func() {
+		select {
+		case <-c:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); stop() }
+}
+
+// screen is where a followed tree is drawn.
+type screen struct {
+	app  *app
+	wide bool
+	last string
+}
+
+func (s *screen) draw(trees []api.Tree, ascii bool) error {
+	var text bytes.Buffer
+	p := s.app.page(s.app.stdout, s.wide)
+	p.w = bufio.NewWriter(&text)
+	writeTrees(p, trees, ascii)
+	p.w.Flush()
+	out := text.String()
+	if size, ok := terminal(s.app.stdout); ok {
+		out = overdraw(out, int(size.Row), s.last == "")
+	} else if out == s.last {
+		return nil
+	} else if s.last != "" {
+		out = "\n" + out
+	}
+	s.last = text.String()
+	if _, err := fmt.Fprint(s.app.stdout, out); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// overdraw writes text over a terminal of so many rows, without the flicker of
+// clearing it first.
+func overdraw(text string, rows int, first bool) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if room := max(rows-1, 2); rows > 0 && len(lines) > room {
+		hidden := len(lines) - room + 1
+		lines = append(lines[:room-1], fmt.Sprintf("… %d more", hidden))
+	}
+	out := "\x1b[H"
+	if first {
+		out += "\x1b[2J"
+	}
+	for _, l := range lines {
+		out += l + "\x1b[K\n"
+	}
+	return out + "\x1b[J"
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package main
+
+import (
+	"runtime"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func dispatchShim([]string) {}
+
+// thisHost is one where nothing can be traced: recordings can be rendered, and
+// a daemon behind a forwarded socket asked.
+func thisHost() host {
+	return host{version: version, doctor: func() api.Doctor {
+		return api.Doctor{Kernel: runtime.GOOS, Rows: []api.DoctorItem{{
+			Feature: "Linux", Why: "sessions are tracked by the Linux kernel", Do: "run it on Linux 5.10 or later",
+		}}}
+	}}
+}

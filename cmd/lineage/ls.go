@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:               "ls",
+		Short:             "List sessions",
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "ended sessions too")
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		state := "live"
+		if all {
+			state = "all"
+		}
+		list, err := c.Sessions(cmd.Context(), state, "")
+		if err != nil {
+			return err
+		}
+		return a.print(format.value, sessionListing(list))
+	}
+	return cmd
+}
+
+func sessionListing(list *api.Sessions) listing {
+	list.Head = head("sessions")
+	l := listing{doc: list, text: func(p *page) { writeSessions(p, list.Items) }}
+	if list.Items == nil {
+		list.Items = []api.Session{}
+	}
+	for i := range list.Items {
+		list.Items[i].Head = api.Head{Kind: "session"}
+		l.items = append(l.items, list.Items[i])
+		l.names = append(l.names, list.Items[i].ID)
+	}
+	return l
+}
+
+func writeSessions(p *page, sessions []api.Session) {
+	// No daemon of this version looks for ports: a column of blanks would say
+	// that there are none.
+	ports := false
+	for _, s := range sessions {
+		ports = ports || len(s.Ports) > 0
+	}
+	var t table
+	header := []string{"ID", "NAME", "STATE", "ROOT", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS"}
+	if ports {
+		header = append(header, "PORTS")
+	}
+	header = append(header, "AGE", "EVIDENCE")
+	if p.wide {
+		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "COMMAND")
+	}
+	t.row(header...)
+	for i := range sessions {
+		s := &sessions[i]
+		row := []string{s.ID, or(plain.Text(s.Name), "-"), s.State, rootName(s),
+			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), cpu(s.CPUSeconds), size(s.RSSBytes)}
+		if ports {
+			row = append(row, or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
+		}
+		row = append(row, p.since(s.Started), or(s.Evidence, "-"))
+		if p.wide {
+			row = append(row, fmt.Sprint(s.UID), or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
+				grace(s), fmt.Sprint(s.Level), or(s.EndReason, "-"), rootCommand(p, s))
+		}
+		for i := range row {
+			row[i] = plain.Text(row[i])
+		}
+		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
+	}
+	t.write(p)
+}
+
+func rootName(s *api.Session) string {
+	if s.Root == nil {
+		return "-"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, plain.Text(s.Root.Comm)))
+}
+
+func rootCommand(p *page, s *api.Session) string {
+	if s.Root == nil {
+		return "-"
+	}
+	return p.command(s.Root)
+}
+
+func grace(s *api.Session) string {
+	return fmt.Sprintf("%gs", math.Round(s.GraceSeconds*1000)/1000)
+}
+
+func stateColor(state string) string {
+	switch state {
+	case "active":
+		return green
+	case "ending", "condemned":
+		return red
+	}
+	return dim
+}
+
+// title is the line that says what a session is.
+func title(s *api.Session) string {
+	name := s.ID
+	if s.Name != "" {
+		name += " " + s.Name
+	}
+	parts := []string{s.State}
+	if s.Live > 0 || s.State == "active" {
+		parts = append(parts, fmt.Sprintf("%d live", s.Live))
+	}
+	for _, n := range []struct {
+		n         int
+		one, many string
+	}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
+		if n.n > 0 {
+			parts = append(parts, count(n.n, n.one, n.many))
+		}
+	}
+	if s.EndReason != "" {
+		parts = append(parts, s.EndReason)
+	}
+	if len(s.Degraded) > 0 {
+		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))
+	}
+	return plain.Text(name + "  " + strings.Join(parts, ", "))
+}

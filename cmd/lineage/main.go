@@ -1,0 +1,31 @@
+// Command lineage follows every process that an agent starts, and ends them
+// all.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+func main() {
+	dispatchShim(os.Args)
+	a := &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		env: os.Getenv, now: time.Now, dial: api.Dial, interrupts: interrupts, host: thisHost(),
+	}
+	os.Exit(a.main(context.Background(), os.Args[1:]))
+}
+
+func interrupts() (<-chan os.Signal, func()) {
+	c := make(chan os.Signal, 2)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	return c, func() { signal.Stop(c) }
+}

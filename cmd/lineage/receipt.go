@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+)
+
+// reportsDocument is `end -o json` of several sessions.
+type reportsDocument struct {
+	api.Head
+	Items []*api.Report `json:"items"`
+}
+
+// report prints the receipts, says on stderr what went wrong, and gives the
+// worst exit code as a told error.
+func (a *app) report(targets []*target, format string) error {
+	var reports []*api.Report
+	for _, t := range targets {
+		if t.report != nil {
+			t.report.Head = head("report")
+			reports = append(reports, t.report)
+		}
+	}
+	if len(reports) > 0 {
+		if err := a.print(format, reportListing(reports, len(targets) > 1)); err != nil {
+			return err
+		}
+	}
+	worst := api.ExitOK
+	for _, t := range targets {
+		switch {
+		case t.err != nil:
+			a.complain(t.err)
+			worst = max(worst, exitCode(t.err))
+		case t.report.Verdict != "clean":
+			a.say("%s", shortfall(t.report))
+			worst = max(worst, api.ExitLeft)
+		}
+	}
+	if worst == api.ExitOK {
+		return nil
+	}
+	return &exitError{code: worst}
+}
+
+func reportListing(reports []*api.Report, several bool) listing {
+	l := listing{text: func(p *page) {
+		for _, r := range reports {
+			writeReport(p, r)
+		}
+	}}
+	for _, r := range reports {
+		l.items = append(l.items, r)
+		l.names = append(l.names, r.Session)
+	}
+	if several {
+		l.doc = reportsDocument{head("reports"), reports}
+	} else {
+		l.doc = reports[0]
+	}
+	return l
+}
+
+func writeReport(p *page, r *api.Report) {
+	words := map[string]struct{ text, color string }{
+		"self": {"exited by itself", dim},
+		"term": {"SIGTERM", ""},
+		"kill": {"SIGKILL", yellow},
+		"kept": {"kept", ""},
+		"left": {"left", red},
+	}
+	state, verdict := "ended", r.Verdict
+	if r.Verdict == "" {
+		state, verdict = or(r.State, "ending"), "not over"
+	}
+	p.line("%s", p.paint(bold, plain.Text(fmt.Sprintf("%s: %s, %s: %s in %v", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
+		count(ended(r), "process", "processes"), millis(r.DurationMS)))))
+	var t table
+	for i := range r.Processes {
+		o := &r.Processes[i]
+		word, ok := words[o.Outcome]
+		if !ok {
+			word.text = o.Outcome
+		}
+		if o.Why != "" {
+			word.text += ": " + o.Why
+		}
+		pid := refText(p, o.Ref)
+		t.paintedRow([]string{"", "", word.color}, "", pid, plain.Text(word.text), command(o.Argv, o.Comm, false, p.limit()))
+	}
+	for _, z := range r.Zombies {
+		reaper := "?"
+		if z.Reaper != nil {
+			reaper = fmt.Sprintf("%d %s", z.Reaper.PID, p.command(z.Reaper))
+		}
+		t.row("", refText(p, z.Ref), "zombie", plain.Text(or(z.Comm, "?"))+", waits to be reaped by "+reaper)
+	}
+	t.write(p)
+	if r.Truncated {
+		p.line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
+	}
+}
+
+func millis(ms float64) time.Duration {
+	d := time.Duration(ms * float64(time.Millisecond))
+	return d.Round(max(d/1000, time.Microsecond))
+}
+
+// members is how many processes the end was about.
+func members(r *api.Report) int {
+	if r.Truncated {
+		return max(r.Started-r.Exited, len(r.Processes))
+	}
+	return len(r.Processes)
+}
+
+func ended(r *api.Report) int { return members(r) - r.Left }
+
+// shortfall says on one line what an end did not reach.
+func shortfall(r *api.Report) string {
+	s := fmt.Sprintf("session %s: ", r.Session)
+	switch r.Verdict {
+	case "unknown":
+		return s + "it is not proven that nothing is left: " + or(r.VerdictWhy, "the daemon does not say why")
+	case "":
+		return s + fmt.Sprintf("not over yet, %d of %s ended; it goes on, see \"lineage tree %s\"",
+			ended(r), count(members(r), "process", "processes"), r.Session)
+	}
+	s += fmt.Sprintf("%d of %s ended, %d left", ended(r), count(members(r), "process", "processes"), r.Left)
+	var reasons []string
+	pids := map[string][]string{}
+	for _, o := range r.Processes {
+		if o.Outcome != "left" {
+			continue
+		}
+		why := or(o.Why, "for no known reason")
+		if pids[why] == nil {
+			reasons = append(reasons, why)
+		}
+		pids[why] = append(pids[why], fmt.Sprint(o.PID))
+	}
+	for i, why := range reasons {
+		sep := " "
+		if i > 0 {
+			sep = ", "
+		}
+		s += fmt.Sprintf("%s%s (%s)", sep, why, strings.Join(pids[why], " "))
+	}
+	if r.VerdictWhy != "" {
+		s += "; " + r.VerdictWhy
+	}
+	return s
+}

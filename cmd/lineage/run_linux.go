@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+)
+
+// runCommand is the command line of run; run does the work and gives the exit
+// code.
+func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
+	o := supervise.Options{}
+	var grace time.Duration
+	onExit := choice{supervise.OnExitEnd, []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	before := func(format string, args ...any) error {
+		return &exitError{exitBeforeCommand, fmt.Errorf(format, args...)}
+	}
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- CMD [ARG...]",
+		Short: "Run a command as the root of a new session, and end all of it when the command exits",
+		Long: `Run CMD as the root of a new session. Whatever it starts, and whatever that
+starts, belongs to the session. When CMD exits the session ends: SIGTERM, and
+SIGKILL when the grace is over. What was left over is told on stderr; stdin,
+stdout and stderr are CMD's, untouched.
+
+The exit code is CMD's, 128 + signal if it died of one, 127 if it does not
+exist, 126 if it cannot be executed, and 125 if something else failed before
+CMD ran.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return before(`run: CMD is missing; see "lineage run --help"`)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("grace") {
+				if grace < 0 || grace > maxGrace {
+					return before("run: --grace %v: want 0 to %s", grace, "10m")
+				}
+				o.Grace = &grace
+			}
+			o.OnExit, o.Args, o.Env = onExit.value, args, os.Environ()
+			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
+			socket := a.socketPath()
+			o.Connect = func(ctx context.Context) (api.Client, error) { return connect(ctx, socket) }
+			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
+			return &exitError{code: run(cmd.Context(), o)}
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return before(`run: %w; see "lineage run --help"`, err)
+	})
+	f := cmd.Flags()
+	f.SetInterspersed(false) // CMD's flags are CMD's, without -- too
+	f.StringVar(&o.Name, "name", "", "the session's `name`")
+	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the daemon's, 5s)")
+	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid")
+	f.Var(&onExit, "on-exit", "what happens to the leftovers: `end` or report")
+	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
+	f.BoolVar(&o.Subreaper, "subreaper", true, "orphans become children of run, not of PID 1")
+	f.BoolVarP(&o.Quiet, "quiet", "q", false, "no word about leftovers that were ended")
+	return cmd
+}
+
+// file gives the file behind one of our streams; nil, that is /dev/null, if a
+// test put something else there.
+func file(stream any) *os.File {
+	f, _ := stream.(*os.File)
+	return f
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+)
+
+// commandBytes bounds a command that is not asked for in full: a process may
+// have megabytes of arguments.
+const commandBytes = 4096
+
+// command shows what a process runs, as one would type it: sanitised, and cut
+// after limit bytes of arguments (0: never).
+func command(argv []string, comm string, truncated bool, limit int) string {
+	if len(argv) == 0 {
+		if comm == "" {
+			return "?"
+		}
+		return plain.Text(comm)
+	}
+	var b strings.Builder
+	for i, arg := range argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if limit > 0 && b.Len()+len(arg) > limit {
+			b.WriteString(quote(start(arg, limit-b.Len())))
+			truncated = true
+			break
+		}
+		b.WriteString(quote(arg))
+	}
+	s := plain.Text(b.String())
+	if truncated {
+		s += "…"
+	}
+	return s
+}
+
+// start is the first n bytes of s at most, without half a rune at its end.
+func start(s string, n int) string {
+	for n = max(n, 0); n > 0 && n < len(s) && !utf8.RuneStart(s[n]); n-- {
+	}
+	return s[:min(n, len(s))]
+}
+
+func quote(arg string) string {
+	plainWord := func(r rune) bool {
+		return r >= 0x80 || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
+	}
+	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plainWord(r) }) < 0 {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// command shows what pr runs, in full on a wide page.
+func (p *page) command(pr *api.Process) string {
+	return command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
+}
+
+func (p *page) limit() int {
+	if p.wide {
+		return 0
+	}
+	return commandBytes
+}
+
+// fit cuts s, sanitised text, to n columns.
+func fit(s string, n int) string {
+	if width(s) <= n {
+		return s
+	}
+	used := 0
+	for i, r := range s {
+		if used += runeWidth(r); used > n-1 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// width is the number of columns that s, sanitised text, takes.
+func width(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+// wide are the blocks that terminals draw two columns wide.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0x303e, Stride: 1}, {Lo: 0x3041, Hi: 0xa4cf, Stride: 1},
+		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1}, {Lo: 0xfe30, Hi: 0xfe6f, Stride: 1},
+		{Lo: 0xff00, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1},
+	},
+	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1faff, Stride: 1}, {Lo: 0x20000, Hi: 0x3fffd, Stride: 1}},
+}
+
+func runeWidth(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case unicode.Is(wide, r):
+		return 2
+	}
+	return 1
+}
+
+// table aligns rows of sanitised cells; the last one of a row may be long and
+// is cut to the terminal.
+type table struct {
+	rows   [][]string
+	colors [][]string // of cells, by row; a row may have none
+}
+
+func (t *table) row(cells ...string) { t.paintedRow(nil, cells...) }
+
+func (t *table) paintedRow(colors []string, cells ...string) {
+	t.rows = append(t.rows, cells)
+	t.colors = append(t.colors, colors)
+}
+
+func (t *table) write(p *page) {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	for n, row := range t.rows {
+		var b strings.Builder
+		used := 0
+		for i, cell := range row {
+			last := i == len(row)-1
+			if last && p.width > 0 && !p.wide {
+				cell = fit(cell, max(p.width-used, 8))
+			}
+			color := ""
+			if i < len(t.colors[n]) {
+				color = t.colors[n][i]
+			}
+			b.WriteString(p.paint(color, cell))
+			if !last {
+				b.WriteString(strings.Repeat(" ", widths[i]-width(cell)+2))
+				used += widths[i] + 2
+			}
+		}
+		p.line("%s", strings.TrimRight(b.String(), " "))
+	}
+}
+
+// clock shows a time of today as hour, minute and second, else with its date.
+func (p *page) clock(t *time.Time) string {
+	if t == nil {
+		return "?"
+	}
+	local := t.In(p.now.Location())
+	if y, m, d := p.now.Date(); local.Year() != y || local.Month() != m || local.Day() != d {
+		return local.Format(time.DateTime)
+	}
+	return local.Format(time.TimeOnly)
+}
+
+// since shows how long ago t was.
+func (p *page) since(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return age(p.now.Sub(*t))
+}
+
+func age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// size shows bytes with binary units.
+func size(n uint64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%dB", n)
+	}
+	v, unit := float64(n), -1
+	for v >= 1023.5 && unit < 5 {
+		v /= 1024
+		unit++
+	}
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f%c", v, "KMGTPE"[unit])
+	}
+	return fmt.Sprintf("%.0f%c", v, "KMGTPE"[unit])
+}
+
+func cpu(seconds float64) string {
+	if seconds < 60 {
+		return fmt.Sprintf("%.2fs", seconds)
+	}
+	return age(time.Duration(seconds * float64(time.Second)))
+}
+
+// count writes a number with its noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+type treeOptions struct {
+	input         string
+	follow, plain bool
+	all           bool
+}
+
+func (a *app) treeCommand() *cobra.Command {
+	var o treeOptions
+	cmd := &cobra.Command{
+		Use:   "tree [SESSION|PID]",
+		Short: "Show sessions as trees, with dead ancestors and orphans",
+		Long: `Show a session as a tree of creators: who started whom, dead ancestors of live
+processes included, and orphans with the parent that they have now. With a PID,
+show what that process started. Without an argument, show every live session.
+
+All digits are the id or name of a session if there is one, else a PID; write
+PID@START to mean the process.`,
+		Args:              argsCount(0, 1, ""),
+		ValidArgsFunction: a.completeSession("live"),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.input, "input", "i", "", `render a recording (lineage events -o jsonl --snapshot > FILE); "-" is stdin`)
+	f.BoolVarP(&o.follow, "follow", "f", false, "draw again when something changes, until the session is over")
+	f.BoolVar(&o.plain, "plain", false, "ASCII only")
+	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		arg := ""
+		if len(args) > 0 {
+			arg = args[0]
+		}
+		switch {
+		case o.follow && o.input != "":
+			return usage("tree: --follow needs a daemon, it cannot follow a recording")
+		case o.follow && format.value != "table" && format.value != "wide":
+			return usage(`tree: --follow draws for people; use "lineage events -o jsonl"`)
+		case o.input != "":
+			return a.recordedTree(o, arg, format.value)
+		}
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if o.follow {
+			return a.followTree(cmd.Context(), c, o, arg, format.value)
+		}
+		trees, err := askTrees(cmd.Context(), c, arg, o.all)
+		if err != nil {
+			return err
+		}
+		return a.print(format.value, treeListing(trees, arg != "", o.plain))
+	}
+	return cmd
+}
+
+func (a *app) recordedTree(o treeOptions, arg, format string) error {
+	in := a.stdin
+	if o.input != "-" {
+		f, err := os.Open(o.input)
+		if err != nil {
+			return fmt.Errorf("open recording: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	trees, err := readRecording(in)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		a.say("%s: the last line is cut off and was left out", o.input)
+	} else if err != nil {
+		return fmt.Errorf("read recording %s: %w", o.input, err)
+	}
+	if arg != "" {
+		if trees, err = pick(trees, arg); err != nil {
+			return err
+		}
+	}
+	return a.print(format, treeListing(trees, arg != "", o.plain))
+}
+
+// pick selects the session or the process that arg names.
+func pick(trees []api.Tree, arg string) ([]api.Tree, error) {
+	for _, t := range trees {
+		if t.Session.ID == arg || t.Session.Name == arg {
+			return []api.Tree{t}, nil
+		}
+	}
+	if ref, err := api.ParseRef(arg); err == nil {
+		// A number is used again: the newest process that has it is meant.
+		var newest *api.Tree
+		for i := range trees {
+			if t, ok := subtree(&trees[i], ref); ok && (newest == nil || t.Roots[0].StartNS > newest.Roots[0].StartNS) {
+				newest = t
+			}
+		}
+		if newest != nil {
+			return []api.Tree{*newest}, nil
+		}
+	}
+	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("%s: not in the recording", arg), "")
+}
+
+// subtree is the part of t under the process ref, without start the newest one
+// of that PID.
+func subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
+	byRef := index(t)
+	var root *api.Node
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if n.PID == ref.PID && (ref.StartNS == 0 || n.StartNS == ref.StartNS) && (root == nil || n.StartNS > root.StartNS) {
+			root = n
+		}
+	}
+	if root == nil {
+		return nil, false
+	}
+	sub := &api.Tree{Head: t.Head, Session: t.Session, Roots: []api.Ref{root.Ref}}
+	seen := map[api.Ref]bool{}
+	for stack := []api.Ref{root.Ref}; len(stack) > 0; {
+		ref := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		n, ok := byRef[ref]
+		if !ok || seen[ref] {
+			continue
+		}
+		seen[ref] = true
+		sub.Nodes = append(sub.Nodes, *n)
+		for i := len(n.Children) - 1; i >= 0; i-- {
+			stack = append(stack, n.Children[i])
+		}
+	}
+	return sub, true
+}
+
+func index(t *api.Tree) map[api.Ref]*api.Node {
+	m := make(map[api.Ref]*api.Node, len(t.Nodes))
+	for i := range t.Nodes {
+		m[t.Nodes[i].Ref] = &t.Nodes[i]
+	}
+	return m
+}
+
+var (
+	exactRef = regexp.MustCompile(`^[0-9]+@[0-9]+$`)
+	digits   = regexp.MustCompile(`^[0-9]+$`)
+)
+
+// askTrees asks the daemon for what arg names: every live session, one, or
+// what one process started.
+func askTrees(ctx context.Context, c api.Client, arg string, all bool) ([]api.Tree, error) {
+	dead := "ancestors"
+	if all {
+		dead = "all"
+	}
+	if arg == "" {
+		return liveTrees(ctx, c, dead)
+	}
+	if !exactRef.MatchString(arg) {
+		t, err := c.Tree(ctx, arg, dead)
+		if err == nil {
+			return []api.Tree{*t}, nil
+		}
+		if !notFound(err) || !digits.MatchString(arg) {
+			return nil, err
+		}
+	}
+	p, err := c.Process(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	if p.Session == "" {
+		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s belongs to no session", arg), "")
+	}
+	t, err := c.Tree(ctx, p.Session, dead)
+	if err != nil {
+		return nil, err
+	}
+	sub, ok := subtree(t, p.Ref)
+	if !ok {
+		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s is gone", p.Ref), "see it with --all")
+	}
+	return []api.Tree{*sub}, nil
+}
+
+func liveTrees(ctx context.Context, c api.Client, dead string) ([]api.Tree, error) {
+	list, err := c.Sessions(ctx, "live", "")
+	if err != nil {
+		return nil, err
+	}
+	trees := []api.Tree{}
+	for _, s := range list.Items {
+		t, err := c.Tree(ctx, s.ID, dead)
+		if notFound(err) {
+			continue // it ended since it was listed
+		}
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, *t)
+	}
+	return trees, nil
+}
+
+func notFound(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && e.Code == api.CodeNotFound
+}
+
+// trees is the document of several trees.
+type treesDocument struct {
+	api.Head
+	Items []api.Tree `json:"items"`
+}
+
+// treeListing shows trees: one that was asked for as a document of its own.
+func treeListing(trees []api.Tree, one, ascii bool) listing {
+	l := listing{text: func(p *page) { writeTrees(p, trees, ascii) }}
+	for i := range trees {
+		t := &trees[i]
+		t.Head = head("tree")
+		for j := range t.Nodes {
+			t.Nodes[j].Head = api.Head{Kind: "process"}
+			l.items = append(l.items, t.Nodes[j])
+			l.names = append(l.names, t.Nodes[j].Ref.String())
+		}
+	}
+	if one {
+		l.doc = trees[0]
+	} else {
+		l.doc = treesDocument{head("trees"), trees}
+	}
+	return l
+}
+
+func writeTrees(p *page, trees []api.Tree, ascii bool) {
+	for i := range trees {
+		if i > 0 {
+			p.line("")
+		}
+		d := newDrawing(p, &trees[i], ascii)
+		d.draw()
+	}
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Verdicts of a receipt.
+const (
+	verdictClean   = "clean"
+	verdictLeft    = "left"
+	verdictUnknown = "unknown"
+)
+
+const (
+	// reportWait is one poll: the daemon answers as soon as it is over.
+	reportWait = 30 * time.Second
+	// emptyWait is how long a session whose leftovers stay may take to turn
+	// out to have none.
+	emptyWait = 250 * time.Millisecond
+	// endSlack is what an end may take beyond its grace: the daemon gives a
+	// verdict 10 s after SIGKILL.
+	endSlack = 30 * time.Second
+)
+
+// finish follows the end of the session, which the command's exit began in the
+// kernel, and tells about it. Meanwhile one signal that asks us to end means
+// "now", and a second one that we do not wait any longer.
+func (r *runner) finish(ctx context.Context, l *link, j *job) {
+	grace := time.Duration(r.session.GraceSeconds * float64(time.Second))
+	ctx, cancel := context.WithTimeout(ctx, grace+endSlack)
+	defer cancel()
+
+	over := make(chan *api.Report, 1)
+	go func() {
+		if r.OnExit == OnExitReport {
+			over <- r.stay(ctx, l, j.pid)
+		} else {
+			over <- r.follow(ctx, l)
+		}
+	}()
+	hurried := false
+	for {
+		select {
+		case rep := <-over:
+			j.reap() // what died last
+			r.tell(rep, hurried || grace == 0)
+			return
+		case <-j.sigs.children:
+			j.reap()
+		case s := <-j.sigs.to:
+			sig := s.(unix.Signal)
+			switch {
+			case sig == unix.SIGTSTP:
+				stopLike(sig)
+			case !endsRun(sig):
+			case hurried || r.OnExit == OnExitReport:
+				cancel()
+			default:
+				hurried = true
+				go l.do(ctx, func(c api.Client) error {
+					_, err := c.End(ctx, r.session.ID, api.EndRequest{Now: true})
+					return err
+				})
+			}
+		}
+	}
+}
+
+// follow gives the receipt when the session is over.
+func (r *runner) follow(ctx context.Context, l *link) *api.Report {
+	for {
+		rep, err := r.report(ctx, l, reportWait)
+		if err != nil {
+			return r.unknown(err)
+		}
+		if rep.Verdict != "" {
+			return rep
+		}
+	}
+}
+
+// stay gives the receipt of a session that outlives its root: what is alive.
+func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
+	rep, err := r.report(ctx, l, emptyWait)
+	if err != nil {
+		return r.unknown(err)
+	}
+	if rep.Verdict != "" {
+		return rep
+	}
+	var tree *api.Tree
+	err = l.do(ctx, func(c api.Client) (err error) {
+		tree, err = c.Tree(ctx, r.session.ID, "ancestors")
+		return err
+	})
+	if err != nil {
+		return r.unknown(err)
+	}
+	rep.Processes, rep.Left, rep.Verdict = nil, 0, verdictClean
+	for _, n := range tree.Nodes {
+		if n.State != "live" || n.PID == root {
+			continue
+		}
+		rep.Processes = append(rep.Processes, api.Outcome{Ref: n.Ref, Comm: n.Comm, Argv: n.Argv,
+			Outcome: outcomeLeft, Why: "--on-exit " + OnExitReport, Leftover: true})
+		rep.Left++
+		rep.Verdict = verdictLeft
+	}
+	return rep
+}
+
+func (r *runner) report(ctx context.Context, l *link, wait time.Duration) (rep *api.Report, err error) {
+	err = l.do(ctx, func(c api.Client) (err error) {
+		rep, err = c.Report(ctx, r.session.ID, wait)
+		return err
+	})
+	return rep, err
+}
+
+// unknown is the receipt if nobody gave one. The kernel goes on ending the
+// session by itself; only the proof is missing.
+func (r *runner) unknown(err error) *api.Report {
+	why := fmt.Sprintf("no answer from the daemon: %v", err)
+	var refused *api.Error
+	switch {
+	case errors.As(err, &refused):
+		why = refused.Error()
+	case errors.Is(err, context.Canceled):
+		why = "the wait was called off"
+	case errors.Is(err, context.DeadlineExceeded):
+		why = "the daemon gave no verdict in time"
+	}
+	return &api.Report{
+		Head:       api.Head{Schema: api.Schema, Kind: "report"},
+		Session:    r.session.ID,
+		Name:       r.session.Name,
+		State:      r.session.State,
+		Verdict:    verdictUnknown,
+		VerdictWhy: why,
+		Processes:  []api.Outcome{},
+	}
+}

@@ -1,0 +1,291 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// The test binary plays all parts: run with a daemon that is none, its shim,
+// and the commands that a shell cannot be.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == ShimArg:
+		Shim(os.Args[2:])
+	case len(os.Args) > 1 && os.Args[1] == "__lngtest":
+		os.Exit(command(os.Args[2:]))
+	case os.Getenv("LNGTEST_RUN") != "":
+		os.Exit(runFake())
+	}
+	os.Exit(m.Run())
+}
+
+// script is how a test tells its `run` what to do and what the daemon says.
+type script struct {
+	Options struct {
+		Name, OnExit, Report, User string
+		GraceMS                    *int64
+		NoSubreaper, Quiet         bool
+	}
+	Log       string // file for one line a call
+	Refuse    *api.Error
+	NoDaemon  bool // Connect fails
+	HoldUp    bool // Create does not answer
+	Lose      int  // so many calls of Report break the connection
+	Gone      bool // after the first loss nobody answers
+	Verdict   *api.Report
+	UntilEnd  bool // the verdict comes with End
+	Tree      *api.Tree
+	Times     int // of Run, to see what it leaves behind
+	GraceSecs float64
+}
+
+func runFake() int {
+	var s script
+	if err := json.Unmarshal([]byte(os.Getenv("LNGTEST_RUN")), &s); err != nil {
+		fmt.Fprintln(os.Stderr, "lngtest:", err)
+		return 99
+	}
+	os.Unsetenv("LNGTEST_RUN")
+	f := &fake{script: s, ended: make(chan struct{})}
+	o := Options{
+		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, User: s.Options.User,
+		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
+		Args: os.Args[1:], Env: os.Environ(),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Connect: f.connect, Dial: f.dial,
+	}
+	if s.Options.GraceMS != nil {
+		d := time.Duration(*s.Options.GraceMS) * time.Millisecond
+		o.Grace = &d
+	}
+	if s.Times == 0 {
+		return Run(context.Background(), o)
+	}
+	for i := range s.Times {
+		if code := Run(context.Background(), o); code != 0 {
+			return code
+		}
+		// The runtime opens its poller and starts its threads on first use.
+		if n := descriptors(); i == 10 {
+			defer func() { fmt.Printf("first %d ", n) }()
+		} else if i == s.Times-1 {
+			defer func() { fmt.Printf("last %d ", n) }()
+		}
+	}
+	if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); !errors.Is(err, unix.ECHILD) {
+		return 98
+	}
+	return 0
+}
+
+func descriptors() int {
+	fds, _ := os.ReadDir("/proc/self/fd")
+	return len(fds)
+}
+
+// fake answers as its script says and writes down what it was asked.
+type fake struct {
+	api.Client
+	script
+	mu    sync.Mutex
+	lost  bool
+	once  sync.Once
+	ended chan struct{}
+}
+
+func (f *fake) log(format string, args ...any) {
+	if f.Log == "" {
+		return
+	}
+	out, err := os.OpenFile(f.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer out.Close()
+	fmt.Fprintf(out, format+"\n", args...)
+}
+
+func (f *fake) connect(context.Context) (api.Client, error) {
+	f.log("connect")
+	if f.NoDaemon || f.gone() {
+		return nil, errors.New("run: no daemon answers and none can be started here")
+	}
+	return f, nil
+}
+
+func (f *fake) dial(context.Context) (api.Client, error) {
+	f.log("dial")
+	if f.gone() {
+		return nil, errors.New("connection refused")
+	}
+	return f, nil
+}
+
+func (f *fake) gone() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost && f.Gone
+}
+
+func (f *fake) Close() error { return nil }
+
+func (f *fake) Create(ctx context.Context, req api.NewSession) (*api.Session, error) {
+	b, _ := json.Marshal(req)
+	f.log("create %s %s", b, cmdline(req.Root.PID))
+	if f.HoldUp {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if f.Refuse != nil {
+		return nil, f.Refuse
+	}
+	return &api.Session{ID: "k3x9q2", Name: req.Name, State: "active", Token: "lngtest-token", GraceSeconds: f.GraceSecs}, nil
+}
+
+func (f *fake) End(_ context.Context, s string, req api.EndRequest) (*api.Report, error) {
+	f.log("end %s now=%v", s, req.Now)
+	f.once.Do(func() { close(f.ended) })
+	return &api.Report{Session: s}, nil
+}
+
+func (f *fake) Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error) {
+	f.log("report")
+	f.mu.Lock()
+	lose := f.Lose > 0
+	if lose {
+		f.Lose--
+		f.lost = true
+	}
+	f.mu.Unlock()
+	if lose {
+		return nil, errors.New("connection reset")
+	}
+	if f.UntilEnd {
+		select {
+		case <-f.ended:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if f.Verdict == nil {
+		return &api.Report{Session: s, State: "ended", Verdict: verdictClean, ConfirmedEmpty: true}, nil
+	}
+	return f.Verdict, nil
+}
+
+func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) { return f.Tree_(), nil }
+
+func (f *fake) Tree_() *api.Tree {
+	if f.script.Tree == nil {
+		return &api.Tree{}
+	}
+	return f.script.Tree
+}
+
+// command is one of the commands that tests run.
+func command(args []string) int {
+	switch args[0] {
+	case "family": // root and child of one group name the signals that they get
+		child := exec.Command("/proc/self/exe", "__lngtest", "watch", "child")
+		in, err := child.StdinPipe()
+		if err != nil {
+			return 99
+		}
+		out, err := child.StdoutPipe()
+		if err != nil {
+			return 99
+		}
+		if err := child.Start(); err != nil {
+			return 99
+		}
+		defer child.Wait()
+		defer in.Close()
+		lines := bufio.NewReader(out)
+		ready, _ := lines.ReadString('\n')
+		fmt.Print(ready)
+		go lines.WriteTo(os.Stdout)
+		return watch("root")
+	case "watch":
+		return watch(args[1])
+	case "join": // moves into the group of its parent, then waits
+		pgrp, err := unix.Getpgid(os.Getppid())
+		if err == nil {
+			err = unix.Setpgid(0, pgrp)
+		}
+		if err != nil {
+			fmt.Println(err)
+			return 99
+		}
+		return watch("root")
+	}
+	return 99
+}
+
+// watch prints the signals it gets. It ends with its input, or by itself.
+func watch(who string) int {
+	sigs := make(chan os.Signal, 16)
+	signal.Notify(sigs, append([]os.Signal{unix.SIGCONT}, forwarded...)...)
+	over := make(chan struct{})
+	go func() {
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		close(over)
+	}()
+	fmt.Println(who, "ready", os.Getpid())
+	for {
+		select {
+		case s := <-sigs:
+			fmt.Println(who, "got", unix.SignalName(s.(unix.Signal)))
+		case <-over:
+			return 0
+		case <-time.After(deadline):
+			return 97
+		}
+	}
+}
+
+// deadline bounds every wait of a test.
+const deadline = 30 * time.Second
+
+func cmdline(pid int) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return strings.ReplaceAll(string(b), "\x00", " ")
+}
+
+// status is a field of /proc/PID/status, "" if there is no such process.
+func status(pid int, field string) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// eventually waits for a condition that no event announces.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("not within %v: %s", deadline, what)
+}

@@ -1,0 +1,280 @@
+//go:build linux
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+)
+
+// Exit codes of our own. Everything else that Run gives is the command's.
+const (
+	exitFailed   = 125 // we failed before the command ran
+	exitCannot   = 126 // the command was found and could not be executed
+	exitNotFound = 127
+	exitSignal   = 128 // plus the signal that the command died of
+)
+
+// What happens to the leftovers when the command exits: Options.OnExit.
+const (
+	OnExitEnd    = "end"
+	OnExitReport = "report"
+)
+
+// maxGrace is the longest grace that the interface promises.
+const maxGrace = 10 * time.Minute
+
+// createTimeout bounds the wait for a daemon that accepts and does not answer.
+const createTimeout = 30 * time.Second
+
+// Options say what to run and how.
+type Options struct {
+	Name      string         // of the session; may be empty
+	Grace     *time.Duration // between SIGTERM and SIGKILL; nil: the daemon's default
+	OnExit    string         // OnExitEnd (also "") or OnExitReport
+	Report    string         // file for the receipt as JSON; "": none
+	Subreaper bool           // orphans of the session become ours, not PID 1's
+	Quiet     bool           // no word about leftovers that were ended
+	User      string         // name or uid that the command runs as; "": the caller's
+	Args      []string       // the command
+
+	Stdin, Stdout, Stderr *os.File // the command's; nil: /dev/null. Ours: Stderr
+	Env                   []string
+
+	// Connect reaches the daemon and starts an ephemeral one if none answers.
+	// Dial only reaches it. Both may be called more than once.
+	Connect func(context.Context) (api.Client, error)
+	Dial    func(context.Context) (api.Client, error)
+}
+
+// failure is an error that decides Run's exit code.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Run runs o.Args as the root of a new session and returns the exit code for
+// the process: the command's (128 + signal if it died of one), 127 if it does
+// not exist, 126 if it could not be executed, 125 for every failure of ours
+// before it ran. ctx matters until the command runs; after that its end alone
+// decides when Run returns.
+func Run(ctx context.Context, o Options) int {
+	r := &runner{Options: o}
+	code, err := r.run(ctx)
+	if err == nil {
+		return code
+	}
+	r.fail(err)
+	var f *failure
+	if errors.As(err, &f) {
+		return f.code
+	}
+	return exitFailed
+}
+
+type runner struct {
+	Options
+	tty     *terminal // nil: no controlling terminal
+	session *api.Session
+}
+
+func (r *runner) run(ctx context.Context) (int, error) {
+	account, err := r.check()
+	if err != nil {
+		return 0, err
+	}
+	client, err := r.Connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	link := newLink(client, r.Connect, r.Dial)
+	defer link.close()
+
+	if r.Subreaper {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return 0, fmt.Errorf("become a subreaper: %w", err)
+		}
+	}
+	r.tty = openTerminal()
+	defer r.tty.close()
+
+	inherited := inheritedIgnores()
+	sigs := catchSignals(inherited)
+	defer sigs.stop()
+	shim, err := startShim(&r.Options, account)
+	if err != nil {
+		return 0, err
+	}
+	// Only now: what we ignore would be ignored in the command too.
+	signal.Ignore(unix.SIGPIPE)
+
+	r.session, err = r.create(ctx, client, shim.pid, sigs.to)
+	if err != nil {
+		shim.abort()
+		return 0, err
+	}
+	j := newJob(shim.pid, r.tty, r.handsOver(inherited), sigs)
+	j.start()
+	err = shim.release(order{
+		Session:    r.session.ID,
+		Token:      r.session.Token,
+		IgnoreQuit: inherited.quit,
+		Account:    account,
+	})
+	if err != nil {
+		shim.abort()
+		j.settle(false)
+		return 0, err
+	}
+	status := j.wait()
+	j.settle(status != 0)
+	r.finish(context.WithoutCancel(ctx), link, j)
+	return exitCode(status), nil
+}
+
+// check finds what can be found wrong before anything is started.
+func (r *runner) check() (*account, error) {
+	if len(r.Args) == 0 || r.Args[0] == "" {
+		return nil, errors.New("run: no command given; try: lineage run -- COMMAND")
+	}
+	if g := r.Grace; g != nil && (*g < 0 || *g > maxGrace) {
+		return nil, fmt.Errorf("run: grace %v: want 0s to %v", *g, maxGrace)
+	}
+	if r.OnExit != "" && r.OnExit != OnExitEnd && r.OnExit != OnExitReport {
+		return nil, fmt.Errorf("run: on-exit %q: want %s or %s", r.OnExit, OnExitEnd, OnExitReport)
+	}
+	if r.Report != "" {
+		if err := canWrite(r.Report); err != nil {
+			return nil, fmt.Errorf("run: report %s: %w", r.Report, err)
+		}
+	}
+	var who *account
+	if r.User != "" {
+		var err error
+		if who, err = lookupAccount(r.User); err != nil {
+			return nil, fmt.Errorf("run: user %s: %w", r.User, err)
+		}
+		r.Env = who.environ(r.Env)
+	} else if name := lookupEnv(r.Env, "SUDO_USER"); lookupEnv(r.Env, "SUDO_UID") != "" && os.Geteuid() == 0 && !r.Quiet {
+		r.say("run: %s runs as root; use --user %s to run it as %[2]s", r.command(), name)
+	}
+	// The shim's exec is what counts, this only saves a session in vain.
+	if err := executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
+		return nil, execFailure(r.Args[0], err)
+	}
+	return who, nil
+}
+
+// create asks for the session of which pid, our blocked child, is the root. A
+// signal that arrives meanwhile calls it off.
+func (r *runner) create(ctx context.Context, c api.Client, pid int, signals <-chan os.Signal) (*api.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	type reply struct {
+		session *api.Session
+		err     error
+	}
+	done := make(chan reply, 1)
+	go func() {
+		s, err := c.Create(ctx, r.request(pid))
+		done <- reply{s, err}
+	}()
+	for {
+		select {
+		case got := <-done:
+			return got.session, got.err
+		case s := <-signals:
+			if sig := s.(unix.Signal); endsRun(sig) {
+				return nil, &failure{exitSignal + int(sig), fmt.Errorf("run: %v before %s ran", sig, r.command())}
+			}
+		}
+	}
+}
+
+func (r *runner) request(pid int) api.NewSession {
+	req := api.NewSession{Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit}
+	if r.Grace != nil {
+		ms := r.Grace.Milliseconds()
+		req.GraceMS = &ms
+	}
+	return req
+}
+
+// handsOver tells whether the command gets the terminal unasked. With SIGINT
+// ignored we are the `&` of a shell without job control, whose terminal it
+// stays. In a pipeline another part may need it (a pager reads its keys from
+// it), so the command gets it when it asks.
+func (r *runner) handsOver(inherited ignores) bool {
+	return !inherited.interrupt && !isPipe(r.Stdin) && !isPipe(r.Stdout)
+}
+
+func isPipe(f *os.File) bool {
+	if f == nil {
+		return false
+	}
+	fi, err := f.Stat()
+	return err == nil && fi.Mode()&os.ModeNamedPipe != 0
+}
+
+// command is the command's name for messages.
+func (r *runner) command() string { return filepath.Base(r.Args[0]) }
+
+// fail prints err as the one line that the interface promises.
+func (r *runner) fail(err error) {
+	var refused *api.Error
+	if errors.As(err, &refused) {
+		err = refused
+	}
+	r.say("%s", err)
+}
+
+// say prints one line of ours, safe for a terminal.
+func (r *runner) say(format string, args ...any) {
+	if r.Stderr == nil {
+		return
+	}
+	io.WriteString(r.Stderr, "lineage: "+plain.Text(fmt.Sprintf(format, args...))+"\n")
+}
+
+func exitCode(ws unix.WaitStatus) int {
+	if ws.Signaled() {
+		return exitSignal + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+// lookupEnv gives the last value of name in env, as the C library would.
+func lookupEnv(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+// setEnv gives env with name set to value, once.
+func setEnv(env []string, name, value string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, kv := range env {
+		if k, _, _ := strings.Cut(kv, "="); k != name {
+			out = append(out, kv)
+		}
+	}
+	return append(out, name+"="+value)
+}

@@ -1,0 +1,168 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// runCmd is `lineage run -- args` as a child of the test.
+func runCmd(t *testing.T, s script, args ...string) *exec.Cmd {
+	t.Helper()
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self(t), args...)
+	cmd.Env = append(os.Environ(), "LNGTEST_RUN="+string(b))
+	return cmd
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// result is what a finished run has shown.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func run(t *testing.T, s script, args ...string) result {
+	t.Helper()
+	return finish(t, runCmd(t, s, args...))
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func TestExitCode(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	plain := write("lngtest-plain", "#!/bin/sh\n", 0o644)
+	bare := write("lngtest-bare", "exit 9\n", 0o755)
+	lost := write("lngtest-lost", "#!/nonexistent/interpreter\n", 0o755)
+	minus, long := int64(-1000), int64(601_000)
+
+	for _, c := range []struct {
+		name string
+		set  func(*script)
+		args []string
+		code int
+		says string // on stderr; "" nothing
+	}{
+		{name: "zero", args: []string{"true"}},
+		{name: "seven", args: []string{"sh", "-c", "exit 7"}, code: 7},
+		{name: "255", args: []string{"sh", "-c", "exit 255"}, code: 255},
+		{name: "signal", args: []string{"sh", "-c", "kill -TERM $$"}, code: 143},
+		{name: "kill", args: []string{"sh", "-c", "kill -KILL $$"}, code: 137},
+		{name: "not found", args: []string{"lngtest-nowhere"}, code: 127, says: "lineage: run: lngtest-nowhere: no such file or directory\n"},
+		{name: "path not found", args: []string{"/nonexistent/lngtest"}, code: 127, says: "no such file"},
+		{name: "interpreter not found", args: []string{lost}, code: 127, says: "no such file"},
+		{name: "not executable", args: []string{plain}, code: 126, says: "permission denied"},
+		{name: "directory", args: []string{dir}, code: 126, says: "permission denied"},
+		{name: "below a file", args: []string{plain + "/x"}, code: 126, says: "not a directory"},
+		{name: "script without interpreter line", args: []string{bare}, code: 9},
+		{name: "no command", code: 125, says: "no command given"},
+		{name: "grace below", set: func(s *script) { s.Options.GraceMS = &minus }, args: []string{"true"}, code: 125, says: "grace -1s"},
+		{name: "grace above", set: func(s *script) { s.Options.GraceMS = &long }, args: []string{"true"}, code: 125, says: "grace 10m1s"},
+		{name: "no daemon", set: func(s *script) { s.NoDaemon = true }, args: []string{"true"}, code: 125, says: "no daemon"},
+		{name: "refused", set: func(s *script) { s.Refuse = api.NewError(api.CodeBusyName, "name x is taken", "choose another") },
+			args: []string{"true"}, code: 125, says: "lineage: name x is taken; choose another\n"},
+		{name: "no such user", set: func(s *script) { s.Options.User = "lngtest-nobody" }, args: []string{"true"}, code: 125, says: "lngtest-nobody"},
+		{name: "report nowhere", set: func(s *script) { s.Options.Report = "/nonexistent/r.json" }, args: []string{"true"}, code: 125, says: "/nonexistent/r.json"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var s script
+			if c.set != nil {
+				c.set(&s)
+			}
+			got := run(t, s, c.args...)
+			if got.code != c.code || got.stdout != "" {
+				t.Errorf("exit code %d, want %d; stdout %q", got.code, c.code, got.stdout)
+			}
+			switch {
+			case c.says == "" && got.stderr != "":
+				t.Errorf("stderr %q, want none", got.stderr)
+			case !strings.Contains(got.stderr, c.says), strings.Count(got.stderr, "\n") > 1:
+				t.Errorf("stderr %q, want one line with %q", got.stderr, c.says)
+			}
+		})
+	}
+}
+
+// The codes of exec failures are those of env(1), found by asking it.
+func TestExitCodeIsThatOfEnv(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "lngtest-noise")
+	if err := os.WriteFile(name, []byte("\x7fELF nonsense"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{name}, {dir}, {"lngtest-nowhere"}, {name + "/x"}, {"/nonexistent"}} {
+		env := finish(t, exec.Command("env", args...))
+		if got := run(t, script{}, args...); got.code != env.code {
+			t.Errorf("%v: exit code %d, env has %d", args, got.code, env.code)
+		}
+	}
+}
+
+func TestCreateBeforeTheCommandRuns(t *testing.T) {
+	dir := t.TempDir()
+	s := script{Log: filepath.Join(dir, "log")}
+	grace := int64(1500)
+	s.Options.Name, s.Options.GraceMS, s.Options.OnExit = "nightly", &grace, OnExitReport
+	got := run(t, s, "sh", "-c", `echo $$ $LINEAGE_SESSION $LINEAGE_TOKEN "$1"`, "sh", "\xff arg")
+	var pid int
+	if _, err := fmt.Sscan(got.stdout, &pid); err != nil {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if want := fmt.Sprintf("%d k3x9q2 lngtest-token \xff arg\n", pid); got.stdout != want {
+		t.Errorf("stdout %q, want %q", got.stdout, want)
+	}
+	log, err := os.ReadFile(s.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(log), "\n")
+	want := fmt.Sprintf(`create {"root":{"pid":%d},"name":"nightly","grace_ms":1500,"on_root_exit":"report"} lineage __shim `, pid)
+	if lines[0] != "connect" || !strings.HasPrefix(lines[1], want) {
+		t.Errorf("calls:\n%s\nwant connect, then %s", log, want)
+	}
+}
+
+func TestNothingIsStartedForACommandThatIsNone(t *testing.T) {
+	s := script{Log: filepath.Join(t.TempDir(), "log")}
+	run(t, s, "lngtest-nowhere")
+	if log, err := os.ReadFile(s.Log); err == nil {
+		t.Errorf("calls: %s", log)
+	}
+}

@@ -1,0 +1,219 @@
+//go:build linux
+
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ShimArg is the first argument of the hidden mode that Run starts itself in.
+// main must look for it before anything else and call [Shim].
+const ShimArg = "__shim"
+
+// order is what run tells its shim once the session exists.
+type order struct {
+	Session    string   `json:"session"`
+	Token      string   `json:"token"`
+	IgnoreQuit bool     `json:"ignore_quit"`
+	Account    *account `json:"account"`
+}
+
+// refusal is what the shim tells run if it could not become the command.
+// Nothing comes if it could: the pipe closes on exec.
+type refusal struct {
+	Step  string     `json:"step"`
+	Errno unix.Errno `json:"errno"`
+}
+
+const (
+	stepExec = "exec"
+	stepUser = "user"
+)
+
+// shim is the blocked child as run sees it.
+type shim struct {
+	pid     int
+	name    string   // of the command
+	orders  *os.File // closed without an order, the shim exits
+	refusal *os.File
+}
+
+// startShim forks the process that will become the command. It leads a process
+// group of its own and has every descriptor that we inherited: the two pipes
+// get numbers that were free, not 3 and 4, which may be the command's.
+func startShim(o *Options, who *account) (*shim, error) {
+	orders, refusals := make([]int, 2), make([]int, 2)
+	if err := unix.Pipe2(orders, unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("run: make pipe: %w", err)
+	}
+	s := &shim{name: o.Args[0], orders: os.NewFile(uintptr(orders[1]), "orders")}
+	defer unix.Close(orders[0])
+	if err := unix.Pipe2(refusals, unix.O_CLOEXEC); err != nil {
+		s.orders.Close()
+		return nil, fmt.Errorf("run: make pipe: %w", err)
+	}
+	s.refusal = os.NewFile(uintptr(refusals[0]), "refusal")
+	defer unix.Close(refusals[1])
+
+	files, err := stdio(o.Stdin, o.Stdout, o.Stderr)
+	if err == nil {
+		// Nobody else forks in this process, so nobody else inherits them.
+		for _, fd := range []int{orders[0], refusals[1]} {
+			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+		}
+		argv := append([]string{"lineage", ShimArg, strconv.Itoa(orders[0]), strconv.Itoa(refusals[1])}, o.Args...)
+		s.pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
+			Env:   o.Env,
+			Files: files,
+			Sys:   &syscall.SysProcAttr{Setpgid: true},
+		})
+	}
+	if err != nil {
+		s.close()
+		if errors.Is(err, unix.E2BIG) {
+			return nil, execFailure(s.name, unix.E2BIG)
+		}
+		return nil, fmt.Errorf("run: start shim: %w", err)
+	}
+	return s, nil
+}
+
+// stdio gives the descriptors without the change of their file status flags,
+// which are shared with others, that File.Fd may make.
+func stdio(files ...*os.File) ([]uintptr, error) {
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		fds[i] = ^uintptr(0)
+		if f == nil {
+			continue
+		}
+		c, err := f.SyscallConn()
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Control(func(fd uintptr) { fds[i] = fd }); err != nil {
+			return nil, err
+		}
+	}
+	return fds, nil
+}
+
+// release lets the shim become the command and returns when it has, or why it
+// could not. A shim that was killed is no error: its status tells.
+func (s *shim) release(o order) error {
+	defer s.close()
+	b, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("run: encode order: %w", err)
+	}
+	// A failed write means that the shim is dead.
+	s.orders.Write(b)
+	s.orders.Close()
+	said, err := io.ReadAll(s.refusal)
+	if err != nil {
+		return fmt.Errorf("run: read from shim: %w", err)
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	var no refusal
+	if err := json.Unmarshal(said, &no); err != nil {
+		return fmt.Errorf("run: decode refusal: %w", err)
+	}
+	if no.Step == stepUser {
+		return fmt.Errorf("run: become user %s: %w", o.Account.Name, no.Errno)
+	}
+	return execFailure(s.name, no.Errno)
+}
+
+// abort ends a shim that has not become the command, and reaps it.
+func (s *shim) abort() {
+	s.close()
+	unix.Kill(s.pid, unix.SIGKILL)
+	for {
+		if _, err := unix.Wait4(s.pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+func (s *shim) close() {
+	s.orders.Close()
+	s.refusal.Close()
+}
+
+// execFailure is the failure to execute name, with the codes of env(1).
+func execFailure(name string, err error) error {
+	code := exitCannot
+	if errors.Is(err, unix.ENOENT) {
+		code = exitNotFound
+	}
+	return &failure{code, fmt.Errorf("run: %s: %w", name, err)}
+}
+
+// Shim is the process that becomes the command: it waits for its order, then
+// execs. args is the command line after [ShimArg]. It never returns.
+//
+// What the command inherits is what run inherited, but for the ignored signals
+// that the Go runtime resets before main and nobody can know: all that HUP,
+// INT, TSTP, TTIN and TTOU are not. QUIT goes with INT, see [inheritedIgnores].
+func Shim(args []string) {
+	os.Exit(becomeCommand(args))
+}
+
+func becomeCommand(args []string) int {
+	if len(args) < 3 {
+		return exitFailed
+	}
+	var pipes [2]*os.File
+	for i := range pipes {
+		fd, err := strconv.Atoi(args[i])
+		if err != nil {
+			return exitFailed
+		}
+		unix.CloseOnExec(fd)
+		pipes[i] = os.NewFile(uintptr(fd), "run")
+	}
+	args = args[2:]
+	var o order
+	// An end without an order: run gave up or died.
+	if err := json.NewDecoder(pipes[0]).Decode(&o); err != nil {
+		return exitFailed
+	}
+	refuse := func(step string, err error) int {
+		var errno unix.Errno
+		if !errors.As(err, &errno) {
+			errno = unix.EINVAL
+		}
+		json.NewEncoder(pipes[1]).Encode(refusal{step, errno})
+		return exitFailed
+	}
+	if o.Account != nil {
+		if err := o.Account.become(); err != nil {
+			return refuse(stepUser, err)
+		}
+	}
+	if o.IgnoreQuit {
+		signal.Ignore(unix.SIGQUIT)
+	}
+	env := os.Environ()
+	env = setEnv(env, "LINEAGE_SESSION", o.Session)
+	env = setEnv(env, "LINEAGE_TOKEN", o.Token)
+	return refuse(stepExec, try(args[0], os.Getenv("PATH"), func(file string) error {
+		err := syscall.Exec(file, args, env)
+		if errors.Is(err, unix.ENOEXEC) {
+			// A script without an interpreter line is the shell's, as in execvp(3).
+			err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", file}, args[1:]...), env)
+		}
+		return err
+	}))
+}

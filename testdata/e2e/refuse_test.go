@@ -134,7 +134,7 @@ func TestHold7BadHost(t *testing.T) {
 		i := newInstance(t)
 		hidden := func(args ...string) *process {
 			cmd := i.command(nil, nil)
-			shell := `mount --bind /dev/null /sys/kernel/btf/vmlinux && exec "$@"`
+			shell := `mount -t tmpfs lngtest /sys/kernel/btf && exec "$@"`
 			path, err := exec.LookPath("unshare")
 			if err != nil {
 				t.Fatal(err)

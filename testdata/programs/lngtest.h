@@ -132,8 +132,8 @@ static inline long number(int argc, char **argv, int i, long fallback, long low,
 	long value = strtol(argv[i], &end, 10);
 
 	if (*end || value < low || value > high) {
-		fprintf(stderr, "argument %d: want a number from %ld to %ld, not %s\n", i, low, high,
-			argv[i]);
+		fprintf(stderr, "argument %d: want a number from %ld to %ld, not %s\n", i, low,
+			high, argv[i]);
 		exit(2);
 	}
 	return value;

@@ -19,7 +19,8 @@ int main(int argc, char **argv)
 		timer_t timer;
 
 		setsid();
-		if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &deadline, NULL))
+		if (timer_create(CLOCK_MONOTONIC, &event, &timer) ||
+		    timer_settime(timer, 0, &deadline, NULL))
 			die("timer");
 		say("member %d %d", getpid(), creator);
 		raise(SIGSTOP);

@@ -97,29 +97,29 @@ func (p *pass) merge(s *Seen) {
 		n = g.get(s.ID)
 	}
 	n.mark = g.epoch
-	switch {
-	case n.reaped || n.known && n.at > p.now:
+	if n.reaped || n.known && n.at > p.now {
 		return
-	case n.exit: // told dead; if it is a zombie its parent is of interest
-		p.parent(n, s)
-		return
-	case s.Session == 0 && !n.known:
+	}
+	if s.Session == 0 && !n.known {
 		// A creator outside is not ours to watch: no event would end it.
 		copyComm(&n.comm, s.Comm)
 		return
-	case !n.known:
+	}
+	fresh, session := !n.known, n.session
+	if fresh {
 		g.meet(n)
 		n.reconciled = true
-		p.enter(n, s)
+	}
+	p.enter(n, s)
+	if fresh {
 		p.note(Found, n)
-	default:
-		before := n.session
-		p.enter(n, s)
-		if n.session != before {
-			p.note(Moved, n)
-		}
+	} else if n.session != session {
+		p.note(Moved, n)
 	}
 	p.parent(n, s)
+	if n.exit { // nothing more to learn of the dead
+		return
+	}
 	n.describe(s.Comm, s.UID, s.Cgroup, max(p.now, s.ID.Start))
 	n.cpuTime, n.rss = s.CPUTime, s.RSS
 	if !s.Dead && !s.Zombie {

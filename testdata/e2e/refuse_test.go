@@ -28,9 +28,34 @@ func (i *instance) refused(code int, args ...string) {
 // refusedNobody is refused for a caller without rights.
 func (i *instance) refusedNobody(code int, args ...string) {
 	i.t.Helper()
-	cmd := i.command(args, nil)
+	i.checkRefused(i.startNobody(nil, args...).wait(), code)
+}
+
+// startNobody runs lineage as a caller without rights, from where nobody can
+// reach it: the checkout may be in a home that is closed to others.
+func (i *instance) startNobody(env []string, args ...string) *process {
+	i.t.Helper()
+	cmd := i.command(args, env)
+	cmd.Path = i.copy(lineage)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	i.checkRefused(start(i.t, cmd).wait(), code)
+	return start(i.t, cmd)
+}
+
+// copy puts a program where everybody can run it.
+func (i *instance) copy(path string) string {
+	i.t.Helper()
+	to := filepath.Join(i.dir, filepath.Base(path))
+	if _, err := os.Stat(to); err == nil {
+		return to // it may be running
+	}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o755)
+	}
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return to
 }
 
 func (i *instance) checkRefused(p *process, code int) {
@@ -92,9 +117,7 @@ func TestHold7BadInput(t *testing.T) {
 	t.Run("ambiguous name", func(t *testing.T) {
 		i := i.in(t)
 		other := newMarker(t, i.dir)
-		cmd := i.command([]string{"run", "--name", "mine", "--", program("daemonise"), "stay"}, other.env())
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		theirs := start(t, cmd)
+		theirs := i.startNobody(other.env(), "run", "--name", "mine", "--", i.copy(program("daemonise")), "stay")
 		other.ready()
 		i.refused(api.ExitUsage, "end", "--yes", "mine")
 		for _, s := range query[api.Sessions](i, "ls").Items {

@@ -34,9 +34,7 @@ func (g *Graph) birth(e *Event) {
 	g.meet(n)
 	n.reconciled = false
 	g.enter(n, e.Session, e.Time)
-	if e.Time >= n.evidenceAt {
-		n.evidence, n.evidenceAt = e.Evidence, e.Time
-	}
+	g.justify(n, e.Evidence, e.Time)
 	if e.Parent.names() && e.Time >= n.parentAt {
 		n.parent, n.parentAt = e.Parent, e.Time
 	}
@@ -146,10 +144,8 @@ func (g *Graph) setState(n *node, s State) {
 		g.live++
 	}
 	g.enroll(n)
-	if was.over() != s.over() { // its children become orphans
-		for c := n.children.head; c != nil; c = c.links[siblings].next {
-			g.enroll(c)
-		}
+	if was.over() != s.over() {
+		g.enrollChildren(n)
 	}
 	g.settle(n)
 }
@@ -161,6 +157,15 @@ func (g *Graph) enter(n *node, id uint64, at uint64) {
 	}
 	n.sessionAt = at
 	g.join(n, g.session(id))
+}
+
+// justify notes why n is a member. The latest word counts.
+func (g *Graph) justify(n *node, why Evidence, at uint64) {
+	if at < n.evidenceAt {
+		return
+	}
+	n.evidence, n.evidenceAt = why, at
+	g.enroll(n)
 }
 
 // link makes id the creator of n, on the word of the earliest Birth that names

@@ -1,6 +1,10 @@
 package lineage
 
-import "testing"
+import (
+	"runtime"
+	"strconv"
+	"testing"
+)
 
 // BenchmarkApplyForkExit is the steady state: a member forks children that
 // exit and are reaped. One op is one event.
@@ -71,4 +75,51 @@ func BenchmarkApplyHops(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64(g.Stats().Nodes), "nodes")
+}
+
+// BenchmarkLive100k builds 100,000 live processes, each with a command line of
+// its own and a move, and reports their memory on the heap.
+func BenchmarkLive100k(b *testing.B) {
+	const n = 100_000
+	for range b.N {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		g := graph(root(10, 9, 1, 100))
+		for pid := uint32(1000); pid < 1000+n; pid++ {
+			at := uint64(pid) * 10
+			apply(g, []Event{fork(pid, max(10, pid/2), at),
+				execs(pid, at+1, "node", "/usr/lib/agent/worker.js", "--id", strconv.Itoa(int(pid))), reparent(pid, 10, 1, at+2)})
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		heap := float64(after.HeapAlloc - before.HeapAlloc)
+		b.ReportMetric(heap/1e6, "MB")
+		b.ReportMetric(heap/n, "bytes/node")
+		b.ReportMetric(float64(g.Stats().Bytes)/n, "stats-bytes/node")
+		runtime.KeepAlive(g)
+	}
+}
+
+func BenchmarkTree10k(b *testing.B) {
+	g := graph(root(10, 9, 1, 100))
+	for pid := uint32(1000); pid < 11000; pid++ {
+		apply(g, []Event{fork(pid, max(10, pid/2), uint64(pid)*10)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Tree(false, 1)
+	}
+}
+
+func BenchmarkResync10k(b *testing.B) {
+	g := graph(root(10, 9, 1, 100))
+	all := []Seen{seen(10, 9, 9)}
+	for pid := uint32(1000); pid < 11000; pid++ {
+		all = append(all, seen(pid, max(10, pid/2), 1))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Resync(1<<40, all)
+	}
 }

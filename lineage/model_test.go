@@ -192,7 +192,7 @@ func (w *world) agrees(g *Graph) {
 		if !ok || n.State != state || n.Session != p.session || n.Creator != p.creator || n.Parent != p.parent || n.Evidence != p.evidence {
 			t.Fatalf("process %v: %+v\nin the graph: %v %+v", id, *p, ok, n)
 		}
-		if c := w.all[p.creator]; !p.zombie && n.Orphan != (c != nil && w.dead(p.creator)) {
+		if c := w.all[p.creator]; !p.zombie && n.Orphan != (p.evidence != Root && c != nil && w.dead(p.creator)) {
 			t.Fatalf("process %v: orphan %v, creator %v", id, n.Orphan, p.creator)
 		}
 		c := counts[p.session]

@@ -45,7 +45,7 @@ type Node struct {
 	Creator  ID // true for good, also when that process is forgotten
 	Parent   ID // now, or the last one
 	State    State
-	Orphan   bool // live, and its creator is dead
+	Orphan   bool // live and no root, and its creator is dead
 
 	Comm          string
 	Exe           string
@@ -143,8 +143,10 @@ func (n *node) present() bool {
 	return n.known && (n.state == Live || n.state == Zombie)
 }
 
+// orphan reports whether n is live and its creator dead. The root of a session
+// is none: its lineage begins with it.
 func (n *node) orphan() bool {
-	return n.state == Live && n.creator != nil && n.creator.state.over()
+	return n.state == Live && n.evidence != Root && n.creator != nil && n.creator.state.over()
 }
 
 // newest reports whether no younger process has n's PID.

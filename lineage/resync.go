@@ -137,8 +137,8 @@ func (p *pass) enter(n *node, s *Seen) {
 	if s.Session != 0 {
 		p.g.enter(n, s.Session, p.now)
 	}
-	if s.Evidence != NoEvidence && p.now >= n.evidenceAt {
-		n.evidence, n.evidenceAt = s.Evidence, p.now
+	if s.Evidence != NoEvidence {
+		p.g.justify(n, s.Evidence, p.now)
 	}
 	if !n.creatorID.names() {
 		p.g.link(n, s.Creator, s.Session, s.Evidence)

@@ -13,7 +13,7 @@ type session struct {
 // Count counts the present processes of one session, nested ones excluded.
 type Count struct {
 	Live    int
-	Orphans int // live, and the creator is dead
+	Orphans int // live and no root, and the creator is dead
 	Zombies int
 }
 
@@ -57,6 +57,13 @@ func (g *Graph) session(id uint64) *session {
 func (g *Graph) join(n *node, s *session) {
 	n.session = s
 	g.enroll(n)
+}
+
+// enrollChildren is for when n's children become orphans, or are none again.
+func (g *Graph) enrollChildren(n *node) {
+	for c := n.children.head; c != nil; c = c.links[siblings].next {
+		g.enroll(c)
+	}
 }
 
 // enroll brings the lists and counts of n's session up to date.
@@ -114,8 +121,8 @@ func (g *Graph) Count(session uint64) Count {
 // graph must not change meanwhile.
 func (g *Graph) Members(session uint64) iter.Seq[ID] { return g.list(session, isLive) }
 
-// Orphans lists the live processes of a session whose creator is dead. The
-// graph must not change meanwhile.
+// Orphans lists the live processes of a session whose creator is dead, its root
+// excepted. The graph must not change meanwhile.
 func (g *Graph) Orphans(session uint64) iter.Seq[ID] { return g.list(session, isOrphan) }
 
 // Zombies lists the processes of a session that wait to be reaped by their

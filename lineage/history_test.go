@@ -1,0 +1,179 @@
+package lineage
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestHistoryIsBounded(t *testing.T) {
+	g := New(Options{History: 10})
+	apply(g, []Event{root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 20, 300), exit(20, 310), reaped(20, 311)})
+	for pid := uint32(100); pid < 200; pid++ {
+		at := uint64(pid) * 10
+		apply(g, []Event{fork(pid, 10, at), exit(pid, at+1), reaped(pid, at+2)})
+	}
+	equal(t, "history", g.Stats().History, 10)
+	_, first := g.Node(id(189))
+	_, last := g.Node(id(190))
+	equal(t, "oldest gone", first, false)
+	equal(t, "youngest there", last, true)
+	equal(t, "ancestry", path(g, id(30)), "30<fork<20 20<fork<10 10<root<9")
+}
+
+// What was remembered goes children first.
+func TestHistoryKeepsAncestors(t *testing.T) {
+	g := New(Options{History: 3})
+	apply(g, []Event{root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 20, 300), fork(40, 30, 400),
+		exit(20, 500), reaped(20, 501), exit(30, 502), reaped(30, 503)})
+	equal(t, "kept", g.Stats().Kept, 2+1) // and the launcher
+	apply(g, []Event{exit(40, 504), reaped(40, 505)})
+	equal(t, "ancestry", path(g, id(40)), "40<fork<30 30<fork<20 20<fork<10 10<root<9")
+	apply(g, []Event{fork(50, 10, 600), exit(50, 601), reaped(50, 602)})
+	_, ok := g.Node(id(40))
+	equal(t, "the child goes first", ok, false)
+	equal(t, "ancestry", path(g, id(30)), "30<fork<20 20<fork<10 10<root<9")
+}
+
+// Events for processes long forgotten stay within the history.
+func TestLateEventsDoNotLeak(t *testing.T) {
+	g := New(Options{History: 100})
+	for pid := uint32(1000); pid < 5000; pid++ {
+		at := uint64(pid) * 10
+		apply(g, []Event{exit(pid, at), reparent(pid, pid-1, 1, at-1)})
+		if pid%2 == 0 {
+			apply(g, []Event{reaped(pid, at+1)})
+		}
+	}
+	equal(t, "nodes", g.Stats().Nodes, 100)
+	if err := audit(g); err != nil {
+		t.Error(err)
+	}
+}
+
+// Long command lines shorten the history.
+func TestTextIsBounded(t *testing.T) {
+	g := New(Options{Text: 1 << 20})
+	apply(g, []Event{root(10, 9, 1, 100)})
+	for pid := uint32(1000); pid < 3000; pid++ {
+		at := uint64(pid) * 10
+		apply(g, []Event{fork(pid, 10, at), execs(pid, at+1, "cc", fmt.Sprintf("%04d%04000d", pid, 0)), exit(pid, at+2), reaped(pid, at+3)})
+		if g.images.bytes > 1<<20 {
+			t.Fatalf("%d bytes of text", g.images.bytes)
+		}
+	}
+	if h := g.Stats().History; h < 200 {
+		t.Errorf("%d remembered", h)
+	}
+}
+
+// hops makes a chain in which each process forks the next one and exits. PIDs
+// go round.
+func hops(g *Graph, n int) (last ID) {
+	e := root(10, 9, 1, 100)
+	g.Apply(&e)
+	last = id(10)
+	for i := range n {
+		at := 1000 + uint64(i)*10
+		child := ID{100 + uint32(i%30000), at}
+		apply(g, []Event{
+			{Type: Birth, Time: at, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last, Comm: []byte("hop")},
+			{Type: Exit, Time: at + 1, ID: last, Session: 1},
+			{Type: Reaped, Time: at + 2, ID: last},
+		})
+		last = child
+	}
+	return last
+}
+
+func TestLongChainsAreCollapsed(t *testing.T) {
+	const n = 1_000_000
+	g := New(Options{})
+	last := hops(g, n)
+	if s := g.Stats(); s.Nodes > 2*collapseMin {
+		t.Fatalf("%+v", s)
+	}
+	edges := g.Ancestry(last)
+	steps := 0
+	for i, e := range edges {
+		steps += 1 + int(e.Hops)
+		if i > 0 && edges[i-1].Hops == 0 && edges[i-1].Creator != e.Child {
+			t.Fatalf("edge %d does not follow: %+v, %+v", i, edges[i-1], e)
+		}
+	}
+	equal(t, "steps", steps, n+1)
+	equal(t, "last kind", edges[len(edges)-1].Kind, KindRoot)
+	equal(t, "root", edges[len(edges)-1].Child, id(10))
+	for i, e := range edges[:runEnd-1] {
+		if e.Hops > 0 || edges[len(edges)-1-i].Hops > 0 {
+			t.Fatalf("left out near an end: %d", i)
+		}
+	}
+	equal(t, "session", known(t, g, last).Session, 1)
+	equal(t, "rows", len(g.Tree(false, 1)), len(edges))
+	if err := audit(g); err != nil {
+		t.Error(err)
+	}
+	end := []Event{{Type: Exit, Time: 1 << 40, ID: last, Session: 1}, {Type: Reaped, Time: 1<<40 + 1, ID: last}}
+	apply(g, end)
+	equal(t, "kept", g.Stats().Kept, 0)
+}
+
+// A branch in the chain is not a hop: whoever has two children in memory stays.
+func TestBranchesAreNotCollapsed(t *testing.T) {
+	g := New(Options{})
+	last := hops(g, 3000)
+	a := Event{Type: Birth, Time: 1 << 30, ID: ID{40000, 1 << 30}, Session: 1, Evidence: Fork, Creator: last, Parent: last}
+	b := a
+	b.ID.PID++
+	apply(g, []Event{a, b, {Type: Exit, Time: 1<<30 + 1, ID: last, Session: 1}, {Type: Reaped, Time: 1<<30 + 2, ID: last}})
+	branch := last
+	last = a.ID
+	for i := range uint64(3000) {
+		at := 1<<31 + i*10
+		child := ID{100 + uint32(i%30000), at}
+		apply(g, []Event{
+			{Type: Birth, Time: at, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last},
+			{Type: Exit, Time: at + 1, ID: last, Session: 1}, {Type: Reaped, Time: at + 2, ID: last},
+		})
+		last = child
+	}
+	if g.Stats().Collapsed == 0 {
+		t.Fatal("nothing was collapsed")
+	}
+	known(t, g, branch)
+	edges := g.Ancestry(b.ID)
+	equal(t, "creator", edges[0].Creator, branch)
+	equal(t, "root", edges[len(edges)-1].Kind, KindRoot)
+	if err := audit(g); err != nil {
+		t.Error(err)
+	}
+}
+
+// T14: 5,000 deep, all live, killed from either end.
+func TestDeepChain(t *testing.T) {
+	const depth = 5000
+	for _, down := range []bool{true, false} {
+		g := New(Options{})
+		apply(g, []Event{root(10, 9, 1, 100)})
+		for i := uint32(11); i < 11+depth; i++ {
+			apply(g, []Event{fork(i, i-1, uint64(i)*10)})
+		}
+		equal(t, "edges", len(g.Ancestry(id(10+depth))), depth+1)
+		tree := g.Tree(false, 1)
+		equal(t, "rows", len(tree), depth+1)
+		equal(t, "depth", tree[depth].Depth, depth)
+		for i := range uint32(depth + 1) {
+			pid := 10 + i
+			if !down {
+				pid = 10 + depth - i
+			}
+			apply(g, []Event{exit(pid, uint64(1e6+i*2)), reaped(pid, uint64(1e6+i*2+1))})
+		}
+		s := g.Stats()
+		equal(t, "live", s.Live, 0)
+		equal(t, "kept", s.Kept, 0)
+		if err := audit(g); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package lineage
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestResyncCreatesWhatWasLost(t *testing.T) {
+	g := graph(root(10, 9, 1, 100))
+	changes := g.Resync(1000, []Seen{
+		{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)},
+		seen(40, 30, 1), // before its creator
+		seen(30, 10, 10),
+		{ID: id(9), Comm: []byte("bash")},
+		{ID: id(77), Comm: []byte("stranger")},
+	})
+	equal(t, "changes", fmt.Sprint(changes), fmt.Sprint([]Change{
+		{Kind: Found, ID: id(40), Session: 1}, {Kind: Found, ID: id(30), Session: 1},
+	}))
+	equal(t, "ancestry", path(g, id(40)), "40<fork<30 30<fork<10 10<root<9")
+	n := known(t, g, id(40))
+	equal(t, "reconciled", n.Reconciled, true)
+	equal(t, "parent", n.Parent, id(1))
+	equal(t, "count", g.Count(1), Count{Live: 3})
+	_, ok := g.Node(id(77))
+	equal(t, "stranger entered", ok, false)
+	equal(t, "comm of the creator outside", known(t, g, id(9)).Comm, "bash")
+
+	late := fork(40, 30, 400) // the Birth comes after all
+	g.Apply(&late)
+	n = known(t, g, id(40))
+	equal(t, "reconciled", n.Reconciled, false)
+	equal(t, "parent", n.Parent, id(1))
+}
+
+// T12: the creator between was born and died unseen; its child tells of it.
+func TestResyncShowsTheMissingCreator(t *testing.T) {
+	g := graph(root(10, 9, 1, 100))
+	all := []Seen{{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}, seen(40, 30, 1)}
+	g.Resync(1000, all)
+	equal(t, "ancestry", path(g, id(40)), "40<fork<30")
+	equal(t, "tree", shape(g, false, 1), "10\n30\n 40\n")
+	n := known(t, g, id(30))
+	equal(t, "ghost", n.Ghost, true)
+	equal(t, "state", n.State, Exited)
+	equal(t, "orphan", known(t, g, id(40)).Orphan, true)
+}
+
+func TestResyncVanished(t *testing.T) {
+	g := graph(root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 20, 300), fork(40, 10, 400), exit(40, 410), fork(50, 10, 1001))
+	changes := g.Resync(1000, []Seen{
+		{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}, seen(30, 20, 1),
+	})
+	equal(t, "changes", fmt.Sprint(changes), fmt.Sprint([]Change{
+		{Kind: Reparented, ID: id(30), Session: 1, From: id(20), To: id(1)},
+		{Kind: Gone, ID: id(40), Session: 1}, {Kind: Vanished, ID: id(20), Session: 1},
+	}))
+	n := known(t, g, id(20))
+	equal(t, "state", n.State, Exited)
+	equal(t, "exited", n.Exited, 1000)
+	equal(t, "status known", n.StatusKnown, false)
+	equal(t, "newer than the snapshot", known(t, g, id(50)).State, Live)
+	equal(t, "count", g.Count(1), Count{Live: 3, Orphans: 1})
+
+	late := exit(20, 290)
+	g.Apply(&late)
+	n = known(t, g, id(20))
+	equal(t, "state", n.State, Exited)
+	equal(t, "exited", n.Exited, 290)
+	equal(t, "status", n.Status, 20<<8)
+	moved := reparent(30, 20, 1, 291)
+	g.Apply(&moved)
+	equal(t, "the told move replaces the inferred one", fmt.Sprint(known(t, g, id(30)).Reparents),
+		fmt.Sprint([]Move{{Time: 291, From: id(20), To: id(1)}}))
+}
+
+// T10: an old snapshot neither wakes the dead nor touches what is newer.
+func TestResyncWithAnOldSnapshot(t *testing.T) {
+	g := graph(root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 10, 300),
+		exit(20, 1100), fork(60, 10, 1200), execs(30, 1300, "new"), reparent(30, 10, 1, 1310))
+	old := seen(30, 10, 10)
+	old.Session, old.Comm = 7, []byte("old")
+	changes := g.Resync(1000, []Seen{
+		{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}, seen(20, 10, 10), old,
+	})
+	equal(t, "changes", len(changes), 0)
+	equal(t, "dead", known(t, g, id(20)).State, Zombie)
+	equal(t, "newer", known(t, g, id(60)).State, Live)
+	n := known(t, g, id(30))
+	equal(t, "session", n.Session, 1)
+	equal(t, "comm", n.Comm, "new")
+	equal(t, "parent", n.Parent, id(1))
+}
+
+func TestResyncOfSomeSessions(t *testing.T) {
+	inner := fork(40, 20, 500)
+	inner.Session = 2
+	g := graph(root(10, 9, 1, 100), fork(15, 10, 150), root(20, 10, 2, 400), inner)
+	changes := g.ResyncSessions(1000, []Seen{{ID: id(20), Session: 2, Evidence: Root, Creator: id(10), Parent: id(10)}}, 2)
+	equal(t, "changes", fmt.Sprint(changes), fmt.Sprint([]Change{{Kind: Vanished, ID: id(40), Session: 2}}))
+	equal(t, "outer", g.Count(1), Count{Live: 2})
+}
+
+// A process that was only inferred to be dead is taken back on proof.
+func TestInferredEndGivesWay(t *testing.T) {
+	g := graph(root(10, 9, 1, 100), fork(20, 10, 200))
+	all := []Seen{{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}}
+	g.Resync(1000, all)
+	equal(t, "state", known(t, g, id(20)).State, Exited)
+	g.Resync(900, append(all, seen(20, 10, 10)))
+	equal(t, "after an older snapshot", known(t, g, id(20)).State, Exited)
+	g.Resync(1100, append(all, seen(20, 10, 10)))
+	equal(t, "after a newer snapshot", known(t, g, id(20)).State, Live)
+	equal(t, "count", g.Count(1), Count{Live: 2})
+
+	g.Forget(1)
+	equal(t, "count when forgotten", g.Count(1), Count{})
+	equal(t, "kept", g.Stats().Kept, 0)
+}
+
+// T15: a new graph learns all from one snapshot, then late events of the time
+// before change nothing.
+func TestResyncAfterRestart(t *testing.T) {
+	g := New(Options{})
+	gone := seen(30, 20, 1)
+	gone.Dead, gone.Zombie = true, true
+	g.Resync(1000, []Seen{{ID: id(20), Session: 1, Evidence: Fork, Creator: id(10), Parent: id(1)}, gone, seen(40, 30, 1)})
+	equal(t, "count", g.Count(1), Count{Live: 2, Orphans: 2, Zombies: 1})
+	want := shape(g, false, 1)
+	equal(t, "tree", want, "10\n 20\n  30\n   40\n")
+	for _, e := range []Event{fork(40, 30, 410), exit(30, 420), exit(10, 405), execs(40, 430, "late")} {
+		g.Apply(&e)
+	}
+	equal(t, "tree", shape(g, false, 1), want)
+	equal(t, "count", g.Count(1), Count{Live: 2, Orphans: 2, Zombies: 1})
+	equal(t, "comm", known(t, g, id(40)).Comm, "sh")
+}

@@ -1,0 +1,81 @@
+//go:build linux
+
+package tracer
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// counterNames are the counters of the kernel side, by their index.
+var counterNames = [...]string{
+	bpf.LineageCounterCOUNT_SEQ:              "events",
+	bpf.LineageCounterCOUNT_LOST:             "events_lost",
+	bpf.LineageCounterCOUNT_ENTER_FAILED:     "enter_failed",
+	bpf.LineageCounterCOUNT_DEAD_FAILED:      "dead_failed",
+	bpf.LineageCounterCOUNT_STALE:            "stale_entries",
+	bpf.LineageCounterCOUNT_MISSED_BIRTH:     "missed_births",
+	bpf.LineageCounterCOUNT_MISSED_DEATH:     "missed_deaths",
+	bpf.LineageCounterCOUNT_RECONCILED:       "reconciled",
+	bpf.LineageCounterCOUNT_SIGNAL_FAILED:    "signal_failed",
+	bpf.LineageCounterCOUNT_SIGNAL_BUSY:      "signal_busy",
+	bpf.LineageCounterCOUNT_NEWBORN_KILLED:   "newborn_killed",
+	bpf.LineageCounterCOUNT_NEWBORN_UNKILLED: "newborn_unkilled",
+	bpf.LineageCounterCOUNT_READ_FAILED:      "read_failed",
+	bpf.LineageCounterCOUNT_DRIFT:            "live_drift",
+	bpf.LineageCounterCOUNT_DEPTH:            "too_deep",
+	bpf.LineageCounterCOUNT_DELETE_FAILED:    "delete_failed",
+}
+
+// Counters gives the kernel side's counters since it was loaded, and
+// events_malformed of this tracer.
+func (t *Tracer) Counters() (map[string]uint64, error) {
+	all := make(map[string]uint64, len(counterNames)+1)
+	for i, name := range counterNames {
+		n, err := t.counter(uint32(i))
+		if err != nil {
+			return nil, err
+		}
+		all[name] = n
+	}
+	all["events_malformed"] = t.reader.malformed.Load()
+	return all, nil
+}
+
+func (t *Tracer) counter(i uint32) (uint64, error) {
+	var perCPU []uint64
+	if err := t.maps[bpf.LineageMapCounters].Lookup(i, &perCPU); err != nil {
+		return 0, fmt.Errorf("read counter %s: %w", counterNames[i], err)
+	}
+	var sum uint64
+	for _, n := range perCPU {
+		sum += n
+	}
+	return sum, nil
+}
+
+func (t *Tracer) lost() (uint64, error) {
+	return t.counter(uint32(bpf.LineageCounterCOUNT_LOST))
+}
+
+// RecursionMisses gives, for each attached program that was skipped, how
+// often: it was due while it ran already on that CPU. A skip of a fork or exit
+// program is a missed birth or death, and calls for Reconcile. Needs 5.12.
+func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
+	missed := map[string]uint64{}
+	for _, name := range hooks {
+		p := t.programs[name]
+		if p == nil {
+			continue
+		}
+		s, err := p.Stats()
+		if err != nil {
+			return nil, fmt.Errorf("read the statistics of %s: %w", name, err)
+		}
+		if s.RecursionMisses > 0 {
+			missed[name] = s.RecursionMisses
+		}
+	}
+	return missed, nil
+}

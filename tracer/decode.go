@@ -1,0 +1,116 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// ErrMalformed says that a record of the ring buffer is none that this
+// version knows. It is to be counted and passed over.
+var ErrMalformed = errors.New("malformed event")
+
+var pageSize = uint64(os.Getpagesize())
+
+// view copies a T out of the front of b; the rest follows. False: b is short.
+func view[T any](b []byte) (v T, ok bool) {
+	size := unsafe.Sizeof(v)
+	if uintptr(len(b)) < size {
+		return v, false
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&v)), size), b)
+	return v, true
+}
+
+// decode reads one record into ev. Filename and Argv alias b.
+func decode(b []byte, ev *Event) error {
+	h, ok := view[bpf.LineageEventHeader](b)
+	if !ok {
+		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(b))
+	}
+	*ev = Event{
+		Type:    EventType(h.Type),
+		CPU:     h.Cpu,
+		Seq:     h.Seq,
+		Time:    h.Time,
+		Process: identity(h.Process),
+		Session: SessionID(h.Session),
+		Flags:   EntryFlags(h.Flags),
+	}
+	switch ev.Type {
+	case EventBirth:
+		ok = decodeBirth(b, ev)
+	case EventExec:
+		ok = decodeExec(b, ev)
+	case EventExit:
+		ok = decodeExit(b, ev)
+	case EventReparent:
+		ok = decodeReparent(b, ev)
+	case EventReaped:
+	case EventSession:
+		ok = decodeSession(b, ev)
+	default:
+		return fmt.Errorf("%w: type %d", ErrMalformed, h.Type)
+	}
+	if !ok {
+		return fmt.Errorf("%w: type %d in %d bytes", ErrMalformed, h.Type, len(b))
+	}
+	return nil
+}
+
+func decodeBirth(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventBirth](b)
+	ev.Creator = identity(e.Creator)
+	ev.Parent = identity(e.Parent)
+	ev.Cgroup = e.Cgroup
+	ev.Evidence = Evidence(e.Evidence)
+	ev.UID = e.Uid
+	ev.Comm = e.Comm
+	return ok
+}
+
+func decodeExec(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventExec](b)
+	if !ok {
+		return false
+	}
+	tail := b[unsafe.Sizeof(e):]
+	name, args := int(e.FilenameLen), int(e.ArgvLen)
+	if name+args > len(tail) {
+		return false
+	}
+	ev.Filename = tail[:name]
+	ev.Argv = tail[name : name+args]
+	ev.ArgvTruncated = e.Truncated != 0
+	ev.Cgroup = e.Cgroup
+	ev.UID = e.Uid
+	ev.Comm = e.Comm
+	return true
+}
+
+func decodeExit(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventExit](b)
+	ev.ExitStatus = e.Status
+	ev.CPUTime = e.CpuTime
+	ev.MaxRSS = e.MaxRss * pageSize
+	return ok
+}
+
+func decodeReparent(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventReparent](b)
+	ev.From = identity(e.From)
+	ev.Parent = identity(e.To)
+	return ok
+}
+
+func decodeSession(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventSession](b)
+	ev.State = State(e.State)
+	ev.Cause = Cause(e.Cause)
+	return ok
+}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Why a host cannot be traced, or a verb not be carried out. Compare with
+// errors.Is; the message of the error that wraps them says what to do.
+var (
+	// ErrUnsupported is satisfied by every error that says this host cannot be traced.
+	ErrUnsupported = errors.New("this host cannot be traced")
+
+	ErrNotRoot      = &UnsupportedError{What: "not root", Do: "run with sudo"}
+	ErrNoBTF        = &UnsupportedError{What: "the kernel has no BTF (/sys/kernel/btf/vmlinux)", Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
+	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old", Do: "use Linux 6.13 or later"}
+	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality", Do: "boot without lockdown=confidentiality"}
+	ErrPIDNamespace = &UnsupportedError{What: "not in the initial PID namespace", Do: "run on the host, or in a container with --pid=host"}
+	ErrNoBPFFS      = &UnsupportedError{What: "no bpffs", Do: "run: mount -t bpf bpf /sys/fs/bpf"}
+
+	// ErrOtherABI says that the pins were made by another version.
+	ErrOtherABI = errors.New("pins of another version")
+	// ErrNotFound says that there is no such process, entry or session.
+	ErrNotFound = errors.New("not found")
+	// ErrProtected says that the process may not become a member, or that a member may not be protected.
+	ErrProtected = errors.New("protected")
+	// ErrTooDeep says that sessions are nested MaxDepth deep already.
+	ErrTooDeep = errors.New("sessions are nested too deep")
+	// ErrFull says that no session slot is free.
+	ErrFull = errors.New("no free session slot")
+	// ErrBusy says that the session is not empty yet.
+	ErrBusy = errors.New("session is not empty")
+)
+
+// UnsupportedError says what this host lacks and what to do about it.
+// Detail, if any, is what was found instead.
+type UnsupportedError struct {
+	What, Detail, Do string
+}
+
+func (e *UnsupportedError) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("%s; %s", e.What, e.Do)
+	}
+	return fmt.Sprintf("%s (%s); %s", e.What, e.Detail, e.Do)
+}
+
+// Is makes every UnsupportedError satisfy ErrUnsupported, and one with a
+// detail satisfy the one without.
+func (e *UnsupportedError) Is(target error) bool {
+	if target == ErrUnsupported {
+		return true
+	}
+	t, ok := target.(*UnsupportedError)
+	return ok && t.What == e.What
+}
+
+func (e *UnsupportedError) with(detail string) *UnsupportedError {
+	return &UnsupportedError{What: e.What, Detail: detail, Do: e.Do}
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package tracer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// Crockford's base32, lower case: no i, l, o, u.
+const base32 = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// String is the id that people see: the 30 random bits in 6 characters.
+func (id SessionID) String() string {
+	var s [6]byte
+	n := uint64(id) >> 32
+	for i := len(s) - 1; i >= 0; i-- {
+		s[i] = base32[n&31]
+		n >>= 5
+	}
+	return string(s[:])
+}
+
+func (id SessionID) slot() uint32 { return uint32(id) }
+
+// Lookup gives the entry of the process that has this PID; [ErrNotFound] if
+// it has none. It does not prove that the process still lives.
+func (t *Tracer) Lookup(pid uint32) (Entry, error) {
+	var e bpf.LineageEntry
+	if err := t.maps[bpf.LineageMapProcesses].Lookup(pid, &e); err != nil {
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			err = ErrNotFound
+		}
+		return Entry{}, fmt.Errorf("look up pid %d: %w", pid, err)
+	}
+	if e.Start == 0 { // its death is being counted
+		return Entry{}, fmt.Errorf("look up pid %d: %w", pid, ErrNotFound)
+	}
+	return Entry{
+		Identity: Identity{pid, e.Start},
+		Session:  SessionID(e.Session),
+		Since:    e.Since,
+		Creator:  identity(e.Creator),
+		Evidence: Evidence(e.Evidence),
+		Flags:    EntryFlags(e.Flags),
+	}, nil
+}
+
+// Session gives what the kernel holds of a session; [ErrNotFound].
+func (t *Tracer) Session(id SessionID) (SessionInfo, error) {
+	s, err := t.slot(id.slot())
+	if err != nil {
+		return SessionInfo{}, fmt.Errorf("read session %v: %w", id, err)
+	}
+	if id == 0 || s.ID != id {
+		return SessionInfo{}, fmt.Errorf("read session %v: %w", id, ErrNotFound)
+	}
+	return s, nil
+}
+
+// Sessions gives every session that the kernel holds, in slot order.
+func (t *Tracer) Sessions() ([]SessionInfo, error) {
+	var all []SessionInfo
+	m := t.maps[bpf.LineageMapSessions]
+	const chunk = 1024
+	var (
+		cursor ebpf.MapBatchCursor
+		slots  = make([]uint32, chunk)
+		found  = make([]bpf.LineageSession, chunk)
+	)
+	for {
+		n, err := m.BatchLookup(&cursor, slots, found, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, fmt.Errorf("list sessions: %w", err)
+		}
+		for i := range found[:n] {
+			if found[i].Id == 0 {
+				continue
+			}
+			s, err := t.slot(slots[i])
+			if err != nil {
+				return nil, fmt.Errorf("list sessions: %w", err)
+			}
+			if s.ID != 0 {
+				all = append(all, s)
+			}
+		}
+		if err != nil {
+			return all, nil
+		}
+	}
+}
+
+func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
+	var (
+		s bpf.LineageSession
+		c bpf.LineageCtl
+	)
+	if slot >= t.maps[bpf.LineageMapSessions].MaxEntries() {
+		return SessionInfo{}, ErrNotFound
+	}
+	if err := t.maps[bpf.LineageMapSessions].Lookup(slot, &s); err != nil {
+		return SessionInfo{}, err
+	}
+	if err := t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c); err != nil {
+		return SessionInfo{}, err
+	}
+	if s.Id != c.Id {
+		return SessionInfo{}, nil // being made or released at this moment
+	}
+	name, _, _ := bytes.Cut(c.Name[:], []byte{0})
+	return SessionInfo{
+		ID:       SessionID(s.Id),
+		Parent:   SessionID(s.Parent),
+		Root:     identity(s.Root),
+		Owner:    identity(s.Owner),
+		Name:     string(name),
+		UID:      c.Uid,
+		State:    State(c.Status & 0xff),
+		Cause:    Cause(c.Status >> 8 & 0xff),
+		Grace:    time.Duration(c.Grace),
+		Created:  s.Created,
+		EndedAt:  c.EndedAt,
+		Deadline: c.Deadline,
+
+		MaxProcesses: c.MaxProcesses,
+		Live:         s.Live,
+		Dying:        s.Dying,
+		Unreaped:     s.Unreaped,
+		Forks:        s.Forks,
+		Peak:         s.Peak,
+	}, nil
+}

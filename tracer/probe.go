@@ -1,0 +1,245 @@
+//go:build linux
+
+package tracer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// MinKernel is the oldest kernel that this version can end sessions on: the
+// first with bpf_send_signal_task.
+const MinKernel = "6.13"
+
+// initialPIDNamespace is the inode of the first PID namespace, PROC_PID_INIT_INO.
+const initialPIDNamespace = 4026531836
+
+// Features is what a tracer has to work with on this kernel.
+type Features struct {
+	Level    int      // guarantee level, see docs/DESIGN.md
+	Missing  []string // what the next level lacks
+	Degraded []string // optional programs that this kernel refused, with the reason
+	ABI      string   // of the pins
+}
+
+// Check is one thing that tracing needs or profits from.
+type Check struct {
+	Name     string
+	OK       bool
+	Required bool
+	Detail   string // what was found
+	Do       string // what to do about it, if not OK
+}
+
+// Report is what Probe found.
+type Report struct {
+	Kernel  string // release
+	Level   int    // 0: this host cannot be traced
+	Missing []string
+	Checks  []Check
+	Err     error // the first required check that failed
+}
+
+// Probe tells what this host can do, without leaving anything behind. It
+// tries each optional kind of program by itself, as kernels refuse some for
+// reasons that no version number tells.
+func Probe(dir string) Report {
+	r := Report{Kernel: release()}
+	required := func(name string, err error) bool {
+		c := Check{Name: name, OK: err == nil, Required: true}
+		var u *UnsupportedError
+		if errors.As(err, &u) {
+			c.Detail, c.Do = u.What, u.Do
+			if u.Detail != "" {
+				c.Detail = u.Detail
+			}
+		} else if err != nil {
+			c.Detail = err.Error()
+		}
+		r.Checks = append(r.Checks, c)
+		if err != nil && r.Err == nil {
+			r.Err = err
+		}
+		return err == nil
+	}
+	ok := required("root", checkRoot())
+	ok = required("initial PID namespace", checkPIDNamespace()) && ok
+	ok = required("BTF", checkBTF()) && ok
+	ok = required("bpffs", checkBPFFS(dir)) && ok
+	ok = required("lockdown", checkLockdown()) && ok
+	if !ok {
+		return r
+	}
+	k, err := probeKernel()
+	if !required("signals from BPF (bpf_send_signal_task, "+MinKernel+")", err) {
+		return r
+	}
+	if !required("tp_btf programs", k.tpBTF()) {
+		return r
+	}
+	r.Level, r.Missing = k.level()
+	optional := func(name string, err error, gives string) {
+		c := Check{Name: name, OK: err == nil}
+		if err != nil {
+			c.Detail, c.Do = reason(err), "without it: "+gives
+		}
+		r.Checks = append(r.Checks, c)
+	}
+	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
+	optional("fentry programs", k.fentry("kill_orphaned_pgrp"), "new parents come from snapshots, not from events")
+	return r
+}
+
+// kernel is what the running kernel's BTF says.
+type kernel struct {
+	spec     *btf.Spec
+	realtime bool
+}
+
+func probeKernel() (*kernel, error) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return nil, fmt.Errorf("read kernel BTF: %w", err)
+	}
+	k := &kernel{spec: spec, realtime: realtime()}
+	for _, name := range []string{"bpf_send_signal_task", "bpf_iter_task_new", "bpf_task_from_pid"} {
+		var f *btf.Func
+		if err := spec.TypeByName(name, &f); err != nil {
+			return nil, ErrKernelTooOld.with(release() + " has no " + name)
+		}
+	}
+	return k, nil
+}
+
+// exitHook says why the exit hook cannot end a session, nil if it can: the
+// tracepoint must come before exit_mm, as it does since its second argument
+// came, and a real-time kernel takes no signal there.
+func (k *kernel) exitHook() error {
+	var t *btf.Typedef
+	if err := k.spec.TypeByName("btf_trace_sched_process_exit", &t); err != nil {
+		return fmt.Errorf("look up the exit tracepoint: %w", err)
+	}
+	ptr, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return errors.New("the exit tracepoint has no known type")
+	}
+	proto, ok := btf.UnderlyingType(ptr.Target).(*btf.FuncProto)
+	if !ok || len(proto.Params) < 3 {
+		return errors.New("the exit hook runs after exit_mm before 6.16")
+	}
+	if k.realtime {
+		return errors.New("PREEMPT_RT")
+	}
+	return nil
+}
+
+// level gives the guarantee level and what the next one lacks.
+func (k *kernel) level() (int, []string) {
+	if err := k.exitHook(); err != nil {
+		return 3, []string{"level 4 lacks: " + err.Error()}
+	}
+	return 4, nil
+}
+
+func (k *kernel) tpBTF() error {
+	if err := tryLoad(ebpf.AttachTraceRawTp, "sched_process_fork"); err != nil {
+		return fmt.Errorf("load a tp_btf program: %w", err)
+	}
+	return nil
+}
+
+func (k *kernel) fentry(name string) error {
+	return tryLoad(ebpf.AttachTraceFEntry, name)
+}
+
+// tryLoad loads a program that does nothing.
+func tryLoad(attach ebpf.AttachType, to string) error {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type:         ebpf.Tracing,
+		AttachType:   attach,
+		AttachTo:     to,
+		License:      "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		return err
+	}
+	return p.Close()
+}
+
+// reason is err in the words of whoever reads doctor's output: the errno
+// without a library's guess about it.
+func reason(err error) string {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return "refused by this kernel: " + errno.Error()
+	}
+	return err.Error()
+}
+
+func checkRoot() error {
+	if os.Geteuid() != 0 {
+		return ErrNotRoot
+	}
+	return nil
+}
+
+func checkPIDNamespace() error {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return fmt.Errorf("stat /proc/self/ns/pid: %w", err)
+	}
+	if st.Ino != initialPIDNamespace {
+		return ErrPIDNamespace
+	}
+	return nil
+}
+
+func checkBTF() error {
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		return ErrNoBTF
+	}
+	return nil
+}
+
+func checkLockdown() error {
+	b, err := os.ReadFile("/sys/kernel/security/lockdown")
+	if err == nil && bytes.Contains(b, []byte("[confidentiality]")) {
+		return ErrLockdown
+	}
+	return nil
+}
+
+// checkBPFFS says whether dir, which need not exist, would be on a bpffs.
+func checkBPFFS(dir string) error {
+	var st unix.Statfs_t
+	parent := dir[:max(strings.LastIndexByte(dir, '/'), 0)]
+	if err := unix.Statfs(parent, &st); err != nil {
+		return ErrNoBPFFS.with(parent + ": " + err.Error())
+	}
+	if st.Type != unix.BPF_FS_MAGIC {
+		return ErrNoBPFFS.with("none at " + parent)
+	}
+	return nil
+}
+
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+func realtime() bool {
+	b, err := os.ReadFile("/sys/kernel/realtime")
+	return err == nil && strings.TrimSpace(string(b)) == "1"
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+)
+
+// pollInterval is how long an event may wait while the reader polls.
+const pollInterval = 10 * time.Millisecond
+
+// reader takes events off the ring. While events come it polls, and tells the
+// hooks so, as waking it for each would cost ten times the rest of a hook; when
+// none came for a whole interval it sleeps until one wakes it.
+type reader struct {
+	ring    *ringbuf.Reader
+	control control
+	lost    func() (uint64, error) // events that the ring had no room for, in all
+
+	record    ringbuf.Record
+	polling   bool
+	next      map[uint16]uint64 // per CPU the sequence number to come
+	reported  uint64            // of lost, how many Read has told
+	suspect   bool              // a gap was seen: ask lost
+	pending   bool              // record holds one that was not told yet
+	malformed *atomic.Uint64
+}
+
+func newReader(ring *ringbuf.Reader, c control, lost func() (uint64, error)) reader {
+	return reader{
+		ring: ring, control: c, lost: lost, suspect: true,
+		next: map[uint16]uint64{}, malformed: new(atomic.Uint64),
+	}
+}
+
+// Read waits for the next event. It tells an [EventLost] before the first
+// event that follows a loss, and within an interval if none follows. An event
+// that it does not know is counted and passed over. [os.ErrClosed] after Close.
+func (t *Tracer) Read(ev *Event) error {
+	r := &t.reader
+	for {
+		if r.suspect {
+			if n, err := r.newlyLost(); err != nil {
+				return err
+			} else if n > 0 {
+				*ev = Event{Type: EventLost, Count: n}
+				return nil
+			}
+		}
+		if !r.pending {
+			switch err := r.take(); {
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				if err := r.idle(); err != nil {
+					return err
+				}
+				continue
+			case err != nil:
+				return fmt.Errorf("read the ring buffer: %w", err)
+			}
+		}
+		r.pending = false
+		if err := decode(r.record.RawSample, ev); err != nil {
+			r.malformed.Add(1)
+			continue
+		}
+		if r.gap(ev) {
+			r.suspect, r.pending = true, true
+			continue
+		}
+		return nil
+	}
+}
+
+// take reads a record. When the ring is empty it polls for an interval, or
+// sleeps if the last interval brought nothing.
+func (r *reader) take() error {
+	if err := r.ring.ReadInto(&r.record); err != nil {
+		return err
+	}
+	if !r.polling {
+		r.polling = true
+		if err := r.control.setPolling(true); err != nil {
+			return fmt.Errorf("start polling: %w", err)
+		}
+	}
+	if r.record.Remaining == 0 {
+		r.ring.SetDeadline(time.Now().Add(pollInterval))
+	}
+	return nil
+}
+
+// idle goes from polling to sleeping. An event that comes in between is seen,
+// as the ring's descriptor is readable while there is one.
+func (r *reader) idle() error {
+	r.suspect = true
+	if !r.polling {
+		return nil
+	}
+	r.polling = false
+	r.ring.SetDeadline(time.Time{})
+	if err := r.control.setPolling(false); err != nil {
+		return fmt.Errorf("stop polling: %w", err)
+	}
+	return nil
+}
+
+// gap notes the event's sequence number and says whether others are missing
+// before it. That is a reason to look, not a proof: an event of an interrupt
+// takes its number before the event that it interrupted.
+func (r *reader) gap(ev *Event) bool {
+	next, known := r.next[ev.CPU]
+	if ev.Seq >= next {
+		r.next[ev.CPU] = ev.Seq + 1
+	}
+	return known && ev.Seq > next
+}
+
+func (r *reader) newlyLost() (uint64, error) {
+	r.suspect = false
+	n, err := r.lost()
+	if err != nil {
+		return 0, err
+	}
+	delta := n - r.reported
+	r.reported = n
+	return delta, nil
+}
+
+func (r *reader) close() error {
+	if r.ring == nil {
+		return nil
+	}
+	err := r.ring.Close()
+	// The next reader starts asleep.
+	return errors.Join(err, r.control.setPolling(false))
+}

@@ -1,0 +1,274 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds every wait of these tests; reaching it is a failure.
+const patience = 20 * time.Second
+
+// A workload is a shell that waits for its first line before it does anything,
+// so that it can be made a root before it forks.
+type workload struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func start(t *testing.T, script string) *workload {
+	t.Helper()
+	w := &workload{t: t, cmd: exec.Command("/bin/sh", "-c", "read go || exit; "+script)}
+	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	var err error
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.out = bufio.NewReader(out)
+	w.cmd.Stderr = os.Stderr
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.cmd.Process.Kill(); w.cmd.Wait() })
+	return w
+}
+
+func (w *workload) pid() uint32 { return uint32(w.cmd.Process.Pid) }
+
+func (w *workload) goOn() {
+	w.t.Helper()
+	if _, err := io.WriteString(w.in, "go\n"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// line is the next line that the workload prints.
+func (w *workload) line() string {
+	w.t.Helper()
+	s, err := w.out.ReadString('\n')
+	if err != nil {
+		w.t.Fatalf("read a line: %v", err)
+	}
+	return strings.TrimSpace(s)
+}
+
+func create(t *testing.T, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) tracer.SessionID {
+	t.Helper()
+	s.Root.PID = w.pid()
+	id, err := tr.Create(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// until polls, as the kernel side has no descriptor to wait on for a count.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not after %v: %s", patience, what)
+		}
+	}
+}
+
+func settled(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) tracer.SessionInfo {
+	t.Helper()
+	var s tracer.SessionInfo
+	until(t, "session is empty", func() bool {
+		var err error
+		if s, err = tr.Settle(id); err != nil {
+			t.Fatal(err)
+		}
+		return s.State == tracer.StateEmpty
+	})
+	if s.Live != 0 || s.Dying != 0 {
+		t.Errorf("empty with live %d, dying %d", s.Live, s.Dying)
+	}
+	return s
+}
+
+func members(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) []tracer.Process {
+	t.Helper()
+	var all []tracer.Process
+	if err := tr.Snapshot(id, func(p *tracer.Process) error { all = append(all, *p); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestSessionLife(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, `(sleep 60 & echo $!); read go; wait`)
+	id := create(t, tr, w, tracer.SessionSpec{Name: "life", UID: 7, Grace: 3 * time.Second})
+
+	s, err := tr.Session(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name != "life" || s.UID != 7 || s.State != tracer.StateActive || s.Live != 1 || s.Root.PID != w.pid() || s.Grace != 3*time.Second {
+		t.Errorf("new session is %+v", s)
+	}
+	w.goOn()
+	var sleeper uint32
+	fmt.Sscan(w.line(), &sleeper)
+	e, err := tr.Lookup(sleeper)
+	if err != nil || e.Session != id || e.Evidence != tracer.EvidenceFork {
+		t.Fatalf("entry of the orphan: %+v, %v", e, err)
+	}
+	until(t, "two members live", func() bool {
+		s, err = tr.Session(id)
+		return err == nil && s.Live == 2
+	})
+	all := members(t, tr, id)
+	i := slices.IndexFunc(all, func(p tracer.Process) bool { return p.PID == sleeper })
+	if i < 0 {
+		t.Fatalf("snapshot has no %d: %+v", sleeper, all)
+	}
+	if p := all[i]; p.Creator == p.Parent || p.Session != id || p.Threads != 1 || p.NSPID != sleeper {
+		t.Errorf("orphan in the snapshot: %#v", p)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	s = settled(t, tr, id)
+	if s.Cause != tracer.CauseEnd || s.Forks != 2 || s.Peak < 2 {
+		t.Errorf("ended as %+v", s)
+	}
+	if err := tr.Release(id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Session(id); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("released session: %v", err)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	events := collect(t, tr)
+	w := start(t, `/bin/true one "two three"; exit 7`)
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.cmd.Wait()
+	settled(t, tr, id)
+
+	var got []string
+	for ev := range events {
+		if ev.Session != id {
+			continue
+		}
+		switch ev.Type {
+		case tracer.EventBirth:
+			got = append(got, "birth "+ev.Evidence.String()+" "+ev.Comm.String())
+		case tracer.EventExec:
+			if len(got) == 1 {
+				continue // start may return before the shell's own exec is over
+			}
+			got = append(got, fmt.Sprintf("exec %s %q", ev.Filename, ev.Argv))
+		case tracer.EventExit:
+			got = append(got, fmt.Sprintf("exit %d", ev.ExitStatus))
+		case tracer.EventSession:
+			got = append(got, "session "+ev.State.String()+" "+ev.Cause.String())
+		}
+		if ev.Type == tracer.EventSession && ev.State == tracer.StateEmpty {
+			break
+		}
+	}
+	want := []string{
+		"birth root sh",
+		"session active ",
+		"birth fork sh",
+		`exec /bin/true "/bin/true\x00one\x00two three\x00"`,
+		"exit 0",
+		"exit 1792",
+		"session ended root_exit",
+	}
+	got = slices.DeleteFunc(got, func(s string) bool { return s == "session condemned root_exit" })
+	if !slices.Equal(got, want) {
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// collect reads events until the tracer is closed.
+func collect(t *testing.T, tr *tracer.Tracer) <-chan tracer.Event {
+	c := make(chan tracer.Event, 1<<16)
+	go func() {
+		defer close(c)
+		var ev tracer.Event
+		for {
+			if err := tr.Read(&ev); err != nil {
+				if !errors.Is(err, os.ErrClosed) {
+					t.Error(err)
+				}
+				return
+			}
+			copied := ev
+			copied.Filename, copied.Argv = slices.Clone(ev.Filename), slices.Clone(ev.Argv)
+			c <- copied
+		}
+	}()
+	return c
+}
+
+// The root's own exit ends the session inside the kernel, nobody asks for it.
+func TestRootExitEndsMembers(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, `setsid sleep 60 & setsid sleep 61 & echo; exit 3`)
+	id := create(t, tr, w, tracer.SessionSpec{Grace: 0})
+	w.goOn()
+	until(t, "nobody lives", func() bool { s, err := tr.Session(id); return err == nil && s.Live == 0 })
+	if s := settled(t, tr, id); s.Cause != tracer.CauseRootExit {
+		t.Errorf("cause %v", s.Cause)
+	}
+}
+
+func TestOwnerExitEndsMembers(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	owner := start(t, "read never")
+	w := start(t, `sleep 60 & echo; wait`)
+	id := create(t, tr, w, tracer.SessionSpec{Owner: tracer.Identity{PID: owner.pid()}})
+	w.goOn()
+	w.line()
+	owner.cmd.Process.Kill()
+	until(t, "nobody lives", func() bool { s, err := tr.Session(id); return err == nil && s.Live == 0 })
+	if s := settled(t, tr, id); s.Cause != tracer.CauseOwnerExit {
+		t.Errorf("cause %v", s.Cause)
+	}
+}
+
+// SIGTERM comes at once, SIGKILL at the first event after the deadline.
+func TestGrace(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
+	id := create(t, tr, w, tracer.SessionSpec{Grace: 200 * time.Millisecond})
+	w.goOn()
+	w.line()
+	if err := tr.End(id, tracer.CauseEnd, 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.line(); got != "term" {
+		t.Errorf("the root printed %q", got)
+	}
+	// Its own forks are events enough; Sentence is not called.
+	until(t, "nobody lives", func() bool { s, err := tr.Session(id); return err == nil && s.Live == 0 })
+	settled(t, tr, id)
+}

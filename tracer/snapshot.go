@@ -1,0 +1,134 @@
+//go:build linux
+
+package tracer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unsafe"
+
+	"github.com/cilium/ebpf/link"
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// The flags of a snapshot record, SEEN_* of bpf/lineage.h.
+const (
+	seenDead = 1 << iota
+	seenZombie
+	seenKernel
+	seenThread
+)
+
+// Snapshot calls each for every member of the session, those of nested
+// sessions included, or for every thread group of the host if id is 0. The
+// walk is the kernel's own (iter/task): who lives through all of it is in it.
+// The Process is each's only until it returns.
+func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
+	raw, err := t.walk(id)
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	const size = int(unsafe.Sizeof(bpf.LineageSeen{}))
+	if len(raw)%size != 0 {
+		return fmt.Errorf("snapshot: %d bytes are no whole records of %d", len(raw), size)
+	}
+	page := uint64(os.Getpagesize())
+	// Threads follow their leader or not, as PIDs wrap: sum them up first.
+	threads := map[uint32]uint64{}
+	for b := raw; len(b) > 0; b = b[size:] {
+		if s, _ := view[bpf.LineageSeen](b); s.SeenFlags&seenThread != 0 {
+			threads[s.Process.Tgid] += s.CpuTime
+		}
+	}
+	for b := raw; len(b) > 0; b = b[size:] {
+		s, _ := view[bpf.LineageSeen](b)
+		if s.SeenFlags&seenThread != 0 {
+			continue
+		}
+		p := process(&s, page)
+		p.CPUTime += threads[p.PID]
+		if err := each(&p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Identify gives the exact identity of the process that has this PID, zombies
+// included; [ErrNotFound].
+func (t *Tracer) Identify(pid uint32) (Identity, error) {
+	if e, err := t.Lookup(pid); err == nil {
+		return e.Identity, nil
+	}
+	var found Identity
+	err := t.Snapshot(0, func(p *Process) error {
+		if p.PID == pid {
+			found = p.Identity
+			return errFound
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errFound):
+		return found, nil
+	case err != nil:
+		return Identity{}, fmt.Errorf("identify pid %d: %w", pid, err)
+	}
+	return Identity{}, fmt.Errorf("identify pid %d: %w", pid, ErrNotFound)
+}
+
+var errFound = errors.New("found")
+
+func (t *Tracer) walk(id SessionID) ([]byte, error) {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	if err := t.control.setFilter(id); err != nil {
+		return nil, fmt.Errorf("set the filter: %w", err)
+	}
+	it, err := link.AttachIter(link.IterOptions{Program: t.programs[bpf.LineageProgSnapshot]})
+	if err != nil {
+		return nil, fmt.Errorf("make the iterator: %w", err)
+	}
+	defer it.Close()
+	r, err := it.Open()
+	if err != nil {
+		return nil, fmt.Errorf("open the iterator: %w", err)
+	}
+	defer r.Close()
+	var b bytes.Buffer
+	b.Grow(64 << 10)
+	if _, err := io.Copy(&b, r); err != nil {
+		return nil, fmt.Errorf("read the iterator: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func process(s *bpf.LineageSeen, page uint64) Process {
+	p := Process{
+		Identity: identity(s.Process),
+		Parent:   identity(s.Parent),
+		PGID:     s.Pgid,
+		SID:      s.Sid,
+		UID:      s.Uid,
+		Cgroup:   s.Cgroup,
+		Threads:  s.Threads,
+		NSPID:    s.NsPid,
+		Dead:     s.SeenFlags&seenDead != 0,
+		Zombie:   s.SeenFlags&seenZombie != 0,
+		Kernel:   s.SeenFlags&seenKernel != 0,
+		CPUTime:  s.CpuTime,
+		RSS:      uint64(max(s.Rss, 0)) * page,
+		Comm:     s.Comm,
+	}
+	if s.Entry.Start == s.Process.Start {
+		p.Session = SessionID(s.Entry.Session)
+		p.Since = s.Entry.Since
+		p.Creator = identity(s.Entry.Creator)
+		p.Evidence = Evidence(s.Entry.Evidence)
+		p.Flags = EntryFlags(s.Entry.Flags)
+	}
+	return p
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// DefaultRingSize is the ring buffer's size in bytes. It counts twice in RSS.
+const DefaultRingSize = 8 << 20
+
+// Options say where and how to trace.
+type Options struct {
+	Dir      string // of the pins, on a bpffs; its parent must exist
+	RingSize int    // bytes, a power of two and at least a page; 0: DefaultRingSize
+	Level    int    // at most this guarantee level; 0: the best that this kernel has
+}
+
+// Tracer is a loaded kernel side. Read is for one goroutine; everything else
+// may be called from any.
+type Tracer struct {
+	dir      string
+	features Features
+	programs map[string]*ebpf.Program
+	maps     map[string]*ebpf.Map
+	control  control
+	reader   reader
+
+	// verbs guards the verb map and the snapshot's filter, which hold one
+	// request at a time.
+	verbs sync.Mutex
+}
+
+// Open gives the tracer whose pins are in o.Dir, or loads, attaches and pins
+// a new one. Hooks, maps and sessions outlive Close and the process.
+//
+// The error satisfies ErrUnsupported if this host cannot be traced, and
+// ErrOtherABI if the pins are another version's. Minimum kernel 6.13.
+func Open(o Options) (*Tracer, error) {
+	for _, err := range []error{checkRoot(), checkPIDNamespace(), checkBTF(), checkBPFFS(o.Dir), checkLockdown()} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if o.RingSize == 0 {
+		o.RingSize = DefaultRingSize
+	}
+	if o.RingSize < os.Getpagesize() || o.RingSize&(o.RingSize-1) != 0 {
+		return nil, fmt.Errorf("ring size %d: want a power of two of at least %d", o.RingSize, os.Getpagesize())
+	}
+	k, err := probeKernel()
+	if err != nil {
+		return nil, err
+	}
+	level, missing := k.level()
+	switch {
+	case o.Level == 0 || o.Level >= level:
+	case o.Level == 3:
+		level, missing = 3, []string{"level 4 was not asked for"}
+	default:
+		return nil, fmt.Errorf("level %d: this version has levels 3 and 4", o.Level)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("raise the memlock limit: %w", err)
+	}
+	t := &Tracer{
+		dir:      o.Dir,
+		features: Features{Level: level, Missing: missing, ABI: bpf.ABI()},
+		programs: map[string]*ebpf.Program{},
+		maps:     map[string]*ebpf.Map{},
+	}
+	if err := t.openOrLoad(k, o.RingSize); err != nil {
+		t.closeObjects()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
+	spec, err := bpf.LoadLineage()
+	if err != nil {
+		return fmt.Errorf("read the BPF object: %w", err)
+	}
+	pinned, err := t.openPins(spec)
+	if err != nil {
+		return err
+	}
+	if !pinned {
+		if err := t.load(k, spec, ringSize); err != nil {
+			return err
+		}
+	}
+	if t.control, err = openControl(t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {
+		return err
+	}
+	rd, err := ringbuf.NewReader(t.maps[bpf.LineageMapEvents])
+	if err != nil {
+		return fmt.Errorf("open the ring buffer: %w", err)
+	}
+	t.reader = newReader(rd, t.control, t.lost)
+	return nil
+}
+
+// Features tells what this tracer has to work with.
+func (t *Tracer) Features() Features { return t.features }
+
+// Close lets go of the kernel side and ends a pending Read with
+// [os.ErrClosed]. What is pinned goes on.
+func (t *Tracer) Close() error {
+	err := t.reader.close()
+	t.closeObjects()
+	return err
+}
+
+func (t *Tracer) closeObjects() {
+	for _, p := range t.programs {
+		p.Close()
+	}
+	for _, m := range t.maps {
+		m.Close()
+	}
+}
+
+// Unload detaches and unpins everything under dir. Nobody is signalled; what
+// the kernel knew of sessions is gone. It is no error if there is nothing.
+func Unload(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("unpin %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Pinned reports whether a kernel side is pinned under dir.
+func Pinned(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, bpf.ABI()))
+	return err == nil || !errors.Is(err, os.ErrNotExist)
+}

@@ -1,0 +1,107 @@
+//go:build linux
+
+// Package tracertest sets the stage for tests that load the kernel side: a
+// mount namespace of their own with a bpffs, so that no pin outlives them.
+package tracertest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	bpffs = "/sys/fs/bpf"
+	stage = "LNGTEST_STAGE" // set in the process that has the namespace
+)
+
+// Main runs the tests in a mount namespace of their own, with an empty bpffs,
+// and says their exit code. Without root it runs them as they are, and New
+// skips.
+func Main(m *testing.M) int {
+	if os.Geteuid() != 0 {
+		return m.Run()
+	}
+	if os.Getenv(stage) == "" {
+		return restage()
+	}
+	if err := mountBPFFS(); err != nil {
+		fmt.Fprintln(os.Stderr, "tracertest:", err)
+		return 1
+	}
+	code := m.Run()
+	left, err := filepath.Glob(bpffs + "/lngtest-*")
+	if err != nil || len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "tracertest: tests left pins behind:", left, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// restage runs this test binary again where its mounts are its own.
+func restage() int {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), stage+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		return exit.ExitCode()
+	}
+	fmt.Fprintln(os.Stderr, "tracertest:", err)
+	return 1
+}
+
+func mountBPFFS() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	if err := unix.Mount("bpf", bpffs, "bpf", 0, ""); err != nil {
+		return fmt.Errorf("mount a bpffs: %w", err)
+	}
+	return nil
+}
+
+var dirs atomic.Uint64
+
+// Dir gives a directory for pins that is unloaded when the test ends.
+func Dir(t testing.TB) string {
+	t.Helper()
+	if os.Getenv(stage) == "" {
+		t.Skip("needs root, and a bpffs of its own that only root can mount")
+	}
+	dir := filepath.Join(bpffs, fmt.Sprintf("lngtest-%d", dirs.Add(1)))
+	t.Cleanup(func() {
+		if err := tracer.Unload(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// New gives a tracer of the test's own, unloaded when the test ends.
+func New(t testing.TB, o tracer.Options) *tracer.Tracer {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = Dir(t)
+	}
+	tr, err := tracer.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}

@@ -1,0 +1,186 @@
+//go:build linux
+
+package tracer
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// MaxDepth is how many sessions may be nested in each other.
+const MaxDepth = 8
+
+// The flags of an entry that user space reads.
+const (
+	FlagProtected = EntryFlags(bpf.LineageEntryFlagsFLAG_PROTECTED) // no pass signals it
+	FlagOwner     = EntryFlags(bpf.LineageEntryFlagsFLAG_OWNER)
+	FlagRoot      = EntryFlags(bpf.LineageEntryFlagsFLAG_ROOT)
+	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
+	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
+)
+
+// sessionKeepOnRootExit is SESSION_KEEP_ON_ROOT_EXIT of bpf/lineage.h.
+const sessionKeepOnRootExit = 1
+
+// run carries out one verb. The caller holds t.verbs.
+func (t *Tracer) run(program string, args *bpf.LineageVerbArgs) error {
+	m := t.maps[bpf.LineageMapVerb]
+	if err := m.Put(uint32(0), args); err != nil {
+		return fmt.Errorf("%s: put arguments: %w", program, err)
+	}
+	ret, err := t.programs[program].Run(&ebpf.RunOptions{})
+	if err != nil {
+		return fmt.Errorf("%s: run: %w", program, err)
+	}
+	if err := m.Lookup(uint32(0), args); err != nil {
+		return fmt.Errorf("%s: get results: %w", program, err)
+	}
+	if int32(ret) < 0 {
+		return unix.Errno(-int32(ret))
+	}
+	return nil
+}
+
+// Create makes a session and its root a member, and tells it as an
+// [EventBirth] with [EvidenceRoot]. A root that is a member already makes the
+// session nested in its own. [ErrNotFound]: the root or the owner is gone or
+// another process now. [ErrProtected], [ErrTooDeep], [ErrFull].
+func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
+	if len(s.Name) > len(bpf.LineageVerbArgs{}.Name) {
+		return 0, fmt.Errorf("create session: name of %d bytes is too long", len(s.Name))
+	}
+	if s.Grace < 0 {
+		return 0, fmt.Errorf("create session: grace %v is negative", s.Grace)
+	}
+	var random [8]byte
+	rand.Read(random[:])
+	args := bpf.LineageVerbArgs{
+		Root:         wireIdentity(s.Root),
+		Owner:        wireIdentity(s.Owner),
+		Random:       binary.NativeEndian.Uint64(random[:]),
+		Grace:        uint64(s.Grace),
+		MaxProcesses: s.MaxProcesses,
+		Uid:          s.UID,
+	}
+	copy(args.Name[:], s.Name)
+	if s.KeepOnRootExit {
+		args.Flags |= sessionKeepOnRootExit
+	}
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	switch err := t.run(bpf.LineageProgVerbCreate, &args); {
+	case errors.Is(err, unix.ESRCH):
+		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrNotFound)
+	case errors.Is(err, unix.EPERM):
+		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrProtected)
+	case errors.Is(err, unix.ELOOP):
+		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrTooDeep)
+	case errors.Is(err, unix.ENOSPC):
+		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrFull)
+	case err != nil:
+		return 0, fmt.Errorf("create session for %v: %w", s.Root, err)
+	}
+	return SessionID(args.Session), nil
+}
+
+// End starts the end of a session and carries out what is due. Grace 0
+// condemns it: every member gets SIGKILL now, newborn ones die at birth.
+// Otherwise every member gets SIGTERM and SIGCONT now, and SIGKILL follows the
+// deadline, in Sentence or at the host's next fork, exec or exit. Repeated, it
+// only ever shortens the deadline; the first cause stays.
+func (t *Tracer) End(id SessionID, cause Cause, grace time.Duration) error {
+	if grace < 0 {
+		return fmt.Errorf("end session %v: grace %v is negative", id, grace)
+	}
+	return t.onSession(bpf.LineageProgVerbEnd, "end", &bpf.LineageVerbArgs{
+		Session: uint64(id), Cause: uint32(cause), Grace: uint64(grace),
+	})
+}
+
+// Sentence carries out all that is due on this host: deadlines that passed,
+// condemned members that live, roots and owners that are gone.
+func (t *Tracer) Sentence() (PassResult, error) {
+	var args bpf.LineageVerbArgs
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	if err := t.run(bpf.LineageProgVerbSentence, &args); err != nil {
+		return PassResult{}, fmt.Errorf("carry out the sentence: %w", err)
+	}
+	return PassResult{Visited: args.Visited, Sent: args.Sent, Failed: args.Failed, More: args.More != 0}, nil
+}
+
+// Settle brings a session's counts up to date and closes it if it is empty: no
+// live member by the counters and by a walk over all processes, none that is
+// still being torn down. That tells an [EventSession] with [StateEmpty], after
+// the last member's exit.
+func (t *Tracer) Settle(id SessionID) (SessionInfo, error) {
+	if err := t.onSession(bpf.LineageProgVerbSettle, "settle", &bpf.LineageVerbArgs{Session: uint64(id)}); err != nil {
+		return SessionInfo{}, err
+	}
+	return t.Session(id)
+}
+
+// Release frees the record of a session that is empty; else [ErrBusy].
+func (t *Tracer) Release(id SessionID) error {
+	return t.onSession(bpf.LineageProgVerbRelease, "release", &bpf.LineageVerbArgs{Session: uint64(id)})
+}
+
+func (t *Tracer) onSession(program, verb string, args *bpf.LineageVerbArgs) error {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	id := SessionID(args.Session)
+	switch err := t.run(program, args); {
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%s session %v: %w", verb, id, ErrNotFound)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%s session %v: %w", verb, id, ErrBusy)
+	case err != nil:
+		return fmt.Errorf("%s session %v: %w", verb, id, err)
+	}
+	return nil
+}
+
+// Protect enters a process that no pass will ever signal. [ErrProtected]: it
+// is a member, and stays one.
+func (t *Tracer) Protect(pid uint32) error {
+	args := bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	switch err := t.run(bpf.LineageProgVerbProtect, &args); {
+	case errors.Is(err, unix.ESRCH):
+		return fmt.Errorf("protect pid %d: %w", pid, ErrNotFound)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("protect pid %d: %w", pid, ErrProtected)
+	case err != nil:
+		return fmt.Errorf("protect pid %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Reconcile enters processes whose birth was missed, and only those: without
+// an entry, and born after their parent was entered. It removes entries whose
+// process is gone. To be called when a miss is on record, not otherwise.
+func (t *Tracer) Reconcile() (added, removed int, err error) {
+	var args bpf.LineageVerbArgs
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	if err := t.run(bpf.LineageProgVerbReconcile, &args); err != nil {
+		return 0, 0, fmt.Errorf("reconcile: %w", err)
+	}
+	return int(args.Added), int(args.Removed), nil
+}
+
+func wireIdentity(id Identity) bpf.LineageIdentity {
+	return bpf.LineageIdentity{Start: id.Start, Tgid: id.PID}
+}
+
+func identity(id bpf.LineageIdentity) Identity {
+	return Identity{PID: id.Tgid, Start: id.Start}
+}

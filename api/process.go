@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -29,13 +30,20 @@ func ParseRef(s string) (Ref, error) {
 // MarshalJSON writes one line of an event stream. A line of kind "process" is
 // the process document itself, as every other route gives it.
 func (e Event) MarshalJSON() ([]byte, error) {
+	type line Event
+	var doc any = line(e)
 	if e.Kind == "process" && e.Process != nil {
 		p := *e.Process
 		p.Head = e.Head
-		return json.Marshal(p)
+		doc = p
 	}
-	type line Event
-	return json.Marshal(line(e))
+	// An encoder that is to escape for HTML does so with what it gets here;
+	// what is escaped here stays so.
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(doc)
+	return b.Bytes(), err
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.

@@ -147,6 +147,9 @@ bookkeeping; and it ends all of it.`,
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !cmd.HasParent() {
+			return usage(`%w; see "lineage --help"`, err)
+		}
 		return usage(`%s: %w; see "%s --help"`, cmd.Name(), err, cmd.CommandPath())
 	})
 	a.color = choice{"auto", []string{"auto", "always", "never"}}

@@ -180,7 +180,9 @@ func (d *drawing) notes(n *api.Process) string {
 		if n.UID != nil {
 			note("uid %d", *n.UID)
 		}
-		note("cpu %s  rss %s", cpu(n.CPUSeconds), size(n.RSSBytes))
+		if n.State == "live" {
+			note("cpu %s  rss %s", cpu(n.CPUSeconds), size(n.RSSBytes))
+		}
 	}
 	return plain.Text(b.String())
 }

@@ -100,11 +100,11 @@ type target struct {
 func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string, format string) error {
 	targets := resolve(ctx, c, args)
 	if !o.yes {
-		go_on, err := a.ask(ctx, c, targets, o)
+		goOn, err := a.ask(ctx, c, targets, o)
 		if err != nil {
 			return err
 		}
-		if !go_on {
+		if !goOn {
 			return &exitError{api.ExitFailed, fmt.Errorf("end: not confirmed, nothing was sent")}
 		}
 	}

@@ -132,12 +132,12 @@ func overdraw(text string, rows int, first bool) string {
 		hidden := len(lines) - room + 1
 		lines = append(lines[:room-1], fmt.Sprintf("… %d more", hidden))
 	}
-	out := "\x1b[H"
+	out := "\x1b[?7l\x1b[H" // no wrapping: one row is one line
 	if first {
 		out += "\x1b[2J"
 	}
 	for _, l := range lines {
 		out += l + "\x1b[K\n"
 	}
-	return out + "\x1b[J"
+	return out + "\x1b[J\x1b[?7h"
 }

@@ -2,16 +2,21 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
 )
 
 // listing is one answer in every format.
@@ -49,7 +54,7 @@ func (a *app) print(format string, l listing) error {
 		}
 	case "name":
 		for _, n := range l.names {
-			p.line("%s", n)
+			p.line("%s", plain.Text(n))
 		}
 	default:
 		l.text(p)
@@ -58,9 +63,35 @@ func (a *app) print(format string, l listing) error {
 }
 
 func jsonEncoder(w io.Writer) *json.Encoder {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(visible{w})
 	enc.SetEscapeHTML(false)
 	return enc
+}
+
+// visible escapes what the JSON encoder leaves as it is and a terminal would
+// act on: DEL, C1 controls, bidirectional overrides. They can only be in
+// strings. Each Write is a whole value, as json.Encoder writes.
+type visible struct{ w io.Writer }
+
+func (v visible) Write(b []byte) (int, error) {
+	hidden := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(b, hidden) < 0 {
+		return v.w.Write(b)
+	}
+	out := make([]byte, 0, len(b)+64)
+	for _, r := range string(b) {
+		if !hidden(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	if _, err := v.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // page is a place for human text.

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func TestEndRequests(t *testing.T) {
+	for line, want := range map[string]string{
+		"end -y build":              "k3x9q2",
+		"end -y build k3x9q2 build": "k3x9q2",
+		"end -y --now build":        "k3x9q2 now",
+		"end -y --grace 0s build":   "k3x9q2 grace=0",
+		"end -y --grace 10m build":  "k3x9q2 grace=600000",
+		"end -y build nosuch old":   "k3x9q2, e7d7c7",
+	} {
+		f := newFake()
+		newWorld(t, f).run(strings.Fields(line)...)
+		if got := strings.Join(f.ends, ", "); got != want {
+			t.Errorf("%s asked to end %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestEndVerdicts(t *testing.T) {
+	left := func(id string, _ api.EndRequest) (*api.Report, error) {
+		r := &api.Report{Session: id, State: "condemned", Verdict: "left", DurationMS: 10000, Started: 42, Left: 3}
+		for pid := 4401; pid <= 4442; pid++ {
+			o := api.Outcome{Ref: ref(pid), Comm: "w", Outcome: "kill"}
+			switch pid {
+			case 4417, 4420:
+				o.Outcome, o.Why = "left", "in state D"
+			case 4421:
+				o.Outcome, o.Why = "left", "exiting (nfs_wait)"
+			}
+			r.Processes = append(r.Processes, o)
+		}
+		r.VerdictWhy = "they die when their I/O returns"
+		return r, nil
+	}
+	unknown := func(id string, _ api.EndRequest) (*api.Report, error) {
+		return &api.Report{Session: id, State: "ended", Verdict: "unknown", VerdictWhy: "a birth was missed"}, nil
+	}
+	for _, tt := range []struct {
+		name string
+		end  func(string, api.EndRequest) (*api.Report, error)
+		args string
+		code int
+		want string
+	}{
+		{"left", left, "build", 6, "lineage: session k3x9q2: 39 of 42 processes ended, 3 left in state D (4417 4420), exiting (nfs_wait) (4421); they die when their I/O returns\n"},
+		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: it is not proven that nothing is left: a birth was missed\n"},
+		{"the worst counts", unknown, "nosuch build old", 6,
+			"lineage: session nosuch: not found\n" +
+				"lineage: session k3x9q2: it is not proven that nothing is left: a birth was missed\n" +
+				"lineage: session e7d7c7: it is not proven that nothing is left: a birth was missed\n"},
+		{"one is unknown", nil, "nosuch build", 3, "lineage: session nosuch: not found\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake()
+			f.end = tt.end
+			code, stdout, stderr := newWorld(t, f).run(append([]string{"end", "-y", "-o", "json"}, strings.Fields(tt.args)...)...)
+			if code != tt.code || stderr != tt.want {
+				t.Errorf("exit %d, stderr %s\nwant exit %d, stderr %s", code, stderr, tt.code, tt.want)
+			}
+			if !strings.HasPrefix(stdout, "{") || !strings.HasSuffix(stdout, "}\n") {
+				t.Errorf("stdout is no whole document: %s", stdout)
+			}
+		})
+	}
+}
+
+// A session that is over gives its receipt.
+func TestEndEnded(t *testing.T) {
+	code, stdout, stderr := newWorld(t, newFake()).run("end", "--yes", "old")
+	if code != 0 || !strings.HasPrefix(stdout, "e7d7c7: ended, clean") || stderr != "" {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+}
+
+func begun(id string, _ api.EndRequest) (*api.Report, error) {
+	return &api.Report{Session: id, State: "ending", Processes: []api.Outcome{{Ref: ref(1), Outcome: "left"}}, Left: 1}, nil
+}
+
+// A daemon that needs several questions is asked several times.
+func TestEndWaits(t *testing.T) {
+	f := newFake()
+	f.end = begun
+	asked := 0
+	f.reports = func(_ context.Context, id string, wait time.Duration) (*api.Report, error) {
+		if wait > api.MaxWait {
+			t.Errorf("asked to wait %v", wait)
+		}
+		if asked++; asked < 3 {
+			return begun(id, api.EndRequest{})
+		}
+		return cleanReport(id), nil
+	}
+	if code, stdout, stderr := newWorld(t, f).run("end", "-y", "build"); code != 0 || asked != 3 {
+		t.Errorf("exit %d after %d questions: %s%s", code, asked, stdout, stderr)
+	}
+}
+
+func TestEndTimeout(t *testing.T) {
+	f := newFake()
+	f.end = begun
+	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+		return begun(id, api.EndRequest{})
+	}
+	code, stdout, stderr := newWorld(t, f).run("end", "-y", "--now", "--timeout", "1ms", "build")
+	want := "lineage: session k3x9q2: not over yet, 0 of 1 process ended; it goes on, see \"lineage tree k3x9q2\"\n"
+	if code != 6 || stderr != want || !strings.Contains(stdout, "ending, not over") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+}
+
+func TestEndLosesTheDaemon(t *testing.T) {
+	f := newFake()
+	f.end = begun
+	f.reports = func(context.Context, string, time.Duration) (*api.Report, error) {
+		return nil, &api.UnreachableError{Socket: "/s", Err: io.EOF}
+	}
+	code, _, stderr := newWorld(t, f).run("end", "-y", "build")
+	if code != 5 || !strings.Contains(stderr, "lost the daemon at /s") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// The first Ctrl-C says that ending goes on, the second kills.
+func TestEndInterrupted(t *testing.T) {
+	f := newFake()
+	waiting := make(chan struct{}, 2)
+	f.end = func(id string, req api.EndRequest) (*api.Report, error) {
+		if req.Now {
+			return cleanReport(id), nil
+		}
+		return begun(id, req)
+	}
+	f.reports = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+		waiting <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := newWorld(t, f)
+	go func() {
+		<-waiting
+		<-waiting
+		w.signals <- os.Interrupt
+		w.signals <- os.Interrupt
+	}()
+	code, _, stderr := w.run("end", "-y", "build", "m8p4z1")
+	want := "lineage: end: still ending 2 sessions; Ctrl-C again kills now\nlineage: end: killing now\n"
+	if code != 0 || stderr != want {
+		t.Errorf("exit %d, stderr %s, want %s", code, stderr, want)
+	}
+	slices.Sort(f.ends)
+	if got := strings.Join(f.ends, ", "); got != "k3x9q2, k3x9q2 now, m8p4z1, m8p4z1 now" {
+		t.Errorf("asked to end %s", got)
+	}
+}
+
+// On a terminal end asks, and lists what will die.
+func TestEndAsks(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer, args string
+		code               int
+		ends               int
+	}{
+		{"yes", "y\n", "build", 0, 1},
+		{"YES", " YES \n", "build m8p4z1", 0, 2},
+		{"no", "n\n", "build", 1, 0},
+		{"default", "\n", "build", 1, 0},
+		{"end of input", "\x04", "build", 1, 0},
+		{"something else", "yesterday\n", "--now build", 1, 0},
+		{"nothing to ask", "", "old", 0, 1},
+		{"nothing to end", "", "nosuch", 3, 0},
+		{"told not to ask", "", "--yes build", 0, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake()
+			w := newWorld(t, f)
+			said := w.terminal(tt.answer)
+			code, stdout, _ := w.run(append([]string{"end"}, strings.Fields(tt.args)...)...)
+			if code != tt.code || len(f.ends) != tt.ends {
+				t.Errorf("exit %d, ended %v", code, f.ends)
+			}
+			golden(t, "ask "+tt.name, said()+"--- stdout\n"+stdout)
+		})
+	}
+}
+
+// terminal puts the app's stdin and stderr on a pty where answer is typed when
+// it is asked for. The function gives all that was shown there.
+func (w *world) terminal(answer string) (said func() string) {
+	w.t.Helper()
+	master, tty, err := pty.Open()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { master.Close(); tty.Close() })
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 60}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.stdin, w.stderr = tty, tty
+	all := make(chan string)
+	go func() {
+		var b strings.Builder
+		buf := make([]byte, 4096)
+		for asked := false; ; {
+			n, err := master.Read(buf) // until EIO: nobody has the tty open
+			b.Write(buf[:n])
+			if !asked && strings.HasSuffix(b.String(), "[y/N] ") {
+				asked = true
+				io.WriteString(master, answer)
+			}
+			if err != nil {
+				all <- b.String()
+				return
+			}
+		}
+	}()
+	return func() string {
+		tty.Close()
+		return strings.ReplaceAll(<-all, "\r\n", "\n")
+	}
+}

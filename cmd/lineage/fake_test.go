@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// fake is a daemon in memory.
+type fake struct {
+	refuse   error // what every verb but Version says
+	sessions []api.Session
+	trees    map[string]*api.Tree
+	whys     map[int]*api.Why
+	stream   []api.Event
+	streams  func(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error // instead of stream
+
+	mu      sync.Mutex                                               // guards trees and ends
+	ends    []string                                                 // what was asked to end
+	end     func(id string, req api.EndRequest) (*api.Report, error) // nil: clean at once
+	reports func(ctx context.Context, id string, wait time.Duration) (*api.Report, error)
+}
+
+func (f *fake) Close() error { return nil }
+
+func (f *fake) Version(context.Context) (*api.Version, error) {
+	return &api.Version{Head: head("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)}, nil
+}
+
+func (f *fake) Status(context.Context) (*api.Status, error) { return &api.Status{}, f.refuse }
+
+func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, error) {
+	list := &api.Sessions{}
+	for _, s := range f.sessions {
+		if state == "all" || s.State != "ended" {
+			list.Items = append(list.Items, s)
+		}
+	}
+	return list, f.refuse
+}
+
+func (f *fake) Session(_ context.Context, name string) (*api.Session, error) {
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	for i := range f.sessions {
+		if f.sessions[i].ID == name || f.sessions[i].Name == name {
+			return &f.sessions[i], nil
+		}
+	}
+	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %s: not found", name), "")
+}
+
+func (f *fake) Create(context.Context, api.NewSession) (*api.Session, error) { return nil, f.refuse }
+
+func (f *fake) Tree(ctx context.Context, name, dead string) (*api.Tree, error) {
+	s, err := f.Session(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	t := *f.trees[s.ID]
+	f.mu.Unlock()
+	if dead == "all" {
+		t.Nodes = append(t.Nodes[:len(t.Nodes):len(t.Nodes)], api.Node{Process: exited(4124, "true", 0)})
+		t.Nodes[0].Children = append(t.Nodes[0].Children[:len(t.Nodes[0].Children):len(t.Nodes[0].Children)], ref(4124))
+	}
+	return &t, nil
+}
+
+func (f *fake) End(_ context.Context, id string, req api.EndRequest) (*api.Report, error) {
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what := id
+	if req.GraceMS != nil {
+		what += fmt.Sprintf(" grace=%d", *req.GraceMS)
+	}
+	if req.Now {
+		what += " now"
+	}
+	f.ends = append(f.ends, what)
+	if f.end != nil {
+		return f.end(id, req)
+	}
+	return cleanReport(id), nil
+}
+
+func (f *fake) Report(ctx context.Context, id string, wait time.Duration) (*api.Report, error) {
+	return f.reports(ctx, id, wait)
+}
+
+func (f *fake) Process(_ context.Context, name string) (*api.Process, error) {
+	r, err := api.ParseRef(name)
+	if err != nil {
+		return nil, api.NewError(api.CodeBadRequest, err.Error(), "")
+	}
+	for _, t := range f.trees {
+		for i := range t.Nodes {
+			if n := &t.Nodes[i].Process; n.PID == r.PID {
+				return n, nil
+			}
+		}
+	}
+	if w, ok := f.whys[r.PID]; ok {
+		return &w.Process, nil
+	}
+	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not found", r.PID), "")
+}
+
+func (f *fake) Why(_ context.Context, name string) (*api.Why, error) {
+	r, err := api.ParseRef(name)
+	if err != nil {
+		return nil, err
+	}
+	w, ok := f.whys[r.PID]
+	switch {
+	case !ok:
+		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not found", r.PID), "")
+	case r.StartNS != 0 && r.StartNS != w.Process.StartNS:
+		return nil, api.NewError(api.CodeIdentity, fmt.Sprintf("pid %d is not the process you named (%s is gone); nothing was sent", r.PID, r), "")
+	}
+	return w, nil
+}
+
+func (f *fake) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	if q.Session != "" {
+		if _, err := f.Session(ctx, q.Session); err != nil {
+			return err
+		}
+	}
+	if f.streams != nil {
+		return f.streams(ctx, q, each)
+	}
+	for _, ev := range f.stream {
+		if err := each(&ev); err != nil {
+			return err
+		}
+	}
+	return f.refuse
+}
+
+func (f *fake) Stop(context.Context, bool, bool) error { return f.refuse }
+
+// ref names the process that started when its PID says.
+func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid * 1000)} }
+
+func live(pid int, argv ...string) api.Process {
+	uid := 1000
+	return api.Process{Ref: ref(pid), Session: "k3x9q2", Comm: argv[0], Argv: argv, UID: &uid, State: "live", Task: "S",
+		Started: at(pid - 4200), Evidence: &api.Evidence{Kind: "fork", Confidence: "strong"}, CPUSeconds: 1.5, RSSBytes: 3 << 20}
+}
+
+func exited(pid int, comm string, code int) api.Process {
+	return api.Process{Ref: ref(pid), Session: "k3x9q2", Comm: comm, Argv: []string{comm}, State: "exited", Exited: at(-12), ExitCode: &code,
+		Evidence: &api.Evidence{Kind: "fork", Confidence: "strong"}}
+}
+
+func by(p api.Process, creator, parent int) api.Process {
+	c, r := ref(creator), ref(parent)
+	p.Creator, p.Parent = &c, &r
+	return p
+}
+
+func newFake() *fake {
+	owner := ref(4100)
+	root := by(live(4121, "sh", "-c", "make & wait"), 4100, 4100)
+	root.Evidence = &api.Evidence{Kind: "root", Confidence: "strong"}
+	build := api.Session{ID: "k3x9q2", Name: "build", UID: 1000, State: "active", Root: &root, Owner: &owner, Live: 5, Peak: 9, Forks: 17,
+		Orphans: 1, Zombies: 1, CPUSeconds: 75.5, RSSBytes: 123 << 20, Started: at(-79), GraceSeconds: 5, Level: 4, Mode: "observe", Evidence: "root"}
+	stuck := live(5000, "dd", "if=/dev/mem")
+	stuck.Task, stuck.Session = "D", "m8p4z1"
+	ending := api.Session{ID: "m8p4z1", UID: 0, State: "condemned", Root: &stuck, Live: 1, CPUSeconds: 0.25, RSSBytes: 900,
+		Started: at(-90000), EndReason: "end", GraceSeconds: 0.25, Level: 4, Mode: "observe", Evidence: "adopted"}
+	over := api.Session{ID: "e7d7c7", Name: "old", UID: 1000, State: "ended", Started: at(-7200), Ended: at(-3600), EndReason: "root_exit",
+		GraceSeconds: 5, Level: 4, Mode: "observe"}
+
+	orphan := by(live(4130, "sleep", "300"), 4122, 4100)
+	orphan.Orphan = true
+	middle := by(exited(4122, "sh", 0), 4121, 4121)
+	make_ := by(live(4123, "make", "-j2"), 4121, 4121)
+	sibling := by(live(4128, "cc", "-o", "a b", "x.c"), 4123, 4121)
+	sibling.Evidence = &api.Evidence{Kind: "adopted", Source: "ppid", Confidence: "weak"}
+	zombie := by(exited(4127, "as", 0), 4123, 4123)
+	zombie.State, zombie.ExitCode, zombie.Signal = "zombie", nil, "SIGSEGV"
+	node := func(p api.Process, children ...int) api.Node {
+		n := api.Node{Process: p}
+		for _, c := range children {
+			n.Children = append(n.Children, ref(c))
+		}
+		return n
+	}
+	tree := &api.Tree{Session: &build, Roots: []api.Ref{ref(4121)}, Nodes: []api.Node{
+		node(root, 4122, 4123), node(middle, 4130), node(orphan), node(make_, 4125, 4126, 4127, 4128),
+		node(by(exited(4125, "cpp", 1), 4123, 4123)), node(by(exited(4126, "cpp", 1), 4123, 4123)), node(zombie), node(sibling),
+	}}
+	fork := api.Evidence{Kind: "fork", Confidence: "strong"}
+	init := api.Process{Ref: api.Ref{PID: 4100, StartNS: 4100000}, Comm: "lineage", Argv: []string{"lineage", "run", "--", "sh"}, State: "live"}
+	return &fake{
+		sessions: []api.Session{build, ending, over},
+		trees: map[string]*api.Tree{"k3x9q2": tree, "m8p4z1": {Session: &ending, Roots: []api.Ref{ref(5000)}, Nodes: []api.Node{node(stuck)}},
+			"e7d7c7": {Session: &over}},
+		whys: map[int]*api.Why{
+			900: {Process: api.Process{Ref: ref(900), Comm: "cron", State: "live"}, Parent: &api.Process{Ref: api.Ref{PID: 1, StartNS: 5}, Comm: "init"}},
+			4130: {Process: orphan, Parent: &init, Session: &build, Edges: []api.Edge{
+				{Child: orphan, Creator: &api.EdgeEnd{Ref: ref(4122), Comm: "sh", Argv: []string{"sh", "-c", "sleep 300 &"}, Exited: at(-12)}, Kind: "fork", Time: at(-13), Evidence: fork,
+					Reparented: []api.Reparents{{Time: at(-12), From: new(ref(4122)), To: new(ref(4100))}}},
+				{Child: middle, Creator: &api.EdgeEnd{Ref: ref(4121), Comm: "sh", Alive: true}, Kind: "clone_parent", Time: at(-90000), Evidence: api.Evidence{Kind: "adopted", Source: "ppid", Confidence: "weak"}},
+				{Child: root, Kind: "root", Time: at(-79), Evidence: api.Evidence{Kind: "root", Confidence: "strong"}},
+			}},
+		},
+		stream: []api.Event{
+			{Head: head("recording"), BootID: "b0", Version: "v1.2.4", Started: at(-1)},
+			{Head: api.Head{Kind: "process"}, Process: &root},
+			{Head: api.Head{Kind: "process"}, Process: &orphan},
+			{Head: api.Head{Kind: "heartbeat"}, TimeNS: 5},
+			{Seq: 7, TimeNS: 12_500_000_000, Type: "fork", Process: new(by(live(4140, "sh"), 4121, 4121)), Session: "k3x9q2"},
+			{Seq: 8, Time: at(0), Type: "fork", Process: new(by(live(4141, "sh"), 4140, 4121)), Session: "k3x9q2"},
+			{Seq: 9, Time: at(1), Type: "exec", Process: new(live(4140, "git", "gc", "--auto")), Session: "k3x9q2"},
+			{Seq: 10, Time: at(1), Type: "reparent", Process: new(live(4141, "sh")), From: new(ref(4140)), To: new(ref(4100)), Session: "k3x9q2"},
+			{Seq: 11, Time: at(2), Type: "exit", Process: new(exited(4140, "git", 3)), Session: "k3x9q2"},
+			{Seq: 12, Time: at(2), Type: "reaped", Process: new(exited(4140, "git", 3)), Session: "k3x9q2"},
+			{Seq: 13, Time: at(3), Type: "lost", Count: 12, Where: "ring", LostFrom: 13, LostTo: 24},
+			{Seq: 25, Time: at(4), Type: "session", Session: "k3x9q2", State: "ended", Reason: "root_exit"},
+			{Head: api.Head{Kind: "end"}, Reason: "session_over"},
+		},
+	}
+}
+
+func cleanReport(id string) *api.Report {
+	return &api.Report{Session: id, State: "ended", EndReason: "end", Verdict: "clean", DurationMS: 12.3456, Started: 9, Exited: 5, Killed: 1, ConfirmedEmpty: true,
+		Processes: []api.Outcome{
+			{Ref: ref(4121), Comm: "sh", Argv: []string{"sh", "-c", "make & wait"}, Outcome: "term"},
+			{Ref: ref(4123), Comm: "make", Outcome: "self"},
+			{Ref: ref(4128), Comm: "cc", Outcome: "kept", Why: "rule compilers, until 13:00"},
+			{Ref: ref(4130), Comm: "sleep", Argv: []string{"sleep", "300"}, Outcome: "kill"},
+		},
+		Zombies: []api.Zombie{{Ref: ref(4127), Comm: "as", Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}}}}
+}

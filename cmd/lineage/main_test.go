@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// noon is when every test happens.
+var noon = time.Date(2026, 3, 4, 12, 3, 20, 0, time.UTC)
+
+func at(second int) *time.Time {
+	t := noon.Add(time.Duration(second) * time.Second)
+	return &t
+}
+
+// world is an app in a world of its own.
+type world struct {
+	*app
+	t        *testing.T
+	out, err bytes.Buffer
+	signals  chan os.Signal
+	vars     map[string]string
+}
+
+func newWorld(t *testing.T, c api.Client) *world {
+	w := &world{t: t, signals: make(chan os.Signal), vars: map[string]string{}}
+	w.app = &app{
+		stdin: strings.NewReader(""), stdout: &w.out, stderr: &w.err,
+		env: func(name string) string { return w.vars[name] },
+		now: func() time.Time { return noon },
+		dial: func(_ context.Context, socket string) (api.Client, error) {
+			if c == nil {
+				return nil, &api.UnreachableError{Socket: socket, Err: os.ErrNotExist}
+			}
+			return c, nil
+		},
+		interrupts: func() (<-chan os.Signal, func()) { return w.signals, func() {} },
+		host: host{
+			version: "v1.2.3", abi: "8f14e45f",
+			doctor:   func() api.Doctor { return goodHost },
+			commands: func(*app) []*cobra.Command { return nil },
+		},
+	}
+	return w
+}
+
+// run runs one command line.
+func (w *world) run(args ...string) (code int, stdout, stderr string) {
+	w.t.Helper()
+	w.out.Reset()
+	w.err.Reset()
+	code = w.main(w.t.Context(), args)
+	return code, w.out.String(), w.err.String()
+}
+
+// record runs one command line and gives all that came of it.
+func (w *world) record(args ...string) string {
+	w.t.Helper()
+	code, stdout, stderr := w.run(args...)
+	s := fmt.Sprintf("$ lineage %s\n%s", strings.Join(args, " "), stdout)
+	if stderr != "" {
+		s += "--- stderr\n" + stderr
+	}
+	return s + fmt.Sprintf("--- exit %d\n", code)
+}
+
+// golden compares got with testdata/name.golden.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = strings.ReplaceAll(got, runtime.Version(), "goX.Y")
+	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run go test -update", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+var goodHost = api.Doctor{
+	Supported: true, Kernel: "6.18.5", Level: 4,
+	Rows: []api.DoctorItem{
+		{Feature: "BTF", OK: true},
+		{Feature: "tp_btf", OK: true},
+		{Feature: "fentry", Why: "attach: operation not permitted; births and deaths have one writer", Do: "boot with CONFIG_FUNCTION_TRACER"},
+	},
+}
+
+func TestFormats(t *testing.T) {
+	for name, args := range map[string][]string{
+		"ls":          {"ls"},
+		"tree":        {"tree", "build"},
+		"tree all":    {"tree"},
+		"why":         {"why", "4130"},
+		"why nobody":  {"why", "900"},
+		"events":      {"events", "--snapshot"},
+		"end":         {"end", "--yes", "build"},
+		"end several": {"end", "--yes", "build", "m8p4z1"},
+		"doctor":      {"doctor"},
+		"version":     {"version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all strings.Builder
+			for _, format := range []string{"table", "wide", "json", "jsonl", "name"} {
+				w := newWorld(t, newFake())
+				all.WriteString(w.record(append(args, "-o", format)...))
+				all.WriteString("\n")
+			}
+			golden(t, name, all.String())
+		})
+	}
+}
+
+// Variants that have no formats of their own to show.
+func TestText(t *testing.T) {
+	for name, args := range map[string][]string{
+		"ls coloured":       {"ls", "--color", "always"},
+		"ls ended too":      {"ls", "--all"},
+		"tree coloured":     {"tree", "build", "--color=always"},
+		"tree plain":        {"tree", "build", "--plain"},
+		"tree of a process": {"tree", "4123"},
+		"tree exact":        {"tree", "4122@4122000"},
+		"tree with exited":  {"tree", "build", "--all"},
+		"why coloured":      {"why", "4130", "--color", "always"},
+		"doctor coloured":   {"doctor", "--color", "always"},
+		"help":              {},
+		"help end":          {"end", "--help"},
+		"complete sessions": {"__complete", "end", ""},
+		"complete begun":    {"__complete", "tree", "b"},
+		"complete given":    {"__complete", "end", "build", ""},
+		"complete format":   {"__complete", "ls", "-o", ""},
+		"complete type":     {"__complete", "events", "--type", "re"},
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, newWorld(t, newFake()).record(args...)) })
+	}
+}
+
+func TestNoColor(t *testing.T) {
+	w := newWorld(t, newFake())
+	w.vars["NO_COLOR"] = "1"
+	if _, out, _ := w.run("ls", "--color", "always"); !strings.Contains(out, "\x1b[") {
+		t.Error("--color always is weaker than NO_COLOR")
+	}
+	if _, out, _ := w.run("ls"); strings.Contains(out, "\x1b") {
+		t.Error("colour without a terminal")
+	}
+}
+
+// Errors: one line, the documented code, nothing on stdout.
+func TestErrors(t *testing.T) {
+	refuse := func(code, message, hint string) *fake {
+		f := newFake()
+		f.refuse = api.NewError(code, message, hint)
+		return f
+	}
+	ambiguous := api.NewError(api.CodeAmbiguous, "session build: several have that name", "name one by its id")
+	ambiguous.Items = []api.Session{{ID: "k3x9q2", State: "active", UID: 1000}, {ID: "m8p4z1", State: "ending", UID: 0}}
+	for _, tt := range []struct {
+		client api.Client
+		line   string
+		code   int
+		want   string
+	}{
+		{nil, "ls", 5, `no daemon at /run/lineage/lineage.sock; start it with "lineage daemon" or "lineage run"`},
+		{nil, "ls --socket /tmp/x", 5, `no daemon at /tmp/x; start it with "lineage daemon" or "lineage run"`},
+		{nil, "end --yes x -o json", 5, `no daemon at /run/lineage/lineage.sock; start it with "lineage daemon" or "lineage run"`},
+		{newFake(), "lss", 2, `unknown command "lss"; did you mean "ls"?`},
+		{newFake(), "frobnicate", 2, `unknown command "frobnicate"; see "lineage --help"`},
+		{newFake(), "ls extra", 2, `ls: unexpected argument "extra"; see "lineage ls --help"`},
+		{newFake(), "ls --nope", 2, `ls: unknown flag: --nope; see "lineage ls --help"`},
+		{newFake(), "ls -o yaml", 2, `ls: invalid argument "yaml" for "-o, --output" flag: want one of table, wide, json, jsonl, name; see "lineage ls --help"`},
+		{newFake(), "ls --color maybe", 2, `ls: invalid argument "maybe" for "--color" flag: want one of auto, always, never; see "lineage ls --help"`},
+		{newFake(), "tree nosuch", 3, "session nosuch: not found"},
+		{newFake(), "tree 9999", 3, "pid 9999: not found"},
+		{newFake(), "tree 900", 3, "pid 900 belongs to no session"},
+		{newFake(), "tree a b", 2, `tree: unexpected argument "b"; see "lineage tree --help"`},
+		{newFake(), "tree -f -i x", 2, "tree: --follow needs a daemon, it cannot follow a recording"},
+		{newFake(), "tree -f -o json", 2, `tree: --follow draws for people; use "lineage events -o jsonl"`},
+		{nil, "tree -i /nonexistent/lngtest", 1, "open recording: open /nonexistent/lngtest: no such file or directory"},
+		{nil, "tree -i -", 1, `read recording -: not a recording; make one with "lineage events -o jsonl --snapshot > FILE"`},
+		{newFake(), "why", 2, `why: PID is missing; see "lineage why --help"`},
+		{newFake(), "why -1", 2, `why: unknown shorthand flag: '1' in -1; see "lineage why --help"`},
+		{newFake(), "why 0", 2, "why 0: not a process; name it as PID or PID@START"},
+		{newFake(), "why 12@", 2, "why 12@: not a process; name it as PID or PID@START"},
+		{newFake(), "why :8080", 2, "why :8080: this version answers for processes only, not for ports and files; name a PID"},
+		{newFake(), "why /tmp/x.lock", 2, "why /tmp/x.lock: this version answers for processes only, not for ports and files; name a PID"},
+		{newFake(), "why 9999", 3, "pid 9999: not found"},
+		{newFake(), "why 4130@1", 3, "pid 4130 is not the process you named (4130@1 is gone); nothing was sent"},
+		{newFake(), "events --type born", 2, `events: no type "born"; want one of fork, exec, exit, reparent, reaped, session, lost`},
+		{newFake(), "events --session nosuch", 3, "session nosuch: not found"},
+		{newFake(), "end", 2, `end: SESSION is missing; see "lineage end --help"`},
+		{newFake(), "end build", 2, "end: this is no terminal to ask on; add --yes to end without asking"},
+		{newFake(), "end --grace -1s --yes build", 2, "end: --grace -1s: want 0 to 10m"},
+		{newFake(), "end --grace 10m1s --yes build", 2, "end: --grace 10m1s: want 0 to 10m"},
+		{newFake(), "end --grace soon --yes build", 2, `end: invalid argument "soon" for "--grace" flag: time: invalid duration "soon"; see "lineage end --help"`},
+		{newFake(), "end --grace 1s --now --yes build", 2, "end: --now means a grace of 0; give only one of --grace and --now"},
+		{newFake(), "end --timeout -1s --yes build", 2, "end: --timeout -1s: want 0 or more"},
+		{newFake(), "end --yes nosuch", 3, "session nosuch: not found"},
+		{refuse(api.CodeDenied, "end k3x9q2: not permitted: it belongs to uid 1001", "run with sudo"), "end --yes build", 4,
+			"end k3x9q2: not permitted: it belongs to uid 1001; run with sudo"},
+		{refuse(api.CodeInternal, "two\nlines \x1b[31m", ""), "ls", 1, `two\nlines \x1b[31m`},
+		{refuse(api.CodeStopping, "the daemon is stopping", ""), "ls", 5, "the daemon is stopping"},
+		{&fake{refuse: ambiguous}, "end --yes build", 2,
+			"session build: several have that name; name one by its id: k3x9q2 (active, uid 1000), m8p4z1 (ending, uid 0)"},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			code, stdout, stderr := newWorld(t, tt.client).run(strings.Fields(tt.line)...)
+			if code != tt.code || stderr != "lineage: "+tt.want+"\n" || stdout != "" {
+				t.Errorf("exit %d, stdout %q, stderr %q\nwant exit %d, stderr %q", code, stdout, stderr, tt.code, tt.want)
+			}
+		})
+	}
+}
+
+func TestDoctorWithoutKernel(t *testing.T) {
+	w := newWorld(t, nil)
+	w.host.doctor = func() api.Doctor {
+		return api.Doctor{Kernel: "5.4.0", Rows: []api.DoctorItem{
+			{Feature: "BTF", Why: "/sys/kernel/btf/vmlinux: no such file", Do: "use a kernel built with CONFIG_DEBUG_INFO_BTF"},
+			{Feature: "bpf_send_signal_task", Level: 3, Why: "needs 6.13"},
+		}}
+	}
+	golden(t, "doctor unsupported", w.record("doctor")+w.record("doctor", "-o", "json"))
+}
+
+func TestVersionWithoutDaemon(t *testing.T) {
+	golden(t, "version alone", newWorld(t, nil).record("version")+newWorld(t, nil).record("version", "-o", "json"))
+}
+
+func TestSocketFromEnvironment(t *testing.T) {
+	w := newWorld(t, nil)
+	w.vars["LINEAGE_SOCKET"] = "/tmp/env.sock"
+	if _, _, stderr := w.run("ls"); !strings.Contains(stderr, "/tmp/env.sock") {
+		t.Errorf("LINEAGE_SOCKET is ignored: %s", stderr)
+	}
+	if _, _, stderr := w.run("ls", "--socket", "/tmp/flag.sock"); !strings.Contains(stderr, "/tmp/flag.sock") {
+		t.Errorf("--socket is weaker than LINEAGE_SOCKET: %s", stderr)
+	}
+}

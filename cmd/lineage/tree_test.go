@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// What `events` writes, `tree -i` reads, without a daemon.
+func TestRecording(t *testing.T) {
+	code, recorded, stderr := newWorld(t, newFake()).run("events", "-o", "jsonl", "--snapshot")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	file := filepath.Join(t.TempDir(), "recording")
+	if err := os.WriteFile(file, []byte(recorded), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "recording", strings.ReplaceAll(newWorld(t, nil).record("tree", "-i", file), file, "FILE"))
+
+	t.Run("stdin", func(t *testing.T) {
+		_, want, _ := newWorld(t, nil).run("tree", "-i", file, "k3x9q2")
+		w := newWorld(t, nil)
+		w.stdin = strings.NewReader(recorded)
+		if code, got, stderr := w.run("tree", "-i", "-", "k3x9q2"); code != 0 || got != want {
+			t.Errorf("exit %d, %s%s", code, got, stderr)
+		}
+	})
+	t.Run("a process", func(t *testing.T) {
+		_, got, _ := newWorld(t, nil).run("tree", "-i", file, "4140@4140000", "-o", "name")
+		if got != "4140@4140000\n4141@4141000\n" {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("not in it", func(t *testing.T) {
+		code, _, stderr := newWorld(t, nil).run("tree", "-i", file, "nosuch")
+		if code != 3 || stderr != "lineage: nosuch: not in the recording\n" {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	})
+	t.Run("every prefix", func(t *testing.T) {
+		for n := range len(recorded) {
+			w := newWorld(t, nil)
+			w.stdin = strings.NewReader(recorded[:n])
+			code, _, stderr := w.run("tree", "-i", "-")
+			switch cut := recorded[:n]; {
+			case !strings.Contains(cut, "\n"):
+				if code != 1 || !strings.Contains(stderr, "not a recording") {
+					t.Fatalf("%d bytes: exit %d, %s", n, code, stderr)
+				}
+			case strings.HasSuffix(cut, "\n"):
+				if code != 0 || stderr != "" {
+					t.Fatalf("%d bytes: exit %d, %s", n, code, stderr)
+				}
+			default:
+				if code != 0 || stderr != "lineage: -: the last line is cut off and was left out\n" {
+					t.Fatalf("%d bytes: exit %d, %s", n, code, stderr)
+				}
+			}
+		}
+	})
+	for name, text := range map[string]string{
+		"another file":   "root:x:0:0\n",
+		"other JSON":     `{"a":1}` + "\n",
+		"empty":          "",
+		"a damaged line": `{"kind":"recording"}` + "\n{{{\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.stdin = strings.NewReader(text)
+			if code, stdout, stderr := w.run("tree", "-i", "-"); code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("exit %d, %s%s", code, stdout, stderr)
+			}
+		})
+	}
+}
+
+func FuzzRecording(f *testing.F) {
+	f.Add(`{"kind":"process","pid":2,"start_ns":"2","session":"a","creator":{"pid":2,"start_ns":"2"}}`)
+	f.Add(`{"type":"fork","session":"a","process":{"pid":2,"start_ns":"2","creator":{"pid":3,"start_ns":"1"}}}` + "\n" +
+		`{"type":"fork","session":"a","process":{"pid":3,"start_ns":"1","creator":{"pid":2,"start_ns":"2"}}}` + "\n" +
+		`{"type":"reparent","process":{"pid":3,"start_ns":"1"}}`)
+	f.Fuzz(func(t *testing.T, lines string) {
+		w := newWorld(t, nil)
+		w.stdin = strings.NewReader(`{"kind":"recording"}` + "\n" + lines + "\n")
+		code, stdout, stderr := w.run("tree", "-i", "-")
+		if bad := unprintable(stdout + stderr); bad != "" || code != 0 && code != 1 {
+			t.Errorf("exit %d, prints %q: %s%s", code, bad, stdout, stderr)
+		}
+	})
+}
+
+// A chain of thousands must not be drawn with thousands of bars a line, and
+// one that bites its tail must end.
+func TestDeepTree(t *testing.T) {
+	const depth = 5000
+	tree := &api.Tree{Session: &api.Session{ID: "deep00", State: "active"}, Roots: []api.Ref{ref(1)}}
+	for pid := 1; pid <= depth; pid++ {
+		tree.Nodes = append(tree.Nodes, api.Node{Process: live(pid, "sh"), Children: []api.Ref{ref(pid%depth + 1)}})
+	}
+	f := &fake{sessions: []api.Session{*tree.Session}, trees: map[string]*api.Tree{"deep00": tree}}
+	_, stdout, _ := newWorld(t, f).run("tree", "deep00")
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	if len(lines) != depth+1 || len(stdout) > 400*depth {
+		t.Errorf("%d processes take %d lines and %d bytes", depth, len(lines), len(stdout))
+	}
+	if last := lines[depth]; !strings.HasPrefix(last, "[4999] ") || !strings.Contains(last, "5000 sh") {
+		t.Errorf("the last line is %q", last)
+	}
+}
+
+// followed is a daemon whose session changes as often as it is told to.
+func followed() (f *fake, changes func(int)) {
+	f = newFake()
+	tick := make(chan struct{})
+	f.streams = func(_ context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
+		for range tick {
+			if err := each(&api.Event{Type: "fork"}); err != nil {
+				return err
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.trees["k3x9q2"] = &api.Tree{Session: &api.Session{ID: "k3x9q2", State: "ended", EndReason: "root_exit"}}
+		return nil
+	}
+	return f, func(n int) {
+		for range n {
+			tick <- struct{}{}
+		}
+		close(tick)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	t.Run("off a terminal", func(t *testing.T) {
+		f, changes := followed()
+		go changes(2)
+		golden(t, "follow", newWorld(t, f).record("tree", "-f", "build"))
+	})
+	t.Run("broken", func(t *testing.T) {
+		f := newFake()
+		f.streams = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
+			return &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
+		}
+		if code, _, stderr := newWorld(t, f).run("tree", "-f", "build"); code != 5 || !strings.Contains(stderr, "lost the daemon") {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		f := newFake()
+		w := newWorld(t, f)
+		f.streams = func(ctx context.Context, _ api.EventsQuery, _ func(*api.Event) error) error {
+			w.signals <- os.Interrupt
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if code, _, stderr := w.run("tree", "-f"); code != 0 || stderr != "" {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	})
+	t.Run("a small terminal", func(t *testing.T) {
+		f, changes := followed()
+		w := newWorld(t, f)
+		master, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer master.Close()
+		pty.Setsize(tty, &pty.Winsize{Rows: 5, Cols: 40})
+		w.stdout = tty
+		shown := make(chan string)
+		go func() {
+			b, _ := io.ReadAll(master)
+			shown <- string(b)
+		}()
+		go changes(0)
+		code, _, stderr := w.run("tree", "-f", "build", "--color", "never")
+		tty.Close()
+		golden(t, "follow small", fmt.Sprintf("%q\n", <-shown))
+		if code != 0 || stderr != "" {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	})
+}
+
+// A broken stream is taken up where it broke; one that brings nothing is not.
+func TestEventsResume(t *testing.T) {
+	broken := &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
+	f := newFake()
+	var asked []uint64
+	f.streams = func(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+		asked = append(asked, q.From)
+		if q.Snapshot != (len(asked) == 1) {
+			t.Errorf("question %d: snapshot %t", len(asked), q.Snapshot)
+		}
+		switch len(asked) {
+		case 1, 2:
+			if err := each(&api.Event{Seq: api.U64(100 * len(asked)), Type: "lost", Count: 1, Where: "ring"}); err != nil {
+				return err
+			}
+		}
+		return broken
+	}
+	code, stdout, stderr := newWorld(t, f).run("events", "--snapshot")
+	if fmt.Sprint(asked) != "[0 101 201]" || strings.Count(stdout, "\n") != 2 {
+		t.Errorf("asked from %v, got %s", asked, stdout)
+	}
+	if code != 5 || !strings.HasPrefix(stderr, "lineage: the stream broke: taking it up again at event 101\n") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func TestEventsReason(t *testing.T) {
+	f := newFake()
+	f.stream = []api.Event{{Head: api.Head{Kind: "end"}, Reason: "slow"}}
+	if _, _, stderr := newWorld(t, f).run("events"); stderr != "lineage: events: the daemon ended the stream: slow\n" {
+		t.Errorf("says %q", stderr)
+	}
+}
+
+func TestEventsQuery(t *testing.T) {
+	f := newFake()
+	enough := errors.New("enough")
+	var got api.EventsQuery
+	f.streams = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
+	newWorld(t, f).run("events", "--session", "build", "--type", "fork,exit", "--type", "lost", "--snapshot")
+	if want := "{build [fork exit lost] 0 true}"; fmt.Sprint(got) != want {
+		t.Errorf("asked %v, want %s", got, want)
+	}
+}

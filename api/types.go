@@ -296,14 +296,15 @@ type Doctor struct {
 	Supported bool         `json:"supported"` // sessions can be tracked here, now, by this caller
 	Kernel    string       `json:"kernel"`    // its release
 	Level     int          `json:"level"`
-	Rows      []DoctorItem `json:"items"`
+	Missing   []string     `json:"missing,omitempty"` // what the next level lacks
+	Items     []DoctorItem `json:"items"`
 }
 
 // DoctorItem is one thing that lineage needs or can use.
 type DoctorItem struct {
-	Feature string `json:"feature"`
-	OK      bool   `json:"ok"`
-	Level   int    `json:"level,omitempty"` // that needs it; 0: all
-	Why     string `json:"why,omitempty"`   // not OK, or what is lost without it
-	Do      string `json:"do,omitempty"`    // what to do about it
+	Feature  string `json:"feature"`
+	OK       bool   `json:"ok"`
+	Required bool   `json:"required"`
+	Why      string `json:"why,omitempty"` // what was found
+	Do       string `json:"do,omitempty"`  // what to do about it
 }

@@ -44,7 +44,7 @@ var levels = [...]string{
 func doctorListing(d api.Doctor) listing {
 	d.Head = head("doctor")
 	l := listing{doc: d, text: func(p *page) { writeDoctor(p, &d) }}
-	for _, row := range d.Rows {
+	for _, row := range d.Items {
 		l.names = append(l.names, row.Feature)
 		l.items = append(l.items, struct {
 			api.Head
@@ -63,20 +63,22 @@ func writeDoctor(p *page, d *api.Doctor) {
 	if d.Level >= 0 && d.Level < len(levels) {
 		p.line("level %d of %d: %s", d.Level, len(levels)-1, levels[d.Level])
 	}
+	for _, what := range d.Missing {
+		p.line("%s", plain.Text(what))
+	}
 	var t table
-	for _, row := range d.Rows {
-		mark, color := "ok", green
+	for _, row := range d.Items {
+		mark, color, text := "ok", green, row.Why
 		if !row.OK {
-			mark, color = "no", red
+			mark, color = "no", yellow
+			if row.Required {
+				color = red
+			}
+			if row.Do != "" {
+				text += "; " + row.Do
+			}
 		}
-		why := row.Why
-		if row.Level > 0 && !row.OK {
-			why = fmt.Sprintf("needed for level %d: %s", row.Level, or(why, "missing"))
-		}
-		if row.Do != "" {
-			why += "; " + row.Do
-		}
-		t.paintedRow([]string{"", color}, "", mark, plain.Text(row.Feature), plain.Text(why))
+		t.paintedRow([]string{"", color}, "", mark, plain.Text(row.Feature), plain.Text(text))
 	}
 	t.write(p)
 }

@@ -14,8 +14,8 @@ func dispatchShim([]string) {}
 // a daemon behind a forwarded socket asked.
 func thisHost() host {
 	return host{version: version, doctor: func() api.Doctor {
-		return api.Doctor{Kernel: runtime.GOOS, Rows: []api.DoctorItem{{
-			Feature: "Linux", Why: "sessions are tracked by the Linux kernel", Do: "run it on Linux 5.10 or later",
+		return api.Doctor{Kernel: runtime.GOOS, Items: []api.DoctorItem{{
+			Feature: "Linux", Required: true, Why: "sessions are tracked by the Linux kernel", Do: "run it on Linux 5.10 or later",
 		}}}
 	}}
 }

@@ -102,11 +102,11 @@ func golden(t *testing.T, name, got string) {
 }
 
 var goodHost = api.Doctor{
-	Supported: true, Kernel: "6.18.5", Level: 4,
-	Rows: []api.DoctorItem{
-		{Feature: "BTF", OK: true},
-		{Feature: "tp_btf", OK: true},
-		{Feature: "fentry", Why: "attach: operation not permitted; births and deaths have one writer", Do: "boot with CONFIG_FUNCTION_TRACER"},
+	Supported: true, Kernel: "6.15.5", Level: 3, Missing: []string{"level 4 lacks: the exit hook runs after exit_mm before 6.16"},
+	Items: []api.DoctorItem{
+		{Feature: "BTF", OK: true, Required: true},
+		{Feature: "tp_btf programs", OK: true, Required: true, Why: "/sys/kernel/btf/vmlinux"},
+		{Feature: "fentry programs", Why: "refused by this kernel: operation not permitted", Do: "without it: new parents come from snapshots"},
 	},
 }
 
@@ -239,9 +239,9 @@ func TestErrors(t *testing.T) {
 func TestDoctorWithoutKernel(t *testing.T) {
 	w := newWorld(t, nil)
 	w.host.doctor = func() api.Doctor {
-		return api.Doctor{Kernel: "5.4.0", Rows: []api.DoctorItem{
-			{Feature: "BTF", Why: "/sys/kernel/btf/vmlinux: no such file", Do: "use a kernel built with CONFIG_DEBUG_INFO_BTF"},
-			{Feature: "bpf_send_signal_task", Level: 3, Why: "needs 6.13"},
+		return api.Doctor{Kernel: "5.4.0", Items: []api.DoctorItem{
+			{Feature: "root", OK: true, Required: true},
+			{Feature: "BTF", Required: true, Why: "the kernel has no BTF", Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"},
 		}}
 	}
 	golden(t, "doctor unsupported", w.record("doctor")+w.record("doctor", "-o", "json"))

@@ -65,11 +65,16 @@ func (r *recording) apply(ev *api.Event) {
 		r.session(p.Session)
 	}
 	switch ev.Type {
+	case "fork":
+		// Until it execs, a process is what its creator was.
+		if c := r.creator(p); c != nil && p.Argv == nil && p.Comm == c.Comm {
+			p.Argv, p.ArgvTruncated = c.Argv, c.ArgvTruncated
+		}
 	case "exec":
 		p.Comm, p.Exe = or(ev.Process.Comm, p.Comm), or(ev.Process.Exe, p.Exe)
 		p.Argv, p.ArgvTruncated = ev.Process.Argv, ev.Process.ArgvTruncated
 	case "exit":
-		p.State, p.Exited = "exited", ev.Time
+		p.State, p.Exited = or(ev.Process.State, "exited"), ev.Time
 		p.ExitCode, p.Signal = ev.Process.ExitCode, ev.Process.Signal
 	case "reparent":
 		p.Parent = ev.To

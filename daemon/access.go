@@ -1,0 +1,108 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// verb is what a caller wants to do, as far as access goes.
+type verb uint8
+
+const (
+	verbHello  verb = iota // version and status
+	verbRead               // anything that tells of a session or a process
+	verbCreate             // a session of the caller's own child
+	verbEnd                // end a session
+	verbManage             // the daemon itself
+)
+
+func (v verb) String() string {
+	return [...]string{"hello", "read", "create", "end", "manage"}[v]
+}
+
+// caller is who asks, judged anew for each request.
+type caller struct {
+	uid    uint32
+	id     tracer.Identity
+	comm   string
+	group  bool             // is in the group lineage
+	member tracer.SessionID // 0: an operator
+	// lost: the process that connected cannot be identified any more, so
+	// whether it is a member is unknown.
+	lost bool
+	// foreign: it lives in another PID namespace, its PIDs mean nothing here.
+	foreign bool
+}
+
+// relation is where a target stands to the caller's own session.
+type relation uint8
+
+const (
+	stranger relation = iota
+	own               // it is the caller's session, or a process of it
+	nested            // … of a session nested in the caller's
+)
+
+// target is what a verb is about. For verbs without one it is the zero value.
+type target struct {
+	uid      uint32 // of the session; of the process if it belongs to none
+	relation relation
+}
+
+// decision is the answer, with the reason and what to do about it.
+type decision struct {
+	allow     bool
+	why, hint string
+}
+
+// decide is the only place that says who may do what. Membership comes first
+// and only narrows, root included: an agent runs as its operator's own uid,
+// and what became root inside a session is still inside.
+func decide(c caller, v verb, t target) decision {
+	yes := decision{allow: true}
+	if v == verbHello {
+		return yes
+	}
+	if c.lost {
+		return decision{why: "the process that connected is gone, so nothing is known of its session"}
+	}
+	if c.member != 0 {
+		return decideMember(c, v, t)
+	}
+	if c.uid == 0 {
+		return yes
+	}
+	switch v {
+	case verbCreate:
+		return yes
+	case verbRead:
+		if c.group || t.uid == c.uid {
+			return yes
+		}
+		return decision{why: fmt.Sprintf("it belongs to uid %d", t.uid), hint: "run with sudo"}
+	case verbEnd:
+		if t.uid == c.uid {
+			return yes
+		}
+		return decision{why: fmt.Sprintf("it belongs to uid %d", t.uid), hint: "run with sudo"}
+	}
+	return decision{why: "only root may", hint: "run with sudo"}
+}
+
+func decideMember(c caller, v verb, t target) decision {
+	switch {
+	case v == verbCreate, // it will be nested
+		v == verbRead && t.relation != stranger,
+		v == verbEnd && t.relation == nested:
+		return decision{allow: true}
+	case v == verbEnd && t.relation == own:
+		return decision{why: "the caller is a member of it", hint: "run it from outside the session"}
+	}
+	return decision{
+		why:  fmt.Sprintf("the caller is a member of session %v", c.member),
+		hint: "run it from outside the session",
+	}
+}

@@ -1,0 +1,184 @@
+//go:build linux
+
+package daemon
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	defaultGrace = 5 * time.Second
+	maxGrace     = 10 * time.Minute
+)
+
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// postSession makes a session of the caller's own child, which the caller
+// holds blocked before its exec. The caller is the owner: its death ends it.
+func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) error {
+	var req api.NewSession
+	if err := s.decode(w, r, &req); err != nil {
+		return err
+	}
+	if d := decide(c, verbCreate, target{uid: c.uid}); !d.allow {
+		return s.refuse(c, verbCreate, "session", d)
+	}
+	spec, err := s.spec(&req, c)
+	if err != nil {
+		return err
+	}
+	if spec.Root, err = s.child(c, req.Root); err != nil {
+		return err
+	}
+	if err := s.enforcer.CheckRoot(spec.Root, c.id); err != nil {
+		return err
+	}
+	baseline := s.enforcer.Begin()
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
+	var d api.Session
+	var refused error
+	err = s.owner.do(func() {
+		x, err := s.owner.create(spec)
+		if err != nil {
+			refused = err
+			return
+		}
+		s.enforcer.Began(x.info.ID, baseline)
+		x.token = sha256.Sum256([]byte(token))
+		d = s.owner.session(x, c)
+	})
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return err
+	}
+	s.log.Info().Str(keySession, d.ID).Str(keyName, d.Name).Uint32(keyUID, c.uid).Uint32(keyPID, spec.Root.PID).
+		Msg("session created")
+	d.Head, d.Token = head("session"), token
+	return reply(w, http.StatusCreated, d)
+}
+
+// spec checks what was asked for, but for the root.
+func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, err error) {
+	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
+		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+	}
+	spec = tracer.SessionSpec{Owner: c.id, Name: req.Name, UID: c.uid, Grace: defaultGrace}
+	switch {
+	case c.foreign:
+		return spec, foreign()
+	case req.Root.PID <= 0:
+		return bad("root.pid is missing")
+	case req.Name != "" && !sessionName.MatchString(req.Name):
+		return bad("name %q: want a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", req.Name)
+	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
+		return bad("max_processes %d: out of range", req.MaxProcesses)
+	}
+	if req.GraceMS != nil {
+		if spec.Grace, err = graceOf(*req.GraceMS); err != nil {
+			return spec, err
+		}
+	}
+	switch req.OnRootExit {
+	case "", "end":
+	case "report":
+		spec.KeepOnRootExit = true
+	default:
+		return bad("on_root_exit %q: want end or report", req.OnRootExit)
+	}
+	spec.MaxProcesses = uint32(req.MaxProcesses)
+	return spec, nil
+}
+
+func foreign() error {
+	return api.NewError(api.CodePIDNamespace, "the caller lives in another PID namespace, its PIDs mean nothing here",
+		"run it outside of the container")
+}
+
+func graceOf(ms int64) (time.Duration, error) {
+	if ms < 0 || ms > maxGrace.Milliseconds() {
+		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("grace_ms %d: want 0 to %d", ms, maxGrace.Milliseconds()), "")
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// child names the caller's own live child. The identity is taken before procfs
+// is read and confirmed after it, so that both speak of one process; the
+// caller has not reaped it, so its PID cannot go to another one unseen.
+func (s *server) child(c caller, ref api.Ref) (tracer.Identity, error) {
+	pid := uint32(ref.PID)
+	id, err := s.kernel.Identify(pid)
+	if errors.Is(err, tracer.ErrNotFound) {
+		return id, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
+	}
+	if err != nil {
+		return id, fmt.Errorf("identify pid %d: %w", pid, err)
+	}
+	if ref.StartNS != 0 && uint64(ref.StartNS) != id.Start {
+		return id, otherProcess(ref)
+	}
+	task, parent, err := s.proc.stat(pid)
+	if err != nil {
+		return id, fmt.Errorf("read pid %d: %w", pid, err)
+	}
+	st, err := s.proc.status(pid)
+	if err != nil {
+		return id, fmt.Errorf("read pid %d: %w", pid, err)
+	}
+	if now, err := s.kernel.Identify(pid); err != nil || now != id {
+		return id, otherProcess(ref)
+	}
+	deny := func(why string) (tracer.Identity, error) {
+		return id, s.refuse(c, verbCreate, fmt.Sprintf("session of pid %d", pid), decision{why: why})
+	}
+	if parent != c.id.PID {
+		return deny("it is not the caller's child")
+	}
+	if task == 'Z' || task == 'X' {
+		return id, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+	}
+	for _, uid := range st.uids {
+		if c.uid != 0 && uid != c.uid {
+			return deny(fmt.Sprintf("it runs as uid %d", uid))
+		}
+	}
+	return id, nil
+}
+
+func otherProcess(ref api.Ref) error {
+	return api.NewError(api.CodeIdentity,
+		fmt.Sprintf("pid %d is not the process you named (%v); nothing was sent", ref.PID, ref), "")
+}
+
+// create opens the session in the kernel. It runs in the owner's goroutine, so
+// that two cannot take one name and no event of it comes before it is known.
+func (o *owner) create(spec tracer.SessionSpec) (*session, error) {
+	for _, x := range o.sessions {
+		if spec.Name != "" && !x.closed && x.info.Name == spec.Name && x.info.UID == spec.UID {
+			return nil, api.NewError(api.CodeBusyName,
+				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
+		}
+	}
+	id, err := o.kernel.Create(spec)
+	if err != nil {
+		return nil, fmt.Errorf("create session of pid %d: %w", spec.Root.PID, err)
+	}
+	info, err := o.kernel.Session(id)
+	if err != nil {
+		return nil, fmt.Errorf("read session %v: %w", id, err)
+	}
+	return o.enter(info), nil
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// postEnd begins the end of a session. The guards come first; the kernel keeps
+// repeats from making it longer.
+func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error {
+	var req api.EndRequest
+	if err := s.decode(w, r, &req); err != nil {
+		return err
+	}
+	if req.Now && req.GraceMS != nil {
+		return api.NewError(api.CodeBadRequest, "now and grace_ms exclude each other", "")
+	}
+	grace := time.Duration(-1)
+	if req.GraceMS != nil {
+		var err error
+		if grace, err = graceOf(*req.GraceMS); err != nil {
+			return err
+		}
+	} else if req.Now {
+		grace = 0
+	}
+	word := r.PathValue("s")
+	var id tracer.SessionID
+	var report *api.Report
+	err := s.withSession(word, c, verbEnd, func(x *session) {
+		id = x.info.ID
+		if grace < 0 {
+			grace = x.info.Grace
+		}
+		if x.closed {
+			report = s.owner.report(x, c)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if report != nil {
+		return reply(w, http.StatusOK, report)
+	}
+	if err := s.enforcer.CheckEnd(id, c.id); err != nil {
+		s.log.Warn().Err(err).Str(keyVerb, verbEnd.String()).Str(keySession, id.String()).
+			Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Msg("refused")
+		var refusal *enforcer.Refusal
+		if errors.As(err, &refusal) {
+			e := refusalError(refusal)
+			e.Message = fmt.Sprintf("end %s: %s", word, e.Message)
+			return e
+		}
+		return err
+	}
+	s.log.Info().Str(keyVerb, verbEnd.String()).Str(keySession, id.String()).Int64(keyGrace, grace.Milliseconds()).
+		Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Msg("ending")
+	// The caller is noted before the first process dies of it.
+	err = s.owner.do(func() {
+		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
+			x.endedBy = &api.Caller{UID: int(c.uid), PID: int(c.id.PID), Comm: c.comm}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+		return err
+	}
+	err = s.withSession(id.String(), c, verbEnd, func(x *session) {
+		s.owner.refresh(x)
+		report = s.owner.report(x, c)
+	})
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusAccepted, report)
+}
+
+// report is a session's receipt as c may read it: without a verdict while it
+// is not over.
+func (o *owner) report(x *session, c caller) *api.Report {
+	r := x.report
+	if r == nil {
+		r = x.receipt.Report(x.info, o.took(x), nil)
+		r.EndedBy = x.endedBy
+		o.describe(r)
+	}
+	shown := *r
+	if x.info.UID != c.uid && (c.uid != 0 || c.member != 0) {
+		shown.Processes = append([]api.Outcome{}, r.Processes...)
+		for i := range shown.Processes {
+			shown.Processes[i].Argv = nil
+		}
+	}
+	return &shown
+}
+
+// getReport waits, if it is asked to, until there is a verdict.
+func (s *server) getReport(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "wait")
+	if err != nil {
+		return err
+	}
+	wait := time.Duration(0)
+	if text := q.Get("wait"); text != "" {
+		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("wait %q: want a duration up to %v", text, maxWait), "")
+		}
+	}
+	var over chan struct{}
+	var id tracer.SessionID
+	if err := s.withSession(r.PathValue("s"), c, verbRead, func(x *session) { over, id = x.over, x.info.ID }); err != nil {
+		return err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+	case <-s.stopping:
+	case <-r.Context().Done():
+		return nil
+	}
+	var report *api.Report
+	err = s.withSession(id.String(), c, verbRead, func(x *session) {
+		s.owner.refresh(x)
+		report = s.owner.report(x, c)
+	})
+	if err != nil {
+		return err
+	}
+	status := http.StatusAccepted
+	if report.Verdict != "" {
+		status = http.StatusOK
+	}
+	return reply(w, status, report)
+}

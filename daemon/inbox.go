@@ -1,0 +1,91 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// maxBatch bounds what waits for the owner. Beyond it reading stops: the
+// kernel's ring buffer takes the rest, and counts what it cannot.
+const maxBatch = 16384
+
+// inbox is the events that were read and not yet applied. It has one writer,
+// ingest, and one reader, the owner.
+type inbox struct {
+	ready chan struct{} // something is pending
+
+	mu      sync.Mutex
+	room    *sync.Cond
+	pending []tracer.Event
+	closed  bool
+}
+
+func newInbox() *inbox {
+	b := &inbox{ready: make(chan struct{}, 1)}
+	b.room = sync.NewCond(&b.mu)
+	return b
+}
+
+// ingest reads events until the kernel is closed. Exec's texts alias the
+// tracer's buffer and are copied here.
+func (b *inbox) ingest(k kernel) error {
+	var ev tracer.Event
+	for {
+		err := k.Read(&ev)
+		switch {
+		case errors.Is(err, os.ErrClosed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read events: %w", err)
+		}
+		if len(ev.Filename)+len(ev.Argv) > 0 {
+			text := append(append(make([]byte, 0, len(ev.Filename)+len(ev.Argv)), ev.Filename...), ev.Argv...)
+			ev.Filename, ev.Argv = text[:len(ev.Filename):len(ev.Filename)], text[len(ev.Filename):]
+		}
+		if !b.put(&ev) {
+			return nil
+		}
+	}
+}
+
+func (b *inbox) put(ev *tracer.Event) bool {
+	b.mu.Lock()
+	for len(b.pending) >= maxBatch && !b.closed {
+		b.room.Wait()
+	}
+	first := len(b.pending) == 0
+	b.pending = append(b.pending, *ev)
+	closed := b.closed
+	b.mu.Unlock()
+	if first {
+		select {
+		case b.ready <- struct{}{}:
+		default:
+		}
+	}
+	return !closed
+}
+
+// take gives what is pending and keeps spare, emptied, for what comes.
+func (b *inbox) take(spare []tracer.Event) []tracer.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	batch := b.pending
+	b.pending = spare[:0]
+	b.room.Signal()
+	return batch
+}
+
+// close lets a waiting writer go.
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.room.Broadcast()
+}

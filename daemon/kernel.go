@@ -1,0 +1,24 @@
+//go:build linux
+
+package daemon
+
+import (
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// kernel is what the daemon needs of the tracer; *tracer.Tracer has it. Read
+// is called from one goroutine, everything else from any.
+type kernel interface {
+	enforcer.Kernel
+	Features() tracer.Features
+	Read(ev *tracer.Event) error
+	Lookup(pid uint32) (tracer.Entry, error)
+	Sessions() ([]tracer.SessionInfo, error)
+	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
+	Release(id tracer.SessionID) error
+	Protect(pid uint32) error
+	Reconcile() (added, removed int, err error)
+	Counters() (map[string]uint64, error)
+	Close() error
+}

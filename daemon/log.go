@@ -1,0 +1,27 @@
+//go:build linux
+
+package daemon
+
+// Keys of the log.
+const (
+	keyAdded    = "added"
+	keyCode     = "code"
+	keyDuration = "duration_ms"
+	keyGrace    = "grace_ms"
+	keyKilled   = "killed"
+	keyLeft     = "left"
+	keyLevel    = "level"
+	keyMember   = "member"
+	keyName     = "name"
+	keyPID      = "pid"
+	keyReason   = "reason"
+	keyRemoved  = "removed"
+	keySession  = "session"
+	keySessions = "sessions"
+	keySocket   = "socket"
+	keyUID      = "uid"
+	keyUnload   = "unload"
+	keyVerb     = "verb"
+	keyVerdict  = "verdict"
+	keyWhy      = "why"
+)

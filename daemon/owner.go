@@ -1,0 +1,165 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// maxEnded is how many sessions that are over are remembered.
+const maxEnded = 1000
+
+// errStopping: the owner takes no more requests.
+var errStopping = errors.New("the daemon is stopping")
+
+// owner holds the graph and the sessions. Its fields belong to the goroutine
+// that runs run; everybody else goes through do.
+type owner struct {
+	kernel   kernel
+	enforcer *enforcer.Enforcer
+	log      zerolog.Logger
+	clock    clock
+
+	calls chan func()
+	done  chan struct{} // closed when run has returned
+	inbox *inbox
+	ring  *ring
+
+	graph    *lineage.Graph
+	sessions map[tracer.SessionID]*session
+	ended    []*session // oldest first
+	gone     []tracer.SessionID
+	batch    []tracer.Event
+	watch    map[tracer.SessionID]bool // scratch of apply
+
+	lost     uint64 // events, since the daemon began
+	misses   map[string]uint64
+	counters map[string]uint64
+	degraded []string
+	resync   chan struct{} // asks the sampler for a resync now
+}
+
+func newOwner(k kernel, e *enforcer.Enforcer, c clock, log zerolog.Logger) *owner {
+	return &owner{
+		kernel: k, enforcer: e, log: log, clock: c,
+		calls: make(chan func()), done: make(chan struct{}),
+		inbox: newInbox(), ring: newRing(c.boottime()/1000, ringRecords),
+		graph:    lineage.New(lineage.Options{}),
+		sessions: make(map[tracer.SessionID]*session),
+		watch:    make(map[tracer.SessionID]bool),
+		resync:   make(chan struct{}, 1),
+	}
+}
+
+// run is the owner's goroutine.
+func (o *owner) run(ctx context.Context) {
+	defer close(o.done)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.inbox.ready:
+			o.drain()
+		case f := <-o.calls:
+			// What the kernel said before the request was made comes first.
+			o.drain()
+			f()
+		}
+	}
+}
+
+// do runs f in the owner's goroutine and waits for it. f must not block.
+func (o *owner) do(f func()) error {
+	ran := make(chan struct{})
+	select {
+	case o.calls <- func() { defer close(ran); f() }:
+	case <-o.done:
+		return errStopping
+	}
+	select {
+	case <-ran:
+		return nil
+	case <-o.done:
+		return errStopping
+	}
+}
+
+func (o *owner) drain() {
+	o.batch = o.inbox.take(o.batch)
+	if len(o.batch) == 0 {
+		return
+	}
+	o.apply(o.batch)
+	clear(o.batch)
+}
+
+// apply takes a batch of events into graph, sessions and ring, in their order.
+func (o *owner) apply(batch []tracer.Event) {
+	named := o.ring.readers.Load() > 0
+	for i := range batch {
+		ev := &batch[i]
+		s := o.sessionOf(ev.Session)
+		switch ev.Type {
+		case tracer.EventLost:
+			o.lost += ev.Count
+			o.askResync()
+			continue
+		case tracer.EventSession:
+			if s != nil {
+				o.sessionEvent(s, ev)
+			}
+			continue
+		case tracer.EventExit:
+			if s != nil {
+				o.died(s, ev)
+			}
+			if named {
+				o.nameExit(ev)
+			}
+		}
+		le := graphEvent(ev)
+		o.graph.Apply(&le)
+	}
+	o.ring.add(batch...)
+	for id := range o.watch {
+		o.enforcer.Watch(id)
+	}
+	clear(o.watch)
+}
+
+// nameExit gives an exit the comm that its event does not carry.
+func (o *owner) nameExit(ev *tracer.Event) {
+	if n, ok := o.graph.Node(lineageID(ev.Process)); ok {
+		copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+	}
+}
+
+func (o *owner) askResync() {
+	select {
+	case o.resync <- struct{}{}:
+	default:
+	}
+}
+
+// clock tells the time: CLOCK_MONOTONIC, boottime in ns, and wall time for it.
+type clock struct {
+	monotonic func() time.Duration
+	boottime  func() uint64
+	offset    time.Time // wall time at boottime 0
+}
+
+// wall is the wall time of a boottime, nil for 0.
+func (c clock) wall(boottime uint64) *time.Time {
+	if boottime == 0 {
+		return nil
+	}
+	t := c.offset.Add(time.Duration(boottime)).UTC()
+	return &t
+}

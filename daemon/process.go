@@ -1,0 +1,168 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// maxEnriched bounds how many processes of one reply are looked up in procfs.
+const maxEnriched = 512
+
+// enrich adds what only procfs knows of live processes. It is for display: the
+// identity is confirmed after the reads, else what was read is dropped.
+func (s *server) enrich(c caller, ps ...*api.Process) {
+	for i, p := range ps {
+		if i == maxEnriched {
+			return
+		}
+		if p.State == "exited" {
+			continue
+		}
+		pid := uint32(p.PID)
+		task, _, err := s.proc.stat(pid)
+		if err != nil {
+			continue
+		}
+		st, err := s.proc.status(pid)
+		if err != nil {
+			continue
+		}
+		full := *p
+		full.Task, full.NSPID, full.Cgroup = string(rune(task)), int(st.nsPID), s.proc.cgroup(pid)
+		if exe := s.proc.exe(pid); exe != "" {
+			full.Exe = exe
+		}
+		if full.Argv == nil && c.mayReadArgv(st.uids[1]) {
+			full.Argv, full.ArgvTruncated = s.proc.argv(pid)
+		}
+		if id, err := s.kernel.Identify(pid); err == nil && enforcer.Ref(id) == p.Ref {
+			*p = full
+		}
+	}
+}
+
+// identity finds the process that a ref names: the one that has the PID now,
+// else the youngest remembered one that had it.
+func (s *server) identity(text string, c caller) (id tracer.Identity, live bool, err error) {
+	ref, err := api.ParseRef(text)
+	if err != nil {
+		return id, false, api.NewError(api.CodeBadRequest, err.Error(), "")
+	}
+	if c.foreign {
+		return id, false, foreign()
+	}
+	now, err := s.kernel.Identify(uint32(ref.PID))
+	switch {
+	case err == nil && (ref.StartNS == 0 || uint64(ref.StartNS) == now.Start):
+		return now, true, nil
+	case err != nil && !errors.Is(err, tracer.ErrNotFound):
+		return id, false, fmt.Errorf("identify pid %d: %w", ref.PID, err)
+	}
+	reused := err == nil
+	var known bool
+	err = s.owner.do(func() {
+		g := lineage.ID{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+		if ref.StartNS == 0 {
+			g, known = s.owner.graph.ByPID(g.PID)
+		} else {
+			_, known = s.owner.graph.Node(g)
+		}
+		id = tracer.Identity(g)
+	})
+	switch {
+	case err != nil || known:
+		return id, false, err
+	case reused:
+		return id, false, otherProcess(ref)
+	}
+	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), "")
+}
+
+// getProcess tells of one process.
+func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	id, live, err := s.identity(r.PathValue("ref"), c)
+	if err != nil {
+		return err
+	}
+	p, err := s.describe(id, live, c)
+	if err != nil {
+		return err
+	}
+	p.Head = head("process")
+	return reply(w, http.StatusOK, p)
+}
+
+// describe gives what is known of a process, if c may read it: from the graph
+// if it is or was a member, else from procfs.
+func (s *server) describe(id tracer.Identity, live bool, c caller) (*api.Process, error) {
+	var p *api.Process
+	var uid uint32
+	var relation relation
+	err := s.owner.do(func() {
+		n, ok := s.owner.graph.Node(lineageID(id))
+		if !ok || n.Ghost || n.Session == 0 {
+			return
+		}
+		d := s.owner.process(&n, c)
+		p, uid = &d, n.UID
+		if x := s.owner.sessions[tracer.SessionID(n.Session)]; x != nil {
+			uid = x.info.UID
+		}
+		relation = s.owner.relation(c, tracer.SessionID(n.Session))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		if !live {
+			return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
+		}
+		if p, uid, err = s.outsider(id); err != nil {
+			return nil, err
+		}
+	}
+	if d := decide(c, verbRead, target{uid, relation}); !d.allow {
+		return nil, s.refuse(c, verbRead, fmt.Sprintf("process %d", id.PID), d)
+	}
+	if live {
+		s.enrich(c, p)
+	}
+	return p, nil
+}
+
+// outsider is a live process of no session.
+func (s *server) outsider(id tracer.Identity) (*api.Process, uint32, error) {
+	gone := api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
+	st, err := s.proc.status(id.PID)
+	if err != nil {
+		return nil, 0, gone
+	}
+	task, parent, err := s.proc.stat(id.PID)
+	if err != nil {
+		return nil, 0, gone
+	}
+	if now, err := s.kernel.Identify(id.PID); err != nil || now != id {
+		return nil, 0, gone
+	}
+	uid := st.uids[1]
+	p := &api.Process{Ref: enforcer.Ref(id), Comm: st.name, State: "live", UID: intPtr(uid), Started: s.clock.wall(id.Start)}
+	if task == 'Z' {
+		p.State = "zombie"
+	}
+	if pid, err := s.kernel.Identify(parent); parent != 0 && err == nil {
+		ref := enforcer.Ref(pid)
+		p.Parent = &ref
+	}
+	return p, uid, nil
+}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// procfs is where procfs is mounted. What it says of a PID holds only if the
+// caller confirms afterwards that the PID is still the same process.
+type procfs string
+
+// initPIDNamespace is the initial PID namespace's link (PROC_PID_INIT_INO).
+const initPIDNamespace = "pid:[4026531836]"
+
+const (
+	maxProcFile = 64 << 10
+	maxArgv     = 4 << 10 // of a command line that is only shown
+)
+
+func (p procfs) path(pid uint32, name string) string {
+	return filepath.Join(string(p), strconv.FormatUint(uint64(pid), 10), name)
+}
+
+func (p procfs) read(pid uint32, name string, limit int64) ([]byte, error) {
+	f, err := os.Open(p.path(pid, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+var errMalformed = errors.New("malformed")
+
+// stat gives the state letter and the real parent's PID.
+func (p procfs) stat(pid uint32) (task byte, parent uint32, err error) {
+	b, err := p.read(pid, "stat", maxProcFile)
+	if err != nil {
+		return 0, 0, err
+	}
+	// The comm may hold anything, ") R 1" too: the last ")" ends it.
+	_, rest, ok := bytesCutLast(b, ')')
+	fields := bytes.Fields(rest)
+	if !ok || len(fields) < 2 {
+		return 0, 0, fmt.Errorf("read stat of pid %d: %w", pid, errMalformed)
+	}
+	ppid, err := strconv.ParseUint(string(fields[1]), 10, 32)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read stat of pid %d: %w", pid, errMalformed)
+	}
+	return fields[0][0], uint32(ppid), nil
+}
+
+func bytesCutLast(b []byte, sep byte) (before, after []byte, ok bool) {
+	i := bytes.LastIndexByte(b, sep)
+	if i < 0 {
+		return b, nil, false
+	}
+	return b[:i], b[i+1:], true
+}
+
+// status gives the four uids (real, effective, saved, filesystem), all group
+// ids, the name and the PID in its own namespace.
+func (p procfs) status(pid uint32) (s procStatus, err error) {
+	b, err := p.read(pid, "status", maxProcFile)
+	if err != nil {
+		return s, err
+	}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, ":")
+		words := strings.Fields(value)
+		switch key {
+		case "Name":
+			s.name = strings.TrimSpace(value)
+		case "Uid":
+			s.uids = numbers(words)
+		case "Gid", "Groups":
+			s.gids = append(s.gids, numbers(words)...)
+		case "NSpid":
+			if n := numbers(words); len(n) > 0 {
+				s.nsPID = n[len(n)-1]
+			}
+		}
+	}
+	if len(s.uids) != 4 {
+		return s, fmt.Errorf("read status of pid %d: %w", pid, errMalformed)
+	}
+	return s, nil
+}
+
+type procStatus struct {
+	name  string
+	uids  []uint32
+	gids  []uint32
+	nsPID uint32
+}
+
+func numbers(words []string) []uint32 {
+	var all []uint32
+	for _, w := range words {
+		n, err := strconv.ParseUint(w, 10, 32)
+		if err != nil {
+			return nil
+		}
+		all = append(all, uint32(n))
+	}
+	return all
+}
+
+// pidNamespace is the link that names the PID namespace of a process.
+func (p procfs) pidNamespace(pid uint32) (string, error) {
+	return os.Readlink(p.path(pid, "ns/pid"))
+}
+
+func (p procfs) exe(pid uint32) string {
+	exe, err := os.Readlink(p.path(pid, "exe"))
+	if err != nil {
+		return ""
+	}
+	return exe
+}
+
+// argv gives the command line, cut at maxArgv bytes.
+func (p procfs) argv(pid uint32) (argv []string, truncated bool) {
+	b, err := p.read(pid, "cmdline", maxArgv+1)
+	if err != nil {
+		return nil, false
+	}
+	if len(b) > maxArgv {
+		b, truncated = b[:maxArgv], true
+	}
+	return splitArgv(b), truncated
+}
+
+// splitArgv cuts arguments that are each ended by NUL.
+func splitArgv(b []byte) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// cgroup is the cgroup v2 path.
+func (p procfs) cgroup(pid uint32) string {
+	b, err := p.read(pid, "cgroup", maxProcFile)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimSuffix(path, "\n")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,143 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+const maxBody = 64 << 10
+
+// decode reads the request's body, an object with known fields only, into
+// dst. An empty body is an empty object.
+func (s *server) decode(w http.ResponseWriter, r *http.Request, dst any) error {
+	rc := http.NewResponseController(w)
+	rc.SetReadDeadline(time.Now().Add(s.limits.send))
+	defer rc.SetReadDeadline(time.Time{})
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request of more than %d KiB", maxBody>>10), "")
+	case err != nil:
+		return api.NewError(api.CodeBadRequest, "the request did not arrive in time", "")
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	if err := knownFields(body, reflect.TypeOf(dst).Elem(), ""); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, dst); err != nil {
+		return malformed(err)
+	}
+	return nil
+}
+
+func malformed(err error) error {
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("malformed request: %v", err), "")
+}
+
+// knownFields refuses fields that t does not have, nested ones too.
+func knownFields(body []byte, t reflect.Type, prefix string) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(body, &object); err != nil {
+		return malformed(err)
+	}
+	fields := make(map[string]reflect.Type)
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		ft, ok := fields[name]
+		if !ok {
+			return unknown("field", prefix+name, slices.Sorted(maps.Keys(fields)))
+		}
+		if ft.Kind() == reflect.Struct && !bytes.Equal(object[name], []byte("null")) {
+			if err := knownFields(object[name], ft, prefix+name+"."); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// query gives the parameters, if none is unknown or given twice.
+func query(r *http.Request, known ...string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(known, name) {
+			return nil, unknown("parameter", name, known)
+		}
+		if len(q[name]) > 1 {
+			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("parameter %q is given twice", name), "")
+		}
+	}
+	return q, nil
+}
+
+func unknown(what, name string, known []string) error {
+	hint := ""
+	base := name[strings.LastIndexByte(name, '.')+1:]
+	if s := nearest(base, known); s != "" {
+		hint = fmt.Sprintf("did you mean %q?", s)
+	} else if len(known) > 0 {
+		hint = "known: " + strings.Join(known, ", ")
+	}
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown %s %q", what, name), hint)
+}
+
+// nearest gives the known word that a misspelt one most likely means.
+func nearest(word string, known []string) string {
+	best, bestDistance := "", 1+len(word)/2
+	for _, k := range known {
+		d := distance(word, k)
+		if strings.HasPrefix(k, word) && word != "" {
+			d = 1
+		}
+		if d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance, of words that a request may hold.
+func distance(a, b string) int {
+	if len(a) > 64 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

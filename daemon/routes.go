@@ -1,0 +1,266 @@
+//go:build linux
+
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+func (s *server) routes() map[string]answer {
+	return map[string]answer{
+		"GET /v1/version":             s.getVersion,
+		"GET /v1/status":              s.getStatus,
+		"GET /v1/sessions":            s.getSessions,
+		"POST /v1/sessions":           s.postSession,
+		"GET /v1/sessions/{s}":        s.getSession,
+		"GET /v1/sessions/{s}/tree":   s.getTree,
+		"GET /v1/sessions/{s}/report": s.getReport,
+		"POST /v1/sessions/{s}/end":   s.postEnd,
+		"GET /v1/processes/{ref}":     s.getProcess,
+		"GET /v1/why":                 s.getWhy,
+		"GET /v1/events":              s.getEvents,
+		"POST /v1/daemon/stop":        s.postStop,
+		"POST /v1/resync":             s.postResync,
+	}
+}
+
+func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	f := s.kernel.Features()
+	return reply(w, http.StatusOK, api.Version{
+		Head: head("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
+		Ephemeral: s.ephemeral, Level: f.Level, Mode: mode, Started: &s.started,
+	})
+}
+
+func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	f := s.kernel.Features()
+	d := api.Status{Head: head("status"), Level: f.Level, Missing: f.Missing, Mode: mode}
+	err := s.owner.do(func() {
+		o := s.owner
+		d.Degraded = append(slices.Clone(f.Degraded), o.degraded...)
+		d.Lost, d.Sessions = o.lost, o.live()
+		for _, x := range o.sessions {
+			if !x.closed && x.info.Parent == 0 { // nested members count in their ancestors
+				o.refresh(x)
+				d.Live += int(max(x.info.Live, 0))
+			}
+		}
+		if c.member == 0 && !c.lost && (c.uid == 0 || c.group) {
+			d.Counters = make(map[string]uint64, len(o.counters)+len(o.misses))
+			for name, n := range o.counters {
+				d.Counters[name] = n
+			}
+			for name, n := range o.misses {
+				d.Counters["recursion_misses."+name] = n
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// refresh takes the kernel's counts of a session.
+func (o *owner) refresh(s *session) {
+	if s.closed {
+		return
+	}
+	if info, err := o.kernel.Session(s.info.ID); err == nil && info.ID == s.info.ID {
+		info.State = max(info.State, s.info.State)
+		s.info = info
+	}
+}
+
+func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "state", "name")
+	if err != nil {
+		return err
+	}
+	state := cmp.Or(q.Get("state"), "live")
+	if !slices.Contains([]string{"live", "ended", "all"}, state) {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
+	}
+	d := api.Sessions{Head: head("sessions"), Items: []api.Session{}}
+	err = s.owner.do(func() {
+		for _, x := range s.owner.sorted() {
+			if state == "live" && x.closed || state == "ended" && !x.closed ||
+				q.Get("name") != "" && x.info.Name != q.Get("name") ||
+				!decide(c, verbRead, s.owner.target(c, x)).allow {
+				continue
+			}
+			s.owner.refresh(x)
+			item := s.owner.session(x, c)
+			item.Head = api.Head{Kind: "session"}
+			d.Items = append(d.Items, item)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// sorted gives the sessions, oldest first.
+func (o *owner) sorted() []*session {
+	all := make([]*session, 0, len(o.sessions))
+	for _, x := range o.sessions {
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b *session) int {
+		return cmp.Or(cmp.Compare(a.info.Created, b.info.Created), cmp.Compare(a.info.ID, b.info.ID))
+	})
+	return all
+}
+
+func (s *server) getSession(w http.ResponseWriter, r *http.Request, c caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	var d api.Session
+	err := s.withSession(r.PathValue("s"), c, verbRead, func(x *session) {
+		s.owner.refresh(x)
+		d = s.owner.session(x, c)
+		d.Head = head("session")
+	})
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// target is a session as access sees it.
+func (o *owner) target(c caller, x *session) target {
+	return target{uid: x.info.UID, relation: o.relation(c, x.info.ID)}
+}
+
+func (o *owner) relation(c caller, id tracer.SessionID) relation {
+	switch {
+	case c.member == 0 || id == 0:
+		return stranger
+	case c.member == id:
+		return own
+	case o.within(id, c.member):
+		return nested
+	}
+	return stranger
+}
+
+// withSession finds a session, decides, and runs f in the owner's goroutine.
+func (s *server) withSession(word string, c caller, v verb, f func(*session)) error {
+	var refused error
+	err := s.owner.do(func() {
+		x, err := s.owner.find(word, c)
+		if err != nil {
+			refused = err
+			return
+		}
+		if d := decide(c, v, s.owner.target(c, x)); !d.allow {
+			refused = s.refuse(c, v, word, d)
+			return
+		}
+		f(x)
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// find names a session by id, else by name: live ones first, then the newest
+// ended one, and among them those first that the caller may read.
+func (o *owner) find(word string, c caller) (*session, error) {
+	var live, readable []*session
+	var ended *session
+	for _, x := range o.sorted() {
+		if x.info.ID.String() == word {
+			return x, nil
+		}
+		if x.info.Name != word || word == "" {
+			continue
+		}
+		mine := decide(c, verbRead, o.target(c, x)).allow
+		switch {
+		case !x.closed && mine:
+			readable = append(readable, x)
+		case !x.closed:
+			live = append(live, x)
+		case mine || ended == nil:
+			ended = x
+		}
+	}
+	switch {
+	case len(readable) > 1:
+		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d have that name", word, len(readable)), "use the id")
+		for _, x := range readable {
+			e.Items = append(e.Items, o.session(x, c))
+		}
+		return nil, e
+	case len(readable) == 1:
+		return readable[0], nil
+	case ended != nil && decide(c, verbRead, o.target(c, ended)).allow:
+		return ended, nil
+	case len(live) > 0:
+		return live[0], nil
+	case ended != nil:
+		return ended, nil
+	}
+	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q: not found", word), "lineage ls shows the sessions")
+}
+
+func (s *server) postStop(w http.ResponseWriter, r *http.Request, c caller) error {
+	var req api.StopRequest
+	if err := s.decode(w, r, &req); err != nil {
+		return err
+	}
+	if d := decide(c, verbManage, target{}); !d.allow {
+		return s.refuse(c, verbManage, "daemon", d)
+	}
+	live := 0
+	if err := s.owner.do(func() { live = s.owner.live() }); err != nil {
+		return err
+	}
+	if req.Unload && live > 0 && !req.Force {
+		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
+	}
+	err := reply(w, http.StatusAccepted, head("stop"))
+	s.stop(req.Unload)
+	return err
+}
+
+// resynced is the reply to POST /v1/resync.
+type resynced struct {
+	api.Head
+	Changes int `json:"changes"`
+}
+
+func (s *server) postResync(w http.ResponseWriter, r *http.Request, c caller) error {
+	var req struct{}
+	if err := s.decode(w, r, &req); err != nil {
+		return err
+	}
+	if d := decide(c, verbManage, target{}); !d.allow {
+		return s.refuse(c, verbManage, "graph", d)
+	}
+	changes, err := s.sampler.sample(true)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, resynced{head("resync"), changes})
+}
+
+// maxWait bounds ?wait=.
+const maxWait = time.Minute

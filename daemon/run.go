@@ -1,0 +1,145 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer"
+)
+
+// shutdownTimeout is how long requests that are being answered may take when
+// the daemon stops.
+const shutdownTimeout = 2 * time.Second
+
+// begin learns from the kernel what there is. It is called before run.
+func (s *server) begin() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	go s.owner.run(ctx)
+	s.endOwner = func() {
+		cancel()
+		<-s.owner.done
+	}
+	if _, err := s.sampler.sample(true); err != nil {
+		s.endOwner()
+		return fmt.Errorf("read the kernel's sessions: %w", err)
+	}
+	return nil
+}
+
+// count is the number of live sessions.
+func (s *server) count() (n int) {
+	_ = s.owner.do(func() { n = s.owner.live() })
+	return n
+}
+
+// run serves until ctx is done, a client stops it, or, if it is ephemeral,
+// nobody needs it. unload: the kernel's side is to be taken down, by the
+// caller, who holds the lock for it.
+func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger time.Duration) (lock *flock, unload bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var once sync.Once
+	s.stop = func(u bool) {
+		once.Do(func() {
+			unload = u
+			cancel()
+		})
+	}
+	var wg sync.WaitGroup
+	failed := make(chan error, 2)
+	wg.Go(func() { s.enforcer.Run(ctx, s.judged) })
+	wg.Go(func() { s.sampler.run(ctx) })
+	wg.Go(func() {
+		if err := s.owner.inbox.ingest(s.kernel); err != nil {
+			failed <- err
+		}
+	})
+	httpd := s.httpServer()
+	wg.Go(func() {
+		if err := httpd.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve: %w", err)
+		}
+	})
+	left := false
+	if s.ephemeral {
+		lock, err = s.waitIdle(ctx, i, linger, failed)
+		if left = lock != nil; left {
+			s.stop(true)
+		}
+	} else {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		}
+	}
+	cancel()
+	once.Do(func() {}) // from here on unload does not change
+	close(s.stopping)
+	down, release := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer release()
+	if httpd.Shutdown(down) != nil {
+		httpd.Close()
+	}
+	if unload && lock == nil {
+		waiting, release := context.WithTimeout(context.Background(), lockTimeout)
+		defer release()
+		if lock, err = i.acquire(waiting); err != nil {
+			unload = false
+		}
+	}
+	if left && s.count() > 0 {
+		unload = false // a session came in at the last moment: it lives on
+	}
+	s.owner.inbox.close()
+	err = errors.Join(err, s.kernel.Close())
+	wg.Wait()
+	s.endOwner()
+	return lock, unload, err
+}
+
+// waitIdle waits until there has been neither session nor client for linger,
+// and gives the lock that keeps others from starting a daemon while we leave.
+// Without a lock something else made it return.
+func (s *server) waitIdle(ctx context.Context, i instance, linger time.Duration, failed <-chan error) (*flock, error) {
+	tick := time.NewTicker(max(linger/10, pollPause))
+	defer tick.Stop()
+	busy := s.clock.monotonic()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case err := <-failed:
+			return nil, err
+		case <-tick.C:
+		}
+		now := s.clock.monotonic()
+		if s.count() > 0 {
+			busy = now
+		}
+		if now-busy < linger || s.conns.idle() < linger {
+			continue
+		}
+		lock, err := i.tryLock()
+		switch {
+		case errors.Is(err, errLocked):
+			continue
+		case err != nil:
+			return nil, err
+		case s.conns.idle() >= linger:
+			return lock, nil
+		}
+		lock.release()
+	}
+}
+
+// judged hands a verdict to the owner.
+func (s *server) judged(r enforcer.Result) {
+	_ = s.owner.do(func() { s.owner.judged(r) })
+}

@@ -1,0 +1,356 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+)
+
+// readGroup is the group whose members may read every session.
+const readGroup = "lineage"
+
+// Options of Serve.
+type Options struct {
+	Socket      string      // default api.DefaultSocket; it names the instance
+	SocketMode  os.FileMode // default 0666: each request is judged by its peer
+	SocketGroup string      // that owns the socket; default root's
+	Ephemeral   bool        // leave after the last session and client
+	Level       int         // at most this guarantee level; 0: the best
+	Version     string
+	LogFile     string // default: the standard error
+}
+
+// ErrRunning: a daemon serves that socket already.
+var ErrRunning = errors.New("a daemon is running")
+
+// ErrMember: the process is a member of a session of the instance; the daemon
+// that it would be could not be ended with it.
+var ErrMember = errors.New("a member of a session may not start the daemon")
+
+// Serve runs the host's daemon until ctx is done or a client stops it. What
+// runs in the kernel, sessions included, goes on afterwards; an ephemeral
+// daemon, and one that is told to unload, takes it down. An ephemeral daemon
+// on the socket is taken over with its sessions.
+func Serve(ctx context.Context, o Options) error {
+	ready := inheritedPipe()
+	err := serve(ctx, o, ready)
+	ready.tell(err)
+	return err
+}
+
+// host is what a daemon stands on; tests replace parts of it.
+type host struct {
+	open         func(tracer.Options) (kernel, error)
+	unload       func(dir string) error
+	proc         procfs
+	pidNamespace string
+	peerOf       func(net.Conn) (peer, error)
+	clock        clock
+	limits       limits
+	period       time.Duration // of the sampler
+	linger       time.Duration // of an ephemeral daemon without session and client
+}
+
+func thisHost() host {
+	return host{
+		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
+		unload: tracer.Unload, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
+		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
+	}
+}
+
+func serve(ctx context.Context, o Options, ready *readiness) error {
+	if os.Geteuid() != 0 {
+		return tracer.ErrNotRoot
+	}
+	log, closeLog, err := openLog(o.LogFile)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	return thisHost().serve(ctx, o, ready, log)
+}
+
+func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolog.Logger) error {
+	i, err := instanceOf(o.Socket)
+	if err != nil {
+		return err
+	}
+	lock, err := i.claim(ctx, ready)
+	if err != nil {
+		return err
+	}
+	defer func() { lock.release() }() // whichever it is by then
+	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level})
+	if err != nil {
+		return err
+	}
+	s, ln, err := h.prepare(k, i, o, log)
+	if err != nil {
+		return errors.Join(err, k.Close())
+	}
+	defer os.Remove(i.socket) // last: it says that we are gone
+	lock.release()
+	lock = nil
+	log.Info().Str(keySocket, i.socket).Int(keyLevel, k.Features().Level).Int(keySessions, s.count()).Msg("serving")
+	ready.tell(nil)
+	lock, unload, err := s.run(ctx, ln, i, h.linger)
+	if unload {
+		err = errors.Join(err, h.unload(i.pins))
+	}
+	log.Info().Bool(keyUnload, unload).Err(err).Msg("stopped")
+	return err
+}
+
+// prepare makes a server that knows what the kernel holds, and its listener.
+func (h host) prepare(k kernel, i instance, o Options, log zerolog.Logger) (*server, *net.UnixListener, error) {
+	self, err := protect(k, uint32(os.Getpid()))
+	if err != nil {
+		return nil, nil, err
+	}
+	s := h.server(k, self, o, log)
+	if err := s.begin(); err != nil {
+		return nil, nil, err
+	}
+	ln, err := listen(i, o)
+	if err != nil {
+		s.endOwner()
+		return nil, nil, err
+	}
+	return s, ln, nil
+}
+
+// claim takes the instance for us: the lock, unless whoever started us holds
+// it, and no other daemon on the socket.
+func (i instance) claim(ctx context.Context, ready *readiness) (*flock, error) {
+	if ready != nil {
+		return nil, i.removeStale()
+	}
+	if err := i.prepare(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	lock, err := i.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = i.takeOver(ctx)
+	if err == nil {
+		err = i.removeStale()
+	}
+	if err != nil {
+		lock.release()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// takeOver stops an ephemeral daemon; its sessions go on in the kernel.
+func (i instance) takeOver(ctx context.Context) error {
+	c, err := api.Dial(ctx, i.socket)
+	var unreachable *api.UnreachableError
+	switch {
+	case errors.As(err, &unreachable) && !errors.Is(err, api.ErrNotLineage):
+		return nil
+	case err != nil:
+		return fmt.Errorf("claim socket %s: %w", i.socket, err)
+	}
+	defer c.Close()
+	v, err := c.Version(ctx)
+	if err != nil {
+		return fmt.Errorf("claim socket %s: %w", i.socket, err)
+	}
+	if !v.Ephemeral {
+		return fmt.Errorf("serve %s: %w as pid %d", i.socket, ErrRunning, v.PID)
+	}
+	if err := c.Stop(ctx, false, false); err != nil {
+		return fmt.Errorf("take over from pid %d: %w", v.PID, err)
+	}
+	c.Close()
+	if err := i.gone(ctx); err != nil {
+		return fmt.Errorf("take over from pid %d: %w", v.PID, err)
+	}
+	return nil
+}
+
+// protect enters the daemon and its ancestors as processes that no pass will
+// ever signal.
+func protect(k kernel, pid uint32) (tracer.Identity, error) {
+	self, err := k.Identify(pid)
+	if err != nil {
+		return self, fmt.Errorf("identify the daemon: %w", err)
+	}
+	if e, err := k.Lookup(pid); err == nil && e.Identity == self && e.Session != 0 {
+		return self, fmt.Errorf("session %v: %w; run it from outside the session", e.Session, ErrMember)
+	} else if err != nil && !errors.Is(err, tracer.ErrNotFound) {
+		return self, fmt.Errorf("look up the daemon: %w", err)
+	}
+	parents := make(map[uint32]uint32)
+	err = k.Snapshot(0, func(p *tracer.Process) error {
+		parents[p.PID] = p.Parent.PID
+		return nil
+	})
+	if err != nil {
+		return self, fmt.Errorf("find the daemon's ancestors: %w", err)
+	}
+	if err := k.Protect(pid); err != nil {
+		return self, fmt.Errorf("protect the daemon: %w", err)
+	}
+	for range len(parents) {
+		if pid = parents[pid]; pid == 0 {
+			break
+		}
+		// An ancestor that died meanwhile, or is a member, needs none.
+		if err := k.Protect(pid); err != nil && !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrProtected) {
+			return self, fmt.Errorf("protect the daemon's ancestor: %w", err)
+		}
+	}
+	return self, nil
+}
+
+func listen(i instance, o Options) (*net.UnixListener, error) {
+	mode := o.SocketMode
+	if mode == 0 {
+		mode = 0o666
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: i.socket, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	ln.SetUnlinkOnClose(false) // the socket stays until everything is closed
+	if o.SocketGroup != "" {
+		if err = chgrp(i.socket, o.SocketGroup); err == nil {
+			err = os.Chmod(i.socket, mode)
+		}
+	} else {
+		err = os.Chmod(i.socket, mode)
+	}
+	if err != nil {
+		ln.Close()
+		os.Remove(i.socket)
+		return nil, fmt.Errorf("set up socket: %w", err)
+	}
+	return ln, nil
+}
+
+func chgrp(path, group string) error {
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return err
+	}
+	return os.Chown(path, -1, gid)
+}
+
+func (h host) server(k kernel, self tracer.Identity, o Options, log zerolog.Logger) *server {
+	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: string(h.proc)})
+	own := newOwner(k, e, h.clock, log)
+	s := &server{
+		kernel: k, enforcer: e, owner: own, sampler: &sampler{owner: own, period: h.period},
+		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
+		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
+		peerOf: h.peerOf, conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
+	}
+	if g, err := user.LookupGroup(readGroup); err == nil {
+		if gid, err := strconv.Atoi(g.Gid); err == nil {
+			s.group = gid
+		}
+	}
+	return s
+}
+
+func bootID(proc procfs) string {
+	b, err := os.ReadFile(string(proc) + "/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func systemClock() clock {
+	get := func(id int32) time.Duration {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(id, &ts); err != nil {
+			panic(err) // these clocks exist since 2.6.39
+		}
+		return time.Duration(ts.Nano())
+	}
+	boottime := func() uint64 { return uint64(get(unix.CLOCK_BOOTTIME)) }
+	return clock{
+		monotonic: func() time.Duration { return get(unix.CLOCK_MONOTONIC) },
+		boottime:  boottime,
+		offset:    time.Now().Add(-time.Duration(boottime())).Round(0),
+	}
+}
+
+// openLog gives the log and its end.
+func openLog(path string) (zerolog.Logger, func(), error) {
+	var w io.Writer = os.Stderr
+	closeLog := func() {}
+	if path != "" {
+		l, err := openLogFile(path)
+		if err != nil {
+			return zerolog.Nop(), nil, err
+		}
+		w, closeLog = l, l.close
+	}
+	return zerolog.New(w).With().Timestamp().Logger(), closeLog, nil
+}
+
+const maxLog = 1 << 20
+
+// logFile is a log that starts again when it is full.
+type logFile struct {
+	mu   sync.Mutex
+	file *os.File
+	size int64
+}
+
+func openLogFile(path string) (*logFile, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return &logFile{file: f, size: info.Size()}, nil
+}
+
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size+int64(len(p)) > maxLog {
+		if err := l.file.Truncate(0); err != nil {
+			return 0, err
+		}
+		l.size = 0
+	}
+	n, err := l.file.Write(p)
+	l.size += int64(n)
+	return n, err
+}
+
+func (l *logFile) close() { l.file.Close() }

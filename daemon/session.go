@@ -1,0 +1,256 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// emptyPatience is how long a verdict waits for the kernel's word that the
+// session is empty, which comes behind the exits of its members. After that it
+// is taken as lost.
+const emptyPatience = time.Second
+
+// session is what the daemon adds to the kernel's record.
+type session struct {
+	info    tracer.SessionInfo // as last told; the counts may be old
+	token   [32]byte           // sha256 of it
+	endedBy *api.Caller
+	receipt enforcer.Receipt
+
+	rootGone bool
+	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
+
+	result   *enforcer.Result
+	judgedAt time.Duration // when result came
+	report   *api.Report   // with a verdict
+	over     chan struct{} // closed with the first verdict
+	told     bool          // over is closed
+	closed   bool          // the kernel's record is released
+
+	// Of the last sample, and of those that died since the daemon began.
+	zombies int
+	rss     uint64
+	cpu     time.Duration
+	cpuDead time.Duration
+}
+
+func newSession(info tracer.SessionInfo) *session {
+	return &session{info: info, over: make(chan struct{})}
+}
+
+// sessionOf gives the record of a session. One that the daemon did not open
+// itself, or that is older than the daemon, is asked for.
+func (o *owner) sessionOf(id tracer.SessionID) *session {
+	if id == 0 {
+		return nil
+	}
+	if s := o.sessions[id]; s != nil {
+		return s
+	}
+	if slices.Contains(o.gone, id) {
+		return nil
+	}
+	info, err := o.kernel.Session(id)
+	if err != nil {
+		// Its last events come behind its release. Remember that, bounded.
+		if len(o.gone) >= 64 {
+			o.gone = o.gone[1:]
+		}
+		o.gone = append(o.gone, id)
+		return nil
+	}
+	return o.enter(info)
+}
+
+// enter begins to hold a session; one that ends already is watched.
+func (o *owner) enter(info tracer.SessionInfo) *session {
+	s := newSession(info)
+	o.sessions[info.ID] = s
+	if e, err := o.kernel.Lookup(info.Root.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != info.Root {
+		s.rootGone = true
+	}
+	if info.State != tracer.StateActive || s.rootGone {
+		o.enforcer.Watch(info.ID)
+	}
+	return s
+}
+
+// sessionEvent takes the kernel's word on a session's state.
+func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
+	if ev.State < tracer.StateEnding {
+		return
+	}
+	s.info.State = max(s.info.State, ev.State)
+	if s.info.Cause == tracer.CauseNone {
+		s.info.Cause = ev.Cause
+	}
+	if s.info.EndedAt == 0 {
+		s.info.EndedAt = ev.Time
+	}
+	o.watch[s.info.ID] = true
+	if ev.State == tracer.StateEmpty && s.emptyAt == 0 {
+		s.emptyAt = ev.Time
+		o.conclude(s)
+	}
+}
+
+// died books the exit of a member: in the receipt if its session ends or it
+// was signalled.
+func (o *owner) died(s *session, ev *tracer.Event) {
+	s.cpuDead += time.Duration(ev.CPUTime)
+	signalled := ev.Flags&(tracer.FlagTermed|tracer.FlagKilled) != 0
+	root := ev.Process == s.info.Root
+	// The record may be ahead of the events: the time tells whether this death
+	// came after the end began.
+	ending := s.info.EndedAt != 0 && ev.Time >= s.info.EndedAt
+	if ending || signalled || s.rootGone {
+		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: s.rootGone && !root}
+		if n, ok := o.graph.Node(lineageID(ev.Process)); ok {
+			d.Comm, d.Argv = n.Comm, n.Argv
+		}
+		s.receipt.Died(d)
+	}
+	if root {
+		s.rootGone = true
+	}
+	if root || s.rootGone || s.info.State != tracer.StateActive {
+		o.watch[s.info.ID] = true
+	}
+}
+
+// judged takes the enforcer's result.
+func (o *owner) judged(r enforcer.Result) {
+	s := o.sessions[r.Session]
+	if s == nil || s.closed {
+		return
+	}
+	s.result = &r
+	s.judgedAt = o.clock.monotonic()
+	if !r.Gone && r.Info.ID == r.Session {
+		state := s.info.State
+		s.info = r.Info
+		s.info.State = max(state, r.Info.State)
+	}
+	o.conclude(s)
+}
+
+// conclude writes the receipt when there is a verdict and everything that
+// died before it has been booked.
+func (o *owner) conclude(s *session) {
+	if s.result == nil || s.closed {
+		return
+	}
+	empty := s.info.State == tracer.StateEmpty || s.result.Gone
+	if empty && s.emptyAt == 0 && o.clock.monotonic()-s.judgedAt < emptyPatience {
+		return
+	}
+	if empty && s.result.Verdict == enforcer.Left {
+		return // it has become empty since: the enforcer will say so
+	}
+	if empty && s.emptyAt == 0 {
+		s.emptyAt = o.clock.boottime()
+	}
+	s.report = s.receipt.Report(s.info, o.took(s), s.result)
+	s.report.EndedBy = s.endedBy
+	o.describe(s.report)
+	o.log.Info().Str(keySession, s.report.Session).Str(keyReason, s.report.EndReason).
+		Str(keyVerdict, s.report.Verdict).Str(keyWhy, s.report.VerdictWhy).
+		Int(keyKilled, s.report.Killed).Int(keyLeft, s.report.Left).
+		Float64(keyDuration, s.report.DurationMS).Msg("session ended")
+	if !s.told {
+		close(s.over)
+		s.told = true
+	}
+	if empty {
+		o.close(s)
+	}
+}
+
+// took is how long the end took, up to now if it is not over.
+func (o *owner) took(s *session) time.Duration {
+	at := s.emptyAt
+	if at == 0 {
+		at = o.clock.boottime()
+	}
+	if s.info.EndedAt == 0 || at < s.info.EndedAt {
+		return 0
+	}
+	return time.Duration(at - s.info.EndedAt)
+}
+
+// describe adds what the graph remembers to a receipt.
+func (o *owner) describe(r *api.Report) {
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		if p.Argv == nil {
+			if n, ok := o.graph.Node(lineage.ID{PID: uint32(p.PID), Start: uint64(p.StartNS)}); ok {
+				p.Argv = n.Argv
+			}
+		}
+	}
+	for i := range r.Zombies {
+		z := r.Zombies[i].Reaper
+		if n, ok := o.graph.Node(lineage.ID{PID: uint32(z.PID), Start: uint64(z.StartNS)}); ok {
+			z.Comm = n.Comm
+		}
+	}
+}
+
+// close releases the kernel's record and keeps the session among the ended
+// ones.
+func (o *owner) close(s *session) {
+	s.closed = true
+	s.info.State = tracer.StateEmpty
+	s.info.Live = 0
+	o.enforcer.Forget(s.info.ID)
+	if !s.result.Gone {
+		if err := o.kernel.Release(s.info.ID); err != nil {
+			o.log.Error().Err(err).Str(keySession, s.info.ID.String()).Msg("session not released")
+		}
+	}
+	o.ended = append(o.ended, s)
+	if len(o.ended) > maxEnded {
+		old := o.ended[0]
+		o.ended[0] = nil
+		o.ended = o.ended[1:]
+		delete(o.sessions, old.info.ID)
+		o.graph.Forget(uint64(old.info.ID))
+	}
+}
+
+// live counts the sessions that are not over.
+func (o *owner) live() int { return len(o.sessions) - len(o.ended) }
+
+// within reports whether a session is ancestor or nested in it.
+func (o *owner) within(id, ancestor tracer.SessionID) bool {
+	for range 16 { // deeper than the kernel nests
+		if id == ancestor {
+			return true
+		}
+		s := o.sessions[id]
+		if s == nil || s.info.Parent == 0 {
+			return false
+		}
+		id = s.info.Parent
+	}
+	return false
+}
+
+// family is a session and those nested in it.
+func (o *owner) family(id tracer.SessionID) []uint64 {
+	var all []uint64
+	for other := range o.sessions {
+		if o.within(other, id) {
+			all = append(all, uint64(other))
+		}
+	}
+	return all
+}

@@ -1,0 +1,246 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// stream is one reader of the events. It runs in its request's goroutine.
+type stream struct {
+	*server
+	caller  caller
+	session tracer.SessionID // 0: whatever the caller may read
+	types   []string         // empty: all
+	visible map[tracer.SessionID]bool
+	over    bool // the session's end was sent
+
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	line bytes.Buffer
+}
+
+// getEvents streams events from ?from= or from now on, with ?snapshot=1 the
+// present processes first.
+func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "session", "type", "from", "snapshot")
+	if err != nil {
+		return err
+	}
+	st := &stream{server: s, caller: c, visible: make(map[tracer.SessionID]bool), w: w, rc: http.NewResponseController(w)}
+	if text := q.Get("type"); text != "" {
+		st.types = strings.Split(text, ",")
+		for _, t := range st.types {
+			if t == "" || !slices.Contains(eventNames[:], t) {
+				return unknown("type", t, eventNames[tracer.EventBirth:])
+			}
+		}
+	}
+	from := s.owner.ring.end()
+	if text := q.Get("from"); text != "" {
+		if from, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("from %q: want a sequence number", text), "")
+		}
+		from = min(from, s.owner.ring.end())
+	}
+	snapshot := q.Get("snapshot")
+	if snapshot != "" && snapshot != "0" && snapshot != "1" {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", snapshot), "")
+	}
+	if word := q.Get("session"); word != "" {
+		if err := s.withSession(word, c, verbRead, func(x *session) { st.session = x.info.ID }); err != nil {
+			return err
+		}
+	} else if d := decide(c, verbRead, target{uid: c.uid, relation: own}); !d.allow {
+		return s.refuse(c, verbRead, "events", d)
+	}
+	s.owner.ring.readers.Add(1)
+	defer s.owner.ring.readers.Add(-1)
+	var present []api.Process
+	if snapshot == "1" {
+		err := s.owner.do(func() {
+			present = st.present()
+			if q.Get("from") == "" {
+				from = s.owner.ring.end() // the events that follow the snapshot
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	w.WriteHeader(http.StatusOK)
+	if snapshot == "1" {
+		st.encode(api.Event{Head: head("recording"), BootID: s.bootID, Version: s.version, Started: &s.started})
+		for i := range present {
+			st.encode(&present[i])
+		}
+	}
+	if st.flush() {
+		st.run(r.Context(), from)
+	}
+	return nil
+}
+
+// run sends until the reader, the session or the daemon goes.
+func (st *stream) run(ctx context.Context, from uint64) {
+	beat := time.NewTicker(st.limits.heartbeat)
+	defer beat.Stop()
+	buf := make([]record, 256)
+	for {
+		n, first, wake := st.owner.ring.read(from, buf)
+		if first > from {
+			st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
+				LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
+		}
+		from = first + uint64(n)
+		for i := range buf[:n] {
+			st.send(&buf[i])
+		}
+		clear(buf[:n])
+		if n == 0 {
+			st.checkOver()
+		}
+		if st.over {
+			st.end("session_over")
+			return
+		}
+		if !st.flush() {
+			return
+		}
+		if n == len(buf) {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-st.stopping:
+			st.end("stopping")
+			return
+		case <-beat.C:
+			st.encode(heartbeat{"heartbeat", api.U64(st.clock.boottime())})
+		case <-wake:
+			// Gather what comes with it: one write for many events.
+			select {
+			case <-time.After(st.limits.flush):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+type heartbeat struct {
+	Kind   string  `json:"kind"`
+	TimeNS api.U64 `json:"time_ns"`
+}
+
+// send encodes an event that the reader asked for and may see.
+func (st *stream) send(r *record) {
+	if r.Type == 0 || int(r.Type) >= len(eventNames) || !st.mayRead(r.Session) && r.Type != tracer.EventLost {
+		return
+	}
+	if st.session != 0 && r.Type == tracer.EventSession && r.Session == st.session && r.State == tracer.StateEmpty {
+		st.over = true
+	}
+	if len(st.types) > 0 && !slices.Contains(st.types, eventNames[r.Type]) {
+		return
+	}
+	st.encode(st.clock.event(r, st.caller))
+}
+
+// mayRead asks the owner once for each session: neither its uid nor its place
+// among the others ever changes.
+func (st *stream) mayRead(id tracer.SessionID) bool {
+	may, known := st.visible[id]
+	if known || id == 0 {
+		return may
+	}
+	err := st.owner.do(func() {
+		if x := st.owner.sessions[id]; x != nil {
+			may = decide(st.caller, verbRead, st.owner.target(st.caller, x)).allow &&
+				(st.session == 0 || st.owner.within(id, st.session))
+		}
+	})
+	if err != nil {
+		return false
+	}
+	st.visible[id] = may
+	return may
+}
+
+// checkOver ends the stream of a session that was over before it began.
+func (st *stream) checkOver() {
+	if st.session == 0 {
+		return
+	}
+	_ = st.owner.do(func() {
+		x := st.owner.sessions[st.session]
+		st.over = x == nil || x.closed
+	})
+}
+
+// present lists the processes of the snapshot, in the owner's goroutine.
+func (st *stream) present() []api.Process {
+	var all []api.Process
+	for _, x := range st.owner.sorted() {
+		if x.closed || st.session != 0 && !st.owner.within(x.info.ID, st.session) ||
+			!decide(st.caller, verbRead, st.owner.target(st.caller, x)).allow {
+			continue
+		}
+		for _, b := range st.owner.graph.Tree(false, uint64(x.info.ID)) {
+			if n, ok := st.owner.graph.Node(b.ID); ok && n.State != lineage.Unknown {
+				p := st.owner.process(&n, st.caller)
+				p.Head = api.Head{Kind: "process"}
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+func (st *stream) encode(doc any) {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		st.log.Error().Err(err).Msg("event not encoded")
+		return
+	}
+	st.line.Write(b)
+	st.line.WriteByte('\n')
+}
+
+// flush sends what is encoded. A reader that takes nothing for the limit is
+// dropped.
+func (st *stream) flush() bool {
+	if st.line.Len() == 0 {
+		st.rc.Flush()
+		return true
+	}
+	st.rc.SetWriteDeadline(time.Now().Add(st.limits.stall))
+	_, err := st.w.Write(st.line.Bytes())
+	st.line.Reset()
+	if err == nil {
+		err = st.rc.Flush()
+	}
+	if err != nil {
+		st.log.Info().Err(err).Uint32(keyPID, st.caller.id.PID).Msg("reader dropped")
+		return false
+	}
+	return true
+}
+
+func (st *stream) end(reason string) {
+	st.encode(api.Event{Head: api.Head{Kind: "end"}, Reason: reason})
+	st.flush()
+}

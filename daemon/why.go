@@ -1,0 +1,101 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// getWhy tells whose a process is: every edge from it to the root of its
+// session.
+func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "ref")
+	if err != nil {
+		return err
+	}
+	id, live, err := s.identity(q.Get("ref"), c)
+	if err != nil {
+		return err
+	}
+	p, err := s.describe(id, live, c)
+	if err != nil {
+		return err
+	}
+	d := api.Why{Head: head("why"), Process: *p}
+	err = s.owner.do(func() {
+		n, ok := s.owner.graph.Node(lineageID(id))
+		if !ok || n.Session == 0 {
+			return
+		}
+		if x := s.owner.sessions[tracer.SessionID(n.Session)]; x != nil {
+			s.owner.refresh(x)
+			doc := s.owner.session(x, c)
+			d.Session = &doc
+		}
+		for _, e := range s.owner.graph.Ancestry(n.ID) {
+			d.Edges = append(d.Edges, s.owner.edge(&e, c))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if live && d.Process.Parent != nil {
+		d.Parent = s.parent(d.Process.Parent, c)
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// parent describes the kernel's parent, which may belong to somebody else: its
+// comm is shown, as ps shows it, and no more.
+func (s *server) parent(ref *api.Ref, c caller) *api.Process {
+	p := &api.Process{Ref: *ref}
+	st, err := s.proc.status(uint32(ref.PID))
+	if err != nil {
+		return p
+	}
+	if now, err := s.kernel.Identify(uint32(ref.PID)); err == nil && enforcer.Ref(now) == *ref {
+		p.Comm, p.State, p.UID = st.name, "live", intPtr(st.uids[1])
+	}
+	return p
+}
+
+func (o *owner) edge(e *lineage.Edge, c caller) api.Edge {
+	d := api.Edge{Kind: e.Kind.String(), Time: o.clock.wall(e.Time), Child: api.Process{Ref: *refOf(e.Child)}}
+	if v := evidence(e.Evidence); v != nil {
+		d.Evidence = *v
+	}
+	uid := uint32(0)
+	if n, ok := o.graph.Node(e.Child); ok {
+		d.Child = o.process(&n, c)
+		uid = n.UID
+		for _, m := range n.Reparents {
+			d.Reparented = append(d.Reparented, api.Reparents{Time: o.clock.wall(m.Time), From: refOf(m.From), To: refOf(m.To)})
+		}
+	}
+	if e.Creator.PID == 0 {
+		return d
+	}
+	d.Creator = &api.EdgeEnd{Ref: *refOf(e.Creator), Comm: e.CreatorComm}
+	n, known := o.graph.Node(e.Creator)
+	if known {
+		d.Creator.Alive = n.State == lineage.Live
+		d.Creator.Exited = o.clock.wall(n.Exited)
+		if !n.Ghost {
+			uid = n.UID
+		}
+	}
+	if !known || n.Ghost {
+		// The root's creator is no member: only the kernel knows it.
+		now, err := o.kernel.Identify(e.Creator.PID)
+		d.Creator.Alive = err == nil && lineageID(now) == e.Creator
+	}
+	if c.mayReadArgv(uid) {
+		d.Creator.Argv = e.CreatorArgv
+	}
+	return d
+}

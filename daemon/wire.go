@@ -1,0 +1,214 @@
+//go:build linux
+
+package daemon
+
+import (
+	"syscall"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+func lineageID(id tracer.Identity) lineage.ID { return lineage.ID(id) }
+
+// graphEvent is a kernel event as the graph takes it. Its texts alias ev.
+func graphEvent(ev *tracer.Event) lineage.Event {
+	return lineage.Event{
+		Type: graphTypes[ev.Type], Time: ev.Time, ID: lineageID(ev.Process), Session: uint64(ev.Session),
+		Evidence: lineage.Evidence(ev.Evidence), Creator: lineageID(ev.Creator), Parent: lineageID(ev.Parent),
+		From: lineageID(ev.From), Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
+		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
+		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
+	}
+}
+
+var graphTypes = [...]lineage.EventType{
+	tracer.EventBirth:    lineage.Birth,
+	tracer.EventExec:     lineage.Exec,
+	tracer.EventExit:     lineage.Exit,
+	tracer.EventReparent: lineage.Reparent,
+	tracer.EventReaped:   lineage.Reaped,
+	tracer.EventLost:     0,
+}
+
+// graphSeen is one process of a snapshot; comm must outlive it.
+func graphSeen(p *tracer.Process, comm []byte) lineage.Seen {
+	return lineage.Seen{
+		ID: lineageID(p.Identity), Session: uint64(p.Session), Since: p.Since,
+		Evidence: lineage.Evidence(p.Evidence), Creator: lineageID(p.Creator), Parent: lineageID(p.Parent),
+		Comm: comm, UID: p.UID, Cgroup: p.Cgroup, CPUTime: p.CPUTime, RSS: p.RSS,
+		Dead: p.Dead, Zombie: p.Zombie,
+	}
+}
+
+func head(kind string) api.Head { return api.Head{Schema: api.Schema, Kind: kind} }
+
+func refOf(id lineage.ID) *api.Ref {
+	if id.PID == 0 {
+		return nil
+	}
+	r := enforcer.Ref(tracer.Identity(id))
+	return &r
+}
+
+// process is a node on the wire. argv of another uid's process is for root
+// only.
+func (o *owner) process(n *lineage.Node, c caller) api.Process {
+	uid := int(n.UID)
+	p := api.Process{
+		Ref:   enforcer.Ref(tracer.Identity(n.ID)),
+		Comm:  n.Comm,
+		Exe:   n.Exe,
+		State: n.State.String(),
+		UID:   &uid, Creator: refOf(n.Creator), Parent: refOf(n.Parent),
+		Orphan:     n.Orphan,
+		CPUSeconds: seconds(n.CPUTime),
+		RSSBytes:   n.RSS,
+		Started:    o.clock.wall(n.ID.Start),
+		Exited:     o.clock.wall(n.Exited),
+		Evidence:   evidence(n.Evidence),
+	}
+	if n.State == lineage.Unknown {
+		p.State = ""
+	}
+	if n.Ghost {
+		p.UID = nil
+	}
+	if n.Session != 0 {
+		p.Session = tracer.SessionID(n.Session).String()
+	}
+	if c.mayReadArgv(n.UID) {
+		p.Argv, p.ArgvTruncated = n.Argv, n.ArgvTruncated
+	}
+	if n.StatusKnown {
+		p.ExitCode, p.Signal = exitOf(n.Status)
+	}
+	return p
+}
+
+func (c caller) mayReadArgv(uid uint32) bool {
+	return c.uid == uid || c.uid == 0 && c.member == 0
+}
+
+func seconds(ns uint64) float64 { return float64(ns) / 1e9 }
+
+// exitOf splits a wait status.
+func exitOf(status uint32) (code *int, signal string) {
+	w := syscall.WaitStatus(status)
+	if w.Signaled() {
+		return nil, unix.SignalName(w.Signal())
+	}
+	c := w.ExitStatus()
+	return &c, ""
+}
+
+func evidence(e lineage.Evidence) *api.Evidence {
+	if e == lineage.NoEvidence {
+		return nil
+	}
+	v := &api.Evidence{Kind: tracer.Evidence(e).String(), Confidence: "strong"}
+	if e == lineage.Adopted {
+		v.Confidence = "weak"
+	}
+	return v
+}
+
+// session is a session on the wire.
+func (o *owner) session(s *session, c caller) api.Session {
+	info := &s.info
+	d := api.Session{
+		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: info.State.String(),
+		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Zombies: s.zombies,
+		CPUSeconds: seconds(uint64(s.cpu + s.cpuDead)), RSSBytes: s.rss,
+		Started: o.clock.wall(info.Created), EndReason: info.Cause.String(),
+		GraceSeconds: info.Grace.Seconds(), Level: o.kernel.Features().Level, Mode: mode,
+		Evidence: tracer.EvidenceRoot.String(), Degraded: o.degraded,
+	}
+	if info.Owner.PID != 0 {
+		d.Owner = refOf(lineageID(info.Owner))
+	}
+	if info.Parent != 0 {
+		d.Parent = info.Parent.String()
+	}
+	if n, ok := o.graph.Node(lineageID(info.Root)); ok {
+		p := o.process(&n, c)
+		d.Root = &p
+	} else {
+		d.Root = &api.Process{Ref: enforcer.Ref(info.Root)}
+	}
+	if s.closed {
+		d.Ended = o.clock.wall(s.emptyAt)
+		return d
+	}
+	for _, id := range o.family(info.ID) {
+		d.Orphans += o.graph.Count(id).Orphans
+	}
+	if s.rootGone {
+		d.Leftovers = d.Live
+	}
+	if info.State == tracer.StateEnding && info.Deadline != 0 {
+		left := int64(info.Deadline) - int64(o.clock.monotonic())
+		d.Deadline = o.clock.wall(uint64(int64(o.clock.boottime()) + left))
+	}
+	return d
+}
+
+// mode: what the daemon starts by itself is only observed.
+const mode = "observe"
+
+var eventNames = [...]string{
+	tracer.EventBirth:    "fork",
+	tracer.EventExec:     "exec",
+	tracer.EventExit:     "exit",
+	tracer.EventReparent: "reparent",
+	tracer.EventReaped:   "reaped",
+	tracer.EventSession:  "session",
+	tracer.EventLost:     "lost",
+}
+
+// event is a record on the wire. It needs only the clock, so that it can be
+// made outside the owner's goroutine.
+func (c clock) event(r *record, who caller) api.Event {
+	ev := api.Event{
+		Head: api.Head{Kind: "event"}, Seq: api.U64(r.seq), TimeNS: api.U64(r.Time), Time: c.wall(r.Time),
+		Type: eventNames[r.Type],
+	}
+	if r.Session != 0 {
+		ev.Session = r.Session.String()
+	}
+	switch r.Type {
+	case tracer.EventLost:
+		ev.Count, ev.Where = r.Count, "ring"
+		return ev
+	case tracer.EventSession:
+		ev.State, ev.Reason = r.State.String(), r.Cause.String()
+		return ev
+	}
+	p := &api.Process{Ref: enforcer.Ref(r.Process), Comm: r.Comm.String(), Session: ev.Session}
+	ev.Process = p
+	switch r.Type {
+	case tracer.EventBirth:
+		p.State, p.Creator, p.Parent = "live", refOf(lineageID(r.Creator)), refOf(lineageID(r.Parent))
+		p.Evidence, p.Started = evidence(lineage.Evidence(r.Evidence)), c.wall(r.Process.Start)
+		p.UID = intPtr(r.UID)
+	case tracer.EventExec:
+		p.State, p.Exe, p.UID = "live", string(r.Filename), intPtr(r.UID)
+		if who.mayReadArgv(r.UID) {
+			p.Argv, p.ArgvTruncated = splitArgv(r.Argv), r.ArgvTruncated
+		}
+	case tracer.EventExit:
+		p.State, p.Exited = "zombie", c.wall(r.Time)
+		p.ExitCode, p.Signal = exitOf(r.ExitStatus)
+		p.CPUSeconds, p.RSSBytes = seconds(r.CPUTime), r.MaxRSS
+	case tracer.EventReparent:
+		ev.From, ev.To = refOf(lineageID(r.From)), refOf(lineageID(r.Parent))
+	case tracer.EventReaped:
+		p.State = "exited"
+	}
+	return ev
+}
+
+func intPtr(n uint32) *int { i := int(n); return &i }

@@ -1,0 +1,315 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	defaultLimit = 10 * time.Second
+	minPause     = 200 * time.Microsecond
+	maxPause     = 50 * time.Millisecond
+	leftPause    = time.Second // between looks at what could not be ended
+	maxPasses    = 16          // of one look
+)
+
+// Options of an Enforcer.
+type Options struct {
+	// Self is the daemon; it and its ancestors are never ended.
+	Self tracer.Identity
+	// Limit is how long after SIGKILL a session may take to be empty before
+	// its verdict is left. Default 10 s.
+	Limit time.Duration
+	// Clock is CLOCK_MONOTONIC, as in SessionInfo.Deadline.
+	Clock func() time.Duration
+	// Proc is where procfs is mounted; it is read for reasons, never to
+	// decide. Default /proc.
+	Proc string
+}
+
+// Enforcer ends sessions. Its methods may be called from any goroutine, but
+// Step and Run only from one.
+type Enforcer struct {
+	kernel Kernel
+	self   tracer.Identity
+	limit  time.Duration
+	clock  func() time.Duration
+	proc   string
+
+	wake chan struct{}
+
+	mu       sync.Mutex
+	ends     map[tracer.SessionID]*ending
+	baseline map[tracer.SessionID]uint64 // births missed before the session began
+}
+
+// ending is one session that is watched until it is empty.
+type ending struct {
+	id        tracer.SessionID
+	next      time.Duration // when to look again
+	pause     time.Duration
+	swept     bool          // a pass was made since we know of the end
+	failing   time.Duration // since when the kernel gives no answer, 0: it does
+	condemned time.Duration // since when it is known to be condemned, 0: not yet
+	judged    bool          // a verdict other than clean was given
+}
+
+// New makes an Enforcer.
+func New(k Kernel, o Options) *Enforcer {
+	if o.Limit == 0 {
+		o.Limit = defaultLimit
+	}
+	if o.Proc == "" {
+		o.Proc = "/proc"
+	}
+	return &Enforcer{
+		kernel: k, self: o.Self, limit: o.Limit, clock: o.Clock, proc: o.Proc,
+		wake:     make(chan struct{}, 1),
+		ends:     make(map[tracer.SessionID]*ending),
+		baseline: make(map[tracer.SessionID]uint64),
+	}
+}
+
+// Begin notes, before a session is created, how many births were missed up to
+// now: what is missed later is held against its verdict. Hand the value to
+// Began. For a session that is older than this Enforcer nothing is known, so
+// every miss since the programs were loaded counts.
+func (e *Enforcer) Begin() uint64 {
+	n, err := e.missed()
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Began ties what Begin noted to the new session.
+func (e *Enforcer) Began(id tracer.SessionID, baseline uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.baseline[id] = baseline
+}
+
+// Forget drops what is known of a session that is over.
+func (e *Enforcer) Forget(id tracer.SessionID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.ends, id)
+	delete(e.baseline, id)
+}
+
+// End begins the end of a session: SIGTERM and SIGCONT now and SIGKILL after
+// grace, or SIGKILL at once if grace is 0. A repeat may only shorten. The
+// guards are CheckEnd's; call it first.
+func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error {
+	if err := e.kernel.End(id, cause, grace); err != nil {
+		return fmt.Errorf("end session %v: %w", id, err)
+	}
+	e.Watch(id)
+	return nil
+}
+
+// Watch has a session looked at now and, if it is ending, until it is empty.
+// Call it when the kernel reports a new state or the death of a member of a
+// session that ends.
+func (e *Enforcer) Watch(id tracer.SessionID) {
+	e.mu.Lock()
+	x := e.ends[id]
+	if x == nil {
+		x = &ending{id: id}
+		e.ends[id] = x
+	}
+	x.next, x.pause = 0, minPause
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run takes steps until ctx is done and hands each result to over.
+func (e *Enforcer) Run(ctx context.Context, over func(Result)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.wake:
+		case <-timer.C:
+		}
+		wait, results := e.Step()
+		for _, r := range results {
+			over(r)
+		}
+		if wait < 0 {
+			timer.Stop()
+			continue
+		}
+		timer.Reset(wait)
+	}
+}
+
+// Step does whatever is due and returns how long nothing will be (negative:
+// until the next Watch) and the sessions that are over. A session whose
+// verdict was left stays watched and may come back as clean.
+func (e *Enforcer) Step() (wait time.Duration, over []Result) {
+	now := e.clock()
+	for _, x := range e.due(now) {
+		r, done := e.look(x, now)
+		if r != nil {
+			over = append(over, *r)
+		}
+		if done {
+			e.mu.Lock()
+			if e.ends[x.id] == x {
+				delete(e.ends, x.id)
+			}
+			e.mu.Unlock()
+		}
+	}
+	return e.wait(now), over
+}
+
+// due takes the endings to look at now and books the next look of each, so
+// that a Watch in the meantime is not lost.
+func (e *Enforcer) due(now time.Duration) []*ending {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var due []*ending
+	for _, x := range e.ends {
+		if x.next > now {
+			continue
+		}
+		x.next = now + x.pause
+		x.pause = min(2*x.pause, maxPause)
+		due = append(due, x)
+	}
+	slices.SortFunc(due, func(a, b *ending) int { return int(int64(a.id) - int64(b.id)) })
+	return due
+}
+
+func (e *Enforcer) wait(now time.Duration) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	wait := time.Duration(-1)
+	for _, x := range e.ends {
+		if d := max(x.next-now, 0); wait < 0 || d < wait {
+			wait = d
+		}
+	}
+	return wait
+}
+
+// look moves one end on. done: there is nothing more to watch.
+func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
+	info, err := e.kernel.Session(x.id)
+	if err == nil && passDue(x, info, now) {
+		err = e.sweep(x)
+	}
+	if err == nil {
+		info, err = e.kernel.Settle(x.id)
+	}
+	if errors.Is(err, tracer.ErrNotFound) {
+		return &Result{Session: x.id, Verdict: Unknown, Why: "the kernel holds no record of it", Gone: true}, true
+	}
+	if err != nil {
+		return e.unanswered(x, now, err), false
+	}
+	x.failing = 0
+	switch info.State {
+	case tracer.StateFree:
+		return &Result{Session: x.id, Verdict: Unknown, Why: "the kernel holds no record of it", Gone: true}, true
+	case tracer.StateActive:
+		return nil, true
+	case tracer.StateEmpty:
+		res := e.prove(info)
+		return &res, true
+	case tracer.StateEnding:
+		e.noLater(x, time.Duration(info.Deadline))
+	case tracer.StateCondemned:
+		if x.condemned == 0 {
+			x.condemned = max(now, 1)
+		}
+		if now-x.condemned >= e.limit {
+			e.slow(x, now)
+			if !x.judged {
+				x.judged = true
+				res := e.leftovers(info)
+				return &res, false
+			}
+		}
+	}
+	return nil, false
+}
+
+// passDue: Sentence must run when an end began (a kernel below level 4 leaves
+// even the first signals to us), when the deadline has passed, and as long as
+// condemned members live.
+func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
+	switch info.State {
+	case tracer.StateEnding:
+		return !x.swept || info.Deadline != 0 && time.Duration(info.Deadline) <= now
+	case tracer.StateCondemned:
+		return !x.swept || info.Live > 0
+	}
+	return false
+}
+
+// sweep makes passes while each of them meets somebody whom no signal was sent
+// to. It ends: at most maxPasses, and the pause between looks grows.
+func (e *Enforcer) sweep(x *ending) error {
+	for range maxPasses {
+		pass, err := e.kernel.Sentence()
+		if err != nil {
+			return err
+		}
+		x.swept = true
+		info, err := e.kernel.Settle(x.id)
+		if err != nil {
+			return err
+		}
+		if info.Live == 0 || !pass.More && pass.Sent == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// noLater has x looked at when its deadline passes, however long its pause is.
+func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if deadline != 0 && deadline < x.next {
+		x.next = deadline
+	}
+}
+
+func (e *Enforcer) slow(x *ending, now time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x.next = now + leftPause
+}
+
+// unanswered gives a verdict when the kernel has not answered for the limit.
+func (e *Enforcer) unanswered(x *ending, now time.Duration, err error) *Result {
+	if x.failing == 0 {
+		x.failing = max(now, 1)
+	}
+	if now-x.failing < e.limit {
+		return nil
+	}
+	e.slow(x, now)
+	if x.judged {
+		return nil
+	}
+	x.judged = true
+	return &Result{Session: x.id, Verdict: Unknown, Why: fmt.Sprintf("the kernel gives no answer: %v", err)}
+}

@@ -1,0 +1,350 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// settle steps, moving the clock as Run's timer would, until there is a result
+// or nothing more to do. It gives up after a bounded number of steps.
+func settle(t *testing.T, k *kerneltest.Kernel, e *Enforcer) []Result {
+	t.Helper()
+	for range 10_000 {
+		wait, over := e.Step()
+		if len(over) > 0 || wait < 0 {
+			return over
+		}
+		k.Advance(wait)
+	}
+	t.Fatal("no end of steps")
+	return nil
+}
+
+func one(t *testing.T, over []Result) Result {
+	t.Helper()
+	if len(over) != 1 {
+		t.Fatalf("%d results: %+v", len(over), over)
+	}
+	return over[0]
+}
+
+func TestEndNow(t *testing.T) {
+	k, e, id := host(t)
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	r := one(t, settle(t, k, e))
+	if r.Verdict != Clean || !r.Confirmed || r.Info.State != tracer.StateEmpty || r.Info.Cause != tracer.CauseEnd {
+		t.Errorf("result %+v", r)
+	}
+	for _, s := range k.Signals {
+		if !s.Kill || s.To.PID != 30 && s.To.PID != 31 {
+			t.Errorf("signal %+v", s)
+		}
+	}
+}
+
+func TestEndGrace(t *testing.T) {
+	k, e, id := host(t)
+	k.Proc(31).IgnoreTerm = true
+	begin := k.Now()
+	if err := e.End(id, tracer.CauseEnd, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+		t.Errorf("result %+v", r)
+	}
+	if took := k.Now() - begin; took < 5*time.Second || took > 5*time.Second+2*maxPause {
+		t.Errorf("took %v", took)
+	}
+	first := slices.IndexFunc(k.Signals, func(s kerneltest.Signal) bool { return s.Kill })
+	for i, s := range k.Signals {
+		if s.Kill != (i >= first) || s.Kill && s.To.PID != 31 {
+			t.Errorf("signal %d is %+v", i, s)
+		}
+	}
+}
+
+// TestEndShortened: a repeat with grace 0 does not wait for the old deadline.
+func TestEndShortened(t *testing.T) {
+	k, e, id := host(t)
+	k.Proc(31).IgnoreTerm = true
+	if err := e.End(id, tracer.CauseEnd, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	e.Step()
+	begin := k.Now()
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+		t.Errorf("result %+v", r)
+	}
+	if took := k.Now() - begin; took > maxPause {
+		t.Errorf("took %v", took)
+	}
+}
+
+// TestBelowLevel4: the kernel only flips states, every signal is a pass's.
+func TestBelowLevel4(t *testing.T) {
+	k, e, id := host(t)
+	k.Feature.Level = 3
+	k.Proc(31).IgnoreTerm = true
+	k.Exit(30, 0) // the root's death begins the end, with the session's grace of 0
+	e.Watch(id)
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean || r.Info.Cause != tracer.CauseRootExit {
+		t.Errorf("result %+v", r)
+	}
+}
+
+// TestForkers: children appear behind every pass for a while.
+func TestForkers(t *testing.T) {
+	k, e, id := host(t)
+	pid := uint32(100)
+	k.Newborn = func() {
+		if pid < 400 {
+			if s, ok := k.SessionLocked(id); ok && s.State == tracer.StateCondemned {
+				pid++
+				k.EnterLocked(pid, 1, id) // linked before it was entered: born alive, not killed at birth
+			}
+		}
+	}
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean || r.Info.Live != 0 {
+		t.Errorf("result %+v", r)
+	}
+	for p := uint32(101); p <= pid; p++ {
+		if k.Proc(p) != nil {
+			t.Fatalf("pid %d lives", p)
+		}
+	}
+}
+
+// TestLeft: after the limit the verdict names who is there and why; the
+// session stays watched and becomes clean when its last member dies.
+func TestLeft(t *testing.T) {
+	k, e, id := host(t)
+	proc := t.TempDir()
+	e.proc = proc
+	for name, text := range map[string]string{"31/stat": "31 (a) b) D 1 1", "31/wchan": "io_schedule"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.Proc(31).Stubborn = true
+	begin := k.Now()
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	r := one(t, settle(t, k, e))
+	if r.Verdict != Left || len(r.Left) != 1 || r.Left[0].PID != 31 || r.Why != "1 state D (io_schedule)" {
+		t.Errorf("result %+v", r)
+	}
+	if took := k.Now() - begin; took < defaultLimit || took > defaultLimit+time.Second {
+		t.Errorf("took %v", took)
+	}
+	if wait, over := e.Step(); len(over) != 0 || wait <= 0 || wait > leftPause {
+		t.Errorf("after the verdict: %v %v", wait, over)
+	}
+	k.Proc(31).Stubborn = false
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+		t.Errorf("at last: %+v", r)
+	}
+	if wait, _ := e.Step(); wait >= 0 {
+		t.Errorf("still watched: %v", wait)
+	}
+}
+
+// TestDying: dead for the exit hook is not gone.
+func TestDying(t *testing.T) {
+	k, e, id := host(t)
+	k.Proc(31).Slow = true
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		wait, over := e.Step()
+		if len(over) != 0 {
+			t.Fatalf("over while one is dying: %+v", over)
+		}
+		k.Advance(wait)
+	}
+	k.Finish(31)
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+		t.Errorf("result %+v", r)
+	}
+}
+
+func TestDyingForEver(t *testing.T) {
+	k, e, id := host(t)
+	k.Proc(31).Slow = true
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := one(t, settle(t, k, e)); r.Verdict != Left || r.Left[0].Why != "exiting" {
+		t.Errorf("result %+v", r)
+	}
+}
+
+func TestZombiesAreNotLeft(t *testing.T) {
+	k, e, id := host(t)
+	k.Proc(31).Unreaped = true
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	r := one(t, settle(t, k, e))
+	if r.Verdict != Clean || len(r.Zombies) != 1 || r.Zombies[0].PID != 31 {
+		t.Errorf("result %+v", r)
+	}
+	rep := new(Receipt).Report(r.Info, 0, &r)
+	if rep.Left != 0 || len(rep.Zombies) != 1 || rep.Zombies[0].Reaper == nil {
+		t.Errorf("report %+v", rep)
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	t.Run("births missed", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Miss(birthProgram) // before: not held against it
+		e.Began(id, e.Begin())
+		k.Miss(birthProgram)
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || !r.Confirmed {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("no misses since it began", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Miss(birthProgram)
+		e.Began(id, e.Begin())
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("misses cannot be read", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Fail["RecursionMisses"] = errors.New("broken")
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != Unknown {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("task list cannot be read", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Fail["Snapshot"] = errors.New("broken")
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || r.Confirmed {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("task list disagrees", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Add(77, 1, "uncounted").Session = id
+		k.Proc(77).Flags |= tracer.FlagProtected
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || len(r.Left) != 1 {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("no answer", func(t *testing.T) {
+		k, e, id := host(t)
+		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		k.Fail["Settle"] = errors.New("broken")
+		if r := one(t, settle(t, k, e)); r.Verdict != Unknown {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("record is gone", func(t *testing.T) {
+		_, e, _ := host(t)
+		e.Watch(12345)
+		k, _, _ := host(t)
+		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || !r.Gone {
+			t.Errorf("result %+v", r)
+		}
+	})
+}
+
+func TestWatchOfAnActiveSession(t *testing.T) {
+	_, e, id := host(t)
+	e.Watch(id)
+	if wait, over := e.Step(); wait >= 0 || len(over) != 0 {
+		t.Errorf("step: %v %v", wait, over)
+	}
+}
+
+func TestEndUnknownSession(t *testing.T) {
+	_, e, _ := host(t)
+	if err := e.End(99, tracer.CauseEnd, 0); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRun(t *testing.T) {
+	k, e, id := host(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	results := make(chan Result)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Run(ctx, func(r Result) { results <- r })
+	}()
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-results; r.Verdict != Clean {
+		t.Errorf("result %+v", r)
+	}
+	cancel()
+	<-done
+	_ = k
+}
+
+func TestReceipt(t *testing.T) {
+	var r Receipt
+	for i, f := range []tracer.EntryFlags{0, tracer.FlagTermed, tracer.FlagTermed | tracer.FlagKilled} {
+		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0})
+	}
+	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, time.Second, nil)
+	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 10 || rep.Exited != 5 || rep.DurationMS != 1000 {
+		t.Errorf("so far: %+v", rep)
+	}
+	for i, want := range []string{"self", "term", "kill"} {
+		if o := rep.Processes[i]; o.Outcome != want || o.Leftover != (i > 0) {
+			t.Errorf("process %d: %+v", i, o)
+		}
+	}
+	for range maxOutcomes {
+		r.Died(Death{})
+	}
+	if rep := r.Report(tracer.SessionInfo{}, 0, &Result{Verdict: Clean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
+		t.Errorf("%d outcomes, truncated %v", len(rep.Processes), rep.Truncated)
+	}
+}

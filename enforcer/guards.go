@@ -1,0 +1,175 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Why a guard refuses; a [Refusal] wraps one of them.
+var (
+	// ErrGuarded: ending this would take down something that must live.
+	ErrGuarded = errors.New("guarded")
+	// ErrIdentity: the PID belongs to another process now.
+	ErrIdentity = errors.New("another process")
+	// ErrUnknown: the kernel could not be asked, so nothing may be sent.
+	ErrUnknown = errors.New("unknown")
+)
+
+// Refusal is what a guard answers. Nothing was sent.
+type Refusal struct {
+	Kind    error // ErrGuarded, ErrIdentity, ErrUnknown
+	Process tracer.Identity
+	Comm    string
+	Why     string
+	Err     error // what failed, for ErrUnknown
+}
+
+func (r *Refusal) Error() string {
+	switch {
+	case r.Err != nil:
+		return fmt.Sprintf("%s: %v", r.Why, r.Err)
+	case r.Process.IsZero():
+		return r.Why
+	}
+	return fmt.Sprintf("pid %d %s", r.Process.PID, r.Why)
+}
+
+func (r *Refusal) Unwrap() []error { return []error{r.Kind, r.Err} }
+
+// maxAncestors bounds a walk to PID 1.
+const maxAncestors = 4096
+
+// CheckEnd refuses the end of a session that has PID 1, a kernel thread, the
+// daemon, the caller or an ancestor of either among its members. It looks at
+// one snapshot of the host; if the kernel cannot answer it refuses with
+// ErrUnknown.
+func (e *Enforcer) CheckEnd(id tracer.SessionID, caller tracer.Identity) error {
+	host, err := e.host()
+	if err != nil {
+		return err
+	}
+	spared, err := host.spared(e.self, caller)
+	if err != nil {
+		return err
+	}
+	var refusal error
+	err = e.kernel.Snapshot(id, func(p *tracer.Process) error {
+		if p.Zombie {
+			return nil // nothing left that a signal could reach
+		}
+		refusal = spared.refuse(p)
+		return refusal
+	})
+	switch {
+	case refusal != nil:
+		return refusal
+	case err != nil:
+		return &Refusal{Kind: ErrUnknown, Why: "cannot read the session's members", Err: err}
+	}
+	return nil
+}
+
+// CheckRoot refuses to make a session of a process that could never be ended:
+// PID 1, a kernel thread, the daemon and its ancestors. The caller is passed
+// so that its ancestors cannot become members either.
+func (e *Enforcer) CheckRoot(root, caller tracer.Identity) error {
+	host, err := e.host()
+	if err != nil {
+		return err
+	}
+	spared, err := host.spared(e.self, caller)
+	if err != nil {
+		return err
+	}
+	p, ok := host[root.PID]
+	if !ok {
+		return &Refusal{Kind: ErrIdentity, Process: root, Why: "is gone"}
+	}
+	if p.Identity != root {
+		return &Refusal{Kind: ErrIdentity, Process: root, Why: "is another process now"}
+	}
+	return spared.refuse(&p)
+}
+
+// CheckTarget refuses unless the process that has named's PID now is the one
+// that was named.
+func (e *Enforcer) CheckTarget(named tracer.Identity) error {
+	now, err := e.kernel.Identify(named.PID)
+	switch {
+	case errors.Is(err, tracer.ErrNotFound):
+		return &Refusal{Kind: ErrIdentity, Process: named, Why: "is gone"}
+	case err != nil:
+		return &Refusal{Kind: ErrUnknown, Process: named, Why: "cannot identify the process", Err: err}
+	case now != named:
+		return &Refusal{Kind: ErrIdentity, Process: named, Why: "is another process now"}
+	}
+	return nil
+}
+
+// hostProcs is a snapshot of the host by PID.
+type hostProcs map[uint32]tracer.Process
+
+func (e *Enforcer) host() (hostProcs, error) {
+	host := make(hostProcs)
+	err := e.kernel.Snapshot(0, func(p *tracer.Process) error {
+		host[p.PID] = *p
+		return nil
+	})
+	if err != nil {
+		return nil, &Refusal{Kind: ErrUnknown, Why: "cannot read the process list", Err: err}
+	}
+	return host, nil
+}
+
+// spared says why a process must live.
+type spared map[tracer.Identity]string
+
+// spared collects the daemon, the caller and the ancestors of both. A chain
+// that breaks before its end (a parent died while the snapshot was taken) is
+// unknown: what we did not see could be a member.
+func (h hostProcs) spared(daemon, caller tracer.Identity) (spared, error) {
+	s := make(spared)
+	for _, who := range []struct {
+		id             tracer.Identity
+		self, ancestor string
+	}{
+		{daemon, "is the daemon", "is an ancestor of the daemon"},
+		{caller, "is the caller", "is an ancestor of the caller"},
+	} {
+		why := who.self
+		at := who.id
+		for range maxAncestors {
+			if at.PID == 0 {
+				break // PID 0 is above every chain
+			}
+			p, ok := h[at.PID]
+			if !ok || p.Identity != at {
+				return nil, &Refusal{Kind: ErrUnknown, Process: at, Why: why + " and cannot be found"}
+			}
+			if _, seen := s[at]; !seen {
+				s[at] = why
+			}
+			at, why = p.Parent, who.ancestor
+		}
+	}
+	return s, nil
+}
+
+func (s spared) refuse(p *tracer.Process) error {
+	why := s[p.Identity]
+	switch {
+	case p.PID == 1:
+		why = "is the init process"
+	case p.Kernel:
+		why = "is a kernel thread"
+	case p.Flags&tracer.FlagProtected != 0 && why == "":
+		why = "is protected"
+	case why == "":
+		return nil
+	}
+	return &Refusal{Kind: ErrGuarded, Process: p.Identity, Comm: p.Comm.String(), Why: why}
+}

@@ -1,0 +1,134 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// host is a kernel with a daemon (10 under 9), a shell (20) with a caller
+// (21), and a session s over root 30 (child of the shell) with member 31.
+func host(t *testing.T) (*kerneltest.Kernel, *Enforcer, tracer.SessionID) {
+	t.Helper()
+	k := kerneltest.New()
+	k.Add(9, 1, "starter")
+	daemon := k.Add(10, 9, "lineage")
+	k.Add(20, 1, "shell")
+	k.Add(21, 20, "run")
+	k.Add(30, 20, "agent")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(30).Identity, Name: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Fork(30, 31, "worker")
+	return k, New(k, Options{Self: daemon.Identity, Clock: k.Now, Proc: t.TempDir()}), id
+}
+
+// join makes a process that exists a member of the session, as if the session
+// had been made above it.
+func join(k *kerneltest.Kernel, pid uint32, id tracer.SessionID) { k.Proc(pid).Session = id }
+
+func TestCheckEnd(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name   string
+		set    func(*kerneltest.Kernel, tracer.SessionID)
+		caller uint32
+		want   error
+	}{
+		{"ordinary members", nil, 21, nil},
+		{"init", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 1, id) }, 21, ErrGuarded},
+		{"kernel thread", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 2, id) }, 21, ErrGuarded},
+		{"daemon", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 10, id) }, 21, ErrGuarded},
+		{"daemon's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 9, id) }, 21, ErrGuarded},
+		{"caller", nil, 31, ErrGuarded},
+		{"caller's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 20, id) }, 21, ErrGuarded},
+		{"protected member", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Proc(31).Flags |= tracer.FlagProtected }, 21, ErrGuarded},
+		{"zombie of the caller's line", func(k *kerneltest.Kernel, id tracer.SessionID) {
+			join(k, 20, id)
+			k.Proc(20).Dead, k.Proc(20).Zombie = true, true
+		}, 21, nil},
+		{"query fails", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail["Snapshot"] = broken }, 21, ErrUnknown},
+		{"caller not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Proc(21).Start++ }, 0, ErrUnknown},
+		{"ancestor not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Proc(20).Start++ }, 21, ErrUnknown},
+		{"nested session", func(k *kerneltest.Kernel, _ tracer.SessionID) {
+			if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(31).Identity}); err != nil {
+				panic(err)
+			}
+		}, 31, ErrGuarded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k, e, id := host(t)
+			caller := k.Proc(21).Identity
+			if c.caller != 0 {
+				caller = k.Proc(c.caller).Identity
+			}
+			if c.set != nil {
+				c.set(k, id)
+			}
+			err := e.CheckEnd(id, caller)
+			if !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			var r *Refusal
+			if c.want != nil && (!errors.As(err, &r) || r.Error() == "") {
+				t.Errorf("%v is no refusal with a text", err)
+			}
+			if len(k.Signals) != 0 {
+				t.Errorf("signals were sent: %v", k.Signals)
+			}
+		})
+	}
+}
+
+func TestCheckTarget(t *testing.T) {
+	k, e, _ := host(t)
+	named := k.Proc(31).Identity
+	if err := e.CheckTarget(named); err != nil {
+		t.Errorf("the process itself: %v", err)
+	}
+	if err := e.CheckTarget(tracer.Identity{PID: 31, Start: named.Start - 1}); !errors.Is(err, ErrIdentity) {
+		t.Errorf("another start: %v", err)
+	}
+	if err := e.CheckTarget(tracer.Identity{PID: 4000, Start: 1}); !errors.Is(err, ErrIdentity) {
+		t.Errorf("nobody: %v", err)
+	}
+	k.Fail["Identify"] = errors.New("broken")
+	if err := e.CheckTarget(named); !errors.Is(err, ErrUnknown) {
+		t.Errorf("query fails: %v", err)
+	}
+}
+
+func TestCheckRoot(t *testing.T) {
+	k, e, _ := host(t)
+	child := k.Add(22, 21, "shim")
+	for pid, want := range map[uint32]error{1: ErrGuarded, 2: ErrGuarded, 10: ErrGuarded, 9: ErrGuarded, 20: ErrGuarded, 22: nil} {
+		if err := e.CheckRoot(k.Proc(pid).Identity, k.Proc(21).Identity); !errors.Is(err, want) {
+			t.Errorf("pid %d: got %v, want %v", pid, err, want)
+		}
+	}
+	other := child.Identity
+	other.Start++
+	if err := e.CheckRoot(other, k.Proc(21).Identity); !errors.Is(err, ErrIdentity) {
+		t.Errorf("another process: %v", err)
+	}
+}
+
+// TestEndAfterRefusal: what a guard refused is still whole.
+func TestEndAfterRefusal(t *testing.T) {
+	k, e, id := host(t)
+	if err := e.CheckEnd(id, k.Proc(31).Identity); !errors.Is(err, ErrGuarded) {
+		t.Fatal(err)
+	}
+	if s, _ := k.Session(id); s.State != tracer.StateActive || s.Live != 2 {
+		t.Errorf("session is %+v", s)
+	}
+	if wait, over := e.Step(); wait != -1*time.Nanosecond || len(over) != 0 {
+		t.Errorf("step: %v %v", wait, over)
+	}
+}

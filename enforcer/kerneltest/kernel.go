@@ -1,0 +1,332 @@
+//go:build linux
+
+// Package kerneltest is a kernel made of Go: processes, sessions, signals and
+// events by the rules of the real one, scripted by a test. It has the methods
+// of *tracer.Tracer.
+package kerneltest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Proc is a process. Set its fields before the kernel runs on.
+type Proc struct {
+	tracer.Process
+	IgnoreTerm bool // SIGTERM does nothing
+	Stubborn   bool // SIGKILL does nothing: state D
+	Slow       bool // killed, it stays dying until Finish
+	Unreaped   bool // its parent never waits
+	Entered    bool // the kernel holds an entry
+}
+
+// Kernel is safe for concurrent use.
+type Kernel struct {
+	mu       sync.Mutex
+	cond     *sync.Cond
+	closed   bool
+	now      time.Duration
+	procs    map[uint32]*Proc
+	sessions map[tracer.SessionID]*tracer.SessionInfo
+	keep     map[tracer.SessionID]bool // KeepOnRootExit
+	events   []tracer.Event
+	seq      uint64
+	nextSlot uint64
+
+	// Fail makes the named method fail. Misses is what RecursionMisses gives.
+	Fail   map[string]error
+	Misses map[string]uint64
+	Counts map[string]uint64
+	// Signals are those that were sent, oldest first.
+	Signals []Signal
+	// Newborn, if set, runs under End and Sentence after the signals: a script
+	// of what forks meanwhile.
+	Newborn func()
+	Feature tracer.Features
+}
+
+// Signal is one that was sent.
+type Signal struct {
+	To   tracer.Identity
+	Kill bool
+}
+
+// New gives a kernel with PID 1 and kthreadd.
+func New() *Kernel {
+	k := &Kernel{
+		now: time.Hour, procs: make(map[uint32]*Proc),
+		sessions: make(map[tracer.SessionID]*tracer.SessionInfo), keep: make(map[tracer.SessionID]bool),
+		Fail: make(map[string]error), Misses: make(map[string]uint64), Counts: make(map[string]uint64),
+	}
+	k.Feature.Level = 4
+	k.cond = sync.NewCond(&k.mu)
+	k.Add(1, 0, "init")
+	k.Add(2, 0, "kthreadd").Kernel = true
+	return k
+}
+
+// Now is the fake CLOCK_MONOTONIC; boottime is the same.
+func (k *Kernel) Now() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now
+}
+
+// Advance moves the clock.
+func (k *Kernel) Advance(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now += d
+}
+
+// Add puts a process into the host that nobody saw being born.
+func (k *Kernel) Add(pid, parent uint32, comm string) *Proc {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.add(pid, parent, comm)
+}
+
+func (k *Kernel) add(pid, parent uint32, comm string) *Proc {
+	k.now += time.Microsecond
+	p := &Proc{}
+	p.Identity = tracer.Identity{PID: pid, Start: uint64(k.now)}
+	if pp := k.procs[parent]; pp != nil {
+		p.Parent = pp.Identity
+	}
+	copy(p.Comm[:15], comm)
+	p.Threads, p.NSPID, p.RSS = 1, pid, 4096
+	k.procs[pid] = p
+	return p
+}
+
+// Proc gives a process of the host, nil if there is none.
+func (k *Kernel) Proc(pid uint32) *Proc {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.procs[pid]
+}
+
+// Fork is a fork by creator: members' children are members, and die at birth
+// if their session is condemned.
+func (k *Kernel) Fork(creator, pid uint32, comm string) *Proc {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.fork(creator, pid, comm)
+}
+
+func (k *Kernel) fork(creator, pid uint32, comm string) *Proc {
+	c := k.procs[creator]
+	p := k.add(pid, creator, comm)
+	p.UID = c.UID
+	if c.Session == 0 {
+		return p
+	}
+	k.enter(p, c.Session, tracer.EvidenceFork, c.Identity)
+	if k.condemned(c.Session) {
+		k.signal(p, true)
+	}
+	return p
+}
+
+func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creator tracer.Identity) {
+	p.Session, p.Since, p.Evidence, p.Creator, p.Entered = id, uint64(k.now), why, creator, true
+	k.chain(id, func(s *tracer.SessionInfo) {
+		s.Live++
+		s.Forks++
+		s.Peak = max(s.Peak, uint64(s.Live))
+	})
+	k.emit(tracer.Event{Type: tracer.EventBirth, Process: p.Identity, Session: id, Evidence: why,
+		Creator: creator, Parent: p.Parent, Comm: p.Comm, UID: p.UID, Flags: p.Flags})
+}
+
+// Exec replaces the program of pid.
+func (k *Kernel) Exec(pid uint32, filename string, argv string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[pid]
+	if p.Session != 0 {
+		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: p.Session, Comm: p.Comm,
+			UID: p.UID, Filename: []byte(filename), Argv: []byte(argv)})
+	}
+}
+
+// Exit ends a process by itself.
+func (k *Kernel) Exit(pid uint32, status uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.exit(k.procs[pid], status)
+}
+
+// Finish ends the teardown of a Slow process.
+func (k *Kernel) Finish(pid uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[pid]
+	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Dying-- })
+	k.bury(p)
+}
+
+func (k *Kernel) exit(p *Proc, status uint32) {
+	if p == nil || p.Dead {
+		return
+	}
+	p.Dead = true
+	id := p.Session
+	if id != 0 {
+		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status})
+		k.chain(id, func(s *tracer.SessionInfo) {
+			s.Live--
+			if p.Slow {
+				s.Dying++
+			}
+		})
+	}
+	for _, s := range k.sessions {
+		if s.State != tracer.StateActive {
+			continue
+		}
+		switch {
+		case s.Root == p.Identity && !k.keep[s.ID]:
+			k.flip(s, tracer.CauseRootExit, s.Grace)
+		case s.Owner == p.Identity:
+			k.flip(s, tracer.CauseOwnerExit, s.Grace)
+		}
+	}
+	if !p.Slow {
+		k.bury(p)
+	}
+}
+
+// bury makes a dead process a zombie and, if its parent waits, gone. Its
+// children go to PID 1.
+func (k *Kernel) bury(p *Proc) {
+	p.Zombie = true
+	for _, c := range k.procs {
+		if c.Parent == p.Identity {
+			from := c.Parent
+			c.Parent = k.procs[1].Identity
+			if c.Session != 0 && !c.Dead {
+				k.emit(tracer.Event{Type: tracer.EventReparent, Process: c.Identity, Session: c.Session, From: from, Parent: c.Parent})
+			}
+		}
+	}
+	if !p.Unreaped {
+		delete(k.procs, p.PID)
+		if p.Session != 0 {
+			k.emit(tracer.Event{Type: tracer.EventReaped, Process: p.Identity, Session: p.Session})
+		}
+	}
+}
+
+// flip moves a session to its end and signals its members, as level 4 does.
+func (k *Kernel) flip(s *tracer.SessionInfo, cause tracer.Cause, grace time.Duration) {
+	if s.State == tracer.StateEmpty {
+		return
+	}
+	if s.State == tracer.StateActive {
+		s.Cause, s.EndedAt = cause, uint64(k.now)
+	}
+	state := s.State
+	if grace == 0 {
+		state = max(state, tracer.StateCondemned)
+		s.Deadline = 0
+	} else {
+		state = max(state, tracer.StateEnding)
+		if d := uint64(k.now + grace); state == tracer.StateEnding && (s.Deadline == 0 || d < s.Deadline) {
+			s.Deadline = d
+		}
+	}
+	if state != s.State {
+		s.State = state
+		k.emit(tracer.Event{Type: tracer.EventSession, Session: s.ID, State: s.State, Cause: s.Cause})
+		if k.Feature.Level == 4 {
+			k.pass(s.ID)
+		}
+	}
+}
+
+func (k *Kernel) pass(id tracer.SessionID) (sent uint32) {
+	s := k.sessions[id]
+	for _, p := range k.procs {
+		if p.Dead || !k.within(p.Session, id) || p.Flags&tracer.FlagProtected != 0 {
+			continue
+		}
+		kill := s.State == tracer.StateCondemned
+		if !kill && p.Flags&tracer.FlagTermed != 0 {
+			continue
+		}
+		sent++
+		k.signal(p, kill)
+	}
+	return sent
+}
+
+func (k *Kernel) signal(p *Proc, kill bool) {
+	k.Signals = append(k.Signals, Signal{p.Identity, kill})
+	switch {
+	case kill:
+		p.Flags |= tracer.FlagKilled
+		if !p.Stubborn {
+			k.exit(p, 9)
+		}
+	default:
+		p.Flags |= tracer.FlagTermed
+		if !p.IgnoreTerm && !p.Stubborn {
+			k.exit(p, 15)
+		}
+	}
+}
+
+func (k *Kernel) chain(id tracer.SessionID, each func(*tracer.SessionInfo)) {
+	for s := k.sessions[id]; s != nil; s = k.sessions[s.Parent] {
+		each(s)
+	}
+}
+
+func (k *Kernel) within(id, ancestor tracer.SessionID) (in bool) {
+	k.chain(id, func(s *tracer.SessionInfo) { in = in || s.ID == ancestor })
+	return in
+}
+
+func (k *Kernel) condemned(id tracer.SessionID) (yes bool) {
+	k.chain(id, func(s *tracer.SessionInfo) { yes = yes || s.State == tracer.StateCondemned })
+	return yes
+}
+
+func (k *Kernel) emit(ev tracer.Event) {
+	k.seq++
+	ev.Seq, ev.Time = k.seq, uint64(k.now)
+	k.events = append(k.events, ev)
+	k.cond.Broadcast()
+}
+
+// Lose reports n lost events.
+func (k *Kernel) Lose(n uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.emit(tracer.Event{Type: tracer.EventLost, Count: n})
+}
+
+// DropEvents forgets what was emitted and not yet read.
+func (k *Kernel) DropEvents() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = nil
+}
+
+// SessionLocked and EnterLocked are for Newborn: EnterLocked makes a live
+// member that no pass has met yet.
+func (k *Kernel) SessionLocked(id tracer.SessionID) (tracer.SessionInfo, bool) {
+	s, ok := k.sessions[id]
+	if !ok {
+		return tracer.SessionInfo{}, false
+	}
+	return *s, true
+}
+
+// EnterLocked adds a member whose creator is parent.
+func (k *Kernel) EnterLocked(pid, parent uint32, id tracer.SessionID) {
+	k.enter(k.add(pid, parent, "newborn"), id, tracer.EvidenceFork, k.procs[parent].Identity)
+}

@@ -1,0 +1,268 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// The methods of *tracer.Tracer.
+
+// Features are those of Feature.
+func (k *Kernel) Features() tracer.Features { return k.Feature }
+
+// Read gives the oldest event, os.ErrClosed after Close.
+func (k *Kernel) Read(ev *tracer.Event) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.events) == 0 && !k.closed {
+		k.cond.Wait()
+	}
+	if k.closed {
+		return os.ErrClosed
+	}
+	*ev = k.events[0]
+	k.events = k.events[1:]
+	return nil
+}
+
+// Close wakes Read. The kernel goes on; Reopen reads again.
+func (k *Kernel) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	k.cond.Broadcast()
+	return nil
+}
+
+// Reopen is what a new daemon sees.
+func (k *Kernel) Reopen() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = false
+}
+
+// Snapshot calls each in order of PID.
+func (k *Kernel) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
+	k.mu.Lock()
+	if err := k.Fail["Snapshot"]; err != nil {
+		k.mu.Unlock()
+		return err
+	}
+	var all []tracer.Process
+	for _, p := range k.procs {
+		if id == 0 || k.within(p.Session, id) {
+			all = append(all, p.Process)
+		}
+	}
+	k.mu.Unlock()
+	slices.SortFunc(all, func(a, b tracer.Process) int { return int(a.PID) - int(b.PID) })
+	for i := range all {
+		if err := each(&all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lookup gives the entry of a live process.
+func (k *Kernel) Lookup(pid uint32) (tracer.Entry, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.Fail["Lookup"]; err != nil {
+		return tracer.Entry{}, err
+	}
+	p := k.procs[pid]
+	if p == nil || !p.Entered || p.Dead {
+		return tracer.Entry{}, fmt.Errorf("lookup pid %d: %w", pid, tracer.ErrNotFound)
+	}
+	return tracer.Entry{Identity: p.Identity, Session: p.Session, Since: p.Since, Creator: p.Creator,
+		Evidence: p.Evidence, Flags: p.Flags}, nil
+}
+
+// Identify gives the start of any process, zombies too.
+func (k *Kernel) Identify(pid uint32) (tracer.Identity, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.Fail["Identify"]; err != nil {
+		return tracer.Identity{}, err
+	}
+	if p := k.procs[pid]; p != nil {
+		return p.Identity, nil
+	}
+	return tracer.Identity{}, fmt.Errorf("identify pid %d: %w", pid, tracer.ErrNotFound)
+}
+
+// Sessions lists them by id.
+func (k *Kernel) Sessions() ([]tracer.SessionInfo, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []tracer.SessionInfo
+	for _, s := range k.sessions {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b tracer.SessionInfo) int { return int(int64(a.ID) - int64(b.ID)) })
+	return all, k.Fail["Sessions"]
+}
+
+// Session gives one record.
+func (k *Kernel) Session(id tracer.SessionID) (tracer.SessionInfo, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.session(id)
+}
+
+func (k *Kernel) session(id tracer.SessionID) (tracer.SessionInfo, error) {
+	if err := k.Fail["Session"]; err != nil {
+		return tracer.SessionInfo{}, err
+	}
+	if s := k.sessions[id]; s != nil {
+		return *s, nil
+	}
+	return tracer.SessionInfo{}, fmt.Errorf("session %v: %w", id, tracer.ErrNotFound)
+}
+
+// Create opens a session over a live process.
+func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.Fail["Create"]; err != nil {
+		return 0, err
+	}
+	p := k.procs[spec.Root.PID]
+	if p == nil || p.Dead || spec.Root.Start != 0 && p.Identity != spec.Root {
+		return 0, fmt.Errorf("create session: %w", tracer.ErrNotFound)
+	}
+	k.nextSlot++
+	id := tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
+	s := &tracer.SessionInfo{ID: id, Parent: p.Session, Root: p.Identity, Owner: spec.Owner, Name: spec.Name,
+		UID: spec.UID, State: tracer.StateActive, Grace: spec.Grace, Created: uint64(k.now), MaxProcesses: spec.MaxProcesses}
+	k.sessions[id] = s
+	k.keep[id] = spec.KeepOnRootExit
+	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live--; s.Forks-- })
+	p.Flags |= tracer.FlagRoot
+	k.enter(p, id, tracer.EvidenceRoot, p.Parent)
+	if o := k.procs[spec.Owner.PID]; o != nil {
+		o.Entered = true
+		o.Flags |= tracer.FlagOwner
+	}
+	return id, nil
+}
+
+// End begins an end.
+func (k *Kernel) End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.Fail["End"]; err != nil {
+		return err
+	}
+	s := k.sessions[id]
+	if s == nil {
+		return fmt.Errorf("end session %v: %w", id, tracer.ErrNotFound)
+	}
+	k.flip(s, cause, grace)
+	k.pass(id)
+	if k.Newborn != nil {
+		k.Newborn()
+	}
+	return nil
+}
+
+// Sentence condemns what is past its deadline and signals all that is due.
+func (k *Kernel) Sentence() (tracer.PassResult, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var r tracer.PassResult
+	if err := k.Fail["Sentence"]; err != nil {
+		return r, err
+	}
+	for _, s := range k.sessions {
+		if s.State == tracer.StateEnding && s.Deadline != 0 && time.Duration(s.Deadline) <= k.now {
+			s.State = tracer.StateCondemned
+			k.emit(tracer.Event{Type: tracer.EventSession, Session: s.ID, State: s.State, Cause: s.Cause})
+		}
+		if s.State == tracer.StateEnding || s.State == tracer.StateCondemned {
+			r.Sent += k.pass(s.ID)
+		}
+	}
+	if k.Newborn != nil {
+		k.Newborn()
+	}
+	return r, nil
+}
+
+// Settle closes a session that ends and has nobody left.
+func (k *Kernel) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.Fail["Settle"]; err != nil {
+		return tracer.SessionInfo{}, err
+	}
+	if s := k.sessions[id]; s != nil {
+		root := k.procs[s.Root.PID]
+		gone := root == nil || root.Identity != s.Root || root.Dead
+		ending := s.State == tracer.StateEnding || s.State == tracer.StateCondemned
+		if s.Live == 0 && s.Dying == 0 && (ending || gone && s.State == tracer.StateActive) {
+			if s.State == tracer.StateActive {
+				s.Cause, s.EndedAt = tracer.CauseRootExit, uint64(k.now)
+			}
+			s.State = tracer.StateEmpty
+			k.emit(tracer.Event{Type: tracer.EventSession, Session: id, State: s.State, Cause: s.Cause})
+		}
+	}
+	return k.session(id)
+}
+
+// Release frees the record of an empty session.
+func (k *Kernel) Release(id tracer.SessionID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s := k.sessions[id]; s == nil || s.State != tracer.StateEmpty {
+		return fmt.Errorf("release session %v: not empty", id)
+	}
+	delete(k.sessions, id)
+	return nil
+}
+
+// Protect enters a process that no pass signals.
+func (k *Kernel) Protect(pid uint32) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[pid]
+	if p == nil {
+		return fmt.Errorf("protect pid %d: %w", pid, tracer.ErrNotFound)
+	}
+	p.Entered = true
+	p.Flags |= tracer.FlagProtected
+	return k.Fail["Protect"]
+}
+
+// Reconcile finds nothing: this kernel misses no birth.
+func (k *Kernel) Reconcile() (added, removed int, err error) { return 0, 0, k.Fail["Reconcile"] }
+
+// Counters are Counts.
+func (k *Kernel) Counters() (map[string]uint64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.Counts), k.Fail["Counters"]
+}
+
+// RecursionMisses are Misses.
+func (k *Kernel) RecursionMisses() (map[string]uint64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.Misses), k.Fail["RecursionMisses"]
+}
+
+// Miss adds a recursion miss of program.
+func (k *Kernel) Miss(program string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Misses[program]++
+}

@@ -1,0 +1,96 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// maxOutcomes bounds the processes that a receipt names.
+const maxOutcomes = 4096
+
+// Receipt collects how the members of one session die. It is not safe for
+// concurrent use.
+type Receipt struct {
+	outcomes  []api.Outcome
+	ended     int // died after the end began
+	killed    int
+	truncated bool
+}
+
+// Death is one exit event of a member with what is remembered of it.
+type Death struct {
+	ID       tracer.Identity
+	Comm     string
+	Argv     []string
+	Flags    tracer.EntryFlags
+	Leftover bool // its session's root was gone before
+}
+
+// Died books a member that died after the end began, or of its signals. The
+// outcome comes from the kernel's own note of what it sent.
+func (r *Receipt) Died(d Death) {
+	outcome := "self"
+	switch {
+	case d.Flags&tracer.FlagKilled != 0:
+		outcome = "kill"
+		r.killed++
+	case d.Flags&tracer.FlagTermed != 0:
+		outcome = "term"
+	}
+	r.ended++
+	if len(r.outcomes) == maxOutcomes {
+		r.truncated = true
+		return
+	}
+	r.outcomes = append(r.outcomes, api.Outcome{
+		Ref: Ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover,
+	})
+}
+
+// Report is the receipt so far; with a result it has a verdict. Name, state,
+// caller and the argv of what is left are the caller's to fill in.
+func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Result) *api.Report {
+	rep := &api.Report{
+		Head:       api.Head{Schema: api.Schema, Kind: "report"},
+		Session:    info.ID.String(),
+		Name:       info.Name,
+		State:      info.State.String(),
+		EndReason:  info.Cause.String(),
+		DurationMS: float64(took) / float64(time.Millisecond),
+		Processes:  append([]api.Outcome{}, r.outcomes...),
+		Started:    int(info.Forks),
+		Killed:     r.killed,
+		Truncated:  r.truncated,
+	}
+	if res == nil {
+		rep.Exited = max(rep.Started-int(info.Live)-r.ended, 0)
+		return rep
+	}
+	rep.Verdict, rep.VerdictWhy = string(res.Verdict), res.Why
+	rep.ConfirmedEmpty = res.Confirmed
+	rep.Left = len(res.Left)
+	rep.Exited = max(rep.Started-rep.Left-r.ended, 0)
+	for i := range res.Left {
+		l := &res.Left[i]
+		rep.Processes = append(rep.Processes, api.Outcome{
+			Ref: Ref(l.Identity), Comm: l.Comm.String(), Outcome: "left", Why: l.Why,
+			Leftover: l.Flags&tracer.FlagRoot == 0,
+		})
+	}
+	for i := range res.Zombies {
+		z := &res.Zombies[i]
+		rep.Zombies = append(rep.Zombies, api.Zombie{
+			Ref: Ref(z.Identity), Comm: z.Comm.String(), Reaper: &api.Process{Ref: Ref(z.Parent)},
+		})
+	}
+	return rep
+}
+
+// Ref is an identity on the wire.
+func Ref(id tracer.Identity) api.Ref {
+	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
+}

@@ -1,0 +1,130 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Verdict is what is known of an end.
+type Verdict string
+
+// The verdicts.
+const (
+	Clean   Verdict = "clean"   // proven: nobody is left
+	Left    Verdict = "left"    // some could not be ended
+	Unknown Verdict = "unknown" // there is no proof
+)
+
+// Result is how an end went.
+type Result struct {
+	Session   tracer.SessionID
+	Info      tracer.SessionInfo
+	Verdict   Verdict
+	Why       string // of Left and Unknown
+	Left      []Leftover
+	Zombies   []tracer.Process // dead members that wait for their parent
+	Confirmed bool             // a pass over the task list saw nobody alive
+	Gone      bool             // the kernel has no such session any more
+}
+
+// Leftover is a member that is still alive or still being torn down.
+type Leftover struct {
+	tracer.Process
+	Why string
+}
+
+// prove looks for a reason not to call an empty session clean.
+func (e *Enforcer) prove(info tracer.SessionInfo) Result {
+	r := Result{Session: info.ID, Info: info}
+	left, zombies, err := e.members(info.ID)
+	r.Left, r.Zombies = left, zombies
+	switch {
+	case err != nil:
+		r.Verdict, r.Why = Unknown, fmt.Sprintf("the task list could not be read: %v", err)
+		return r
+	case len(left) > 0:
+		r.Verdict = Unknown
+		r.Why = fmt.Sprintf("the kernel counts nobody, its task list has %d", len(left))
+		return r
+	case info.Live != 0 || info.Dying != 0:
+		r.Verdict, r.Why = Unknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted", info.Live, info.Dying)
+		return r
+	}
+	r.Confirmed = true
+	e.mu.Lock()
+	before := e.baseline[info.ID]
+	e.mu.Unlock()
+	switch now, err := e.missed(); {
+	case err != nil:
+		r.Verdict, r.Why = Unknown, fmt.Sprintf("whether births were missed could not be read: %v", err)
+	case now > before:
+		r.Verdict, r.Why = Unknown, fmt.Sprintf("%d births may have been missed", now-before)
+	default:
+		r.Verdict = Clean
+	}
+	return r
+}
+
+// leftovers names what is still there when the limit has passed. The session
+// stays condemned: the signals are pending.
+func (e *Enforcer) leftovers(info tracer.SessionInfo) Result {
+	r := Result{Session: info.ID, Info: info, Verdict: Left}
+	var err error
+	r.Left, r.Zombies, err = e.members(info.ID)
+	switch {
+	case err != nil:
+		r.Verdict, r.Why = Unknown, fmt.Sprintf("the task list could not be read: %v", err)
+	case len(r.Left) == 0:
+		r.Verdict = Unknown
+		r.Why = fmt.Sprintf("%d live and %d dying are counted, the task list has nobody", info.Live, info.Dying)
+	default:
+		r.Why = reasons(r.Left)
+	}
+	return r
+}
+
+func (e *Enforcer) members(id tracer.SessionID) (left []Leftover, zombies []tracer.Process, err error) {
+	err = e.kernel.Snapshot(id, func(p *tracer.Process) error {
+		if p.Zombie {
+			zombies = append(zombies, *p)
+		} else {
+			left = append(left, Leftover{Process: *p})
+		}
+		return nil
+	})
+	for i := range left {
+		left[i].Why = e.reason(&left[i].Process)
+	}
+	return left, zombies, err
+}
+
+// birthProgram enters newborns. What other programs miss is made up for: a
+// death by Settle, a sentence by the next pass.
+const birthProgram = "fork_birth"
+
+// missed is the number of births that the kernel may have skipped.
+func (e *Enforcer) missed() (uint64, error) {
+	misses, err := e.kernel.RecursionMisses()
+	return misses[birthProgram], err
+}
+
+// reasons sums up why processes are left: "2 state D (io_schedule)".
+func reasons(left []Leftover) string {
+	count := make(map[string]int)
+	var order []string
+	for _, l := range left {
+		if count[l.Why] == 0 {
+			order = append(order, l.Why)
+		}
+		count[l.Why]++
+	}
+	parts := make([]string, len(order))
+	for i, why := range order {
+		parts[i] = fmt.Sprintf("%d %s", count[why], why)
+	}
+	return strings.Join(parts, ", ")
+}

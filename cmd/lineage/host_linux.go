@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // dispatchShim becomes the command that run starts, if that is what this
@@ -18,7 +22,24 @@ func dispatchShim(args []string) {
 
 // thisHost is the machine that we run on.
 func thisHost() host {
-	return host{version: version, doctor: func() api.Doctor { return api.Doctor{} }, commands: func(a *app) []*cobra.Command {
-		return []*cobra.Command{a.runCommand(supervise.Run, a.dial)}
+	return host{version: version, abi: tracer.ABI(), doctor: doctor, commands: func(a *app) []*cobra.Command {
+		connect := func(ctx context.Context, socket string) (api.Client, error) {
+			return daemon.Connect(ctx, daemon.ConnectOptions{Socket: socket})
+		}
+		return []*cobra.Command{
+			a.runCommand(supervise.Run, connect),
+			a.daemonCommand(daemon.Serve, daemon.Unload),
+		}
 	}}
+}
+
+// doctor tries what this kernel can do. All instances pin under the same
+// bpffs, so that any name in it will do.
+func doctor() api.Doctor {
+	r := tracer.Probe("/sys/fs/bpf/lineage")
+	d := api.Doctor{Supported: r.Err == nil, Kernel: r.Kernel, Level: r.Level, Missing: r.Missing, Items: []api.DoctorItem{}}
+	for _, c := range r.Checks {
+		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK, Required: c.Required, Why: c.Detail, Do: c.Do})
+	}
+	return d
 }

@@ -51,7 +51,8 @@ type script struct {
 	Gone      bool // after the first loss nobody answers
 	Verdict   *api.Report
 	UntilEnd  bool // the verdict comes with End
-	Tree      *api.Tree
+	Deaf      bool // End ends nothing
+	Alive     *api.Tree
 	Times     int // of Run, to see what it leaves behind
 	GraceSecs float64
 }
@@ -161,7 +162,9 @@ func (f *fake) Create(ctx context.Context, req api.NewSession) (*api.Session, er
 
 func (f *fake) End(_ context.Context, s string, req api.EndRequest) (*api.Report, error) {
 	f.log("end %s now=%v", s, req.Now)
-	f.once.Do(func() { close(f.ended) })
+	if !f.Deaf {
+		f.once.Do(func() { close(f.ended) })
+	}
 	return &api.Report{Session: s}, nil
 }
 
@@ -190,14 +193,7 @@ func (f *fake) Report(ctx context.Context, s string, wait time.Duration) (*api.R
 	return f.Verdict, nil
 }
 
-func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) { return f.Tree_(), nil }
-
-func (f *fake) Tree_() *api.Tree {
-	if f.script.Tree == nil {
-		return &api.Tree{}
-	}
-	return f.script.Tree
-}
+func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) { return f.script.Alive, nil }
 
 // command is one of the commands that tests run.
 func command(args []string) int {

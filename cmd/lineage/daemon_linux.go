@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// daemonCommand is the command line of the daemon; serve and unload do the
+// work.
+func (a *app) daemonCommand(
+	serve func(context.Context, daemon.Options) error,
+	unload func(ctx context.Context, socket string, force bool) error,
+) *cobra.Command {
+	o := daemon.Options{Version: a.host.version}
+	mode := fileMode(0o666)
+	var takeDown, force bool
+	cmd := &cobra.Command{
+		Use:   "daemon",
+		Short: "Serve this host's sessions on a unix socket",
+		Long: `Serve this host's sessions. A daemon that stops leaves the kernel's bookkeeping
+and all sessions as they are, and the next one goes on with them; --unload
+takes everything out of the kernel instead.`,
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Socket, o.SocketMode = a.socketPath(), os.FileMode(mode)
+			switch {
+			case force && !takeDown:
+				return usage("daemon: --force belongs to --unload")
+			case o.Level < 0 || o.Level >= len(levels):
+				return usage("daemon: --level %d: want 0 to %d", o.Level, len(levels)-1)
+			case takeDown:
+				return refused(unload(cmd.Context(), o.Socket, force))
+			}
+			ctx, stop := a.untilInterrupt(cmd.Context())
+			defer stop()
+			return refused(serve(ctx, o))
+		},
+	}
+	f := cmd.Flags()
+	f.Var(&mode, "socket-mode", "the socket's `mode`; every request is judged by its caller anyway")
+	f.StringVar(&o.SocketGroup, "socket-group", "", "the `group` that owns the socket (default root's)")
+	f.IntVar(&o.Level, "level", 0, "use this guarantee `level` at most; 0: the best")
+	f.BoolVar(&o.Ephemeral, "ephemeral", false, "leave after the last session and the last client")
+	f.BoolVar(&takeDown, "unload", false, "stop the daemon and take everything out of the kernel; refused with live sessions")
+	f.BoolVar(&force, "force", false, "unload with live sessions: their processes go on, in no session")
+	return cmd
+}
+
+// refused gives errors of the host their exit codes.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, tracer.ErrNotRoot), errors.Is(err, daemon.ErrMember):
+		return &exitError{api.ExitDenied, fmt.Errorf("daemon: %w", err)}
+	case errors.Is(err, tracer.ErrUnsupported):
+		return &exitError{api.ExitUnsupported, fmt.Errorf("daemon: %w", err)}
+	}
+	return err
+}
+
+// fileMode is a flag that takes permissions in octal.
+type fileMode os.FileMode
+
+func (m *fileMode) String() string { return fmt.Sprintf("%#o", uint32(*m)) }
+func (m *fileMode) Type() string   { return "mode" }
+
+func (m *fileMode) Set(s string) error {
+	v, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || v > 0o777 {
+		return errors.New("want permissions in octal, such as 0660")
+	}
+	*m = fileMode(v)
+	return nil
+}

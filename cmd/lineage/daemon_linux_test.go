@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// daemonWorld is a world whose daemon command only notes what it is asked.
+func daemonWorld(t *testing.T, fail error) (w *world, asked *string) {
+	w, asked = newWorld(t, newFake()), new(string)
+	w.host.commands = func(a *app) []*cobra.Command {
+		serve := func(_ context.Context, o daemon.Options) error {
+			*asked = fmt.Sprintf("serve %+v", o)
+			return fail
+		}
+		unload := func(_ context.Context, socket string, force bool) error {
+			*asked = fmt.Sprintf("unload %s %t", socket, force)
+			return fail
+		}
+		return []*cobra.Command{a.daemonCommand(serve, unload)}
+	}
+	return w, asked
+}
+
+func TestDaemonOptions(t *testing.T) {
+	const socket = "/run/lineage/lineage.sock"
+	for line, want := range map[string]string{
+		"daemon": "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:false Level:0 Version:v1.2.3 LogFile:}",
+		"daemon --socket /tmp/s --socket-mode 0660 --socket-group lineage --ephemeral --level 3": "serve {Socket:/tmp/s SocketMode:-rw-rw---- SocketGroup:lineage Ephemeral:true Level:3 Version:v1.2.3 LogFile:}",
+		"daemon --unload":         "unload " + socket + " false",
+		"daemon --unload --force": "unload " + socket + " true",
+	} {
+		w, asked := daemonWorld(t, nil)
+		if code, stdout, stderr := w.run(strings.Fields(line)...); code != 0 || stdout+stderr != "" || *asked != want {
+			t.Errorf("%s: exit %d, %s%s: %s, want %s", line, code, stdout, stderr, *asked, want)
+		}
+	}
+}
+
+func TestDaemonErrors(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		fail error
+		code int
+		want string
+	}{
+		{"daemon x", nil, 2, `daemon: unexpected argument "x"; see "lineage daemon --help"`},
+		{"daemon --force", nil, 2, "daemon: --force belongs to --unload"},
+		{"daemon --level 5", nil, 2, "daemon: --level 5: want 0 to 4"},
+		{"daemon --socket-mode rw", nil, 2, `daemon: invalid argument "rw" for "--socket-mode" flag: want permissions in octal, such as 0660; see "lineage daemon --help"`},
+		{"daemon", tracer.ErrNotRoot, 4, "daemon: not root; run with sudo"},
+		{"daemon --unload", tracer.ErrNotRoot, 4, "daemon: not root; run with sudo"},
+		{"daemon", fmt.Errorf("open: %w", tracer.ErrNoBTF), 7, "daemon: open: the kernel has no BTF (/sys/kernel/btf/vmlinux); use a kernel with CONFIG_DEBUG_INFO_BTF=y"},
+		{"daemon", errors.New("listen: address in use"), 1, "listen: address in use"},
+	} {
+		w, _ := daemonWorld(t, tt.fail)
+		code, stdout, stderr := w.run(strings.Fields(tt.line)...)
+		if code != tt.code || stdout != "" || stderr != "lineage: "+tt.want+"\n" {
+			t.Errorf("%s: exit %d, %s%s\nwant exit %d, %s", tt.line, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// A signal stops the daemon, and that is no failure.
+func TestDaemonInterrupted(t *testing.T) {
+	w := newWorld(t, nil)
+	w.host.commands = func(a *app) []*cobra.Command {
+		serve := func(ctx context.Context, _ daemon.Options) error {
+			w.signals <- os.Interrupt
+			<-ctx.Done()
+			return nil
+		}
+		return []*cobra.Command{a.daemonCommand(serve, nil)}
+	}
+	if code, _, stderr := w.run("daemon"); code != 0 || stderr != "" {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

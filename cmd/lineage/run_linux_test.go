@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+)
+
+// runWorld is a world whose run command only notes its options.
+func runWorld(t *testing.T) (*world, *supervise.Options) {
+	w := newWorld(t, newFake())
+	var got supervise.Options
+	w.host.commands = func(a *app) []*cobra.Command {
+		run := func(_ context.Context, o supervise.Options) int { got = o; return 42 }
+		return []*cobra.Command{a.runCommand(run, a.dial)}
+	}
+	return w, &got
+}
+
+func TestRunOptions(t *testing.T) {
+	plain := supervise.Options{OnExit: "end", Subreaper: true}
+	with := func(change func(*supervise.Options)) supervise.Options {
+		o := plain
+		change(&o)
+		return o
+	}
+	none, minute := time.Duration(0), time.Minute
+	for _, tt := range []struct {
+		line string
+		args string
+		want supervise.Options
+	}{
+		{"run -- true", "true", plain},
+		{"run true", "true", plain},
+		{"run sh -c -x --name y", "sh -c -x --name y", plain},
+		{"run -q -- -- x", "-- x", with(func(o *supervise.Options) { o.Quiet = true })},
+		{"run --name build --user nobody true", "true", with(func(o *supervise.Options) { o.Name, o.User = "build", "nobody" })},
+		{"run --grace 0s true", "true", with(func(o *supervise.Options) { o.Grace = &none })},
+		{"run --grace 1m --report r.json true", "true", with(func(o *supervise.Options) { o.Grace, o.Report = &minute, "r.json" })},
+		{"run --on-exit report --subreaper=false --quiet true", "true", with(func(o *supervise.Options) { o.OnExit, o.Subreaper, o.Quiet = "report", false, true })},
+	} {
+		w, got := runWorld(t)
+		code, stdout, stderr := w.run(strings.Fields(tt.line)...)
+		if code != 42 || stdout != "" || stderr != "" {
+			t.Errorf("%s: exit %d, %s%s", tt.line, code, stdout, stderr)
+		}
+		if args := strings.Join(got.Args, " "); args != tt.args {
+			t.Errorf("%s: runs %q, want %q", tt.line, args, tt.args)
+		}
+		got.Args, got.Env, got.Connect, got.Dial = nil, nil, nil, nil
+		if !reflect.DeepEqual(*got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.line, *got, tt.want)
+		}
+	}
+}
+
+// Every failure of ours before CMD runs is 125.
+func TestRunErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"run":                           `run: CMD is missing; see "lineage run --help"`,
+		"run --":                        `run: CMD is missing; see "lineage run --help"`,
+		"run --nope true":               `run: unknown flag: --nope; see "lineage run --help"`,
+		"run --grace -1s true":          "run: --grace -1s: want 0 to 10m",
+		"run --grace 11m true":          "run: --grace 11m0s: want 0 to 10m",
+		"run --grace x true":            `run: invalid argument "x" for "--grace" flag: time: invalid duration "x"; see "lineage run --help"`,
+		"run --on-exit maybe true":      `run: invalid argument "maybe" for "--on-exit" flag: want one of end, report; see "lineage run --help"`,
+		"run --color mauve true":        `run: invalid argument "mauve" for "--color" flag: want one of auto, always, never; see "lineage run --help"`,
+		"run --max-processes 5 -- true": `run: unknown flag: --max-processes; see "lineage run --help"`,
+	} {
+		w, got := runWorld(t)
+		code, stdout, stderr := w.run(strings.Fields(line)...)
+		if code != 125 || stdout != "" || stderr != "lineage: "+want+"\n" || got.Args != nil {
+			t.Errorf("%s: exit %d, %s%s\nwant %s", line, code, stdout, stderr, want)
+		}
+	}
+}
+
+func TestRunReachesTheNamedDaemon(t *testing.T) {
+	w, got := runWorld(t)
+	w.vars["LINEAGE_SOCKET"] = "/tmp/env.sock"
+	var asked []string
+	w.dial = func(_ context.Context, socket string) (api.Client, error) {
+		asked = append(asked, socket)
+		return nil, nil
+	}
+	w.run("run", "true")
+	got.Connect(t.Context())
+	got.Dial(t.Context())
+	if strings.Join(asked, " ") != "/tmp/env.sock /tmp/env.sock" {
+		t.Errorf("asked %v", asked)
+	}
+}

@@ -202,7 +202,7 @@ func TestUnreachable(t *testing.T) {
 		wantUnreachable(t, serve(t, http.NotFoundHandler()), ErrNotLineage, "not a lineage daemon")
 	})
 	t.Run("redirect", func(t *testing.T) {
-		wantUnreachable(t, serve(t, http.RedirectHandler("http://127.0.0.1:1/", 302)), ErrNotLineage, "not a lineage daemon")
+		wantUnreachable(t, serve(t, http.RedirectHandler("http://127.0.0.1:1/", http.StatusFound)), ErrNotLineage, "not a lineage daemon")
 	})
 	for name, reply := range map[string]string{
 		"no HTTP":           "220 mail.example ESMTP\r\n",

@@ -18,6 +18,10 @@ const MaxLine = 8 << 20
 // yet: ask again with From one above the last Seq that was read.
 var ErrBroken = errors.New("the stream broke")
 
+// ErrNoEnd is the ErrBroken of a stream that stopped between two lines: every
+// line that was sent has been read.
+var ErrNoEnd = fmt.Errorf("%w without a last line", ErrBroken)
+
 // Events calls each for every line, heartbeats and the last one, of kind
 // "end", included; after that it returns nil. A stream without a last line is
 // ErrBroken, in an UnreachableError.
@@ -38,8 +42,8 @@ func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) er
 }
 
 // ReadEvents calls each for every line of r up to the one of kind "end". It is
-// ErrBroken if there is none, if the last line is cut off or if one is no
-// event or longer than MaxLine; any error of each ends the reading and is
+// ErrNoEnd if there is none, and ErrBroken if the last line is cut off or one
+// is no event or longer than MaxLine; any error of each ends the reading and is
 // returned as it is. The Event is each's to keep.
 func ReadEvents(r io.Reader, each func(*Event) error) error {
 	lines := bufio.NewScanner(r)
@@ -63,7 +67,7 @@ func ReadEvents(r io.Reader, each func(*Event) error) error {
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBroken, err)
 	}
-	return ErrBroken
+	return ErrNoEnd
 }
 
 // wholeLines is bufio.ScanLines without a last line that has no newline: half

@@ -77,7 +77,7 @@ func TestEventsStop(t *testing.T) {
 	t.Run("by the reader", func(t *testing.T) {
 		enough := errors.New("enough")
 		err := stream(t, `{"seq":"1"}`+"\n"+endLine).Events(t.Context(), EventsQuery{}, func(*Event) error { return enough })
-		if err != enough {
+		if !errors.Is(err, enough) {
 			t.Errorf("got %v, want the reader's own error", err)
 		}
 	})

@@ -32,7 +32,7 @@ func readRecording(r io.Reader) ([]api.Tree, error) {
 	switch {
 	case first:
 		return nil, errNoRecording
-	case err == nil, err == api.ErrBroken: // recordings are stopped, not ended
+	case err == nil, errors.Is(err, api.ErrNoEnd): // recordings are stopped, not ended
 		return rec.trees(), nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return rec.trees(), io.ErrUnexpectedEOF

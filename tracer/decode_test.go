@@ -1,0 +1,185 @@
+//go:build linux
+
+package tracer
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"unsafe"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// bytesOf is v as the ring would hold it.
+func bytesOf[T any](v T) []byte {
+	return bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
+}
+
+func header(t EventType) bpf.LineageEventHeader {
+	return bpf.LineageEventHeader{
+		Type: uint16(t), Cpu: 1, Flags: uint32(FlagRoot), Seq: 2, Time: 3,
+		Process: bpf.LineageIdentity{Tgid: 4, Start: 5}, Session: 6,
+	}
+}
+
+func execRecord(name, args string) []byte {
+	e := bpf.LineageEventExec{
+		H: header(EventExec), Uid: 7, FilenameLen: uint16(len(name)), ArgvLen: uint16(len(args)),
+		Comm: [16]uint8{'x'},
+	}
+	return append(append(bytesOf(e), name...), args...)
+}
+
+func TestDecode(t *testing.T) {
+	id := Identity{PID: 8, Start: 9}
+	wire := wireIdentity(id)
+	base := Event{CPU: 1, Flags: FlagRoot, Seq: 2, Time: 3, Process: Identity{4, 5}, Session: 6}
+	birth, exec, exit, reparent, reaped, session := base, base, base, base, base, base
+	birth.Type, birth.Creator, birth.Parent, birth.Evidence, birth.UID, birth.Cgroup = EventBirth, id, id, EvidenceFork, 7, 10
+	exec.Type, exec.Filename, exec.Argv, exec.UID, exec.Comm = EventExec, []byte("/bin/x"), []byte("x\x00y\x00"), 7, Comm{'x'}
+	exit.Type, exit.ExitStatus, exit.CPUTime, exit.MaxRSS = EventExit, 256, 11, 2*pageSize
+	reparent.Type, reparent.From, reparent.Parent = EventReparent, Identity{12, 13}, id
+	reaped.Type = EventReaped
+	session.Type, session.State, session.Cause = EventSession, StateCondemned, CauseEnd
+
+	for name, c := range map[string]struct {
+		raw  []byte
+		want Event
+	}{
+		"birth":    {bytesOf(bpf.LineageEventBirth{H: header(EventBirth), Creator: wire, Parent: wire, Evidence: 2, Uid: 7, Cgroup: 10}), birth},
+		"exec":     {execRecord("/bin/x", "x\x00y\x00"), exec},
+		"exit":     {bytesOf(bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}), exit},
+		"reparent": {bytesOf(bpf.LineageEventReparent{H: header(EventReparent), From: bpf.LineageIdentity{Tgid: 12, Start: 13}, To: wire}), reparent},
+		"reaped":   {bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}), reaped},
+		"session":  {bytesOf(bpf.LineageEventSession{H: header(EventSession), State: 3, Cause: 3}), session},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got Event
+			if err := decode(c.raw, &got); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got.Filename, c.want.Filename) || !bytes.Equal(got.Argv, c.want.Argv) {
+				t.Errorf("filename %q, argv %q", got.Filename, got.Argv)
+			}
+			got.Filename, got.Argv, c.want.Filename, c.want.Argv = nil, nil, nil, nil
+			if !equal(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+			for n := range c.raw {
+				if err := decode(c.raw[:n], &got); !errors.Is(err, ErrMalformed) {
+					t.Fatalf("%d of %d bytes: %v", n, len(c.raw), err)
+				}
+			}
+		})
+	}
+	unknown := bytesOf(header(99))
+	if err := decode(unknown, new(Event)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("type 99: %v", err)
+	}
+}
+
+// equal compares events whose slices are nil.
+func equal(a, b Event) bool {
+	return bytes.Equal(bytesOf(a), bytesOf(b))
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(execRecord("/bin/x", "x\x00y\x00"))
+	f.Add(bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}))
+	f.Add(bytesOf(bpf.LineageEventExit{H: header(EventExit)}))
+	f.Add(bytesOf(bpf.LineageEventSession{H: header(EventSession)}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var ev Event
+		if err := decode(raw, &ev); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if len(ev.Filename)+len(ev.Argv) > len(raw) {
+			t.Fatal("more than there was")
+		}
+		_ = ev.State.String() + ev.Cause.String() + ev.Evidence.String() + ev.Comm.String() + ev.Session.String()
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for name, raw := range map[string][]byte{
+		"birth": bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}),
+		"exec":  execRecord("/usr/bin/x", "x\x00-a\x00-b\x00"),
+		"exit":  bytesOf(bpf.LineageEventExit{H: header(EventExit)}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var ev Event
+			for b.Loop() {
+				if err := decode(raw, &ev); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// The Go types are what the object's own BTF says that they are.
+func TestLayout(t *testing.T) {
+	spec, err := bpf.LoadLineage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]uintptr{
+		"entry":          unsafe.Sizeof(bpf.LineageEntry{}),
+		"dead_entry":     unsafe.Sizeof(bpf.LineageDeadEntry{}),
+		"session":        unsafe.Sizeof(bpf.LineageSession{}),
+		"ctl":            unsafe.Sizeof(bpf.LineageCtl{}),
+		"shared":         unsafe.Sizeof(bpf.LineageShared{}),
+		"verb_args":      unsafe.Sizeof(bpf.LineageVerbArgs{}),
+		"event_birth":    unsafe.Sizeof(bpf.LineageEventBirth{}),
+		"event_exec":     unsafe.Sizeof(bpf.LineageEventExec{}),
+		"event_exit":     unsafe.Sizeof(bpf.LineageEventExit{}),
+		"event_reparent": unsafe.Sizeof(bpf.LineageEventReparent{}),
+		"event_session":  unsafe.Sizeof(bpf.LineageEventSession{}),
+		"seen":           unsafe.Sizeof(bpf.LineageSeen{}),
+	} {
+		var s *btf.Struct
+		if err := spec.Types.TypeByName(name, &s); err != nil {
+			t.Fatal(err)
+		}
+		if uintptr(s.Size) != size {
+			t.Errorf("struct %s has %d bytes in C, %d in Go", name, s.Size, size)
+		}
+		var end uint32
+		for _, m := range s.Members {
+			n, err := btf.Sizeof(m.Type)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Offset.Bytes() != end {
+				t.Errorf("struct %s has a hole before %s", name, m.Name)
+			}
+			end = m.Offset.Bytes() + uint32(n)
+		}
+		if end != s.Size {
+			t.Errorf("struct %s has a hole at its end", name)
+		}
+	}
+	if off := spec.Variables[bpf.LineageVarControl].Offset; off%8 != 0 {
+		t.Errorf("control at offset %d of .bss", off)
+	}
+}
+
+func TestSessionIDString(t *testing.T) {
+	for id, want := range map[SessionID]string{
+		0:                           "000000",
+		SessionID(1) << 32:          "000001",
+		SessionID(31)<<32 | 9:       "00000z",
+		SessionID(0x3fffffff) << 32: "zzzzzz",
+	} {
+		if got := id.String(); got != want {
+			t.Errorf("%x is %s, want %s", uint64(id), got, want)
+		}
+	}
+}

@@ -1,0 +1,297 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// program gives a workload that becomes the named test program.
+func program(t *testing.T, args ...string) *workload {
+	t.Helper()
+	path, err := filepath.Abs("../bin/testdata/lngtest-" + args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run make programs", err)
+	}
+	return start(t, "exec "+path+" "+strings.Join(args[1:], " "))
+}
+
+// until reads the program's lines up to the one that begins so.
+func (w *workload) until(prefix string) {
+	w.t.Helper()
+	for !strings.HasPrefix(w.line(), prefix) {
+	}
+}
+
+// gone waits until nobody holds the workload's stdout any more: a proof by the
+// kernel that has nothing to do with what is being tested.
+func (w *workload) gone() {
+	w.t.Helper()
+	done := make(chan error, 1)
+	go func() { _, err := io.Copy(io.Discard, w.out); done <- err }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		w.t.Fatal("somebody still holds the workload's stdout")
+	}
+}
+
+// Each way to make a process: attributed to its creator, and ended.
+func TestWaysToEscape(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	for _, args := range [][]string{
+		{"cloneparent", "3"}, {"vforkexec"}, {"spawn"}, {"threadexec"}, {"threadfork"},
+		{"threadfork", "leaderless"}, {"zombieleader"}, {"daemonise"}, {"daemonise", "clear"},
+		{"ignoreterm"}, {"stopped"}, {"bomb", "200"}, {"hop", "2", "5", "1000"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			w := program(t, args...)
+			id := create(t, tr, w, tracer.SessionSpec{})
+			w.goOn()
+			if args[0] == "threadexec" { // whoever could say "ready" is gone
+				w.until("member")
+			} else {
+				w.until("ready")
+			}
+			for _, p := range members(t, tr, id) {
+				if p.PID != w.pid() && (p.Creator.PID == 0 || p.Creator.Start > p.Start) {
+					t.Errorf("%v has creator %v", p.Identity, p.Creator)
+				}
+			}
+			if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+				t.Fatal(err)
+			}
+			w.cmd.Process.Wait()
+			settled(t, tr, id)
+			w.gone()
+			if left := members(t, tr, id); slices.ContainsFunc(left, func(p tracer.Process) bool { return !p.Dead }) {
+				t.Errorf("left: %+v", left)
+			}
+			if err := tr.Release(id); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	counters, err := tr.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"enter_failed", "dead_failed", "stale_entries", "reconciled", "live_drift", "delete_failed", "events_malformed"} {
+		if counters[name] != 0 {
+			t.Errorf("%s is %d", name, counters[name])
+		}
+	}
+}
+
+// A clone(CLONE_PARENT) has the creator that made it, and another parent.
+func TestCreatorIsNotParent(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := program(t, "cloneparent", "1")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("ready")
+	for _, p := range members(t, tr, id) {
+		if p.PID == w.pid() {
+			continue
+		}
+		if p.Creator.PID != w.pid() || p.Parent.PID != uint32(os.Getpid()) {
+			t.Errorf("creator %v, want %d; parent %v, want %d", p.Creator, w.pid(), p.Parent, os.Getpid())
+		}
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	settled(t, tr, id)
+}
+
+func TestMaxProcesses(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := program(t, "bomb", "500")
+	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 20})
+	w.goOn()
+	w.gone()
+	w.cmd.Wait()
+	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses || s.Peak > 21 {
+		t.Errorf("ended by %v with a peak of %d", s.Cause, s.Peak)
+	}
+}
+
+func TestNested(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, `sh -c 'echo $$; read go <&3; sleep 60 & echo; wait' 3<&0 & wait`)
+	outer := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	pid := parse(t, w.line())
+	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: pid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	w.line()
+	o, _ := tr.Session(outer)
+	i, _ := tr.Session(inner)
+	if i.Parent != outer || i.Live != 2 || o.Live != 3 {
+		t.Errorf("inner of %v has %d live, outer %d", i.Parent, i.Live, o.Live)
+	}
+	if got := len(members(t, tr, outer)); got != 3 {
+		t.Errorf("snapshot of the outer session has %d members", got)
+	}
+	if err := tr.End(inner, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, tr, inner)
+	until(t, "the outer root lives alone", func() bool { o, _ = tr.Session(outer); return o.Live <= 1 })
+	tr.End(outer, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, outer)
+}
+
+// Ending the outer session ends what is nested in it.
+func TestNestedEndsWithAncestor(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, `sh -c 'echo $$; sleep 60 & wait' & wait`)
+	outer := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.End(outer, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, inner)
+	settled(t, tr, outer)
+}
+
+func TestProtected(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, "read never")
+	if err := tr.Protect(w.pid()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}}); !errors.Is(err, tracer.ErrProtected) {
+		t.Errorf("a protected process became a root: %v", err)
+	}
+	m := start(t, "read never")
+	id := create(t, tr, m, tracer.SessionSpec{})
+	if err := tr.Protect(m.pid()); !errors.Is(err, tracer.ErrProtected) {
+		t.Errorf("a member was protected: %v", err)
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	m.cmd.Wait()
+	settled(t, tr, id)
+}
+
+func TestCreateRefuses(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, "read never")
+	self, err := tr.Identify(w.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := start(t, "true")
+	gone.cmd.Process.Kill()
+	gone.cmd.Wait()
+	for name, root := range map[string]tracer.Identity{
+		"PID gone":             {PID: gone.pid()},
+		"another process now":  {PID: self.PID, Start: self.Start + 1},
+		"a thread, no process": {PID: thread(t)},
+		"a kernel thread":      {PID: 2},
+		"owner is gone":        self,
+		"no PID at all":        {},
+	} {
+		s := tracer.SessionSpec{Root: root}
+		if name == "owner is gone" {
+			s.Owner = tracer.Identity{PID: gone.pid()}
+		}
+		if _, err := tr.Create(s); !errors.Is(err, tracer.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	all, err := tr.Sessions()
+	if err != nil || len(all) != 0 {
+		t.Errorf("refused sessions are left: %+v, %v", all, err)
+	}
+	if e, err := tr.Lookup(w.pid()); err == nil {
+		t.Errorf("a refused root is entered: %+v", e)
+	}
+}
+
+// thread gives the id of a thread of this process that is not its leader.
+func thread(t *testing.T) uint32 {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if pid := parse(t, task.Name()); pid != uint32(os.Getpid()) {
+			return pid
+		}
+	}
+	t.Fatal("this process has one thread")
+	return 0
+}
+
+// A birth that no hook saw is found by the kernel's own walk, and only it.
+func TestReconcile(t *testing.T) {
+	dir := tracertest.Dir(t)
+	tr := tracertest.New(t, tracer.Options{Dir: dir})
+	w := start(t, "sleep 60 & echo $!; read go; sleep 61 & echo $!; wait")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.line()
+	stranger := start(t, "sleep 62 & echo $!; wait")
+	stranger.goOn()
+	outside := parse(t, stranger.line())
+	t.Cleanup(func() { unix.Kill(int(outside), unix.SIGKILL) })
+
+	for _, name := range []string{"fork_birth", "exit_death"} {
+		unhook(t, dir, name)
+	}
+	w.goOn()
+	missed := parse(t, w.line())
+	if _, err := tr.Lookup(missed); !errors.Is(err, tracer.ErrNotFound) {
+		t.Fatalf("the hook still runs: %v", err)
+	}
+	added, removed, err := tr.Reconcile()
+	if err != nil || added != 1 || removed != 0 {
+		t.Errorf("added %d, removed %d: %v", added, removed, err)
+	}
+	e, err := tr.Lookup(missed)
+	if err != nil || e.Session != id || e.Evidence != tracer.EvidenceReconciled {
+		t.Errorf("after reconcile: %+v, %v", e, err)
+	}
+	if _, err := tr.Lookup(outside); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("a stranger was entered: %v", err)
+	}
+	if s, _ := tr.Session(id); s.Live != 3 {
+		t.Errorf("live %d", s.Live)
+	}
+	// Deaths are missed too, now: the entries go with a walk.
+	tr.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	until(t, "the dead are removed", func() bool {
+		_, removed, err := tr.Reconcile()
+		s, serr := tr.Session(id)
+		return err == nil && serr == nil && removed >= 0 && s.Live == 0
+	})
+	settled(t, tr, id)
+}

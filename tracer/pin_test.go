@@ -1,0 +1,143 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+func parse(t *testing.T, s string) uint32 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(n)
+}
+
+// unhook unpins one program's link, which detaches it.
+func unhook(t *testing.T, dir, name string) {
+	t.Helper()
+	links, err := filepath.Glob(filepath.Join(dir, "*", "link_"+name))
+	if err != nil || len(links) != 1 {
+		t.Fatalf("pins of %s: %v, %v", name, links, err)
+	}
+	if err := os.Remove(links[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Sessions, and attribution, go on while no tracer is open.
+func TestPinsOutliveTheTracer(t *testing.T) {
+	dir := tracertest.Dir(t)
+	first := tracertest.New(t, tracer.Options{Dir: dir})
+	w := start(t, "read go; setsid sleep 60 & echo $!; wait")
+	id := create(t, first, w, tracer.SessionSpec{Name: "pinned"})
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	w.goOn()
+	born := parse(t, w.line())
+
+	second := tracertest.New(t, tracer.Options{Dir: dir})
+	if got, want := second.Features(), first.Features(); got.Level != want.Level || got.ABI != want.ABI {
+		t.Errorf("opened %+v, loaded %+v", got, want)
+	}
+	s, err := second.Session(id)
+	if err != nil || s.Name != "pinned" || s.Live != 2 {
+		t.Errorf("session after the gap: %+v, %v", s, err)
+	}
+	if e, err := second.Lookup(born); err != nil || e.Session != id {
+		t.Errorf("born in the gap: %+v, %v", e, err)
+	}
+	all, err := second.Sessions()
+	if err != nil || len(all) != 1 || all[0].ID != id {
+		t.Errorf("sessions: %+v, %v", all, err)
+	}
+	second.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	settled(t, second, id)
+}
+
+// The root's exit ends its session although nobody of ours is alive to ask for it.
+func TestRootExitWithoutTracer(t *testing.T) {
+	dir := tracertest.Dir(t)
+	first := tracertest.New(t, tracer.Options{Dir: dir})
+	if first.Features().Level < 4 {
+		t.Skipf("level %d has no end from the exit hook: %v", first.Features().Level, first.Features().Missing)
+	}
+	w := start(t, "setsid sleep 60 & read go; exit 0")
+	id := create(t, first, w, tracer.SessionSpec{})
+	first.Close()
+	w.goOn()
+	w.goOn()
+	w.gone()
+	w.cmd.Wait()
+	second := tracertest.New(t, tracer.Options{Dir: dir})
+	settled(t, second, id)
+}
+
+func TestUnload(t *testing.T) {
+	dir := tracertest.Dir(t)
+	tr := tracertest.New(t, tracer.Options{Dir: dir})
+	w := start(t, "sleep 60 & echo $!; wait")
+	create(t, tr, w, tracer.SessionSpec{})
+	tr.Close()
+	if err := tracer.Unload(dir); err != nil {
+		t.Fatal(err)
+	}
+	if tracer.Pinned(dir) {
+		t.Error("still pinned")
+	}
+	w.goOn()
+	sleeper := parse(t, w.line()) // nobody was signalled
+	again := tracertest.New(t, tracer.Options{Dir: dir})
+	if _, err := again.Lookup(sleeper); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("the unloaded kernel side lives on: %v", err)
+	}
+	w.cmd.Process.Kill()
+	p, _ := os.FindProcess(int(sleeper))
+	p.Kill()
+}
+
+// What a crash left half made is none, and another version's is refused.
+func TestOpenStalePins(t *testing.T) {
+	dir := tracertest.Dir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "unfinished"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tracertest.New(t, tracer.Options{Dir: dir}).Close()
+	if _, err := os.Stat(filepath.Join(dir, "unfinished")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("unfinished pins are left: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "00000000"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tracer.Open(tracer.Options{Dir: dir}); !errors.Is(err, tracer.ErrOtherABI) {
+		t.Errorf("opened beside another ABI: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	tracertest.Dir(t)
+	if _, err := tracer.Open(tracer.Options{Dir: "/tmp/lngtest-pins"}); !errors.Is(err, tracer.ErrNoBPFFS) || !errors.Is(err, tracer.ErrUnsupported) {
+		t.Errorf("no bpffs: %v", err)
+	}
+	for _, size := range []int{1, 4095, 12288, -4096} {
+		if _, err := tracer.Open(tracer.Options{Dir: "/sys/fs/bpf/lngtest-none", RingSize: size}); err == nil {
+			t.Errorf("ring size %d was taken", size)
+		}
+	}
+	if tracer.Pinned("/sys/fs/bpf/lngtest-none") {
+		t.Error("a refused open left pins")
+	}
+}

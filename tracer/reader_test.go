@@ -1,0 +1,86 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// A ring of one page and nobody who reads: the loss is told, and exact, and
+// every survivor is still attributed.
+func TestLostEvents(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{RingSize: 4096})
+	w := program(t, "bomb", "300")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("ready")
+	before, err := tr.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before["events_lost"] == 0 {
+		t.Fatal("nothing was lost: the test is void")
+	}
+	events := collect(t, tr)
+	var lost uint64
+	for lost < before["events_lost"] {
+		if ev := <-events; ev.Type == tracer.EventLost {
+			lost += ev.Count
+		}
+	}
+	if lost != before["events_lost"] {
+		t.Errorf("told %d, lost %d", lost, before["events_lost"])
+	}
+	s, err := tr.Session(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(members(t, tr, id)); int64(got) != s.Live || got < 300 {
+		t.Errorf("%d members in the snapshot, %d live", got, s.Live)
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, id)
+}
+
+// Many events in order, none lost, with the default ring.
+func TestReadKeepsUp(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	events := collect(t, tr)
+	w := program(t, "vforkstorm", "5000", "1", "1")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("storm")
+	tr.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	s := settled(t, tr, id)
+	var births, exits uint64
+	next := map[uint32]bool{}
+	for ev := range events {
+		switch ev.Type {
+		case tracer.EventLost:
+			t.Errorf("%d lost", ev.Count)
+		case tracer.EventBirth:
+			births++
+			next[ev.Process.PID] = true
+		case tracer.EventExit:
+			exits++
+			if !next[ev.Process.PID] {
+				t.Errorf("%v exits before its birth", ev.Process)
+			}
+			delete(next, ev.Process.PID)
+		}
+		if ev.Type == tracer.EventSession && ev.State == tracer.StateEmpty {
+			break
+		}
+	}
+	if births != s.Forks+1 || exits != births {
+		t.Errorf("%d births, %d exits, %d forks", births, exits, s.Forks)
+	}
+	t.Logf("figure: %d forks in a storm of 1 s, %d births, %d exits", s.Forks, births, exits)
+}

@@ -73,7 +73,7 @@ func (g *Graph) exit(e *Event) {
 	if n.exit {
 		return
 	}
-	n.exit, n.exited = true, e.Time
+	n.exit, n.exited, n.inferred = true, e.Time, false
 	n.status, n.flags, n.cpuTime, n.maxRSS = e.Status, e.Flags, e.CPUTime, e.MaxRSS
 	if n.state != Exited {
 		g.setState(n, Zombie)
@@ -82,7 +82,7 @@ func (g *Graph) exit(e *Event) {
 
 func (g *Graph) reap(e *Event) {
 	n := g.get(e.ID)
-	n.reaped = true
+	n.reaped, n.inferred = true, false
 	if !n.exit && (n.exited == 0 || e.Time < n.exited) {
 		n.exited = e.Time
 	}
@@ -113,8 +113,11 @@ func (g *Graph) alive(n *node, at uint64) {
 	switch {
 	case n.state == Unknown:
 		g.setState(n, Live)
-	case n.inferred && !n.exit && !n.reaped && at > n.exited && n.newest():
+	case n.inferred && at > n.exited && n.newest():
 		n.inferred, n.exited = false, 0
+		if n.creator == nil { // forgotten meanwhile
+			g.link(n, n.creatorID, n.sessionID(), n.evidence)
+		}
 		g.setState(n, Live)
 	}
 }
@@ -174,7 +177,6 @@ func (g *Graph) link(n *node, id ID, session uint64, evidence Evidence) {
 	if !id.names() || id == n.creatorID && n.creator != nil {
 		return
 	}
-	n.creatorID = id
 	if id == n.id || n.id.Start < id.Start {
 		return // born before its creator: not to be believed, and a cycle
 	}
@@ -190,7 +192,7 @@ func (g *Graph) link(n *node, id ID, session uint64, evidence Evidence) {
 	before := n.creator
 	g.detach(n)
 	g.settle(before)
-	n.hops = 0
+	n.creatorID, n.hops = id, 0
 	g.attach(n, c)
 	g.inherit(n)
 	g.enroll(n)

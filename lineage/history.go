@@ -81,7 +81,7 @@ const (
 // complete, of its creator's session, with one remembered child.
 func (n *node) hop() bool {
 	return n.state == Exited && n.exit && n.birth && n.evidence == Fork &&
-		n.need == 1 && n.children.n == 1 &&
+		n.children.n == 1 &&
 		n.creator != nil && n.creator.session == n.session
 }
 

@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -113,6 +114,14 @@ func TestLongChainsAreCollapsed(t *testing.T) {
 	if err := audit(g); err != nil {
 		t.Error(err)
 	}
+
+	// The creator in memory beyond the gap is not the one that forked.
+	gap := slices.IndexFunc(edges, func(e Edge) bool { return e.Hops > 0 })
+	below, above := edges[gap].Child, edges[gap+1].Child
+	g.Apply(&Event{Type: Exec, Time: above.Start + 1, ID: above, Session: 1, Comm: []byte("late")})
+	equal(t, "command across the gap", g.Ancestry(last)[gap].CreatorComm, "hop")
+	g.Apply(&Event{Type: Birth, Time: below.Start - 1, ID: below, Session: 1, Evidence: Fork, Creator: id(10)})
+	equal(t, "gap after a birth that knows better", known(t, g, below).Hops, 0)
 	end := []Event{{Type: Exit, Time: 1 << 40, ID: last, Session: 1}, {Type: Reaped, Time: 1<<40 + 1, ID: last}}
 	apply(g, end)
 	equal(t, "kept", g.Stats().Kept, 0)
@@ -147,6 +156,28 @@ func TestBranchesAreNotCollapsed(t *testing.T) {
 	if err := audit(g); err != nil {
 		t.Error(err)
 	}
+}
+
+// A zombie is in the kernel still and is never left out.
+func TestZombiesAreNotCollapsed(t *testing.T) {
+	g := New(Options{})
+	apply(g, []Event{root(10, 9, 1, 100)})
+	last := id(10)
+	for i := range uint32(6000) {
+		at := 1000 + uint64(i)*10
+		child := ID{100 + i, at}
+		apply(g, []Event{
+			{Type: Birth, Time: at, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last},
+			{Type: Exit, Time: at + 1, ID: last, Session: 1},
+		})
+		if i%600 != 0 {
+			apply(g, []Event{{Type: Reaped, Time: at + 2, ID: last}})
+		}
+		last = child
+	}
+	s := g.Stats()
+	equal(t, "collapsed", s.Collapsed, 0)
+	equal(t, "nodes", s.Nodes, 6002)
 }
 
 // T14: 5,000 deep, all live, killed from either end.

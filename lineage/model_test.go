@@ -303,6 +303,7 @@ func audit(g *Graph) error {
 	var live, ghosts, kept, history int
 	counts := map[uint64]Count{}
 	refs := map[*image]int{}
+	holders := map[uint32]ID{}
 	for _, id := range ids {
 		n := g.index.find(id)
 		if n == nil {
@@ -322,11 +323,15 @@ func audit(g *Graph) error {
 		if n.need != need || n.held != (n.present() || need > 0) {
 			return fmt.Errorf("%v: held %v, need %d of %d", id, n.held, n.need, need)
 		}
-		if n.held && n.creator == nil && n.creatorID.names() && n.creatorID.Start < n.id.Start {
+		if n.present() && n.creator == nil && n.creatorID.names() && n.creatorID.Start < n.id.Start {
 			return fmt.Errorf("%v: creator %v forgotten while needed", id, n.creatorID)
 		}
 		switch {
 		case n.present():
+			if other, taken := holders[id.PID]; taken {
+				return fmt.Errorf("%v and %v are both present", other, id)
+			}
+			holders[id.PID] = id
 		case n.held:
 			kept++
 		default:

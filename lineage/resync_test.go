@@ -77,15 +77,24 @@ func TestResyncVanished(t *testing.T) {
 // T10: an old snapshot neither wakes the dead nor touches what is newer.
 func TestResyncWithAnOldSnapshot(t *testing.T) {
 	g := graph(root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 10, 300),
-		exit(20, 1100), fork(60, 10, 1200), execs(30, 1300, "new"), reparent(30, 10, 1, 1310))
+		exit(20, 1100), fork(60, 10, 1200), execs(30, 1300, "new"), reparent(30, 10, 1, 1310),
+		fork(70, 10, 700), exit(70, 710), reaped(70, 711),
+		fork(80, 10, 800), reparent(80, 10, 1, 1320), fork(90, 10, 900), execs(90, 1330, "new"))
 	old := seen(30, 10, 10)
 	old.Session, old.Comm = 7, []byte("old")
+	busy, dead := seen(20, 10, 10), seen(90, 10, 10)
+	busy.CPUTime, dead.Dead = 99, true
 	changes := g.Resync(1000, []Seen{
-		{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}, seen(20, 10, 10), old,
+		{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}, busy, old,
+		seen(70, 10, 1), seen(80, 10, 10), dead,
 	})
 	equal(t, "changes", len(changes), 0)
 	equal(t, "dead", known(t, g, id(20)).State, Zombie)
+	equal(t, "CPU time of the dead", known(t, g, id(20)).CPUTime, 5)
 	equal(t, "newer", known(t, g, id(60)).State, Live)
+	equal(t, "parent of the reaped", known(t, g, id(70)).Parent, id(10))
+	equal(t, "parent moved since", known(t, g, id(80)).Parent, id(1))
+	equal(t, "exec since", known(t, g, id(90)).State, Live)
 	n := known(t, g, id(30))
 	equal(t, "session", n.Session, 1)
 	equal(t, "comm", n.Comm, "new")
@@ -113,6 +122,12 @@ func TestInferredEndGivesWay(t *testing.T) {
 	equal(t, "after a newer snapshot", known(t, g, id(20)).State, Live)
 	equal(t, "count", g.Count(1), Count{Live: 2})
 
+	last := exit(20, 1200)
+	g.Apply(&last)
+	late := execs(20, 1300, "odd")
+	g.Apply(&late)
+	equal(t, "after a told end", known(t, g, id(20)).State, Zombie)
+
 	g.Forget(1)
 	equal(t, "count when forgotten", g.Count(1), Count{})
 	equal(t, "kept", g.Stats().Kept, 0)
@@ -134,4 +149,50 @@ func TestResyncAfterRestart(t *testing.T) {
 	equal(t, "tree", shape(g, false, 1), want)
 	equal(t, "count", g.Count(1), Count{Live: 2, Orphans: 2, Zombies: 1})
 	equal(t, "comm", known(t, g, id(40)).Comm, "sh")
+}
+
+// A PID has one present process, whatever is said of the older one.
+func TestOlderProcessOfAPIDStaysDead(t *testing.T) {
+	old, young := ID{20, 200}, ID{20, 400}
+	g := graph(root(10, 9, 1, 100), fork(20, 10, 200),
+		Event{Type: Birth, Time: 400, ID: young, Session: 1, Evidence: Fork, Creator: id(10)},
+		execs(20, 500, "odd"))
+	equal(t, "old", known(t, g, old).State, Exited)
+	equal(t, "young", known(t, g, young).State, Live)
+}
+
+// It is taken back with its creator, even if that was forgotten meanwhile.
+func TestInferredEndGivesWayToAWholeProcess(t *testing.T) {
+	g := New(Options{History: 2})
+	apply(g, []Event{fork(20, 10, 200), fork(30, 20, 300), fork(40, 10, 400), exit(20, 310), reaped(20, 311)})
+	g.Resync(1000, []Seen{seen(40, 10, 1)})
+	for pid := uint32(100); g.Stats().Nodes > 0; pid++ {
+		at := uint64(pid) * 100
+		apply(g, []Event{exit(pid, at)})
+		if _, ok := g.Node(id(20)); !ok {
+			break
+		}
+	}
+	g.Resync(1<<20, []Seen{seen(40, 10, 1), seen(30, 20, 1)})
+	equal(t, "ancestry", path(g, id(30)), "30<fork<20")
+	equal(t, "creator", known(t, g, id(20)).Ghost, true)
+	if err := audit(g); err != nil {
+		t.Error(err)
+	}
+}
+
+// Creators that cannot be are ignored: a graph with a cycle would never return.
+func TestImpossibleCreators(t *testing.T) {
+	a, b, c := ID{2, 100}, ID{3, 100}, ID{4, 100}
+	born := func(id, creator ID, at uint64) Event {
+		return Event{Type: Birth, Time: at, ID: id, Session: 1, Evidence: Fork, Creator: creator, Parent: creator}
+	}
+	g := graph(born(a, b, 103), born(b, c, 102), born(c, a, 101), // a coarse clock
+		born(ID{5, 500}, ID{6, 900}, 500), born(ID{7, 500}, ID{7, 500}, 500))
+	equal(t, "the first two are believed", path(g, a), "2<fork<3 3<fork<4 4<fork<0")
+	equal(t, "younger than its child", known(t, g, ID{5, 500}).Creator, ID{})
+	equal(t, "its own creator", known(t, g, ID{7, 500}).Creator, ID{})
+	if err := audit(g); err != nil {
+		t.Error(err)
+	}
 }

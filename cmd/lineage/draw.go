@@ -166,7 +166,7 @@ func (d *drawing) notes(n *api.Process) string {
 		}
 	case n.State == "zombie":
 		note("%s, its parent %s has to reap it", howEnded(n), d.parent(n.Parent))
-	case n.Orphan && n.Parent != nil:
+	case n.Orphan && n.Parent != nil && !d.dead(*n.Parent):
 		note("%sorphan, parent %s", d.g.moved, d.parent(n.Parent))
 	case n.Orphan:
 		note("%sorphan", d.g.moved)
@@ -180,11 +180,18 @@ func (d *drawing) notes(n *api.Process) string {
 		if n.UID != nil {
 			note("uid %d", *n.UID)
 		}
-		if n.State == "live" {
+		if n.State == "live" && n.RSSBytes > 0 { // 0: not measured yet
 			note("cpu %s  rss %s", cpu(n.CPUSeconds), size(n.RSSBytes))
 		}
 	}
 	return plain.Text(b.String())
+}
+
+// dead tells that ref is known to have exited. The parent of an orphan is dead
+// for as long as nobody has seen which one it has now.
+func (d *drawing) dead(ref api.Ref) bool {
+	n, ok := d.nodes[ref]
+	return ok && n.State == "exited"
 }
 
 // parent names a parent with what is known of it.

@@ -74,7 +74,7 @@ func writeSessions(p *page, sessions []api.Session) {
 	for i := range sessions {
 		s := &sessions[i]
 		row := []string{s.ID, or(plain.Text(s.Name), "-"), s.State, rootName(s),
-			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), cpu(s.CPUSeconds), size(s.RSSBytes)}
+			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), cpu(s.CPUSeconds), memory(s)}
 		if ports {
 			row = append(row, or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
 		}
@@ -89,6 +89,14 @@ func writeSessions(p *page, sessions []api.Session) {
 		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
 	}
 	t.write(p)
+}
+
+// memory is unknown until the daemon has looked at the members once.
+func memory(s *api.Session) string {
+	if s.RSSBytes == 0 && s.Live > 0 {
+		return "-"
+	}
+	return size(s.RSSBytes)
 }
 
 func rootName(s *api.Session) string {

@@ -238,3 +238,18 @@ func TestEventsQuery(t *testing.T) {
 		t.Errorf("asked %v, want %s", got, want)
 	}
 }
+
+// Until somebody has seen an orphan's new parent, the dead one is not shown as
+// the present one.
+func TestOrphanWithUnknownParent(t *testing.T) {
+	f := newFake()
+	for i := range f.trees["k3x9q2"].Nodes {
+		if n := &f.trees["k3x9q2"].Nodes[i]; n.Orphan {
+			n.Parent = n.Creator
+		}
+	}
+	_, stdout, _ := newWorld(t, f).run("tree", "build")
+	if !strings.Contains(stdout, "4130 sleep 300  ↷ orphan\n") {
+		t.Errorf("shows %s", stdout)
+	}
+}

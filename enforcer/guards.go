@@ -143,8 +143,8 @@ func (h hostProcs) spared(daemon, caller tracer.Identity) (spared, error) {
 		why := who.self
 		at := who.id
 		for range maxAncestors {
-			if at.PID == 0 {
-				break // PID 0 is above every chain
+			if at.PID <= 1 {
+				break // PID 1 is refused by its number, and some kernels hide it from iterators
 			}
 			p, ok := h[at.PID]
 			if !ok || p.Identity != at {

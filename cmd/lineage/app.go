@@ -33,6 +33,7 @@ type app struct {
 
 	socket string
 	color  choice
+	begun  bool // the command line was understood
 }
 
 // host is what needs this machine instead of a daemon.
@@ -63,7 +64,11 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	return a.exit(root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if _, ok := errors.AsType[*exitError](err); err != nil && !ok && !a.begun {
+		err = &exitError{api.ExitUsage, err}
+	}
+	return a.exit(err)
 }
 
 // exit tells the error, if it was not told, and gives its exit code.
@@ -142,7 +147,8 @@ bookkeeping; and it ends all of it.`,
 			}
 			return usage(`unknown command %q; see "lineage --help"`, args[0])
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun: func(*cobra.Command, []string) { a.begun = true },
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -155,6 +161,7 @@ bookkeeping; and it ends all of it.`,
 	a.color = choice{"auto", []string{"auto", "always", "never"}}
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the daemon's `path` (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&a.color, "color", "colour the output: `auto`, always or never")
+	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(a.color.words, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.endCommand(),
 		a.doctorCommand(), a.versionCommand())
 	if a.host.commands != nil {

@@ -34,7 +34,6 @@ anything. Exits with 0 if sessions can be tracked here, else with 7.`,
 
 // levels is what each guarantee level means, for people.
 var levels = [...]string{
-	0: "nothing can be tracked",
 	1: "processes are attributed and counted, with the daemon dead too",
 	2: "sessions are ended without a race, from user space",
 	3: "the kernel ends a session in one call",
@@ -57,10 +56,16 @@ func doctorListing(d api.Doctor) listing {
 func writeDoctor(p *page, d *api.Doctor) {
 	verdict, color := "sessions can be tracked and ended here", green
 	if !d.Supported {
-		verdict, color = "sessions cannot be tracked here", red
+		verdict, color = "sessions cannot be tracked", red
+		for _, row := range d.Items {
+			if row.Required && !row.OK {
+				verdict += ": " + or(row.Why, row.Feature)
+				break
+			}
+		}
 	}
 	p.line("%s", p.paint(color, plain.Text(fmt.Sprintf("kernel %s: %s", d.Kernel, verdict))))
-	if d.Level >= 0 && d.Level < len(levels) {
+	if d.Level > 0 && d.Level < len(levels) {
 		p.line("level %d of %d: %s", d.Level, len(levels)-1, levels[d.Level])
 	}
 	for _, what := range d.Missing {

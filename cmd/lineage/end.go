@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -214,6 +216,8 @@ func signals(s *api.Session, o endOptions) string {
 func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*target) {
 	interrupts, stop := a.interrupts()
 	defer stop()
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
 	hurried, hurry := context.WithCancel(ctx)
 	defer hurry()
 	over := make(chan struct{})
@@ -239,7 +243,11 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 		select {
 		case <-over:
 			return
-		case <-interrupts:
+		case s := <-interrupts:
+			if s == syscall.SIGTERM {
+				leave(errLeft)
+				continue
+			}
 			if n > 1 {
 				a.say("end: killing now")
 				hurry()
@@ -257,6 +265,9 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 		}
 	}
 }
+
+// errLeft is the end of a wait by SIGTERM.
+var errLeft = errors.New("told to terminate; the end goes on without this command")
 
 // waiting is for the end of one session.
 type waiting struct {
@@ -293,7 +304,7 @@ func (w *waiting) report(ctx context.Context, grace time.Duration) (*api.Report,
 		case err == nil && (r.Verdict != "" || left == 0):
 			return r, nil
 		case ctx.Err() != nil:
-			return r, ctx.Err()
+			return r, fmt.Errorf("end %s: %w", w.id, context.Cause(ctx))
 		case hurried != nil && w.hurried.Err() != nil:
 			hurried = nil
 			if r, err = w.c.End(ctx, w.id, api.EndRequest{Now: true}); err != nil || r.Verdict != "" {

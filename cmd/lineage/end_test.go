@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,6 +166,28 @@ func TestEndInterrupted(t *testing.T) {
 	slices.Sort(f.ends)
 	if got := strings.Join(f.ends, ", "); got != "k3x9q2, k3x9q2 now, m8p4z1, m8p4z1 now" {
 		t.Errorf("asked to end %s", got)
+	}
+}
+
+// SIGTERM ends the command and not the end.
+func TestEndTerminated(t *testing.T) {
+	f := newFake()
+	waiting := make(chan struct{}, 1)
+	f.end = begun
+	f.reports = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+		waiting <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := newWorld(t, f)
+	go func() {
+		<-waiting
+		w.signals <- syscall.SIGTERM
+	}()
+	code, _, stderr := w.run("end", "-y", "build")
+	want := "lineage: end k3x9q2: told to terminate; the end goes on without this command\n"
+	if code != 1 || stderr != want || len(f.ends) != 1 {
+		t.Errorf("exit %d, asked %v, stderr %s", code, f.ends, stderr)
 	}
 }
 

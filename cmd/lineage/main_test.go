@@ -190,6 +190,8 @@ func TestErrors(t *testing.T) {
 		{nil, "end --yes x -o json", 5, `no daemon at /run/lineage/lineage.sock; start it with "lineage daemon" or "lineage run"`},
 		{newFake(), "lss", 2, `unknown command "lss"; did you mean "ls"?`},
 		{newFake(), "frobnicate", 2, `unknown command "frobnicate"; see "lineage --help"`},
+		{newFake(), "--nope", 2, `unknown flag: --nope; see "lineage --help"`},
+		{newFake(), "completion bash extra", 2, `unknown command "extra" for "lineage completion bash"`},
 		{newFake(), "ls extra", 2, `ls: unexpected argument "extra"; see "lineage ls --help"`},
 		{newFake(), "ls --nope", 2, `ls: unknown flag: --nope; see "lineage ls --help"`},
 		{newFake(), "ls -o yaml", 2, `ls: invalid argument "yaml" for "-o, --output" flag: want one of table, wide, json, jsonl, name; see "lineage ls --help"`},

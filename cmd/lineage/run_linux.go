@@ -62,6 +62,7 @@ CMD ran.`,
 	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the daemon's, 5s)")
 	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid")
 	f.Var(&onExit, "on-exit", "what happens to the leftovers: `end` or report")
+	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "orphans become children of run, not of PID 1")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "no word about leftovers that were ended")

@@ -1,6 +1,9 @@
 package lineage
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Apply tells the graph one event. Events may come in any order, more than
 // once or not at all; those that come lead to the same graph in every order.
@@ -203,7 +206,7 @@ func (g *Graph) link(n *node, id ID, session uint64, evidence Evidence) {
 func (g *Graph) attach(n, c *node) {
 	n.creator = c
 	at := c.children.tail
-	for at != nil && n.id.before(at.id) {
+	for at != nil && n.id.compare(at.id) < 0 {
 		at = at.links[siblings].prev
 	}
 	c.children.insert(n, at)
@@ -241,10 +244,7 @@ const maxMoves = 64
 // inferred one that reports the same.
 func (n *node) move(m Move) {
 	i, _ := slices.BinarySearchFunc(n.moves, m, func(a, b Move) int {
-		if a.Time != b.Time {
-			return compare(a.Time, b.Time)
-		}
-		return compare(uint64(a.To.PID), uint64(b.To.PID))
+		return cmp.Or(cmp.Compare(a.Time, b.Time), a.To.compare(b.To))
 	})
 	for _, j := range [...]int{i, i - 1} {
 		if j < 0 || j >= len(n.moves) || n.moves[j].To != m.To {

@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -91,7 +92,7 @@ const maxExecs = 32
 // it inherited the new command.
 func (g *Graph) run(n *node, e *Event) {
 	i, found := slices.BinarySearchFunc(n.execs, e.Time, func(x exec, at uint64) int {
-		return compare(x.at, at)
+		return cmp.Compare(x.at, at)
 	})
 	if found {
 		return
@@ -161,16 +162,6 @@ func (n *node) commands() []Command {
 
 func (i *image) command(at uint64) Command {
 	return Command{Time: at, Comm: i.comm(), Exe: i.exe(), Argv: i.argv(), ArgvTruncated: i.truncated()}
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func untilNUL(b []byte) []byte {

@@ -355,11 +355,6 @@ func allNodes(g *Graph) []ID {
 			}
 		}
 	}
-	slices.SortFunc(ids, func(a, b ID) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(ids, ID.compare)
 	return ids
 }

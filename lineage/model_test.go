@@ -312,7 +312,7 @@ func audit(g *Graph) error {
 		need := uint32(0)
 		var prev *node
 		for c := n.children.head; c != nil; c = c.links[siblings].next {
-			if c.creator != n || prev != nil && !prev.id.before(c.id) {
+			if c.creator != n || prev != nil && prev.id.compare(c.id) >= 0 {
 				return fmt.Errorf("%v: child %v out of place", id, c.id)
 			}
 			if c.held {

@@ -1,5 +1,7 @@
 package lineage
 
+import "cmp"
+
 // State is the life of a process.
 type State uint8
 
@@ -229,12 +231,9 @@ func (l *list) remove(n *node) {
 	l.n--
 }
 
-// before is the order of processes: by start, then by PID.
-func (id ID) before(other ID) bool {
-	if id.Start != other.Start {
-		return id.Start < other.Start
-	}
-	return id.PID < other.PID
+// compare orders processes by start, then by PID.
+func (id ID) compare(other ID) int {
+	return cmp.Or(cmp.Compare(id.Start, other.Start), cmp.Compare(id.PID, other.PID))
 }
 
 // names reports whether id can name a process: both halves are known.

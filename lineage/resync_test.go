@@ -68,6 +68,9 @@ func TestResyncVanished(t *testing.T) {
 	equal(t, "state", n.State, Exited)
 	equal(t, "exited", n.Exited, 290)
 	equal(t, "status", n.Status, 20<<8)
+	odd := execs(20, 2000, "odd")
+	g.Apply(&odd)
+	equal(t, "after a told end", known(t, g, id(20)).State, Exited)
 	moved := reparent(30, 20, 1, 291)
 	g.Apply(&moved)
 	equal(t, "the told move replaces the inferred one", fmt.Sprint(known(t, g, id(30)).Reparents),

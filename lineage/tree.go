@@ -75,12 +75,7 @@ func (g *Graph) tops(all bool, sessions []uint64) (tops []*node, rows int) {
 			tops = append(tops, n)
 		}
 	}
-	slices.SortFunc(tops, func(a, b *node) int {
-		if a.id.before(b.id) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(tops, func(a, b *node) int { return a.id.compare(b.id) })
 	return tops, len(marked)
 }
 

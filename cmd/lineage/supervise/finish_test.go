@@ -1,0 +1,219 @@
+//go:build linux
+
+package supervise
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func over(pid int, outcome string, argv ...string) api.Outcome {
+	return api.Outcome{Ref: api.Ref{PID: pid, StartNS: 7}, Comm: "lngtest", Argv: argv, Outcome: outcome, Leftover: true}
+}
+
+func receipt(verdict string, processes ...api.Outcome) *api.Report {
+	return &api.Report{Session: "k3x9q2", State: "ended", Verdict: verdict, Processes: processes}
+}
+
+func TestLeftovers(t *testing.T) {
+	two := receipt("clean", over(4121, "term", "sleep", "300"), over(4124, "kill", "sleep", "301"))
+	many := receipt("clean")
+	for i := range 23 {
+		many.Processes = append(many.Processes, over(100+i, "term", "sleep"))
+	}
+	stuck := over(9, "left", "dd")
+	stuck.Why = "state D (nfs_wait)"
+	left := receipt("left", stuck, over(10, "kept"))
+	left.Left = 1
+	root := over(3, "self", "sh")
+	root.Leftover = false
+	const two0 = "lineage: session k3x9q2: 2 processes were left over when sh exited; "
+
+	for _, c := range []struct {
+		name  string
+		s     script
+		quiet bool
+		want  string
+	}{
+		{name: "none", s: script{Verdict: receipt("clean", root)}},
+		{name: "two", s: script{Verdict: two, GraceSecs: 5},
+			want: two0 + "all ended\nlineage:   4121 sleep 300  SIGTERM\nlineage:   4124 sleep 301  SIGKILL needed\n"},
+		{name: "without grace", s: script{Verdict: two},
+			want: two0 + "all ended\nlineage:   4121 sleep 300  SIGTERM\nlineage:   4124 sleep 301  SIGKILL\n"},
+		{name: "one, and what it is called is no terminal's",
+			s:    script{Verdict: receipt("clean", over(5, "self", "a\x1b]0;x\a", "\u202eb\nc", "\xff"))},
+			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 a\\x1b]0;x\\x07 \\u202eb\\nc \ufffd  exited by itself\n"},
+		{name: "quiet", s: script{Verdict: two}, quiet: true},
+		{name: "quiet, but not all ended", s: script{Verdict: left}, quiet: true,
+			want: two0 + "1 could not be ended\n"},
+		{name: "not all ended", s: script{Verdict: left},
+			want: two0 + "1 could not be ended\nlineage:   9 dd  still alive: state D (nfs_wait)\nlineage:   10 [lngtest]  kept\n"},
+		{name: "many", s: script{Verdict: many},
+			want: "lineage: session k3x9q2: 23 processes were left over when sh exited; all ended\n" +
+				manyLines(20) + "lineage:   and 3 more\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.s.Options.Quiet = c.quiet
+			got := run(t, c.s, "/bin/sh", "-c", "exit 4")
+			if got.code != 4 || got.stdout != "" || got.stderr != c.want {
+				t.Errorf("exit code %d, stdout %q, stderr\n%swant\n%s", got.code, got.stdout, got.stderr, c.want)
+			}
+		})
+	}
+}
+
+func manyLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "lineage:   %d sleep  SIGTERM\n", 100+i)
+	}
+	return b.String()
+}
+
+func TestOnExitReport(t *testing.T) {
+	node := func(pid int, state string, argv ...string) api.Node {
+		return api.Node{Process: api.Process{Ref: api.Ref{PID: pid}, Argv: argv, State: state}}
+	}
+	s := script{
+		Verdict: &api.Report{Session: "k3x9q2", State: "active"},
+		Alive:   &api.Tree{Nodes: []api.Node{node(1000001, "exited", "sh"), node(1000002, "live", "sleep", "9"), node(1000003, "zombie", "x")}},
+	}
+	s.Options.OnExit = OnExitReport
+	s.Options.Report = filepath.Join(t.TempDir(), "r.json")
+	got := run(t, s, "true")
+	const want = "lineage: session k3x9q2: 1 process was left over when true exited; nothing was ended\n" +
+		"lineage:   1000002 sleep 9  still alive: --on-exit report\n"
+	if got.code != 0 || got.stderr != want {
+		t.Errorf("got %+v, want stderr %q", got, want)
+	}
+	if rep := readReport(t, s.Options.Report); rep.Verdict != "left" || rep.Left != 1 || len(rep.Processes) != 1 {
+		t.Errorf("receipt %+v", rep)
+	}
+}
+
+func readReport(t *testing.T, name string) api.Report {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep api.Report
+	if err := json.Unmarshal(b, &rep); err != nil {
+		t.Fatalf("%v in %q", err, b)
+	}
+	return rep
+}
+
+func TestReportFile(t *testing.T) {
+	dir := t.TempDir()
+	old, link := filepath.Join(dir, "old.json"), filepath.Join(dir, "link.json")
+	if err := os.WriteFile(old, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(old, link); err != nil {
+		t.Fatal(err)
+	}
+	s := script{Verdict: receipt("clean", over(5, "term"))}
+	for _, name := range []string{filepath.Join(dir, "new.json"), link, old} {
+		s.Options.Report = name
+		if got := run(t, s, "true"); got.code != 0 {
+			t.Fatalf("%s: %+v", name, got)
+		}
+		if rep := readReport(t, name); rep.Verdict != "clean" || len(rep.Processes) != 1 {
+			t.Errorf("%s: %+v", name, rep)
+		}
+	}
+	if fi, err := os.Lstat(link); err != nil || fi.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v, %v", fi, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 3 {
+		t.Errorf("left behind: %v", left)
+	}
+	s.Options.Report, s.Options.Quiet = "/dev/stdout", true
+	if got := run(t, s, "true"); !strings.HasPrefix(got.stdout, "{") || !strings.HasSuffix(got.stdout, "}\n") {
+		t.Errorf("to stdout: %+v", got)
+	}
+}
+
+func TestLostDaemon(t *testing.T) {
+	t.Run("back again", func(t *testing.T) {
+		s := script{Lose: 1, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "term", "x"))}
+		got := run(t, s, "true")
+		if got.code != 0 || !strings.Contains(got.stderr, "all ended") {
+			t.Errorf("got %+v", got)
+		}
+		if calls := verbs(s.Log); calls != "connect create report dial report" {
+			t.Errorf("calls: %s", calls)
+		}
+	})
+	t.Run("for good", func(t *testing.T) {
+		s := script{Lose: 1, Gone: true, Log: filepath.Join(t.TempDir(), "log")}
+		s.Options.Report = filepath.Join(t.TempDir(), "r.json")
+		got := run(t, s, "sh", "-c", "exit 6")
+		if got.code != 6 || !strings.HasPrefix(got.stderr, "lineage: session k3x9q2: verdict unknown: ") || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("got %+v", got)
+		}
+		if calls := verbs(s.Log); calls != "connect create report dial dial dial dial connect" {
+			t.Errorf("calls: %s", calls)
+		}
+		if rep := readReport(t, s.Options.Report); rep.Verdict != "unknown" || rep.Session != "k3x9q2" {
+			t.Errorf("receipt %+v", rep)
+		}
+	})
+}
+
+// verbs are the calls of the daemon so far, in order.
+func verbs(log string) string {
+	b, _ := os.ReadFile(log)
+	var names []string
+	for line := range strings.Lines(string(b)) {
+		names = append(names, strings.Fields(line)[0])
+	}
+	return strings.Join(names, " ")
+}
+
+// While leftovers are being ended one Ctrl-C is "now", a second one gives up.
+func TestNow(t *testing.T) {
+	t.Run("once", func(t *testing.T) {
+		s := script{UntilEnd: true, GraceSecs: 60, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "kill", "x"))}
+		p := start(t, runCmd(t, s, "true"))
+		eventually(t, "the end is followed", func() bool { return strings.HasSuffix(verbs(s.Log), "report") })
+		p.signal(unix.SIGINT)
+		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "5 x  SIGKILL\n") {
+			t.Errorf("got %+v", got)
+		}
+		if b, _ := os.ReadFile(s.Log); !strings.Contains(string(b), "end k3x9q2 now=true\n") {
+			t.Errorf("calls:\n%s", b)
+		}
+	})
+	t.Run("twice", func(t *testing.T) {
+		s := script{UntilEnd: true, Deaf: true, GraceSecs: 60, Log: filepath.Join(t.TempDir(), "log")}
+		p := start(t, runCmd(t, s, "true"))
+		eventually(t, "the end is followed", func() bool { return strings.HasSuffix(verbs(s.Log), "report") })
+		p.signal(unix.SIGTERM)
+		eventually(t, "it is hurried", func() bool { return strings.HasSuffix(verbs(s.Log), "end") })
+		p.signal(unix.SIGTERM)
+		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "verdict unknown: the wait was called off") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// A signal that comes before the command does calls it off.
+func TestCalledOff(t *testing.T) {
+	s := script{HoldUp: true, Log: filepath.Join(t.TempDir(), "log")}
+	p := start(t, runCmd(t, s, "echo", "never"))
+	eventually(t, "the session is asked for", func() bool { return strings.HasSuffix(verbs(s.Log), "create") })
+	p.signal(unix.SIGTERM)
+	if got := p.wait(); got.code != 143 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
+		t.Errorf("got %+v", got)
+	}
+}

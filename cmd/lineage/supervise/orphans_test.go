@@ -1,0 +1,148 @@
+//go:build linux
+
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestSubreaper(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		t.Run(fmt.Sprintf("off=%v", off), func(t *testing.T) {
+			s := script{}
+			s.Options.NoSubreaper = off
+			cmd := runCmd(t, s, "sh", "-c", `sh -c 'sleep 60 & echo orphan ready $!'; echo root ready $$; read x`)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := start(t, cmd)
+			orphan := p.member("orphan")
+			p.member("root")
+			defer unix.Kill(orphan, unix.SIGKILL)
+			if got := parent(t, orphan); (got == cmd.Process.Pid) == off {
+				t.Errorf("the orphan's parent is %d, run is %d", got, cmd.Process.Pid)
+			}
+			if !off {
+				unix.Kill(orphan, unix.SIGKILL)
+				eventually(t, "the orphan is reaped", func() bool { return state(orphan) == 0 })
+			}
+			// It holds our pipes.
+			unix.Kill(orphan, unix.SIGKILL)
+			in.Close()
+			if got := p.wait(); got.code != 1 { // of the read
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// Many orphans that die at once, and the root among them.
+func TestReap(t *testing.T) {
+	cmd := runCmd(t, script{}, "sh", "-c", `for i in 1 2 3 4 5 6 7 8 9 10; do
+		(true & true & true & true & true &); done; echo root ready $$; read x; exit 11`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	root := p.member("root")
+	eventually(t, "root is the only child of run", func() bool { return childrenOf(cmd.Process.Pid) == strconv.Itoa(root) })
+	in.Close()
+	if got := p.wait(); got.code != 11 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// childrenOf lists the children of all threads of pid, zombies included.
+func childrenOf(pid int) string {
+	var all []string
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, name := range files {
+		b, _ := os.ReadFile(name)
+		all = append(all, strings.Fields(string(b))...)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestManyStartsLeaveNothing(t *testing.T) {
+	got := run(t, script{Times: 200}, "true")
+	var first, last int
+	if _, err := fmt.Sscanf(got.stdout, "last %d first %d", &last, &first); err != nil || got.code != 0 {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if last > first {
+		t.Errorf("%d descriptors after 10 starts, %d after 200", first, last)
+	}
+}
+
+// The command has the descriptors that run had, under their numbers, and none
+// of run's own. Of the first three, a closed one is /dev/null.
+func TestDescriptors(t *testing.T) {
+	for _, c := range []struct{ name, sh, want string }{
+		{"all", "$LNG ls /proc/self/fd </dev/zero 2>/dev/null", ""},
+		{"inherited", "$LNG readlink /proc/self/fd/3 /proc/self/fd/4 /proc/self/fd/7 3</dev/zero 4</dev/full 7</dev/zero", ""},
+		{"closed", "$LNG readlink /proc/self/fd/0 /proc/self/fd/2 <&- 2>&-", "/dev/null\n/dev/null\n"},
+		{"all closed", "$LNG true <&- >&- 2>&-", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := runCmd(t, script{})
+			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "exec " + c.sh}
+			cmd.Env = append(cmd.Env, "LNG="+self(t))
+			got := finish(t, cmd)
+			if c.want == "" {
+				c.want = finish(t, exec.Command("sh", "-c", strings.ReplaceAll(c.sh, "$LNG", "exec"))).stdout
+			}
+			if got.code != 0 || got.stdout != c.want {
+				t.Errorf("code %d, stdout %q, want %q", got.code, got.stdout, c.want)
+			}
+		})
+	}
+}
+
+func TestUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const sh = `id -u; id -g; id -G; echo $HOME $USER $LOGNAME; grep -E '^(Uid|Gid|CapEff)' /proc/self/status`
+	for _, name := range []string{"nobody", "65534"} {
+		s := script{}
+		s.Options.User = name
+		got := run(t, s, "sh", "-c", sh)
+		want, err := exec.Command("sh", "-c", "id -u nobody; id -g nobody; id -G nobody; echo $(getent passwd nobody | cut -d: -f6) nobody nobody").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, string(want)) || !strings.Contains(got.stdout, "CapEff:\t0000000000000000\n") {
+			t.Errorf("%s: %+v, want\n%s", name, got, want)
+		}
+	}
+}
+
+func TestSudo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const line = "lineage: run: true runs as root; use --user ann to run it as ann\n"
+	for _, c := range []struct {
+		user  string
+		quiet bool
+		want  string
+	}{{"", false, line}, {"root", false, ""}, {"", true, ""}} {
+		s := script{}
+		s.Options.User, s.Options.Quiet = c.user, c.quiet
+		cmd := runCmd(t, s, "true")
+		cmd.Env = append(cmd.Env, "SUDO_UID=1001", "SUDO_USER=ann")
+		if got := finish(t, cmd); got.code != 0 || got.stderr != c.want {
+			t.Errorf("user %q, quiet %v: %+v", c.user, c.quiet, got)
+		}
+	}
+}

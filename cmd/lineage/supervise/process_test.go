@@ -1,0 +1,125 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a run in the background of a test.
+type process struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	stdout, stderr output
+	done           chan struct{}
+}
+
+// start starts cmd and ends it with the test at the latest.
+func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
+	p.stdout.grown, p.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
+	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
+	cmd.WaitDelay = time.Second // after its exit, if someone holds its pipes
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-p.done:
+		default:
+			cmd.Process.Kill()
+			<-p.done
+		}
+	})
+	return p
+}
+
+func (p *process) signal(sig unix.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) wait() result {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(deadline):
+		p.t.Fatalf("run does not return; stdout %q, stderr %q", p.stdout.String(), p.stderr.String())
+	}
+	return result{p.cmd.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
+}
+
+// output is what a process has said so far, all of it.
+type output struct {
+	mu    sync.Mutex
+	b     bytes.Buffer
+	seen  int // expect goes on from here
+	grown chan struct{}
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.grown <- struct{}{}:
+	default:
+	}
+	return o.b.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// expect waits for text after what was expected before, and gives the rest of
+// its line, which must be whole.
+func (o *output) expect(t *testing.T, text string) string {
+	t.Helper()
+	late := time.After(deadline)
+	for {
+		if rest, err := o.find(text); err == nil {
+			return rest
+		}
+		select {
+		case <-o.grown:
+		case <-late:
+			t.Fatalf("%q is not in the output:\n%s", text, o.String())
+		}
+	}
+}
+
+var errNotYet = errors.New("not yet")
+
+func (o *output) find(text string) (rest string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.b.String()
+	at := strings.Index(all[o.seen:], text)
+	if at < 0 {
+		return "", errNotYet
+	}
+	at += o.seen + len(text)
+	rest, _, whole := strings.Cut(all[at:], "\n")
+	if !whole {
+		return "", errNotYet
+	}
+	o.seen = at
+	return strings.TrimSpace(rest), nil
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package supervise
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// member gives the pid at the end of "WHO ready PID".
+func (p *process) member(who string) int {
+	p.t.Helper()
+	pid, err := strconv.Atoi(p.stdout.expect(p.t, who+" ready"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return pid
+}
+
+// What arrives at run goes to the root and to nobody else of its group.
+func TestForward(t *testing.T) {
+	cmd := runCmd(t, script{}, self(t), "__lngtest", "family")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	p.member("child")
+	root := p.member("root")
+	if pgrp, err := unix.Getpgid(root); err != nil || pgrp != root {
+		t.Errorf("the group of root %d is %d (%v), want its own", root, pgrp, err)
+	}
+	for _, s := range forwarded {
+		sig := s.(unix.Signal)
+		p.signal(sig)
+		p.stdout.expect(t, "root got "+unix.SignalName(sig))
+	}
+	in.Close()
+	got := p.wait()
+	if got.code != 0 || strings.Contains(got.stdout, "child got") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A command that joins the group of run gets its signals all the same.
+func TestForwardToACommandThatMoved(t *testing.T) {
+	cmd := runCmd(t, script{}, self(t), "__lngtest", "join")
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	root := p.member("root")
+	p.signal(unix.SIGUSR1)
+	p.stdout.expect(t, "root got SIGUSR1")
+	p.signal(unix.SIGTSTP) // nobody watches: the kernel stops neither
+	p.signal(unix.SIGTERM)
+	p.stdout.expect(t, "root got SIGTERM")
+	if got := status(root, "State"); strings.HasPrefix(got, "T") {
+		t.Errorf("root is %s", got)
+	}
+	in.Close()
+	if got := p.wait(); got.code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// With nobody to continue us we do not stop, and the command is continued by
+// whoever stopped it.
+func TestStopUnwatched(t *testing.T) {
+	cmd := runCmd(t, script{}, self(t), "__lngtest", "watch", "root")
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	root := p.member("root")
+	stopped := func() bool { return strings.HasPrefix(status(root, "State"), "T") }
+	kill := func(sig unix.Signal) {
+		t.Helper()
+		if err := unix.Kill(root, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill(unix.SIGSTOP)
+	eventually(t, "root stops", stopped)
+	kill(unix.SIGCONT)
+	p.stdout.expect(t, "root got SIGCONT")
+	// The kernel lets a TSTP stop root, which is in our session; run, whose
+	// group is orphaned, must continue it.
+	kill(unix.SIGTSTP)
+	p.stdout.expect(t, "root got SIGCONT")
+	// Continued by way of run.
+	kill(unix.SIGSTOP)
+	eventually(t, "root stops", stopped)
+	p.signal(unix.SIGUSR1) // order: run has seen the stop when it forwards this
+	p.signal(unix.SIGCONT)
+	p.stdout.expect(t, "root got SIGUSR1")
+	in.Close()
+	if got := p.wait(); got.code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What was ignored when run started is ignored in the command.
+func TestInheritIgnored(t *testing.T) {
+	const grep = ` grep -E '^Sig(Blk|Ign)' /proc/self/status`
+	for _, c := range []struct {
+		name, before string
+		want         []unix.Signal
+	}{
+		{"nothing", "exec $LNG", nil},
+		{"nohup", "exec nohup $LNG", []unix.Signal{unix.SIGHUP}},
+		{"stops", `trap "" TSTP TTIN TTOU; exec $LNG`, []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}},
+	} {
+		t.Run(c.name, func(t *testing.T) { checkIgnored(t, c.before+grep, c.want) })
+	}
+	t.Run("background of a script", func(t *testing.T) {
+		checkIgnored(t, "$LNG"+grep+" & wait", []unix.Signal{unix.SIGINT, unix.SIGQUIT})
+	})
+}
+
+func checkIgnored(t *testing.T, sh string, want []unix.Signal) {
+	t.Helper()
+	cmd := runCmd(t, script{})
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", sh}
+	cmd.Env = append(cmd.Env, "LNG="+self(t))
+	plain := exec.Command("/bin/sh", "-c", strings.ReplaceAll(sh, "$LNG", ""))
+	got, without := finish(t, cmd), finish(t, plain)
+	var mask uint64
+	for _, sig := range want {
+		mask |= 1 << (sig - 1)
+	}
+	if line := fmt.Sprintf("SigIgn:\t%016x\n", mask); got.stdout != without.stdout || !strings.HasSuffix(got.stdout, line) {
+		t.Errorf("under run:\n%swithout:\n%swant %s", got.stdout, without.stdout, line)
+	}
+}

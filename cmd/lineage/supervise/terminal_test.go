@@ -1,0 +1,361 @@
+//go:build linux
+
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// seat is somebody at a terminal.
+type seat struct {
+	*process
+	master *os.File
+}
+
+// sit starts cmd as the leader of a POSIX session with a terminal of its own.
+func sit(t *testing.T, cmd *exec.Cmd) *seat {
+	t.Helper()
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
+	p.stdout.grown = make(chan struct{}, 1)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for b := make([]byte, 4096); ; {
+			n, err := master.Read(b)
+			p.stdout.Write(b[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-p.done
+		slave.Close()
+		master.Close() // hangs up on whoever is left
+		<-read
+	})
+	return &seat{p, master}
+}
+
+// bash is an interactive shell in which $LNG is `lineage run`.
+func bash(t *testing.T, s script) *seat {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip(err)
+	}
+	cmd := runCmd(t, s)
+	cmd.Path, _ = exec.LookPath("bash")
+	cmd.Args = []string{"bash", "--norc", "--noprofile", "--noediting", "-i"}
+	cmd.Env = append(cmd.Env, "LNG="+self(t), "PS1=", "PS2=", "HISTFILE=", "TERM=dumb")
+	b := sit(t, cmd)
+	// Without an echo there are only answers to look for.
+	b.types("stty -echo; echo shell is ready")
+	b.stdout.expect(t, "\nshell is ready")
+	return b
+}
+
+func (s *seat) types(line string) { s.press(line + "\n") }
+
+func (s *seat) press(keys string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+func (s *seat) front() int {
+	pgrp, err := unix.IoctlGetInt(int(s.master.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		return 0
+	}
+	return pgrp
+}
+
+// inFront waits until the group of pid has the terminal.
+func (s *seat) inFront(who string, pid int) {
+	s.t.Helper()
+	eventually(s.t, fmt.Sprintf("%s %d has the terminal", who, pid), func() bool {
+		pgrp, err := unix.Getpgid(pid)
+		return err == nil && s.front() == pgrp
+	})
+}
+
+func (s *seat) shell() int { return s.cmd.Process.Pid }
+
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	ppid, err := strconv.Atoi(status(pid, "PPid"))
+	if err != nil {
+		t.Fatalf("parent of %d: %v", pid, err)
+	}
+	return ppid
+}
+
+func state(pid int) byte {
+	if s := status(pid, "State"); s != "" {
+		return s[0]
+	}
+	return 0
+}
+
+func TestCtrlC(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG sh -c 'echo root ready $$; exec sleep 60'; echo code $?.`)
+	root := b.member("root")
+	b.inFront("root", root)
+	b.press(ctrlC)
+	b.stdout.expect(t, "code 130.")
+	b.inFront("shell", b.shell())
+}
+
+func TestCtrlZ(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG sh -c 'echo root ready $$; read x; echo got $x; exit 3'; echo code $?.`)
+	root := b.member("root")
+	run := parent(t, root)
+	for range 5 {
+		b.inFront("root", root)
+		b.press(ctrlZ)
+		b.stdout.expect(t, "Stopped")
+		b.inFront("shell", b.shell())
+		if state(root) != 'T' || state(run) != 'T' {
+			t.Fatalf("root is %c, run is %c, want both stopped", state(root), state(run))
+		}
+		b.types("fg")
+	}
+	b.inFront("root", root)
+	b.types("hello")
+	b.stdout.expect(t, "got hello")
+	b.inFront("shell", b.shell())
+	b.types("echo last $?.")
+	b.stdout.expect(t, "last 3.")
+}
+
+// Stopped, continued in the background, where it asks for the terminal and
+// stops, and brought back.
+func TestBackAndForth(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG sh -c 'echo root ready $$; read x; echo got $x'`)
+	root := b.member("root")
+	run := parent(t, root)
+	b.inFront("root", root)
+	b.press(ctrlZ)
+	b.stdout.expect(t, "Stopped")
+	b.types("bg; wait -f; echo waited")
+	// It reads, and the terminal is the shell's: stopped again, run with it.
+	b.inFront("shell", b.shell())
+	eventually(t, "the job stops at its read", func() bool { return state(root) == 'T' && state(run) == 'T' })
+	b.press(ctrlC) // of the wait
+	b.types("fg")
+	b.inFront("root", root)
+	b.types("again")
+	b.stdout.expect(t, "got again")
+	b.inFront("shell", b.shell())
+}
+
+func TestBackground(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG sh -c 'echo root ready $$; exec sleep 60' &`)
+	root := b.member("root")
+	if b.front() != b.shell() {
+		t.Errorf("a background job has the terminal")
+	}
+	b.types("kill %1; wait %1; echo code $?.")
+	b.stdout.expect(t, "code 143.")
+	if state(root) != 0 {
+		t.Errorf("root is %c", state(root))
+	}
+	if b.front() != b.shell() {
+		t.Errorf("the terminal was taken from the shell")
+	}
+}
+
+// fg of a job that was never stopped comes without a SIGCONT.
+func TestBackgroundToFront(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG sh -c 'echo root ready $$; read go < "$1"; read x; echo got $x' sh <(sleep 60; echo) &`)
+	b.member("root")
+	b.types("fg")
+	b.stdout.expect(t, "$LNG")
+	eventually(t, "run is in front", func() bool { return b.front() != b.shell() })
+	b.press(ctrlC)
+	b.inFront("shell", b.shell())
+	b.types("echo code $?.")
+	b.stdout.expect(t, "code 130.")
+}
+
+func TestPipeline(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG sh -c 'echo root ready $$; sleep 60; echo "ne"ver' | cat`)
+	root := b.member("root")
+	run := parent(t, root)
+	eventually(t, "run is in front", func() bool { return b.front() == mustPgrp(run) })
+	b.press(ctrlZ)
+	b.stdout.expect(t, "Stopped")
+	if state(root) != 'T' || state(run) != 'T' {
+		t.Fatalf("root is %c, run is %c, want both stopped", state(root), state(run))
+	}
+	b.types("fg")
+	eventually(t, "the job runs", func() bool { return state(root) != 'T' && b.front() == mustPgrp(run) })
+	b.press(ctrlC)
+	b.inFront("shell", b.shell())
+	b.types(`echo code ${PIPESTATUS[0]}.`)
+	b.stdout.expect(t, "code 130.")
+	eventually(t, "nobody is left", func() bool { return state(root) == 0 })
+	if strings.Contains(b.stdout.String(), "never") {
+		t.Error("the command went on")
+	}
+}
+
+func mustPgrp(pid int) int {
+	pgrp, _ := unix.Getpgid(pid)
+	return pgrp
+}
+
+// In a pipeline the terminal belongs to whoever reads from it.
+func TestPager(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG echo text | sh -c 'read x; echo page $x; read k </dev/tty; echo key $k'`)
+	b.stdout.expect(t, "page text")
+	b.types("q")
+	b.stdout.expect(t, "key q")
+	b.types(`$LNG sh -c 'echo root ready $$; read k; echo own $k' | cat`)
+	b.inFront("root", b.member("root"))
+	b.types("r")
+	b.stdout.expect(t, "own r")
+	b.inFront("shell", b.shell())
+}
+
+// The `&` of a script leaves the terminal to the script.
+func TestBackgroundOfScript(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`sh -c '$LNG sh -c "echo root ready \$\$; exec sleep 60" & read x; echo script got $x; kill $!'`)
+	root := b.member("root")
+	b.types("line")
+	b.stdout.expect(t, "script got line")
+	b.inFront("shell", b.shell())
+	eventually(t, "root ends", func() bool { return state(root) == 0 })
+}
+
+// A shell with jobs of its own under run.
+func TestShellUnderRun(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG bash --norc --noprofile --noediting -i`)
+	b.types(`echo inner "ready" $$`)
+	inner, err := strconv.Atoi(b.stdout.expect(t, "inner ready"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.types(`sh -c 'echo job "ready" $$; exec sleep 60'`)
+	job := b.member("job")
+	b.inFront("job", job)
+	if pgrp := mustPgrp(job); pgrp == inner {
+		t.Error("the inner shell has no job control")
+	}
+	b.press(ctrlZ)
+	b.stdout.expect(t, "Stopped")
+	b.inFront("inner shell", inner)
+	b.types("suspend")
+	b.inFront("shell", b.shell())
+	b.types("fg")
+	b.inFront("inner shell", inner)
+	b.types("fg")
+	b.inFront("job", job)
+	// The inner shell dies while its job has the terminal.
+	if err := unix.Kill(inner, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	b.inFront("shell", b.shell())
+	unix.Kill(job, unix.SIGKILL)
+	b.types("echo code $?.")
+	b.stdout.expect(t, "code 137.")
+}
+
+// A grandchild that holds the terminal holds nobody up.
+func TestGrandchildHoldsTheTerminal(t *testing.T) {
+	b := bash(t, script{})
+	b.types(`$LNG sh -c 'sleep 60 & echo child "ready" $!; exit 5'; echo code $?.`)
+	child := b.member("child")
+	b.stdout.expect(t, "code 5.")
+	b.inFront("shell", b.shell())
+	unix.Kill(child, unix.SIGKILL)
+}
+
+// run as the first process of a terminal, with nobody above it.
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		name, sh string
+		code     int
+		restored bool
+	}{
+		{"killed", "stty raw -echo; kill -KILL $$", 137, true},
+		{"failed", "stty raw -echo; exit 1", 1, true},
+		{"meant", "stty -echo", 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := runCmd(t, script{}, "sh", "-c", c.sh)
+			s := sit(t, cmd)
+			before := s.modes()
+			if got := s.wait(); got.code != c.code {
+				t.Errorf("got %+v", got)
+			}
+			if after := s.modes(); (after == before) != c.restored {
+				t.Errorf("before %+v\nafter  %+v\nrestored: %v, want %v", before, after, after == before, c.restored)
+			}
+		})
+	}
+}
+
+func (s *seat) modes() unix.Termios {
+	s.t.Helper()
+	m, err := unix.IoctlGetTermios(int(s.master.Fd()), unix.TCGETS)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *m
+}
+
+// Ctrl-Z where nobody could say fg: the kernel would not stop a command there,
+// and so it goes on under run.
+func TestCtrlZWithoutShell(t *testing.T) {
+	cmd := runCmd(t, script{}, self(t), "__lngtest", "watch", "root")
+	s := sit(t, cmd)
+	root := s.member("root")
+	s.inFront("root", root)
+	s.press(ctrlZ)
+	s.stdout.expect(t, "root got SIGCONT")
+	s.inFront("root", root)
+	s.press(ctrlC)
+	s.stdout.expect(t, "root got SIGINT")
+	s.types("")
+	if got := s.wait(); got.code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}

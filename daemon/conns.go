@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -68,7 +69,6 @@ func (t *conns) close(nc net.Conn) {
 	}
 	if t.members[c.slot.member]--; t.members[c.slot.member] == 0 {
 		delete(t.members, c.slot.member)
-		delete(t.rates, c.slot.member)
 	}
 	c.close()
 }
@@ -80,6 +80,8 @@ func (t *conns) allow(member tracer.SessionID, now time.Duration) bool {
 	rate := float64(t.limits.memberRate)
 	b := t.rates[member]
 	if b == nil {
+		// After a second a bucket is full again, and worth forgetting.
+		maps.DeleteFunc(t.rates, func(_ tracer.SessionID, b *bucket) bool { return now-b.at > time.Second })
 		b = &bucket{rate, now}
 		t.rates[member] = b
 	}

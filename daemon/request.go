@@ -26,14 +26,15 @@ const maxBody = 64 << 10
 func (s *server) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	rc := http.NewResponseController(w)
 	rc.SetReadDeadline(time.Now().Add(s.limits.send))
-	defer rc.SetReadDeadline(time.Time{})
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request of more than %d KiB", maxBody>>10), "")
 	case err != nil:
+		w.Header().Set("Connection", "close") // the rest of it may still come
 		return api.NewError(api.CodeBadRequest, "the request did not arrive in time", "")
 	}
+	rc.SetReadDeadline(time.Time{})
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}

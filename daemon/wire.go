@@ -120,7 +120,7 @@ func evidence(e lineage.Evidence) *api.Evidence {
 func (o *owner) session(s *session, c caller) api.Session {
 	info := &s.info
 	d := api.Session{
-		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: info.State.String(),
+		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: s.state(),
 		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Zombies: s.zombies,
 		CPUSeconds: seconds(uint64(s.cpu + s.cpuDead)), RSSBytes: s.rss,
 		Started: o.clock.wall(info.Created), EndReason: info.Cause.String(),
@@ -154,6 +154,14 @@ func (o *owner) session(s *session, c caller) api.Session {
 		d.Deadline = o.clock.wall(uint64(int64(o.clock.boottime()) + left))
 	}
 	return d
+}
+
+// state is what people see: a session is over with its receipt, not before.
+func (s *session) state() string {
+	if s.info.State == tracer.StateEmpty && !s.closed {
+		return tracer.StateCondemned.String()
+	}
+	return s.info.State.String()
 }
 
 // mode: what the daemon starts by itself is only observed.

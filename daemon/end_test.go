@@ -1,0 +1,258 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+func outcomes(r *api.Report) map[int]string {
+	all := make(map[int]string)
+	for _, o := range r.Processes {
+		all[o.PID] = o.Outcome
+	}
+	return all
+}
+
+func TestEnd(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{Name: "x", GraceMS: ms(5000)})
+	w.k.Fork(100, 101, "lngtest-a")
+	w.k.Exec(101, "/bin/a", "a\x00-b\x00")
+	w.k.Fork(100, 102, "lngtest-b")
+	w.k.Exit(102, 0)
+	w.k.Fork(101, 103, "lngtest-c")
+	w.k.Proc(103).IgnoreTerm = true
+	so := into[api.Report](w.do("user", "GET", "/v1/sessions/x/report", nil), http.StatusAccepted)
+	if so.Verdict != "" || so.State != "active" {
+		t.Errorf("before: %+v", so)
+	}
+	so = into[api.Report](w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{}), http.StatusAccepted)
+	if so.Verdict != "" || so.State != "ending" || so.EndReason != "end" || so.EndedBy == nil || so.EndedBy.PID != userPID || so.EndedBy.UID != 1000 {
+		t.Errorf("so far: %+v", so)
+	}
+	live := into[api.Session](w.do("user", "GET", "/v1/sessions/x", nil), http.StatusOK)
+	if live.State != "ending" || live.Deadline == nil || live.EndReason != "end" || live.Live != 1 {
+		t.Errorf("ending: %+v", live)
+	}
+	// A repeat with less grace; its caller is not the one who ended it.
+	into[api.Report](w.do("root", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	r := w.receipt(s.ID)
+	if r.Verdict != "clean" || r.State != "ended" || !r.ConfirmedEmpty || r.Left != 0 || r.EndedBy.PID != userPID || r.Killed != 1 || r.Name != "x" {
+		t.Errorf("receipt %+v", r)
+	}
+	if got := outcomes(r); len(got) != 3 || got[100] != "term" || got[101] != "term" || got[103] != "kill" {
+		t.Errorf("outcomes %v", got)
+	}
+	if i := slices.IndexFunc(r.Processes, func(o api.Outcome) bool { return o.PID == 101 }); !slices.Equal(r.Processes[i].Argv, []string{"a", "-b"}) {
+		t.Errorf("argv %+v", r.Processes[i])
+	}
+	again := into[api.Report](w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{}), http.StatusOK)
+	if again.Verdict != "clean" || again.DurationMS != r.DurationMS {
+		t.Errorf("again: %+v", again)
+	}
+	if all, _ := w.k.Sessions(); len(all) != 0 {
+		t.Errorf("the kernel's record stays: %+v", all)
+	}
+	over := into[api.Session](w.do("user", "GET", "/v1/sessions/x", nil), http.StatusOK)
+	if over.State != "ended" || over.Ended == nil || over.Live != 0 || over.Root.PID != 100 {
+		t.Errorf("over: %+v", over)
+	}
+	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
+	if len(tree.Nodes) != 4 {
+		t.Errorf("%d nodes are remembered", len(tree.Nodes))
+	}
+}
+
+// TestRootExit: what the kernel ended by itself has the same receipt, and says
+// who was left over.
+func TestRootExit(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	w.k.Fork(100, 101, "lngtest-a")
+	w.k.Fork(101, 102, "lngtest-b")
+	w.k.Exit(101, 0)
+	w.k.Exit(100, 0)
+	r := w.receipt(s.ID)
+	if r.Verdict != "clean" || r.EndReason != "root_exit" || r.EndedBy != nil || len(r.Processes) != 1 {
+		t.Errorf("%+v", r)
+	}
+	if p := r.Processes[0]; p.PID != 102 || !p.Leftover || p.Outcome != "kill" || p.Comm != "lngtest-b" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestOwnerExit(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	w.k.Exit(userPID, 0)
+	if r := w.receipt(s.ID); r.Verdict != "clean" || r.EndReason != "owner_exit" || outcomes(r)[100] != "kill" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestOnRootExitReport(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0), OnRootExit: "report"})
+	w.k.Fork(100, 101, "lngtest-a")
+	w.k.Exit(100, 0)
+	d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+	if d.State != "active" || d.Leftovers != 1 || d.Live != 1 || d.Orphans != 1 {
+		t.Errorf("%+v", d)
+	}
+	w.k.Exit(101, 0)
+	if r := w.receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != 1 || !r.Processes[0].Leftover {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLeft(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	w.k.Fork(100, 101, "lngtest-stuck")
+	w.k.Proc(101).Stubborn = true
+	into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{}), http.StatusAccepted)
+	for range 3 { // the first look starts the limit, a later one finds it over
+		w.k.Advance(6 * time.Second)
+		w.s.enforcer.Watch(w.id(s.ID))
+		w.do("user", "GET", "/v1/sessions/"+s.ID+"/report?wait=100ms", nil)
+	}
+	r := w.receipt(s.ID)
+	if r.Verdict != "left" || r.Left != 1 || r.State != "condemned" || outcomes(r)[101] != "left" || outcomes(r)[100] != "kill" {
+		t.Errorf("%+v", r)
+	}
+	w.k.Proc(101).Stubborn = false
+	w.k.Advance(2 * time.Second)
+	w.s.enforcer.Watch(w.id(s.ID))
+	w.until(func() bool { return w.receipt(s.ID).Verdict == "clean" })
+}
+
+func TestEndRefused(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	end := "/v1/sessions/" + s.ID + "/end"
+	w.k.Fork(100, 101, "lngtest-agent")
+	for name, c := range map[string]struct{ who, body, code string }{
+		"another user":     {"else", `{}`, api.CodeDenied},
+		"a reader":         {"reader", `{}`, api.CodeDenied},
+		"a member":         {"101", `{}`, api.CodeDenied},
+		"negative grace":   {"user", `{"grace_ms":-1}`, api.CodeBadRequest},
+		"long grace":       {"user", `{"grace_ms":3600000}`, api.CodeBadRequest},
+		"both":             {"user", `{"grace_ms":5,"now":true}`, api.CodeBadRequest},
+		"unknown field":    {"user", `{"grase_ms":5}`, api.CodeBadRequest},
+		"null is no grace": {"else", `{"grace_ms":null}`, api.CodeDenied},
+	} {
+		t.Run(name, func(t *testing.T) { w.do(c.who, "POST", end, c.body).refused(c.code) })
+	}
+	w.do("user", "POST", "/v1/sessions/nobody/end", `{}`).refused(api.CodeNotFound)
+	t.Run("guarded", func(t *testing.T) {
+		w.k.Proc(shell).Session = w.id(s.ID)
+		defer func() { w.k.Proc(shell).Session = 0 }()
+		e := w.do("user", "POST", end, `{}`).refused(api.CodeGuarded)
+		if e.Exit != api.ExitDenied {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("the kernel cannot be asked", func(t *testing.T) {
+		w.k.Fail["Snapshot"] = errors.New("broken")
+		defer delete(w.k.Fail, "Snapshot")
+		w.do("user", "POST", end, `{}`).refused(api.CodeInternal)
+	})
+	if len(w.k.Signals) != 0 {
+		t.Errorf("signals were sent: %v", w.k.Signals)
+	}
+	if info, err := w.k.Session(w.id(s.ID)); err != nil || info.State != tracer.StateActive {
+		t.Errorf("%+v %v", info, err)
+	}
+}
+
+// TestNestedEnd: a member ends what is nested in its session, and no more.
+func TestNestedEnd(t *testing.T) {
+	w := newWorld(t)
+	outer := w.session("user", 100, api.NewSession{})
+	w.k.Fork(100, 101, "lngtest-agent")
+	w.proc(101, 100, 1000, "lngtest-agent")
+	w.k.Fork(101, 102, "lngtest-sub")
+	w.proc(102, 101, 1000, "lngtest-sub")
+	inner := into[api.Session](w.do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 102}, GraceMS: ms(0)}), http.StatusCreated)
+	w.k.Fork(102, 103, "lngtest-leaf")
+	d := into[api.Session](w.do("101", "GET", "/v1/sessions/"+outer.ID, nil), http.StatusOK)
+	if d.Live != 4 {
+		t.Errorf("live %d", d.Live)
+	}
+	w.do("103", "GET", "/v1/sessions/"+outer.ID, nil).refused(api.CodeDenied)
+	w.do("103", "POST", "/v1/sessions/"+inner.ID+"/end", nil).refused(api.CodeDenied)
+	into[api.Report](w.do("101", "POST", "/v1/sessions/"+inner.ID+"/end", nil), http.StatusAccepted)
+	if r := w.receipt(inner.ID); r.Verdict != "clean" || len(r.Processes) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if w.k.Proc(101) == nil || w.k.Proc(100) == nil {
+		t.Error("the outer session was ended too")
+	}
+}
+
+// TestLostEmptyEvent: the kernel's word that a session is empty was lost; the
+// verdict stands after the patience.
+func TestLostEmptyEvent(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	id := w.id(s.ID)
+	w.hold(func() {
+		w.k.Exit(100, 0)
+		if _, err := w.k.Settle(id); err != nil {
+			t.Fatal(err)
+		}
+		w.k.DropEvents()
+		w.k.Lose(3)
+	})
+	w.s.enforcer.Watch(id)
+	w.until(func() bool {
+		w.k.Advance(emptyPatience)
+		into[resynced](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+		d := into[api.Session](w.do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+		return d.State == "ended"
+	})
+	if r := w.receipt(s.ID); r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+	if st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK); st.Lost != 3 {
+		t.Errorf("lost %d", st.Lost)
+	}
+}
+
+// TestRestart: a new daemon goes on with the same sessions.
+func TestRestart(t *testing.T) {
+	w := newWorld(t)
+	a := w.session("user", 100, api.NewSession{Name: "a", GraceMS: ms(0)})
+	b := w.session("user", 101, api.NewSession{Name: "b", GraceMS: ms(0)})
+	w.k.Fork(100, 110, "lngtest-x")
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.k.Signals) != 0 {
+		t.Errorf("signals were sent: %v", w.k.Signals)
+	}
+	w.k.Fork(110, 111, "lngtest-gap")
+	w.k.Exit(110, 0)
+	w.k.Exit(101, 0) // the root of b dies while nobody looks
+	w.k.DropEvents()
+	w.start(Options{Version: "9.9.9"})
+	d := into[api.Session](w.do("user", "GET", "/v1/sessions/a", nil), http.StatusOK)
+	if d.ID != a.ID || d.UID != 1000 || d.State != "active" || d.Live != 2 || d.Root.PID != 100 {
+		t.Errorf("%+v", d)
+	}
+	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/a/tree", nil), http.StatusOK)
+	if !slices.ContainsFunc(tree.Nodes, func(n api.Node) bool { return n.PID == 111 && n.Session == a.ID }) {
+		t.Errorf("%+v", tree.Nodes)
+	}
+	if r := w.receipt(b.ID); r.Verdict != "clean" || r.EndReason != "root_exit" {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,346 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// lngtestDaemon starts this test binary as the daemon.
+func lngtestDaemon(env ...string) func(string) *exec.Cmd {
+	return func(socket string) *exec.Cmd {
+		cmd := exec.Command("/proc/self/exe", "lngtest-daemon", socket)
+		cmd.Env = append(os.Environ(), env...)
+		return cmd
+	}
+}
+
+func needRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root starts a daemon")
+	}
+}
+
+func starts(t *testing.T, dir string) int {
+	b, err := os.ReadFile(filepath.Join(dir, "starts"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.Count(string(b), "\n")
+}
+
+// left waits until the daemon has gone and unloaded.
+func left(t *testing.T, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := poll(ctx, func() (bool, error) {
+		_, unloaded := os.Stat(filepath.Join(dir, "unloaded"))
+		_, socket := os.Stat(filepath.Join(dir, "s"))
+		return unloaded == nil && os.IsNotExist(socket), nil
+	})
+	if err != nil {
+		t.Errorf("the daemon stays: %v", err)
+	}
+}
+
+// TestConnectMany: of 50 commands at once one starts the daemon.
+func TestConnectMany(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	// What a daemon that was killed left behind.
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	var wg sync.WaitGroup
+	clients := make([]api.Client, 50)
+	for i := range clients {
+		wg.Go(func() {
+			c, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			clients[i] = c
+		})
+	}
+	wg.Wait()
+	pids := map[int]bool{}
+	for _, c := range clients {
+		if c == nil {
+			continue
+		}
+		v, err := c.Version(t.Context())
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !v.Ephemeral {
+			t.Errorf("%+v", v)
+		}
+		pids[v.PID] = true
+		c.Close()
+	}
+	if n := starts(t, dir); n != 1 || len(pids) != 1 {
+		t.Errorf("%d daemons were started, %v answered", n, pids)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "daemon.log")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("log: %v %v", info, err)
+	}
+	left(t, dir)
+}
+
+func TestConnectErrors(t *testing.T) {
+	needRoot(t)
+	t.Run("the daemon says why", func(t *testing.T) {
+		socket := filepath.Join(t.TempDir(), "s")
+		_, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon("LNGTEST_REFUSE=1")})
+		if err == nil || !strings.Contains(err.Error(), "mount -t bpf bpf /sys/fs/bpf") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("it dies", func(t *testing.T) {
+		dir := t.TempDir()
+		_, err := Connect(t.Context(), ConnectOptions{Socket: filepath.Join(dir, "s"), Command: lngtestDaemon("LNGTEST_DIE=1")})
+		if !errors.Is(err, errSilent) || !strings.Contains(err.Error(), filepath.Join(dir, "daemon.log")) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("no such directory", func(t *testing.T) {
+		_, err := Connect(t.Context(), ConnectOptions{Socket: filepath.Join(t.TempDir(), "a/b/s"), Command: lngtestDaemon()})
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("the socket is a file", func(t *testing.T) {
+		socket := filepath.Join(t.TempDir(), "s")
+		if err := os.WriteFile(socket, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
+			t.Error("no error")
+		}
+		if b, _ := os.ReadFile(socket); string(b) != "precious" {
+			t.Errorf("the file is %q now", b)
+		}
+	})
+	t.Run("something else serves it", func(t *testing.T) {
+		socket := filepath.Join(t.TempDir(), "s")
+		ln, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := &http.Server{Handler: http.NotFoundHandler()}
+		go other.Serve(ln)
+		defer other.Close()
+		if _, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()}); !errors.Is(err, api.ErrNotLineage) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestEphemeralStays while it has a session, and leaves after the last.
+func TestEphemeralStays(t *testing.T) {
+	w := newWorld(t)
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.start(Options{Ephemeral: true})
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	w.k.Advance(time.Hour)
+	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); d.State != "active" {
+		t.Errorf("%+v", d)
+	}
+	w.k.Exit(100, 0)
+	w.receipt(s.ID)
+	w.until(func() bool { // its clock stands still but for us
+		w.k.Advance(w.h.linger)
+		_, err := os.Stat(filepath.Join(w.dir, "unloaded"))
+		return err == nil
+	})
+	if err := w.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// serveFake runs the daemon as lineage daemon does.
+func serveFake(t *testing.T, k *kerneltest.Kernel, o Options) (stop func() error) {
+	t.Helper()
+	h := thisHost()
+	h.open = func(tracer.Options) (kernel, error) { k.Reopen(); return k, nil }
+	h.unload = func(string) error { return os.WriteFile(filepath.Join(filepath.Dir(o.Socket), "unloaded"), nil, 0o600) }
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.serve(ctx, o, nil, zerolog.Nop()) }()
+	err := poll(t.Context(), func() (bool, error) {
+		select {
+		case err := <-done:
+			cancel()
+			return true, errors.Join(errors.New("it ended"), err)
+		default:
+		}
+		c, err := api.Dial(t.Context(), o.Socket)
+		if err != nil {
+			return false, nil
+		}
+		v, err := c.Version(t.Context())
+		c.Close()
+		return err == nil && v.Version == o.Version, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+func fakeKernel() *kerneltest.Kernel {
+	k := kerneltest.New()
+	k.Add(uint32(os.Getppid()), 1, "lngtest-parent")
+	k.Add(uint32(os.Getpid()), uint32(os.Getppid()), "lngtest-daemon")
+	return k
+}
+
+// TestTakeOver: a daemon that is started takes an ephemeral one's sessions; a
+// second one is refused.
+func TestTakeOver(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	k := fakeKernel()
+	k.Add(100, 1, "lngtest-root")
+	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	first := serveFake(t, k, Options{Socket: socket, Ephemeral: true, Version: "first"})
+	serveFake(t, k, Options{Socket: socket, Version: "second"})
+	if err := first(); err != nil {
+		t.Error(err)
+	}
+	h := thisHost()
+	h.open = func(tracer.Options) (kernel, error) { return nil, errors.New("not reached") }
+	if err := h.serve(t.Context(), Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, ErrRunning) {
+		t.Errorf("a third: %v", err)
+	}
+	c, err := api.Dial(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := os.Stat(filepath.Join(filepath.Dir(socket), "unloaded")); err == nil {
+		t.Error("it was unloaded")
+	}
+	if e, err := k.Lookup(uint32(os.Getpid())); err != nil || e.Flags&tracer.FlagProtected == 0 {
+		t.Errorf("the daemon is not protected: %+v %v", e, err)
+	}
+}
+
+func TestMemberMayNotServe(t *testing.T) {
+	k := fakeKernel()
+	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(uint32(os.Getpid())).Identity}); err != nil {
+		t.Fatal(err)
+	}
+	h := thisHost()
+	h.open = func(tracer.Options) (kernel, error) { return k, nil }
+	socket := filepath.Join(t.TempDir(), "s")
+	if err := h.serve(t.Context(), Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, ErrMember) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(socket); !os.IsNotExist(err) {
+		t.Errorf("socket: %v", err)
+	}
+}
+
+func TestUnload(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	i, err := instanceOf(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.pins = filepath.Join(dir, "pins")
+	if err := os.Mkdir(i.pins, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := fakeKernel()
+	k.Add(100, 1, "lngtest-root")
+	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity}); err != nil {
+		t.Fatal(err)
+	}
+	h := thisHost()
+	h.open = func(tracer.Options) (kernel, error) { k.Reopen(); return k, nil }
+	h.unload = func(dir string) error { return os.RemoveAll(dir) }
+	live := func(err error) bool {
+		var e *api.Error
+		return errors.As(err, &e) && e.Code == api.CodeLiveSessions
+	}
+	if err := h.takeDown(t.Context(), i, false); !live(err) {
+		t.Errorf("without daemon: %v", err)
+	}
+	stop := serveFake(t, k, Options{Socket: socket, Version: "lngtest"})
+	if err := h.takeDown(t.Context(), i, false); !live(err) {
+		t.Errorf("with daemon: %v", err)
+	}
+	if err := h.takeDown(t.Context(), i, true); err != nil {
+		t.Errorf("forced: %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(i.pins); !os.IsNotExist(err) {
+		t.Errorf("pins: %v", err)
+	}
+	if err := h.takeDown(t.Context(), i, false); err != nil {
+		t.Errorf("nothing to unload: %v", err)
+	}
+}
+
+func TestInstance(t *testing.T) {
+	i, err := instanceOf("")
+	if err != nil || i.socket != "/run/lineage/lineage.sock" || i.pins != "/sys/fs/bpf/lineage" || i.lock != "/run/lineage/lock" || i.log != "/run/lineage/daemon.log" {
+		t.Errorf("%+v %v", i, err)
+	}
+	// The first 8 hex digits of sha256("/tmp/x").
+	if i, _ := instanceOf("/tmp/x"); i.pins != "/sys/fs/bpf/lineage-2e56aa36" {
+		t.Errorf("%+v", i)
+	}
+	if err := (instance{socket: "/tmp"}).prepare(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, err := openLogFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	line := []byte(strings.Repeat("a", 1000) + "\n")
+	for range 3000 {
+		if _, err := l.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > maxLog || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"github.com/rs/zerolog"
+)
+
+// TestMain runs this binary as the daemon that Connect starts, too: first word
+// lngtest-daemon, with a kernel that is made of Go.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "lngtest-daemon" {
+		os.Exit(fakeDaemon(os.Args[2]))
+	}
+	before := descriptors()
+	code := tracertest.Main(m)
+	if after := descriptors(); code == 0 && len(after) > len(before) {
+		fmt.Fprintf(os.Stderr, "descriptors were left open: %v, before %v\n", after, before)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func descriptors() (open []string) {
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, l := range links {
+		if to, err := os.Readlink(l); err == nil && filepath.Base(to) != "fd" && to != "anon_inode:[eventpoll]" && to != "anon_inode:[eventfd]" {
+			open = append(open, to)
+		}
+	}
+	return open
+}
+
+// fakeDaemon serves socket until a signal, or until it is idle. It notes each
+// start in a file beside the socket.
+func fakeDaemon(socket string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	starts, err := os.OpenFile(filepath.Join(filepath.Dir(socket), "starts"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 1
+	}
+	fmt.Fprintln(starts, os.Getpid())
+	starts.Close()
+	ready := inheritedPipe()
+	if os.Getenv("LNGTEST_REFUSE") != "" {
+		err = errors.New("no bpffs; run: mount -t bpf bpf /sys/fs/bpf")
+		ready.tell(err)
+		return 1
+	}
+	if os.Getenv("LNGTEST_DIE") != "" {
+		return 1
+	}
+	k := kerneltest.New()
+	k.Add(uint32(os.Getpid()), 1, "lngtest-daemon")
+	k.Add(uint32(os.Getppid()), 1, "lngtest-caller")
+	h := thisHost()
+	h.open = func(tracer.Options) (kernel, error) { return k, nil }
+	h.unload = func(string) error {
+		return os.WriteFile(filepath.Join(filepath.Dir(socket), "unloaded"), nil, 0o600)
+	}
+	h.linger = 200 * time.Millisecond
+	err = h.serve(ctx, Options{Socket: socket, Ephemeral: true, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
+	ready.tell(err)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,267 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// lines reads a stream; close it to go away.
+type lines struct {
+	*testing.T
+	scan  *bufio.Scanner
+	close func()
+}
+
+func (w *world) events(who, query string) *lines {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage/v1/events"+query, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dial(who) },
+	}}
+	resp, err := c.Do(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(resp.Body)
+		w.Fatalf("status %d: %s", resp.StatusCode, b)
+	}
+	l := &lines{w.T, bufio.NewScanner(resp.Body), func() { cancel(); resp.Body.Close() }}
+	w.Cleanup(l.close)
+	return l
+}
+
+// next gives the next line but heartbeats; nil at the end.
+func (l *lines) next() *api.Event {
+	l.Helper()
+	for l.scan.Scan() {
+		ev := new(api.Event)
+		if err := json.Unmarshal(l.scan.Bytes(), ev); err != nil {
+			l.Fatalf("%v: %s", err, l.scan.Bytes())
+		}
+		if ev.Kind != "heartbeat" {
+			return ev
+		}
+	}
+	return nil
+}
+
+// want reads lines until what is expected, each as "TYPE PID" or "KIND".
+func (l *lines) want(all ...string) {
+	l.Helper()
+	for _, want := range all {
+		ev := l.next()
+		if ev == nil {
+			l.Fatalf("the stream ended before %q", want)
+		}
+		got := ev.Kind
+		switch {
+		case ev.Kind == "process":
+			got = fmt.Sprintf("process %d", ev.Process.PID)
+		case ev.Kind == "end":
+			got = "end " + ev.Reason
+		case ev.Type == "session":
+			got = "session " + ev.State
+		case ev.Type == "lost":
+			got = fmt.Sprintf("lost %s %d", ev.Where, ev.Count)
+		case ev.Process != nil:
+			got = fmt.Sprintf("%s %d", ev.Type, ev.Process.PID)
+		}
+		if got != want {
+			l.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	l := w.events("user", "?session="+s.ID+"&snapshot=1")
+	l.want("recording", "process 100")
+	w.k.Fork(100, 101, "lngtest-a")
+	ev := l.next()
+	if ev.Type != "fork" || ev.Process.Creator.PID != 100 || ev.Process.Comm != "lngtest-a" || ev.Session != s.ID || ev.Seq == 0 || ev.Time == nil {
+		t.Errorf("%+v", ev)
+	}
+	seq := ev.Seq
+	w.k.Exec(101, "/bin/a", "a\x00-b\x00")
+	ev = l.next()
+	if ev.Type != "exec" || ev.Process.Exe != "/bin/a" || len(ev.Process.Argv) != 2 || ev.Seq != seq+1 {
+		t.Errorf("%+v", ev)
+	}
+	w.k.Fork(101, 102, "lngtest-b")
+	w.k.Exit(101, 0x100)
+	l.want("fork 102")
+	ev = l.next()
+	if ev.Type != "exit" || ev.Process.ExitCode == nil || *ev.Process.ExitCode != 1 || ev.Process.Comm != "lngtest-a" {
+		t.Errorf("%+v", ev)
+	}
+	ev = l.next()
+	if ev.Type != "reparent" || ev.From.PID != 101 || ev.To.PID != 1 {
+		t.Errorf("%+v", ev)
+	}
+	l.want("reaped 101")
+	w.k.Exit(100, 0)
+	l.want("exit 100", "session condemned", "exit 102")
+	for {
+		ev := l.next()
+		if ev == nil {
+			t.Fatal("no end")
+		}
+		if ev.Kind == "end" {
+			if ev.Reason != "session_over" {
+				t.Errorf("%+v", ev)
+			}
+			break
+		}
+	}
+	if ev := l.next(); ev != nil {
+		t.Errorf("after the end: %+v", ev)
+	}
+	t.Run("resumed", func(t *testing.T) {
+		l := w.events("user", fmt.Sprintf("?session=%s&from=%d&type=fork,exit", s.ID, seq))
+		l.want("fork 101", "fork 102", "exit 101", "exit 100", "exit 102", "end session_over")
+	})
+}
+
+// TestEventsAreFiltered: nobody sees what is not theirs, and gaps in seq are
+// no loss.
+func TestEventsAreFiltered(t *testing.T) {
+	w := newWorld(t)
+	w.session("user", 100, api.NewSession{})
+	w.session("else", 101, api.NewSession{})
+	w.k.Fork(100, 110, "lngtest-agent")
+	w.k.Fork(110, 111, "lngtest-sub")
+	w.proc(110, 100, 1000, "lngtest-agent")
+	w.proc(111, 110, 1000, "lngtest-sub")
+	into[api.Session](w.do("110", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 111}}), http.StatusCreated)
+	streams := map[string]*lines{}
+	for _, who := range []string{"root", "reader", "user", "else", "100", "111"} {
+		streams[who] = w.events(who, "?type=fork")
+	}
+	w.k.Fork(100, 120, "lngtest-a")
+	w.k.Fork(101, 121, "lngtest-b")
+	w.k.Fork(111, 122, "lngtest-c")
+	w.k.Fork(100, 123, "lngtest-d")
+	w.k.Fork(101, 124, "lngtest-e")
+	w.k.Fork(111, 125, "lngtest-f")
+	streams["root"].want("fork 120", "fork 121", "fork 122", "fork 123", "fork 124", "fork 125")
+	streams["reader"].want("fork 120", "fork 121", "fork 122")
+	streams["user"].want("fork 120", "fork 122", "fork 123", "fork 125")
+	streams["else"].want("fork 121", "fork 124")
+	streams["100"].want("fork 120", "fork 122", "fork 123", "fork 125")
+	streams["111"].want("fork 122", "fork 125")
+}
+
+func TestEventsRefused(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	w.do("else", "GET", "/v1/events?session="+s.ID, nil).refused(api.CodeDenied)
+	w.do("user", "GET", "/v1/events?session=nobody", nil).refused(api.CodeNotFound)
+	e := w.do("user", "GET", "/v1/events?type=forks", nil).refused(api.CodeBadRequest)
+	if !strings.Contains(e.Hint, "fork") {
+		t.Errorf("%+v", e)
+	}
+	w.do("user", "GET", "/v1/events?from=x", nil).refused(api.CodeBadRequest)
+	w.do("user", "GET", "/v1/events?snapshot=yes", nil).refused(api.CodeBadRequest)
+	w.do("user", "GET", "/v1/events?sesion=x", nil).refused(api.CodeBadRequest)
+}
+
+func TestEventsLost(t *testing.T) {
+	w := newWorld(t)
+	w.session("user", 100, api.NewSession{})
+	l := w.events("user", "")
+	w.k.Lose(7)
+	l.want("lost ring 7")
+}
+
+func TestEventsStopping(t *testing.T) {
+	w := newWorld(t)
+	l := w.events("root", "")
+	go w.stop()
+	l.want("end stopping")
+}
+
+func TestHeartbeat(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.h.limits.heartbeat = time.Millisecond })
+	l := w.events("root", "")
+	if !l.scan.Scan() || !strings.HasPrefix(l.scan.Text(), `{"kind":"heartbeat","time_ns":"`) {
+		t.Errorf("got %q", l.scan.Text())
+	}
+}
+
+// TestReaderDropped: one that takes nothing is closed, and the daemon goes on.
+func TestReaderDropped(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.h.limits.stall = 20 * time.Millisecond })
+	w.session("user", 100, api.NewSession{})
+	c, err := w.dial("root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
+	w.until(func() bool { return w.s.owner.ring.readers.Load() == 1 })
+	long := strings.Repeat("a", 3000) + "\x00"
+	w.until(func() bool {
+		for range 500 {
+			w.k.Exec(100, "/bin/a", long)
+		}
+		return w.s.owner.ring.readers.Load() == 0
+	})
+	into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
+}
+
+func TestRing(t *testing.T) {
+	r := newRing(100, 4)
+	buf := make([]record, 10)
+	if n, first, wake := r.read(100, buf); n != 0 || first != 100 || wake == nil {
+		t.Errorf("empty: %d %d", n, first)
+	}
+	_, _, wake := r.read(100, buf)
+	r.add(make([]tracer.Event, 3)...)
+	<-wake
+	if n, first, _ := r.read(101, buf); n != 2 || first != 101 || buf[0].seq != 101 || buf[1].seq != 102 {
+		t.Errorf("%d %d %+v", n, first, buf[:2])
+	}
+	r.add(make([]tracer.Event, 3)...)
+	if n, first, _ := r.read(100, buf); n != 4 || first != 102 || r.end() != 106 {
+		t.Errorf("fell off: %d %d", n, first)
+	}
+	if n, first, _ := r.read(106, buf); n != 0 || first != 106 {
+		t.Errorf("at the end: %d %d", n, first)
+	}
+	r.add(tracer.Event{Argv: make([]byte, ringBytes-1)}, tracer.Event{Argv: make([]byte, 2)})
+	if n, first, _ := r.read(100, buf); n != 1 || first != 107 {
+		t.Errorf("too many bytes: %d from %d", n, first)
+	}
+}
+
+func TestReaderFellOff(t *testing.T) {
+	w := newWorld(t)
+	w.session("user", 100, api.NewSession{})
+	from := w.s.owner.ring.end()
+	for range ringRecords + 10 {
+		w.k.Exec(100, "/bin/a", "a\x00")
+	}
+	w.until(func() bool { return w.s.owner.ring.end() >= from+ringRecords+10 })
+	l := w.events("user", fmt.Sprintf("?from=%d", from))
+	l.want("lost reader 10", "exec 100")
+}

@@ -1,0 +1,136 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// family makes root 100, its child 101 (dead), 101's child 102 and its child
+// 103.
+func family(w *world) *api.Session {
+	s := w.session("user", 100, api.NewSession{Name: "x"})
+	w.k.Fork(100, 101, "lngtest-mid")
+	w.k.Exec(101, "/bin/mid", "mid\x00-m\x00")
+	w.k.Fork(101, 102, "lngtest-orphan")
+	w.proc(102, 1, 1000, "lngtest-orphan")
+	w.k.Fork(102, 103, "lngtest-leaf")
+	w.k.Exit(101, 0)
+	return s
+}
+
+func pids(t *api.Tree) (all []int) {
+	for _, n := range t.Nodes {
+		all = append(all, n.PID)
+	}
+	return all
+}
+
+func TestTree(t *testing.T) {
+	w := newWorld(t)
+	s := family(w)
+	d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
+	if !slices.Equal(pids(d), []int{100, 101, 102, 103}) || len(d.Roots) != 1 || d.Roots[0].PID != 100 || d.Session.ID != s.ID {
+		t.Fatalf("%v %+v", pids(d), d.Roots)
+	}
+	mid, orphan := d.Nodes[1], d.Nodes[2]
+	if mid.State != "exited" || mid.ExitCode == nil || mid.Exited == nil || len(mid.Children) != 1 || mid.Children[0].PID != 102 || mid.Task != "" {
+		t.Errorf("%+v", mid.Process)
+	}
+	if orphan.State != "live" || !orphan.Orphan || orphan.Creator.PID != 101 || orphan.Parent.PID != 1 || orphan.Task != "S" ||
+		orphan.Exe != "/bin/lngtest-orphan" || orphan.Cgroup != "/lngtest" || orphan.NSPID != 7 || orphan.Evidence.Kind != "fork" ||
+		len(orphan.Argv) != 2 {
+		t.Errorf("%+v", orphan.Process)
+	}
+	w.k.Exit(103, 0)
+	if d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102}) {
+		t.Errorf("ancestors: %v", pids(d))
+	}
+	if d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree?dead=all", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102, 103}) {
+		t.Errorf("all: %v", pids(d))
+	}
+	if d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree?dead=all&at=102", nil), http.StatusOK); !slices.Equal(pids(d), []int{102, 103}) || d.Roots[0].PID != 102 {
+		t.Errorf("at: %v", pids(d))
+	}
+	w.do("user", "GET", "/v1/sessions/x/tree?at=20", nil).refused(api.CodeNotFound)
+	w.do("user", "GET", "/v1/sessions/x/tree?dead=some", nil).refused(api.CodeBadRequest)
+	w.do("else", "GET", "/v1/sessions/x/tree", nil).refused(api.CodeDenied)
+	w.do("away", "GET", "/v1/sessions/x/tree?at=100", nil).refused(api.CodePIDNamespace)
+}
+
+// TestArgvOfOthers: a reader of the group sees the tree, not the arguments.
+func TestArgvOfOthers(t *testing.T) {
+	w := newWorld(t)
+	family(w)
+	for who, want := range map[string]bool{"root": true, "user": true, "reader": false} {
+		d := into[api.Tree](w.do(who, "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
+		if got := d.Nodes[1].Argv != nil; got != want {
+			t.Errorf("%s sees the argv of the dead: %v", who, got)
+		}
+		if got := d.Nodes[2].Argv != nil; got != want {
+			t.Errorf("%s sees the argv of the living: %v", who, got)
+		}
+	}
+}
+
+func TestWhy(t *testing.T) {
+	w := newWorld(t)
+	s := family(w)
+	d := into[api.Why](w.do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
+	if d.Process.PID != 102 || d.Session == nil || d.Session.ID != s.ID || d.Parent == nil || d.Parent.PID != 1 || len(d.Edges) != 3 {
+		t.Fatalf("%+v", d)
+	}
+	e := d.Edges[0]
+	if e.Child.PID != 102 || e.Creator.PID != 101 || e.Creator.Alive || e.Creator.Exited == nil || e.Kind != "fork" ||
+		e.Evidence.Kind != "fork" || e.Evidence.Confidence != "strong" || !slices.Equal(e.Creator.Argv, []string{"mid", "-m"}) ||
+		len(e.Reparented) != 1 || e.Reparented[0].To.PID != 1 || e.Time == nil {
+		t.Errorf("%+v creator %+v", e, e.Creator)
+	}
+	w.do("user", "GET", "/v1/why", nil).refused(api.CodeBadRequest)
+	w.do("user", "GET", "/v1/why?ref=x", nil).refused(api.CodeBadRequest)
+	w.do("user", "GET", "/v1/why?ref=4000", nil).refused(api.CodeNotFound)
+	w.do("away", "GET", "/v1/why?ref=102", nil).refused(api.CodePIDNamespace)
+	w.do("else", "GET", "/v1/why?ref=102", nil).refused(api.CodeDenied)
+	if d := into[api.Why](w.do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK); d.Process.State != "exited" || d.Parent != nil {
+		t.Errorf("dead: %+v", d)
+	}
+	if d := into[api.Why](w.do("root", "GET", fmt.Sprintf("/v1/why?ref=%d", shell), nil), http.StatusOK); d.Session != nil || d.Process.Comm != "lngtest-shell" {
+		t.Errorf("stranger: %+v", d)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	w := newWorld(t)
+	family(w)
+	p := into[api.Process](w.do("user", "GET", "/v1/processes/102", nil), http.StatusOK)
+	if p.Kind != "process" || p.PID != 102 || p.StartNS == 0 || p.State != "live" {
+		t.Errorf("%+v", p)
+	}
+	exact := into[api.Process](w.do("user", "GET", "/v1/processes/"+p.Ref.String(), nil), http.StatusOK)
+	if exact.Ref != p.Ref {
+		t.Errorf("%+v", exact)
+	}
+	w.do("user", "GET", fmt.Sprintf("/v1/processes/102@%d", p.StartNS-1), nil).refused(api.CodeIdentity)
+	w.do("user", "GET", "/v1/processes/4000", nil).refused(api.CodeNotFound)
+	w.do("user", "GET", "/v1/processes/x", nil).refused(api.CodeBadRequest)
+	w.do("user", "GET", fmt.Sprintf("/v1/processes/%d", shell), nil).refused(api.CodeDenied)
+	w.do("100", "GET", fmt.Sprintf("/v1/processes/%d", userPID), nil).refused(api.CodeDenied)
+	if p := into[api.Process](w.do("user", "GET", fmt.Sprintf("/v1/processes/%d", userPID), nil), http.StatusOK); p.Session != "" || p.Comm != "lngtest-user" {
+		t.Errorf("%+v", p)
+	}
+	t.Run("dead, and its PID reused", func(t *testing.T) {
+		was := into[api.Process](w.do("user", "GET", "/v1/processes/103", nil), http.StatusOK)
+		w.k.Exit(103, 9)
+		w.host(103, shell, 0, "lngtest-reuser")
+		p := into[api.Process](w.do("user", "GET", "/v1/processes/"+was.Ref.String(), nil), http.StatusOK)
+		if p.State != "exited" || p.Signal != "SIGKILL" {
+			t.Errorf("%+v", p)
+		}
+		w.do("user", "GET", "/v1/processes/103", nil).refused(api.CodeDenied)
+	})
+}

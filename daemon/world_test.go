@@ -1,0 +1,309 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// world is a daemon over a kernel made of Go, served on a real socket. Callers
+// are told apart by the address that they bind.
+type world struct {
+	*testing.T
+	k      *kerneltest.Kernel
+	h      host
+	dir    string
+	socket string
+	i      instance
+	s      *server
+	stop   func() error
+	conns  atomic.Int64
+}
+
+// The PIDs of the callers, all children of the shell 20.
+const (
+	shell   = 20
+	rootPID = 21 // uid 0
+	userPID = 22 // uid 1000
+	elsePID = 23 // uid 1001
+	readPID = 24 // uid 1002, in the group that reads everything
+	awayPID = 25 // uid 0, in another PID namespace
+	grouped = 777
+)
+
+var callers = map[string]uint32{"root": rootPID, "user": userPID, "else": elsePID, "reader": readPID, "away": awayPID}
+
+type worldOption func(*world)
+
+func newWorld(t *testing.T, options ...worldOption) *world {
+	t.Helper()
+	w := &world{T: t, k: kerneltest.New(), dir: t.TempDir()}
+	w.socket = filepath.Join(w.dir, "s")
+	proc := procfs(filepath.Join(w.dir, "proc"))
+	w.h = host{
+		open:   func(tracer.Options) (kernel, error) { w.k.Reopen(); return w.k, nil },
+		unload: func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
+		proc:   proc, pidNamespace: "pid:[1]", peerOf: w.peerOf,
+		clock: clock{
+			monotonic: w.k.Now, boottime: func() uint64 { return uint64(w.k.Now()) },
+			offset: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		},
+		limits: defaultLimits, period: time.Hour, linger: 50 * time.Millisecond,
+	}
+	w.host(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
+	w.host(shell, 1, 0, "lngtest-shell")
+	for name, pid := range callers {
+		w.host(pid, shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
+	}
+	os.Remove(proc.path(awayPID, "ns/pid"))
+	os.Symlink("pid:[2]", proc.path(awayPID, "ns/pid"))
+	for _, o := range options {
+		o(w)
+	}
+	w.start(Options{Version: "9.9.9"})
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// start serves; stop may be called again after it.
+func (w *world) start(o Options) {
+	w.Helper()
+	o.Socket = w.socket
+	ctx, cancel := context.WithCancel(context.Background())
+	i, err := instanceOf(w.socket)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.i = i
+	k, err := w.h.open(tracer.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	s, ln, err := w.h.prepare(k, i, o, zerolog.Nop())
+	if err != nil {
+		w.Fatal(err)
+	}
+	s.group = grouped
+	w.s = s
+	done := make(chan error, 1)
+	go func() {
+		lock, unload, err := s.run(ctx, ln, i, w.h.linger)
+		if unload {
+			err = w.h.unload("")
+		}
+		lock.release()
+		os.Remove(w.socket)
+		done <- err
+		close(done)
+	}()
+	w.stop = func() error { cancel(); return <-done }
+}
+
+// host adds a process that procfs shows too.
+func (w *world) host(pid, parent, uid uint32, comm string) {
+	w.k.Add(pid, parent, comm).UID = uid
+	w.proc(pid, parent, uid, comm)
+}
+
+func (w *world) proc(pid, parent, uid uint32, comm string) {
+	p := w.h.proc
+	gid := 100
+	if pid == readPID {
+		gid = grouped
+	}
+	for name, text := range map[string]string{
+		"stat":    fmt.Sprintf("%d (a) R 1) S %d 1 1", pid, parent),
+		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\nGid:\t100\t100\t100\t100\nGroups:\t%d \nNSpid:\t%d\t7\n", comm, uid, uid, uid, uid, gid, pid),
+		"cmdline": comm + "\x00--flag\x00",
+		"cgroup":  "0::/lngtest\n",
+		"ns/.":    "",
+	} {
+		path := p.path(pid, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			w.Fatal(err)
+		}
+		if text != "" {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	os.MkdirAll(filepath.Dir(p.path(pid, "ns/pid")), 0o700)
+	if err := os.Symlink("pid:[1]", p.path(pid, "ns/pid")); err != nil && !os.IsExist(err) {
+		w.Fatal(err)
+	}
+	os.Symlink("/bin/"+comm, p.path(pid, "exe"))
+}
+
+// peerOf reads who it is from the address that the client bound: KIND or a PID.
+func (w *world) peerOf(c net.Conn) (peer, error) {
+	who, _, _ := strings.Cut(filepath.Base(c.RemoteAddr().String()), "-")
+	pid, ok := callers[who]
+	if !ok {
+		n, err := strconv.ParseUint(who, 10, 32)
+		if err != nil {
+			n = rootPID
+		}
+		pid = uint32(n)
+	}
+	p := peer{pid: pid, pidfd: -1, gid: 100}
+	if proc := w.k.Proc(pid); proc != nil {
+		p.uid = proc.UID
+	}
+	return p, nil
+}
+
+func (w *world) dial(who string) (net.Conn, error) {
+	local := filepath.Join(w.dir, fmt.Sprintf("%s-%d", who, w.conns.Add(1)))
+	return (&net.Dialer{LocalAddr: &net.UnixAddr{Name: local, Net: "unix"}}).Dial("unix", w.socket)
+}
+
+// reply is what a request brought.
+type answered struct {
+	*testing.T
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do makes one request as who: a kind of caller or a PID.
+func (w *world) do(who, method, path string, body any) answered {
+	w.Helper()
+	var r io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		r = strings.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			w.Fatal(err)
+		}
+		r = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(w.Context(), method, "http://lineage"+path, r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dial(who) },
+	}}
+	resp, err := c.Do(req)
+	if err != nil {
+		w.Fatalf("%s %s %s: %v", who, method, path, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return answered{w.T, resp.StatusCode, resp.Header, text}
+}
+
+// into checks the status and gives the document.
+func into[T any](a answered, status int) *T {
+	a.Helper()
+	if a.status != status {
+		a.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	doc := new(T)
+	if err := json.Unmarshal(a.body, doc); err != nil {
+		a.Fatalf("%v: %s", err, a.body)
+	}
+	return doc
+}
+
+// refused checks that it was, with the code.
+func (a answered) refused(code string) *api.Error {
+	a.Helper()
+	var doc api.ErrorDocument
+	if err := json.Unmarshal(a.body, &doc); err != nil || doc.Error == nil {
+		a.Fatalf("status %d is no refusal: %s", a.status, a.body)
+	}
+	if doc.Error.Code != code || a.status != api.NewError(code, "", "").Status() || doc.Kind != "error" {
+		a.Fatalf("status %d, %s; want %s", a.status, a.body, code)
+	}
+	return doc.Error
+}
+
+// session makes one of a new child of the caller.
+func (w *world) session(who string, pid uint32, req api.NewSession) *api.Session {
+	w.Helper()
+	caller := w.caller(who)
+	w.host(pid, caller, w.k.Proc(caller).UID, "lngtest-root")
+	req.Root = api.Ref{PID: int(pid)}
+	return into[api.Session](w.do(who, "POST", "/v1/sessions", req), http.StatusCreated)
+}
+
+func (w *world) caller(who string) uint32 {
+	if pid, ok := callers[who]; ok {
+		return pid
+	}
+	n, err := strconv.ParseUint(who, 10, 32)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return uint32(n)
+}
+
+// receipt waits for the verdict.
+func (w *world) receipt(id string) *api.Report {
+	w.Helper()
+	return into[api.Report](w.do("root", "GET", "/v1/sessions/"+id+"/report?wait=60s", nil), http.StatusOK)
+}
+
+func ms(n int64) *int64 { return &n }
+
+// id gives the kernel's name of a session.
+func (w *world) id(name string) (id tracer.SessionID) {
+	w.Helper()
+	all, err := w.k.Sessions()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, s := range all {
+		if s.ID.String() == name {
+			return s.ID
+		}
+	}
+	w.Fatalf("no session %s", name)
+	return 0
+}
+
+// until asks again until it holds; the test's own deadline bounds it.
+func (w *world) until(holds func() bool) {
+	w.Helper()
+	for !holds() {
+		if w.Context().Err() != nil {
+			w.Fatal("it never came to hold")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// hold keeps the reader of the events away while f runs.
+func (w *world) hold(f func()) {
+	b := w.s.owner.inbox
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}

@@ -77,25 +77,25 @@ func TestHold5EveryWayToFork(t *testing.T) {
 			run := i.run(m, []string{"--name", "way", "--grace", "1s"}, tt.program, strings.Fields(tt.args)...)
 			creators := m.members(tt.members)
 
-			nodes := map[int]api.Node{}
-			for _, n := range query[api.Tree](i, "tree", "way").Nodes {
-				nodes[n.PID] = n
-			}
-			for _, pid := range m.holders() {
-				if nodes[pid].State != "live" {
-					t.Errorf("%d is alive, the tree has %+v", pid, nodes[pid])
+			isRoot := tt.program == "threadexec" || tt.program == "ignoreterm"
+			i.agrees("tree", func() error {
+				nodes := nodesOf(query[api.Tree](i, "tree", "way"))
+				for _, pid := range m.holders() {
+					if nodes[pid].State != "live" {
+						return fmt.Errorf("%d is alive, the tree has %+v", pid, nodes[pid])
+					}
 				}
-			}
-			for pid, creator := range creators {
-				n := nodes[pid]
-				isRoot := tt.program == "threadexec" || tt.program == "ignoreterm"
-				if !isRoot && (n.Creator == nil || n.Creator.PID != creator) {
-					t.Errorf("creator of %d is %+v, want %d", pid, n.Creator, creator)
+				for pid, creator := range creators {
+					n := nodes[pid]
+					if !isRoot && (n.Creator == nil || n.Creator.PID != creator) {
+						return fmt.Errorf("creator of %d is %+v, want %d", pid, n.Creator, creator)
+					}
+					if n.Evidence == nil || (n.Evidence.Kind == "root") != isRoot {
+						return fmt.Errorf("evidence of %d: %+v", pid, n.Evidence)
+					}
 				}
-				if n.Evidence == nil || (n.Evidence.Kind == "root") != isRoot {
-					t.Errorf("evidence of %d: %+v", pid, n.Evidence)
-				}
-			}
+				return nil
+			})
 			i.end("way")
 			m.mustBeGone()
 			run.wait()
@@ -109,25 +109,21 @@ func TestHold6Bystanders(t *testing.T) {
 	i := newDaemon(t)
 	n := rounds(t)
 	var strangers []*bystander
-	for _, comm := range []string{"lngtest-daemoni", "lngtest-rest", "sleep"} {
+	for _, comm := range []string{"lngtest-gone", "sleep"} {
 		strangers = append(strangers, newBystander(i, comm, 0))
 	}
 	for round := range n {
 		m := newMarker(t, i.dir)
 		name := fmt.Sprintf("by-%d", round)
-		run := i.run(m, []string{"--name", name}, "daemonise", "clear", "stay")
-		creators := m.members(1)
+		run := i.run(m, []string{"--name", name}, "gone")
+		m.members(1)
 		m.ready()
-		for _, dead := range creators { // the middle process: reaped, its PID is free
-			strangers = append(strangers, newBystander(i, "lngtest-daemoni", dead))
-		}
+		recycled := newBystander(i, "lngtest-gone", number(t, m.lines("gone")[0][0]))
 		i.end("--now", name)
 		m.mustBeGone()
 		run.wait()
 		i.end("--now", name) // a repeat has nobody to send to
-		last := strangers[len(strangers)-1]
-		last.mustBeUntouched()
-		strangers = strangers[:len(strangers)-1]
+		recycled.mustBeUntouched()
 		if t.Failed() {
 			t.FailNow()
 		}
@@ -150,7 +146,7 @@ func newBystander(i *instance, comm string, pid int) *bystander {
 	i.t.Helper()
 	m := newMarker(i.t, i.dir)
 	cmd := exec.Command(program("bystander"), comm)
-	cmd.Args[0] = program("daemonise")
+	cmd.Args[0] = program("gone")
 	if pid != 0 {
 		cmd.Args = append(cmd.Args, fmt.Sprint(pid))
 	}
@@ -160,12 +156,15 @@ func newBystander(i *instance, comm string, pid int) *bystander {
 		i.t.Fatal(err)
 	}
 	b := &bystander{process: start(i.t, cmd), m: m, stdin: stdin}
+	m.wait("bystander", func(bool) bool { return len(m.lines("ready")) > 0 || b.exited() })
+	if b.exited() {
+		i.t.Fatalf("bystander: %v", b.process)
+	}
 	if got := m.members(1); pid != 0 {
 		if _, ok := got[pid]; !ok {
 			i.t.Fatalf("the bystander runs as %v, want %d", got, pid)
 		}
 	}
-	m.ready()
 	return b
 }
 

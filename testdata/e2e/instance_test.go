@@ -25,6 +25,7 @@ import (
 type instance struct {
 	t           *testing.T
 	dir, socket string
+	daemons     []*process
 }
 
 // newInstance makes one without a daemon. When the test ends, its daemon is
@@ -54,7 +55,8 @@ func newDaemon(t *testing.T) *instance {
 // daemon starts a daemon and waits until it answers.
 func (i *instance) daemon(args ...string) *process {
 	i.t.Helper()
-	d := i.start(append([]string{"daemon", "--socket", i.socket}, args...), nil)
+	d := spawn(i.t, i.command(append([]string{"daemon", "--socket", i.socket}, args...), nil))
+	i.daemons = append(i.daemons, d) // close stops it, after everything else has ended
 	i.until("daemon that answers", func() bool { return d.exited() || i.version() != nil })
 	if d.exited() {
 		i.t.Fatalf("daemon: %v", d.wait())
@@ -118,6 +120,32 @@ func (i *instance) until(what string, done func() bool) {
 	}
 }
 
+// agrees repeats a look at the picture until it is right: the events of what has
+// just happened are read a little later, and the kernel's parent may come from a
+// snapshot.
+func (i *instance) agrees(what string, look func() error) {
+	i.t.Helper()
+	began := time.Now()
+	for err := look(); err != nil; err = look() {
+		if time.Since(began) > patience {
+			i.t.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	if took := time.Since(began); took > 100*time.Millisecond {
+		i.t.Logf("figure: %s was right after %v", what, took.Round(time.Millisecond))
+	}
+}
+
+// nodesOf are the processes of a tree by PID.
+func nodesOf(tree *api.Tree) map[int]api.Node {
+	nodes := map[int]api.Node{}
+	for _, n := range tree.Nodes {
+		nodes[n.PID] = n
+	}
+	return nodes
+}
+
 // pins is where the instance's programs and maps are pinned.
 func (i *instance) pins() string {
 	return fmt.Sprintf("/sys/fs/bpf/lineage-%.8x", sha256.Sum256([]byte(i.socket)))
@@ -131,10 +159,10 @@ func (i *instance) close() {
 			break
 		}
 		i.lineage("daemon", "--socket", i.socket, "--unload", "--force")
-		i.until("end of the daemon", func() bool {
-			now := i.version()
-			return now == nil || now.PID != v.PID
-		})
+		i.until("end of the daemon", func() bool { return status(v.PID, "Pid") == "" })
+	}
+	for _, d := range i.daemons {
+		d.stop()
 	}
 	i.lineage("daemon", "--socket", i.socket, "--unload", "--force")
 	if _, err := os.Stat(i.pins()); !errors.Is(err, os.ErrNotExist) {
@@ -158,7 +186,7 @@ type process struct {
 	done           chan struct{}
 }
 
-// start runs lineage with args, and with env besides the test's own.
+// start runs lineage with args, with env besides the test's own.
 func (i *instance) start(args, env []string) *process {
 	i.t.Helper()
 	return start(i.t, i.command(args, env))
@@ -171,7 +199,15 @@ func (i *instance) command(args, env []string) *exec.Cmd {
 	return cmd
 }
 
+// start runs a command that the test's end stops.
 func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := spawn(t, cmd)
+	t.Cleanup(p.stop)
+	return p
+}
+
+func spawn(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{Cmd: cmd, t: t, started: time.Now(), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
@@ -184,13 +220,15 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 		p.took = time.Since(p.started)
 		close(p.done)
 	}()
-	t.Cleanup(func() {
-		if !p.exited() {
-			_ = cmd.Process.Kill()
-			<-p.done
-		}
-	})
 	return p
+}
+
+// stop kills the command if it runs.
+func (p *process) stop() {
+	if !p.exited() {
+		_ = p.Process.Kill()
+		<-p.done
+	}
 }
 
 func (p *process) exited() bool {

@@ -62,13 +62,21 @@ func TestHold2SeenFromOutside(t *testing.T) {
 				t.Fatalf("the kernel's parent is %d, run is %d", parent, run.Process.Pid)
 			}
 
-			s := i.session("seen")
-			if s.State != "active" || s.Live != 2 || s.Root == nil || s.Orphans != 1 {
-				t.Errorf("ls: %+v, want 2 live and 1 orphan", s)
-			}
-			root := s.Root.PID
-			lookAtTree(t, query[api.Tree](i, "tree", "seen"), pid, middle, root)
-			lookAtWhy(t, query[api.Why](i, "why", fmt.Sprint(pid)), s.ID, pid, middle, root, parent)
+			var root int
+			i.agrees("ls", func() error {
+				s := i.session("seen")
+				if s.State != "active" || s.Live != 2 || s.Root == nil || s.Orphans != 1 {
+					return fmt.Errorf("%+v, want 2 live and 1 orphan", s)
+				}
+				root = s.Root.PID
+				return nil
+			})
+			i.agrees("tree", func() error {
+				return lookAtTree(query[api.Tree](i, "tree", "seen"), pid, middle, root)
+			})
+			i.agrees("why", func() error {
+				return lookAtWhy(query[api.Why](i, "why", fmt.Sprint(pid)), "seen", pid, middle, root, parent)
+			})
 
 			i.end("seen")
 			m.mustBeGone()
@@ -77,14 +85,10 @@ func TestHold2SeenFromOutside(t *testing.T) {
 	}
 }
 
-func lookAtTree(t *testing.T, tree *api.Tree, pid, middle, root int) {
-	t.Helper()
-	nodes := map[int]api.Node{}
-	for _, n := range tree.Nodes {
-		nodes[n.PID] = n
-	}
+func lookAtTree(tree *api.Tree, pid, middle, root int) error {
+	nodes := nodesOf(tree)
 	if len(tree.Roots) != 1 || tree.Roots[0].PID != root {
-		t.Errorf("tree: roots %v, want %d", tree.Roots, root)
+		return fmt.Errorf("roots %v, want %d", tree.Roots, root)
 	}
 	for p, want := range map[int]struct {
 		state   string
@@ -92,35 +96,36 @@ func lookAtTree(t *testing.T, tree *api.Tree, pid, middle, root int) {
 	}{pid: {"live", middle}, middle: {"exited", root}} {
 		n, ok := nodes[p]
 		if !ok || n.State != want.state || n.Creator == nil || n.Creator.PID != want.creator {
-			t.Errorf("tree: %d is %+v, want %s by %d", p, n, want.state, want.creator)
+			return fmt.Errorf("%d is %+v, want %s by %d", p, n, want.state, want.creator)
 		}
 	}
 	if !nodes[pid].Orphan {
-		t.Errorf("tree: %d is no orphan", pid)
+		return fmt.Errorf("%d is no orphan", pid)
 	}
+	return nil
 }
 
-func lookAtWhy(t *testing.T, why *api.Why, session string, pid, middle, root, parent int) {
-	t.Helper()
-	if why.Session == nil || why.Session.ID != session {
-		t.Errorf("why: session %+v, want %s", why.Session, session)
+func lookAtWhy(why *api.Why, name string, pid, middle, root, parent int) error {
+	if why.Session == nil || why.Session.Name != name {
+		return fmt.Errorf("session %+v, want %s", why.Session, name)
 	}
 	if why.Parent == nil || why.Parent.PID != parent {
-		t.Errorf("why: present parent %+v, want %d", why.Parent, parent)
+		return fmt.Errorf("present parent %+v, want %d", why.Parent, parent)
 	}
 	var chain []int
 	for _, e := range why.Edges {
 		chain = append(chain, e.Child.PID)
 		if e.Evidence.Kind == "" || e.Evidence.Confidence != "strong" {
-			t.Errorf("why: evidence of %d: %+v", e.Child.PID, e.Evidence)
+			return fmt.Errorf("evidence of %d: %+v", e.Child.PID, e.Evidence)
 		}
 		if e.Child.PID == pid && (e.Creator == nil || e.Creator.PID != middle || e.Creator.Alive) {
-			t.Errorf("why: creator %+v, want the dead %d", e.Creator, middle)
+			return fmt.Errorf("creator %+v, want the dead %d", e.Creator, middle)
 		}
 	}
-	if !slices.Equal(chain, []int{pid, middle, root}) {
-		t.Errorf("why: edges %v, want %v", chain, []int{pid, middle, root})
+	if want := []int{pid, middle, root}; !slices.Equal(chain, want) {
+		return fmt.Errorf("edges %v, want %v", chain, want)
 	}
+	return nil
 }
 
 // The death of run, by SIGKILL too, ends its session.

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gone: a child that exits at once and is waited for, said as "gone PID", so
+ * that its PID is free (it led no group that others are still in); then another
+ * child that stays.
+ */
+#include "lngtest.h"
+
+int main(int argc, char **argv)
+{
+	begin(argc, argv);
+	pid_t creator = getpid();
+	pid_t child = forked();
+
+	if (child == 0)
+		_exit(0);
+	if (waitpid(child, NULL, 0) != child)
+		die("waitpid");
+	say("gone %d", child);
+	if (forked() == 0)
+		rest(creator);
+	say("ready");
+	hold();
+}

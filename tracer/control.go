@@ -3,42 +3,47 @@
 package tracer
 
 import (
-	"encoding/binary"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // control is the programs' one writable global, mapped into this process.
+// Its fields are written atomically: a Go atomic store is a full barrier, which
+// the reader's step from polling to sleeping needs.
 type control struct {
-	mem  *ebpf.Memory
-	base int64
+	shared *bpf.LineageShared
 }
 
-func openControl(bss *ebpf.Map, offset uint32) (control, error) {
-	mem, err := bss.Memory()
+func openControl(owner *Tracer, bss *ebpf.Map, offset uint32) (control, error) {
+	if size := unsafe.Sizeof(bpf.LineageShared{}); uintptr(offset)+size > uintptr(bss.ValueSize()) {
+		return control{}, fmt.Errorf("map .bss: %d bytes do not hold %d at %d", bss.ValueSize(), size, offset)
+	}
+	b, err := unix.Mmap(bss.FD(), 0, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return control{}, fmt.Errorf("map .bss: %w", err)
 	}
-	return control{mem, int64(offset)}, nil
+	c := control{(*bpf.LineageShared)(unsafe.Pointer(&b[offset]))}
+	// Not in Close: a Read that was just interrupted may still write to it.
+	runtime.AddCleanup(owner, func(b []byte) { _ = unix.Munmap(b) }, b)
+	return c, nil
 }
 
 // setFilter limits the snapshot to one session; 0 is every process.
-func (c control) setFilter(id SessionID) error {
-	b := binary.NativeEndian.AppendUint64(nil, uint64(id))
-	_, err := c.mem.WriteAt(b, c.base+int64(unsafe.Offsetof(bpf.LineageShared{}.Filter)))
-	return err
+func (c control) setFilter(id SessionID) {
+	atomic.StoreUint64(&c.shared.Filter, uint64(id))
 }
 
 // setPolling tells the hooks that the reader looks by itself soon.
-func (c control) setPolling(on bool) error {
+func (c control) setPolling(on bool) {
 	var v uint32
 	if on {
 		v = 1
 	}
-	b := binary.NativeEndian.AppendUint32(nil, v)
-	_, err := c.mem.WriteAt(b, c.base+int64(unsafe.Offsetof(bpf.LineageShared{}.Polling)))
-	return err
+	atomic.StoreUint32(&c.shared.Polling, v)
 }

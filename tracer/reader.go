@@ -25,6 +25,7 @@ type reader struct {
 
 	record    ringbuf.Record
 	polling   bool
+	fresh     bool              // a record came in this interval
 	next      map[uint16]uint64 // per CPU the sequence number to come
 	reported  uint64            // of lost, how many Read has told
 	suspect   bool              // a gap was seen: ask lost
@@ -33,10 +34,12 @@ type reader struct {
 }
 
 func newReader(ring *ringbuf.Reader, c control, lost func() (uint64, error)) reader {
-	return reader{
+	r := reader{
 		ring: ring, control: c, lost: lost, suspect: true,
 		next: map[uint16]uint64{}, malformed: new(atomic.Uint64),
 	}
+	r.sleep() // whoever read before may have been killed while it polled
+	return r
 }
 
 // Read waits for the next event. It tells an [EventLost] before the first
@@ -56,9 +59,7 @@ func (t *Tracer) Read(ev *Event) error {
 		if !r.pending {
 			switch err := r.take(); {
 			case errors.Is(err, os.ErrDeadlineExceeded):
-				if err := r.idle(); err != nil {
-					return err
-				}
+				r.intervalOver()
 				continue
 			case err != nil:
 				return fmt.Errorf("read the ring buffer: %w", err)
@@ -83,11 +84,10 @@ func (r *reader) take() error {
 	if err := r.ring.ReadInto(&r.record); err != nil {
 		return err
 	}
+	r.fresh = true
 	if !r.polling {
 		r.polling = true
-		if err := r.control.setPolling(true); err != nil {
-			return fmt.Errorf("start polling: %w", err)
-		}
+		r.control.setPolling(true)
 	}
 	if r.record.Remaining == 0 {
 		r.ring.SetDeadline(time.Now().Add(pollInterval))
@@ -95,19 +95,29 @@ func (r *reader) take() error {
 	return nil
 }
 
-// idle goes from polling to sleeping. An event that comes in between is seen,
-// as the ring's descriptor is readable while there is one.
-func (r *reader) idle() error {
+func (r *reader) intervalOver() {
 	r.suspect = true
-	if !r.polling {
-		return nil
+	if r.fresh {
+		r.fresh = false
+		r.ring.SetDeadline(time.Now().Add(pollInterval))
+		return
 	}
+	r.sleep()
+}
+
+// sleep makes the next event wake the reader. epoll does not look at a
+// descriptor that nobody woke it for, and the kernel wakes a reader only if it
+// had read everything: an event that came silently must be read first. It took
+// its place in the ring before it looked at polling, so that after the store
+// either it is seen here or it wakes.
+func (r *reader) sleep() {
 	r.polling = false
-	r.ring.SetDeadline(time.Time{})
-	if err := r.control.setPolling(false); err != nil {
-		return fmt.Errorf("stop polling: %w", err)
+	r.control.setPolling(false)
+	if r.ring.AvailableBytes() > 0 {
+		r.ring.SetDeadline(time.Now())
+		return
 	}
-	return nil
+	r.ring.SetDeadline(time.Time{})
 }
 
 // gap notes the event's sequence number and says whether others are missing
@@ -136,7 +146,5 @@ func (r *reader) close() error {
 	if r.ring == nil {
 		return nil
 	}
-	err := r.ring.Close()
-	// The next reader starts asleep.
-	return errors.Join(err, r.control.setPolling(false))
+	return r.ring.Close()
 }

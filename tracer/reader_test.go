@@ -51,7 +51,7 @@ func TestLostEvents(t *testing.T) {
 func TestReadKeepsUp(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	events := collect(t, tr)
-	w := program(t, "vforkstorm", "5000", "1", "1")
+	w := program(t, "vforkstorm", "20000", "1", "4")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.until("storm")

@@ -85,9 +85,7 @@ var errFound = errors.New("found")
 func (t *Tracer) walk(id SessionID) ([]byte, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
-	if err := t.control.setFilter(id); err != nil {
-		return nil, fmt.Errorf("set the filter: %w", err)
-	}
+	t.control.setFilter(id)
 	it, err := link.AttachIter(link.IterOptions{Program: t.programs[bpf.LineageProgSnapshot]})
 	if err != nil {
 		return nil, fmt.Errorf("make the iterator: %w", err)

@@ -99,7 +99,7 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 			return err
 		}
 	}
-	if t.control, err = openControl(t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {
+	if t.control, err = openControl(t, t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {
 		return err
 	}
 	rd, err := ringbuf.NewReader(t.maps[bpf.LineageMapEvents])

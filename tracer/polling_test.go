@@ -1,0 +1,56 @@
+//go:build linux
+
+package tracer
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// A reader that was killed while it polled must not leave the next one asleep
+// over events that come silently.
+func TestReadAfterKilledReader(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, and a bpffs of its own that only root can mount")
+	}
+	o := Options{Dir: "/sys/fs/bpf/lngtest-polling"}
+	defer Unload(o.Dir)
+	first, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.control.setPolling(true)
+	first.Close()
+	second, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() { read <- second.Read(new(Event)) }()
+
+	child := exec.Command("/bin/cat") // waits for its stdin
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer in.Close()
+	if _, err := second.Create(SessionSpec{Root: Identity{PID: uint32(child.Process.Pid)}}); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	select {
+	case err := <-read:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the reader sleeps over an event")
+	}
+	second.Close()
+}

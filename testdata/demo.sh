@@ -30,7 +30,7 @@ trap clean EXIT
 tell() { printf '\n# %s\n' "$*"; }
 show() {
 	printf '$ %s\n' "lineage $*"
-	"$lineage" "$@" | tee "$dir/shown"
+	"$lineage" "$@" | tee shown
 }
 claim() {
 	local text=$1
@@ -43,8 +43,8 @@ claim() {
 	fi
 }
 field() { awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status" 2>/dev/null; }
-shown() { grep -qE -- "$1" "$dir/shown"; }
-said() { grep -qE -- "$1" "$dir/stderr"; }
+shown() { grep -qE -- "$1" shown; }
+said() { grep -qE -- "$1" stderr; }
 # soon repeats a look for up to 5 s: PID 1 may take that long to reap.
 soon() {
 	for ((i = 0; i < 100; i++)); do
@@ -55,28 +55,30 @@ soon() {
 }
 bare() { ! grep -q . "/proc/$1/environ"; }
 gone() { [ ! -e "/proc/$1" ]; }
+why_says() { "$lineage" why "$1" | grep -q -- "$2"; }
 fathered() { [ "$(field "$1" PPid)" = "$2" ]; }
 
 # The agent starts a server the way daemons start: by a shell that exits at once,
 # in its own POSIX session, with an empty environment. Then it works until told.
 mkfifo "$dir/news" "$dir/go"
 cat >"$dir/agent" <<'EOF'
-( echo "$BASHPID" >"$1/middle"
-  setsid sh -c 'echo $$ >"$0/news"; exec env -i sleep 300' "$1" & )
-read -r _ <"$1/go"
+( echo "$BASHPID" >middle
+  setsid sh -c 'echo $$ >news; exec env -i sleep 300' & )
+read -r _ <go
 EOF
 
 tell "An agent runs in a session. Orphans go to PID 1, as they do without us."
 echo "\$ lineage run --name agent --subreaper=false -- bash agent"
-"$lineage" run --name agent --subreaper=false -- bash "$dir/agent" "$dir" 2>"$dir/stderr" &
+cd "$dir"
+"$lineage" run --name agent --subreaper=false -- bash agent 2>stderr &
 run=$!
-exec 7<>"$dir/go" # so that nobody waits for the other end
-exec 8<>"$dir/news"
+exec 7<>go # so that nobody waits for the other end
+exec 8<>news
 if ! read -r -t 10 server <&8; then
-	echo "demo: the agent did not start: $(cat "$dir/stderr")" >&2
+	echo "demo: the agent did not start: $(cat stderr)" >&2
 	exit 1
 fi
-middle=$(cat "$dir/middle")
+middle=$(cat middle)
 
 tell "It has started a server, PID $server, through a shell, PID $middle, that is gone already."
 claim "the shell in between is dead" soon gone "$middle"
@@ -88,6 +90,8 @@ echo "  Nothing in /proc leads from it to the agent any more."
 tell "The kernel's own bookkeeping knows whose it is, and through whom."
 show ls
 claim "the session is listed" shown agent
+# Where the kernel refuses fentry programs the new parent comes from a snapshot.
+claim "why knows the present parent, PID 1" soon why_says "$server" "parent now 1 "
 show tree agent
 claim "the tree has the server" shown "\b$server\b"
 claim "the tree has its dead creator" shown "\b$middle\b"
@@ -100,12 +104,12 @@ echo go >&7
 code=0
 wait "$run" || code=$?
 run=
-cat "$dir/stderr"
+cat stderr
 claim "run gave the agent's exit code, 0" test "$code" = 0
 claim "run names the server as a leftover" said "sleep 300"
 claim "the server is gone" soon gone "$server"
 show ls
-claim "no session is left" sh -c "! grep -q agent '$dir/shown'"
+claim "no session is left" sh -c "! grep -q agent shown"
 
 if [ "$failed" -ne 0 ]; then
 	printf '\ndemo: not every claim held\n' >&2

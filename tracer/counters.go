@@ -5,6 +5,7 @@ package tracer
 import (
 	"fmt"
 
+	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
@@ -63,7 +64,23 @@ func (t *Tracer) lost() (uint64, error) {
 // often: it was due while it ran already on that CPU. A skip of a fork or exit
 // program is a missed birth or death, and calls for Reconcile. Needs 5.12.
 func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
+	stats, err := t.Stats()
+	if err != nil {
+		return nil, err
+	}
 	missed := map[string]uint64{}
+	for name, s := range stats {
+		if s.RecursionMisses > 0 {
+			missed[name] = s.RecursionMisses
+		}
+	}
+	return missed, nil
+}
+
+// Stats gives the kernel's statistics of each attached program. Run times and
+// counts move only while BPF statistics are on, see [ebpf.EnableStats].
+func (t *Tracer) Stats() (map[string]*ebpf.ProgramStats, error) {
+	stats := map[string]*ebpf.ProgramStats{}
 	for _, name := range hooks {
 		p := t.programs[name]
 		if p == nil {
@@ -73,9 +90,7 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the statistics of %s: %w", name, err)
 		}
-		if s.RecursionMisses > 0 {
-			missed[name] = s.RecursionMisses
-		}
+		stats[name] = s
 	}
-	return missed, nil
+	return stats, nil
 }

@@ -25,13 +25,13 @@ const patience = 20 * time.Second
 // A workload is a shell that waits for its first line before it does anything,
 // so that it can be made a root before it forks.
 type workload struct {
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-func start(t *testing.T, script string) *workload {
+func start(t testing.TB, script string) *workload {
 	t.Helper()
 	w := &workload{t: t, cmd: exec.Command("/bin/sh", "-c", "read go || exit; "+script)}
 	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
@@ -71,7 +71,7 @@ func (w *workload) line() string {
 	return strings.TrimSpace(s)
 }
 
-func create(t *testing.T, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) tracer.SessionID {
+func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) tracer.SessionID {
 	t.Helper()
 	s.Root.PID = w.pid()
 	id, err := tr.Create(s)
@@ -82,7 +82,7 @@ func create(t *testing.T, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) 
 }
 
 // until polls, as the kernel side has no descriptor to wait on for a count.
-func until(t *testing.T, what string, ok func() bool) {
+func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -91,7 +91,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func settled(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) tracer.SessionInfo {
+func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.SessionInfo {
 	t.Helper()
 	var s tracer.SessionInfo
 	until(t, "session is empty", func() bool {
@@ -209,7 +209,7 @@ func TestEvents(t *testing.T) {
 }
 
 // collect reads events until the tracer is closed.
-func collect(t *testing.T, tr *tracer.Tracer) <-chan tracer.Event {
+func collect(t testing.TB, tr *tracer.Tracer) <-chan tracer.Event {
 	c := make(chan tracer.Event, 1<<16)
 	go func() {
 		defer close(c)

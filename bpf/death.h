@@ -49,20 +49,15 @@ static __always_inline void torn_down(struct dead_entry *d, u64 start)
 {
 	u64 session = d->session;
 
-	if (__sync_val_compare_and_swap(&d->mark, start << 1 | 1, start << 1) ==
-	    (start << 1 | 1))
+	if (__sync_val_compare_and_swap(&d->mark, start << 1 | 1, start << 1) == (start << 1 | 1))
 		chain_count(session, TORN_DOWN);
 }
 
-static __always_inline void emit_exit(struct task_struct *t, const struct entry *n, u32 tgid)
+static __always_inline void tell_exit(struct event_exit *e, struct task_struct *t,
+				      const struct entry *n, u32 tgid)
 {
 	struct task_struct *leader = t->group_leader;
-	struct event_exit *e = reserve(struct event_exit);
 
-	if (!e) {
-		lost();
-		return;
-	}
 	header(&e->h, EVENT_EXIT, tgid, n->start, n->session, n->flags);
 	e->status = t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
 							   leader->exit_code;
@@ -72,7 +67,6 @@ static __always_inline void emit_exit(struct task_struct *t, const struct entry 
 		e->cpu_time += t->se.sum_exec_runtime;
 	e->max_rss = t->signal->maxrss;
 	e->pad = 0;
-	bpf_ringbuf_submit(e, wakeup(n->flags & FLAG_ROOT));
 }
 
 /*
@@ -82,7 +76,9 @@ static __always_inline void emit_exit(struct task_struct *t, const struct entry 
 static __always_inline void on_exit(struct task_struct *t)
 {
 	u32 tgid = t->tgid;
+	struct event_exit *x;
 	struct entry *e, n;
+	bool counted;
 
 	if (t->signal->live.counter)
 		return;
@@ -97,13 +93,24 @@ static __always_inline void on_exit(struct task_struct *t)
 		}
 		return;
 	}
+	if (!n.session) {
+		bury(tgid, e, n.start, true);
+		return;
+	}
 	/*
-	 * The event comes before the count, so that "empty" follows the last
-	 * exit in the ring. The price: two last threads may both tell it.
+	 * Its place in the ring is taken before the count and shown after it: who
+	 * reads of the exit finds it counted, and "empty" follows the last exit.
 	 */
-	if (n.session)
-		emit_exit(t, &n, tgid);
-	bury(tgid, e, n.start, true);
+	x = reserve(struct event_exit);
+	if (x)
+		tell_exit(x, t, &n, tgid);
+	else
+		lost();
+	counted = bury(tgid, e, n.start, true);
+	if (x && counted)
+		bpf_ringbuf_submit(x, wakeup(n.flags & FLAG_ROOT));
+	else if (x)
+		bpf_ringbuf_discard(x, BPF_RB_NO_WAKEUP);
 }
 
 /* The last reference to a task is gone: its PID may be another's by now. */

@@ -108,19 +108,19 @@ int snapshot(struct bpf_iter__task *ctx)
 	return t ? on_snapshot(seq, t) : 0; /* NULL: the walk is over */
 }
 
-#define VERB(name, body)                            \
-	SEC("syscall")                              \
-	int verb_##name(void *ctx)                  \
-	{                                           \
-		struct verb_args *a = args();       \
-		long err = 0;                       \
-                                                    \
-		if (!a)                             \
-			return -EINVAL;             \
-		bpf_rcu_read_lock();                \
-		body;                               \
-		bpf_rcu_read_unlock();              \
-		return err;                         \
+#define VERB(name, body)                      \
+	SEC("syscall")                        \
+	int verb_##name(void *ctx)            \
+	{                                     \
+		struct verb_args *a = args(); \
+		long err = 0;                 \
+                                              \
+		if (!a)                       \
+			return -EINVAL;       \
+		bpf_rcu_read_lock();          \
+		body;                         \
+		bpf_rcu_read_unlock();        \
+		return err;                   \
 	}
 
 VERB(create, err = create(a))

@@ -247,21 +247,23 @@ static long settle_dead(struct bpf_map *map, struct identity *id, struct dead_en
 	return 0;
 }
 
-static __always_inline s32 members_alive(u64 id)
+/* Global, so that the verifier looks at it once and not in each turn of a walk. */
+__noinline int is_member(u32 tgid, u64 start, u64 id)
+{
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && e->start == start && e->session && chain_has(e->session, id);
+}
+
+static __always_inline u64 members_alive(u64 id)
 {
 	struct bpf_iter_task it;
 	struct task_struct *t;
-	s32 n = 0;
+	u64 n = 0;
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it))) {
-		u32 tgid = t->tgid;
-		struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
-
-		if (e && e->start == t->start_boottime && e->session &&
-		    chain_has(e->session, id))
-			n++;
-	}
+	while ((t = bpf_iter_task_next(&it)))
+		n += is_member(t->tgid, t->start_boottime, id);
 	bpf_iter_task_destroy(&it);
 	return n;
 }
@@ -292,15 +294,13 @@ static __always_inline long settle(struct verb_args *a)
 		if (__sync_val_compare_and_swap(&s->live, live, 0) == live)
 			count(COUNT_DRIFT);
 	}
+	/* Active and without a member: its root was the last. */
+	begin_end(c, CAUSE_ROOT_EXIT, 0);
 	if (*(volatile s64 *)&s->dying > 0)
 		return 0;
 	status = *(volatile u32 *)&c->status;
 	if (STATE(status) >= STATE_EMPTY)
 		return 0;
-	/* Active and without a member: its root was the last. */
-	if (STATE(status) == STATE_ACTIVE &&
-	    begin_end(c, CAUSE_ROOT_EXIT, 0))
-		status = *(volatile u32 *)&c->status;
 	if (__sync_val_compare_and_swap(&c->status, status, STATUS(STATE_EMPTY, CAUSE(status))) ==
 	    status)
 		emit_session(id, STATE_EMPTY, CAUSE(status));

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -29,7 +30,7 @@ func TestEnd(t *testing.T) {
 	w.k.Fork(100, 102, "lngtest-b")
 	w.k.Exit(102, 0)
 	w.k.Fork(101, 103, "lngtest-c")
-	w.k.Proc(103).IgnoreTerm = true
+	w.k.Edit(103, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	so := into[api.Report](w.do("user", "GET", "/v1/sessions/x/report", nil), http.StatusAccepted)
 	if so.Verdict != "" || so.State != "active" {
 		t.Errorf("before: %+v", so)
@@ -117,7 +118,7 @@ func TestLeft(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
 	w.k.Fork(100, 101, "lngtest-stuck")
-	w.k.Proc(101).Stubborn = true
+	w.k.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = true })
 	into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{}), http.StatusAccepted)
 	for range 3 { // the first look starts the limit, a later one finds it over
 		w.k.Advance(6 * time.Second)
@@ -128,7 +129,7 @@ func TestLeft(t *testing.T) {
 	if r.Verdict != "left" || r.Left != 1 || r.State != "condemned" || outcomes(r)[101] != "left" || outcomes(r)[100] != "kill" {
 		t.Errorf("%+v", r)
 	}
-	w.k.Proc(101).Stubborn = false
+	w.k.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })
 	w.k.Advance(2 * time.Second)
 	w.s.enforcer.Watch(w.id(s.ID))
 	w.until(func() bool { return w.receipt(s.ID).Verdict == "clean" })
@@ -153,20 +154,21 @@ func TestEndRefused(t *testing.T) {
 	}
 	w.do("user", "POST", "/v1/sessions/nobody/end", `{}`).refused(api.CodeNotFound)
 	t.Run("guarded", func(t *testing.T) {
-		w.k.Proc(shell).Session = w.id(s.ID)
-		defer func() { w.k.Proc(shell).Session = 0 }()
+		id := w.id(s.ID)
+		w.k.Edit(shell, func(p *kerneltest.Proc) { p.Session = id })
+		defer w.k.Edit(shell, func(p *kerneltest.Proc) { p.Session = 0 })
 		e := w.do("user", "POST", end, `{}`).refused(api.CodeGuarded)
 		if e.Exit != api.ExitDenied {
 			t.Errorf("%+v", e)
 		}
 	})
 	t.Run("the kernel cannot be asked", func(t *testing.T) {
-		w.k.Fail["Snapshot"] = errors.New("broken")
-		defer delete(w.k.Fail, "Snapshot")
+		w.k.Fail("Snapshot", errors.New("broken"))
+		defer w.k.Fail("Snapshot", nil)
 		w.do("user", "POST", end, `{}`).refused(api.CodeInternal)
 	})
-	if len(w.k.Signals) != 0 {
-		t.Errorf("signals were sent: %v", w.k.Signals)
+	if len(w.k.Signals()) != 0 {
+		t.Errorf("signals were sent: %v", w.k.Signals())
 	}
 	if info, err := w.k.Session(w.id(s.ID)); err != nil || info.State != tracer.StateActive {
 		t.Errorf("%+v %v", info, err)
@@ -236,8 +238,8 @@ func TestRestart(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.k.Signals) != 0 {
-		t.Errorf("signals were sent: %v", w.k.Signals)
+	if len(w.k.Signals()) != 0 {
+		t.Errorf("signals were sent: %v", w.k.Signals())
 	}
 	w.k.Fork(110, 111, "lngtest-gap")
 	w.k.Exit(110, 0)

@@ -26,18 +26,20 @@ func TestReal(t *testing.T) {
 	h.unload = func(string) error { return tracer.Unload(dir) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest"}, nil, zerolog.New(os.Stderr)) }()
+	serving := make(chan struct{})
+	go func() {
+		defer close(serving)
+		done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest"}, nil, zerolog.New(os.Stderr))
+	}()
 	defer func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		<-serving
 	}()
 	var c api.Client
 	for c == nil {
 		select {
 		case err := <-done:
-			t.Fatal(err)
+			t.Fatalf("the daemon ended: %v", err)
 		default:
 			c, _ = api.Dial(ctx, socket)
 		}
@@ -97,4 +99,8 @@ func TestReal(t *testing.T) {
 		}
 	}
 	t.Logf("the receipt came %v after the root's exit, the end took %.2f ms", time.Since(began), r.DurationMS)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -28,7 +29,7 @@ func TestVersionAndStatus(t *testing.T) {
 		t.Errorf("headers %v", a.header)
 	}
 	w.session("user", 100, api.NewSession{})
-	w.k.Counts["events"] = 5
+	w.k.Count("events", 5)
 	into[resynced](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
 	for who, counters := range map[string]bool{"root": true, "reader": true, "user": false, "100": false} {
 		s := into[api.Status](w.do(who, "GET", "/v1/status", nil), http.StatusOK)
@@ -80,7 +81,7 @@ func TestCreateRefused(t *testing.T) {
 	w.host(111, shell, 1000, "lngtest-sibling")
 	w.host(112, userPID, 0, "lngtest-setuid")
 	w.host(113, userPID, 1000, "lngtest-dead")
-	w.k.Proc(113).Unreaped = true
+	w.k.Edit(113, func(p *kerneltest.Proc) { p.Unreaped = true })
 	w.k.Exit(113, 0)
 	child := fmt.Sprintf(`"root":{"pid":110}`)
 	for _, c := range []struct {
@@ -292,7 +293,7 @@ func TestLostCaller(t *testing.T) {
 	if got := ask(c, "/v1/version"); got != http.StatusOK {
 		t.Errorf("version: status %d", got)
 	}
-	w.k.Fail["Lookup"] = errors.New("broken")
+	w.k.Fail("Lookup", errors.New("broken"))
 	w.do("root", "GET", "/v1/sessions/"+s.ID, nil).refused(api.CodeDenied)
 }
 
@@ -306,7 +307,7 @@ func TestStop(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Error(err)
 	}
-	if all, _ := w.k.Sessions(); len(all) != 1 || all[0].State != tracer.StateActive || len(w.k.Signals) != 0 {
-		t.Errorf("sessions %+v, signals %v", all, w.k.Signals)
+	if all, _ := w.k.Sessions(); len(all) != 1 || all[0].State != tracer.StateActive || len(w.k.Signals()) != 0 {
+		t.Errorf("sessions %+v, signals %v", all, w.k.Signals())
 	}
 }

@@ -79,6 +79,13 @@ func serve(ctx context.Context, o Options, ready *readiness) error {
 	if os.Geteuid() != 0 {
 		return tracer.ErrNotRoot
 	}
+	if ready != nil && o.LogFile == "" {
+		i, err := instanceOf(o.Socket)
+		if err != nil {
+			return err
+		}
+		o.LogFile = i.log // where whoever started us looks
+	}
 	log, closeLog, err := openLog(o.LogFile)
 	if err != nil {
 		return err

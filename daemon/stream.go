@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -48,12 +49,11 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 			}
 		}
 	}
-	from := s.owner.ring.end()
+	from := uint64(math.MaxUint64) // now
 	if text := q.Get("from"); text != "" {
 		if from, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("from %q: want a sequence number", text), "")
 		}
-		from = min(from, s.owner.ring.end())
 	}
 	snapshot := q.Get("snapshot")
 	if snapshot != "" && snapshot != "0" && snapshot != "1" {
@@ -69,16 +69,14 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 	s.owner.ring.readers.Add(1)
 	defer s.owner.ring.readers.Add(-1)
 	var present []api.Process
-	if snapshot == "1" {
-		err := s.owner.do(func() {
+	err = s.owner.do(func() {
+		if snapshot == "1" {
 			present = st.present()
-			if q.Get("from") == "" {
-				from = s.owner.ring.end() // the events that follow the snapshot
-			}
-		})
-		if err != nil {
-			return err
 		}
+		from = min(from, s.owner.ring.end()) // what follows the snapshot
+	})
+	if err != nil {
+		return err
 	}
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.WriteHeader(http.StatusOK)

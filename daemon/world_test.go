@@ -119,7 +119,8 @@ func (w *world) start(o Options) {
 
 // host adds a process that procfs shows too.
 func (w *world) host(pid, parent, uid uint32, comm string) {
-	w.k.Add(pid, parent, comm).UID = uid
+	w.k.Add(pid, parent, comm)
+	w.k.Edit(pid, func(p *kerneltest.Proc) { p.UID = uid })
 	w.proc(pid, parent, uid, comm)
 }
 

@@ -47,7 +47,7 @@ func TestEndNow(t *testing.T) {
 	if r.Verdict != Clean || !r.Confirmed || r.Info.State != tracer.StateEmpty || r.Info.Cause != tracer.CauseEnd {
 		t.Errorf("result %+v", r)
 	}
-	for _, s := range k.Signals {
+	for _, s := range k.Signals() {
 		if !s.Kill || s.To.PID != 30 && s.To.PID != 31 {
 			t.Errorf("signal %+v", s)
 		}
@@ -56,7 +56,7 @@ func TestEndNow(t *testing.T) {
 
 func TestEndGrace(t *testing.T) {
 	k, e, id := host(t)
-	k.Proc(31).IgnoreTerm = true
+	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	begin := k.Now()
 	if err := e.End(id, tracer.CauseEnd, 5*time.Second); err != nil {
 		t.Fatal(err)
@@ -67,8 +67,8 @@ func TestEndGrace(t *testing.T) {
 	if took := k.Now() - begin; took < 5*time.Second || took > 5*time.Second+2*maxPause {
 		t.Errorf("took %v", took)
 	}
-	first := slices.IndexFunc(k.Signals, func(s kerneltest.Signal) bool { return s.Kill })
-	for i, s := range k.Signals {
+	first := slices.IndexFunc(k.Signals(), func(s kerneltest.Signal) bool { return s.Kill })
+	for i, s := range k.Signals() {
 		if s.Kill != (i >= first) || s.Kill && s.To.PID != 31 {
 			t.Errorf("signal %d is %+v", i, s)
 		}
@@ -78,7 +78,7 @@ func TestEndGrace(t *testing.T) {
 // TestEndShortened: a repeat with grace 0 does not wait for the old deadline.
 func TestEndShortened(t *testing.T) {
 	k, e, id := host(t)
-	k.Proc(31).IgnoreTerm = true
+	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	if err := e.End(id, tracer.CauseEnd, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestEndShortened(t *testing.T) {
 func TestBelowLevel4(t *testing.T) {
 	k, e, id := host(t)
 	k.Feature.Level = 3
-	k.Proc(31).IgnoreTerm = true
+	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	k.Exit(30, 0) // the root's death begins the end, with the session's grace of 0
 	e.Watch(id)
 	if r := one(t, settle(t, k, e)); r.Verdict != Clean || r.Info.Cause != tracer.CauseRootExit {
@@ -146,7 +146,7 @@ func TestLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	k.Proc(31).Stubborn = true
+	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = true })
 	begin := k.Now()
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestLeft(t *testing.T) {
 	if wait, over := e.Step(); len(over) != 0 || wait <= 0 || wait > leftPause {
 		t.Errorf("after the verdict: %v %v", wait, over)
 	}
-	k.Proc(31).Stubborn = false
+	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = false })
 	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
 		t.Errorf("at last: %+v", r)
 	}
@@ -173,7 +173,7 @@ func TestLeft(t *testing.T) {
 // TestDying: dead for the exit hook is not gone.
 func TestDying(t *testing.T) {
 	k, e, id := host(t)
-	k.Proc(31).Slow = true
+	k.Edit(31, func(p *kerneltest.Proc) { p.Slow = true })
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestDying(t *testing.T) {
 
 func TestDyingForEver(t *testing.T) {
 	k, e, id := host(t)
-	k.Proc(31).Slow = true
+	k.Edit(31, func(p *kerneltest.Proc) { p.Slow = true })
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestDyingForEver(t *testing.T) {
 
 func TestZombiesAreNotLeft(t *testing.T) {
 	k, e, id := host(t)
-	k.Proc(31).Unreaped = true
+	k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped = true })
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestUnknown(t *testing.T) {
 	})
 	t.Run("misses cannot be read", func(t *testing.T) {
 		k, e, id := host(t)
-		k.Fail["RecursionMisses"] = errors.New("broken")
+		k.Fail("RecursionMisses", errors.New("broken"))
 		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestUnknown(t *testing.T) {
 	})
 	t.Run("task list cannot be read", func(t *testing.T) {
 		k, e, id := host(t)
-		k.Fail["Snapshot"] = errors.New("broken")
+		k.Fail("Snapshot", errors.New("broken"))
 		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -263,8 +263,9 @@ func TestUnknown(t *testing.T) {
 	})
 	t.Run("task list disagrees", func(t *testing.T) {
 		k, e, id := host(t)
-		k.Add(77, 1, "uncounted").Session = id
-		k.Proc(77).Flags |= tracer.FlagProtected
+		k.Add(77, 1, "uncounted")
+		join(k, 77, id)
+		k.Edit(77, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
 		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +278,7 @@ func TestUnknown(t *testing.T) {
 		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		k.Fail["Settle"] = errors.New("broken")
+		k.Fail("Settle", errors.New("broken"))
 		if r := one(t, settle(t, k, e)); r.Verdict != Unknown {
 			t.Errorf("result %+v", r)
 		}

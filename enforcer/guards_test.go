@@ -31,7 +31,9 @@ func host(t *testing.T) (*kerneltest.Kernel, *Enforcer, tracer.SessionID) {
 
 // join makes a process that exists a member of the session, as if the session
 // had been made above it.
-func join(k *kerneltest.Kernel, pid uint32, id tracer.SessionID) { k.Proc(pid).Session = id }
+func join(k *kerneltest.Kernel, pid uint32, id tracer.SessionID) {
+	k.Edit(pid, func(p *kerneltest.Proc) { p.Session = id })
+}
 
 func TestCheckEnd(t *testing.T) {
 	broken := errors.New("broken")
@@ -48,14 +50,16 @@ func TestCheckEnd(t *testing.T) {
 		{"daemon's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 9, id) }, 21, ErrGuarded},
 		{"caller", nil, 31, ErrGuarded},
 		{"caller's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 20, id) }, 21, ErrGuarded},
-		{"protected member", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Proc(31).Flags |= tracer.FlagProtected }, 21, ErrGuarded},
+		{"protected member", func(k *kerneltest.Kernel, _ tracer.SessionID) {
+			k.Edit(31, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
+		}, 21, ErrGuarded},
 		{"zombie of the caller's line", func(k *kerneltest.Kernel, id tracer.SessionID) {
 			join(k, 20, id)
-			k.Proc(20).Dead, k.Proc(20).Zombie = true, true
+			k.Edit(20, func(p *kerneltest.Proc) { p.Dead, p.Zombie = true, true })
 		}, 21, nil},
-		{"query fails", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail["Snapshot"] = broken }, 21, ErrUnknown},
-		{"caller not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Proc(21).Start++ }, 0, ErrUnknown},
-		{"ancestor not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Proc(20).Start++ }, 21, ErrUnknown},
+		{"query fails", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail("Snapshot", broken) }, 21, ErrUnknown},
+		{"caller not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Edit(21, func(p *kerneltest.Proc) { p.Start++ }) }, 0, ErrUnknown},
+		{"ancestor not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Edit(20, func(p *kerneltest.Proc) { p.Start++ }) }, 21, ErrUnknown},
 		{"nested session", func(k *kerneltest.Kernel, _ tracer.SessionID) {
 			if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(31).Identity}); err != nil {
 				panic(err)
@@ -79,8 +83,8 @@ func TestCheckEnd(t *testing.T) {
 			if c.want != nil && (!errors.As(err, &r) || r.Error() == "") {
 				t.Errorf("%v is no refusal with a text", err)
 			}
-			if len(k.Signals) != 0 {
-				t.Errorf("signals were sent: %v", k.Signals)
+			if len(k.Signals()) != 0 {
+				t.Errorf("signals were sent: %v", k.Signals())
 			}
 		})
 	}
@@ -98,7 +102,7 @@ func TestCheckTarget(t *testing.T) {
 	if err := e.CheckTarget(tracer.Identity{PID: 4000, Start: 1}); !errors.Is(err, ErrIdentity) {
 		t.Errorf("nobody: %v", err)
 	}
-	k.Fail["Identify"] = errors.New("broken")
+	k.Fail("Identify", errors.New("broken"))
 	if err := e.CheckTarget(named); !errors.Is(err, ErrUnknown) {
 		t.Errorf("query fails: %v", err)
 	}

@@ -6,13 +6,14 @@
 package kerneltest
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Proc is a process. Set its fields before the kernel runs on.
+// Proc is a process.
 type Proc struct {
 	tracer.Process
 	IgnoreTerm bool // SIGTERM does nothing
@@ -35,12 +36,10 @@ type Kernel struct {
 	seq      uint64
 	nextSlot uint64
 
-	// Fail makes the named method fail. Misses is what RecursionMisses gives.
-	Fail   map[string]error
-	Misses map[string]uint64
-	Counts map[string]uint64
-	// Signals are those that were sent, oldest first.
-	Signals []Signal
+	fail    map[string]error
+	misses  map[string]uint64
+	counts  map[string]uint64
+	signals []Signal
 	// Newborn, if set, runs under End and Sentence after the signals: a script
 	// of what forks meanwhile.
 	Newborn func()
@@ -58,12 +57,13 @@ func New() *Kernel {
 	k := &Kernel{
 		now: time.Hour, procs: make(map[uint32]*Proc),
 		sessions: make(map[tracer.SessionID]*tracer.SessionInfo), keep: make(map[tracer.SessionID]bool),
-		Fail: make(map[string]error), Misses: make(map[string]uint64), Counts: make(map[string]uint64),
+		fail: make(map[string]error), misses: make(map[string]uint64), counts: make(map[string]uint64),
 	}
 	k.Feature.Level = 4
 	k.cond = sync.NewCond(&k.mu)
 	k.Add(1, 0, "init")
-	k.Add(2, 0, "kthreadd").Kernel = true
+	k.Add(2, 0, "kthreadd")
+	k.Edit(2, func(p *Proc) { p.Kernel = true })
 	return k
 }
 
@@ -82,10 +82,10 @@ func (k *Kernel) Advance(d time.Duration) {
 }
 
 // Add puts a process into the host that nobody saw being born.
-func (k *Kernel) Add(pid, parent uint32, comm string) *Proc {
+func (k *Kernel) Add(pid, parent uint32, comm string) Proc {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.add(pid, parent, comm)
+	return *k.add(pid, parent, comm)
 }
 
 func (k *Kernel) add(pid, parent uint32, comm string) *Proc {
@@ -101,33 +101,65 @@ func (k *Kernel) add(pid, parent uint32, comm string) *Proc {
 	return p
 }
 
-// Proc gives a process of the host, nil if there is none.
+// Proc gives a copy of a process of the host, nil if there is none.
 func (k *Kernel) Proc(pid uint32) *Proc {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.procs[pid]
+	p := k.procs[pid]
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
+}
+
+// Edit changes a process.
+func (k *Kernel) Edit(pid uint32, f func(*Proc)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f(k.procs[pid])
+}
+
+// Fail makes the named method fail, or work again.
+func (k *Kernel) Fail(method string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fail[method] = err
+}
+
+// Count adds to a counter.
+func (k *Kernel) Count(name string, n uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.counts[name] += n
+}
+
+// Signals are those that were sent, oldest first.
+func (k *Kernel) Signals() []Signal {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.signals)
 }
 
 // Fork is a fork by creator: members' children are members, and die at birth
 // if their session is condemned.
-func (k *Kernel) Fork(creator, pid uint32, comm string) *Proc {
+func (k *Kernel) Fork(creator, pid uint32, comm string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.fork(creator, pid, comm)
+	k.fork(creator, pid, comm)
 }
 
-func (k *Kernel) fork(creator, pid uint32, comm string) *Proc {
+func (k *Kernel) fork(creator, pid uint32, comm string) {
 	c := k.procs[creator]
 	p := k.add(pid, creator, comm)
 	p.UID = c.UID
 	if c.Session == 0 {
-		return p
+		return
 	}
 	k.enter(p, c.Session, tracer.EvidenceFork, c.Identity)
 	if k.condemned(c.Session) {
 		k.signal(p, true)
 	}
-	return p
 }
 
 func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creator tracer.Identity) {
@@ -264,7 +296,7 @@ func (k *Kernel) pass(id tracer.SessionID) (sent uint32) {
 }
 
 func (k *Kernel) signal(p *Proc, kill bool) {
-	k.Signals = append(k.Signals, Signal{p.Identity, kill})
+	k.signals = append(k.signals, Signal{p.Identity, kill})
 	switch {
 	case kill:
 		p.Flags |= tracer.FlagKilled

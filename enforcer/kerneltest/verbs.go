@@ -51,7 +51,7 @@ func (k *Kernel) Reopen() {
 // Snapshot calls each in order of PID.
 func (k *Kernel) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
 	k.mu.Lock()
-	if err := k.Fail["Snapshot"]; err != nil {
+	if err := k.fail["Snapshot"]; err != nil {
 		k.mu.Unlock()
 		return err
 	}
@@ -75,7 +75,7 @@ func (k *Kernel) Snapshot(id tracer.SessionID, each func(*tracer.Process) error)
 func (k *Kernel) Lookup(pid uint32) (tracer.Entry, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.Fail["Lookup"]; err != nil {
+	if err := k.fail["Lookup"]; err != nil {
 		return tracer.Entry{}, err
 	}
 	p := k.procs[pid]
@@ -90,7 +90,7 @@ func (k *Kernel) Lookup(pid uint32) (tracer.Entry, error) {
 func (k *Kernel) Identify(pid uint32) (tracer.Identity, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.Fail["Identify"]; err != nil {
+	if err := k.fail["Identify"]; err != nil {
 		return tracer.Identity{}, err
 	}
 	if p := k.procs[pid]; p != nil {
@@ -108,7 +108,7 @@ func (k *Kernel) Sessions() ([]tracer.SessionInfo, error) {
 		all = append(all, *s)
 	}
 	slices.SortFunc(all, func(a, b tracer.SessionInfo) int { return int(int64(a.ID) - int64(b.ID)) })
-	return all, k.Fail["Sessions"]
+	return all, k.fail["Sessions"]
 }
 
 // Session gives one record.
@@ -119,7 +119,7 @@ func (k *Kernel) Session(id tracer.SessionID) (tracer.SessionInfo, error) {
 }
 
 func (k *Kernel) session(id tracer.SessionID) (tracer.SessionInfo, error) {
-	if err := k.Fail["Session"]; err != nil {
+	if err := k.fail["Session"]; err != nil {
 		return tracer.SessionInfo{}, err
 	}
 	if s := k.sessions[id]; s != nil {
@@ -132,7 +132,7 @@ func (k *Kernel) session(id tracer.SessionID) (tracer.SessionInfo, error) {
 func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.Fail["Create"]; err != nil {
+	if err := k.fail["Create"]; err != nil {
 		return 0, err
 	}
 	p := k.procs[spec.Root.PID]
@@ -159,7 +159,7 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 func (k *Kernel) End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.Fail["End"]; err != nil {
+	if err := k.fail["End"]; err != nil {
 		return err
 	}
 	s := k.sessions[id]
@@ -179,7 +179,7 @@ func (k *Kernel) Sentence() (tracer.PassResult, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var r tracer.PassResult
-	if err := k.Fail["Sentence"]; err != nil {
+	if err := k.fail["Sentence"]; err != nil {
 		return r, err
 	}
 	for _, s := range k.sessions {
@@ -201,7 +201,7 @@ func (k *Kernel) Sentence() (tracer.PassResult, error) {
 func (k *Kernel) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.Fail["Settle"]; err != nil {
+	if err := k.fail["Settle"]; err != nil {
 		return tracer.SessionInfo{}, err
 	}
 	if s := k.sessions[id]; s != nil {
@@ -240,29 +240,29 @@ func (k *Kernel) Protect(pid uint32) error {
 	}
 	p.Entered = true
 	p.Flags |= tracer.FlagProtected
-	return k.Fail["Protect"]
+	return k.fail["Protect"]
 }
 
 // Reconcile finds nothing: this kernel misses no birth.
-func (k *Kernel) Reconcile() (added, removed int, err error) { return 0, 0, k.Fail["Reconcile"] }
+func (k *Kernel) Reconcile() (added, removed int, err error) { return 0, 0, k.fail["Reconcile"] }
 
-// Counters are Counts.
+// Counters are what Count added.
 func (k *Kernel) Counters() (map[string]uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return maps.Clone(k.Counts), k.Fail["Counters"]
+	return maps.Clone(k.counts), k.fail["Counters"]
 }
 
-// RecursionMisses are Misses.
+// RecursionMisses are what Miss added.
 func (k *Kernel) RecursionMisses() (map[string]uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return maps.Clone(k.Misses), k.Fail["RecursionMisses"]
+	return maps.Clone(k.misses), k.fail["RecursionMisses"]
 }
 
 // Miss adds a recursion miss of program.
 func (k *Kernel) Miss(program string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.Misses[program]++
+	k.misses[program]++
 }

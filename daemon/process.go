@@ -106,21 +106,16 @@ func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c caller) er
 // describe gives what is known of a process, if c may read it: from the graph
 // if it is or was a member, else from procfs.
 func (s *server) describe(id tracer.Identity, live bool, c caller) (*api.Process, error) {
-	var p *api.Process
-	var uid uint32
-	var relation relation
-	err := s.owner.do(func() {
-		n, ok := s.owner.graph.Node(lineageID(id))
-		if !ok || n.Ghost || n.Session == 0 {
-			return
+	p, t, err := s.member(id, c)
+	if err == nil && p == nil && live {
+		// The kernel decides who is a member; its event may be on the way, or
+		// lost.
+		if e, lookup := s.kernel.Lookup(id.PID); lookup == nil && e.Identity == id && e.Session != 0 {
+			if _, err = s.sampler.sample(true); err == nil {
+				p, t, err = s.member(id, c)
+			}
 		}
-		d := s.owner.process(&n, c)
-		p, uid = &d, n.UID
-		if x := s.owner.sessions[tracer.SessionID(n.Session)]; x != nil {
-			uid = x.info.UID
-		}
-		relation = s.owner.relation(c, tracer.SessionID(n.Session))
-	})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,17 +123,35 @@ func (s *server) describe(id tracer.Identity, live bool, c caller) (*api.Process
 		if !live {
 			return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
 		}
-		if p, uid, err = s.outsider(id); err != nil {
+		if p, t.uid, err = s.outsider(id); err != nil {
 			return nil, err
 		}
 	}
-	if d := decide(c, verbRead, target{uid, relation}); !d.allow {
+	if d := decide(c, verbRead, t); !d.allow {
 		return nil, s.refuse(c, verbRead, fmt.Sprintf("process %d", id.PID), d)
 	}
 	if live {
 		s.enrich(c, p)
 	}
 	return p, nil
+}
+
+// member is a process that is or was one, by the graph; nil if it is not.
+func (s *server) member(id tracer.Identity, c caller) (p *api.Process, t target, err error) {
+	err = s.owner.do(func() {
+		n, ok := s.owner.graph.Node(lineageID(id))
+		if !ok || n.Ghost || n.Session == 0 {
+			return
+		}
+		d := s.owner.process(&n, c)
+		p = &d
+		session := tracer.SessionID(n.Session)
+		t = target{uid: n.UID, relation: s.owner.relation(c, session)}
+		if x := s.owner.sessions[session]; x != nil {
+			t.uid = x.info.UID
+		}
+	})
+	return p, t, err
 }
 
 // outsider is a live process of no session.

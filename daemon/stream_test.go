@@ -27,6 +27,7 @@ type lines struct {
 
 func (w *world) events(who, query string) *lines {
 	w.Helper()
+	w.k.AllRead()
 	ctx, cancel := context.WithCancel(w.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage/v1/events"+query, nil)
 	if err != nil {

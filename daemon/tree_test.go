@@ -134,3 +134,19 @@ func TestProcess(t *testing.T) {
 		w.do("user", "GET", "/v1/processes/103", nil).refused(api.CodeDenied)
 	})
 }
+
+// TestWhyBeforeItsEvent: the event of a birth is lost, the kernel still knows.
+func TestWhyBeforeItsEvent(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	w.k.AllRead()
+	w.hold(func() {
+		w.k.Fork(100, 101, "lngtest-unseen")
+		w.k.DropEvents()
+	})
+	w.proc(101, 100, 1000, "lngtest-unseen")
+	d := into[api.Why](w.do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK)
+	if d.Session == nil || d.Session.ID != s.ID || len(d.Edges) != 2 {
+		t.Errorf("%+v", d)
+	}
+}

@@ -185,9 +185,11 @@ type answered struct {
 	body   []byte
 }
 
-// do makes one request as who: a kind of caller or a PID.
+// do makes one request as who, a kind of caller or a PID, when the daemon has
+// read all that the kernel told.
 func (w *world) do(who, method, path string, body any) answered {
 	w.Helper()
+	w.k.AllRead()
 	var r io.Reader
 	switch b := body.(type) {
 	case nil:

@@ -28,6 +28,7 @@ type Kernel struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
 	closed   bool
+	waiting  bool // Read waits: all events before were taken
 	now      time.Duration
 	procs    map[uint32]*Proc
 	sessions map[tracer.SessionID]*tracer.SessionInfo
@@ -339,6 +340,15 @@ func (k *Kernel) Lose(n uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.emit(tracer.Event{Type: tracer.EventLost, Count: n})
+}
+
+// AllRead waits until every event was read and the reader asks for more.
+func (k *Kernel) AllRead() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for !k.closed && (len(k.events) > 0 || !k.waiting) {
+		k.cond.Wait()
+	}
 }
 
 // DropEvents forgets what was emitted and not yet read.

@@ -22,8 +22,11 @@ func (k *Kernel) Read(ev *tracer.Event) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.events) == 0 && !k.closed {
+		k.waiting = true
+		k.cond.Broadcast()
 		k.cond.Wait()
 	}
+	k.waiting = false
 	if k.closed {
 		return os.ErrClosed
 	}

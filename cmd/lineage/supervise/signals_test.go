@@ -4,7 +4,9 @@ package supervise
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,7 +84,7 @@ func TestStopUnwatched(t *testing.T) {
 	}
 	p := start(t, cmd)
 	root := p.member("root")
-	stopped := func() bool { return strings.HasPrefix(status(root, "State"), "T") }
+	stopped := func() bool { return allStopped(root) }
 	kill := func(sig unix.Signal) {
 		t.Helper()
 		if err := unix.Kill(root, sig); err != nil {
@@ -107,6 +109,18 @@ func TestStopUnwatched(t *testing.T) {
 	if got := p.wait(); got.code != 0 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// allStopped: a stop is one for wait(2) when the last thread has stopped.
+func allStopped(pid int) bool {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, name := range tasks {
+		b, _ := os.ReadFile(name)
+		if !strings.Contains(string(b), "State:\tT") {
+			return false
+		}
+	}
+	return err == nil && len(tasks) > 0
 }
 
 // What was ignored when run started is ignored in the command.

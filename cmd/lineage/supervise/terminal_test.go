@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 type seat struct {
 	*process
 	master *os.File
+	before unix.Termios // the modes of a fresh terminal
 }
 
 // sit starts cmd as the leader of a POSIX session with a terminal of its own.
@@ -32,6 +34,8 @@ func sit(t *testing.T, cmd *exec.Cmd) *seat {
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
 	p.stdout.grown = make(chan struct{}, 1)
+	s := &seat{process: p, master: master}
+	s.before = s.modes()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +57,27 @@ func sit(t *testing.T, cmd *exec.Cmd) *seat {
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		<-p.done
+		s.clear()
 		slave.Close()
 		master.Close() // hangs up on whoever is left
 		<-read
 	})
-	return &seat{p, master}
+	return s
+}
+
+// clear kills what a test that failed half way has left at the terminal: the
+// members of a POSIX session that nobody else can have joined.
+func (s *seat) clear() {
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range procs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		if sid, err := unix.Getsid(pid); err == nil && sid == s.shell() {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
 }
 
 // bash is an interactive shell in which $LNG is `lineage run`.
@@ -357,12 +377,11 @@ func TestModes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := runCmd(t, script{}, "sh", "-c", c.sh)
 			s := sit(t, cmd)
-			before := s.modes()
 			if got := s.wait(); got.code != c.code {
 				t.Errorf("got %+v", got)
 			}
-			if after := s.modes(); (after == before) != c.restored {
-				t.Errorf("before %+v\nafter  %+v\nrestored: %v, want %v", before, after, after == before, c.restored)
+			if after := s.modes(); (after == s.before) != c.restored {
+				t.Errorf("before %+v\nafter  %+v\nrestored: want %v", s.before, after, c.restored)
 			}
 		})
 	}

@@ -257,7 +257,7 @@ func watch(who string) int {
 }
 
 // deadline bounds every wait of a test.
-const deadline = 10 * time.Second
+const deadline = 30 * time.Second
 
 func cmdline(pid int) string {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")

@@ -18,7 +18,11 @@ const maxEnriched = 512
 
 // enrich adds what only procfs knows of live processes. It is for display: the
 // identity is confirmed after the reads, else what was read is dropped.
+//
+// Where the kernel tells no reparentings the graph learns a new parent from the
+// next sample; here it is read at once.
 func (s *server) enrich(c caller, ps ...*api.Process) {
+	parents := make(map[uint32]*api.Ref)
 	for i, p := range ps {
 		if i == maxEnriched {
 			return
@@ -27,7 +31,7 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 			continue
 		}
 		pid := uint32(p.PID)
-		task, _, err := s.proc.stat(pid)
+		task, parent, err := s.proc.stat(pid)
 		if err != nil {
 			continue
 		}
@@ -36,6 +40,9 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 			continue
 		}
 		full := *p
+		if p.Parent == nil || uint32(p.Parent.PID) != parent {
+			full.Parent = s.parentRef(parent, parents)
+		}
 		full.Task, full.NSPID, full.Cgroup = string(rune(task)), int(st.nsPID), s.proc.cgroup(pid)
 		if exe := s.proc.exe(pid); exe != "" {
 			full.Exe = exe
@@ -47,6 +54,20 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 			*p = full
 		}
 	}
+}
+
+// parentRef names a present parent; one whose start is not known is left out.
+func (s *server) parentRef(pid uint32, seen map[uint32]*api.Ref) *api.Ref {
+	if ref, ok := seen[pid]; ok || pid == 0 {
+		return ref
+	}
+	if id, err := s.kernel.Identify(pid); err == nil {
+		ref := enforcer.Ref(id)
+		seen[pid] = &ref
+	} else {
+		seen[pid] = nil
+	}
+	return seen[pid]
 }
 
 // identity finds the process that a ref names: the one that has the PID now,
@@ -173,9 +194,6 @@ func (s *server) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	if task == 'Z' {
 		p.State = "zombie"
 	}
-	if pid, err := s.kernel.Identify(parent); parent != 0 && err == nil {
-		ref := enforcer.Ref(pid)
-		p.Parent = &ref
-	}
+	p.Parent = s.parentRef(parent, make(map[uint32]*api.Ref))
 	return p, uid, nil
 }

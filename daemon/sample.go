@@ -43,8 +43,17 @@ func (p *sampler) run(ctx context.Context) {
 		if _, err := p.sample(force); err != nil {
 			p.owner.log.Error().Err(err).Msg("kernel not sampled")
 		}
+		// A storm that overruns the ring asks all the time; what it asks for
+		// meanwhile is one look later.
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(p.period, resyncPause)):
+		}
 	}
 }
+
+const resyncPause = 100 * time.Millisecond
 
 // sample takes one look and hands it to the owner. Without a live session
 // there is nothing to look at, unless it is forced.

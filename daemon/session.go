@@ -24,6 +24,7 @@ type session struct {
 	token   [32]byte           // sha256 of it
 	endedBy *api.Caller
 	receipt enforcer.Receipt
+	lost    uint64 // events that were lost before it began
 
 	rootGone bool
 	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
@@ -40,10 +41,6 @@ type session struct {
 	rss     uint64
 	cpu     time.Duration
 	cpuDead time.Duration
-}
-
-func newSession(info tracer.SessionInfo) *session {
-	return &session{info: info, over: make(chan struct{})}
 }
 
 // sessionOf gives the record of a session. One that the daemon did not open
@@ -72,7 +69,7 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 
 // enter begins to hold a session; one that ends already is watched.
 func (o *owner) enter(info tracer.SessionInfo) *session {
-	s := newSession(info)
+	s := &session{info: info, over: make(chan struct{}), lost: o.lost}
 	o.sessions[info.ID] = s
 	if e, err := o.kernel.Lookup(info.Root.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != info.Root {
 		s.rootGone = true
@@ -160,6 +157,9 @@ func (o *owner) conclude(s *session) {
 	}
 	s.report = s.receipt.Report(s.info, o.took(s), s.result)
 	s.report.EndedBy = s.endedBy
+	if o.lost > s.lost {
+		s.report.Truncated = true // an exit may be among the lost
+	}
 	o.describe(s.report)
 	o.log.Info().Str(keySession, s.report.Session).Str(keyReason, s.report.EndReason).
 		Str(keyVerdict, s.report.Verdict).Str(keyWhy, s.report.VerdictWhy).

@@ -27,10 +27,12 @@ static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 
 /*
  * Enter the child of a member. NULL: the creator is no member, or it failed
- * and *failed says so.
+ * and *failed says so. Who enters it tells of it: the other writer may have
+ * been skipped.
  */
 static __always_inline struct entry *enter_child(struct entry *creator, u32 creator_tgid,
-						 struct task_struct *child, bool *failed)
+						 struct task_struct *child, u64 cgroup,
+						 bool *failed)
 {
 	u32 tgid = child->tgid;
 	struct entry n = {
@@ -67,7 +69,9 @@ static __always_inline struct entry *enter_child(struct entry *creator, u32 crea
 	    __sync_val_compare_and_swap(&e->session, n.session, now) == n.session) {
 		chain_count(now, BORN);
 		chain_count(n.session, DIED_FORGOTTEN);
+		n.session = now;
 	}
+	emit_birth(child, tgid, &n, cgroup);
 	return e;
 }
 
@@ -119,7 +123,7 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 		if (!bpf_map_lookup_elem(&processes, &child_tgid))
 			count(COUNT_MISSED_BIRTH);
 	}
-	e = enter_child(c, tgid, child, &failed);
+	e = enter_child(c, tgid, child, cgroup_of(child), &failed);
 	if (e ? doomed(e->session) : failed) {
 		/* A member's child that cannot be entered does not run. */
 		if (config.can_signal && bpf_send_signal_task &&
@@ -133,13 +137,6 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 				__sync_fetch_and_or(&e->flags, FLAG_UNKILLED);
 			arm(1);
 		}
-	}
-	if (e) {
-		/* On the stack: the element may go as soon as somebody kills the child. */
-		struct entry n = *e;
-
-		if (n.start == child->start_boottime)
-			emit_birth(child, child->tgid, &n);
 	}
 }
 

@@ -69,30 +69,13 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
 	e->pad = 0;
 }
 
-/*
- * A thread exits. Group death is signal->live == 0, not "the leader exited":
- * a zombie leader may have living threads. Two last threads may both see 0.
- */
-static __always_inline void on_exit(struct task_struct *t)
+/* Count and tell the death of an entered process by one of its tasks. */
+static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e)
 {
-	u32 tgid = t->tgid;
 	struct event_exit *x;
-	struct entry *e, n;
+	struct entry n = *e;
 	bool counted;
 
-	if (t->signal->live.counter)
-		return;
-	e = bpf_map_lookup_elem(&processes, &tgid);
-	if (!e)
-		return;
-	n = *e;
-	if (n.start != t->group_leader->start_boottime) {
-		if (n.start) {
-			count(COUNT_STALE);
-			bury(tgid, e, n.start, false);
-		}
-		return;
-	}
 	if (!n.session) {
 		bury(tgid, e, n.start, true);
 		return;
@@ -111,6 +94,30 @@ static __always_inline void on_exit(struct task_struct *t)
 		bpf_ringbuf_submit(x, wakeup(n.flags & FLAG_ROOT));
 	else if (x)
 		bpf_ringbuf_discard(x, BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * A thread exits. Group death is signal->live == 0, not "the leader exited":
+ * a zombie leader may have living threads. Two last threads may both see 0.
+ */
+static __always_inline void on_exit(struct task_struct *t)
+{
+	u32 tgid = t->tgid;
+	struct entry *e;
+	u64 start;
+
+	if (t->signal->live.counter)
+		return;
+	e = bpf_map_lookup_elem(&processes, &tgid);
+	if (!e)
+		return;
+	start = e->start;
+	if (start == t->group_leader->start_boottime) {
+		die(t, tgid, e);
+	} else if (start) {
+		count(COUNT_STALE);
+		bury(tgid, e, start, false);
+	}
 }
 
 /* The last reference to a task is gone: its PID may be another's by now. */

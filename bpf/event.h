@@ -77,7 +77,8 @@ static __always_inline void emit_session(u64 session, u32 state, u32 cause)
 	bpf_ringbuf_submit(e, wakeup(true));
 }
 
-static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n)
+static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n,
+				       u64 cgroup)
 {
 	struct event_birth *e = reserve(struct event_birth);
 
@@ -88,7 +89,7 @@ static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const st
 	header(&e->h, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
 	e->creator = n->creator;
 	identify(&e->parent, t->real_parent->group_leader);
-	e->cgroup = cgroup_of(t);
+	e->cgroup = cgroup;
 	e->evidence = n->evidence;
 	e->uid = uid_of(t);
 	bpf_probe_read_kernel(e->comm, sizeof(e->comm), t->comm);

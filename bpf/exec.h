@@ -10,6 +10,7 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 	u32 zero = 0, len = 0, room;
 	struct exec_scratch *x = bpf_map_lookup_elem(&scratch, &zero);
 	struct mm_struct *mm = t->mm;
+	struct bpf_dynptr ring;
 	unsigned long from, size;
 	long got;
 
@@ -43,8 +44,29 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 	bpf_probe_read_kernel(x->e.comm, sizeof(x->e.comm), t->comm);
 	header(&x->e.h, EVENT_EXEC, tgid, n->start, n->session, n->flags);
 	len += room & (ARGV_MAX_LEN - 1);
-	if (bpf_ringbuf_output(&events, x, sizeof(x->e) + len, wakeup(false)))
+	/*
+	 * Not bpf_ringbuf_output: whether to wake the reader may be asked only
+	 * when the event has its place in the ring, see sleep() of the reader.
+	 */
+	len += sizeof(x->e);
+	if (bpf_ringbuf_reserve_dynptr(&events, len, 0, &ring))
 		count(COUNT_LOST);
+	else
+		bpf_dynptr_write(&ring, 0, x, len, 0);
+	bpf_ringbuf_submit_dynptr(&ring, wakeup(false));
+}
+
+/* A member that runs although it is condemned. Runs in the process itself. */
+static __always_inline void on_syscall(struct task_struct *t)
+{
+	u32 tgid = t->tgid;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (!e || !e->session || e->flags & FLAG_PROTECTED ||
+	    e->start != t->group_leader->start_boottime || !condemned(e->session))
+		return;
+	__sync_fetch_and_or(&e->flags, FLAG_KILLED);
+	bpf_send_signal(SIGKILL);
 }
 
 /* Runs in the process itself, which has its new memory and name. */

@@ -185,6 +185,10 @@ struct bpf_iter_task {
 	u64 __opaque[3];
 } __attribute__((aligned(8)));
 
+struct bpf_dynptr {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+
 struct bpf_iter_num {
 	u64 __opaque[1];
 } __attribute__((aligned(8)));

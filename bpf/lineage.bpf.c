@@ -77,6 +77,17 @@ int BPF_PROG(exit_sentence)
 	return 0;
 }
 
+/*
+ * Level 2 only, and only while condemned members live: it costs every syscall
+ * of the host. What no pass has met yet dies when it next enters the kernel.
+ */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(syscall_closer)
+{
+	on_syscall(bpf_get_current_task_btf());
+	return 0;
+}
+
 SEC("fentry/attach_pid")
 int BPF_PROG(attach_birth, struct task_struct *child, enum pid_type type)
 {
@@ -129,4 +140,5 @@ VERB(sentence, sentence(a))
 VERB(settle, err = settle(a))
 VERB(release, err = release(a))
 VERB(protect, err = protect(a))
+VERB(mark, err = mark(a))
 VERB(reconcile, reconcile(a))

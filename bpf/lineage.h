@@ -118,6 +118,7 @@ struct ctl {
 	u64 grace; /* ns */
 	u64 deadline; /* CLOCK_MONOTONIC ns, a resume must not kill; 0: none */
 	u64 ended_at; /* boottime ns */
+	u64 expires; /* boottime ns, a suspend counts; 0: never */
 	u32 max_processes;
 	u32 uid;
 	u8 name[NAME_LEN];
@@ -125,10 +126,12 @@ struct ctl {
 
 /*
  * due: 0 nothing, 1 a pass is due now, else the earliest deadline in
- * CLOCK_MONOTONIC ns. Read first by every fork, exec and exit of the host.
+ * CLOCK_MONOTONIC ns. Both are read first by every fork, exec and exit of the
+ * host.
  */
 struct shared {
 	u64 due;
+	u64 due_boot; /* earliest max_lifetime that ends, boottime ns; 0: none */
 	u64 filter; /* session that the snapshot is limited to, 0: all */
 	u32 polling; /* the reader polls: do not wake it for each event */
 	u32 pad;
@@ -141,6 +144,7 @@ struct verb_args {
 	struct identity owner;
 	u64 random;
 	u64 grace;
+	u64 max_lifetime; /* ns, 0: none */
 	u32 cause;
 	u32 max_processes;
 	u32 uid;
@@ -150,11 +154,11 @@ struct verb_args {
 	u32 visited;
 	u32 sent;
 	u32 failed;
+	u32 unsent; /* left to user space, below level 3 */
 	u32 more;
 	u32 added;
 	u32 removed;
 	s32 live; /* members that the walk met */
-	u32 pad;
 };
 
 enum event_type {
@@ -227,6 +231,7 @@ enum {
 	SEEN_ZOMBIE = 1 << 1, /* and nothing left but the PID */
 	SEEN_KTHREAD = 1 << 2,
 	SEEN_THREAD = 1 << 3, /* only identity.tgid and cpu_time count: add it to its process */
+	SEEN_KILLED = 1 << 4, /* it has SIGKILL, or is in exit_group by itself */
 };
 
 /* One record of the snapshot. */

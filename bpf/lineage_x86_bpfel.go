@@ -50,6 +50,7 @@ type LineageCtl struct {
 	Grace        uint64
 	Deadline     uint64
 	EndedAt      uint64
+	Expires      uint64
 	MaxProcesses uint32
 	Uid          uint32
 	Name         [64]uint8
@@ -202,6 +203,7 @@ type LineageSession struct {
 type LineageShared struct {
 	_       structs.HostLayout
 	Due     uint64
+	DueBoot uint64
 	Filter  uint64
 	Polling uint32
 	Pad     uint32
@@ -214,6 +216,7 @@ type LineageVerbArgs struct {
 	Owner        LineageIdentity
 	Random       uint64
 	Grace        uint64
+	MaxLifetime  uint64
 	Cause        uint32
 	MaxProcesses uint32
 	Uid          uint32
@@ -222,11 +225,11 @@ type LineageVerbArgs struct {
 	Visited      uint32
 	Sent         uint32
 	Failed       uint32
+	Unsent       uint32
 	More         uint32
 	Added        uint32
 	Removed      uint32
 	Live         int32
-	Pad          uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -253,8 +256,10 @@ const (
 	LineageProgNotifyDeath     = "notify_death"
 	LineageProgOrphanReparent  = "orphan_reparent"
 	LineageProgSnapshot        = "snapshot"
+	LineageProgSyscallCloser   = "syscall_closer"
 	LineageProgVerbCreate      = "verb_create"
 	LineageProgVerbEnd         = "verb_end"
+	LineageProgVerbMark        = "verb_mark"
 	LineageProgVerbProtect     = "verb_protect"
 	LineageProgVerbReconcile   = "verb_reconcile"
 	LineageProgVerbRelease     = "verb_release"
@@ -327,8 +332,10 @@ type LineageProgramSpecs struct {
 	NotifyDeath    *ebpf.ProgramSpec `ebpf:"notify_death"`
 	OrphanReparent *ebpf.ProgramSpec `ebpf:"orphan_reparent"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
+	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
 	VerbCreate     *ebpf.ProgramSpec `ebpf:"verb_create"`
 	VerbEnd        *ebpf.ProgramSpec `ebpf:"verb_end"`
+	VerbMark       *ebpf.ProgramSpec `ebpf:"verb_mark"`
 	VerbProtect    *ebpf.ProgramSpec `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.ProgramSpec `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.ProgramSpec `ebpf:"verb_release"`
@@ -447,8 +454,10 @@ type LineagePrograms struct {
 	NotifyDeath    *ebpf.Program `ebpf:"notify_death"`
 	OrphanReparent *ebpf.Program `ebpf:"orphan_reparent"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
+	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
 	VerbCreate     *ebpf.Program `ebpf:"verb_create"`
 	VerbEnd        *ebpf.Program `ebpf:"verb_end"`
+	VerbMark       *ebpf.Program `ebpf:"verb_mark"`
 	VerbProtect    *ebpf.Program `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.Program `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.Program `ebpf:"verb_release"`
@@ -469,8 +478,10 @@ func (p *LineagePrograms) Close() error {
 		p.NotifyDeath,
 		p.OrphanReparent,
 		p.Snapshot,
+		p.SyscallCloser,
 		p.VerbCreate,
 		p.VerbEnd,
+		p.VerbMark,
 		p.VerbProtect,
 		p.VerbReconcile,
 		p.VerbRelease,

@@ -19,7 +19,8 @@ static __always_inline void on_attach(struct task_struct *child, struct task_str
 	c = entry_of(tgid, creator->group_leader->start_boottime);
 	if (!c || !c->session)
 		return;
-	e = enter_child(c, tgid, child, &failed);
+	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */
+	e = enter_child(c, tgid, child, cgroup_of(creator), &failed);
 	if (e && condemned(e->session)) {
 		__sync_fetch_and_or(&e->flags, FLAG_UNKILLED);
 		arm(1);
@@ -40,7 +41,7 @@ static __always_inline void on_notify(struct task_struct *t)
 	e = bpf_map_lookup_elem(&processes, &tgid);
 	if (e && e->start == id.start) {
 		count(COUNT_MISSED_DEATH);
-		bury(tgid, e, id.start, true);
+		die(t, tgid, e);
 	}
 	d = bpf_map_lookup_elem(&dead, &id);
 	if (d)
@@ -68,7 +69,7 @@ static __always_inline void on_reparent(struct task_struct *t, struct task_struc
 	header(&r->h, EVENT_REPARENT, tgid, start, e->session, e->flags);
 	identify(&r->from, father->group_leader);
 	identify(&r->to, t->real_parent->group_leader);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(r, wakeup(false));
 }
 
 #endif

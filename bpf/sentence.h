@@ -19,11 +19,14 @@
 
 struct pass {
 	u64 now; /* CLOCK_MONOTONIC */
+	u64 now_boot;
 	u64 next; /* earliest deadline that was met and still runs */
+	u64 next_boot; /* the same of max_lifetime */
 	/* u64, as the verifier generalises only whole stack slots in a loop. */
 	u64 visited;
 	u64 sent;
 	u64 failed;
+	u64 unsent; /* no signals from BPF here: user space sends them */
 	u64 limit; /* processes to signal, 0: all */
 };
 
@@ -41,6 +44,12 @@ static __always_inline u32 judge(struct session *s, struct ctl *c, struct pass *
 	u32 state = STATE(*(volatile u32 *)&c->status);
 
 	if (state == STATE_ACTIVE) {
+		u64 expires = c->expires;
+
+		if (expires && expires <= p->now_boot)
+			begin_end(c, CAUSE_MAX_LIFETIME, c->grace);
+		else if (expires && (!p->next_boot || expires < p->next_boot))
+			p->next_boot = expires;
 		if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))
 			begin_end(c, CAUSE_ROOT_EXIT, c->grace);
 		else if (s->owner.tgid && !alive(&s->owner))
@@ -103,6 +112,10 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 	/* Already being killed: the kernel's own word, not ours. */
 	if (!sig || t->signal->flags & SIGNAL_GROUP_EXIT)
 		return;
+	if (!config.can_signal) {
+		p->unsent++;
+		return;
+	}
 	/*
 	 * Before the send, as the member may be dead right after it. Should the
 	 * element be another's by now, then t is dead and takes no signal, and a
@@ -132,6 +145,7 @@ static __always_inline void pass_all(struct pass *p)
 	bool more = false;
 
 	p->now = bpf_ktime_get_ns();
+	p->now_boot = bpf_ktime_get_boot_ns();
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it))) {
 		p->visited++;
@@ -148,23 +162,34 @@ static __always_inline void pass_all(struct pass *p)
 		arm(p->now + RETRY_NS);
 	if (p->next)
 		arm(p->next);
+	if (p->next_boot)
+		earliest(&control.due_boot, p->next_boot);
+}
+
+/* Take what is due, so that nobody else does: true if there was something. */
+static __always_inline bool claim(u64 *due, u64 now)
+{
+	u64 old = *(volatile u64 *)due;
+
+	return old && old <= now && __sync_val_compare_and_swap(due, old, 0) == old;
 }
 
 /*
- * The pass inside a hook, when one is due: whoever takes `due` does it. Its
- * own program on each tracepoint: inside the bookkeeping program its signals
- * would make 7.0 skip the very exits that they cause.
+ * The pass inside a hook, when one is due: whoever takes it does it. Its own
+ * program on each tracepoint: inside the bookkeeping program its signals would
+ * make 7.0 skip the very exits that they cause.
  */
 static __always_inline void carry_out(void)
 {
-	u64 due = *(volatile u64 *)&control.due;
 	struct pass p = { .limit = HOOK_SIGNALS };
+	bool due = false;
 
-	if (!due || (due > 1 && bpf_ktime_get_ns() < due))
-		return;
-	if (__sync_val_compare_and_swap(&control.due, due, 0) != due)
-		return;
-	pass_all(&p);
+	if (*(volatile u64 *)&control.due)
+		due = claim(&control.due, bpf_ktime_get_ns());
+	if (*(volatile u64 *)&control.due_boot)
+		due |= claim(&control.due_boot, bpf_ktime_get_boot_ns());
+	if (due)
+		pass_all(&p);
 }
 
 #endif

@@ -31,17 +31,22 @@ static __always_inline struct ctl *ctl_of(u64 id)
 }
 
 /* The earliest of what was due and when; 0 is "nothing". */
-static __always_inline void arm(u64 when)
+static __always_inline void earliest(u64 *due, u64 when)
 {
 	for (int i = 0; i < 16; i++) {
-		u64 old = *(volatile u64 *)&control.due;
+		u64 old = *(volatile u64 *)due;
 
 		if (old && old <= when)
 			return;
-		if (__sync_val_compare_and_swap(&control.due, old, when) == old)
+		if (__sync_val_compare_and_swap(due, old, when) == old)
 			return;
 	}
-	*(volatile u64 *)&control.due = 1;
+	*(volatile u64 *)due = 1; /* too early is a pass for nothing, no harm */
+}
+
+static __always_inline void arm(u64 when)
+{
+	earliest(&control.due, when);
 }
 
 enum change {

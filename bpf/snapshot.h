@@ -80,6 +80,8 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 		x.seen_flags |= SEEN_ZOMBIE;
 	if (t->flags & PF_KTHREAD)
 		x.seen_flags |= SEEN_KTHREAD;
+	if (signal->flags & SIGNAL_GROUP_EXIT)
+		x.seen_flags |= SEEN_KILLED;
 	bpf_probe_read_kernel(x.comm, sizeof(x.comm), t->comm);
 	bpf_seq_write(seq, &x, sizeof(x));
 	return 0;

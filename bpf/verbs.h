@@ -122,7 +122,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 			return -ESRCH;
 		}
 	}
-	emit_birth(t, tgid, &n);
+	emit_birth(t, tgid, &n, cgroup_of(t));
 	return 0;
 }
 
@@ -150,6 +150,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	c->flags = a->flags;
 	c->grace = a->grace;
 	c->deadline = c->ended_at = 0;
+	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
 	c->max_processes = a->max_processes;
 	c->uid = a->uid;
 	__builtin_memcpy(c->name, a->name, sizeof(c->name));
@@ -164,6 +165,8 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 		c->id = 0;
 		return err;
 	}
+	if (c->expires)
+		earliest(&control.due_boot, c->expires);
 	a->session = id;
 	emit_session(id, STATE_ACTIVE, CAUSE_NONE);
 	return 0;
@@ -194,10 +197,12 @@ static __always_inline void sentence(struct verb_args *a)
 
 	/* Everything due is carried out now; what comes up meanwhile is due again. */
 	__sync_lock_test_and_set(&control.due, 0);
+	__sync_lock_test_and_set(&control.due_boot, 0);
 	pass_all(&p);
 	a->visited = p.visited;
 	a->sent = p.sent;
 	a->failed = p.failed;
+	a->unsent = p.unsent;
 	a->more = *(volatile u64 *)&control.due != 0;
 }
 
@@ -344,6 +349,17 @@ static __always_inline long protect(struct verb_args *a)
 	return err;
 }
 
+/* Note what user space is about to send, as a pass does. */
+static __always_inline long mark(struct verb_args *a)
+{
+	struct entry *e = entry_of(a->root.tgid, a->root.start);
+
+	if (!e)
+		return -ESRCH;
+	__sync_fetch_and_or(&e->flags, a->flags);
+	return 0;
+}
+
 /*
  * Enter who has no entry although its parent was a member before it was born:
  * a birth that was missed. A process that was born before its parent was
@@ -377,7 +393,7 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 		bury(tgid, e, n.start, false);
 		return false;
 	}
-	emit_birth(t, tgid, &n);
+	emit_birth(t, tgid, &n, cgroup_of(t));
 	if (condemned(n.session))
 		arm(1);
 	return true;

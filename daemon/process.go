@@ -56,18 +56,18 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 	}
 }
 
-// parentRef names a present parent; one whose start is not known is left out.
+// parentRef names a present parent, without its start if that is not known:
+// some kernels hide PID 1 from iterators.
 func (s *server) parentRef(pid uint32, seen map[uint32]*api.Ref) *api.Ref {
 	if ref, ok := seen[pid]; ok || pid == 0 {
 		return ref
 	}
+	ref := api.Ref{PID: int(pid)}
 	if id, err := s.kernel.Identify(pid); err == nil {
-		ref := enforcer.Ref(id)
-		seen[pid] = &ref
-	} else {
-		seen[pid] = nil
+		ref = enforcer.Ref(id)
 	}
-	return seen[pid]
+	seen[pid] = &ref
+	return &ref
 }
 
 // identity finds the process that a ref names: the one that has the PID now,

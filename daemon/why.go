@@ -58,7 +58,8 @@ func (s *server) parent(ref *api.Ref, c caller) *api.Process {
 	if err != nil {
 		return p
 	}
-	if now, err := s.kernel.Identify(uint32(ref.PID)); err == nil && enforcer.Ref(now) == *ref {
+	now, err := s.kernel.Identify(uint32(ref.PID))
+	if err == nil && enforcer.Ref(now) == *ref || ref.PID == 1 { // nobody else is ever PID 1
 		p.Comm, p.State, p.UID = st.name, "live", intPtr(st.uids[1])
 	}
 	return p

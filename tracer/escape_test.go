@@ -4,8 +4,10 @@ package tracer_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,7 +54,16 @@ func (w *workload) gone() {
 
 // Each way to make a process: attributed to its creator, and ended.
 func TestWaysToEscape(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+	for level := 2; level <= 4; level++ {
+		t.Run(fmt.Sprint("level ", level), func(t *testing.T) { testWaysToEscape(t, level) })
+	}
+}
+
+func testWaysToEscape(t *testing.T, level int) {
+	tr := tracertest.New(t, tracer.Options{Level: level})
+	if got := tr.Features().Level; got < level {
+		t.Skipf("this kernel has level %d: %v", got, tr.Features().Missing)
+	}
 	for _, args := range [][]string{
 		{"cloneparent", "3"}, {"vforkexec"}, {"spawn"}, {"threadexec"}, {"threadfork"},
 		{"threadfork", "leaderless"}, {"zombieleader"}, {"daemonise"}, {"daemonise", "clear"},
@@ -75,6 +86,13 @@ func TestWaysToEscape(t *testing.T) {
 			if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
 				t.Fatal(err)
 			}
+			until(t, "nobody lives", func() bool {
+				s, err := tr.Session(id)
+				if err == nil && s.Live > 0 {
+					_, err = tr.Sentence()
+				}
+				return err == nil && s.Live == 0
+			})
 			w.cmd.Process.Wait()
 			settled(t, tr, id)
 			w.gone()
@@ -126,6 +144,25 @@ func TestMaxProcesses(t *testing.T) {
 	w.cmd.Wait()
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses || s.Peak > 21 {
 		t.Errorf("ended by %v with a peak of %d", s.Cause, s.Peak)
+	}
+}
+
+// The lifetime ends a session at the first event after it, and nobody asks.
+func TestMaxLifetime(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, "sleep 60 & echo; wait")
+	id := create(t, tr, w, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond})
+	w.goOn()
+	w.line()
+	until(t, "nobody lives", func() bool {
+		s, err := tr.Session(id)
+		if err == nil && s.Live > 0 {
+			err = exec.Command("/bin/true").Run() // an event
+		}
+		return err == nil && s.Live == 0
+	})
+	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxLifetime {
+		t.Errorf("ended by %v", s.Cause)
 	}
 }
 

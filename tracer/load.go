@@ -51,6 +51,8 @@ var onDemand = []string{
 	bpf.LineageProgVerbRelease,
 	bpf.LineageProgVerbProtect,
 	bpf.LineageProgVerbReconcile,
+	bpf.LineageProgVerbMark,
+	bpf.LineageProgSyscallCloser,
 }
 
 // load makes a new kernel side and pins it. Nothing is left behind if it
@@ -68,6 +70,10 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error 
 	}
 	if t.features.Level < 4 {
 		delete(spec.Programs, bpf.LineageProgExitSentence)
+	}
+	if t.features.Level < 3 {
+		delete(spec.Programs, bpf.LineageProgForkSentence)
+		delete(spec.Programs, bpf.LineageProgExecSentence)
 	}
 	if err := t.configure(spec, ringSize, optional); err != nil {
 		return err
@@ -108,7 +114,10 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int, optional map
 		}
 	}
 	spec.Maps[bpf.LineageMapEvents].MaxEntries = uint32(ringSize)
-	config := bpf.LineageConfig{CanSignal: 1, RingHalf: uint64(ringSize / 2)}
+	config := bpf.LineageConfig{RingHalf: uint64(ringSize / 2)}
+	if t.features.Level >= 3 {
+		config.CanSignal = 1
+	}
 	if optional[bpf.LineageProgAttachBirth] && optional[bpf.LineageProgNotifyDeath] {
 		config.SecondWriters = 1
 	}
@@ -271,18 +280,28 @@ func (t *Tracer) openPins(spec *ebpf.CollectionSpec) (bool, error) {
 // required says whether a kernel side without this program is broken.
 func required(name string) bool {
 	switch name {
-	case bpf.LineageProgExitSentence, bpf.LineageProgAttachBirth, bpf.LineageProgNotifyDeath, bpf.LineageProgOrphanReparent:
+	case bpf.LineageProgForkSentence, bpf.LineageProgExecSentence, bpf.LineageProgExitSentence,
+		bpf.LineageProgAttachBirth, bpf.LineageProgNotifyDeath, bpf.LineageProgOrphanReparent:
 		return false
 	}
 	return true
 }
 
+// noteAbsent lowers what this tracer promises to what is pinned: a kernel side
+// keeps the level that it was loaded with.
 func (t *Tracer) noteAbsent(name, attachTo string) {
-	if name == bpf.LineageProgExitSentence {
-		if t.features.Level > 3 {
-			t.features.Level, t.features.Missing = 3, []string{"level 4 was not asked for when the kernel side was loaded"}
-		}
+	level := 0
+	switch name {
+	case bpf.LineageProgForkSentence, bpf.LineageProgExecSentence:
+		level = 2
+	case bpf.LineageProgExitSentence:
+		level = 3
+	default:
+		t.features.Degraded = append(t.features.Degraded, "fentry/"+attachTo+": refused when the kernel side was loaded")
 		return
 	}
-	t.features.Degraded = append(t.features.Degraded, "fentry/"+attachTo+": refused when the kernel side was loaded")
+	if t.features.Level > level {
+		t.features.Level = level
+		t.features.Missing = []string{fmt.Sprintf("the kernel side was loaded at level %d", level)}
+	}
 }

@@ -127,6 +127,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Created:  s.Created,
 		EndedAt:  c.EndedAt,
 		Deadline: c.Deadline,
+		Expires:  c.Expires,
 
 		MaxProcesses: c.MaxProcesses,
 		Live:         s.Live,

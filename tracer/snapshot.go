@@ -20,6 +20,7 @@ const (
 	seenZombie
 	seenKernel
 	seenThread
+	seenKilled
 )
 
 // Snapshot calls each for every member of the session, those of nested
@@ -117,6 +118,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		Dead:     s.SeenFlags&seenDead != 0,
 		Zombie:   s.SeenFlags&seenZombie != 0,
 		Kernel:   s.SeenFlags&seenKernel != 0,
+		Killed:   s.SeenFlags&seenKilled != 0,
 		CPUTime:  s.CpuTime,
 		RSS:      uint64(max(s.Rss, 0)) * page,
 		Comm:     s.Comm,

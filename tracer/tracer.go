@@ -64,10 +64,10 @@ func Open(o Options) (*Tracer, error) {
 	level, missing := k.level()
 	switch {
 	case o.Level == 0 || o.Level >= level:
-	case o.Level == 3:
-		level, missing = 3, []string{"level 4 was not asked for"}
+	case o.Level >= 2:
+		level, missing = o.Level, []string{fmt.Sprintf("level %d was not asked for", o.Level+1)}
 	default:
-		return nil, fmt.Errorf("level %d: this version has levels 3 and 4", o.Level)
+		return nil, fmt.Errorf("level %d: this version has levels 2 to 4", o.Level)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memlock limit: %w", err)

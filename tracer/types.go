@@ -162,6 +162,7 @@ type Process struct {
 	Dead    bool   // no live thread
 	Zombie  bool   // Dead, torn down, not yet reaped
 	Kernel  bool   // a kernel thread
+	Killed  bool   // SIGKILL is pending, or it is in exit_group by itself
 	CPUTime uint64 // ns, live and dead threads
 	RSS     uint64 // bytes
 	Comm    Comm
@@ -190,6 +191,9 @@ type SessionSpec struct {
 	Grace time.Duration
 	// MaxProcesses bounds live and unreaped members; 0: no limit.
 	MaxProcesses uint32
+	// MaxLifetime ends the session at the host's first fork, exec or exit
+	// after it, time that the host was suspended included; 0: no limit.
+	MaxLifetime time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
 }
@@ -208,6 +212,7 @@ type SessionInfo struct {
 	Created  uint64 // boottime, ns
 	EndedAt  uint64 // boottime ns at which it left StateActive, 0 before
 	Deadline uint64 // CLOCK_MONOTONIC ns, 0 if none runs
+	Expires  uint64 // boottime ns at which max_lifetime is over, 0: never
 
 	MaxProcesses uint32
 	Live         int64 // entered and not dead, nested sessions included

@@ -56,8 +56,8 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	if len(s.Name) > len(bpf.LineageVerbArgs{}.Name) {
 		return 0, fmt.Errorf("create session: name of %d bytes is too long", len(s.Name))
 	}
-	if s.Grace < 0 {
-		return 0, fmt.Errorf("create session: grace %v is negative", s.Grace)
+	if s.Grace < 0 || s.MaxLifetime < 0 {
+		return 0, fmt.Errorf("create session: grace %v, lifetime %v: must not be negative", s.Grace, s.MaxLifetime)
 	}
 	var random [8]byte
 	rand.Read(random[:])
@@ -67,6 +67,7 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 		Random:       binary.NativeEndian.Uint64(random[:]),
 		Grace:        uint64(s.Grace),
 		MaxProcesses: s.MaxProcesses,
+		MaxLifetime:  uint64(s.MaxLifetime),
 		Uid:          s.UID,
 	}
 	copy(args.Name[:], s.Name)
@@ -99,21 +100,38 @@ func (t *Tracer) End(id SessionID, cause Cause, grace time.Duration) error {
 	if grace < 0 {
 		return fmt.Errorf("end session %v: grace %v is negative", id, grace)
 	}
-	return t.onSession(bpf.LineageProgVerbEnd, "end", &bpf.LineageVerbArgs{
+	err := t.onSession(bpf.LineageProgVerbEnd, "end", &bpf.LineageVerbArgs{
 		Session: uint64(id), Cause: uint32(cause), Grace: uint64(grace),
 	})
+	if err == nil && t.features.Level < 3 {
+		_, err = t.sentenceFromUser()
+	}
+	return err
 }
 
 // Sentence carries out all that is due on this host: deadlines that passed,
 // condemned members that live, roots and owners that are gone.
 func (t *Tracer) Sentence() (PassResult, error) {
+	if t.features.Level < 3 {
+		return t.sentenceFromUser()
+	}
+	args, err := t.sentence()
+	if err != nil {
+		return PassResult{}, err
+	}
+	return PassResult{Visited: args.Visited, Sent: args.Sent, Failed: args.Failed, More: args.More != 0}, nil
+}
+
+// sentence brings every session's state up to date and, from level 3 on,
+// signals whom it concerns.
+func (t *Tracer) sentence() (bpf.LineageVerbArgs, error) {
 	var args bpf.LineageVerbArgs
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
 	if err := t.run(bpf.LineageProgVerbSentence, &args); err != nil {
-		return PassResult{}, fmt.Errorf("carry out the sentence: %w", err)
+		return args, fmt.Errorf("carry out the sentence: %w", err)
 	}
-	return PassResult{Visited: args.Visited, Sent: args.Sent, Failed: args.Failed, More: args.More != 0}, nil
+	return args, nil
 }
 
 // Settle brings a session's counts up to date and closes it if it is empty: no

@@ -1,0 +1,148 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// closerLimit bounds how long the syscall closer may stay attached in one
+// sentence: it costs about 0.1 µs on every syscall of the host.
+const closerLimit = 2 * time.Second
+
+// sentenceFromUser is the sentence at level 2, where BPF sends no signal to
+// another process: passes over the task list that signal by pidfd, while a
+// program on sys_enter kills each condemned member that no pass has met. The
+// pair is what makes it complete: a member that forks enters a syscall first.
+func (t *Tracer) sentenceFromUser() (PassResult, error) {
+	var total PassResult
+	var closer link.Link
+	defer func() {
+		if closer != nil {
+			closer.Close()
+		}
+	}()
+	for deadline := time.Now().Add(closerLimit); ; {
+		args, err := t.sentence()
+		if err != nil {
+			return total, err
+		}
+		total.Visited = args.Visited
+		if args.Unsent == 0 {
+			return total, nil
+		}
+		if closer == nil {
+			if closer, err = link.AttachTracing(link.TracingOptions{Program: t.programs[bpf.LineageProgSyscallCloser]}); err != nil {
+				return total, fmt.Errorf("attach the syscall closer: %w", err)
+			}
+		}
+		sent, failed, err := t.signalMembers()
+		if err != nil {
+			return total, err
+		}
+		total.Sent += sent
+		total.Failed = failed
+		// Whoever still has to die was not met, or could not be signalled.
+		if sent == 0 || time.Now().After(deadline) {
+			total.More = true
+			return total, nil
+		}
+	}
+}
+
+// signalMembers makes one pass over the members of all sessions that end.
+func (t *Tracer) signalMembers() (sent, failed uint32, err error) {
+	sessions, err := t.Sessions()
+	if err != nil {
+		return 0, 0, err
+	}
+	byID := make(map[SessionID]*SessionInfo, len(sessions))
+	for i := range sessions {
+		byID[sessions[i].ID] = &sessions[i]
+	}
+	err = t.Snapshot(0, func(p *Process) error {
+		sig := demand(p, byID)
+		if sig == 0 {
+			return nil
+		}
+		switch err := t.signal(p.Identity, sig); {
+		case err == nil:
+			sent++
+		case !errors.Is(err, ErrNotFound):
+			failed++
+		}
+		return nil
+	})
+	return sent, failed, err
+}
+
+// demand is what the sessions of a member ask for: 0, SIGTERM or SIGKILL; the
+// same as demand of bpf/sentence.h.
+func demand(p *Process, sessions map[SessionID]*SessionInfo) unix.Signal {
+	if p.Dead || p.Killed || p.Flags&FlagProtected != 0 {
+		return 0
+	}
+	var sig unix.Signal
+	for s, n := sessions[p.Session], 0; s != nil && n < MaxDepth; s, n = sessions[s.Parent], n+1 {
+		switch {
+		case s.State >= StateCondemned:
+			return unix.SIGKILL
+		case s.State == StateEnding && p.Flags&FlagTermed == 0 && (s.EndedAt == 0 || p.Since <= s.EndedAt):
+			sig = unix.SIGTERM
+		}
+	}
+	return sig
+}
+
+// signal sends to exactly the process that is named. It was seen alive before
+// its pidfd was opened; if it is still entered after, no other process can
+// have had its PID in between.
+func (t *Tracer) signal(id Identity, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(int(id.PID), 0)
+	if err != nil {
+		return fmt.Errorf("open pidfd of %v: %w", id, notFound(err))
+	}
+	defer unix.Close(fd)
+	flag := FlagTermed
+	if sig == unix.SIGKILL {
+		flag = FlagKilled
+	}
+	if err := t.mark(id, flag); err != nil {
+		return err
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
+		return fmt.Errorf("send %v to %v: %w", sig, id, notFound(err))
+	}
+	if sig == unix.SIGTERM {
+		// A stopped process acts on SIGTERM only when it runs again.
+		if err := unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0); err != nil {
+			return fmt.Errorf("continue %v: %w", id, notFound(err))
+		}
+	}
+	return nil
+}
+
+// mark notes in the entry of a member what is about to be sent to it;
+// [ErrNotFound] if it has no entry any more.
+func (t *Tracer) mark(id Identity, flag EntryFlags) error {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	err := t.run(bpf.LineageProgVerbMark, &bpf.LineageVerbArgs{Root: wireIdentity(id), Flags: uint32(flag)})
+	if err != nil {
+		return fmt.Errorf("mark %v: %w", id, notFound(err))
+	}
+	return nil
+}
+
+func notFound(err error) error {
+	if errors.Is(err, unix.ESRCH) {
+		return ErrNotFound
+	}
+	return err
+}

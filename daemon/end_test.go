@@ -221,7 +221,7 @@ func TestLostEmptyEvent(t *testing.T) {
 		d := into[api.Session](w.do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
 		return d.State == "ended"
 	})
-	if r := w.receipt(s.ID); r.Verdict != "clean" {
+	if r := w.receipt(s.ID); r.Verdict != "clean" || !r.Truncated {
 		t.Errorf("%+v", r)
 	}
 	if st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK); st.Lost != 3 {
@@ -257,4 +257,18 @@ func TestRestart(t *testing.T) {
 	if r := w.receipt(b.ID); r.Verdict != "clean" || r.EndReason != "root_exit" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestEndedAreBounded: the oldest of those that are over are forgotten.
+func TestEndedAreBounded(t *testing.T) {
+	w := newWorld(t)
+	first := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	w.k.Exit(100, 0)
+	w.receipt(first.ID)
+	w.s.owner.do(func() { w.s.owner.outcomes = maxOutcomes + 1 })
+	second := w.session("user", 101, api.NewSession{GraceMS: ms(0)})
+	w.k.Exit(101, 0)
+	w.receipt(second.ID)
+	w.do("user", "GET", "/v1/sessions/"+first.ID, nil).refused(api.CodeNotFound)
+	into[api.Session](w.do("user", "GET", "/v1/sessions/"+second.ID, nil), http.StatusOK)
 }

@@ -118,7 +118,7 @@ func (i instance) start(ctx context.Context, cmd *exec.Cmd) error {
 		return err
 	}
 	// Whoever we are, we may go on for long: do not leave a zombie.
-	go cmd.Wait()
+	go func() { _ = cmd.Wait() }()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Now()) })

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -24,8 +26,16 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-daemon" {
 		os.Exit(fakeDaemon(os.Args[2]))
 	}
-	before := descriptors()
+	before, goroutines := descriptors(), runtime.NumGoroutine()
 	code := tracertest.Main(m)
+	// Those of connections that were closed just now need a moment.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	err := poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
+	cancel()
+	if err != nil && code == 0 {
+		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+		code = 1
+	}
 	if after := descriptors(); code == 0 && len(after) > len(before) {
 		fmt.Fprintf(os.Stderr, "descriptors were left open: %v, before %v\n", after, before)
 		code = 1

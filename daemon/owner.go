@@ -13,8 +13,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxEnded is how many sessions that are over are remembered.
-const maxEnded = 1000
+// How many sessions that are over are remembered, and how many processes their
+// receipts may name together.
+const (
+	maxEnded    = 1000
+	maxOutcomes = 65536
+)
 
 // errStopping: the owner takes no more requests.
 var errStopping = errors.New("the daemon is stopping")
@@ -35,6 +39,7 @@ type owner struct {
 	graph    *lineage.Graph
 	sessions map[tracer.SessionID]*session
 	ended    []*session // oldest first
+	outcomes int        // that the receipts of ended name
 	gone     []tracer.SessionID
 	batch    []tracer.Event
 	watch    map[tracer.SessionID]bool // scratch of apply

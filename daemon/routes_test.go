@@ -83,7 +83,7 @@ func TestCreateRefused(t *testing.T) {
 	w.host(113, userPID, 1000, "lngtest-dead")
 	w.k.Edit(113, func(p *kerneltest.Proc) { p.Unreaped = true })
 	w.k.Exit(113, 0)
-	child := fmt.Sprintf(`"root":{"pid":110}`)
+	child := `"root":{"pid":110}`
 	for _, c := range []struct {
 		name, who, body, code string
 	}{

@@ -105,6 +105,9 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	}
 	defer func() { lock.release() }() // whichever it is by then
 	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level})
+	if errors.Is(err, tracer.ErrOtherABI) {
+		return fmt.Errorf("%w; run: lineage daemon --unload --socket %s", err, i.socket)
+	}
 	if err != nil {
 		return err
 	}

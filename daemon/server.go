@@ -154,7 +154,9 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	if e.Code == api.CodeTooLarge || e.Code == api.CodeTooMany {
 		w.Header().Set("Connection", "close")
 	}
-	reply(w, e.Status(), api.ErrorDocument{Head: head("error"), Error: e})
+	if err := reply(w, e.Status(), api.ErrorDocument{Head: head("error"), Error: e}); err != nil {
+		s.log.Error().Err(err).Msg("refusal not sent")
+	}
 }
 
 func refusalError(r *enforcer.Refusal) *api.Error {

@@ -156,7 +156,7 @@ func (o *owner) conclude(s *session) {
 		s.emptyAt = o.clock.boottime()
 	}
 	s.report = s.receipt.Report(s.info, o.took(s), s.result)
-	s.report.EndedBy = s.endedBy
+	s.report.EndedBy = s.by()
 	if o.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}
@@ -217,13 +217,23 @@ func (o *owner) close(s *session) {
 		}
 	}
 	o.ended = append(o.ended, s)
-	if len(o.ended) > maxEnded {
+	o.outcomes += len(s.report.Processes)
+	for len(o.ended) > maxEnded || o.outcomes > maxOutcomes && len(o.ended) > 1 {
 		old := o.ended[0]
 		o.ended[0] = nil
 		o.ended = o.ended[1:]
+		o.outcomes -= len(old.report.Processes)
 		delete(o.sessions, old.info.ID)
 		o.graph.Forget(uint64(old.info.ID))
 	}
+}
+
+// by is who asked for the end; whoever asked when it had begun did not.
+func (s *session) by() *api.Caller {
+	if s.info.Cause != tracer.CauseEnd {
+		return nil
+	}
+	return s.endedBy
 }
 
 // live counts the sessions that are not over.

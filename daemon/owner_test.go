@@ -1,0 +1,66 @@
+//go:build linux
+
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// forks gives batches of births and deaths of one session's members.
+func forks(tb testing.TB) (o *owner, batch func() []tracer.Event) {
+	k := kerneltest.New()
+	k.Add(100, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, offset: time.Unix(0, 0)}
+	o = newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, zerolog.Nop())
+	root := k.Proc(100).Identity
+	pid, now := uint32(1000), uint64(k.Now())
+	events := make([]tracer.Event, 0, 768)
+	return o, func() []tracer.Event {
+		events = events[:0]
+		for range 256 {
+			pid, now = pid+1, now+1000
+			if pid == 32000 {
+				pid = 1000
+			}
+			p := tracer.Identity{PID: pid, Start: now}
+			events = append(events,
+				tracer.Event{Type: tracer.EventBirth, Time: now, Process: p, Session: id, Evidence: tracer.EvidenceFork, Creator: root, Parent: root, Comm: tracer.Comm{'x'}},
+				tracer.Event{Type: tracer.EventExit, Time: now + 1, Process: p, Session: id},
+				tracer.Event{Type: tracer.EventReaped, Time: now + 2, Process: p, Session: id})
+		}
+		return events
+	}
+}
+
+// TestApplyAllocates nothing for forks and exits in steady state.
+func TestApplyAllocates(t *testing.T) {
+	o, batch := forks(t)
+	for range 400 { // more than the ring and the history hold
+		o.apply(batch())
+	}
+	if n := testing.AllocsPerRun(100, func() { o.apply(batch()) }); n > 2 { // a batch's wake-up
+		t.Errorf("%v allocations a batch of 768 events", n)
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	o, batch := forks(b)
+	b.ReportAllocs()
+	events := 0
+	for b.Loop() {
+		ev := batch()
+		o.apply(ev)
+		events += len(ev)
+	}
+	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}

@@ -290,7 +290,7 @@ func required(name string) bool {
 // noteAbsent lowers what this tracer promises to what is pinned: a kernel side
 // keeps the level that it was loaded with.
 func (t *Tracer) noteAbsent(name, attachTo string) {
-	level := 0
+	var level int
 	switch name {
 	case bpf.LineageProgForkSentence, bpf.LineageProgExecSentence:
 		level = 2

@@ -265,6 +265,7 @@ const (
 	LineageProgVerbRelease     = "verb_release"
 	LineageProgVerbSentence    = "verb_sentence"
 	LineageProgVerbSettle      = "verb_settle"
+	LineageProgVerbWhois       = "verb_whois"
 	LineageVarConfig           = "config"
 	LineageVarControl          = "control"
 	LineageVarUnusedBirth      = "unused_birth"
@@ -341,6 +342,7 @@ type LineageProgramSpecs struct {
 	VerbRelease    *ebpf.ProgramSpec `ebpf:"verb_release"`
 	VerbSentence   *ebpf.ProgramSpec `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.ProgramSpec `ebpf:"verb_settle"`
+	VerbWhois      *ebpf.ProgramSpec `ebpf:"verb_whois"`
 }
 
 // LineageMapSpecs contains maps before they are loaded into the kernel.
@@ -463,6 +465,7 @@ type LineagePrograms struct {
 	VerbRelease    *ebpf.Program `ebpf:"verb_release"`
 	VerbSentence   *ebpf.Program `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.Program `ebpf:"verb_settle"`
+	VerbWhois      *ebpf.Program `ebpf:"verb_whois"`
 }
 
 func (p *LineagePrograms) Close() error {
@@ -487,6 +490,7 @@ func (p *LineagePrograms) Close() error {
 		p.VerbRelease,
 		p.VerbSentence,
 		p.VerbSettle,
+		p.VerbWhois,
 	)
 }
 

@@ -329,6 +329,22 @@ static __always_inline long release(struct verb_args *a)
 	return bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
 }
 
+/* Who has this PID now: alive or a zombie, in no session or in one. */
+static __always_inline long whois(struct verb_args *a)
+{
+	struct task_struct *t = bpf_task_from_pid(a->root.tgid);
+	long err = 0;
+
+	if (!t)
+		return -ESRCH;
+	if (t->pid == t->tgid)
+		a->root.start = t->start_boottime;
+	else
+		err = -ESRCH; /* a thread */
+	bpf_task_release(t);
+	return err;
+}
+
 static __always_inline long protect(struct verb_args *a)
 {
 	struct task_struct *t = find(&a->root);

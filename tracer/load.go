@@ -52,6 +52,7 @@ var onDemand = []string{
 	bpf.LineageProgVerbProtect,
 	bpf.LineageProgVerbReconcile,
 	bpf.LineageProgVerbMark,
+	bpf.LineageProgVerbWhois,
 	bpf.LineageProgSyscallCloser,
 }
 

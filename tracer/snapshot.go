@@ -4,7 +4,6 @@ package tracer
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,31 +56,6 @@ func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
 	}
 	return nil
 }
-
-// Identify gives the exact identity of the process that has this PID, zombies
-// included; [ErrNotFound].
-func (t *Tracer) Identify(pid uint32) (Identity, error) {
-	if e, err := t.Lookup(pid); err == nil {
-		return e.Identity, nil
-	}
-	var found Identity
-	err := t.Snapshot(0, func(p *Process) error {
-		if p.PID == pid {
-			found = p.Identity
-			return errFound
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errFound):
-		return found, nil
-	case err != nil:
-		return Identity{}, fmt.Errorf("identify pid %d: %w", pid, err)
-	}
-	return Identity{}, fmt.Errorf("identify pid %d: %w", pid, ErrNotFound)
-}
-
-var errFound = errors.New("found")
 
 func (t *Tracer) walk(id SessionID) ([]byte, error) {
 	t.verbs.Lock()

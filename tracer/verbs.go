@@ -182,6 +182,18 @@ func (t *Tracer) Protect(pid uint32) error {
 	return nil
 }
 
+// Identify gives the exact identity of the process that has this PID, zombies
+// included; [ErrNotFound] if there is none, or if it is a thread's.
+func (t *Tracer) Identify(pid uint32) (Identity, error) {
+	args := bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	if err := t.run(bpf.LineageProgVerbWhois, &args); err != nil {
+		return Identity{}, fmt.Errorf("identify pid %d: %w", pid, notFound(err))
+	}
+	return identity(args.Root), nil
+}
+
 // Reconcile enters processes whose birth was missed, and only those: without
 // an entry, and born after their parent was entered. It removes entries whose
 // process is gone. To be called when a miss is on record, not otherwise.

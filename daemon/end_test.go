@@ -259,6 +259,26 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartWithBacklog: the events of the gap are read late, and tell who
+// was left over by their time.
+func TestRestartWithBacklog(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	w.k.Fork(100, 101, "lngtest-before")
+	w.k.Fork(100, 102, "lngtest-leftover")
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.k.Exit(101, 0)
+	w.k.Advance(time.Second)
+	w.k.Exit(100, 0)
+	w.start(Options{Version: "9.9.9"})
+	r := w.receipt(s.ID)
+	if len(r.Processes) != 1 || r.Processes[0].PID != 102 || !r.Processes[0].Leftover || r.Processes[0].Outcome != "kill" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestEndedAreBounded: the oldest of those that are over are forgotten.
 func TestEndedAreBounded(t *testing.T) {
 	w := newWorld(t)

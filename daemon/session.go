@@ -26,7 +26,7 @@ type session struct {
 	receipt enforcer.Receipt
 	lost    uint64 // events that were lost before it began
 
-	rootGone bool
+	rootDied uint64 // boottime, as far as we know; 0: it lives
 	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
 
 	result   *enforcer.Result
@@ -72,9 +72,12 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 	s := &session{info: info, over: make(chan struct{}), lost: o.lost}
 	o.sessions[info.ID] = s
 	if e, err := o.kernel.Lookup(info.Root.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != info.Root {
-		s.rootGone = true
+		s.rootDied = o.clock.boottime() // at the latest
+		if info.Cause == tracer.CauseRootExit {
+			s.rootDied = info.EndedAt
+		}
 	}
-	if info.State != tracer.StateActive || s.rootGone {
+	if info.State != tracer.StateActive || s.rootDied != 0 {
 		o.enforcer.Watch(info.ID)
 	}
 	return s
@@ -107,18 +110,20 @@ func (o *owner) died(s *session, ev *tracer.Event) {
 	root := ev.Process == s.info.Root
 	// The record may be ahead of the events: the time tells whether this death
 	// came after the end began.
-	ending := s.info.EndedAt != 0 && ev.Time >= s.info.EndedAt
-	if ending || signalled || s.rootGone {
-		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: s.rootGone && !root}
+	ending := s.info.EndedAt != 0 && ev.Time >= s.info.EndedAt &&
+		!(root && s.info.Cause == tracer.CauseRootExit)
+	leftover := s.rootDied != 0 && ev.Time >= s.rootDied && !root
+	if ending || signalled || leftover {
+		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: leftover}
 		if n, ok := o.graph.Node(lineageID(ev.Process)); ok {
 			d.Comm, d.Argv = n.Comm, n.Argv
 		}
 		s.receipt.Died(d)
 	}
 	if root {
-		s.rootGone = true
+		s.rootDied = ev.Time
 	}
-	if root || s.rootGone || s.info.State != tracer.StateActive {
+	if s.rootDied != 0 || s.info.State != tracer.StateActive {
 		o.watch[s.info.ID] = true
 	}
 }

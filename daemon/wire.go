@@ -146,7 +146,7 @@ func (o *owner) session(s *session, c caller) api.Session {
 	for _, id := range o.family(info.ID) {
 		d.Orphans += o.graph.Count(id).Orphans
 	}
-	if s.rootGone {
+	if s.rootDied != 0 {
 		d.Leftovers = d.Live
 	}
 	if info.State == tracer.StateEnding && info.Deadline != 0 {

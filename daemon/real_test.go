@@ -3,10 +3,15 @@
 package daemon
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,51 +21,100 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestReal drives a daemon over this kernel with its own client: a shell
-// leaves a daemonised sleeper behind, and all of it ends.
-func TestReal(t *testing.T) {
-	dir := tracertest.Dir(t)
+// gated is a kernel whose events are read once the gate is open.
+type gated struct {
+	kernel
+	gate <-chan struct{}
+}
+
+func (k gated) Read(ev *tracer.Event) error {
+	<-k.gate
+	return k.kernel.Read(ev)
+}
+
+// serveReal serves this kernel to its own client until the test ends. Events
+// are read when gate is closed.
+func serveReal(t *testing.T, ring int, gate <-chan struct{}) (c api.Client, dir string) {
+	t.Helper()
+	dir = tracertest.Dir(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	h := thisHost()
-	h.open = func(o tracer.Options) (kernel, error) { return tracer.Open(tracer.Options{Dir: dir, Level: o.Level}) }
+	h.open = func(o tracer.Options) (kernel, error) {
+		k, err := tracer.Open(tracer.Options{Dir: dir, Level: o.Level, RingSize: ring})
+		return gated{k, gate}, err
+	}
 	h.unload = func(string) error { return tracer.Unload(dir) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	serving := make(chan struct{})
-	go func() {
-		defer close(serving)
-		done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest"}, nil, zerolog.New(os.Stderr))
-	}()
-	defer func() {
-		cancel()
-		<-serving
-	}()
-	var c api.Client
-	for c == nil {
+	go func() { done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest"}, nil, zerolog.Nop()) }()
+	err := poll(ctx, func() (bool, error) {
+		var err error
+		if c, err = api.Dial(ctx, socket); err == nil {
+			return true, nil
+		}
 		select {
 		case err := <-done:
-			t.Fatalf("the daemon ended: %v", err)
+			done <- err
+			return true, fmt.Errorf("the daemon ended: %w", err)
 		default:
-			c, _ = api.Dial(ctx, socket)
+			return false, nil
 		}
-	}
-	defer c.Close()
-
-	cmd := exec.Command("sh", "-c", `read go; (setsid sleep 300 & ); (setsid sh -c "exec sleep 301" & ); echo up; read go`)
-	in, _ := cmd.StdinPipe()
-	out, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer in.Close()
-	grace := int64(0)
-	s, err := c.Create(ctx, api.NewSession{Root: api.Ref{PID: cmd.Process.Pid}, Name: "lngtest", GraceMS: &grace})
+	})
+	t.Cleanup(func() {
+		if c != nil {
+			c.Close()
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Write([]byte("go\n"))
-	out.Read(make([]byte, 3))
+	return c, dir
+}
+
+// blocked starts a shell that waits for a line, with a session over it. Its
+// lines are read from out; it ends with in.
+func blocked(t *testing.T, c api.Client, script string) (s *api.Session, in io.WriteCloser, out *bufio.Reader, cmd *exec.Cmd) {
+	t.Helper()
+	cmd = exec.Command("sh", "-c", "read go\n"+script)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	grace := int64(0)
+	s, err = c.Create(t.Context(), api.NewSession{Root: api.Ref{PID: cmd.Process.Pid}, Name: "lngtest", GraceMS: &grace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(in, "go\n")
+	return s, in, bufio.NewReader(pipe), cmd
+}
+
+// TestReal: a shell leaves daemonised sleepers behind, and all of it ends.
+func TestReal(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	close(gate)
+	c, _ := serveReal(t, 0, gate)
+	s, in, out, cmd := blocked(t, c, `(setsid sleep 300 & ); (setsid sh -c "exec sleep 301" & ); echo up; read go`)
+	if _, err := out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
 	var sleeper api.Node
 	for sleeper.PID == 0 {
 		tree, err := c.Tree(ctx, "lngtest", "")
@@ -99,8 +153,72 @@ func TestReal(t *testing.T) {
 		}
 	}
 	t.Logf("the receipt came %v after the root's exit, the end took %.2f ms", time.Since(began), r.DurationMS)
-	cancel()
-	if err := <-done; err != nil {
+}
+
+// TestRealSmallRing: nobody reads during a storm, and a ring of one page holds
+// little of it. The tree is the kernel's again soon; so are verdict and count.
+func TestRealSmallRing(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	c, dir := serveReal(t, os.Getpagesize(), gate)
+	t.Cleanup(open)
+	s, in, out, cmd := blocked(t, c, `i=0
+		while [ $i -lt 1500 ]; do
+			/bin/true
+			[ $((i % 100)) = 0 ] && (setsid sleep 300 &)
+			i=$((i+1))
+		done
+		echo done; read go`)
+	if _, err := out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	second, err := tracer.Open(tracer.Options{Dir: dir}) // the kernel's own word
+	if err != nil {
+		t.Fatal(err)
+	}
+	infos, err := second.Sessions()
+	if err != nil || len(infos) != 1 {
+		t.Fatalf("%+v %v", infos, err)
+	}
+	open()
+	began := time.Now()
+	var got, want []int
+	err = poll(ctx, func() (bool, error) {
+		tree, err := c.Tree(ctx, s.ID, "")
+		if err != nil {
+			return false, err
+		}
+		got, want = nil, nil
+		for _, n := range tree.Nodes {
+			if n.State == "live" {
+				got = append(got, n.PID)
+			}
+		}
+		err = second.Snapshot(infos[0].ID, func(p *tracer.Process) error {
+			if !p.Dead {
+				want = append(want, int(p.PID))
+			}
+			return nil
+		})
+		slices.Sort(got)
+		slices.Sort(want)
+		return slices.Equal(got, want) && len(want) == 16, err
+	})
+	if err != nil {
+		t.Fatalf("%v: tree %v, kernel %v", err, got, want)
+	}
+	st, err := c.Status(ctx)
+	if err != nil || st.Lost == 0 {
+		t.Fatalf("nothing was lost: %+v %v", st, err)
+	}
+	t.Logf("figure: %d events lost, the tree was right %v after the storm", st.Lost, time.Since(began))
+	if err := second.Close(); err != nil {
 		t.Error(err)
+	}
+	in.Close()
+	cmd.Wait()
+	if r, err := c.Report(ctx, s.ID, time.Minute); err != nil || r.Verdict != "clean" || !r.Truncated || r.Started < 1500 {
+		t.Errorf("%+v %v", r, err)
 	}
 }

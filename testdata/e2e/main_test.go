@@ -5,67 +5,17 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
 )
 
-// Built by "make build programs".
-var lineage, programs string
-
 func TestMain(m *testing.M) {
-	if err := prepare(); err != nil {
+	if err := stage.Prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-// prepare refuses to run where a test could leave something behind.
-func prepare() error {
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("needs root; run make test-e2e with sudo")
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs("/sys/fs/bpf", &fs); err != nil || fs.Type != unix.BPF_FS_MAGIC {
-		return fmt.Errorf("no bpffs at /sys/fs/bpf; run make test-e2e")
-	}
-	own, err := os.Readlink("/proc/self/ns/mnt")
-	if err != nil {
-		return err
-	}
-	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == host {
-		return fmt.Errorf("in the host's mount namespace; run make test-e2e")
-	}
-	bin, err := filepath.Abs("../../bin")
-	if err != nil {
-		return err
-	}
-	lineage, programs = filepath.Join(bin, "lineage"), filepath.Join(bin, "testdata")
-	for _, path := range []string{lineage, program("hop")} {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("%w; run make build programs", err)
-		}
-	}
-	return nil
-}
-
-// program is the path of a test program.
-func program(name string) string { return filepath.Join(programs, "lngtest-"+name) }
-
-// fromEnv is a number that "make escapes" raises.
-func fromEnv(t *testing.T, name string, fallback int) int {
-	s := os.Getenv(name)
-	if s == "" {
-		return fallback
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%s: want a positive number", name, s)
-	}
-	return n
-}
-
-func rounds(t *testing.T) int { return fromEnv(t, "LNGTEST_ROUNDS", 20) }
+func rounds(t *testing.T) int { return stage.FromEnv(t, "LNGTEST_ROUNDS", 20) }

@@ -10,75 +10,45 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
 )
 
-// nobody is a caller without rights.
-const nobody = 65534
-
 // refused runs args and demands the code, one line on stderr and nothing on stdout.
-func (i *instance) refused(code int, args ...string) {
-	i.t.Helper()
-	i.checkRefused(i.lineage(args...), code)
+func refused(i *stage.Instance, code int, args ...string) {
+	i.T.Helper()
+	checkRefused(i, i.Lineage(args...), code)
 }
 
 // refusedNobody is refused for a caller without rights.
-func (i *instance) refusedNobody(code int, args ...string) {
-	i.t.Helper()
-	i.checkRefused(i.startNobody(nil, args...).wait(), code)
+func refusedNobody(i *stage.Instance, code int, args ...string) {
+	i.T.Helper()
+	checkRefused(i, i.StartNobody(nil, args...).Wait(), code)
 }
 
-// startNobody runs lineage as a caller without rights, from where nobody can
-// reach it: the checkout may be in a home that is closed to others.
-func (i *instance) startNobody(env []string, args ...string) *process {
-	i.t.Helper()
-	cmd := i.command(args, env)
-	cmd.Path = i.copy(lineage)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	return start(i.t, cmd)
-}
-
-// copy puts a program where everybody can run it.
-func (i *instance) copy(path string) string {
-	i.t.Helper()
-	to := filepath.Join(i.dir, filepath.Base(path))
-	if _, err := os.Stat(to); err == nil {
-		return to // it may be running
-	}
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(to, data, 0o755)
-	}
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	return to
-}
-
-func (i *instance) checkRefused(p *process, code int) {
-	i.t.Helper()
-	text := p.stderr.String()
-	if p.code() != code || p.stdout.Len() != 0 {
-		i.t.Errorf("want exit %d and nothing on stdout: %v", code, p)
+func checkRefused(i *stage.Instance, p *stage.Process, code int) {
+	i.T.Helper()
+	text := p.Err.String()
+	if p.Code() != code || p.Out.Len() != 0 {
+		i.T.Errorf("want exit %d and nothing on stdout: %v", code, p)
 	}
 	if strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "lineage: ") {
-		i.t.Errorf("want one line that starts with lineage: %v", p)
+		i.T.Errorf("want one line that starts with lineage: %v", p)
 	}
 }
 
 // Bad input: one line, the documented code, and nobody is signalled.
 func TestHold7BadInput(t *testing.T) {
-	i := newDaemon(t)
-	m := newMarker(t, i.dir)
-	run := i.run(m, []string{"--name", "mine"}, "daemonise", "stay")
-	m.ready()
+	i := stage.NewDaemon(t)
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "mine"}, "daemonise", "stay")
+	m.Ready()
 	var pid int
-	for pid = range m.members(1) {
+	for pid = range m.Members(1) {
 	}
-	plain := filepath.Join(i.dir, "not-executable")
+	plain := filepath.Join(i.Dir, "not-executable")
 	if err := os.WriteFile(plain, []byte("data"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -105,70 +75,70 @@ func TestHold7BadInput(t *testing.T) {
 		"run: name not a name": {125, []string{"run", "--name", "-x y", "--", "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := i.in(t)
-			i.refused(tt.code, tt.args...)
+			i := i.In(t)
+			refused(i, tt.code, tt.args...)
 		})
 	}
 
 	t.Run("not permitted", func(t *testing.T) {
-		i := i.in(t)
-		i.refusedNobody(api.ExitDenied, "end", "--yes", "mine")
+		i := i.In(t)
+		refusedNobody(i, api.ExitDenied, "end", "--yes", "mine")
 	})
 	t.Run("ambiguous name", func(t *testing.T) {
-		i := i.in(t)
-		other := newMarker(t, i.dir)
-		theirs := i.startNobody(other.env(), "run", "--name", "mine", "--", i.copy(program("daemonise")), "stay")
-		other.ready()
-		i.refused(api.ExitUsage, "end", "--yes", "mine")
-		for _, s := range query[api.Sessions](i, "ls").Items {
-			if s.UID == nobody {
-				i.end("--now", s.ID)
+		i := i.In(t)
+		other := stage.NewMarker(t, i.Dir)
+		theirs := i.StartNobody(other.Env(), "run", "--name", "mine", "--", i.Copy(stage.Program("daemonise")), "stay")
+		other.Ready()
+		refused(i, api.ExitUsage, "end", "--yes", "mine")
+		for _, s := range stage.Query[api.Sessions](i, "ls").Items {
+			if s.UID == stage.Nobody {
+				i.End("--now", s.ID)
 			}
 		}
-		other.mustBeGone()
-		theirs.wait()
+		other.MustBeGone()
+		theirs.Wait()
 	})
 
-	if m.drain(); status(pid, "State") == "" {
+	if m.Drain(); stage.ProcStatus(pid, "State") == "" {
 		t.Error("bad input ended somebody")
 	}
-	i.end("mine")
-	m.mustBeGone()
-	run.wait()
+	i.End("mine")
+	m.MustBeGone()
+	run.Wait()
 }
 
 // What a host may lack, told before anything is started.
 func TestHold7BadHost(t *testing.T) {
-	t.Run("no daemon", func(t *testing.T) { newInstance(t).refused(api.ExitUnreachable, "ls") })
-	t.Run("run without root", func(t *testing.T) { newInstance(t).refusedNobody(125, "run", "--", "true") })
+	t.Run("no daemon", func(t *testing.T) { refused(stage.New(t), api.ExitUnreachable, "ls") })
+	t.Run("run without root", func(t *testing.T) { refusedNobody(stage.New(t), 125, "run", "--", "true") })
 	t.Run("another API", func(t *testing.T) {
-		i := newInstance(t)
-		l := i.listen()
+		i := stage.New(t)
+		l := i.Listen()
 		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(api.HeaderVersion, "v99.0.0")
 			w.Header().Set(api.HeaderAPI, "99")
 			fmt.Fprintln(w, `{"schema":"lineage/99","kind":"version","version":"v99.0.0","api":99}`)
 		}))
-		i.refused(api.ExitUnreachable, "ls")
-		i.refused(125, "run", "--", "true")
+		refused(i, api.ExitUnreachable, "ls")
+		refused(i, 125, "run", "--", "true")
 		l.Close()
 	})
 	t.Run("no BTF", func(t *testing.T) {
-		i := newInstance(t)
-		hidden := func(args ...string) *process {
-			cmd := i.command(nil, nil)
+		i := stage.New(t)
+		hidden := func(args ...string) *stage.Process {
+			cmd := i.Command(nil, nil)
 			shell := `mount -t tmpfs lngtest /sys/kernel/btf && exec "$@"`
 			path, err := exec.LookPath("unshare")
 			if err != nil {
 				t.Fatal(err)
 			}
 			cmd.Path = path
-			cmd.Args = slices.Concat([]string{"unshare", "--mount", "sh", "-c", shell, "sh", lineage}, args)
-			return start(t, cmd).wait()
+			cmd.Args = slices.Concat([]string{"unshare", "--mount", "sh", "-c", shell, "sh", stage.Lineage}, args)
+			return stage.Start(t, cmd).Wait()
 		}
-		if p := hidden("doctor"); p.code() != api.ExitUnsupported || !strings.Contains(p.stdout.String(), "BTF") {
+		if p := hidden("doctor"); p.Code() != api.ExitUnsupported || !strings.Contains(p.Out.String(), "BTF") {
 			t.Errorf("doctor: want exit %d and BTF named: %v", api.ExitUnsupported, p)
 		}
-		i.checkRefused(hidden("run", "--", "true"), 125)
+		checkRefused(i, hidden("run", "--", "true"), 125)
 	})
 }

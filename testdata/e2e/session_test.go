@@ -12,30 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
 )
 
 // Two daemonised sleeps outlive their shell: run names them, ends them, and
 // gives the shell's exit code.
 func TestHold1LeftoversEndWithTheRoot(t *testing.T) {
-	i := newInstance(t) // run starts the daemon by itself
-	m := newMarker(t, i.dir)
+	i := stage.New(t) // run starts the daemon by itself
+	m := stage.NewMarker(t, i.Dir)
 	const grace, slack, shell = 5 * time.Second, time.Second, 200 * time.Millisecond
-	script := fmt.Sprintf(`exec 9>%s; (setsid sleep 300 &) ; (setsid sh -c "sleep 301 & exit" &) ; sleep 0.2`, m.path)
+	script := fmt.Sprintf(`exec 9>%s; (setsid sleep 300 &) ; (setsid sh -c "sleep 301 & exit" &) ; sleep 0.2`, m.Path)
 
-	p := i.start([]string{"run", "--", "sh", "-c", script}, nil).wait()
-	m.mustBeGone()
-	if p.code() != 0 || p.stdout.Len() != 0 {
+	p := i.Start([]string{"run", "--", "sh", "-c", script}, nil).Wait()
+	m.MustBeGone()
+	if p.Code() != 0 || p.Out.Len() != 0 {
 		t.Errorf("want exit 0 and nothing on stdout: %v", p)
 	}
-	if p.took > shell+grace+slack {
-		t.Errorf("run took %v", p.took)
+	if p.Took > shell+grace+slack {
+		t.Errorf("run took %v", p.Took)
 	}
 	for _, want := range []string{"sleep 300", "sleep 301", "SIGTERM"} {
-		if !strings.Contains(p.stderr.String(), want) {
-			t.Errorf("stderr does not name %q: %s", want, p.stderr.String())
+		if !strings.Contains(p.Err.String(), want) {
+			t.Errorf("stderr does not name %q: %s", want, p.Err.String())
 		}
 	}
-	t.Logf("figure: run with two leftovers: %v", p.took.Round(time.Millisecond))
+	t.Logf("figure: run with two leftovers: %v", p.Took.Round(time.Millisecond))
 }
 
 // What other commands see of a daemonised grandchild while it lives: its
@@ -49,44 +50,44 @@ func TestHold2SeenFromOutside(t *testing.T) {
 		{"no subreaper", "--subreaper=false", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			i := newDaemon(t)
-			m := newMarker(t, i.dir)
-			run := i.run(m, []string{"--name", "seen", tt.flag}, "daemonise", "clear", "stay")
+			i := stage.NewDaemon(t)
+			m := stage.NewMarker(t, i.Dir)
+			run := i.Run(m, []string{"--name", "seen", tt.flag}, "daemonise", "clear", "stay")
 			var pid, middle int
-			for p, creator := range m.members(1) {
+			for p, creator := range m.Members(1) {
 				pid, middle = p, creator
 			}
-			m.ready()
-			parent := number(t, status(pid, "PPid"))
+			m.Ready()
+			parent := stage.Number(t, stage.ProcStatus(pid, "PPid"))
 			if byRun := parent == run.Process.Pid; byRun != tt.byRun {
 				t.Fatalf("the kernel's parent is %d, run is %d", parent, run.Process.Pid)
 			}
 
 			var root int
-			i.agrees("ls", func() error {
-				s := i.session("seen")
+			i.Agrees("ls", func() error {
+				s := i.Session("seen")
 				if s.State != "active" || s.Live != 2 || s.Root == nil || s.Orphans != 1 {
 					return fmt.Errorf("%+v, want 2 live and 1 orphan", s)
 				}
 				root = s.Root.PID
 				return nil
 			})
-			i.agrees("tree", func() error {
-				return lookAtTree(query[api.Tree](i, "tree", "seen"), pid, middle, root)
+			i.Agrees("tree", func() error {
+				return lookAtTree(stage.Query[api.Tree](i, "tree", "seen"), pid, middle, root)
 			})
-			i.agrees("why", func() error {
-				return lookAtWhy(query[api.Why](i, "why", fmt.Sprint(pid)), "seen", pid, middle, root, parent)
+			i.Agrees("why", func() error {
+				return lookAtWhy(stage.Query[api.Why](i, "why", fmt.Sprint(pid)), "seen", pid, middle, root, parent)
 			})
 
-			i.end("seen")
-			m.mustBeGone()
-			run.wait()
+			i.End("seen")
+			m.MustBeGone()
+			run.Wait()
 		})
 	}
 }
 
 func lookAtTree(tree *api.Tree, pid, middle, root int) error {
-	nodes := nodesOf(tree)
+	nodes := stage.NodesOf(tree)
 	if len(tree.Roots) != 1 || tree.Roots[0].PID != root {
 		return fmt.Errorf("roots %v, want %d", tree.Roots, root)
 	}
@@ -130,36 +131,36 @@ func lookAtWhy(why *api.Why, name string, pid, middle, root, parent int) error {
 
 // The death of run, by SIGKILL too, ends its session.
 func TestHold3OwnerKilled(t *testing.T) {
-	i := newDaemon(t)
-	m := newMarker(t, i.dir)
-	run := i.run(m, []string{"--grace", "0s"}, "daemonise", "clear", "stay")
-	m.members(1)
-	m.ready()
+	i := stage.NewDaemon(t)
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--grace", "0s"}, "daemonise", "clear", "stay")
+	m.Members(1)
+	m.Ready()
 	if err := run.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	m.gone()
-	run.wait()
+	m.Gone()
+	run.Wait()
 }
 
 // With the daemon dead and run stopped nobody but the kernel is left to end the
 // session when its root dies.
 func TestHold3KernelEndsAlone(t *testing.T) {
-	i := newInstance(t)
-	daemon := i.daemon()
-	if level := i.status().Level; level < 4 {
+	i := stage.New(t)
+	daemon := i.Daemon()
+	if level := i.Status().Level; level < 4 {
 		t.Skipf("guarantee level %d: this kernel does not end a session without a daemon", level)
 	}
-	m := newMarker(t, i.dir)
-	run := i.run(m, []string{"--name", "alone", "--grace", "0s"}, "daemonise", "clear", "stay")
-	m.members(1)
-	m.ready()
-	root := i.session("alone").Root.PID
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "alone", "--grace", "0s"}, "daemonise", "clear", "stay")
+	m.Members(1)
+	m.Ready()
+	root := i.Session("alone").Root.PID
 
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	daemon.wait()
+	daemon.Wait()
 	for _, s := range []struct {
 		pid int
 		sig unix.Signal
@@ -168,12 +169,12 @@ func TestHold3KernelEndsAlone(t *testing.T) {
 			t.Fatalf("kill %d: %v", s.pid, err)
 		}
 	}
-	m.gone()
-	if i.version() != nil {
+	m.Gone()
+	if i.Version() != nil {
 		t.Error("a daemon answers: it may have ended the session")
 	}
 	if err := unix.Kill(run.Process.Pid, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	run.wait()
+	run.Wait()
 }

@@ -9,31 +9,33 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
 )
 
 // A storm of forks under a session: every one is counted, no event is lost.
 func TestHold8Storm(t *testing.T) {
-	i := newDaemon(t)
-	m := newMarker(t, i.dir)
-	seconds := fromEnv(t, "LNGTEST_STORM", 5)
-	before := i.status()
-	run := i.start([]string{"run", "--name", "storm", "--", program("vforkstorm"), "20000", fmt.Sprint(seconds), "4"},
-		append(m.env(), "LNGTEST_SECONDS=120"))
-	m.ready()
-	m.wait("end of the storm", stormOver(m, time.Duration(seconds)*time.Second))
-	storm := m.lines("storm")[0]
-	forks, ms, failed := number(t, storm[0]), number(t, storm[1]), number(t, storm[2])
+	i := stage.NewDaemon(t)
+	m := stage.NewMarker(t, i.Dir)
+	seconds := stage.FromEnv(t, "LNGTEST_STORM", 5)
+	before := i.Status()
+	run := i.Start([]string{"run", "--name", "storm", "--", stage.Program("vforkstorm"), "20000", fmt.Sprint(seconds), "4"},
+		append(m.Env(), "LNGTEST_SECONDS=120"))
+	m.Ready()
+	m.Wait("end of the storm", stormOver(m, time.Duration(seconds)*time.Second))
+	storm := m.Lines("storm")[0]
+	forks, ms, failed := stage.Number(t, storm[0]), stage.Number(t, storm[1]), stage.Number(t, storm[2])
 
 	// The daemon reads the last events within its polling interval; the kernel's
 	// counts are exact at once.
-	s := i.session("storm")
+	s := i.Session("storm")
 	if s.Forks != forks {
 		t.Errorf("the kernel entered %d children, the storm made %d", s.Forks, forks)
 	}
 	if s.Live != 1 {
 		t.Errorf("live %d after the storm, want 1", s.Live)
 	}
-	after := i.status()
+	after := i.Status()
 	lost := after.Counters["events_lost"] - before.Counters["events_lost"]
 	if lost != 0 {
 		t.Errorf("%d events lost in the kernel, the daemon says %d", lost, after.Lost-before.Lost)
@@ -44,19 +46,19 @@ func TestHold8Storm(t *testing.T) {
 	t.Logf("figure: %d forks in %d ms (%d/s), %d refused by the kernel; lost %d; counters that moved: %s",
 		forks, ms, forks*1000/max(ms, 1), failed, lost, moved(before.Counters, after.Counters))
 
-	i.end("--now", "storm")
-	m.mustBeGone()
-	run.wait()
+	i.End("--now", "storm")
+	m.MustBeGone()
+	run.Wait()
 }
 
 // stormOver waits for the storm's last line, patience after it should be there.
-func stormOver(m *marker, storm time.Duration) func(bool) bool {
-	m.t.Helper()
+func stormOver(m *stage.Marker, storm time.Duration) func(bool) bool {
+	m.T.Helper()
 	select { // the storm itself is no part of the patience
 	case <-time.After(storm):
-	case <-m.t.Context().Done():
+	case <-m.T.Context().Done():
 	}
-	return func(bool) bool { return len(m.lines("storm")) > 0 }
+	return func(bool) bool { return len(m.Lines("storm")) > 0 }
 }
 
 func moved(before, after map[string]uint64) string {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bystander COMM [PID]: a stranger. It calls itself COMM, counts every signal
- * that it is sent and can catch, and says "signals N" when its stdin ends. With
- * PID it runs under that PID, which must be free or become so within 8 s (PID 1
- * may reap late): clone3 with set_tid, which needs CAP_CHECKPOINT_RESTORE.
+ * that it is sent and can catch, says "signals N" for each byte on its stdin and
+ * ends with it. With PID it runs under that PID and leads a process group of
+ * that number; both must be free or become so within 8 s (PID 1 may reap late):
+ * clone3 with set_tid, which needs CAP_CHECKPOINT_RESTORE.
  */
 #include "lngtest.h"
 
@@ -41,6 +42,8 @@ static void take(pid_t pid)
 		waitpid(child, &status, 0);
 		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 	}
+	if (setpgid(0, 0))
+		die("setpgid");
 	expire();
 }
 
@@ -64,9 +67,8 @@ int main(int argc, char **argv)
 			signal(sig, count);
 	say("member %d %d", getpid(), getppid());
 	say("ready");
-	do
-		n = read(STDIN_FILENO, &byte, 1);
-	while (n > 0 || (n < 0 && errno == EINTR));
-	say("signals %d", (int)signals);
+	while ((n = read(STDIN_FILENO, &byte, 1)) > 0 || (n < 0 && errno == EINTR))
+		if (n > 0)
+			say("signals %d", (int)signals);
 	return 0;
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e
+package stage
 
 import (
 	"bytes"
@@ -16,23 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds every wait for something that must happen. It decides nothing:
+// Patience bounds every wait for something that must happen. It decides nothing:
 // a test that reaches it has failed already.
-const patience = 30 * time.Second
+const Patience = 30 * time.Second
 
-// A marker is a FIFO that every process of one workload holds for writing. The
+// A Marker is a FIFO that every process of one workload holds for writing. The
 // kernel counts the writers, so its end of file is exact where a scan of /proc
 // is not; the scan only names them.
-type marker struct {
-	t    *testing.T
-	path string
+type Marker struct {
+	T    *testing.T
+	Path string
 	fd   int
-	text []byte // read so far
+	Text []byte // read so far
 }
 
-// newMarker makes a FIFO in dir. When the test ends, whoever still holds it is
+// NewMarker makes a FIFO in dir. When the test ends, whoever still holds it is
 // an error and is killed.
-func newMarker(t *testing.T, dir string) *marker {
+func NewMarker(t *testing.T, dir string) *Marker {
 	t.Helper()
 	path := filepath.Join(dir, fmt.Sprintf("marker-%d", time.Now().UnixNano()))
 	if err := unix.Mkfifo(path, 0o666); err != nil {
@@ -45,11 +45,11 @@ func newMarker(t *testing.T, dir string) *marker {
 	if err != nil {
 		t.Fatalf("open %s: %v", path, err)
 	}
-	m := &marker{t: t, path: path, fd: fd}
+	m := &Marker{T: t, Path: path, fd: fd}
 	t.Cleanup(func() {
-		if left := m.holders(); len(left) > 0 {
+		if left := m.Holders(); len(left) > 0 {
 			t.Errorf("still alive at the end of the test: %v", left)
-			m.kill()
+			m.Kill()
 		}
 		unix.Close(fd)
 		os.Remove(path)
@@ -57,14 +57,14 @@ func newMarker(t *testing.T, dir string) *marker {
 	return m
 }
 
-// env makes a program hold the marker and bounds its life.
-func (m *marker) env() []string {
-	return []string{"LNGTEST_MARKER=" + m.path, "LNGTEST_SECONDS=60"}
+// Env makes a program hold the marker and bounds its life.
+func (m *Marker) Env() []string {
+	return []string{"LNGTEST_MARKER=" + m.Path, "LNGTEST_SECONDS=60"}
 }
 
-// drain reads what is there and reports whether a writer is left.
-func (m *marker) drain() (alive bool) {
-	m.t.Helper()
+// Drain reads what is there and reports whether a writer is left.
+func (m *Marker) Drain() (alive bool) {
+	m.T.Helper()
 	buf := make([]byte, 64<<10)
 	for {
 		switch n, err := unix.Read(m.fd, buf); {
@@ -72,39 +72,39 @@ func (m *marker) drain() (alive bool) {
 		case err == unix.EAGAIN:
 			return true
 		case err != nil:
-			m.t.Fatalf("read %s: %v", m.path, err)
+			m.T.Fatalf("read %s: %v", m.Path, err)
 		case n == 0:
 			return false
 		default:
-			m.text = append(m.text, buf[:n]...)
+			m.Text = append(m.Text, buf[:n]...)
 		}
 	}
 }
 
-// wait reads until done or until patience ends.
-func (m *marker) wait(what string, done func(alive bool) bool) {
-	m.t.Helper()
-	deadline := time.Now().Add(patience)
-	for alive := m.drain(); !done(alive); alive = m.drain() {
+// Wait reads until done or until patience ends.
+func (m *Marker) Wait(what string, done func(alive bool) bool) {
+	m.T.Helper()
+	deadline := time.Now().Add(Patience)
+	for alive := m.Drain(); !done(alive); alive = m.Drain() {
 		left := time.Until(deadline)
 		if left <= 0 {
-			m.t.Fatalf("no %s within %v; alive: %v; said: %q", what, patience, m.holders(), m.text)
+			m.T.Fatalf("no %s within %v; alive: %v; said: %q", what, Patience, m.Holders(), m.Text)
 		}
 		// A FIFO whose writers are gone, or that has had none, polls as ready at
 		// once or never: the time-out makes the loop look again.
 		fds := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLIN}}
 		if n, err := unix.Poll(fds, int(min(left, 20*time.Millisecond).Milliseconds())); err != nil && err != unix.EINTR {
-			m.t.Fatalf("poll %s: %v", m.path, err)
+			m.T.Fatalf("poll %s: %v", m.Path, err)
 		} else if n > 0 && fds[0].Revents&unix.POLLIN == 0 {
 			<-time.After(time.Millisecond)
 		}
 	}
 }
 
-// lines are the lines whose first word is word, without it.
-func (m *marker) lines(word string) [][]string {
+// Lines are the lines whose first word is word, without it.
+func (m *Marker) Lines(word string) [][]string {
 	var found [][]string
-	for line := range strings.Lines(string(m.text)) {
+	for line := range strings.Lines(string(m.Text)) {
 		if f := strings.Fields(line); strings.HasSuffix(line, "\n") && len(f) > 0 && f[0] == word {
 			found = append(found, f[1:])
 		}
@@ -112,44 +112,44 @@ func (m *marker) lines(word string) [][]string {
 	return found
 }
 
-// line waits for the n-th line that starts with word.
-func (m *marker) line(word string, n int) []string {
-	m.t.Helper()
-	m.wait(fmt.Sprintf("line %q number %d", word, n), func(bool) bool { return len(m.lines(word)) >= n })
-	return m.lines(word)[n-1]
+// Line waits for the n-th line that starts with word.
+func (m *Marker) Line(word string, n int) []string {
+	m.T.Helper()
+	m.Wait(fmt.Sprintf("line %q number %d", word, n), func(bool) bool { return len(m.Lines(word)) >= n })
+	return m.Lines(word)[n-1]
 }
 
-// ready waits until the program has everything in place.
-func (m *marker) ready() { m.t.Helper(); m.line("ready", 1) }
+// Ready waits until the program has everything in place.
+func (m *Marker) Ready() { m.T.Helper(); m.Line("ready", 1) }
 
-// members waits for n processes to come to rest: PID and creator of each.
-func (m *marker) members(n int) map[int]int {
-	m.t.Helper()
-	m.line("member", n)
+// Members waits for n processes to come to rest: PID and creator of each.
+func (m *Marker) Members(n int) map[int]int {
+	m.T.Helper()
+	m.Line("member", n)
 	creators := map[int]int{}
-	for _, f := range m.lines("member") {
-		creators[number(m.t, f[0])] = number(m.t, f[1])
+	for _, f := range m.Lines("member") {
+		creators[Number(m.T, f[0])] = Number(m.T, f[1])
 	}
 	return creators
 }
 
-// gone waits until nobody holds the marker.
-func (m *marker) gone() {
-	m.t.Helper()
-	m.wait("end of the workload", func(alive bool) bool { return !alive })
+// Gone waits until nobody holds the marker.
+func (m *Marker) Gone() {
+	m.T.Helper()
+	m.Wait("end of the workload", func(alive bool) bool { return !alive })
 }
 
-// mustBeGone fails unless nobody holds the marker now.
-func (m *marker) mustBeGone() {
-	m.t.Helper()
-	if m.drain() {
-		m.t.Errorf("members are alive: %v", m.holders())
+// MustBeGone fails unless nobody holds the marker now.
+func (m *Marker) MustBeGone() {
+	m.T.Helper()
+	if m.Drain() {
+		m.T.Errorf("members are alive: %v", m.Holders())
 	}
 }
 
-// holders are the processes that hold the marker for writing, by a scan of every
+// Holders are the processes that hold the marker for writing, by a scan of every
 // thread's files: a process whose leader has exited shows none in /proc/PID/fd.
-func (m *marker) holders() []int {
+func (m *Marker) Holders() []int {
 	var pids []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -161,21 +161,21 @@ func (m *marker) holders() []int {
 	return pids
 }
 
-func (m *marker) heldBy(dir string) bool {
+func (m *Marker) heldBy(dir string) bool {
 	links, _ := filepath.Glob(dir + "/task/*/fd/*")
 	for _, link := range links {
-		if to, err := os.Readlink(link); err == nil && to == m.path {
+		if to, err := os.Readlink(link); err == nil && to == m.Path {
 			return true
 		}
 	}
 	return false
 }
 
-// kill ends the holders. The pidfd is opened first and the marker looked for
+// Kill ends the holders. The pidfd is opened first and the marker looked for
 // again, so that a PID that went to somebody else meanwhile is not signalled.
-func (m *marker) kill() {
+func (m *Marker) Kill() {
 	for range 100 {
-		pids := m.holders()
+		pids := m.Holders()
 		if len(pids) == 0 {
 			return
 		}
@@ -186,7 +186,7 @@ func (m *marker) kill() {
 			}
 			if m.heldBy(filepath.Join("/proc", strconv.Itoa(pid))) {
 				if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-					m.t.Errorf("kill %d: %v", pid, err)
+					m.T.Errorf("kill %d: %v", pid, err)
 				}
 			}
 			unix.Close(fd)
@@ -194,7 +194,8 @@ func (m *marker) kill() {
 	}
 }
 
-func number(t *testing.T, s string) int {
+// Number reads a number that a program said.
+func Number(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -203,8 +204,8 @@ func number(t *testing.T, s string) int {
 	return n
 }
 
-// status is one field of /proc/PID/status, "" if the process is gone.
-func status(pid int, field string) string {
+// ProcStatus is one field of /proc/PID/status, "" if the process is gone.
+func ProcStatus(pid int, field string) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte(field+":")); ok {

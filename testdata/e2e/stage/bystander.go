@@ -1,0 +1,76 @@
+//go:build linux
+
+package stage
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+)
+
+// A Bystander is outside every session and counts the signals that it gets.
+type Bystander struct {
+	*Process
+	PID   int
+	m     *Marker
+	stdin io.WriteCloser
+	asked int
+}
+
+// NewBystander starts one that looks like a member; with a PID it has that one.
+// The files are inherited by it, from descriptor 3 on.
+func NewBystander(i *Instance, comm string, pid int, files ...*os.File) *Bystander {
+	i.T.Helper()
+	m := NewMarker(i.T, i.Dir)
+	cmd := exec.Command(Program("bystander"), comm)
+	cmd.Args[0] = Program("gone")
+	if pid != 0 {
+		cmd.Args = append(cmd.Args, fmt.Sprint(pid))
+	}
+	cmd.Env = append(m.Env(), "LNGTEST_SECONDS=900")
+	cmd.Dir = i.Dir
+	cmd.ExtraFiles = files
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	b := &Bystander{Process: Start(i.T, cmd), m: m, stdin: stdin}
+	m.Wait("bystander", func(bool) bool { return len(m.Lines("ready")) > 0 || b.Exited() })
+	if b.Exited() {
+		i.T.Fatalf("bystander: %v", b.Process)
+	}
+	got := m.Members(1)
+	for b.PID = range got {
+	}
+	if pid != 0 && b.PID != pid {
+		i.T.Fatalf("the bystander runs as %v, want %d", got, pid)
+	}
+	return b
+}
+
+// Untouched is nil if the bystander lives and has had no signal up to now.
+func (b *Bystander) Untouched() error {
+	if !b.m.Drain() {
+		return fmt.Errorf("bystander %d is dead", b.PID)
+	}
+	if _, err := b.stdin.Write([]byte{'\n'}); err != nil {
+		return fmt.Errorf("ask bystander %d: %w", b.PID, err)
+	}
+	b.asked++
+	if got := b.m.Line("signals", b.asked); got[0] != "0" {
+		return fmt.Errorf("bystander %d got %s signals", b.PID, got[0])
+	}
+	return nil
+}
+
+// MustBeUntouched fails the test unless it is, and lets the bystander go.
+func (b *Bystander) MustBeUntouched() {
+	b.T.Helper()
+	if err := b.Untouched(); err != nil {
+		b.T.Error(err)
+	}
+	b.stdin.Close()
+	b.m.Gone()
+	b.Wait()
+}

@@ -1,0 +1,324 @@
+//go:build linux
+
+package stage
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// An Instance is a lineage of the test's own: another socket has other pins,
+// another daemon and other sessions than the host's.
+type Instance struct {
+	T           *testing.T
+	Dir, Socket string
+	daemons     []*Process
+}
+
+// newInstance makes one without a daemon. When the test ends, its daemon is
+// stopped and unloaded, and what is left of it is an error.
+func New(t *testing.T) *Instance {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lngtest-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // other users are callers too
+		t.Fatal(err)
+	}
+	i := &Instance{T: t, Dir: dir, Socket: filepath.Join(dir, "l.sock")}
+	t.Cleanup(i.close)
+	return i
+}
+
+// NewDaemon makes an instance and starts its daemon.
+func NewDaemon(t *testing.T) *Instance {
+	t.Helper()
+	i := New(t)
+	i.Daemon()
+	return i
+}
+
+// Daemon starts a daemon and waits until it answers.
+func (i *Instance) Daemon(args ...string) *Process {
+	i.T.Helper()
+	d := spawn(i.T, i.Command(append([]string{"daemon", "--socket", i.Socket}, args...), nil))
+	i.daemons = append(i.daemons, d) // close stops it, after everything else has ended
+	i.Until("daemon that answers", func() bool { return d.Exited() || i.Version() != nil })
+	if d.Exited() {
+		i.T.Fatalf("daemon: %v", d.Wait())
+	}
+	return d
+}
+
+// In is the same instance, failing another test.
+func (i *Instance) In(t *testing.T) *Instance {
+	return &Instance{T: t, Dir: i.Dir, Socket: i.Socket}
+}
+
+// Version asks who serves the socket; nil if nobody does.
+func (i *Instance) Version() *api.Version {
+	v, err := ask(i, api.Client.Version)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// Status is what the daemon says of itself and of the kernel.
+func (i *Instance) Status() *api.Status {
+	i.T.Helper()
+	s, err := ask(i, api.Client.Status)
+	if err != nil {
+		i.T.Fatalf("status: %v", err)
+	}
+	return s
+}
+
+// Record is a session, over or not.
+func (i *Instance) Record(name string) *api.Session {
+	i.T.Helper()
+	s, err := ask(i, func(c api.Client, ctx context.Context) (*api.Session, error) { return c.Session(ctx, name) })
+	if err != nil {
+		i.T.Fatalf("session %s: %v", name, err)
+	}
+	return s
+}
+
+// ask puts one question to the daemon.
+func ask[T any](i *Instance, question func(api.Client, context.Context) (T, error)) (none T, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	c, err := api.Dial(ctx, i.Socket)
+	if err != nil {
+		return none, err
+	}
+	defer c.Close()
+	return question(c, ctx)
+}
+
+// Until looks for something that has no event to wait for.
+func (i *Instance) Until(what string, done func() bool) {
+	i.T.Helper()
+	for deadline := time.Now().Add(Patience); !done(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			i.T.Fatalf("no %s within %v", what, Patience)
+		}
+	}
+}
+
+// Agrees repeats a look at the picture until it is right: the events of what has
+// just happened are read a little later, and the kernel's parent may come from a
+// snapshot.
+func (i *Instance) Agrees(what string, look func() error) {
+	i.T.Helper()
+	began := time.Now()
+	for err := look(); err != nil; err = look() {
+		if time.Since(began) > Patience {
+			i.T.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	if took := time.Since(began); took > 100*time.Millisecond {
+		i.T.Logf("figure: %s was right after %v", what, took.Round(time.Millisecond))
+	}
+}
+
+// NodesOf are the processes of a tree by PID.
+func NodesOf(tree *api.Tree) map[int]api.Node {
+	nodes := map[int]api.Node{}
+	for _, n := range tree.Nodes {
+		nodes[n.PID] = n
+	}
+	return nodes
+}
+
+// Pins is where the instance's programs and maps are pinned.
+func (i *Instance) Pins() string {
+	return fmt.Sprintf("/sys/fs/bpf/lineage-%.8x", sha256.Sum256([]byte(i.Socket)))
+}
+
+// close stops whoever serves the socket and looks at what is left.
+func (i *Instance) close() {
+	for range 3 { // a dying run may have started one to finish its work
+		v := i.Version()
+		if v == nil {
+			break
+		}
+		i.Lineage("daemon", "--socket", i.Socket, "--unload", "--force")
+		i.Until("end of the daemon", func() bool { return ProcStatus(v.PID, "Pid") == "" })
+	}
+	for _, d := range i.daemons {
+		d.Stop()
+	}
+	i.Lineage("daemon", "--socket", i.Socket, "--unload", "--force")
+	if _, err := os.Stat(i.Pins()); !errors.Is(err, os.ErrNotExist) {
+		i.T.Errorf("pins are left in %s (%v)", i.Pins(), err)
+	}
+	if _, err := os.Stat(i.Socket); !errors.Is(err, os.ErrNotExist) {
+		i.T.Errorf("the socket is left (%v)", err)
+	}
+	if err := os.RemoveAll(i.Dir); err != nil {
+		i.T.Error(err)
+	}
+}
+
+// A Process is a command under way with what it printed.
+type Process struct {
+	*exec.Cmd
+	T        *testing.T
+	Out, Err bytes.Buffer
+	started  time.Time
+	Took     time.Duration
+	done     chan struct{}
+}
+
+// Start runs lineage with args, with env besides the test's own.
+func (i *Instance) Start(args, env []string) *Process {
+	i.T.Helper()
+	return Start(i.T, i.Command(args, env))
+}
+
+// Command is lineage with args, not started.
+func (i *Instance) Command(args, env []string) *exec.Cmd {
+	cmd := exec.Command(Lineage, args...)
+	cmd.Env = slices.Concat(os.Environ(), []string{"LINEAGE_SOCKET=" + i.Socket}, env)
+	cmd.Dir = i.Dir
+	return cmd
+}
+
+// Start runs a command that the test's end stops.
+func Start(t *testing.T, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := spawn(t, cmd)
+	t.Cleanup(p.Stop)
+	return p
+}
+
+func spawn(t *testing.T, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{Cmd: cmd, T: t, started: time.Now(), done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &p.Out, &p.Err
+	cmd.WaitDelay = time.Second // a survivor may hold the output
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start %v: %v", cmd.Args, err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		p.Took = time.Since(p.started)
+		close(p.done)
+	}()
+	return p
+}
+
+// Stop kills the command if it runs.
+func (p *Process) Stop() {
+	if !p.Exited() {
+		_ = p.Process.Kill()
+		<-p.done
+	}
+}
+
+// Exited tells whether the command has ended, by itself or not.
+func (p *Process) Exited() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait waits for the command's own end.
+func (p *Process) Wait() *Process {
+	p.T.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(Patience):
+		p.T.Fatalf("%v did not end within %v; stderr: %s", p.Args, Patience, p.Err.String())
+	}
+	return p
+}
+
+// Code is the exit code of a command that has ended.
+func (p *Process) Code() int { return p.ProcessState.ExitCode() }
+
+func (p *Process) String() string {
+	return fmt.Sprintf("%v: exit %d\nstdout: %s\nstderr: %s", p.Args[1:], p.Code(), p.Out.String(), p.Err.String())
+}
+
+// Lineage runs a command to its end.
+func (i *Instance) Lineage(args ...string) *Process {
+	i.T.Helper()
+	return i.Start(args, nil).Wait()
+}
+
+// Must runs a command that has to exit 0.
+func (i *Instance) Must(args ...string) *Process {
+	i.T.Helper()
+	p := i.Lineage(args...)
+	if p.Code() != 0 {
+		i.T.Fatal(p)
+	}
+	return p
+}
+
+// Run starts a session over a test program.
+func (i *Instance) Run(m *Marker, flags []string, name string, args ...string) *Process {
+	i.T.Helper()
+	return i.Start(slices.Concat([]string{"run"}, flags, []string{"--", Program(name)}, args), m.Env())
+}
+
+// Query runs a command with -o json and reads its document.
+func Query[T any](i *Instance, args ...string) *T {
+	i.T.Helper()
+	p := i.Must(append(args, "-o", "json")...)
+	doc := new(T)
+	if err := json.Unmarshal(p.Out.Bytes(), doc); err != nil {
+		i.T.Fatalf("%v: %v\n%s", args, err, p.Out.String())
+	}
+	return doc
+}
+
+// Session finds the live session of that name.
+func (i *Instance) Session(name string) api.Session {
+	i.T.Helper()
+	list := Query[api.Sessions](i, "ls")
+	for _, s := range list.Items {
+		if s.Name == name {
+			return s
+		}
+	}
+	i.T.Fatalf("no session %s in %+v", name, list.Items)
+	return api.Session{}
+}
+
+// End ends the session named and demands a clean receipt.
+func (i *Instance) End(flags ...string) *Process {
+	i.T.Helper()
+	return i.Must(append([]string{"end", "--yes"}, flags...)...)
+}
+
+// Listen serves a unix socket with something that is no daemon of ours.
+func (i *Instance) Listen() net.Listener {
+	i.T.Helper()
+	l, err := net.Listen("unix", i.Socket)
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	i.T.Cleanup(func() { l.Close() })
+	return l
+}

@@ -1,0 +1,61 @@
+//go:build linux
+
+package stage
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Built by "make build programs".
+var Lineage, programs string
+
+// Prepare refuses to run where a test could leave something behind.
+func Prepare() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("needs root; run make test-e2e with sudo")
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/bpf", &fs); err != nil || fs.Type != unix.BPF_FS_MAGIC {
+		return fmt.Errorf("no bpffs at /sys/fs/bpf; run make test-e2e")
+	}
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == host {
+		return fmt.Errorf("in the host's mount namespace; run make test-e2e")
+	}
+	bin, err := filepath.Abs("../../bin")
+	if err != nil {
+		return err
+	}
+	Lineage, programs = filepath.Join(bin, "lineage"), filepath.Join(bin, "testdata")
+	for _, path := range []string{Lineage, Program("hop")} {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%w; run make build programs", err)
+		}
+	}
+	return nil
+}
+
+// Program is the path of a test program.
+func Program(name string) string { return filepath.Join(programs, "lngtest-"+name) }
+
+// FromEnv is a number that "make escapes" raises.
+func FromEnv(t *testing.T, name string, fallback int) int {
+	s := os.Getenv(name)
+	if s == "" {
+		return fallback
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%s: want a positive number", name, s)
+	}
+	return n
+}

@@ -1,0 +1,314 @@
+//go:build linux
+
+package holds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// Listeners tells who listens on a port, in every network namespace; proto is
+// tcp or udp. One that nobody is seen to hold has no Holder. Waits is how many
+// connections of that port are in TIME_WAIT.
+func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held Held, waits int) {
+	found := make(map[uint64]listener)
+	spaces := make(map[uint64]bool)
+	take := func(p *process) error {
+		netns, err := p.namespace("net")
+		if err != nil || spaces[netns] {
+			return err
+		}
+		if len(spaces) == maxNamespaces {
+			return fmt.Errorf("more than %d network namespaces", maxNamespaces)
+		}
+		spaces[netns] = true
+		n, err := p.network(ctx, netns, true)
+		if err != nil {
+			return err
+		}
+		mine := func(l *listener) bool { return strings.TrimSuffix(l.proto, "6") == proto && l.local.Port() == port }
+		for inode, l := range n.listeners {
+			if mine(&l) {
+				found[inode] = l
+			}
+		}
+		for _, l := range n.orphans {
+			if mine(&l) {
+				held.Ports = append(held.Ports, l.port(0, tracer.Identity{}))
+			}
+		}
+		if proto == "tcp" {
+			waits += n.waits[port]
+		}
+		return nil
+	}
+	if p, err := r.self(); err == nil {
+		err = take(p)
+		p.close()
+		if err != nil {
+			held.unknown("ports: %v", err)
+		}
+	}
+	if err := r.host(ctx, take); err != nil {
+		held.unknown("ports: %v", err)
+	}
+	r.holders(ctx, found, &held)
+	slices.SortFunc(held.Ports, comparePorts)
+	return held, waits
+}
+
+// holders looks for everybody who has one of the sockets open.
+func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *Held) {
+	if len(found) == 0 {
+		return
+	}
+	links := make(map[string]bool, len(found))
+	for inode := range found {
+		links[fmt.Sprintf("socket:[%d]", inode)] = true
+	}
+	seen := make(map[uint64]bool)
+	unknown := r.openOn(ctx, func(link string) bool { return links[link] }, func(d *descriptor, id tracer.Identity) {
+		inode, _ := socketInode(d.link)
+		l := found[inode]
+		p := l.port(inode, id)
+		if !slices.Contains(held.Ports, p) && len(held.Ports) < maxFound {
+			held.Ports = append(held.Ports, p)
+			seen[inode] = true
+		}
+	})
+	if unknown != nil {
+		held.unknown("holders: %v", unknown)
+	}
+	for inode, l := range found {
+		if !seen[inode] {
+			held.Ports = append(held.Ports, l.port(inode, tracer.Identity{}))
+		}
+	}
+}
+
+// openOn calls each for the descriptors of the host whose link is wanted, with
+// the process that has them.
+func (r *Reader) openOn(ctx context.Context, wanted func(link string) bool, each func(*descriptor, tracer.Identity)) error {
+	left := maxDescriptors
+	return r.host(ctx, func(p *process) error {
+		return r.descriptors(ctx, p, &left, func(d *descriptor) error {
+			if !wanted(d.link) {
+				return nil
+			}
+			id, err := r.identity(p)
+			if err != nil {
+				return err
+			}
+			each(d, id)
+			return nil
+		})
+	})
+}
+
+// File is an open file, and who has it open.
+type File struct {
+	Path   string // as the holder sees it; hostile
+	Access string // read, write, read_write, or "" if it is not known
+	Holder tracer.Identity
+}
+
+// Wanted names a file. Device and Inode are as its stat(2) says, and 0 if only
+// the path is known: then it is the file of that path in our mount namespace.
+type Wanted struct {
+	Path          string
+	Device, Inode uint64
+}
+
+// Holders tells who has a file open, and which locks they hold on it. It never
+// touches the file itself. Mapped files, working directories and roots do not
+// count.
+func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held) {
+	m := matcher{reader: r, wanted: w, mounts: make(map[uint64]string), spaces: make(map[uint64]bool)}
+	waiting, _, err := r.waiters()
+	if err != nil {
+		held.unknown("locks: %v", err)
+	}
+	if self, err := r.self(); err == nil {
+		m.own, _ = self.namespace("mnt")
+		self.close()
+	}
+	sockets := r.unixSockets(ctx, w.Path, &held)
+	left := maxDescriptors
+	err = r.host(ctx, func(p *process) error {
+		var id tracer.Identity
+		who := func() (err error) {
+			if id.IsZero() {
+				id, err = r.identity(p)
+			}
+			return err
+		}
+		return r.descriptors(ctx, p, &left, func(d *descriptor) error {
+			if inode, ok := socketInode(d.link); ok {
+				if l, ok := sockets[inode]; ok && len(held.Ports) < maxFound {
+					if err := who(); err != nil {
+						return err
+					}
+					held.Ports = append(held.Ports, l.port(inode, id))
+				}
+				return nil
+			}
+			if !strings.HasPrefix(d.link, "/") || len(files) == maxFound {
+				return nil
+			}
+			info, ok, err := m.match(p, d)
+			if err != nil || !ok {
+				return err
+			}
+			if err := who(); err != nil {
+				return err
+			}
+			f := File{Path: d.link, Access: access(info.flags), Holder: id}
+			if !slices.Contains(files, f) {
+				files = append(files, f)
+			}
+			for _, e := range info.locks {
+				l := Lock{Kind: e.kind, Mode: e.mode, Path: d.link, Holder: id, Waiting: waiting[e.key()], key: e.key()}
+				if !slices.ContainsFunc(held.Locks, func(o Lock) bool { return o.Holder == l.Holder && o.key == l.key }) {
+					held.Locks = append(held.Locks, l)
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		held.unknown("holders: %v", err)
+	}
+	return files, held
+}
+
+// unixSockets gives the listening unix sockets of a name in our network
+// namespace.
+func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[uint64]listener {
+	p, err := r.self()
+	if err != nil {
+		return nil
+	}
+	defer p.close()
+	netns, err := p.namespace("net")
+	if err != nil {
+		return nil
+	}
+	n := network{listeners: make(map[uint64]listener)}
+	if err := n.table(ctx, p.dir, "net/unix", "unix", netns, false); err != nil && !errors.Is(err, unix.ENOENT) {
+		held.unknown("unix sockets: %v", err)
+	}
+	for inode, l := range n.listeners {
+		if l.path != path {
+			delete(n.listeners, inode)
+		}
+	}
+	return n.listeners
+}
+
+// matcher compares open files with the wanted one.
+type matcher struct {
+	reader *Reader
+	wanted Wanted
+	own    uint64            // our mount namespace
+	mounts map[uint64]string // device by mount id, of all namespaces read
+	spaces map[uint64]bool   // mount namespaces read
+}
+
+const deleted = " (deleted)"
+
+func (m *matcher) match(p *process, d *descriptor) (fdinfo, bool, error) {
+	info, err := d.info()
+	if gone(err) {
+		return info, false, nil // closed meanwhile
+	}
+	if err != nil {
+		return info, false, err
+	}
+	if d.link == m.wanted.Path && (m.wanted.Inode == 0 || info.inode == 0 || info.inode == m.wanted.Inode) {
+		ns, err := p.namespace("mnt")
+		return info, err == nil && ns == m.own, err
+	}
+	if m.wanted.Inode == 0 || info.inode != m.wanted.Inode {
+		return info, false, nil
+	}
+	device, err := m.device(p, info.mount)
+	want := fmt.Sprintf("%d:%d", unix.Major(m.wanted.Device), unix.Minor(m.wanted.Device))
+	return info, device == want, err
+}
+
+// device gives the device of a mount, from the mountinfo of whoever has a file
+// of it open.
+func (m *matcher) device(p *process, mount uint64) (string, error) {
+	if dev, ok := m.mounts[mount]; ok {
+		return dev, nil
+	}
+	ns, err := p.namespace("mnt")
+	if err != nil || m.spaces[ns] || len(m.spaces) == maxNamespaces {
+		return "", err
+	}
+	m.spaces[ns] = true
+	f, err := p.file("mountinfo")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	err = lines(f, func(line string) error {
+		if id, dev, ok := parseMount(line); ok {
+			m.mounts[id] = dev
+		}
+		return nil
+	})
+	return m.mounts[mount], err
+}
+
+func access(flags int64) string {
+	if flags < 0 {
+		return ""
+	}
+	switch flags & unix.O_ACCMODE {
+	case unix.O_RDONLY:
+		return "read"
+	case unix.O_WRONLY:
+		return "write"
+	}
+	return "read_write"
+}
+
+// Output names the pipe or socket that is a process's standard output; "" if
+// it is something else, that nobody waits for the end of.
+func (r *Reader) Output(id tracer.Identity) (string, error) {
+	p, err := r.openAs(id)
+	if err != nil {
+		return "", err
+	}
+	defer p.close()
+	link, err := p.link("fd/1")
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return "", nil
+	case err != nil:
+		return "", err
+	case strings.HasPrefix(link, "pipe:["), strings.HasPrefix(link, "socket:["):
+		return link, nil
+	}
+	return "", nil
+}
+
+// Writers tells who can write to what Output named, so that its reader does
+// not see the end.
+func (r *Reader) Writers(ctx context.Context, output string) (writers []tracer.Identity, err error) {
+	err = r.openOn(ctx, func(link string) bool { return link == output }, func(d *descriptor, id tracer.Identity) {
+		info, err := d.info()
+		if err != nil || access(info.flags) == "read" || slices.Contains(writers, id) {
+			return
+		}
+		writers = append(writers, id)
+	})
+	return writers, err
+}

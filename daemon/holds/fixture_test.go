@@ -1,0 +1,154 @@
+//go:build linux
+
+package holds
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// tree writes a procfs: a value that begins with "->" is a link.
+func tree(t *testing.T, files map[string]string) *Reader {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if to, ok := strings.CutPrefix(text, "->"); ok {
+			err = os.Symlink(to, path)
+		} else {
+			err = os.WriteFile(path, []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := New(root, identifyIn(root))
+	r.sameFiles = func(int, int) (bool, error) { return false, nil }
+	return r
+}
+
+const header = "  sl  local_address ...\n"
+
+func stat(pid, start int) string {
+	return fmt.Sprintf("%d (a) b) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", pid, start)
+}
+
+// server is PID 10, which listens on 631, holds a flock that 77 waits for, an
+// index.lock, and a socket that belongs to nobody's table.
+func server() map[string]string {
+	return map[string]string{
+		"locks": "1: FLOCK  ADVISORY  WRITE 5 fe:00:3 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 77 fe:00:3 0 EOF\n" +
+			"1:  -> FLOCK  ADVISORY  WRITE 78 fe:00:3 0 EOF\n2: ACCESS x\n2: -> FLOCK  ADVISORY  WRITE 79 fe:00:3 0 EOF\n",
+		"10/stat":      stat(10, 100),
+		"10/task/10/x": "",
+		"10/ns/net":    "->net:[42]",
+		"10/fd/1":      "->pipe:[9]",
+		"10/fd/3":      "->socket:[12345]",
+		"10/fd/4":      "->/data/db",
+		"10/fdinfo/4":  "pos:\t0\nflags:\t0100002\nmnt_id:\t29\nino:\t3\nlock:\t1: FLOCK  ADVISORY  WRITE 5 fe:00:3 0 EOF\n",
+		"10/fd/5":      "->/repo/.git/index.lock",
+		"10/fdinfo/5":  "pos:\t0\nflags:\t0100001\n",
+		"10/fd/6":      "->socket:[4]",
+		"10/net/tcp":   header + socketLines[0] + "\n",
+		"10/net/udp":   header,
+	}
+}
+
+var ten = []tracer.Identity{{PID: 10, Start: 100}}
+
+func TestFixture(t *testing.T) {
+	r := tree(t, server())
+	h := r.Of(t.Context(), ten)
+	if len(h.Unknown) != 0 || len(h.Ports) != 1 || len(h.Locks) != 2 {
+		t.Fatalf("%+v", h)
+	}
+	if p := h.Ports[0]; p.String() != "tcp 127.0.0.1:631" || p.Netns != 42 || p.Holder != ten[0] || p.Addr() != "127.0.0.1" {
+		t.Errorf("%+v", p)
+	}
+	if l := h.Locks[0]; l.Path != "/data/db" || l.Kind != "flock" || !slices.Equal(l.Waiting, []int{77, 78}) {
+		t.Errorf("%+v", l)
+	}
+	if l := h.Locks[1]; l.Path != "/repo/.git/index.lock" || l.Kind != "file" {
+		t.Errorf("%+v", l)
+	}
+	if output, err := r.Output(ten[0]); err != nil || output != "pipe:[9]" {
+		t.Errorf("output %q %v", output, err)
+	}
+}
+
+func TestFixtures(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  map[string]string // "": take it away
+		ids     []tracer.Identity
+		ports   int
+		locks   int
+		unknown string // part of it
+	}{
+		{"another process", nil, []tracer.Identity{{PID: 10, Start: 99}}, 0, 0, ""},
+		{"nobody", nil, []tracer.Identity{{PID: 11, Start: 1}}, 0, 0, ""},
+		{"no locks at all", map[string]string{"locks": "<none>"}, ten, 1, 1, ""},
+		{"locks cannot be read", map[string]string{"locks": ""}, ten, 1, 2, "locks"},
+		{"malformed fdinfo", map[string]string{"10/fdinfo/4": "flags:\tx\n"}, ten, 1, 1, "pid 10"},
+		{"malformed table", map[string]string{"10/net/tcp": header + "x y z\n"}, ten, 0, 2, "ports"},
+		{"no IPv6", map[string]string{"10/net/tcp6": ""}, ten, 1, 2, ""},
+		{"malformed namespace", map[string]string{"10/ns/net": "->net:[x]"}, ten, 0, 2, "pid 10"},
+		{"a descriptor that is closed meanwhile", map[string]string{"10/fdinfo/4": ""}, ten, 1, 1, ""},
+		{"a thread with its own table", map[string]string{"10/task/11/fd/3": "->/x/y.lock", "10/task/11/fdinfo/3": "flags:\t0\n", "10/task/12/z": "z"}, ten, 1, 3, ""},
+		{"a leader that has exited", map[string]string{"10/fd/3": "", "10/fd/4": "", "10/fd/5": "", "10/fd/6": "", "10/fd/1": "", "10/task/12/fd/9": "->socket:[12345]"}, ten, 1, 0, ""},
+		{"a socket that is connected", map[string]string{"10/net/tcp": header + strings.Replace(socketLines[0], " 0A ", " 01 ", 1)}, ten, 0, 2, ""},
+		{"a lock file that was removed", map[string]string{"10/fd/5": "->/repo/.git/index.lock (deleted)"}, ten, 1, 1, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := server()
+			empty := []string{}
+			for name, text := range c.change {
+				files[name] = strings.ReplaceAll(text, "<none>", "")
+				if text == "" {
+					delete(files, name)
+					empty = append(empty, name)
+				}
+			}
+			r := tree(t, files)
+			if slices.Contains(empty, "10/fd/1") {
+				os.MkdirAll(filepath.Join(r.Root, "10/fd"), 0o700)
+			}
+			h := r.Of(t.Context(), c.ids)
+			if len(h.Ports) != c.ports || len(h.Locks) != c.locks || (len(h.Unknown) != 0) != (c.unknown != "") {
+				t.Errorf("%+v", h)
+			}
+			if c.unknown != "" && !strings.Contains(strings.Join(h.Unknown, "; "), c.unknown) {
+				t.Errorf("unknown %q, want %q", h.Unknown, c.unknown)
+			}
+		})
+	}
+}
+
+// TestBounds: a process with too much is cut off, and that is said.
+func TestBounds(t *testing.T) {
+	files := server()
+	for i := range 20 {
+		files[fmt.Sprintf("10/fd/%d", 100+i)] = fmt.Sprintf("->/x/%d.lock", i)
+		files[fmt.Sprintf("10/fdinfo/%d", 100+i)] = "flags:\t0\n"
+	}
+	r := tree(t, files)
+	p, err := r.openAs(ten[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	left, seen := 10, 0
+	if err := r.descriptors(t.Context(), p, &left, func(*descriptor) error { seen++; return nil }); err != errMany || seen != 10 {
+		t.Errorf("%d seen, %v", seen, err)
+	}
+}

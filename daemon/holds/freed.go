@@ -1,0 +1,110 @@
+//go:build linux
+
+package holds
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Freed is what became of ports and locks.
+type Freed struct {
+	Ports []Port // nobody listens any more
+	Busy  []Port // still listening, with who holds it now, if that is known
+	Waits []Wait
+	// Unknown says what could not be read; those ports are in neither list.
+	Unknown []string
+}
+
+// Wait is a freed port that a listener without SO_REUSEADDR cannot take yet.
+type Wait struct {
+	Port        Port
+	Connections int // in TIME_WAIT
+}
+
+// Freed looks again at ports that were held. A namespace that has no process
+// left took its sockets with it.
+func (r *Reader) Freed(ctx context.Context, ports []Port) Freed {
+	var f Freed
+	now, unknown := r.networksOf(ctx, ports)
+	busy := make(map[uint64]listener)
+	for _, p := range distinct(ports) {
+		n, ok := now[p.Netns]
+		if !ok {
+			continue
+		}
+		if l, still := n.listeners[p.inode]; still && l.proto == p.Proto {
+			busy[p.inode] = l
+			continue
+		}
+		p.Holder = tracer.Identity{}
+		f.Ports = append(f.Ports, p)
+		if c := n.waits[p.Local.Port()]; c > 0 && (p.Proto == "tcp" || p.Proto == "tcp6") {
+			f.Waits = append(f.Waits, Wait{p, c})
+		}
+	}
+	var held Held
+	r.holders(ctx, busy, &held)
+	f.Busy, f.Unknown = held.Ports, append(unknown, held.Unknown...)
+	return f
+}
+
+// distinct gives each socket once.
+func distinct(ports []Port) []Port {
+	var all []Port
+	for _, p := range ports {
+		if !slices.ContainsFunc(all, func(o Port) bool { return o.inode == p.inode && o.Netns == p.Netns && o.Proto == p.Proto }) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// networksOf reads the namespaces of the ports, each through any process that
+// lives in it.
+func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]network, unknown []string) {
+	var held Held
+	now = make(map[uint64]network)
+	wanted := make(map[uint64]bool)
+	for _, p := range ports {
+		wanted[p.Netns] = true
+	}
+	take := func(p *process) error {
+		netns, err := p.namespace("net")
+		if err != nil || !wanted[netns] {
+			return err
+		}
+		n, err := p.network(ctx, netns, true)
+		if err == nil {
+			now[netns] = n
+			delete(wanted, netns)
+		}
+		return err
+	}
+	if p, err := r.self(); err == nil {
+		err = take(p)
+		p.close()
+		if err != nil {
+			held.unknown("ports: %v", err)
+		}
+	}
+	if len(wanted) == 0 {
+		return now, held.Unknown
+	}
+	err := r.host(ctx, func(p *process) error {
+		if len(wanted) == 0 {
+			return nil
+		}
+		return take(p)
+	})
+	if err != nil {
+		held.unknown("ports: %v", err)
+		return now, held.Unknown
+	}
+	for netns := range wanted {
+		now[netns] = network{}
+	}
+	return now, held.Unknown
+}

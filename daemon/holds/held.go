@@ -1,0 +1,279 @@
+//go:build linux
+
+package holds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Lock is a lock on a file, and one process that has it.
+type Lock struct {
+	Kind    string // flock, posix, ofd, lease; file: a lock file that it holds open
+	Mode    string // read, write; not of file
+	Path    string // as the holder sees it; hostile
+	Holder  tracer.Identity
+	Waiting []int // PIDs that wait for it
+
+	key string // of /proc/locks
+}
+
+// Held is what processes hold. A socket or a lock that several have open is
+// there once for each.
+type Held struct {
+	Ports []Port
+	Locks []Lock
+	// Unknown says what could not be read: then there may be more.
+	Unknown []string
+}
+
+func (h *Held) unknown(format string, args ...any) {
+	if why := fmt.Sprintf(format, args...); len(h.Unknown) < chunk && !slices.Contains(h.Unknown, why) {
+		h.Unknown = append(h.Unknown, why)
+	}
+}
+
+// Of tells what the processes hold. One that is gone holds nothing.
+func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
+	c := collection{reader: r, sockets: make(map[uint64][]tracer.Identity), spaces: make(map[uint64][]tracer.Identity)}
+	var err error
+	if c.waiting, c.anyLocks, err = r.waiters(); err != nil {
+		c.unknown("locks: %v", err)
+		c.anyLocks = true // ask each file
+	}
+	left := maxDescriptors
+	for i, id := range ids {
+		if ctx.Err() != nil {
+			c.unknown("%d of %d processes: %v", len(ids)-i, len(ids), errTime)
+			break
+		}
+		err := c.process(ctx, id, &left)
+		if err != nil {
+			c.unknown("pid %d: %v", id.PID, err)
+		}
+		if errors.Is(err, errMany) {
+			break
+		}
+	}
+	c.networks(ctx)
+	slices.SortFunc(c.Ports, comparePorts)
+	slices.SortFunc(c.Locks, func(a, b Lock) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Holder.PID, b.Holder.PID))
+	})
+	return c.Held
+}
+
+func comparePorts(a, b Port) int {
+	return cmp.Or(cmp.Compare(a.Proto, b.Proto), a.Local.Compare(b.Local), cmp.Compare(a.Path, b.Path),
+		cmp.Compare(a.Netns, b.Netns), cmp.Compare(a.Holder.PID, b.Holder.PID))
+}
+
+// collection is one call of Of.
+type collection struct {
+	Held
+	reader   *Reader
+	anyLocks bool
+	waiting  map[string][]int             // by lock key
+	sockets  map[uint64][]tracer.Identity // who has a socket open
+	spaces   map[uint64][]tracer.Identity // who lives in a network namespace
+}
+
+// process notes what one process holds; nothing, if it is gone.
+func (c *collection) process(ctx context.Context, id tracer.Identity, left *int) error {
+	p, err := c.reader.openAs(id)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	sockets := 0
+	err = c.reader.descriptors(ctx, p, left, func(d *descriptor) error {
+		if inode, ok := socketInode(d.link); ok {
+			sockets++
+			if holders := c.sockets[inode]; len(holders) == 0 || holders[len(holders)-1] != id {
+				c.sockets[inode] = append(holders, id)
+			}
+			return nil
+		}
+		if err := c.file(d, id); err != nil {
+			c.unknown("pid %d: %v", id.PID, err)
+		}
+		return nil
+	})
+	if sockets > 0 {
+		netns, nsErr := p.namespace("net")
+		if nsErr != nil {
+			if err == nil {
+				err = nsErr
+			}
+		} else {
+			c.spaces[netns] = append(c.spaces[netns], id)
+		}
+	}
+	if p.left(err) {
+		return nil
+	}
+	return err
+}
+
+// file notes the locks of an open file.
+func (c *collection) file(d *descriptor, id tracer.Identity) error {
+	if !strings.HasPrefix(d.link, "/") {
+		return nil
+	}
+	if c.anyLocks {
+		info, err := d.info()
+		if err != nil && !gone(err) {
+			return err
+		}
+		for _, e := range info.locks {
+			c.lock(Lock{Kind: e.kind, Mode: e.mode, Path: d.link, Holder: id, Waiting: c.waiting[e.key()], key: e.key()})
+		}
+		if len(info.locks) > 0 {
+			return nil
+		}
+	}
+	if lockFile(d.link) {
+		c.lock(Lock{Kind: "file", Path: d.link, Holder: id})
+	}
+	return nil
+}
+
+func (c *collection) lock(l Lock) {
+	same := func(o Lock) bool {
+		return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path && o.key == l.key
+	}
+	switch {
+	case slices.ContainsFunc(c.Locks, same):
+	case len(c.Locks) == maxFound:
+		c.unknown("locks: more than %d", maxFound)
+	default:
+		c.Locks = append(c.Locks, l)
+	}
+}
+
+// lockFile tells by its name whether a file is one that others take as a lock
+// while it exists, such as git's index.lock.
+func lockFile(path string) bool { return strings.HasSuffix(path, ".lock") }
+
+// networks finds out which of the sockets listen, in the namespaces of their
+// holders and in our own: a socket stays where it was made.
+func (c *collection) networks(ctx context.Context) {
+	if len(c.sockets) == 0 {
+		return
+	}
+	read := 0
+	for netns, ids := range c.spaces {
+		if read++; read > maxNamespaces {
+			c.unknown("ports: more than %d network namespaces", maxNamespaces)
+			break
+		}
+		n, err := c.reader.networkOf(ctx, netns, ids)
+		if err != nil {
+			c.unknown("ports: %v", err)
+			continue
+		}
+		c.listen(n)
+	}
+	p, err := c.reader.self()
+	if err != nil {
+		return // its namespace is none of theirs as far as we know
+	}
+	defer p.close()
+	netns, err := p.namespace("net")
+	if _, done := c.spaces[netns]; err != nil || done {
+		return
+	}
+	if n, err := p.network(ctx, netns, false); err == nil {
+		c.listen(n)
+	}
+}
+
+// networkOf reads a namespace through whichever of its processes is still
+// there. None: what they held went with them.
+func (r *Reader) networkOf(ctx context.Context, netns uint64, ids []tracer.Identity) (network, error) {
+	var failed error
+	for _, id := range ids {
+		n, err := r.networkBy(ctx, netns, id)
+		if err == nil {
+			return n, nil
+		}
+		if !gone(err) {
+			failed = err
+		}
+	}
+	return network{}, failed
+}
+
+func (r *Reader) networkBy(ctx context.Context, netns uint64, id tracer.Identity) (n network, err error) {
+	p, err := r.openAs(id)
+	if err != nil {
+		return n, err
+	}
+	defer p.close()
+	now, err := p.namespace("net")
+	if err == nil && now != netns {
+		err = fmt.Errorf("network namespace %d: %w", netns, errOther) // it moved
+	}
+	if err == nil {
+		n, err = p.network(ctx, netns, false)
+	}
+	if p.left(err) {
+		err = errOther
+	}
+	return n, err
+}
+
+func (c *collection) listen(n network) {
+	for inode, l := range n.listeners {
+		for _, id := range c.sockets[inode] {
+			if len(c.Ports) == maxFound {
+				c.unknown("ports: more than %d", maxFound)
+				return
+			}
+			c.Ports = append(c.Ports, l.port(inode, id))
+		}
+		delete(c.sockets, inode)
+	}
+}
+
+// waiters reads /proc/locks: who waits for which lock, and whether there are
+// any locks.
+func (r *Reader) waiters() (waiting map[string][]int, any bool, err error) {
+	f, err := os.Open(filepath.Join(r.Root, "locks"))
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	waiting = make(map[string][]int)
+	blocker := ""
+	limited := &io.LimitedReader{R: f, N: maxTable}
+	err = lines(limited, func(line string) error {
+		any = true
+		e, err := parseLock(line)
+		switch {
+		case err != nil:
+			blocker = ""
+		case !e.waiting:
+			blocker = e.key()
+		case blocker != "" && e.pid > 0:
+			waiting[blocker] = append(waiting[blocker], e.pid)
+		}
+		return nil
+	})
+	if err == nil && limited.N == 0 {
+		err = errMany
+	}
+	return waiting, any, err
+}

@@ -1,0 +1,209 @@
+//go:build linux
+
+package holds
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain runs this binary as a process that holds something, too: first
+// word lngtest-holder. It says "up" and stays until its standard input ends.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "lngtest-holder" {
+		if err := hold(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func hold(what string, args []string) error {
+	said := "up"
+	switch what {
+	case "tcp", "tcp6":
+		l, err := net.Listen(what, args[0])
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		said = l.Addr().String()
+	case "udp":
+		c, err := net.ListenPacket("udp4", args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		said = c.LocalAddr().String()
+	case "unix":
+		l, err := net.Listen("unix", args[0])
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+	case "client":
+		c, err := net.Dial("tcp", args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+	case "flock", "posix", "ofd", "lease", "open", "wait":
+		f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fd := f.Fd()
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+		switch what {
+		case "flock":
+			err = unix.Flock(int(fd), unix.LOCK_EX)
+		case "posix":
+			err = unix.FcntlFlock(fd, unix.F_SETLK, &lock)
+		case "ofd":
+			err = unix.FcntlFlock(fd, unix.F_OFD_SETLK, &lock)
+		case "lease":
+			_, err = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_WRLCK)
+		case "wait":
+			fmt.Println("up")
+			return unix.Flock(int(fd), unix.LOCK_EX)
+		}
+		if err != nil {
+			return err
+		}
+	case "thread": // a thread with its own descriptors holds the lock
+		locked := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			err := unix.Unshare(unix.CLONE_FILES)
+			fd := -1
+			if err == nil {
+				fd, err = unix.Open(args[0], unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+			}
+			if err == nil {
+				err = unix.Flock(fd, unix.LOCK_EX)
+			}
+			locked <- err
+			select {}
+		}()
+		if err := <-locked; err != nil {
+			return err
+		}
+	case "netns":
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		// The whole process is to be there: become it.
+		return unix.Exec("/proc/self/exe", append([]string{"lngtest", "lngtest-holder"}, args...), os.Environ())
+	case "nothing":
+	}
+	fmt.Println(said)
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// holder is such a process.
+type holder struct {
+	*testing.T
+	id   tracer.Identity
+	said string
+	cmd  *exec.Cmd
+	in   io.Closer
+}
+
+func start(t *testing.T, args ...string) *holder {
+	t.Helper()
+	h := &holder{T: t, cmd: exec.Command("/proc/self/exe", append([]string{"lngtest-holder"}, args...)...)}
+	in, err := h.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.in = in
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.stop)
+	h.said, err = bufio.NewReader(out).ReadString('\n')
+	h.said = strings.TrimSpace(h.said)
+	if err != nil || strings.Contains(h.said, " ") {
+		t.Fatalf("%v: %q %v", args, h.said, err)
+	}
+	if h.id, err = identify(uint32(h.cmd.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *holder) stop() {
+	h.in.Close()
+	h.cmd.Process.Kill()
+	h.cmd.Wait()
+}
+
+func (h *holder) port() uint16 {
+	_, text, _ := net.SplitHostPort(h.said)
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return uint16(n)
+}
+
+// identify takes procfs's word for who a process is.
+func identify(pid uint32) (tracer.Identity, error) {
+	return identifyIn("/proc")(pid)
+}
+
+func identifyIn(root string) func(uint32) (tracer.Identity, error) {
+	return func(pid uint32) (tracer.Identity, error) {
+		b, err := os.ReadFile(filepath.Join(root, strconv.Itoa(int(pid)), "stat"))
+		if errors.Is(err, os.ErrNotExist) {
+			return tracer.Identity{}, tracer.ErrNotFound
+		}
+		if err != nil {
+			return tracer.Identity{}, err
+		}
+		f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+		start, err := strconv.ParseUint(string(f[19]), 10, 64)
+		return tracer.Identity{PID: pid, Start: start}, err
+	}
+}
+
+// readable drops what is unknown because of processes that this test may not
+// read, such as a PID 1 with more capabilities.
+func readable(unknown []string) (rest []string) {
+	for _, why := range unknown {
+		if !strings.Contains(why, "may not be read") {
+			rest = append(rest, why)
+		}
+	}
+	return rest
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package holds
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// Port is a socket that others can reach, and one process that has it open.
+type Port struct {
+	Proto  string         // tcp, tcp6, udp, udp6, unix
+	Local  netip.AddrPort // not of unix
+	Path   string         // of unix: its name, which begins with @ if it is abstract
+	Netns  uint64         // inode number of the network namespace
+	Holder tracer.Identity
+
+	inode uint64
+}
+
+// Addr is the address on its own, as people write it.
+func (p *Port) Addr() string {
+	if p.Proto == "unix" {
+		return p.Path
+	}
+	return p.Local.Addr().String()
+}
+
+// listener is a listening socket of one network namespace.
+type listener struct {
+	proto string
+	local netip.AddrPort
+	path  string
+	netns uint64
+}
+
+// network is what /proc/net says of one network namespace.
+type network struct {
+	listeners map[uint64]listener // by socket inode
+	orphans   []listener          // without one: the kernel's own
+	waits     map[uint16]int      // TIME_WAIT, by local port
+}
+
+var protocols = []string{"tcp", "tcp6", "udp", "udp6", "unix"}
+
+// readNetwork reads the tables under net, a directory of procfs. Without waits it
+// stops where the listeners do, which come first.
+func readNetwork(ctx context.Context, dir int, net string, netns uint64, waits bool) (network, error) {
+	n := network{listeners: make(map[uint64]listener), waits: make(map[uint16]int)}
+	for _, proto := range protocols {
+		if err := n.table(ctx, dir, net+"/"+proto, proto, netns, waits); err != nil {
+			// No IPv6 here, or no unix sockets: none to tell of.
+			if errors.Is(err, unix.ENOENT) && proto != "tcp" {
+				continue
+			}
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (n *network) table(ctx context.Context, dir int, name, proto string, netns uint64, waits bool) error {
+	f, err := openAt(dir, name, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s := bufio.NewScanner(&io.LimitedReader{R: f, N: maxTable})
+	read := 0
+	for first := true; s.Scan(); first = false {
+		if read += len(s.Bytes()) + 1; read >= maxTable {
+			return errMany
+		}
+		if ctx.Err() != nil {
+			return errTime
+		}
+		if first {
+			continue // the header
+		}
+		if proto == "unix" {
+			if path, inode, ok := parseUnix(s.Text()); ok {
+				n.listeners[inode] = listener{proto: proto, path: path, netns: netns}
+			}
+			continue
+		}
+		sk, err := parseSocket(s.Text())
+		if err != nil {
+			return err
+		}
+		if !n.add(sk, proto, netns) && !waits && strings.HasPrefix(proto, "tcp") {
+			break
+		}
+	}
+	return s.Err()
+}
+
+// add notes a socket and reports whether it listens.
+func (n *network) add(sk socket, proto string, netns uint64) bool {
+	open := uint8(listening)
+	if strings.HasPrefix(proto, "udp") {
+		open = closed
+	}
+	switch {
+	case sk.state == open && sk.inode != 0:
+		n.listeners[sk.inode] = listener{proto: proto, local: sk.local, netns: netns}
+	case sk.state == open:
+		n.orphans = append(n.orphans, listener{proto: proto, local: sk.local, netns: netns})
+	case sk.state == timeWait && open == listening:
+		n.waits[sk.local.Port()]++
+	}
+	return sk.state == open
+}
+
+// network reads the tables of the process's network namespace.
+func (p *process) network(ctx context.Context, netns uint64, waits bool) (network, error) {
+	return readNetwork(ctx, p.dir, "net", netns, waits)
+}
+
+// self opens the reader's own process.
+func (r *Reader) self() (*process, error) {
+	dir, err := unix.Open(filepath.Join(r.Root, "self"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &process{dir: dir}, nil
+}
+
+// socketInode reads the inode of a descriptor that is a socket.
+func socketInode(link string) (uint64, bool) { return bracketed(link, "socket") }
+
+func (l *listener) port(inode uint64, holder tracer.Identity) Port {
+	return Port{Proto: l.proto, Local: l.local, Path: l.path, Netns: l.netns, Holder: holder, inode: inode}
+}
+
+// String names the socket without its holder.
+func (p *Port) String() string {
+	if p.Proto == "unix" {
+		return "unix " + p.Path
+	}
+	return p.Proto + " " + p.Local.String()
+}

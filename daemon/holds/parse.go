@@ -1,0 +1,192 @@
+//go:build linux
+
+package holds
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// States of a socket in /proc/net.
+const (
+	timeWait  = 0x06
+	closed    = 0x07 // of UDP: bound, and not connected
+	listening = 0x0a
+)
+
+// socket is one line of /proc/net/{tcp,tcp6,udp,udp6}.
+type socket struct {
+	local netip.AddrPort
+	state uint8
+	inode uint64 // 0: the kernel's own, or nobody's any more
+}
+
+// parseSocket reads such a line, past the header.
+func parseSocket(line string) (socket, error) {
+	f := strings.Fields(line)
+	if len(f) < 10 {
+		return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
+	}
+	local, ok := parseAddr(f[1])
+	state, err := strconv.ParseUint(f[3], 16, 8)
+	if !ok || err != nil {
+		return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
+	}
+	inode, err := strconv.ParseUint(f[9], 10, 64)
+	if err != nil {
+		return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
+	}
+	return socket{local, uint8(state), inode}, nil
+}
+
+// acceptCon marks a unix socket that listens.
+const acceptCon = 0x10000
+
+// parseUnix reads a line of /proc/net/unix, past the header, if the socket
+// listens and has a name. The name may hold anything but a newline.
+func parseUnix(line string) (name string, inode uint64, ok bool) {
+	rest := line
+	var f [7]string
+	for i := range f {
+		rest = strings.TrimLeft(rest, " ")
+		f[i], rest, _ = strings.Cut(rest, " ")
+	}
+	flags, err := strconv.ParseUint(f[3], 16, 32)
+	if err != nil || flags&acceptCon == 0 || rest == "" {
+		return "", 0, false
+	}
+	if inode, err = strconv.ParseUint(f[6], 10, 64); err != nil {
+		return "", 0, false
+	}
+	return rest, inode, true
+}
+
+// parseAddr reads ADDRESS:PORT. The address is printed as words of the host's
+// byte order, the port as a number.
+func parseAddr(s string) (netip.AddrPort, bool) {
+	text, port, ok := strings.Cut(s, ":")
+	p, err := strconv.ParseUint(port, 16, 16)
+	b, herr := hex.DecodeString(text)
+	if !ok || err != nil || herr != nil {
+		return netip.AddrPort{}, false
+	}
+	for w := b; len(w) >= 4; w = w[4:] {
+		binary.NativeEndian.PutUint32(w, binary.BigEndian.Uint32(w))
+	}
+	a, ok := netip.AddrFromSlice(b)
+	return netip.AddrPortFrom(a, uint16(p)), ok
+}
+
+// lockEntry is one line of /proc/locks, or of fdinfo behind "lock:".
+type lockEntry struct {
+	kind    string // flock, posix, ofd, lease
+	mode    string // read, write
+	pid     int    // that took it, which may be dead; -1: of an open file, not of a process
+	file    string // MAJOR:MINOR:INODE
+	where   string // its range
+	waiting bool   // it is blocked by the last one that is not
+}
+
+// key is the same in /proc/locks and in fdinfo.
+func (e *lockEntry) key() string {
+	return fmt.Sprintf("%s %s %d %s %s", e.kind, e.mode, e.pid, e.file, e.where)
+}
+
+var lockKinds = map[string]string{
+	"FLOCK": "flock", "POSIX": "posix", "OFDLCK": "ofd", "LEASE": "lease", "DELEG": "lease",
+}
+
+// parseLock reads
+//
+//	1: FLOCK  ADVISORY  WRITE 9609 fe:00:10027045 0 EOF
+//	1: -> POSIX  ADVISORY  READ 9610 fe:00:10027045 0 99
+//
+// Access locks of mandatory locking, and whatever else is no lock that others
+// wait for, are errors.
+func parseLock(line string) (lockEntry, error) {
+	bad := fmt.Errorf("lock %q: %w", line, errMalformed)
+	f := strings.Fields(line)
+	if len(f) < 2 || !strings.HasSuffix(f[0], ":") {
+		return lockEntry{}, bad
+	}
+	e := lockEntry{waiting: f[1] == "->"}
+	if f = f[1:]; e.waiting {
+		f = f[1:]
+	}
+	if len(f) != 7 {
+		return lockEntry{}, bad
+	}
+	var known bool
+	if e.kind, known = lockKinds[f[0]]; !known {
+		return lockEntry{}, bad
+	}
+	pid, err := strconv.ParseInt(f[3], 10, 32)
+	if err != nil || strings.Count(f[4], ":") != 2 {
+		return lockEntry{}, bad
+	}
+	e.mode, e.pid, e.file, e.where = strings.ToLower(f[2]), int(pid), f[4], f[5]+"-"+f[6]
+	return e, nil
+}
+
+// fdinfo is what is used of /proc/PID/fdinfo/FD.
+type fdinfo struct {
+	flags int64 // of open(2)
+	mount uint64
+	inode uint64 // 0: before 5.14
+	locks []lockEntry
+}
+
+// parseInfo reads an fdinfo; it takes no offence at fields that it does not
+// know.
+func parseInfo(r io.Reader) (fdinfo, error) {
+	info := fdinfo{flags: -1}
+	err := lines(r, func(line string) error {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		var err error
+		switch key {
+		case "flags":
+			info.flags, err = strconv.ParseInt(value, 8, 64)
+		case "mnt_id":
+			info.mount, err = strconv.ParseUint(value, 10, 64)
+		case "ino":
+			info.inode, err = strconv.ParseUint(value, 10, 64)
+		case "lock":
+			if e, err := parseLock(value); err == nil && !e.waiting {
+				info.locks = append(info.locks, e)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("fdinfo %q: %w", line, errMalformed)
+		}
+		return nil
+	})
+	return info, err
+}
+
+// parseMount reads the id and the device of a line of mountinfo.
+func parseMount(line string) (id uint64, device string, ok bool) {
+	f := strings.Fields(line)
+	if len(f) < 3 {
+		return 0, "", false
+	}
+	id, err := strconv.ParseUint(f[0], 10, 64)
+	return id, f[2], err == nil
+}
+
+// lines calls each for every line of r.
+func lines(r io.Reader, each func(string) error) error {
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		if err := each(s.Text()); err != nil {
+			return err
+		}
+	}
+	return s.Err()
+}

@@ -1,0 +1,342 @@
+//go:build linux
+
+package holds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of one call.
+const (
+	maxDescriptors = 1 << 18 // looked at
+	maxThreads     = 4096    // of one process that are asked for their own table
+	maxFound       = 4096    // ports, and locks, that are named
+	maxNamespaces  = 64      // network or mount namespaces that are read
+	maxTable       = 16 << 20
+	chunk          = 1024
+)
+
+var (
+	// errOther: the PID is not the process that was meant, or nobody's.
+	errOther = errors.New("another process")
+	errTime  = errors.New("the time was over")
+	errMany  = errors.New("too many descriptors")
+)
+
+// Reader reads procfs. Its methods may be called from any goroutine.
+type Reader struct {
+	// Root is where procfs is mounted.
+	Root string
+	// Identify gives the process that has a PID now.
+	Identify func(pid uint32) (tracer.Identity, error)
+
+	// sameFiles tells whether two threads share their descriptors; tests
+	// replace kcmp(2).
+	sameFiles func(a, b int) (bool, error)
+}
+
+// New reads the procfs at root.
+func New(root string, identify func(uint32) (tracer.Identity, error)) *Reader {
+	return &Reader{Root: root, Identify: identify, sameFiles: kcmpFiles}
+}
+
+// kcmpFiles asks kcmp(2), which needs CONFIG_KCMP and the right to trace both.
+func kcmpFiles(a, b int) (bool, error) {
+	const files = 2 // KCMP_FILES
+	n, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), files, 0, 0, 0)
+	if errno != 0 {
+		return false, errno
+	}
+	return n == 0, nil
+}
+
+// process is a handle on the directory of one process. Once that process is
+// reaped every read through it fails, whoever has the PID then.
+type process struct {
+	dir int
+	pid uint32
+}
+
+func (r *Reader) open(pid uint32) (*process, error) {
+	dir, err := unix.Open(filepath.Join(r.Root, strconv.FormatUint(uint64(pid), 10)), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &process{dir, pid}, nil
+}
+
+func (p *process) close() { unix.Close(p.dir) }
+
+// openAs opens the process that id names. id was alive before the directory
+// was opened and is after it, so it is the directory's.
+func (r *Reader) openAs(id tracer.Identity) (*process, error) {
+	p, err := r.open(id.PID)
+	if err != nil {
+		return nil, err
+	}
+	now, err := r.Identify(id.PID)
+	if err == nil && now != id {
+		err = errOther
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// identity names the process behind the handle: who has the PID now, if the
+// handle still answers after that.
+func (r *Reader) identity(p *process) (tracer.Identity, error) {
+	id, err := r.Identify(p.pid)
+	if err == nil {
+		var st unix.Stat_t
+		err = unix.Fstatat(p.dir, "stat", &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	return id, err
+}
+
+func (p *process) link(name string) (string, error) { return readlink(p.dir, name) }
+
+func readlink(dir int, name string) (string, error) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlinkat(dir, name, buf[:])
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// namespace gives the inode number of one of the namespaces, "net" or "mnt".
+func (p *process) namespace(name string) (uint64, error) {
+	link, err := p.link("ns/" + name)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := bracketed(link, name)
+	if !ok {
+		return 0, fmt.Errorf("namespace %q: %w", link, errMalformed)
+	}
+	return n, nil
+}
+
+var errMalformed = errors.New("malformed")
+
+// bracketed reads N of "kind:[N]".
+func bracketed(link, kind string) (uint64, bool) {
+	text, ok := strings.CutPrefix(link, kind+":[")
+	if !ok {
+		return 0, false
+	}
+	text, ok = strings.CutSuffix(text, "]")
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, ok && err == nil
+}
+
+// file opens a file below the process's directory for reading.
+func (p *process) file(name string) (*os.File, error) { return openAt(p.dir, name, 0) }
+
+func openAt(dir int, name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// tables names the directories that hold a distinct descriptor table: the
+// process's own, and that of every thread that shares none of those before it.
+// The leader of a process whose main thread has exited has none.
+func (r *Reader) tables(p *process) ([]string, error) {
+	all := []string{"."}
+	var st unix.Stat_t
+	if err := unix.Fstatat(p.dir, "task", &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, err
+	}
+	if st.Nlink == 3 {
+		return all, nil // ".", ".." and the leader
+	}
+	d, err := openAt(p.dir, "task", unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	tids, err := d.Readdirnames(maxThreads + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	slices.Sort(tids)
+	distinct := []int{int(p.pid)}
+	for _, name := range tids {
+		tid, err := strconv.Atoi(name)
+		if err != nil || tid == int(p.pid) {
+			continue
+		}
+		if slices.ContainsFunc(distinct, func(other int) bool {
+			same, err := r.sameFiles(other, tid)
+			return err == nil && same
+		}) {
+			continue
+		}
+		distinct = append(distinct, tid)
+		all = append(all, "task/"+name)
+	}
+	if len(tids) > maxThreads {
+		return all, errMany
+	}
+	return all, nil
+}
+
+// descriptor is one open file of a process. It holds while each runs.
+type descriptor struct {
+	link string // what it is open on, as procfs shows it
+	infos,
+	name string
+	p *process
+}
+
+// info gives its fdinfo.
+func (d *descriptor) info() (fdinfo, error) {
+	f, err := d.p.file(d.infos + "/" + d.name)
+	if err != nil {
+		return fdinfo{}, err
+	}
+	defer f.Close()
+	return parseInfo(io.LimitReader(f, maxTable))
+}
+
+// descriptors calls each for every open file of p and takes them from left.
+// One that is closed meanwhile is not an error.
+func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each func(*descriptor) error) error {
+	tables, many := r.tables(p)
+	for _, t := range tables {
+		d, err := openAt(p.dir, t+"/fd", unix.O_DIRECTORY)
+		if err != nil {
+			if t != "." && errors.Is(err, unix.ENOENT) {
+				continue // the thread has exited
+			}
+			return err
+		}
+		err = p.table(ctx, d, t+"/fdinfo", left, each)
+		d.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return many
+}
+
+func (p *process) table(ctx context.Context, d *os.File, infos string, left *int, each func(*descriptor) error) error {
+	for {
+		names, err := d.Readdirnames(chunk)
+		for _, name := range names {
+			if ctx.Err() != nil {
+				return errTime
+			}
+			if *left--; *left < 0 {
+				return errMany
+			}
+			link, err := readlink(int(d.Fd()), name)
+			if errors.Is(err, unix.ENOENT) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := each(&descriptor{link, infos, name, p}); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// gone reports that an error of a read means that the process is no more.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, errOther) || errors.Is(err, tracer.ErrNotFound)
+}
+
+// left reports that an error of a read through the handle means that the
+// process is no more, whatever procfs calls it.
+func (p *process) left(err error) bool {
+	var st unix.Stat_t
+	return err != nil && (gone(err) || unix.Fstatat(p.dir, "stat", &st, unix.AT_SYMLINK_NOFOLLOW) != nil)
+}
+
+func denied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
+
+// hiddenError names processes that may not be read, for example because they
+// have capabilities that we lack.
+type hiddenError []uint32
+
+func (h hiddenError) Error() string {
+	if len(h) > 8 {
+		return fmt.Sprintf("%d processes may not be read", len(h))
+	}
+	pids := strings.Trim(fmt.Sprint([]uint32(h)), "[]")
+	return "may not be read: pid " + strings.ReplaceAll(pids, " ", ", pid ")
+}
+
+// host calls each for every process that procfs lists, until ctx is done or
+// each fails. A process that dies meanwhile is skipped, one that may not be
+// read is part of the error in the end.
+func (r *Reader) host(ctx context.Context, each func(*process) error) error {
+	var hidden []uint32
+	d, err := os.Open(r.Root)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		names, err := d.Readdirnames(chunk)
+		for _, name := range names {
+			pid, err := strconv.ParseUint(name, 10, 32)
+			if err != nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				return errTime
+			}
+			p, err := r.open(uint32(pid))
+			if err != nil {
+				continue // it died, or hidepid hides it
+			}
+			err = each(p)
+			over := p.left(err)
+			p.close()
+			switch {
+			case err == nil || over:
+			case denied(err):
+				hidden = append(hidden, p.pid)
+			default:
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(hidden) > 0 {
+		return hiddenError(hidden)
+	}
+	return nil
+}

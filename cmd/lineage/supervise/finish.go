@@ -66,10 +66,13 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 				cancel()
 			default:
 				hurried = true
-				go l.do(ctx, func(c api.Client) error {
-					_, err := c.End(ctx, r.session.ID, api.EndRequest{Now: true})
-					return err
-				})
+				// If it fails the grace ends it, and the receipt tells.
+				go func() {
+					_ = l.do(ctx, func(c api.Client) error {
+						_, err := c.End(ctx, r.session.ID, api.EndRequest{Now: true})
+						return err
+					})
+				}()
 			}
 		}
 	}

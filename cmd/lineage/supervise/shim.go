@@ -116,7 +116,7 @@ func (s *shim) release(o order) error {
 		return fmt.Errorf("run: encode order: %w", err)
 	}
 	// A failed write means that the shim is dead.
-	s.orders.Write(b)
+	_, _ = s.orders.Write(b)
 	s.orders.Close()
 	said, err := io.ReadAll(s.refusal)
 	if err != nil {
@@ -194,7 +194,7 @@ func becomeCommand(args []string) int {
 		if !errors.As(err, &errno) {
 			errno = unix.EINVAL
 		}
-		json.NewEncoder(pipes[1]).Encode(refusal{step, errno})
+		_ = json.NewEncoder(pipes[1]).Encode(refusal{step, errno}) // run may be dead
 		return exitFailed
 	}
 	if o.Account != nil {

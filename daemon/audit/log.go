@@ -1,0 +1,318 @@
+//go:build linux
+
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	defaultMaxBytes = 64 << 20
+	defaultKeep     = 8
+	// maxQueue bounds what waits for the disk. Refusals, which anybody can
+	// cause, get half of it.
+	maxQueue = 1024
+	// maxTail is how much of an existing log is read to find its last number.
+	maxTail = 4 << 20
+)
+
+// Options of Open.
+type Options struct {
+	MaxBytes int64 // of one file; default 64 MiB
+	Keep     int   // older files; default 8
+	// Failed is told, from the writing goroutine, when records begin to be
+	// lost, and with nil when they are written again.
+	Failed func(error)
+}
+
+// Log is an audit log. Its methods may be called from any goroutine.
+type Log struct {
+	path string
+	o    Options
+
+	mu    sync.Mutex
+	queue []Record
+	lost  uint64 // since the last record that was written
+	seq   uint64
+	err   error // why records are lost now
+
+	wake   chan struct{}
+	closed chan struct{}
+	done   chan struct{}
+
+	file *os.File // of the writing goroutine, nil: not open
+	size int64
+}
+
+// Open begins to write to path, whose directory it makes. The log works even
+// with an error: it goes on trying.
+func Open(path string, o Options) (*Log, error) {
+	l, err := begin(path, o)
+	go l.run()
+	return l, err
+}
+
+// begin makes a log that nobody writes yet.
+func begin(path string, o Options) (*Log, error) {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Keep == 0 {
+		o.Keep = defaultKeep
+	}
+	l := &Log{path: path, o: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	err := l.open()
+	if err == nil {
+		l.seq, err = l.last()
+	}
+	l.err = err
+	return l, err
+}
+
+// Err says why records are lost at present; nil: none is.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Add queues a record and gives it a number. It never blocks.
+func (l *Log) Add(r Record) {
+	r.shorten()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit := maxQueue
+	if !r.ends() {
+		limit /= 2
+	}
+	if len(l.queue) >= limit {
+		l.lost++
+		return
+	}
+	l.seq++
+	r.Seq = api.U64(l.seq)
+	l.queue = append(l.queue, r)
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close writes what is queued.
+func (l *Log) Close() error {
+	close(l.closed)
+	<-l.done
+	return l.Err()
+}
+
+func (l *Log) run() {
+	defer close(l.done)
+	for {
+		over := false
+		select {
+		case <-l.wake:
+		case <-l.closed:
+			over = true
+		}
+		l.drain()
+		if over {
+			if l.file != nil {
+				l.file.Close()
+			}
+			return
+		}
+	}
+}
+
+func (l *Log) drain() {
+	l.mu.Lock()
+	batch := l.queue
+	l.queue = nil
+	lost := l.lost
+	l.lost = 0
+	l.mu.Unlock()
+	if len(batch) == 0 {
+		l.mu.Lock()
+		l.lost += lost
+		l.mu.Unlock()
+		return
+	}
+	var err error
+	written, sync := 0, false
+	for i := range batch {
+		batch[i].Lost = lost
+		if e := l.write(&batch[i]); e != nil {
+			err = e
+			lost++
+			continue
+		}
+		lost, written = 0, written+1
+		sync = sync || batch[i].ends()
+	}
+	if sync {
+		if e := l.file.Sync(); e != nil {
+			err = fmt.Errorf("sync audit log: %w", e)
+		}
+	}
+	l.mu.Lock()
+	l.lost += lost
+	before := l.err
+	l.err = err
+	l.mu.Unlock()
+	if l.o.Failed != nil && (err == nil) != (before == nil) {
+		l.o.Failed(err)
+	}
+}
+
+// write appends one record, all of it or nothing.
+func (l *Log) write(r *Record) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode audit record: %w", err)
+	}
+	b = append(b, '\n')
+	if l.moved() {
+		l.file.Close()
+		l.file = nil
+	}
+	if l.file == nil {
+		if err := l.open(); err != nil {
+			return err
+		}
+	}
+	if l.size > 0 && l.size+int64(len(b)) > l.o.MaxBytes {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	if _, err := l.file.Write(b); err != nil {
+		err = fmt.Errorf("write audit log: %w", err)
+		return errors.Join(err, l.file.Truncate(l.size))
+	}
+	l.size += int64(len(b))
+	return nil
+}
+
+// moved reports that somebody else took the file away, such as logrotate.
+func (l *Log) moved() bool {
+	if l.file == nil {
+		return false
+	}
+	there, err := os.Lstat(l.path)
+	if err != nil {
+		return true
+	}
+	ours, err := l.file.Stat()
+	return err != nil || !os.SameFile(there, ours)
+}
+
+// open opens the file for appending. It has to be ours alone: in a directory
+// where others write it could be a link to something else.
+func (l *Log) open() error {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
+		return fmt.Errorf("make directory of audit log: %w", err)
+	}
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return fmt.Errorf("open audit log: %w", err)
+	}
+	err = l.take(f)
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("open audit log %s: %w", l.path, err)
+	}
+	l.file = f
+	return nil
+}
+
+var errNotOurs = errors.New("it is not a file of ours alone")
+
+func (l *Log) take(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.Mode().IsRegular() || st.Nlink != 1 || int(st.Uid) != os.Geteuid() {
+		return errNotOurs
+	}
+	if info.Mode().Perm() != 0o600 {
+		if err := f.Chmod(0o600); err != nil {
+			return err
+		}
+	}
+	l.size = info.Size()
+	if l.size == 0 {
+		return nil
+	}
+	// Half a line of a daemon that was killed gets an end of its own.
+	var end [1]byte
+	if _, err := f.ReadAt(end[:], l.size-1); err != nil || end[0] == '\n' {
+		return err
+	}
+	n, err := f.Write([]byte("\n"))
+	l.size += int64(n)
+	return err
+}
+
+// last reads the number of the last whole record; 0 if there is none.
+func (l *Log) last() (uint64, error) {
+	from := max(l.size-maxTail, 0)
+	b, err := io.ReadAll(io.NewSectionReader(l.file, from, l.size-from))
+	if err != nil {
+		return 0, fmt.Errorf("read audit log: %w", err)
+	}
+	for len(b) > 0 {
+		b = bytes.TrimRight(b, "\n")
+		line := b[bytes.LastIndexByte(b, '\n')+1:]
+		var r struct{ Seq api.U64 }
+		if json.Unmarshal(line, &r) == nil && r.Seq != 0 {
+			return uint64(r.Seq), nil
+		}
+		b = b[:len(b)-len(line)]
+	}
+	if f, err := os.Open(l.older(1)); err == nil && l.size == 0 {
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			rotated := &Log{file: f, size: info.Size(), path: l.path + ".none"}
+			return rotated.last()
+		}
+	}
+	return 0, nil
+}
+
+func (l *Log) older(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }
+
+// rotate puts the file behind the older ones and begins a new one.
+func (l *Log) rotate() error {
+	for n := l.o.Keep - 1; n >= 0; n-- {
+		from := l.path
+		if n > 0 {
+			from = l.older(n)
+		}
+		if err := os.Rename(from, l.older(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("rotate audit log: %w", err)
+		}
+	}
+	err := errors.Join(l.file.Sync(), l.file.Close())
+	l.file = nil
+	if openErr := l.open(); openErr != nil {
+		return openErr
+	}
+	if err != nil {
+		return fmt.Errorf("rotate audit log: %w", err)
+	}
+	return nil
+}

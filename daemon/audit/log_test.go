@@ -1,0 +1,266 @@
+//go:build linux
+
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func end(session string) Record {
+	return Record{Verb: "end", Decision: Done, Target: &Target{Session: session}, Report: &api.Report{
+		Session: session, Verdict: "clean", Processes: []api.Outcome{{Ref: api.Ref{PID: 5}, Argv: []string{"x", "--token=secret"}}},
+	}}
+}
+
+func refusal(why string) Record { return Record{Verb: "end", Decision: Refused, Reason: why} }
+
+// records reads a log; every line has to be one.
+func records(t *testing.T, path string) (all []Record) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var r Record
+		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+			t.Fatalf("%q: %v", s.Text(), err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log", "audit.jsonl")
+	l, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Add(end("k3x9q2"))
+	l.Add(refusal("it belongs to uid 1001"))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := records(t, path)
+	if len(all) != 2 || all[0].Seq != 1 || all[1].Seq != 2 || all[0].Report.Verdict != "clean" || all[1].Reason == "" {
+		t.Errorf("%+v", all)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+	if b, _ := os.ReadFile(path); strings.Contains(string(b), "secret") {
+		t.Errorf("command lines are in it: %s", b)
+	}
+	// The next daemon goes on, behind the half line of one that was killed.
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString(`{"seq":"9`)
+	f.Close()
+	if l, err = Open(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	l.Add(refusal("x"))
+	l.Close()
+	b, _ := os.ReadFile(path)
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	var r Record
+	if len(lines) != 4 || json.Unmarshal([]byte(lines[3]), &r) != nil || r.Seq != 3 {
+		t.Errorf("%s", b)
+	}
+}
+
+func TestRotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	l, err := begin(path, Options{MaxBytes: 600, Keep: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const total = 40
+	for i := range total {
+		l.Add(refusal(fmt.Sprint(i, strings.Repeat("x", 80))))
+		l.drain()
+	}
+	l.file.Close()
+	next := api.U64(total)
+	for _, name := range []string{path, path + ".1", path + ".2", path + ".3"} {
+		all := records(t, name)
+		if info, _ := os.Stat(name); info.Size() > 600 || info.Mode().Perm() != 0o600 || len(all) == 0 {
+			t.Errorf("%s: %v, %d bytes", name, info.Mode(), info.Size())
+		}
+		for i := len(all) - 1; i >= 0; i, next = i-1, next-1 {
+			if all[i].Seq != next {
+				t.Fatalf("%s has %d where %d belongs", name, all[i].Seq, next)
+			}
+		}
+	}
+	if _, err := os.Stat(path + ".4"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("too many are kept: %v", err)
+	}
+	os.Remove(path)
+	if l, err = Open(path, Options{}); err != nil || l.seq == 0 {
+		t.Errorf("after a rotation the numbers begin at %d, %v", l.seq, err)
+	}
+	l.Close()
+}
+
+// TestFailing: a log that cannot be written says so, goes on, and counts what
+// was lost.
+func TestFailing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sub", "a")
+	if err := os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var told []error
+	l, err := begin(path, Options{Failed: func(err error) { told = append(told, err) }})
+	if err == nil || l.Err() == nil {
+		t.Fatal("it opened")
+	}
+	l.Add(end("a"))
+	l.Add(end("b"))
+	l.drain()
+	os.Remove(filepath.Join(dir, "sub"))
+	l.Add(end("c"))
+	l.drain()
+	if len(told) != 1 || told[0] != nil || l.Err() != nil {
+		t.Errorf("it works again, and %v", told)
+	}
+	if all := records(t, path); len(all) != 1 || all[0].Lost != 2 || all[0].Seq != 3 {
+		t.Errorf("%+v", all)
+	}
+	os.RemoveAll(filepath.Join(dir, "sub"))
+	os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600)
+	l.Add(end("d"))
+	l.drain()
+	if len(told) != 2 || told[1] == nil {
+		t.Errorf("it fails again, and %v", told)
+	}
+}
+
+// TestFull: a disk without room loses whole records, never halves of one.
+func TestFull(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full")
+	}
+	var told []error
+	l, err := begin(filepath.Join(t.TempDir(), "a"), Options{Failed: func(err error) { told = append(told, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.file.Close()
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	l.file = full
+	os.Remove(l.path)
+	os.Symlink("/dev/full", l.path)
+	l.Add(end("a"))
+	l.drain()
+	if len(told) != 1 || told[0] == nil || l.Err() == nil {
+		t.Error("nobody was told")
+	}
+}
+
+func TestQueue(t *testing.T) {
+	l := &Log{path: filepath.Join(t.TempDir(), "a"), o: Options{MaxBytes: defaultMaxBytes, Keep: 1}, wake: make(chan struct{}, 1)}
+	for range maxQueue {
+		l.Add(refusal("flood"))
+	}
+	l.Add(end("a")) // there is room for an end
+	l.drain()
+	all := records(t, l.path)
+	if len(all) != maxQueue/2+1 || all[len(all)-1].Report == nil || all[0].Lost != maxQueue/2 {
+		t.Errorf("%d records, the last %+v, %d lost", len(all), all[len(all)-1], all[0].Lost)
+	}
+	l.file.Close()
+}
+
+func TestOthersFiles(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	os.WriteFile(target, []byte("precious"), 0o644)
+	for name, make := range map[string]func(string) error{
+		"symlink":   func(p string) error { return os.Symlink(target, p) },
+		"hard link": func(p string) error { return os.Link(target, p) },
+		"directory": func(p string) error { return os.Mkdir(p, 0o700) },
+	} {
+		path := filepath.Join(dir, name)
+		if err := make(path); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Open(path, Options{})
+		if err == nil {
+			t.Errorf("%s: opened", name)
+		}
+		l.Add(end("a"))
+		if l.Close() == nil {
+			t.Errorf("%s: written", name)
+		}
+		os.RemoveAll(path)
+	}
+	if b, _ := os.ReadFile(target); string(b) != "precious" {
+		t.Errorf("overwritten: %s", b)
+	}
+}
+
+// TestMoved: logrotate may take the file away.
+func TestMoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	l, err := begin(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Add(end("a"))
+	l.drain()
+	os.Rename(path, path+"-old")
+	l.Add(end("b"))
+	l.drain()
+	l.file.Close()
+	if all := records(t, path); len(all) != 1 || all[0].Target.Session != "b" {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	l, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				l.Add(end("a"))
+			}
+		})
+	}
+	wg.Wait()
+	l.Close()
+	all := records(t, path)
+	for i, r := range all {
+		if r.Seq != api.U64(i+1) {
+			t.Fatalf("record %d has number %d", i, r.Seq)
+		}
+	}
+	if len(all) != 200 {
+		t.Errorf("%d records", len(all))
+	}
+}

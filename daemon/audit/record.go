@@ -1,0 +1,66 @@
+//go:build linux
+
+package audit
+
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// maxProcesses bounds the processes that the report of one record names.
+const maxProcesses = 1024
+
+// Decisions of a record.
+const (
+	Done    = "done"    // it was asked for, or came to pass, and is over
+	Refused = "refused" // nothing was sent
+)
+
+// Record is one line.
+type Record struct {
+	Time     time.Time   `json:"time"`
+	Seq      api.U64     `json:"seq"`
+	Verb     string      `json:"verb"`
+	Decision string      `json:"decision"`
+	Reason   string      `json:"reason,omitempty"`
+	Caller   *Caller     `json:"caller,omitempty"` // absent: nobody asked
+	Target   *Target     `json:"target,omitempty"`
+	Mode     string      `json:"mode"`
+	Report   *api.Report `json:"report,omitempty"`
+	Lost     uint64      `json:"lost,omitempty"` // records before this one that were not written
+}
+
+// Caller is who asked.
+type Caller struct {
+	UID     int     `json:"uid"`
+	PID     int     `json:"pid,omitempty"`
+	StartNS api.U64 `json:"start_ns,omitempty"`
+	Session string  `json:"session,omitempty"` // that it is a member of
+}
+
+// Target is what it was about.
+type Target struct {
+	Session string  `json:"session,omitempty"`
+	PID     int     `json:"pid,omitempty"`
+	StartNS api.U64 `json:"start_ns,omitempty"`
+}
+
+// ends reports whether r must be on the disk before anything else is done.
+func (r *Record) ends() bool { return r.Report != nil }
+
+// shorten leaves out what a log must not hold or cannot: command lines, which
+// may have secrets in them, and an endless list.
+func (r *Record) shorten() {
+	if r.Report == nil {
+		return
+	}
+	short := *r.Report
+	n := min(len(short.Processes), maxProcesses)
+	short.Truncated = short.Truncated || n < len(short.Processes)
+	short.Processes = append([]api.Outcome{}, short.Processes[:n]...)
+	for i := range short.Processes {
+		short.Processes[i].Argv = nil
+	}
+	r.Report = &short
+}

@@ -1,0 +1,317 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Load reads a policy file. What is wrong with its text is an [*Error].
+func Load(path string) (*Policy, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open policy: %w", err)
+	}
+	defer f.Close()
+	return Read(path, f)
+}
+
+// Read reads a policy from r; file is what errors and origins call it.
+func Read(file string, r io.Reader) (*Policy, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read policy %s: %w", file, err)
+	}
+	return Parse(file, data)
+}
+
+// Parse reads the text of a policy over the built-in values. The error, if
+// there is one, is an [*Error], and there is no policy.
+func Parse(file string, data []byte) (*Policy, error) {
+	root, bad := parseYAML(file, data)
+	if bad != nil {
+		return nil, bad
+	}
+	if root == nil {
+		return nil, &Error{file, 1, 1, "the policy is empty", `it begins with "version: 1"`}
+	}
+	d := &decoder{policy: Default()}
+	d.policy.file = file
+	if bad := d.mapping(root, reflect.ValueOf(d.policy).Elem(), ""); bad != nil {
+		bad.File = file
+		return nil, bad
+	}
+	return d.policy, nil
+}
+
+// decoder fills one policy.
+type decoder struct{ policy *Policy }
+
+func at(n *yaml.Node, what, hint string) *Error {
+	return &Error{Line: n.Line, Column: n.Column, What: what, Hint: hint}
+}
+
+// plainNode refuses what has no place in a policy: it would have to be read twice
+// to be understood.
+func plainNode(n *yaml.Node, path string) *Error {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return at(n, fmt.Sprintf("%s: aliases are not taken", path), "write the value")
+	case n.Anchor != "":
+		return at(n, fmt.Sprintf("%s: anchors are not taken", path), "write the value where it is used")
+	case n.Style&yaml.TaggedStyle != 0:
+		return at(n, fmt.Sprintf("%s: tags such as %s are not taken", path, n.Tag), "write the value without it")
+	}
+	return nil
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// kind is what a node is, for people.
+func kind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!bool":
+		return "a boolean"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!timestamp":
+		return "a date"
+	}
+	return "a text"
+}
+
+func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+
+// named is a path for people: the root has no name.
+func named(path string) string { return cmp.Or(path, "the policy") }
+
+// field is a key that a struct knows.
+type field struct {
+	reflect.StructField
+	key   string
+	index int
+}
+
+func (f field) needed() bool { return f.Tag.Get("need") != "" }
+
+func fields(t reflect.Type) (all []field) {
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("key"); key != "" {
+			all = append(all, field{t.Field(i), key, i})
+		}
+	}
+	return all
+}
+
+// mapping reads a struct. A key that is given takes the place of the built-in
+// value; lists are added to it.
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
+	if bad := plainNode(n, named(path)); bad != nil {
+		return bad
+	}
+	known := fields(v.Type())
+	selects := v.Type() == reflect.TypeFor[Match]()
+	if isNull(n) && !selects && !slices.ContainsFunc(known, field.needed) {
+		return nil // all of its keys are commented out
+	}
+	if n.Kind != yaml.MappingNode {
+		return at(n, fmt.Sprintf("%s: want a mapping, not %s", named(path), kind(n)), "write key: value, one a line")
+	}
+	var words []string
+	for _, f := range known {
+		words = append(words, f.key)
+	}
+	seen := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, item := n.Content[i], n.Content[i+1]
+		where := named(path)
+		if bad := plainNode(key, where); bad != nil {
+			return bad
+		}
+		if key.Kind != yaml.ScalarNode {
+			return at(key, fmt.Sprintf("%s: a key is %s", where, kind(key)), "want "+oneOf(words))
+		}
+		which := slices.Index(words, key.Value)
+		if which < 0 {
+			return at(key, fmt.Sprintf("unknown key %q in %s", key.Value, where), suggest(key.Value, words))
+		}
+		if first := seen[key.Value]; first != nil {
+			return at(key, fmt.Sprintf("%s is given twice", join(path, key.Value)), fmt.Sprintf("first in line %d", first.Line))
+		}
+		seen[key.Value] = key
+		f := known[which]
+		if bad := d.value(item, v.Field(f.index), join(path, f.key), f.Tag); bad != nil {
+			return bad
+		}
+		d.policy.lines[join(path, f.key)] = key.Line
+	}
+	for _, f := range known {
+		if f.needed() && seen[f.key] == nil {
+			hint := fmt.Sprintf("add %q", f.key+":")
+			if path == "" {
+				hint = `add "version: 1"`
+			}
+			return at(n, fmt.Sprintf("%s is missing in %s", f.key, named(path)), hint)
+		}
+	}
+	if selects && len(n.Content) == 0 {
+		return at(n, fmt.Sprintf("%s selects everything", path), "want "+oneOf(words))
+	}
+	return nil
+}
+
+// value reads whatever the field wants.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
+	if bad := plainNode(n, path); bad != nil {
+		return bad
+	}
+	_, single := v.Addr().Interface().(value)
+	switch {
+	case single:
+	case v.Kind() == reflect.Slice:
+		return d.list(n, v, path, tag)
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return d.mapping(n, v.Elem(), path)
+	case v.Kind() == reflect.Struct:
+		return d.mapping(n, v, path)
+	}
+	if bad := d.scalar(n, v, path, tag); bad != nil {
+		return bad
+	}
+	return only(n, v, path, tag)
+}
+
+// only refuses what this version would not carry out.
+func only(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
+	want, limited := tag.Lookup("only")
+	if !limited || text(v) == want {
+		return nil
+	}
+	if want == "" {
+		want = "''"
+	}
+	return at(n, fmt.Sprintf("%s: other values than %s are not yet in this version", path, want), "leave the key out")
+}
+
+// text is a value in one line.
+func text(v reflect.Value) string {
+	if v.Kind() == reflect.Slice {
+		var words []string
+		for i := range v.Len() {
+			words = append(words, text(v.Index(i)))
+		}
+		return strings.Join(words, " ")
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// maxItems bounds a list.
+const maxItems = 1000
+
+func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
+	anyOf := tag.Get("list") == "any"
+	items := n.Content
+	switch {
+	case isNull(n) && !anyOf && tag.Get("one") == "":
+		return nil // all of its items are commented out
+	case n.Kind == yaml.ScalarNode && !isNull(n) && anyOf:
+		items = []*yaml.Node{n}
+	case n.Kind != yaml.SequenceNode:
+		return at(n, fmt.Sprintf("%s: want a list, not %s", path, kind(n)), "write [a, b], or a dash before each item")
+	}
+	if len(items) > maxItems {
+		return at(items[maxItems], fmt.Sprintf("%s: more than %d items", path, maxItems), "")
+	}
+	elem := v.Type().Elem()
+	if elem == reflect.TypeFor[later]() {
+		if len(items) == 0 {
+			return nil
+		}
+		return at(items[0], path+": rules are not yet in this version", "leave the key out")
+	}
+	if tag.Get("one") != "" || anyOf {
+		v.SetLen(0) // a choice, not an addition
+		if len(items) == 0 {
+			return at(n, path+": the list is empty", "leave the key out")
+		}
+	}
+	for i, item := range items {
+		x := reflect.New(elem).Elem()
+		itemPath := fmt.Sprintf("%s[%d]", path, i)
+		if bad := d.value(item, x, itemPath, without(tag, "only")); bad != nil {
+			return bad
+		}
+		if bad := d.unique(item, v, x, path); bad != nil {
+			return bad
+		}
+		d.policy.lines[itemPath] = item.Line
+		if rule, ok := x.Addr().Interface().(*Protection); ok {
+			rule.from = itemPath
+		}
+		v.Set(reflect.Append(v, x))
+	}
+	return only(n, v, path, tag)
+}
+
+// without hides a rule on a list from its items.
+func without(tag reflect.StructTag, key string) reflect.StructTag {
+	rule, ok := tag.Lookup(key)
+	if !ok {
+		return tag
+	}
+	return reflect.StructTag(strings.Replace(string(tag), key+":"+strconv.Quote(rule), "", 1))
+}
+
+// unique refuses a second rule of one name, and a word that is there twice.
+func (d *decoder) unique(n *yaml.Node, v, x reflect.Value, path string) *Error {
+	if x.Kind() == reflect.String {
+		for i := range v.Len() {
+			if v.Index(i).String() == x.String() {
+				return at(n, fmt.Sprintf("%s: %q is there twice", path, x.String()), "")
+			}
+		}
+		return nil
+	}
+	rule, ok := x.Interface().(Protection)
+	if !ok {
+		return nil
+	}
+	for i := range v.Len() {
+		other := v.Index(i).Interface().(Protection)
+		if other.Name != rule.Name {
+			continue
+		}
+		hint := "it is built in; choose another name"
+		if other.from != "" {
+			hint = fmt.Sprintf("first in line %d", d.policy.lines[other.from])
+		}
+		return at(valueOf(n, "name"), fmt.Sprintf("%s: two rules have the name %q", path, rule.Name), hint)
+	}
+	return nil
+}
+
+// valueOf finds a key of a mapping that was read.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return n
+}

@@ -1,0 +1,159 @@
+package policy
+
+import "time"
+
+// The tags of the fields are the policy's grammar, and its schema:
+//
+//	key    the name in the file
+//	doc    what it is, in one line
+//	one    the words that it may be, by |
+//	min, max, least  the range; least is that of a value that is not 0
+//	form   a further rule on a string: name, comm, exe, cgroup, user
+//	only   the only value that this version can carry out
+//	list   "any": one value may stand for a list of it
+//	need   the key must be given
+//
+// A key with only takes its other values when what they need is there: until
+// then they are refused, because a policy that is not carried out is worse
+// than none.
+
+// Policy is the effective policy: a file's values over the built-in ones. It
+// is not changed once it is made, and may be read from any goroutine.
+type Policy struct {
+	Version     int          `key:"version" min:"1" max:"1" need:"1" doc:"the policy format"`
+	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and budgets would end is recorded; enforce: it is ended"`
+	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
+	Agents      []later      `key:"agents" doc:"which processes open a session of their own"`
+	Keep        []later      `key:"keep" doc:"members that may outlive their session"`
+	Protect     []Protection `key:"protect" doc:"never adopted and never signalled on evidence weaker than a fork; added to the built-in list"`
+	Brokers     Brokers      `key:"brokers" doc:"work that a member hands to another daemon"`
+	Breaker     Breaker      `key:"breaker" doc:"how many ends the daemon may start by itself"`
+	Wait        Wait         `key:"wait" doc:"how long an end waits before its verdict"`
+	Secrets     []Pattern    `key:"redact" doc:"RE2 on argv, its arguments joined by a space; with a group only the group is hidden; added to the built-in list"`
+	SelfProtect bool         `key:"self_protect" only:"false" doc:"refuse signals, ptrace and bpf(2) from members to the daemon"`
+	Daemon      Daemon       `key:"daemon" doc:"of the daemon itself; read at start only"`
+
+	file  string
+	lines map[string]int // of the keys that the file gives
+}
+
+// Defaults are the limits of a session that asks for none. 0 is no limit.
+type Defaults struct {
+	Grace        Duration `key:"grace" max:"10m" doc:"from the first signal to SIGKILL; 0: SIGKILL at once"`
+	Signals      []string `key:"signals" one:"TERM|INT|HUP|QUIT|USR1|USR2" only:"TERM" doc:"sent at the start of the grace, each followed by CONT"`
+	MaxLifetime  Duration `key:"max_lifetime" least:"1s" max:"87600h" doc:"how long a session may live; 0: no limit"`
+	MaxProcesses int      `key:"max_processes" max:"4194304" doc:"live members, nested sessions included; 0: no limit"`
+	MaxRSS       Size     `key:"max_rss" least:"1MiB" max:"1PiB" doc:"the sum of the members' RSS; 0: no limit"`
+	Idle         Duration `key:"idle" least:"1s" max:"87600h" doc:"a session ends when for so long no member was born and together they used less than idle_cpu; 0: never"`
+	IdleCPU      Duration `key:"idle_cpu" max:"24h" doc:"how much CPU time an idle session may use"`
+}
+
+// Protection is a rule of the protect list.
+type Protection struct {
+	Name   string `key:"name" form:"name" need:"1" doc:"unique in the list"`
+	Match  Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
+	Reason string `key:"reason" form:"text" need:"1" doc:"for whoever reads it later"`
+
+	from string // its path in the file, empty: built in
+}
+
+// Match selects processes. All of its keys must hold.
+type Match struct {
+	Comm   []string  `key:"comm" form:"comm" list:"any" doc:"the exact comm, at most 15 bytes"`
+	Exe    []Glob    `key:"exe" list:"any" doc:"glob on the resolved path; ** crosses directories"`
+	Argv   []Pattern `key:"argv" list:"any" doc:"RE2 on any one argument"`
+	UID    []string  `key:"uid" form:"user" list:"any" doc:"name or number"`
+	Cgroup []Glob    `key:"cgroup" list:"any" doc:"glob on the cgroup v2 path"`
+	Parent *Match    `key:"parent" doc:"a match on the creator"`
+}
+
+// Brokers says what is attributed through other daemons.
+type Brokers struct {
+	Adopt  []string `key:"adopt" one:"env|unit|container|socket|cookie|sid" only:"env unit container socket cookie sid" doc:"evidence that makes a member"`
+	End    string   `key:"end" one:"strong|all|none" only:"strong" doc:"which evidence is enough to end it with the session"`
+	Shared []later  `key:"shared" doc:"servers that end with the last session that used them"`
+}
+
+// Breaker is the circuit breaker over the ends that the daemon starts by
+// itself.
+type Breaker struct {
+	EndsPerMinute int `key:"ends_per_minute" min:"1" max:"100000" doc:"at this many the daemon stops ending by itself"`
+}
+
+// Wait bounds what an end waits for.
+type Wait struct {
+	Killed Duration `key:"killed" min:"100ms" max:"10m" doc:"after SIGKILL, before the verdict left"`
+	Ports  Duration `key:"ports" max:"10m" doc:"for a port that was listened on to have no listener"`
+}
+
+// Daemon is what the daemon reads at its start.
+type Daemon struct {
+	Level     string   `key:"level" one:"auto|1|2|3|4" doc:"the guarantee level to use at most"`
+	RingSize  Size     `key:"ring_size" form:"power" min:"64KiB" max:"1GiB" doc:"of the events' ring buffer, a power of two; counts twice in RSS"`
+	SelfCheck Duration `key:"self_check" only:"10m" doc:"how often a canary session is ended; 0: at start only"`
+	Metrics   string   `key:"metrics" only:"" doc:"also serve /metrics on this address"`
+	LogLevel  string   `key:"log_level" one:"debug|info|warn|error" doc:"what is logged"`
+	History   History  `key:"history" doc:"ended sessions on disk"`
+	Audit     Audit    `key:"audit" doc:"the audit log"`
+}
+
+// History bounds the ended sessions that are kept on disk.
+type History struct {
+	MaxAge  Duration `key:"max_age" only:"720h" doc:"older ones go"`
+	MaxSize Size     `key:"max_size" only:"1GiB" doc:"the oldest go beyond it"`
+}
+
+// Audit bounds the audit log.
+type Audit struct {
+	MaxSize Size `key:"max_size" min:"64KiB" max:"1TiB" doc:"of one file"`
+	Keep    int  `key:"keep" min:"1" max:"1000" doc:"how many files"`
+}
+
+// Default is the policy of a host that has no file.
+func Default() *Policy {
+	return &Policy{
+		Version: 1,
+		Mode:    "observe",
+		Defaults: Defaults{
+			Grace:   Duration(5 * time.Second),
+			Signals: []string{"TERM"},
+			IdleCPU: Duration(time.Second),
+		},
+		Protect: builtInProtection(),
+		Brokers: Brokers{Adopt: []string{"env", "unit", "container", "socket", "cookie", "sid"}, End: "strong"},
+		Breaker: Breaker{EndsPerMinute: 30},
+		Wait:    Wait{Killed: Duration(10 * time.Second), Ports: Duration(5 * time.Second)},
+		Daemon: Daemon{
+			Level: "auto", RingSize: 8 << 20, SelfCheck: Duration(10 * time.Minute), LogLevel: "info",
+			History: History{MaxAge: Duration(720 * time.Hour), MaxSize: 1 << 30},
+			Audit:   Audit{MaxSize: 64 << 20, Keep: 8},
+		},
+		lines: map[string]int{},
+	}
+}
+
+// builtInProtection is the part of the protect list that no file can shorten.
+// It goes by the resolved path: a comm is the process's to choose.
+func builtInProtection() []Protection {
+	const reason = "the host depends on it"
+	rule := func(name string, exe ...string) Protection {
+		p := Protection{Name: name, Reason: reason}
+		for _, e := range exe {
+			p.Match.Exe = append(p.Match.Exe, mustGlob(e))
+		}
+		return p
+	}
+	return []Protection{
+		rule("systemd", "/usr/lib/systemd/systemd*", "/lib/systemd/systemd*"),
+		rule("sshd", "/usr/sbin/sshd", "/usr/lib/openssh/sshd-*", "/usr/libexec/openssh/sshd-*"),
+		rule("dbus-daemon", "/usr/bin/dbus-daemon", "/usr/bin/dbus-broker*"),
+		rule("dockerd", "/usr/bin/dockerd", "/usr/sbin/dockerd"),
+		rule("containerd", "/usr/bin/containerd*", "/usr/sbin/containerd*"),
+	}
+}
+
+// Enforce reports whether the daemon may end what rules and budgets say.
+func (p *Policy) Enforce() bool { return p.Mode == "enforce" }
+
+// File is where the policy was read, empty if it is the built-in one.
+func (p *Policy) File() string { return p.file }

@@ -1,0 +1,429 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files and the schema again")
+
+// golden compares got with a file.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run go test -update", err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+// TestBad: every bad file has one line that says what and where, and gives no
+// policy.
+func TestBad(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		p, err := Load(file)
+		bad, ok := errors.AsType[*Error](err)
+		if !ok || p != nil {
+			t.Errorf("%s: %v, %v; want an *Error and no policy", file, p, err)
+			continue
+		}
+		data, _ := os.ReadFile(file)
+		lines := strings.Split(string(data), "\n")
+		if bad.Line < 1 || bad.Line > len(lines) || bad.Column < 1 || bad.Column > len(lines[bad.Line-1])+1 {
+			t.Errorf("%s: line %d, column %d are not in the file", file, bad.Line, bad.Column)
+		}
+		fmt.Fprintln(&all, filepath.Base(bad.File)+strings.TrimPrefix(bad.Error(), bad.File))
+	}
+	golden(t, "testdata/bad.golden", []byte(all.String()))
+}
+
+func TestNotAFile(t *testing.T) {
+	if _, err := Load(t.TempDir() + "/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := Load(t.TempDir()); err == nil {
+		t.Error("a directory was read")
+	}
+	if _, err := Parse("big", make([]byte, maxFile+1)); err == nil {
+		t.Error("a file of any size was read")
+	}
+}
+
+func parse(t *testing.T, text string) *Policy {
+	t.Helper()
+	p, err := Parse("f", []byte("version: 1\n"+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestGood(t *testing.T) {
+	with := func(change func(p *Policy)) *Policy {
+		p := Default()
+		change(p)
+		return p
+	}
+	for text, want := range map[string]*Policy{
+		"":                       Default(),
+		"defaults:\nprotect:\n":  Default(),
+		"agents: []\nkeep:\n":    Default(),
+		"self_protect: false\n":  Default(),
+		"mode: enforce":          with(func(p *Policy) { p.Mode = "enforce" }),
+		"mode: 'enforce'":        with(func(p *Policy) { p.Mode = "enforce" }),
+		"defaults: {grace: 0}":   with(func(p *Policy) { p.Defaults.Grace = 0 }),
+		"defaults: {grace: 10m}": with(func(p *Policy) { p.Defaults.Grace = Duration(10 * time.Minute) }),
+		"defaults: {idle: 1h30m, idle_cpu: 500ms}": with(func(p *Policy) {
+			p.Defaults.Idle, p.Defaults.IdleCPU = Duration(90*time.Minute), Duration(time.Second/2)
+		}),
+		"defaults: {max_rss: 8GiB, max_processes: 400, max_lifetime: 4h}": with(func(p *Policy) {
+			p.Defaults.MaxRSS, p.Defaults.MaxProcesses, p.Defaults.MaxLifetime = 8<<30, 400, Duration(4*time.Hour)
+		}),
+		"brokers: {end: strong, shared: []}":      Default(),
+		"breaker: {ends_per_minute: 1}":           with(func(p *Policy) { p.Breaker.EndsPerMinute = 1 }),
+		"wait: {killed: 100ms, ports: 0}":         with(func(p *Policy) { p.Wait = Wait{Killed: Duration(100 * time.Millisecond)} }),
+		"daemon: {level: 2, ring_size: 64KiB}":    with(func(p *Policy) { p.Daemon.Level, p.Daemon.RingSize = "2", 64<<10 }),
+		"daemon: {log_level: debug, metrics: ''}": with(func(p *Policy) { p.Daemon.LogLevel = "debug" }),
+		"daemon: {audit: {max_size: 1MiB}}":       with(func(p *Policy) { p.Daemon.Audit.MaxSize = 1 << 20 }),
+	} {
+		t.Run(text, func(t *testing.T) {
+			got := parse(t, text)
+			got.file, got.lines = want.file, want.lines
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestExampleHoldsTheDefaults(t *testing.T) {
+	p, err := Load("../../packaging/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := Default().Values(), p.Values()
+	if len(want) != len(got) {
+		t.Fatalf("%d values, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if !reflect.DeepEqual(got[i].Value, want[i].Value) || got[i].Key != want[i].Key {
+			t.Errorf("the example says %v, the default is %v", got[i], want[i])
+		}
+	}
+}
+
+func TestSchema(t *testing.T) { golden(t, "../../docs/policy.schema.json", Schema()) }
+
+func TestOrigin(t *testing.T) {
+	p := parse(t, "defaults:\n  grace: 1s\nredact:\n  - abc\nprotect:\n  - name: db\n    match: {exe: [/bin/a, /bin/b]}\n    reason: x\n")
+	got := map[string]string{}
+	for _, v := range p.Values() {
+		got[v.Key] = fmt.Sprint(v.Value, " ", v.Origin)
+	}
+	for key, want := range map[string]string{
+		"version":           "1 f:1",
+		"mode":              "observe built-in",
+		"defaults.grace":    "1s f:3",
+		"defaults.signals":  "[TERM] built-in",
+		"defaults.idle_cpu": "1s built-in",
+		"redact.0":          "abc f:5",
+		"protect.db":        "map[match:map[exe:[/bin/a /bin/b]] name:db reason:x] f:7",
+		"daemon.ring_size":  "8MiB built-in",
+	} {
+		if got[key] != want {
+			t.Errorf("%s: %q, want %q", key, got[key], want)
+		}
+	}
+	if !strings.HasSuffix(got["protect.sshd"], BuiltIn) {
+		t.Errorf("protect.sshd: %q", got["protect.sshd"])
+	}
+}
+
+// fileOf builds a file of the effective values.
+func fileOf(p *Policy) []byte {
+	root := map[string]any{}
+	for _, v := range p.Values() {
+		path := strings.SplitN(v.Key, ".", 2)
+		switch {
+		case path[0] == "redact" || path[0] == "protect":
+			if v.Origin != BuiltIn {
+				list, _ := root[path[0]].([]any)
+				root[path[0]] = append(list, v.Value)
+			}
+			continue
+		}
+		m := root
+		keys := strings.Split(v.Key, ".")
+		for _, k := range keys[:len(keys)-1] {
+			if m[k] == nil {
+				m[k] = map[string]any{}
+			}
+			m = m[k].(map[string]any)
+		}
+		m[keys[len(keys)-1]] = v.Value
+	}
+	b, err := json.Marshal(root) // JSON is YAML
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// same fails unless two policies have the same effective values.
+func same(t *testing.T, a, b *Policy) {
+	t.Helper()
+	x, y := a.Values(), b.Values()
+	if len(x) != len(y) {
+		t.Fatalf("%d values and %d", len(x), len(y))
+	}
+	for i := range x {
+		if x[i].Key != y[i].Key || !reflect.DeepEqual(x[i].Value, y[i].Value) {
+			t.Fatalf("%v and %v", x[i], y[i])
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, text := range []string{
+		"",
+		"mode: enforce\ndefaults: {grace: 90s, max_rss: 1536MiB, idle: 2h}\nredact: ['--api-key[= ]\\S+', \"a'b\"]\n",
+		"protect:\n  - {name: a, match: {comm: [x, y], argv: '^-v$', uid: [ci, 1001], cgroup: /a/**, parent: {exe: /bin/*}}, reason: 'a: b'}\n",
+	} {
+		p := parse(t, text)
+		q, err := Parse("again", fileOf(p))
+		if err != nil {
+			t.Fatalf("%v: %s", err, fileOf(p))
+		}
+		same(t, p, q)
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	known := []string{"grace", "max_rss", "max_lifetime"}
+	for word, want := range map[string]string{
+		"grase": `did you mean "grace"?`, "max_": `did you mean "max_rss"?`, "maxrss": `did you mean "max_rss"?`,
+		"zzz": "want grace, max_rss or max_lifetime", "": "want grace, max_rss or max_lifetime",
+		strings.Repeat("x", 100): "want grace, max_rss or max_lifetime",
+	} {
+		if got := suggest(word, known); got != want {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	uid := uint32(1001)
+	f := &Facts{
+		Comm: "postgres", Exe: "/usr/lib/postgresql/16/bin/postgres", Argv: []string{"postgres", "-D", "/data"},
+		UID: &uid, User: "ci", Cgroup: "/system.slice/db.service",
+		Parent: &Facts{Comm: "systemd", Exe: "/usr/lib/systemd/systemd"},
+	}
+	for match, want := range map[string]bool{
+		"{comm: postgres}":                                true,
+		"{comm: [a, postgres]}":                           true,
+		"{comm: postgre}":                                 false,
+		"{comm: Postgres}":                                false,
+		"{exe: /usr/lib/*}":                               false,
+		"{exe: /usr/lib/**}":                              true,
+		"{exe: '/usr/lib/postgresql/*/bin/postgres'}":     true,
+		"{exe: '/usr/lib/postgresql/?/bin/postgres'}":     false,
+		"{exe: '/usr/lib/postgresql/[0-9]?/bin/p*'}":      true,
+		"{exe: '/usr/lib/postgresql/[!0-9]?/bin/p*'}":     false,
+		"{exe: '/usr/lib/postgresql/16/bin/postgres.*'}":  false,
+		"{argv: '^-D$'}":                                  true,
+		"{argv: '-D /data'}":                              false,
+		"{uid: ci}":                                       true,
+		"{uid: 1001}":                                     true,
+		"{uid: [root, 0]}":                                false,
+		"{cgroup: /system.slice/*.service}":               true,
+		"{comm: postgres, uid: root}":                     false,
+		"{comm: postgres, parent: {comm: systemd}}":       true,
+		"{comm: postgres, parent: {exe: /bin/*}}":         false,
+		"{parent: {comm: systemd, parent: {comm: init}}}": false,
+	} {
+		p := parse(t, "protect: [{name: db, reason: x, match: "+match+"}]")
+		rules := p.Protected(f)
+		if got := len(rules) == 1 && rules[0].Key == "protect.db"; got != want || len(rules) > 1 {
+			t.Errorf("%s: %v, want %v", match, rules, want)
+		}
+		if rules := p.Protected(&Facts{}); len(rules) != 0 {
+			t.Errorf("%s matches what is not known", match)
+		}
+	}
+}
+
+func TestBuiltInProtection(t *testing.T) {
+	p := parse(t, "protect:\n")
+	for exe, want := range map[string]string{
+		"/usr/lib/systemd/systemd": "protect.systemd", "/usr/lib/systemd/systemd-journald": "protect.systemd",
+		"/usr/sbin/sshd": "protect.sshd", "/usr/bin/dbus-daemon": "protect.dbus-daemon",
+		"/usr/bin/dockerd": "protect.dockerd", "/usr/bin/containerd-shim-runc-v2": "protect.containerd",
+		"/tmp/usr/sbin/sshd": "", "/usr/sbin/sshd2": "",
+	} {
+		got := ""
+		for _, r := range p.Protected(&Facts{Exe: exe}) {
+			got = r.Key
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", exe, got, want)
+		}
+	}
+}
+
+func TestRestartNeeded(t *testing.T) {
+	a, b := Default(), parse(t, "mode: enforce\ndaemon: {level: 2, audit: {keep: 3}, log_level: info}")
+	if got := b.RestartNeeded(a); !slices.Equal(got, []string{"daemon.audit.keep", "daemon.level"}) {
+		t.Error(got)
+	}
+	if got := a.RestartNeeded(Default()); got != nil {
+		t.Error(got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for text, d := range map[string]Duration{
+		"0s": 0, "500ms": Duration(time.Second / 2), "10m": Duration(10 * time.Minute), "1h30m": Duration(90 * time.Minute),
+		"2h": Duration(2 * time.Hour), "1h0m1s": Duration(time.Hour + time.Second), "720h": Duration(720 * time.Hour),
+	} {
+		if d.String() != text {
+			t.Errorf("%s is written %s", text, d)
+		}
+	}
+	for text, s := range map[string]Size{"0": 0, "1B": 1, "1KiB": 1024, "1536MiB": 1536 << 20, "8GiB": 8 << 30, "1025B": 1025} {
+		if s.String() != text {
+			t.Errorf("%s is written %v", text, s)
+		}
+	}
+}
+
+// FuzzParse: no text crashes it; what it takes it takes again from its own
+// effective values, and what it refuses is in the file.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/bad/*.yaml", "../../packaging/policy.yaml"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Parse("f", data)
+		if err != nil {
+			bad, ok := errors.AsType[*Error](err)
+			if !ok || p != nil || bad.Line < 1 || bad.Column < 1 || bad.Line > 1+strings.Count(string(data), "\n") {
+				t.Fatalf("%v, %#v", p, err)
+			}
+			return
+		}
+		q, err := Parse("again", fileOf(p))
+		if err != nil {
+			t.Fatalf("%v: %s", err, fileOf(p))
+		}
+		same(t, p, q)
+	})
+}
+
+func TestRedact(t *testing.T) {
+	p := parse(t, "redact: ['--pin[= ]\\S+', 'id-(\\d+)']")
+	for in, want := range map[string]string{
+		"curl|-s|http://x":                       "curl|-s|http://x",
+		"x|--token=abc|y":                        "x|--token=[redacted]|y",
+		"x|--token|abc|y":                        "x|--token|[redacted]|y",
+		"x|--token|-y":                           "x|--token|-y",
+		"x|--API-KEY|abc":                        "x|--API-KEY|[redacted]",
+		"x|--password=my long one|y":             "x|--password=[redacted]|y",
+		"env|LINEAGE_TOKEN=abc|cmd":              "env|LINEAGE_TOKEN=[redacted]|cmd",
+		"env|AWS_SECRET_ACCESS_KEY=abc def":      "env|AWS_SECRET_ACCESS_KEY=[redacted]",
+		"sh|-c|A_TOKEN=abc run --x":              "sh|-c|A_TOKEN=[redacted]",
+		"sh|-c|run A_TOKEN=abc --x":              "sh|-c|run A_TOKEN=[redacted] --x",
+		"sh|-c|run --secret 'abc' x":             "sh|-c|run --secret '[redacted]' x",
+		"curl|-H|Authorization: Bearer abcdefgh": "curl|-H|Authorization: Bearer [redacted]",
+		"psql|postgres://me:pw@host/db":          "psql|postgres://me:[redacted]@host/db",
+		"x|sk-abcdefghijklmnopqrst":              "x|[redacted]",
+		"x|ghp_abcdefghijklmnopqrst|y":           "x|[redacted]|y",
+		"git|commit|-m|the key is simple":        "git|commit|-m|the key is simple",
+		"x|--pin|1234|y":                         "x|[redacted]|[redacted]|y",
+		"x|--pin=1234":                           "x|[redacted]",
+		"x|id-77|y":                              "x|id-[redacted]|y",
+		"":                                       "",
+	} {
+		argv := strings.Split(in, "|")
+		got := strings.Join(p.Redact(argv), "|")
+		if got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+		if strings.Join(argv, "|") != in {
+			t.Errorf("%s was changed", in)
+		}
+	}
+	if p.Redact(nil) != nil {
+		t.Error("nothing became something")
+	}
+}
+
+// FuzzRedact: the arguments stay as many, and a secret of a known name never
+// stays.
+func FuzzRedact(f *testing.F) {
+	f.Add("--token", "abc", "x y")
+	f.Add("-c", "A=b --key='x y'", "\xff")
+	p := Default()
+	f.Fuzz(func(t *testing.T, a, b, secret string) {
+		argv := []string{a, b, "--my-token=" + secret}
+		got := p.Redact(argv)
+		if len(got) != 3 || secret != "" && got[2] != "--my-token="+Hidden && got[2] != Hidden {
+			t.Fatalf("%q: %q", argv, got)
+		}
+	})
+}
+
+func TestKeysAreUnique(t *testing.T) {
+	var walk func(reflect.Type)
+	seen := map[reflect.Type]bool{}
+	walk = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || seen[typ] {
+			return
+		}
+		seen[typ] = true
+		keys := map[string]bool{}
+		for _, f := range fields(typ) {
+			if keys[f.key] || f.Tag.Get("doc") == "" {
+				t.Errorf("%v.%s: a key twice, or without doc: %v", typ, f.key, slices.Sorted(maps.Keys(keys)))
+			}
+			keys[f.key] = true
+			for _, limit := range []string{"min", "max", "least"} {
+				bound(reflect.New(f.Type).Elem(), f.Tag, limit)
+			}
+			walk(f.Type)
+		}
+	}
+	walk(reflect.TypeFor[Policy]())
+}

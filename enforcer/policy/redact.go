@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Hidden stands where a secret was.
+const Hidden = "[redacted]"
+
+const secretName = `[\w.-]*(?:token|key|secret|passwd|password|passphrase)[\w.-]*`
+
+// secretFlag is an option whose value is the next argument.
+var secretFlag = regexp.MustCompile(`(?i)^--?` + secretName + `$`)
+
+// wholeArg is an argument that is a secret from the separator on, spaces
+// included.
+var wholeArg = regexp.MustCompile(`(?is)^(-{0,2}` + secretName + `[=:])(.+)$`)
+
+// builtInSecrets are looked for inside of an argument; the group is the secret.
+var builtInSecrets = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)` + secretName + `["']?\s*[=:]\s*["']?([^\s"']+)`),
+	regexp.MustCompile(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
+	regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
+	regexp.MustCompile(`://[^\s/@:]*:([^\s/@]+)@`),
+	regexp.MustCompile(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
+}
+
+// Redact hides secrets in an argv: what follows an option or a name that
+// speaks of a token, key, secret or password, known forms of credentials, and
+// what the policy's own expressions match. The result has as many arguments;
+// argv is left as it is. It hides too much rather than too little.
+func (p *Policy) Redact(argv []string) []string {
+	if argv == nil {
+		return nil
+	}
+	out := make([]string, len(argv))
+	next := false
+	for i, arg := range argv {
+		switch m := wholeArg.FindStringSubmatch(arg); {
+		case next && !strings.HasPrefix(arg, "-"):
+			out[i] = Hidden
+		case m != nil:
+			out[i] = m[1] + Hidden
+		default:
+			one := []string{arg}
+			for _, re := range builtInSecrets {
+				one = hide(re, one)
+			}
+			out[i] = one[0]
+		}
+		next = secretFlag.MatchString(arg)
+	}
+	for _, s := range p.Secrets {
+		out = hide(s.re, out)
+	}
+	return out
+}
+
+// hide hides what re matches in the arguments, joined by a space; of a match
+// with a group that took part only the first such group.
+func hide(re *regexp.Regexp, argv []string) []string {
+	line := strings.Join(argv, " ")
+	found := re.FindAllStringSubmatchIndex(line, -1)
+	if found == nil {
+		return argv
+	}
+	secret := make([]bool, len(line))
+	for _, m := range found {
+		from, to := m[0], m[1]
+		for g := 2; g < len(m); g += 2 {
+			if m[g] >= 0 {
+				from, to = m[g], m[g+1]
+				break
+			}
+		}
+		for i := from; i < to; i++ {
+			secret[i] = true
+		}
+	}
+	out := make([]string, len(argv))
+	at := 0
+	for i, arg := range argv {
+		var b strings.Builder
+		for j := range len(arg) {
+			switch {
+			case !secret[at+j]:
+				b.WriteByte(arg[j])
+			case j == 0 || !secret[at+j-1]:
+				b.WriteString(Hidden)
+			}
+		}
+		out[i] = b.String()
+		at += len(arg) + 1
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Schema is the JSON schema of a policy file, made from the same types that
+// read it. A file that it refuses is refused; the reverse does not hold, as it
+// cannot compare sizes and durations.
+func Schema() []byte {
+	root := schemaOf(reflect.ValueOf(Default()).Elem())
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "lineage policy"
+	b, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		panic(err) // maps, lists and words only
+	}
+	return append(b, '\n')
+}
+
+// schemaOf is the schema of a struct; v holds the built-in values.
+func schemaOf(v reflect.Value) map[string]any {
+	properties := map[string]any{}
+	var need []string
+	for _, f := range fields(v.Type()) {
+		s := schemaOfField(v.Field(f.index), f.Tag)
+		if doc := f.Tag.Get("doc"); doc != "" {
+			s["description"] = doc
+		}
+		properties[f.key] = s
+		if f.needed() {
+			need = append(need, f.key)
+		}
+	}
+	s := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	switch {
+	case need != nil:
+		s["required"] = need
+	case v.Type() == reflect.TypeFor[Match]():
+		s["minProperties"] = 1
+	default:
+		s["type"] = []string{"object", "null"}
+	}
+	return s
+}
+
+func schemaOfField(v reflect.Value, tag reflect.StructTag) map[string]any {
+	_, single := reflect.New(v.Type()).Interface().(value)
+	switch {
+	case v.Type() == reflect.TypeFor[*Match]():
+		// It refers to itself: one level is described.
+		return map[string]any{"type": "object", "minProperties": 1}
+	case v.Kind() == reflect.Struct && !single:
+		return schemaOf(v)
+	case v.Kind() == reflect.Slice:
+		return schemaOfList(v, tag)
+	}
+	if _, ok := tag.Lookup("only"); ok {
+		return map[string]any{"const": document(v)}
+	}
+	s := schemaOfScalar(v.Type(), tag)
+	if tag.Get("need") == "" {
+		s["default"] = document(v)
+	}
+	return s
+}
+
+func schemaOfList(v reflect.Value, tag reflect.StructTag) map[string]any {
+	list := map[string]any{"type": []string{"array", "null"}, "maxItems": maxItems}
+	elem := v.Type().Elem()
+	if elem == reflect.TypeFor[later]() {
+		list["maxItems"] = 0
+		return list
+	}
+	items := schemaOfScalar(elem, tag)
+	if elem == reflect.TypeFor[Protection]() {
+		items = schemaOf(reflect.New(elem).Elem())
+	}
+	list["items"] = items
+	if only, ok := tag.Lookup("only"); ok {
+		words := strings.Fields(only)
+		return map[string]any{"const": words, "default": words}
+	}
+	if tag.Get("list") == "any" {
+		list["type"], list["minItems"] = "array", 1
+		return map[string]any{"oneOf": []any{items, list}}
+	}
+	return list
+}
+
+func schemaOfScalar(t reflect.Type, tag reflect.StructTag) map[string]any {
+	if val, ok := reflect.New(t).Interface().(value); ok {
+		return val.schema()
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int:
+		s := map[string]any{"type": "integer", "minimum": 0}
+		for key, word := range map[string]string{"minimum": "min", "maximum": "max"} {
+			if n, err := strconv.Atoi(tag.Get(word)); err == nil {
+				s[key] = n
+			}
+		}
+		return s
+	}
+	if one := tag.Get("one"); one != "" {
+		words := []any{}
+		for _, w := range strings.Split(one, "|") {
+			words = append(words, w)
+			if n, err := strconv.Atoi(w); err == nil {
+				words = append(words, n)
+			}
+		}
+		return map[string]any{"enum": words}
+	}
+	s := map[string]any{"type": "string"}
+	if form, ok := forms[tag.Get("form")]; ok {
+		s["pattern"] = form.re.String()
+	}
+	if tag.Get("form") == "user" {
+		s["type"] = []string{"string", "integer"}
+	}
+	return s
+}

@@ -1,0 +1,233 @@
+package policy
+
+import (
+	"fmt"
+	"math/bits"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// value is what one word in the file can be read into.
+type value interface {
+	set(text string) *wrong
+	String() string
+	schema() map[string]any
+}
+
+// later is a value that this version does not take.
+type later struct{}
+
+// Duration is a time span as Go writes it: 500ms, 30s, 1h30m, or 0.
+type Duration time.Duration
+
+func (d *Duration) set(text string) *wrong {
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		w := &wrong{what: fmt.Sprintf("%q is no duration", text), hint: "want 500ms, 30s or 1h30m"}
+		if _, err := strconv.ParseUint(text, 10, 32); err == nil {
+			w.what, w.hint = fmt.Sprintf("the duration %s has no unit", text), fmt.Sprintf("did you mean %ss?", text)
+		}
+		return w
+	}
+	if v < 0 {
+		return &wrong{fmt.Sprintf("%s is negative", text), "want 0 or more"}
+	}
+	*d = Duration(v)
+	return nil
+}
+
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	// 10m0s and 2h0m0s are written as people do.
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Std is d as the standard library's.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+func (Duration) schema() map[string]any {
+	return map[string]any{
+		"type": []string{"string", "integer"}, "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`, "maximum": 0, "minimum": 0,
+	}
+}
+
+// Size is a number of bytes: 512MiB, 8GiB, or 0.
+type Size uint64
+
+var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+
+func (s *Size) set(text string) *wrong {
+	digits := strings.TrimRight(text, "BKMGTPEibkmgtpe")
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil {
+		return &wrong{fmt.Sprintf("%q is no size", text), "want 512MiB or 8GiB"}
+	}
+	unit := text[len(digits):]
+	if unit == "" && n == 0 {
+		*s = 0
+		return nil
+	}
+	for i, u := range sizeUnits {
+		if u != unit {
+			continue
+		}
+		high, low := bits.Mul64(n, 1<<(10*i))
+		if high != 0 {
+			return &wrong{fmt.Sprintf("the size %s is too large", text), "want 16383PiB at most"}
+		}
+		*s = Size(low)
+		return nil
+	}
+	if unit == "" {
+		return &wrong{fmt.Sprintf("the size %s has no unit", text), fmt.Sprintf("did you mean %sMiB?", text)}
+	}
+	hint := "units are B, KiB, MiB, GiB, TiB and PiB"
+	if i := strings.IndexByte("KMGTP", strings.ToUpper(unit)[0]); i >= 0 {
+		hint = fmt.Sprintf("did you mean %s%s?", digits, sizeUnits[i+1])
+	}
+	return &wrong{fmt.Sprintf("the size %s has an unknown unit", text), hint}
+}
+
+func (s Size) String() string {
+	if s == 0 {
+		return "0"
+	}
+	n, i := uint64(s), 0
+	for n%1024 == 0 && i < len(sizeUnits)-1 {
+		n, i = n/1024, i+1
+	}
+	return strconv.FormatUint(n, 10) + sizeUnits[i]
+}
+
+func (Size) schema() map[string]any {
+	return map[string]any{
+		"type": []string{"string", "integer"}, "pattern": `^(0|[0-9]+([KMGTP]i)?B)$`, "maximum": 0, "minimum": 0,
+	}
+}
+
+// Pattern is an RE2 expression.
+type Pattern struct{ re *regexp.Regexp }
+
+func (p *Pattern) set(text string) *wrong {
+	if len(text) > 1000 {
+		return &wrong{"the expression is longer than 1000 bytes", ""}
+	}
+	re, err := regexp.Compile(text)
+	switch {
+	case err != nil:
+		return &wrong{fmt.Sprintf("%q is no RE2 expression: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: ")), ""}
+	case re.MatchString(""):
+		return &wrong{fmt.Sprintf("the expression %q matches everything", text), "want one that does not match an empty text"}
+	}
+	p.re = re
+	return nil
+}
+
+func (p Pattern) String() string { return p.re.String() }
+
+func (Pattern) schema() map[string]any {
+	return map[string]any{"type": "string", "minLength": 1, "maxLength": 1000, "format": "regex"}
+}
+
+// Glob is a pattern for absolute paths: * and ? stop at a slash, ** does not,
+// [a-z] and [!a-z] are sets.
+type Glob struct {
+	text string
+	re   *regexp.Regexp
+}
+
+func (g *Glob) set(text string) *wrong {
+	switch {
+	case len(text) > 4096:
+		return &wrong{"the path is longer than 4096 bytes", ""}
+	case !strings.HasPrefix(text, "/"):
+		return &wrong{fmt.Sprintf("%q is no absolute path", text), fmt.Sprintf("did you mean %q?", "/**/"+text)}
+	}
+	var re strings.Builder
+	re.WriteString(`(?s)\A`)
+	for i := 0; i < len(text); {
+		rest := text[i:]
+		switch {
+		case strings.HasPrefix(rest, "**"):
+			re.WriteString(".*")
+			i += 2
+			continue
+		case rest[0] == '*':
+			re.WriteString("[^/]*")
+		case rest[0] == '?':
+			re.WriteString("[^/]")
+		case rest[0] == '[':
+			set, n := globSet(rest)
+			if n == 0 {
+				return &wrong{fmt.Sprintf("the set in %q is not closed", text), `write \[ for a bracket`}
+			}
+			re.WriteString(set)
+			i += n
+			continue
+		case rest[0] == '\\' && len(rest) > 1:
+			re.WriteString(regexp.QuoteMeta(rest[1:2]))
+			i += 2
+			continue
+		default:
+			re.WriteString(regexp.QuoteMeta(rest[:1]))
+		}
+		i++
+	}
+	re.WriteString(`\z`)
+	compiled, err := regexp.Compile(re.String())
+	if err != nil {
+		return &wrong{fmt.Sprintf("%q is no glob", text), "want a path with *, **, ? or [a-z]"}
+	}
+	*g = Glob{text, compiled}
+	return nil
+}
+
+// globSet translates a set; n is its length, 0 if it does not end.
+func globSet(text string) (re string, n int) {
+	end := strings.IndexByte(text[1:], ']')
+	if end <= 0 {
+		return "", 0
+	}
+	body := text[1 : 1+end]
+	not := ""
+	if body[0] == '!' || body[0] == '^' {
+		not, body = "^/", body[1:]
+	}
+	if body == "" {
+		return "", 0
+	}
+	return "[" + not + strings.NewReplacer(`\`, `\\`, "[", `\[`, "^", `\^`).Replace(body) + "]", end + 2
+}
+
+func mustGlob(text string) (g Glob) {
+	if w := g.set(text); w != nil {
+		panic(w.what) // a built-in one
+	}
+	return g
+}
+
+func (g Glob) String() string { return g.text }
+
+func (Glob) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": "^/", "maxLength": 4096}
+}
+
+// forms are the further rules on strings.
+var forms = map[string]struct {
+	re    *regexp.Regexp
+	bytes int // at most; 0: the expression says
+	what  string
+}{
+	"name": {regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
+	"comm": {regexp.MustCompile(`^.+$`), 15, "a name of at most 15 bytes, as in /proc/PID/comm"},
+	"user": {regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`), 0, "a user's name or number"},
+	"text": {regexp.MustCompile(`^.*\S.*$`), 0, "a line of text"},
+}

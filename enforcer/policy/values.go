@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// BuiltIn is the origin of a value that no file gave.
+const BuiltIn = "built-in"
+
+// Value is one effective value.
+type Value struct {
+	// Key is its path: defaults.grace; of a rule with its name, of another
+	// item with its place: protect.database, redact.1.
+	Key string
+	// Value is what the file would hold, as encoding/json knows it.
+	Value any
+	// Origin is FILE:LINE, or BuiltIn.
+	Origin string
+}
+
+// Values are all effective values, in the order of the format. Those that this
+// version has no use for are left out when they are empty.
+func (p *Policy) Values() []Value {
+	return p.values(reflect.ValueOf(p).Elem(), "", nil)
+}
+
+func (p *Policy) values(v reflect.Value, path string, all []Value) []Value {
+	for _, f := range fields(v.Type()) {
+		item, key := v.Field(f.index), join(path, f.key)
+		_, single := item.Addr().Interface().(value)
+		switch {
+		case !single && item.Kind() == reflect.Struct:
+			all = p.values(item, key, all)
+		case item.Kind() == reflect.Slice && f.Tag.Get("one") == "":
+			for i := range item.Len() {
+				if rule, ok := item.Index(i).Interface().(Protection); ok {
+					all = append(all, Value{join(key, rule.Name), document(item.Index(i)), p.origin(rule.from)})
+					continue
+				}
+				at := fmt.Sprintf("%s[%d]", key, i)
+				all = append(all, Value{join(key, strconv.Itoa(i)), document(item.Index(i)), p.origin(at)})
+			}
+		default:
+			all = append(all, Value{key, document(item), p.origin(key)})
+		}
+	}
+	return all
+}
+
+func (p *Policy) origin(path string) string {
+	if line := p.lines[path]; line > 0 {
+		return fmt.Sprintf("%s:%d", p.file, line)
+	}
+	return BuiltIn
+}
+
+// document is a value as a file may hold it.
+func document(v reflect.Value) any {
+	if v.CanAddr() {
+		if val, ok := v.Addr().Interface().(value); ok {
+			return val.String()
+		}
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		list := []any{}
+		for i := range v.Len() {
+			list = append(list, document(v.Index(i)))
+		}
+		return list
+	case reflect.Pointer:
+		return document(v.Elem())
+	case reflect.Struct:
+		m := map[string]any{}
+		for _, f := range fields(v.Type()) {
+			if x := v.Field(f.index); !x.IsZero() {
+				m[f.key] = document(x)
+			}
+		}
+		return m
+	}
+	return v.Interface()
+}
+
+// RestartNeeded names the keys that p takes only at a start and in which it
+// differs from the policy that the daemon was started with.
+func (p *Policy) RestartNeeded(started *Policy) (keys []string) {
+	before := map[string]any{}
+	for _, v := range started.values(reflect.ValueOf(&started.Daemon).Elem(), "daemon", nil) {
+		before[v.Key] = v.Value
+	}
+	for _, v := range p.values(reflect.ValueOf(&p.Daemon).Elem(), "daemon", nil) {
+		if before[v.Key] != v.Value {
+			keys = append(keys, v.Key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

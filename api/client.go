@@ -18,12 +18,19 @@ type Client interface {
 	Create(ctx context.Context, req NewSession) (*Session, error)
 	// Tree gives the processes of a session; dead is ancestors or all.
 	Tree(ctx context.Context, s, dead string) (*Tree, error)
+	// Plan says what an end would do now, and sends nothing.
+	Plan(ctx context.Context, s string) (*Plan, error)
 	End(ctx context.Context, s string, req EndRequest) (*Report, error)
 	// Report waits up to wait (at most 60 s) for the end to be over. A report
 	// without Verdict is not over yet.
 	Report(ctx context.Context, s string, wait time.Duration) (*Report, error)
 	Process(ctx context.Context, ref string) (*Process, error)
 	Why(ctx context.Context, ref string) (*Why, error)
+	// WhyPort tells who listens on a port; proto is tcp or udp. CodeNotFound:
+	// nobody does.
+	WhyPort(ctx context.Context, proto string, port int) (*Holders, error)
+	// WhyPath tells who has a file open or locked. CodeNotFound: nobody has.
+	WhyPath(ctx context.Context, f PathRef) (*Holders, error)
 	// Events calls each for every line of the stream until each fails, the
 	// stream ends or ctx is done.
 	Events(ctx context.Context, q EventsQuery, each func(*Event) error) error
@@ -37,4 +44,12 @@ type EventsQuery struct {
 	Types    []string
 	From     uint64 // first sequence number wanted
 	Snapshot bool   // send the present processes first
+}
+
+// PathRef names a file: by its absolute path and, so that its other names and
+// other mount namespaces do not matter, by what stat(2) says of it. The daemon
+// never touches the file.
+type PathRef struct {
+	Path          string
+	Device, Inode uint64 // both 0: not known
 }

@@ -245,6 +245,23 @@ func (c *client) Why(ctx context.Context, ref string) (*Why, error) {
 	return fetch[Why](c, ctx, http.MethodGet, "/v1/why", values("ref", ref), nil)
 }
 
+func (c *client) WhyPort(ctx context.Context, proto string, port int) (*Holders, error) {
+	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", values("port", strconv.Itoa(port), "proto", proto), nil)
+}
+
+func (c *client) WhyPath(ctx context.Context, f PathRef) (*Holders, error) {
+	q := values("path", f.Path)
+	if f.Inode != 0 {
+		q.Set("device", strconv.FormatUint(f.Device, 10))
+		q.Set("inode", strconv.FormatUint(f.Inode, 10))
+	}
+	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", q, nil)
+}
+
+func (c *client) Plan(ctx context.Context, s string) (*Plan, error) {
+	return ofSession[Plan](c, ctx, http.MethodPost, s, "/plan", nil, nil)
+}
+
 func (c *client) Stop(ctx context.Context, unload, force bool) error {
 	_, err := fetch[Head](c, ctx, http.MethodPost, "/v1/daemon/stop", nil, StopRequest{unload, force})
 	return err

@@ -74,6 +74,17 @@ func TestRequests(t *testing.T) {
 		{"GET /v1/status", func(ctx context.Context, c Client) error { _, err := c.Status(ctx); return err }},
 		{"GET /v1/sessions", func(ctx context.Context, c Client) error { _, err := c.Sessions(ctx, "", ""); return err }},
 		{"GET /v1/sessions?name=a%26b&state=all", func(ctx context.Context, c Client) error { _, err := c.Sessions(ctx, "all", "a&b"); return err }},
+		{"POST /v1/sessions/k3x9q2/plan", func(ctx context.Context, c Client) error { _, err := c.Plan(ctx, "k3x9q2"); return err }},
+		{`POST /v1/sessions/k3x9q2/end {"plan_token":"ab"}`, func(ctx context.Context, c Client) error {
+			_, err := c.End(ctx, "k3x9q2", EndRequest{PlanToken: "ab"})
+			return err
+		}},
+		{"GET /v1/why?port=8080&proto=tcp", func(ctx context.Context, c Client) error { _, err := c.WhyPort(ctx, "tcp", 8080); return err }},
+		{"GET /v1/why?path=%2Fa+%26b", func(ctx context.Context, c Client) error { _, err := c.WhyPath(ctx, PathRef{Path: "/a &b"}); return err }},
+		{"GET /v1/why?device=3&inode=18446744073709551615&path=%2Fa", func(ctx context.Context, c Client) error {
+			_, err := c.WhyPath(ctx, PathRef{"/a", 3, 1<<64 - 1})
+			return err
+		}},
 		{"GET /v1/sessions/k3x9q2", func(ctx context.Context, c Client) error { _, err := c.Session(ctx, "k3x9q2"); return err }},
 		{`POST /v1/sessions {"root":{"pid":7},"name":"n","grace_ms":1500}`, func(ctx context.Context, c Client) error {
 			_, err := c.Create(ctx, NewSession{Root: Ref{PID: 7}, Name: "n", GraceMS: &grace})

@@ -169,6 +169,80 @@ type Reparents struct {
 	To   *Ref       `json:"to,omitempty"`
 }
 
+// Port is a listening socket, with a process that has it open.
+type Port struct {
+	Proto   string `json:"proto"`          // tcp, tcp6, udp, udp6, unix
+	Addr    string `json:"addr"`           // of unix: its name
+	Port    int    `json:"port,omitempty"` // not of unix
+	PID     int    `json:"pid,omitempty"`  // absent: nobody is known to have it
+	StartNS U64    `json:"start_ns,omitempty"`
+	Netns   uint64 `json:"netns,omitempty"` // inode number of the network namespace
+	// Connections is how many of them are in TIME_WAIT, where that is asked.
+	Connections int `json:"connections,omitempty"`
+}
+
+// Lock is a lock on a file, with a process that has it.
+type Lock struct {
+	Type    string `json:"type"`           // flock, posix, ofd, lease; file: a lock file held open
+	Mode    string `json:"mode,omitempty"` // read, write
+	Path    string `json:"path"`           // as the process sees it
+	PID     int    `json:"pid,omitempty"`
+	StartNS U64    `json:"start_ns,omitempty"`
+	Waiting []int  `json:"waiting,omitempty"` // PIDs
+}
+
+// File is an open file.
+type File struct {
+	Path   string `json:"path"`
+	Access string `json:"access,omitempty"` // read, write, read_write
+	PID    int    `json:"pid"`
+}
+
+// Holds is what a process has that others may wait for. Unknown says what
+// could not be read: then there may be more.
+type Holds struct {
+	Ports   []Port   `json:"ports,omitempty"`
+	Locks   []Lock   `json:"locks,omitempty"`
+	Files   []File   `json:"files,omitempty"` // only of the path that was asked for
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// Holders answers who listens on a port or holds a path: one item for each
+// process, with no more than what was asked for in Holds.
+type Holders struct {
+	Head
+	Items []Why `json:"items"`
+	// TimeWait is how many connections of the port are in TIME_WAIT.
+	TimeWait int `json:"time_wait,omitempty"`
+	// Hidden is how many holders the caller may not know.
+	Hidden  int      `json:"hidden,omitempty"`
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// PlanProcess is a process that an end would signal, or that it would spare.
+type PlanProcess struct {
+	Process
+	Why      string `json:"why"`
+	Ports    []Port `json:"ports,omitempty"`
+	Locks    []Lock `json:"locks,omitempty"`
+	Killable bool   `json:"killable"`
+	Reason   string `json:"reason,omitempty"` // why it would not die, or not at once
+}
+
+// Plan is what an end would do now; making one sends nothing. An end with its
+// Token is refused as changed if it would signal a process that the plan does
+// not name or says is spared. A process that is gone since changes nothing.
+type Plan struct {
+	Head
+	Session   string        `json:"session"`
+	Name      string        `json:"name,omitempty"`
+	State     string        `json:"state"`
+	Token     string        `json:"token,omitempty"` // absent: nothing to end, or refused
+	Processes []PlanProcess `json:"processes"`
+	RefusedBy string        `json:"refused_by,omitempty"` // the guard that refuses
+	Unknown   []string      `json:"unknown,omitempty"`    // what could not be read of ports and locks
+}
+
 // Why tells whose a process is: edges run from the process to its session's
 // root. Session is absent when it belongs to none.
 type Why struct {
@@ -177,6 +251,7 @@ type Why struct {
 	Parent  *Process `json:"parent,omitempty"` // the kernel's parent now
 	Session *Session `json:"session,omitempty"`
 	Edges   []Edge   `json:"edges,omitempty"`
+	Holds   *Holds   `json:"holds,omitempty"`
 }
 
 // Outcome is how one process of an ended session went.
@@ -222,6 +297,15 @@ type Report struct {
 	Zombies        []Zombie  `json:"zombies,omitempty"`
 	ConfirmedEmpty bool      `json:"confirmed_empty"`
 	Truncated      bool      `json:"truncated,omitempty"` // Processes names only some
+
+	// What members held when the end began, or when they were last seen.
+	PortsFreed    []Port    `json:"ports_freed,omitempty"`     // nobody listens any more
+	PortsBusy     []Port    `json:"ports_busy,omitempty"`      // still listening, by a process that is no member
+	PortsTimeWait []Port    `json:"ports_time_wait,omitempty"` // freed, with connections in TIME_WAIT
+	LocksReleased []Lock    `json:"locks_released,omitempty"`
+	LocksHeld     []Lock    `json:"locks_held,omitempty"`     // still held, by somebody who is no member
+	OutputHeldBy  []Process `json:"output_held_by,omitempty"` // can still write to the session's standard output
+	HoldsUnknown  []string  `json:"holds_unknown,omitempty"`  // what could not be read of all this
 }
 
 // Version is GET /v1/version.
@@ -264,6 +348,8 @@ type NewSession struct {
 type EndRequest struct {
 	GraceMS *int64 `json:"grace_ms,omitempty"`
 	Now     bool   `json:"now,omitempty"`
+	// PlanToken is a Plan's: changed (409) if the plan no longer holds.
+	PlanToken string `json:"plan_token,omitempty"`
 }
 
 // Event is one line of an event stream.

@@ -34,6 +34,15 @@ type Client interface {
 	// Events calls each for every line of the stream until each fails, the
 	// stream ends or ctx is done.
 	Events(ctx context.Context, q EventsQuery, each func(*Event) error) error
+	// Policy gives the effective policy.
+	Policy(ctx context.Context) (*Policy, error)
+	// PolicyExplain gives the rules that match a process now.
+	PolicyExplain(ctx context.Context, ref string) (*PolicyExplain, error)
+	// PolicyReload has the policy file read again. One that is refused stays
+	// without effect: CodeBadRequest.
+	PolicyReload(ctx context.Context) (*Policy, error)
+	// PolicyResume closes the circuit breaker.
+	PolicyResume(ctx context.Context) (*Policy, error)
 	Stop(ctx context.Context, unload, force bool) error
 	Close() error
 }

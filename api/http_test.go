@@ -80,7 +80,10 @@ func TestRequests(t *testing.T) {
 			return err
 		}},
 		{"GET /v1/why?port=8080&proto=tcp", func(ctx context.Context, c Client) error { _, err := c.WhyPort(ctx, "tcp", 8080); return err }},
-		{"GET /v1/why?path=%2Fa+%26b", func(ctx context.Context, c Client) error { _, err := c.WhyPath(ctx, PathRef{Path: "/a &b"}); return err }},
+		{"GET /v1/why?path=%2Fa+%26b", func(ctx context.Context, c Client) error {
+			_, err := c.WhyPath(ctx, PathRef{Path: "/a &b"})
+			return err
+		}},
 		{"GET /v1/why?device=3&inode=18446744073709551615&path=%2Fa", func(ctx context.Context, c Client) error {
 			_, err := c.WhyPath(ctx, PathRef{"/a", 3, 1<<64 - 1})
 			return err
@@ -101,6 +104,10 @@ func TestRequests(t *testing.T) {
 			_, err := c.Process(ctx, "7@18446744073709551615")
 			return err
 		}},
+		{"GET /v1/policy", func(ctx context.Context, c Client) error { _, err := c.Policy(ctx); return err }},
+		{"GET /v1/policy/explain?ref=7", func(ctx context.Context, c Client) error { _, err := c.PolicyExplain(ctx, "7"); return err }},
+		{"POST /v1/policy/reload", func(ctx context.Context, c Client) error { _, err := c.PolicyReload(ctx); return err }},
+		{"POST /v1/policy/resume", func(ctx context.Context, c Client) error { _, err := c.PolicyResume(ctx); return err }},
 		{"GET /v1/why?ref=7%405", func(ctx context.Context, c Client) error { _, err := c.Why(ctx, "7@5"); return err }},
 		{`POST /v1/daemon/stop {"unload":true}`, func(ctx context.Context, c Client) error { return c.Stop(ctx, true, false) }},
 	} {

@@ -330,6 +330,7 @@ type Status struct {
 	Degraded []string          `json:"degraded,omitempty"`
 	Counters map[string]uint64 `json:"counters,omitempty"`
 	Lost     uint64            `json:"lost"`
+	Breaker  Breaker           `json:"breaker"`
 	Sessions int               `json:"sessions"`
 	Live     int               `json:"live"`
 }
@@ -337,11 +338,14 @@ type Status struct {
 // NewSession asks for a session over the caller's own child, blocked before
 // its exec. StartNS of the root may be absent: its parent holds the PID.
 type NewSession struct {
-	Root         Ref    `json:"root"`
-	Name         string `json:"name,omitempty"`
-	GraceMS      *int64 `json:"grace_ms,omitempty"`     // absent: the default, 5 s
-	OnRootExit   string `json:"on_root_exit,omitempty"` // end (default), report
-	MaxProcesses int    `json:"max_processes,omitempty"`
+	Root          Ref    `json:"root"`
+	Name          string `json:"name,omitempty"`
+	GraceMS       *int64 `json:"grace_ms,omitempty"`     // absent: the default, 5 s
+	OnRootExit    string `json:"on_root_exit,omitempty"` // end (default), report
+	MaxProcesses  int    `json:"max_processes,omitempty"`
+	MaxLifetimeMS int64  `json:"max_lifetime_ms,omitempty"`
+	MaxRSSBytes   int64  `json:"max_rss_bytes,omitempty"`
+	IdleMS        int64  `json:"idle_ms,omitempty"`
 }
 
 // EndRequest ends a session. Both absent: the session's own grace.

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Policy is GET /v1/policy: the effective values, and where each came from.
+type Policy struct {
+	Head
+	File    string        `json:"file,omitempty"` // absent: there is none
+	Mode    string        `json:"mode"`           // in force: observe while the breaker is open
+	Loaded  *time.Time    `json:"loaded,omitempty"`
+	Items   []PolicyValue `json:"items"`
+	Breaker Breaker       `json:"breaker"`
+	// Refused is why the file as it is now was not taken; the values are those
+	// of before.
+	Refused string `json:"refused,omitempty"`
+	// NeedsRestart names the keys that are read at start only and have changed
+	// since.
+	NeedsRestart []string `json:"needs_restart,omitempty"`
+}
+
+// PolicyValue is one effective value.
+type PolicyValue struct {
+	Kind   string `json:"kind,omitempty"`
+	Key    string `json:"key"` // defaults.grace, protect.NAME, redact.N
+	Value  any    `json:"value"`
+	Origin string `json:"origin"` // FILE:LINE or built-in
+}
+
+// PolicyExplain is GET /v1/policy/explain: the rules that match a process now.
+type PolicyExplain struct {
+	Head
+	Process Process      `json:"process"`
+	Items   []PolicyRule `json:"items"`
+}
+
+// PolicyRule is a rule that matches, and what it does to the process.
+type PolicyRule struct {
+	Kind   string `json:"kind,omitempty"`
+	Rule   string `json:"rule"` // protect.NAME
+	Reason string `json:"reason,omitempty"`
+	Origin string `json:"origin"`
+	Effect string `json:"effect"`
+}
+
+// Breaker is the circuit breaker over the ends that the daemon starts by
+// itself.
+type Breaker struct {
+	Open  bool       `json:"open"`
+	Since *time.Time `json:"since,omitempty"`
+}
+
+func (c *client) Policy(ctx context.Context) (*Policy, error) {
+	return fetch[Policy](c, ctx, http.MethodGet, "/v1/policy", nil, nil)
+}
+
+func (c *client) PolicyExplain(ctx context.Context, ref string) (*PolicyExplain, error) {
+	return fetch[PolicyExplain](c, ctx, http.MethodGet, "/v1/policy/explain", values("ref", ref), nil)
+}
+
+func (c *client) PolicyReload(ctx context.Context) (*Policy, error) {
+	return fetch[Policy](c, ctx, http.MethodPost, "/v1/policy/reload", nil, nil)
+}
+
+func (c *client) PolicyResume(ctx context.Context) (*Policy, error) {
+	return fetch[Policy](c, ctx, http.MethodPost, "/v1/policy/resume", nil, nil)
+}

@@ -119,6 +119,8 @@ struct ctl {
 	u64 deadline; /* CLOCK_MONOTONIC ns, a resume must not kill; 0: none */
 	u64 ended_at; /* boottime ns */
 	u64 expires; /* boottime ns, a suspend counts; 0: never */
+	u64 max_rss; /* bytes; user space judges it, and idle */
+	u64 idle; /* ns */
 	u32 max_processes;
 	u32 uid;
 	u8 name[NAME_LEN];
@@ -145,6 +147,8 @@ struct verb_args {
 	u64 random;
 	u64 grace;
 	u64 max_lifetime; /* ns, 0: none */
+	u64 max_rss;
+	u64 idle;
 	u32 cause;
 	u32 max_processes;
 	u32 uid;

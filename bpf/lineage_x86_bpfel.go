@@ -51,6 +51,8 @@ type LineageCtl struct {
 	Deadline     uint64
 	EndedAt      uint64
 	Expires      uint64
+	MaxRss       uint64
+	Idle         uint64
 	MaxProcesses uint32
 	Uid          uint32
 	Name         [64]uint8
@@ -217,6 +219,8 @@ type LineageVerbArgs struct {
 	Random       uint64
 	Grace        uint64
 	MaxLifetime  uint64
+	MaxRss       uint64
+	Idle         uint64
 	Cause        uint32
 	MaxProcesses uint32
 	Uid          uint32

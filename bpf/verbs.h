@@ -152,6 +152,8 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	c->deadline = c->ended_at = 0;
 	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
 	c->max_processes = a->max_processes;
+	c->max_rss = a->max_rss;
+	c->idle = a->idle;
 	c->uid = a->uid;
 	__builtin_memcpy(c->name, a->name, sizeof(c->name));
 	*(volatile u32 *)&c->status = STATUS(STATE_ACTIVE, CAUSE_NONE);

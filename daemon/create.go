@@ -19,6 +19,7 @@ import (
 const (
 	defaultGrace = 5 * time.Second
 	maxGrace     = 10 * time.Minute
+	maxLimit     = 1 << 43 // ms are 278 years, bytes 8 TiB
 )
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -87,6 +88,11 @@ func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, e
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("max_processes %d: out of range", req.MaxProcesses)
 	}
+	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS, "max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS} {
+		if v < 0 || v > maxLimit {
+			return bad("%s %d: out of range", name, v)
+		}
+	}
 	if req.GraceMS != nil {
 		if spec.Grace, err = graceOf(*req.GraceMS); err != nil {
 			return spec, err
@@ -100,6 +106,9 @@ func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, e
 		return bad("on_root_exit %q: want end or report", req.OnRootExit)
 	}
 	spec.MaxProcesses = uint32(req.MaxProcesses)
+	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
+	spec.MaxRSS = uint64(req.MaxRSSBytes)
+	spec.Idle = time.Duration(req.IdleMS) * time.Millisecond
 	return spec, nil
 }
 

@@ -20,5 +20,6 @@ type kernel interface {
 	Protect(pid uint32) error
 	Reconcile() (added, removed int, err error)
 	Counters() (map[string]uint64, error)
+	RecursionMisses() (map[string]uint64, error)
 	Close() error
 }

@@ -41,6 +41,7 @@ type session struct {
 	rss     uint64
 	cpu     time.Duration
 	cpuDead time.Duration
+	budget  enforcer.Budget
 }
 
 // sessionOf gives the record of a session. One that the daemon did not open

@@ -83,7 +83,7 @@ func New(k Kernel, o Options) *Enforcer {
 // Began. For a session that is older than this Enforcer nothing is known, so
 // every miss since the programs were loaded counts.
 func (e *Enforcer) Begin() uint64 {
-	n, err := e.missed()
+	n, err := e.kernel.MissedBirths()
 	if err != nil {
 		return 0
 	}

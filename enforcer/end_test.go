@@ -220,9 +220,9 @@ func TestZombiesAreNotLeft(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	t.Run("births missed", func(t *testing.T) {
 		k, e, id := host(t)
-		k.Miss(birthProgram) // before: not held against it
+		k.Miss("fork_birth") // before: not held against it
 		e.Began(id, e.Begin())
-		k.Miss(birthProgram)
+		k.Miss("fork_birth")
 		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestUnknown(t *testing.T) {
 	})
 	t.Run("no misses since it began", func(t *testing.T) {
 		k, e, id := host(t)
-		k.Miss(birthProgram)
+		k.Miss("fork_birth")
 		e.Began(id, e.Begin())
 		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func TestUnknown(t *testing.T) {
 	})
 	t.Run("misses cannot be read", func(t *testing.T) {
 		k, e, id := host(t)
-		k.Fail("RecursionMisses", errors.New("broken"))
+		k.Fail("MissedBirths", errors.New("broken"))
 		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
 		}

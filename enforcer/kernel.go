@@ -22,5 +22,6 @@ type Kernel interface {
 	Sentence() (tracer.PassResult, error)
 	// Settle finds members that finished dying and closes an empty session.
 	Settle(id tracer.SessionID) (tracer.SessionInfo, error)
-	RecursionMisses() (map[string]uint64, error)
+	// MissedBirths counts since the programs were loaded.
+	MissedBirths() (uint64, error)
 }

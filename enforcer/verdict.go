@@ -58,7 +58,7 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 	e.mu.Lock()
 	before := e.baseline[info.ID]
 	e.mu.Unlock()
-	switch now, err := e.missed(); {
+	switch now, err := e.kernel.MissedBirths(); {
 	case err != nil:
 		r.Verdict, r.Why = Unknown, fmt.Sprintf("whether births were missed could not be read: %v", err)
 	case now > before:
@@ -100,16 +100,6 @@ func (e *Enforcer) members(id tracer.SessionID) (left []Leftover, zombies []trac
 		left[i].Why = e.reason(&left[i].Process)
 	}
 	return left, zombies, err
-}
-
-// birthProgram enters newborns. What other programs miss is made up for: a
-// death by Settle, a sentence by the next pass.
-const birthProgram = "fork_birth"
-
-// missed is the number of births that the kernel may have skipped.
-func (e *Enforcer) missed() (uint64, error) {
-	misses, err := e.kernel.RecursionMisses()
-	return misses[birthProgram], err
 }
 
 // reasons sums up why processes are left: "2 state D (io_schedule)".

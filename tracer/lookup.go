@@ -114,6 +114,10 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		return SessionInfo{}, nil // being made or released at this moment
 	}
 	name, _, _ := bytes.Cut(c.Name[:], []byte{0})
+	var lifetime time.Duration
+	if c.Expires != 0 {
+		lifetime = time.Duration(c.Expires - s.Created)
+	}
 	return SessionInfo{
 		ID:       SessionID(s.Id),
 		Parent:   SessionID(s.Parent),
@@ -130,6 +134,9 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Expires:  c.Expires,
 
 		MaxProcesses: c.MaxProcesses,
+		MaxLifetime:  lifetime,
+		MaxRSS:       c.MaxRss,
+		Idle:         time.Duration(c.Idle),
 		Live:         s.Live,
 		Dying:        s.Dying,
 		Unreaped:     s.Unreaped,

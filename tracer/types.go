@@ -194,6 +194,9 @@ type SessionSpec struct {
 	// MaxLifetime ends the session at the host's first fork, exec or exit
 	// after it, time that the host was suspended included; 0: no limit.
 	MaxLifetime time.Duration
+	// MaxRSS (bytes) and Idle are kept with the session; user space judges them.
+	MaxRSS uint64
+	Idle   time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
 }
@@ -215,11 +218,15 @@ type SessionInfo struct {
 	Expires  uint64 // boottime ns at which max_lifetime is over, 0: never
 
 	MaxProcesses uint32
-	Live         int64 // entered and not dead, nested sessions included
-	Dying        int64 // dead for the exit hook, still being torn down
-	Unreaped     int64 // dead and not yet reaped
-	Forks        uint64
-	Peak         uint64
+	MaxLifetime  time.Duration
+	MaxRSS       uint64 // bytes
+	Idle         time.Duration
+
+	Live     int64 // entered and not dead, nested sessions included
+	Dying    int64 // dead for the exit hook, still being torn down
+	Unreaped int64 // dead and not yet reaped
+	Forks    uint64
+	Peak     uint64
 }
 
 // PassResult tells what a pass over the members did.

@@ -56,8 +56,8 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	if len(s.Name) > len(bpf.LineageVerbArgs{}.Name) {
 		return 0, fmt.Errorf("create session: name of %d bytes is too long", len(s.Name))
 	}
-	if s.Grace < 0 || s.MaxLifetime < 0 {
-		return 0, fmt.Errorf("create session: grace %v, lifetime %v: must not be negative", s.Grace, s.MaxLifetime)
+	if s.Grace < 0 || s.MaxLifetime < 0 || s.Idle < 0 {
+		return 0, fmt.Errorf("create session: grace %v, lifetime %v, idle %v: must not be negative", s.Grace, s.MaxLifetime, s.Idle)
 	}
 	var random [8]byte
 	rand.Read(random[:])
@@ -68,6 +68,8 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 		Grace:        uint64(s.Grace),
 		MaxProcesses: s.MaxProcesses,
 		MaxLifetime:  uint64(s.MaxLifetime),
+		MaxRss:       s.MaxRSS,
+		Idle:         uint64(s.Idle),
 		Uid:          s.UID,
 	}
 	copy(args.Name[:], s.Name)
@@ -192,6 +194,17 @@ func (t *Tracer) Identify(pid uint32) (Identity, error) {
 		return Identity{}, fmt.Errorf("identify pid %d: %w", pid, notFound(err))
 	}
 	return identity(args.Root), nil
+}
+
+// MissedBirths gives how many births may have been missed since the kernel
+// side was loaded: none where a second writer, which nothing can skip, enters
+// newborns too.
+func (t *Tracer) MissedBirths() (uint64, error) {
+	if t.programs[bpf.LineageProgAttachBirth] != nil {
+		return 0, nil
+	}
+	misses, err := t.RecursionMisses()
+	return misses[bpf.LineageProgForkBirth], err
 }
 
 // Reconcile enters processes whose birth was missed, and only those: without

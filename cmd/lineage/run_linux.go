@@ -45,6 +45,14 @@ CMD ran.`,
 				}
 				o.Grace = &grace
 			}
+			for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
+				if cmd.Flags().Changed(name) && d < time.Millisecond {
+					return before("run: --%s %v: want a duration of at least 1ms", name, d)
+				}
+			}
+			if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
+				return before("run: --max-processes %d: want at least 1", o.MaxProcesses)
+			}
 			o.OnExit, o.Args, o.Env = onExit.value, args, os.Environ()
 			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
 			socket := a.socketPath()
@@ -60,6 +68,10 @@ CMD ran.`,
 	f.SetInterspersed(false) // CMD's flags are CMD's, without -- too
 	f.StringVar(&o.Name, "name", "", "the session's `name`")
 	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the daemon's, 5s)")
+	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this long")
+	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies counted")
+	f.Var((*bytesValue)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
+	f.DurationVar(&o.Idle, "idle", 0, "end the session when for so long nothing was born and it used less than 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid")
 	f.Var(&onExit, "on-exit", "what happens to the leftovers: `end` or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))

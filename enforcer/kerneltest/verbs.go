@@ -263,6 +263,13 @@ func (k *Kernel) RecursionMisses() (map[string]uint64, error) {
 	return maps.Clone(k.misses), k.fail["RecursionMisses"]
 }
 
+// MissedBirths are the misses of the program that enters newborns.
+func (k *Kernel) MissedBirths() (uint64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.misses["fork_birth"], k.fail["MissedBirths"]
+}
+
 // Miss adds a recursion miss of program.
 func (k *Kernel) Miss(program string) {
 	k.mu.Lock()

@@ -50,6 +50,11 @@ type Options struct {
 	User      string         // name or uid that the command runs as; "": the caller's
 	Args      []string       // the command
 
+	// Limits of the session; 0: none.
+	MaxLifetime, Idle time.Duration
+	MaxProcesses      int
+	MaxRSS            int64 // bytes
+
 	Stdin, Stdout, Stderr *os.File // the command's; nil: /dev/null. Ours: Stderr
 	Env                   []string
 
@@ -207,7 +212,11 @@ func (r *runner) create(ctx context.Context, c api.Client, pid int, signals <-ch
 }
 
 func (r *runner) request(pid int) api.NewSession {
-	req := api.NewSession{Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit}
+	req := api.NewSession{
+		Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit,
+		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
+		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS,
+	}
 	if r.Grace != nil {
 		ms := r.Grace.Milliseconds()
 		req.GraceMS = &ms

@@ -1,0 +1,41 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Usage is what the members of a session use together.
+type Usage struct {
+	RSS    uint64        // bytes, the sum of the living; shared pages count in each
+	CPU    time.Duration // of the living and the dead; only ever grows
+	Births uint64        // so far
+}
+
+// Budget judges the limits of one session that the kernel does not: max_rss
+// and idle. The zero value is a budget that has seen nothing yet.
+type Budget struct {
+	busy  Usage         // when it last did something
+	since time.Duration // CLOCK_MONOTONIC of that, 0: not looked yet
+}
+
+// Exceeded says which limit the session is over now, [tracer.CauseNone] if
+// none. A session idles while no member is born and together they use less
+// than idleCPU, for the whole of its limit.
+func (b *Budget) Exceeded(info tracer.SessionInfo, u Usage, now, idleCPU time.Duration) tracer.Cause {
+	if b.since == 0 || u.Births != b.busy.Births || u.CPU-b.busy.CPU >= idleCPU {
+		b.busy, b.since = u, max(now, 1)
+	}
+	switch {
+	case info.State != tracer.StateActive:
+		return tracer.CauseNone
+	case info.MaxRSS != 0 && u.RSS > info.MaxRSS:
+		return tracer.CauseMaxRSS
+	case info.Idle != 0 && now-b.since >= info.Idle:
+		return tracer.CauseIdle
+	}
+	return tracer.CauseNone
+}

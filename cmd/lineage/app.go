@@ -136,17 +136,9 @@ func (a *app) root() *cobra.Command {
 		Long: `lineage follows everything that a process ever causes to run, through double
 forks, setsid, cleared environments and dead parents, by the kernel's own
 bookkeeping; and it ends all of it.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-				return usage("unknown command %q; did you mean %q?", args[0], s[0])
-			}
-			return usage(`unknown command %q; see "lineage --help"`, args[0])
-		},
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		Args:             subcommand,
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRun: func(*cobra.Command, []string) { a.begun = true },
 	}
@@ -163,11 +155,22 @@ bookkeeping; and it ends all of it.`,
 	root.PersistentFlags().Var(&a.color, "color", "colour the output: `auto`, always or never")
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(a.color.words, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.endCommand(),
-		a.doctorCommand(), a.versionCommand())
+		a.policyCommand(), a.doctorCommand(), a.versionCommand())
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)
 	}
 	return root
+}
+
+// subcommand refuses what is none.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+		return usage("unknown command %q; did you mean %q?", args[0], s[0])
+	}
+	return usage(`unknown command %q; see "%s --help"`, args[0], cmd.CommandPath())
 }
 
 // argsCount wants between least and most arguments; what names them.

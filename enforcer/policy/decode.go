@@ -13,6 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// DefaultFile is where the policy of a host is.
+const DefaultFile = "/etc/lineage/policy.yaml"
+
 // Load reads a policy file. What is wrong with its text is an [*Error].
 func Load(path string) (*Policy, error) {
 	f, err := os.Open(path)

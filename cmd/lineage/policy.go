@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Check the policy file, and see what holds",
+		Long: `The policy says what lineage may do by itself on this host; without a file it
+observes. The daemon reads ` + policy.DefaultFile + ` at its start and on SIGHUP; a file with
+a mistake in it is refused as a whole, and what held before holds on.`,
+		Args:                       subcommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.policyCheckCommand(), a.policyShowCommand(), a.policyExplainCommand(), a.policyResumeCommand())
+	return cmd
+}
+
+// policyCheck is what `policy check -o json` prints.
+type policyCheck struct {
+	api.Head
+	File  string        `json:"file"`
+	OK    bool          `json:"ok"`
+	Mode  string        `json:"mode,omitempty"`
+	Error *policy.Error `json:"error,omitempty"`
+}
+
+func (a *app) policyCheckCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Read a policy file as the daemon would; needs no daemon and no root",
+		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and change
+nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`,
+		Args: argsCount(0, 1, "FILE"),
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		doc := policyCheck{Head: head("policy_check"), File: policy.DefaultFile}
+		if len(args) > 0 {
+			doc.File = args[0]
+		}
+		p, err := policy.Load(doc.File)
+		bad, mistaken := errors.AsType[*policy.Error](err)
+		switch {
+		case mistaken:
+			doc.Error = bad
+		case err != nil:
+			return err
+		default:
+			doc.OK, doc.Mode = true, p.Mode
+		}
+		if doc.OK || format.value == "json" || format.value == "jsonl" {
+			err = a.print(format.value, listing{
+				doc: doc, items: []any{doc}, names: []string{doc.File},
+				text: func(p *page) { p.line("%s: ok, mode %s", plain.Text(doc.File), doc.Mode) },
+			})
+		}
+		if mistaken {
+			// Editors find the place by it: nothing stands before it.
+			fmt.Fprintln(a.stderr, plain.Text(bad.Error()))
+			return &exitError{code: api.ExitFailed}
+		}
+		return err
+	}
+	return cmd
+}
+
+func (a *app) policyShowCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "show",
+		Short:             "Print the policy that holds, and where each value came from",
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		doc, err := c.Policy(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return a.print(format.value, policyListing(doc))
+	}
+	return cmd
+}
+
+func policyListing(doc *api.Policy) listing {
+	doc.Head = head("policy")
+	l := listing{doc: doc, text: func(p *page) { writePolicy(p, doc) }}
+	for _, v := range doc.Items {
+		v.Kind = "policy_value"
+		l.items = append(l.items, v)
+		l.names = append(l.names, v.Key)
+	}
+	return l
+}
+
+func writePolicy(p *page, doc *api.Policy) {
+	if doc.Refused != "" {
+		p.line("%s", p.paint(red, "the file was not taken: "+plain.Text(doc.Refused)))
+	}
+	if len(doc.NeedsRestart) > 0 {
+		p.line("%s", p.paint(yellow, "needs restart: "+plain.Text(strings.Join(doc.NeedsRestart, ", "))))
+	}
+	if doc.Breaker.Open {
+		since := ""
+		if doc.Breaker.Since != nil {
+			since = " since " + p.clock(doc.Breaker.Since)
+		}
+		p.line("%s", p.paint(red, `the circuit breaker is open`+since+`: observing only, until "lineage policy resume"`))
+	}
+	var t table
+	t.row("KEY", "VALUE", "ORIGIN")
+	for _, v := range doc.Items {
+		value := plain.Text(valueText(v.Value))
+		if !p.wide {
+			value = fit(value, 60)
+		}
+		t.row(plain.Text(v.Key), value, plain.Text(v.Origin))
+	}
+	t.write(p)
+}
+
+// valueText is a value as the file may hold it.
+func valueText(v any) string {
+	if s, ok := v.(string); ok && s != "" {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
+
+func (a *app) policyExplainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "explain PID",
+		Short:             "Say which rules match a process now, and what they do to it",
+		Args:              argsCount(1, 1, "PID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ref, err := api.ParseRef(args[0])
+		if err != nil {
+			return usage("explain %s: not a process; name it as PID or PID@START", args[0])
+		}
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		doc, err := c.PolicyExplain(cmd.Context(), ref.String())
+		if err != nil {
+			return err
+		}
+		return a.print(format.value, explainListing(doc))
+	}
+	return cmd
+}
+
+func explainListing(doc *api.PolicyExplain) listing {
+	doc.Head = head("policy_explain")
+	l := listing{doc: doc, text: func(p *page) { writeExplain(p, doc) }}
+	for _, r := range doc.Items {
+		r.Kind = "policy_rule"
+		l.items = append(l.items, r)
+		l.names = append(l.names, r.Rule)
+	}
+	return l
+}
+
+func writeExplain(p *page, doc *api.PolicyExplain) {
+	of := "of no session"
+	if doc.Process.Session != "" {
+		of = "session " + plain.Text(doc.Process.Session)
+	}
+	p.line("%s", p.paint(bold, fmt.Sprintf("%s %s: %s", refText(p, doc.Process.Ref), p.command(&doc.Process), of)))
+	if len(doc.Items) == 0 {
+		p.line("  no rule matches it")
+	}
+	for _, r := range doc.Items {
+		p.line("  %s (%s, %s): %s", plain.Text(r.Rule), plain.Text(r.Origin), plain.Text(r.Reason), plain.Text(r.Effect))
+	}
+}
+
+func (a *app) policyResumeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume",
+		Short: "Close the circuit breaker: the daemon may end by itself again",
+		Long: `Close the circuit breaker, which opens when the daemon has started as many ends
+by itself within a minute as the policy's breaker.ends_per_minute allows. What
+is due is then done at once: look at "lineage policy show" and the audit log first.`,
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		doc, err := c.PolicyResume(cmd.Context())
+		if err != nil {
+			return err
+		}
+		l := policyListing(doc)
+		l.text = func(p *page) { p.line("the circuit breaker is closed, mode %s", plain.Text(doc.Mode)) }
+		return a.print(format.value, l)
+	}
+	return cmd
+}

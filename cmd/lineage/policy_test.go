@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func TestPolicyFormats(t *testing.T) {
+	for name, args := range map[string][]string{
+		"policy show":    {"policy", "show"},
+		"policy explain": {"policy", "explain", "4121"},
+		"policy resume":  {"policy", "resume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all strings.Builder
+			for _, format := range []string{"table", "wide", "json", "jsonl", "name"} {
+				all.WriteString(newWorld(t, newFake()).record(append(args, "-o", format)...) + "\n")
+			}
+			golden(t, name, all.String())
+		})
+	}
+}
+
+// Check needs no daemon.
+func TestPolicyCheck(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for file, text := range map[string]string{
+		"good.yaml": "version: 1\nmode: enforce\n",
+		"bad.yaml":  "version: 1\ndefaults:\n  grase: 1s\n",
+		"evil.yaml": "version: 1\n\"a\\e[31m\\u202eb\": x\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all strings.Builder
+	for _, line := range []string{
+		"policy check good.yaml", "policy check good.yaml -o json", "policy check good.yaml -o name",
+		"policy check bad.yaml", "policy check bad.yaml -o json", "policy check bad.yaml -o name",
+		"policy check evil.yaml", "policy check evil.yaml -o jsonl",
+		"policy check none.yaml", "policy check good.yaml bad.yaml", "policy check .",
+		"policy", "policy chek", "policy show", "policy explain", "policy explain x", "policy explain 900", "policy resume",
+	} {
+		all.WriteString(newWorld(t, nil).record(strings.Fields(line)...) + "\n")
+	}
+	all.WriteString(newWorld(t, newFake()).record("policy", "explain", "900"))
+	t.Chdir(home)
+	golden(t, "policy check", all.String())
+}
+
+// home is where the tests began.
+var home, _ = filepath.Abs(".")
+
+func (f *fake) Policy(context.Context) (*api.Policy, error) { return f.policy(), f.refuse }
+
+func (f *fake) PolicyReload(context.Context) (*api.Policy, error) { return f.policy(), f.refuse }
+
+func (f *fake) PolicyResume(context.Context) (*api.Policy, error) { return f.policy(), f.refuse }
+
+func (f *fake) policy() *api.Policy {
+	return &api.Policy{
+		File: "/etc/lineage/policy.yaml", Mode: "observe", Loaded: at(-60), Breaker: api.Breaker{Open: true, Since: at(-30)},
+		Refused:      `/etc/lineage/policy.yaml:3:3: unknown key "grase" in defaults; did you mean "grace"?`,
+		NeedsRestart: []string{"daemon.level", "daemon.ring_size"},
+		Items: []api.PolicyValue{
+			{Key: "mode", Value: "enforce", Origin: "/etc/lineage/policy.yaml:3"},
+			{Key: "defaults.grace", Value: "5s", Origin: "built-in"},
+			{Key: "defaults.signals", Value: []any{"TERM"}, Origin: "built-in"},
+			{Key: "protect.db", Value: map[string]any{"match": map[string]any{"exe": "/usr/lib/postgresql/*/bin/postgres"}, "name": "db", "reason": "\x1b[31m"}, Origin: "/etc/lineage/policy.yaml:9"},
+			{Key: "daemon.metrics", Value: "", Origin: "built-in"},
+		},
+	}
+}
+
+func (f *fake) PolicyExplain(_ context.Context, name string) (*api.PolicyExplain, error) {
+	if name == "900" {
+		return &api.PolicyExplain{Process: api.Process{Ref: ref(900), Comm: "cron", State: "live"}, Items: []api.PolicyRule{}}, f.refuse
+	}
+	return &api.PolicyExplain{Process: live(4121, "sh", "-c", "make"), Items: []api.PolicyRule{
+		{Rule: "protect.db", Reason: "production data", Origin: "/etc/lineage/policy.yaml:9", Effect: "nothing: a member is not shielded from its own session"},
+	}}, f.refuse
+}

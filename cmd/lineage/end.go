@@ -23,11 +23,17 @@ type endOptions struct {
 	grace    time.Duration
 	graceSet bool
 	now, yes bool
+	dryRun   bool
+	plan     string // token of a plan
 	timeout  time.Duration
 }
 
-func (o *endOptions) check() error {
+func (o *endOptions) check(sessions int) error {
 	switch {
+	case o.dryRun && o.plan != "":
+		return usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
+	case o.plan != "" && sessions != 1:
+		return usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.graceSet && o.now:
 		return usage("end: --now means a grace of 0; give only one of --grace and --now")
 	case o.grace < 0 || o.grace > maxGrace:
@@ -39,11 +45,12 @@ func (o *endOptions) check() error {
 }
 
 func (o *endOptions) request() api.EndRequest {
-	if o.now || !o.graceSet {
-		return api.EndRequest{Now: o.now}
+	req := api.EndRequest{Now: o.now, PlanToken: o.plan}
+	if o.graceSet {
+		ms := o.grace.Milliseconds()
+		req.GraceMS = &ms
 	}
-	ms := o.grace.Milliseconds()
-	return api.EndRequest{GraceMS: &ms}
+	return req
 }
 
 func (a *app) endCommand() *cobra.Command {
@@ -55,6 +62,11 @@ func (a *app) endCommand() *cobra.Command {
 SIGKILL to whatever is born after that. Returns when the kernel counts none of
 them alive, and says how each one ended; exits with 6 if one is left.
 
+--dry-run sends nothing and shows which processes an end would signal, why each
+of them is one, what it holds, and what could not be killed. Its token, given to
+--if-plan, makes the end fail, with nothing sent, if it would meet a process
+that the plan does not name.
+
 The first Ctrl-C says how far it is, the second is --now.`,
 		Args:              argsCount(1, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
@@ -63,14 +75,16 @@ The first Ctrl-C says how far it is, the second is --now.`,
 	f.DurationVar(&o.grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the session's)")
 	f.BoolVar(&o.now, "now", false, "SIGKILL at once")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for the dying after SIGKILL")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be ended, and send nothing")
+	f.StringVar(&o.plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.graceSet = cmd.Flags().Changed("grace")
-		if err := o.check(); err != nil {
+		if err := o.check(len(args)); err != nil {
 			return err
 		}
-		if !o.yes && !a.canAsk() {
+		if !o.dryRun && !o.yes && !a.canAsk() {
 			return usage("end: this is no terminal to ask on; add --yes to end without asking")
 		}
 		c, err := a.client(cmd.Context())
@@ -78,6 +92,9 @@ The first Ctrl-C says how far it is, the second is --now.`,
 			return err
 		}
 		defer c.Close()
+		if o.dryRun {
+			return a.dryRun(cmd.Context(), c, o, args, format.value)
+		}
 		return a.end(cmd.Context(), c, o, args, format.value)
 	}
 	return cmd

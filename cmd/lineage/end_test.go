@@ -23,6 +23,9 @@ func TestEndRequests(t *testing.T) {
 		"end -y --grace 0s build":   "k3x9q2 grace=0",
 		"end -y --grace 10m build":  "k3x9q2 grace=600000",
 		"end -y build nosuch old":   "k3x9q2, e7d7c7",
+		"end --dry-run build":       "",
+		"end --dry-run -y --now x":  "",
+		"end -y --if-plan 5f build": "k3x9q2 plan=5f",
 	} {
 		f := newFake()
 		newWorld(t, f).run(strings.Fields(line)...)
@@ -77,6 +80,17 @@ func TestEndVerdicts(t *testing.T) {
 				t.Errorf("stdout is no whole document: %s", stdout)
 			}
 		})
+	}
+}
+
+// A plan that a guard would refuse fails as the end would, and shows the plan.
+func TestPlanRefused(t *testing.T) {
+	f := newFake()
+	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
+	code, stdout, stderr := newWorld(t, f).run("end", "--dry-run", "build")
+	want := "lineage: end k3x9q2: it would be refused: pid 4121 is an ancestor of the caller\n"
+	if code != 4 || stderr != want || !strings.Contains(stdout, "refused by a guard") || strings.Contains(stdout, "--if-plan") || len(f.ends) != 0 {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
 

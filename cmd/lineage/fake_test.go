@@ -18,6 +18,9 @@ type fake struct {
 	stream   []api.Event
 	streams  func(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error // instead of stream
 
+	planned func(*api.Plan) // changes a plan
+	asked   api.PathRef
+
 	mu      sync.Mutex                                               // guards trees and ends
 	ends    []string                                                 // what was asked to end
 	end     func(id string, req api.EndRequest) (*api.Report, error) // nil: clean at once
@@ -84,11 +87,69 @@ func (f *fake) End(_ context.Context, id string, req api.EndRequest) (*api.Repor
 	if req.Now {
 		what += " now"
 	}
+	if req.PlanToken != "" {
+		what += " plan=" + req.PlanToken
+	}
 	f.ends = append(f.ends, what)
 	if f.end != nil {
 		return f.end(id, req)
 	}
 	return cleanReport(id), nil
+}
+
+func (f *fake) Plan(ctx context.Context, name string) (*api.Plan, error) {
+	s, err := f.Session(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	p := &api.Plan{Session: s.ID, Name: s.Name, State: s.State, Processes: []api.PlanProcess{}}
+	if s.State == "ended" {
+		return p, nil
+	}
+	p.Token = "5f3a9c01"
+	for i, n := range f.trees[s.ID].Nodes {
+		if n.State != "live" {
+			continue
+		}
+		pp := api.PlanProcess{Process: n.Process, Why: "forked by 4121 sh", Killable: n.Task != "D"}
+		switch {
+		case i == 0:
+			pp.Why = "root"
+			pp.Ports = []api.Port{heldPort}
+		case n.PID == 4130:
+			pp.Locks = []api.Lock{heldLock, {Type: "file", Path: "/repo/.git/index.lock", PID: 4130}}
+		}
+		if !pp.Killable {
+			pp.Reason = "state D (nfs_wait)"
+		}
+		p.Processes = append(p.Processes, pp)
+	}
+	if f.planned != nil {
+		f.planned(p)
+	}
+	return p, nil
+}
+
+var (
+	heldPort = api.Port{Proto: "tcp6", Addr: "::1", Port: 8080, PID: 4121, StartNS: 4121000, Netns: 4026531840}
+	heldLock = api.Lock{Type: "flock", Mode: "write", Path: "/var/x\x1b[31m.db", PID: 4130, StartNS: 4130000, Waiting: []int{77, 78}}
+)
+
+func (f *fake) WhyPort(_ context.Context, proto string, port int) (*api.Holders, error) {
+	if proto != "tcp" || port != 8080 {
+		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("port %d/%s: nobody listens on it", port, proto), "")
+	}
+	w := *f.whys[4130]
+	w.Holds = &api.Holds{Ports: []api.Port{heldPort}}
+	kernel := api.Why{Holds: &api.Holds{Ports: []api.Port{{Proto: "tcp", Addr: "0.0.0.0", Port: 8080}}}}
+	return &api.Holders{Items: []api.Why{w, kernel}, TimeWait: 2, Hidden: 1, Unknown: []string{"holders: may not be read: pid 1"}}, nil
+}
+
+func (f *fake) WhyPath(_ context.Context, file api.PathRef) (*api.Holders, error) {
+	f.asked = file
+	w := *f.whys[900]
+	w.Holds = &api.Holds{Locks: []api.Lock{heldLock}, Files: []api.File{{Path: heldLock.Path, Access: "read_write", PID: 900}}, Unknown: []string{"pid 900: the time was over"}}
+	return &api.Holders{Items: []api.Why{w}}, nil
 }
 
 func (f *fake) Report(ctx context.Context, id string, wait time.Duration) (*api.Report, error) {
@@ -240,5 +301,11 @@ func cleanReport(id string) *api.Report {
 			{Ref: ref(4128), Comm: "cc", Outcome: "kept", Why: "rule compilers, until 13:00"},
 			{Ref: ref(4130), Comm: "sleep", Argv: []string{"sleep", "300"}, Outcome: "kill"},
 		},
-		Zombies: []api.Zombie{{Ref: ref(4127), Comm: "as", Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}}}}
+		Zombies:       []api.Zombie{{Ref: ref(4127), Comm: "as", Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}}},
+		PortsFreed:    []api.Port{heldPort},
+		PortsTimeWait: []api.Port{{Proto: "tcp6", Addr: "::1", Port: 8080, Connections: 3}},
+		PortsBusy:     []api.Port{{Proto: "udp", Addr: "0.0.0.0", Port: 53, PID: 77}},
+		LocksReleased: []api.Lock{heldLock},
+		OutputHeldBy:  []api.Process{{Ref: ref(78), Comm: "tmux"}},
+		HoldsUnknown:  []string{"pid 4128: the time was over"}}
 }

@@ -103,6 +103,7 @@ func writeReport(p *page, r *api.Report) {
 	if r.Truncated {
 		p.line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
 	}
+	writeFreed(p, r)
 }
 
 func millis(ms float64) time.Duration {

@@ -35,6 +35,15 @@ func TestLeftovers(t *testing.T) {
 	left.Left = 1
 	root := over(3, "self", "sh")
 	root.Leftover = false
+	held := receipt("clean", over(5, "term", "x"))
+	held.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}, {Proto: "unix", Addr: "/run/a\x1b"}}
+	held.LocksReleased = []api.Lock{{Type: "flock", Path: "/db", PID: 5}, {Type: "file", Path: "/r/index.lock"}}
+	busy := receipt("clean", root)
+	busy.PortsFreed = held.PortsFreed // of the root: nothing was left over
+	busy.PortsBusy = []api.Port{{Proto: "tcp6", Addr: "::", Port: 81, PID: 77}}
+	busy.LocksHeld = []api.Lock{{Type: "ofd", Path: "/db"}}
+	busy.OutputHeldBy = []api.Process{{Ref: api.Ref{PID: 78}, Comm: "tmux"}}
+	const busyLine = "lineage: session k3x9q2: still busy: tcp6 [::]:81 by 77; still held: ofd /db; output still open in 78 tmux\n"
 	const two0 = "lineage: session k3x9q2: 2 processes were left over when sh exited; "
 
 	for _, c := range []struct {
@@ -56,6 +65,12 @@ func TestLeftovers(t *testing.T) {
 			want: two0 + "1 could not be ended\n"},
 		{name: "not all ended", s: script{Verdict: left},
 			want: two0 + "1 could not be ended\nlineage:   9 dd  still alive: state D (nfs_wait)\nlineage:   10 [lngtest]  kept\n"},
+		{name: "ports and locks", s: script{Verdict: held, GraceSecs: 5},
+			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 x  SIGTERM\n" +
+				"lineage: session k3x9q2: freed tcp 127.0.0.1:8080, unix /run/a\\x1b; released flock /db, lock file /r/index.lock\n"},
+		{name: "quiet, ports and locks", s: script{Verdict: held}, quiet: true},
+		{name: "others keep some", s: script{Verdict: busy}, want: busyLine},
+		{name: "quiet, others keep some", s: script{Verdict: busy}, quiet: true, want: busyLine},
 		{name: "many", s: script{Verdict: many},
 			want: "lineage: session k3x9q2: 23 processes were left over when sh exited; all ended\n" +
 				manyLines(20) + "lineage:   and 3 more\n"},

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -52,11 +54,9 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 			over = append(over, p)
 		}
 	}
-	if len(over) == 0 && rep.Verdict == verdictClean {
-		return nil
-	}
-	if r.Quiet && rep.Verdict == verdictClean {
-		return nil
+	freed := freed(rep, len(over) > 0 && !r.Quiet)
+	if rep.Verdict == verdictClean && (len(over) == 0 || r.Quiet) {
+		return freed
 	}
 	head := fmt.Sprintf("session %s: ", rep.Session)
 	if len(over) > 0 {
@@ -64,7 +64,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	}
 	head += r.summary(rep)
 	if r.Quiet {
-		return []string{head}
+		return append([]string{head}, freed...)
 	}
 	lines := []string{head}
 	for i, p := range over {
@@ -74,7 +74,62 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 		}
 		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, commandLine(p), ending(p, hurry)))
 	}
-	return lines
+	return append(lines, freed...)
+}
+
+const maxHeld = 8 // ports and locks named on stderr
+
+// freed is one line on what others waited for, and above all on what they will
+// still wait for; none if there is nothing to tell. all: what is free now too.
+func freed(rep *api.Report, all bool) []string {
+	var parts []string
+	add := func(what string, held []string) {
+		if n := len(held); n > maxHeld {
+			held = append(held[:maxHeld:maxHeld], fmt.Sprintf("%d more", n-maxHeld))
+		}
+		if len(held) > 0 {
+			parts = append(parts, what+" "+strings.Join(held, ", "))
+		}
+	}
+	if all {
+		add("freed", texts(rep.PortsFreed, portText))
+		add("released", texts(rep.LocksReleased, lockText))
+	}
+	add("still busy:", texts(rep.PortsBusy, func(p *api.Port) string { return portText(p) + by(p.PID) }))
+	add("still held:", texts(rep.LocksHeld, func(l *api.Lock) string { return lockText(l) + by(l.PID) }))
+	add("output still open in", texts(rep.OutputHeldBy, func(p *api.Process) string { return fmt.Sprintf("%d %s", p.PID, p.Comm) }))
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("session %s: %s", rep.Session, strings.Join(parts, "; "))}
+}
+
+func texts[T any](all []T, text func(*T) string) (texts []string) {
+	for i := range all {
+		texts = append(texts, text(&all[i]))
+	}
+	return texts
+}
+
+func portText(p *api.Port) string {
+	if p.Proto == "unix" {
+		return "unix " + p.Addr
+	}
+	return p.Proto + " " + net.JoinHostPort(p.Addr, strconv.Itoa(p.Port))
+}
+
+func lockText(l *api.Lock) string {
+	if l.Type == "file" {
+		return "lock file " + l.Path
+	}
+	return l.Type + " " + l.Path
+}
+
+func by(pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" by %d", pid)
 }
 
 func count(over []api.Outcome, rep *api.Report) string {

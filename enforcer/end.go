@@ -40,13 +40,13 @@ type Options struct {
 type Enforcer struct {
 	kernel Kernel
 	self   tracer.Identity
-	limit  time.Duration
 	clock  func() time.Duration
 	proc   string
 
 	wake chan struct{}
 
 	mu       sync.Mutex
+	limit    time.Duration // Options.Limit
 	ends     map[tracer.SessionID]*ending
 	baseline map[tracer.SessionID]uint64 // births missed before the session began
 }
@@ -95,6 +95,20 @@ func (e *Enforcer) Began(id tracer.SessionID, baseline uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.baseline[id] = baseline
+}
+
+// SetLimit takes another Options.Limit. It holds for ends without a verdict,
+// those that have begun too.
+func (e *Enforcer) SetLimit(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.limit = d
+}
+
+func (e *Enforcer) patience() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.limit
 }
 
 // Forget drops what is known of a session that is over.
@@ -238,7 +252,7 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 		if x.condemned == 0 {
 			x.condemned = max(now, 1)
 		}
-		if now-x.condemned >= e.limit {
+		if now-x.condemned >= e.patience() {
 			e.slow(x, now)
 			if !x.judged {
 				x.judged = true
@@ -303,7 +317,7 @@ func (e *Enforcer) unanswered(x *ending, now time.Duration, err error) *Result {
 	if x.failing == 0 {
 		x.failing = max(now, 1)
 	}
-	if now-x.failing < e.limit {
+	if now-x.failing < e.patience() {
 		return nil
 	}
 	e.slow(x, now)

@@ -201,6 +201,27 @@ func TestDyingForEver(t *testing.T) {
 	}
 }
 
+// A limit that changes holds for an end that waits already.
+func TestSetLimit(t *testing.T) {
+	k, e, id := host(t)
+	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = true })
+	e.SetLimit(time.Hour)
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		wait, over := e.Step()
+		if len(over) > 0 {
+			t.Fatalf("a verdict within the limit: %+v", over)
+		}
+		k.Advance(wait)
+	}
+	e.SetLimit(100 * time.Millisecond)
+	if r := one(t, settle(t, k, e)); r.Verdict != Left {
+		t.Errorf("result %+v", r)
+	}
+}
+
 func TestZombiesAreNotLeft(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped = true })

@@ -14,7 +14,15 @@ cat <<'EOF'
 <!-- Written by docs/commands.sh from the commands' own help; `make docs` writes it again. -->
 EOF
 section lineage "$overview"
-awk '/^Available Commands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }' <<<"$overview" |
-	while read -r name; do
-		[ "$name" = help ] || section "lineage $name" "$(bin/lineage "$name" --help)"
+
+commands() { awk '/^Available Commands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'; }
+
+commands <<<"$overview" | while read -r name; do
+	[ "$name" != help ] || continue
+	text=$(bin/lineage "$name" --help)
+	section "lineage $name" "$text"
+	[ "$name" != completion ] || continue # one shell is like the other
+	commands <<<"$text" | while read -r sub; do
+		section "lineage $name $sub" "$(bin/lineage "$name" "$sub" --help)"
 	done
+done

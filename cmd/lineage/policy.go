@@ -44,6 +44,9 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and change
 nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`,
 		Args: argsCount(0, 1, "FILE"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault // files
+		},
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {

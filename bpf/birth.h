@@ -75,10 +75,33 @@ static __always_inline struct entry *enter_child(struct entry *creator, u32 crea
 	return e;
 }
 
+#define RECOUNT_NS 10000000
+
 /*
- * The newborn that takes a session over its limit starts the session's end
- * and dies at birth, as zombies count too: they hold PIDs.
+ * Zombies count against max_processes, as they hold PIDs. That one was waited
+ * for the kernel tells a grace period late; before a session is ended for its
+ * zombies they are looked at, at most every 10 ms.
  */
+static __always_inline bool recount(void)
+{
+	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
+
+	if (now - last < RECOUNT_NS ||
+	    __sync_val_compare_and_swap(&control.recounted, last, now) != last)
+		return false;
+	if (bpf_task_from_pid)
+		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
+	return true;
+}
+
+static __always_inline bool above_limit(struct session *s, s64 limit)
+{
+	if (s->live > limit)
+		return true;
+	return s->live + s->unreaped > limit && recount() && s->live + s->unreaped > limit;
+}
+
+/* The newborn that takes a session over its limit starts its end, and dies at birth. */
 static __always_inline bool over_limit(u64 id)
 {
 	for (int i = 0; i < MAX_DEPTH; i++) {
@@ -87,8 +110,9 @@ static __always_inline bool over_limit(u64 id)
 
 		if (!s || !c)
 			return false;
-		if (c->max_processes && s->live + s->unreaped > (s64)c->max_processes) {
-			begin_end(c, CAUSE_MAX_PROCESSES, c->grace);
+		if (c->max_processes && above_limit(s, c->max_processes)) {
+			if (begin_end(c, CAUSE_MAX_PROCESSES, c->grace))
+				arm(1);
 			return true;
 		}
 		id = s->parent;

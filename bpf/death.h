@@ -6,6 +6,7 @@
 #ifndef LINEAGE_DEATH_H
 #define LINEAGE_DEATH_H
 
+#include "kfuncs.h"
 #include "session.h"
 
 /*
@@ -120,22 +121,14 @@ static __always_inline void on_exit(struct task_struct *t)
 	}
 }
 
-/* The last reference to a task is gone: its PID may be another's by now. */
-static __always_inline void on_free(struct task_struct *t)
+/* It was waited for: its PID may be another's by now. Once, whoever finds out. */
+static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 {
-	struct identity id = { .start = t->start_boottime, .tgid = t->tgid };
 	struct event_reaped *e;
-	struct dead_entry *d;
-	u64 session;
+	u64 session = d->session;
 
-	if (t->pid != t->tgid)
-		return;
-	d = bpf_map_lookup_elem(&dead, &id);
-	if (!d)
-		return;
-	session = d->session;
-	torn_down(d, id.start);
-	if (bpf_map_delete_elem(&dead, &id))
+	torn_down(d, id->start);
+	if (bpf_map_delete_elem(&dead, id))
 		return;
 	chain_count(session, REAPED);
 	e = reserve(struct event_reaped);
@@ -143,8 +136,39 @@ static __always_inline void on_free(struct task_struct *t)
 		lost();
 		return;
 	}
-	header(&e->h, EVENT_REAPED, id.tgid, id.start, session, 0);
+	header(&e->h, EVENT_REAPED, id->tgid, id->start, session, 0);
 	bpf_ringbuf_submit(e, wakeup(false));
+}
+
+/* The last reference to a task is gone, an RCU grace period after it was reaped. */
+static __always_inline void on_free(struct task_struct *t)
+{
+	struct identity id = { .start = t->start_boottime, .tgid = t->tgid };
+	struct dead_entry *d;
+
+	if (t->pid != t->tgid)
+		return;
+	d = bpf_map_lookup_elem(&dead, &id);
+	if (d)
+		reaped(&id, d);
+}
+
+/* Bring one dead process up to date: torn down, reaped. */
+static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d, void *ctx)
+{
+	struct identity id = *key; /* the element goes with the delete */
+	struct task_struct *t = bpf_task_from_pid(id.tgid);
+	bool hashed = t && t->start_boottime == id.start;
+	/* A leader that is a zombie has died for good when it is the last of its threads. */
+	bool gone = hashed && t->exit_state && t->signal->nr_threads <= 1;
+
+	if (t)
+		bpf_task_release(t);
+	if (!hashed)
+		reaped(&id, d);
+	else if (gone)
+		torn_down(d, id.start);
+	return 0;
 }
 
 #endif

@@ -134,6 +134,7 @@ struct ctl {
 struct shared {
 	u64 due;
 	u64 due_boot; /* earliest max_lifetime that ends, boottime ns; 0: none */
+	u64 recounted; /* CLOCK_MONOTONIC ns of the last look at who was reaped */
 	u64 filter; /* session that the snapshot is limited to, 0: all */
 	u32 polling; /* the reader polls: do not wake it for each event */
 	u32 pad;

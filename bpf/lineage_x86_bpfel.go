@@ -203,12 +203,13 @@ type LineageSession struct {
 }
 
 type LineageShared struct {
-	_       structs.HostLayout
-	Due     uint64
-	DueBoot uint64
-	Filter  uint64
-	Polling uint32
-	Pad     uint32
+	_         structs.HostLayout
+	Due       uint64
+	DueBoot   uint64
+	Recounted uint64
+	Filter    uint64
+	Polling   uint32
+	Pad       uint32
 }
 
 type LineageVerbArgs struct {

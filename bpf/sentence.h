@@ -163,7 +163,7 @@ static __always_inline void pass_all(struct pass *p)
 	if (p->next)
 		arm(p->next);
 	if (p->next_boot)
-		earliest(&control.due_boot, p->next_boot);
+		arm_at(&control.due_boot, p->next_boot);
 }
 
 /* Take what is due, so that nobody else does: true if there was something. */
@@ -184,6 +184,11 @@ static __always_inline void carry_out(void)
 	struct pass p = { .limit = HOOK_SIGNALS };
 	bool due = false;
 
+	if (!*(volatile u64 *)&control.due && !*(volatile u64 *)&control.due_boot)
+		return;
+	/* The kernel takes no signal from one: it has no address space of its own. */
+	if (bpf_get_current_task_btf()->flags & PF_KTHREAD)
+		return;
 	if (*(volatile u64 *)&control.due)
 		due = claim(&control.due, bpf_ktime_get_ns());
 	if (*(volatile u64 *)&control.due_boot)

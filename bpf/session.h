@@ -30,23 +30,29 @@ static __always_inline struct ctl *ctl_of(u64 id)
 	return c && id && c->id == id ? c : NULL;
 }
 
-/* The earliest of what was due and when; 0 is "nothing". */
-static __always_inline void earliest(u64 *due, u64 when)
+/* Bring *when forward to t; 0 there is "never". False: others were in the way too often. */
+static __always_inline bool earliest(u64 *when, u64 t)
 {
 	for (int i = 0; i < 16; i++) {
-		u64 old = *(volatile u64 *)due;
+		u64 old = *(volatile u64 *)when;
 
-		if (old && old <= when)
-			return;
-		if (__sync_val_compare_and_swap(due, old, when) == old)
-			return;
+		if (old && old <= t)
+			return true;
+		if (__sync_val_compare_and_swap(when, old, t) == old)
+			return true;
 	}
-	*(volatile u64 *)due = 1; /* too early is a pass for nothing, no harm */
+	return false;
+}
+
+static __always_inline void arm_at(u64 *due, u64 t)
+{
+	if (!earliest(due, t))
+		*(volatile u64 *)due = 1; /* too early is a pass for nothing */
 }
 
 static __always_inline void arm(u64 when)
 {
-	earliest(&control.due, when);
+	arm_at(&control.due, when);
 }
 
 enum change {
@@ -133,10 +139,16 @@ static __always_inline bool condemned(u64 id)
 	return false;
 }
 
+/* A deadline only ever comes nearer; 0 is none yet. */
+static __always_inline void shorten(struct ctl *c, u64 deadline)
+{
+	earliest(&c->deadline, deadline);
+}
+
 /*
  * Start the end of a session that is active. Only the winner of the swap sets
  * the rest; a pass that comes in between sees a deadline of 0 and leaves it
- * alone, and the winner makes another one due.
+ * alone. The caller makes a pass, or makes one due.
  */
 static __always_inline bool begin_end(struct ctl *c, u32 cause, u64 grace)
 {
@@ -149,8 +161,7 @@ static __always_inline bool begin_end(struct ctl *c, u32 cause, u64 grace)
 		return false;
 	c->ended_at = bpf_ktime_get_boot_ns();
 	if (grace)
-		c->deadline = bpf_ktime_get_ns() + grace;
-	*(volatile u64 *)&control.due = 1;
+		shorten(c, bpf_ktime_get_ns() + grace);
 	emit_session(c->id, state, cause);
 	return true;
 }

@@ -6,23 +6,7 @@
 #ifndef LINEAGE_SIGNAL_H
 #define LINEAGE_SIGNAL_H
 
-#include "maps.h"
-
-extern int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task,
-			     unsigned int flags) __ksym __weak;
-extern struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym __weak;
-extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym __weak;
-extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type type,
-				u64 value) __ksym __weak;
-extern struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym __weak;
-extern void bpf_task_release(struct task_struct *p) __ksym __weak;
-extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
-extern void bpf_rcu_read_lock(void) __ksym __weak;
-extern void bpf_rcu_read_unlock(void) __ksym __weak;
-
-extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __ksym __weak;
-extern int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym __weak;
-extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym __weak;
+#include "kfuncs.h"
 
 #define __arg_trusted __attribute__((btf_decl_tag("arg:trusted")))
 

@@ -168,7 +168,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 		return err;
 	}
 	if (c->expires)
-		earliest(&control.due_boot, c->expires);
+		arm_at(&control.due_boot, c->expires);
 	a->session = id;
 	emit_session(id, STATE_ACTIVE, CAUSE_NONE);
 	return 0;
@@ -208,18 +208,6 @@ static __always_inline void sentence(struct verb_args *a)
 	a->more = *(volatile u64 *)&control.due != 0;
 }
 
-static __always_inline void shorten(struct ctl *c, u64 deadline)
-{
-	for (int i = 0; i < 16; i++) {
-		u64 old = *(volatile u64 *)&c->deadline;
-
-		if (old && old <= deadline)
-			return;
-		if (__sync_val_compare_and_swap(&c->deadline, old, deadline) == old)
-			return;
-	}
-}
-
 static __always_inline long end(struct verb_args *a)
 {
 	struct ctl *c = ctl_of(a->session);
@@ -233,24 +221,6 @@ static __always_inline long end(struct verb_args *a)
 			condemn(c);
 	}
 	sentence(a);
-	return 0;
-}
-
-static long settle_dead(struct bpf_map *map, struct identity *id, struct dead_entry *d, void *ctx)
-{
-	struct task_struct *t;
-	bool gone;
-
-	if (!(d->mark & 1))
-		return 0;
-	t = bpf_task_from_pid(id->tgid);
-	/* A leader that is a zombie has died for good when it is the last of its threads. */
-	gone = !t || t->start_boottime != id->start ||
-	       (t->exit_state && t->signal->nr_threads <= 1);
-	if (t)
-		bpf_task_release(t);
-	if (gone)
-		torn_down(d, id->start);
 	return 0;
 }
 

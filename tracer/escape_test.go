@@ -147,6 +147,33 @@ func TestMaxProcesses(t *testing.T) {
 	}
 }
 
+// Children that were waited for do not count, although the kernel tells of them
+// late; zombies that nobody waits for do.
+func TestMaxProcessesCountsZombiesOnly(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, `i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; echo done; read go`)
+	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 5})
+	w.goOn()
+	if got := w.line(); got != "done" {
+		t.Errorf("the root said %q", got)
+	}
+	if s, err := tr.Session(id); err != nil || s.State != tracer.StateActive {
+		t.Errorf("400 children, one at a time: %+v, %v", s, err)
+	}
+	w.goOn()
+	w.cmd.Wait()
+	settled(t, tr, id)
+
+	z := program(t, "zombies", "50")
+	id = create(t, tr, z, tracer.SessionSpec{MaxProcesses: 20})
+	z.goOn()
+	z.gone()
+	z.cmd.Wait()
+	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses {
+		t.Errorf("50 zombies: ended by %q", s.Cause)
+	}
+}
+
 // The lifetime ends a session at the first event after it, and nobody asks.
 func TestMaxLifetime(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})

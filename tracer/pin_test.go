@@ -5,9 +5,11 @@ package tracer_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -87,6 +89,40 @@ func TestRootExitWithoutTracer(t *testing.T) {
 	w.cmd.Wait()
 	second := tracertest.New(t, tracer.Options{Dir: dir})
 	settled(t, second, id)
+}
+
+// With a grace and nobody of ours alive: SIGTERM in the root's own exit, SIGKILL
+// in the first fork, exec or exit of the host after the deadline.
+func TestGraceWithoutTracer(t *testing.T) {
+	dir := tracertest.Dir(t)
+	first := tracertest.New(t, tracer.Options{Dir: dir})
+	if first.Features().Level < 4 {
+		t.Skipf("level %d has no end from the exit hook: %v", first.Features().Level, first.Features().Missing)
+	}
+	w := start(t, `sh -c 'trap "echo term" TERM; echo up; while :; do sleep 60 & wait; done' & read go; exit 0`)
+	id := create(t, first, w, tracer.SessionSpec{Grace: 300 * time.Millisecond})
+	first.Close()
+	w.goOn()
+	w.until("up")
+	w.goOn()
+	w.until("term")
+	done := make(chan struct{})
+	go func() { defer close(done); w.gone() }()
+	for over := false; !over; {
+		if err := exec.Command("/bin/true").Run(); err != nil { // an event of a stranger
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+	}
+	w.cmd.Wait()
+	second := tracertest.New(t, tracer.Options{Dir: dir})
+	if s := settled(t, second, id); s.Cause != tracer.CauseRootExit {
+		t.Errorf("cause %v", s.Cause)
+	}
 }
 
 func TestUnload(t *testing.T) {

@@ -355,7 +355,7 @@ func TestReceipt(t *testing.T) {
 		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0})
 	}
 	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, time.Second, nil)
-	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 10 || rep.Exited != 5 || rep.DurationMS != 1000 {
+	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 11 || rep.Exited != 6 || rep.DurationMS != 1000 {
 		t.Errorf("so far: %+v", rep)
 	}
 	for i, want := range []string{"self", "term", "kill"} {

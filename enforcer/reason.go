@@ -21,10 +21,10 @@ func (e *Enforcer) reason(p *tracer.Process) string {
 		return "protected"
 	case p.Dead:
 		return "exiting" + e.wchan(p.PID)
+	case e.frozen(p.PID): // before state D, which a version 1 freezer shows
+		return "frozen"
 	case state == 'D':
 		return "state D" + e.wchan(p.PID)
-	case e.frozen(p.PID):
-		return "frozen"
 	case p.Flags&tracer.FlagKilled == 0:
 		return "not signalled"
 	}

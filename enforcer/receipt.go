@@ -62,7 +62,7 @@ func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Resul
 		EndReason:  info.Cause.String(),
 		DurationMS: float64(took) / float64(time.Millisecond),
 		Processes:  append([]api.Outcome{}, r.outcomes...),
-		Started:    int(info.Forks),
+		Started:    int(info.Forks) + 1, // the root was entered, not forked
 		Killed:     r.killed,
 		Truncated:  r.truncated,
 	}

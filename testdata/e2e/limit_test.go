@@ -1,0 +1,74 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// Each limit of run ends the session, and the receipt says which it was.
+func TestLimits(t *testing.T) {
+	for _, tt := range []struct {
+		flag, value, want string
+		program           []string
+	}{
+		{"--max-processes", "10", "max_processes", []string{"bomb", "60"}},
+		{"--max-lifetime", "300ms", "max_lifetime", []string{"ignoreterm"}},
+		{"--max-rss", "64MiB", "max_rss", []string{"bigmem", "200"}},
+		{"--idle", "1s", "idle", []string{"daemonise", "stay"}},
+	} {
+		t.Run(tt.want, func(t *testing.T) {
+			i := stage.NewDaemon(t)
+			m := stage.NewMarker(t, i.Dir)
+			file := filepath.Join(i.Dir, "report.json")
+			run := i.Run(m, []string{"--grace", "200ms", "--report", file, tt.flag, tt.value}, tt.program[0], tt.program[1:]...)
+			m.Gone()
+			run.Wait()
+			if r := report(t, file); r.EndReason != tt.want || r.Verdict != "clean" {
+				t.Errorf("end_reason %q, verdict %q (%s), want %q and clean", r.EndReason, r.Verdict, r.VerdictWhy, tt.want)
+			}
+		})
+	}
+}
+
+// The lifetime needs no daemon: the kernel ends the session at the first fork,
+// exec or exit after it.
+func TestLifetimeWithoutDaemon(t *testing.T) {
+	i := stage.New(t)
+	daemon := i.Daemon()
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "brief", "--grace", "0s", "--max-lifetime", "1s"}, "ignoreterm")
+	m.Ready()
+	daemon.Stop()
+	m.Wait("end of the session", func(alive bool) bool {
+		if alive {
+			_ = exec.Command("/bin/true").Run() // an event of a stranger
+		}
+		return !alive
+	})
+	i.Daemon()
+	run.Wait()
+	if got := i.Record("brief"); got.EndReason != "max_lifetime" {
+		t.Errorf("end_reason %q", got.EndReason)
+	}
+}
+
+func report(t *testing.T, file string) api.Report {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r api.Report
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

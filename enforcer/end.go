@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	defaultLimit = 10 * time.Second
+	defaultLimit = 9 * time.Second
 	minPause     = 200 * time.Microsecond
 	maxPause     = 50 * time.Millisecond
 	leftPause    = time.Second // between looks at what could not be ended
@@ -26,7 +26,7 @@ type Options struct {
 	// Self is the daemon; it and its ancestors are never ended.
 	Self tracer.Identity
 	// Limit is how long after SIGKILL a session may take to be empty before
-	// its verdict is left. Default 10 s.
+	// its verdict is left. Default 9 s: the commands wait 10 s for it.
 	Limit time.Duration
 	// Clock is CLOCK_MONOTONIC, as in SessionInfo.Deadline.
 	Clock func() time.Duration

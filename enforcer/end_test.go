@@ -155,7 +155,7 @@ func TestLeft(t *testing.T) {
 	if r.Verdict != Left || len(r.Left) != 1 || r.Left[0].PID != 31 || r.Why != "1 state D (io_schedule)" {
 		t.Errorf("result %+v", r)
 	}
-	if took := k.Now() - begin; took < defaultLimit || took > defaultLimit+time.Second {
+	if took := k.Now() - begin; took < defaultLimit || took >= 10*time.Second { // as long as the commands wait
 		t.Errorf("took %v", took)
 	}
 	if wait, over := e.Step(); len(over) != 0 || wait <= 0 || wait > leftPause {

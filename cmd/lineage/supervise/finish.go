@@ -27,7 +27,7 @@ const (
 	// out to have none.
 	emptyWait = 250 * time.Millisecond
 	// endSlack is what an end may take beyond its grace: the daemon gives a
-	// verdict 10 s after SIGKILL.
+	// verdict 9 s after SIGKILL.
 	endSlack = 30 * time.Second
 )
 

@@ -21,7 +21,7 @@ LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/...
+E2E := ./testdata/e2e/... ./testdata/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * daemonise [clear] [stay]: fork, setsid, fork again, chdir /: the grandchild
+ * daemonise [clear] [stay|await]: fork, setsid, fork again, chdir /: the grandchild
  * is nobody's by every rule that ps knows. "clear": it execs with an empty
- * environment. The first process exits as daemon(3) does; "stay": it does not.
+ * environment. The first process exits as daemon(3) does; "stay": it does not;
+ * "await": not before it gets SIGUSR1.
  */
 #include "lngtest.h"
 
@@ -11,6 +12,12 @@ int main(int argc, char **argv)
 	static char *const nothing[] = { NULL };
 
 	begin(argc, argv);
+	sigset_t told;
+	int sig;
+
+	sigemptyset(&told);
+	sigaddset(&told, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &told, NULL);
 	pid_t middle = forked();
 
 	if (middle == 0) {
@@ -35,5 +42,7 @@ int main(int argc, char **argv)
 	say("ready");
 	if (word(argc, argv, "stay"))
 		hold();
+	if (word(argc, argv, "await"))
+		sigwait(&told, &sig);
 	return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gone: a child that exits at once and is waited for, said as "gone PID", so
- * that its PID is free (it led no group that others are still in); then another
- * child that stays.
+ * gone [group]: a child that exits at once and is waited for, said as "gone PID",
+ * so that its PID is free (it led no group that others are still in; with
+ * "group" one of its own, whose number is free too); then another child that
+ * stays.
  */
 #include "lngtest.h"
 
@@ -13,7 +14,7 @@ int main(int argc, char **argv)
 	pid_t child = forked();
 
 	if (child == 0)
-		_exit(0);
+		_exit(word(argc, argv, "group") && setpgid(0, 0));
 	if (waitpid(child, NULL, 0) != child)
 		die("waitpid");
 	say("gone %d", child);

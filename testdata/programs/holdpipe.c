@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * holdpipe: leaves a child behind that holds its stdout, and exits 0. Who reads
- * that stdout to its end waits for the child.
+ * holdpipe [await]: leaves a child behind that holds its stdout, and exits 0;
+ * with "await" not before it gets SIGUSR1. Who reads that stdout to its end
+ * waits for the child.
  */
 #include "lngtest.h"
 
@@ -9,11 +10,18 @@ int main(int argc, char **argv)
 {
 	begin(argc, argv);
 	pid_t creator = getpid();
+	sigset_t told;
+	int sig;
 
+	sigemptyset(&told);
+	sigaddset(&told, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &told, NULL);
 	if (forked() == 0) {
 		setsid();
 		rest(creator);
 	}
 	say("ready");
+	if (word(argc, argv, "await"))
+		sigwait(&told, &sig);
 	return 0;
 }

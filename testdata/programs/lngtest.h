@@ -13,7 +13,8 @@
  * when everything that the program promises is in place.
  *
  * The deadline is LNGTEST_SECONDS (30 by default) from the start of the
- * process. A forked child has no alarm: whoever forks calls expire in it.
+ * process. A forked child has no alarm and no timer: whoever forks calls expire
+ * in it.
  */
 #ifndef LNGTEST_H
 #define LNGTEST_H
@@ -65,11 +66,28 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char *format,
 		return; /* the driver has gone: nobody is left to tell */
 }
 
-static inline void expire(void)
+static inline long lifetime(void)
 {
 	const char *seconds = getenv("LNGTEST_SECONDS");
 
-	alarm(seconds ? atoi(seconds) : 30);
+	return seconds ? atoi(seconds) : 30;
+}
+
+static inline void expire(void)
+{
+	alarm(lifetime());
+}
+
+/* expire_hard is expire for who no alarm reaches: stopped, traced or frozen. */
+static inline void expire_hard(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+	struct itimerspec deadline = { .it_value.tv_sec = lifetime() };
+	timer_t timer;
+
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) ||
+	    timer_settime(timer, 0, &deadline, NULL))
+		die("timer");
 }
 
 __attribute__((noreturn)) static inline void hold(void)

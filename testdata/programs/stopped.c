@@ -14,14 +14,8 @@ int main(int argc, char **argv)
 	pid_t child = forked();
 
 	if (child == 0) {
-		struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-		struct itimerspec deadline = { .it_value.tv_sec = 30 };
-		timer_t timer;
-
 		setsid();
-		if (timer_create(CLOCK_MONOTONIC, &event, &timer) ||
-		    timer_settime(timer, 0, &deadline, NULL))
-			die("timer");
+		expire_hard();
 		say("member %d %d", getpid(), creator);
 		raise(SIGSTOP);
 		hold();

@@ -11,6 +11,7 @@
 static void *work(void *execs)
 {
 	if (execs) {
+		say("ready");
 		exec_rest(getppid(), environ);
 		die("execve");
 	}

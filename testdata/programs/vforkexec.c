@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vforkexec [window]: a child by vfork that execs; with "window" it stays where
- * it is, in its parent's memory, and the parent is blocked in vfork.
+ * vforkexec [window] [stop]: a child by vfork that execs; with "window" it stays
+ * where it is, in its parent's memory, and the parent is blocked in vfork, in
+ * state D; with "stop" the child then stops itself.
  */
 #include "lngtest.h"
 
 int main(int argc, char **argv)
 {
 	begin(argc, argv);
-	int window = word(argc, argv, "window");
+	int window = word(argc, argv, "window"), stop = word(argc, argv, "stop");
 	pid_t creator = getpid();
 	pid_t pid = vfork();
 
@@ -16,9 +17,11 @@ int main(int argc, char **argv)
 		die("vfork");
 	if (pid == 0) {
 		if (window) {
-			expire();
+			expire_hard();
 			say("member %d %d", getpid(), creator);
 			say("ready");
+			if (stop)
+				raise(SIGSTOP);
 			hold();
 		}
 		exec_rest(creator, environ);

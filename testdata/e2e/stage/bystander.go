@@ -28,23 +28,30 @@ func NewBystander(i *Instance, comm string, pid int, files ...*os.File) *Bystand
 	if pid != 0 {
 		cmd.Args = append(cmd.Args, fmt.Sprint(pid))
 	}
-	cmd.Env = append(m.Env(), "LNGTEST_SECONDS=900")
+	cmd.Env = append(m.Env(), "LNGTEST_SECONDS=3600")
 	cmd.Dir = i.Dir
 	cmd.ExtraFiles = files
+	b := StartBystander(m, cmd)
+	if pid != 0 && b.PID != pid {
+		i.T.Fatalf("the bystander runs as %v, want %d", b.PID, pid)
+	}
+	return b
+}
+
+// StartBystander starts a command that brings one up, with the command's stdin
+// and m as its marker.
+func StartBystander(m *Marker, cmd *exec.Cmd) *Bystander {
+	m.T.Helper()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		i.T.Fatal(err)
+		m.T.Fatal(err)
 	}
-	b := &Bystander{Process: Start(i.T, cmd), m: m, stdin: stdin}
+	b := &Bystander{Process: Start(m.T, cmd), m: m, stdin: stdin}
 	m.Wait("bystander", func(bool) bool { return len(m.Lines("ready")) > 0 || b.Exited() })
 	if b.Exited() {
-		i.T.Fatalf("bystander: %v", b.Process)
+		m.T.Fatalf("bystander: %v", b.Process)
 	}
-	got := m.Members(1)
-	for b.PID = range got {
-	}
-	if pid != 0 && b.PID != pid {
-		i.T.Fatalf("the bystander runs as %v, want %d", got, pid)
+	for b.PID = range m.Members(1) {
 	}
 	return b
 }

@@ -183,6 +183,7 @@ type Process struct {
 	Out, Err bytes.Buffer
 	started  time.Time
 	Took     time.Duration
+	Held     bool // its output was still held by somebody when it had ended
 	done     chan struct{}
 }
 
@@ -217,7 +218,7 @@ func spawn(t *testing.T, cmd *exec.Cmd) *Process {
 		t.Fatalf("start %v: %v", cmd.Args, err)
 	}
 	go func() {
-		_ = cmd.Wait()
+		p.Held = errors.Is(cmd.Wait(), exec.ErrWaitDelay)
 		p.Took = time.Since(p.started)
 		close(p.done)
 	}()

@@ -1,0 +1,155 @@
+//go:build linux
+
+package escapes
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// A failure is what has gone wrong when a session ends.
+type failure string
+
+const (
+	rootAlive    failure = "root alive"    // nothing: somebody asks for the end
+	rootKilled   failure = "root killed"   // by SIGKILL; run and daemon live
+	daemonKilled failure = "daemon killed" // by SIGKILL, then the root; run is stopped
+)
+
+var failures = []failure{rootAlive, rootKilled, daemonKilled}
+
+// A cell is the conditions of a trial.
+type cell struct {
+	level   int // of the daemon, 0: the best that the kernel has
+	loaded  bool
+	failure failure
+}
+
+func (c cell) String() string {
+	level, load := "best level", "idle"
+	if c.level != 0 {
+		level = fmt.Sprintf("level %d", c.level)
+	}
+	if c.loaded {
+		load = "busy"
+	}
+	return fmt.Sprintf("%s, %s, %v", level, load, c.failure)
+}
+
+// cells are the conditions to try: without LNGTEST_CELLS=all those of an idle
+// machine at the best level.
+func cells(t *testing.T) []cell {
+	levels, loads := []int{0}, []bool{false}
+	switch s := os.Getenv("LNGTEST_CELLS"); s {
+	case "":
+	case "all":
+		levels, loads = []int{2, 3, 4}, []bool{false, true}
+	default:
+		t.Fatalf("LNGTEST_CELLS=%s: want all, or nothing", s)
+	}
+	var all []cell
+	for _, level := range levels {
+		for _, loaded := range loads {
+			for _, f := range failures {
+				all = append(all, cell{level, loaded, f})
+			}
+		}
+	}
+	return all
+}
+
+// chosen tells whether a row is to be tried: LNGTEST_ROWS=11,14 tries only
+// those.
+func chosen(r *row) bool {
+	s := os.Getenv("LNGTEST_ROWS")
+	return s == "" || slices.Contains(strings.Split(s, ","), strconv.Itoa(r.number))
+}
+
+func TestEscapes(t *testing.T) {
+	rounds := stage.FromEnv(t, "LNGTEST_ROUNDS", 4)
+	for _, c := range cells(t) {
+		t.Run(strings.ReplaceAll(c.String(), ", ", "/"), func(t *testing.T) {
+			h := newHost(t, c)
+			for i := range rows {
+				r := &rows[i]
+				if !chosen(r) || r.why != "" {
+					continue
+				}
+				t.Run(fmt.Sprintf("%d_%s", r.number, r.name), func(t *testing.T) {
+					n := 1
+					if r.racy {
+						n = rounds
+					}
+					for round := range n {
+						h.try(t, r)
+						if t.Failed() {
+							t.Fatalf("%v: round %d of %d", c, round+1, n)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// A host is an instance of lineage under the conditions of one cell, with
+// strangers that no end may touch.
+type host struct {
+	cell
+	instance  *stage.Instance
+	daemon    *stage.Process
+	strangers []*stage.Bystander
+	sessions  int
+	reached   int // level
+}
+
+func newHost(t *testing.T, c cell) *host {
+	h := &host{cell: c, instance: stage.New(t)}
+	h.serve(t)
+	if h.reached = h.instance.Status().Level; h.reached < c.level {
+		t.Skipf("this kernel has level %d at best", h.reached)
+	}
+	if c.loaded {
+		burn(t)
+	}
+	for _, comm := range []string{"lngtest-gone", "sleep"} {
+		h.strangers = append(h.strangers, stage.NewBystander(h.instance, comm, 0))
+	}
+	return h
+}
+
+// serve starts the daemon unless one answers.
+func (h *host) serve(t *testing.T) {
+	t.Helper()
+	if h.daemon != nil && !h.daemon.Exited() {
+		return
+	}
+	i := h.instance.In(t)
+	h.daemon = i.Daemon("--level", strconv.Itoa(h.level))
+}
+
+// lose kills the daemon.
+func (h *host) lose(t *testing.T) {
+	t.Helper()
+	if err := h.daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	h.daemon.Wait()
+}
+
+// burn keeps every CPU busy until the test ends.
+func burn(t *testing.T) {
+	for cpu := range runtime.NumCPU() {
+		cmd := exec.Command(stage.Program("burn"), strconv.Itoa(cpu))
+		cmd.Env = append(os.Environ(), "LNGTEST_SECONDS=3600")
+		stage.Start(t, cmd)
+	}
+}

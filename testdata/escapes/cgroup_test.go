@@ -1,0 +1,52 @@
+//go:build linux
+
+package escapes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// newCgroup makes a version 2 cgroup for the trial.
+func newCgroup(x *trial) string { return x.mkdir(mounted("cgroup2", "")) }
+
+// newFreezer makes a version 1 freezer for the trial.
+func newFreezer(x *trial) string { return x.mkdir(mounted("cgroup", "freezer")) }
+
+// mounted is where a file system of that type, with that option, is mounted.
+func mounted(kind, option string) string {
+	text, _ := os.ReadFile("/proc/mounts")
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) > 3 && f[2] == kind && strings.Contains(","+f[3]+",", ","+option) {
+			return f[1]
+		}
+	}
+	return ""
+}
+
+func (x *trial) mkdir(under string) string {
+	x.t.Helper()
+	if under == "" {
+		x.t.Skip("this cgroup version is not mounted")
+	}
+	dir, err := os.MkdirTemp(under, "lngtest-")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { remove(x.t, x.Instance, dir) })
+	return dir
+}
+
+// remove takes a cgroup and what is below it away, when the dying have left it.
+func remove(t *testing.T, i *stage.Instance, dir string) {
+	i.In(t).Until("empty cgroup "+dir, func() bool {
+		_ = os.Remove(filepath.Join(dir, "sub"))
+		err := os.Remove(dir)
+		return err == nil || os.IsNotExist(err)
+	})
+}

@@ -1,0 +1,259 @@
+//go:build linux
+
+package escapes
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// A trial is one row tried once: a session, its end, and what is left of it.
+type trial struct {
+	*row
+	*stage.Instance
+	t    *testing.T
+	host *host
+	name string // of the session
+	m    *stage.Marker
+	run  *stage.Process
+	// expanded are the words of the row's program that stood for something.
+	expanded map[string]string
+	root     int
+	// owner is the process of run, which may itself run under another.
+	owner  int
+	began  time.Time // the end
+	report *api.Report
+	code   int // of the command end
+}
+
+// try makes a trial in a fresh session and notes what came of it.
+func (h *host) try(t *testing.T, r *row) {
+	h.serve(t)
+	h.sessions++
+	x := &trial{
+		row: r, Instance: h.instance.In(t), t: t, host: h,
+		name: fmt.Sprintf("%s-%d", strings.ReplaceAll(r.name, "_", "-"), h.sessions),
+	}
+	result := outcome{failed: true}
+	defer func() { seen.note(r, h.cell, result) }()
+	x.m = stage.NewMarker(t, x.Dir)
+	x.start()
+	var after func()
+	if r.story != nil {
+		after = r.story(x)
+	}
+	x.end()
+	result.survivors = len(x.survivors())
+	result.took = time.Since(x.began)
+	if after != nil {
+		after()
+	}
+	x.check()
+	for _, s := range h.strangers {
+		if err := s.Untouched(); err != nil {
+			result.touched++
+			t.Error(err)
+		}
+	}
+	result.failed = t.Failed()
+}
+
+// start runs the row's program as a session and waits until it is in place.
+//
+// What will be stopped cannot reap: the orphans of a session whose run is
+// stopped, or of a row that wants its dead unreaped, are another subreaper's.
+func (x *trial) start() {
+	x.t.Helper()
+	args := []string{"run", "--name", x.name, "--grace", x.grace.String(), "--report", x.receipt()}
+	other := x.lazy || x.host.failure == daemonKilled && !x.shared
+	if other || x.shared {
+		args = append(args, "--subreaper=false")
+	}
+	words := strings.Fields(x.expand(x.program))
+	args = slices.Concat(args, []string{"--", stage.Program(words[0])}, words[1:])
+	cmd := x.Command(args, x.m.Env())
+	if other {
+		reap := []string{stage.Program("reap")}
+		if x.lazy {
+			reap = append(reap, "lazy")
+		}
+		cmd.Path, cmd.Args = reap[0], slices.Concat(reap, []string{stage.Lineage}, cmd.Args[1:])
+	}
+	x.run = stage.Start(x.t, cmd)
+	x.m.Wait("ready", func(bool) bool { return len(x.m.Lines("ready")) > 0 || x.run.Exited() })
+	if x.run.Exited() {
+		x.t.Fatalf("run has ended: %v", x.run)
+	}
+	if x.members > 0 {
+		x.m.Members(x.members)
+	}
+	s := x.Record(x.name)
+	if s.Root == nil || s.Owner == nil {
+		x.t.Fatalf("session without root or owner: %+v", s)
+	}
+	x.root, x.owner = s.Root.PID, s.Owner.PID
+}
+
+func (x *trial) receipt() string { return filepath.Join(x.Dir, x.name+".json") }
+
+// expand puts what the row's program needs of the host into its arguments.
+func (x *trial) expand(program string) string {
+	for word, make := range map[string]func(*trial) string{
+		"{dir}": func(x *trial) string { return x.Dir }, "{cgroup}": newCgroup, "{freezer}": newFreezer,
+	} {
+		if strings.Contains(program, word) {
+			x.expanded = map[string]string{word: make(x)}
+			program = strings.ReplaceAll(program, word, x.expanded[word])
+		}
+	}
+	return program
+}
+
+// end ends the session the way that the cell and the row ask for, and brings
+// the receipt.
+func (x *trial) end() {
+	x.t.Helper()
+	x.began = time.Now()
+	switch x.host.failure {
+	case rootAlive:
+		if x.rootSignal != 0 {
+			x.kill(x.root, x.rootSignal)
+			x.fromRun()
+			return
+		}
+		p := x.Lineage("end", "--yes", "-o", "json", x.name)
+		x.code = p.Code()
+		x.read(p.Out.Bytes())
+	case rootKilled:
+		x.kill(x.root, x.killer())
+		x.fromRun()
+	case daemonKilled:
+		x.host.lose(x.t)
+		x.kill(x.owner, unix.SIGSTOP)
+		x.kill(x.root, x.killer())
+		x.withoutUs()
+		x.host.serve(x.t)
+		x.m.Wait("end of the workload", func(alive bool) bool { return !alive || x.left })
+		x.kill(x.owner, unix.SIGCONT)
+		x.fromRun()
+	}
+}
+
+// withoutUs waits until the kernel has ended the session with no process of ours
+// that could have a hand in it. Below level 4 it is not asked to.
+func (x *trial) withoutUs() {
+	x.t.Helper()
+	if x.host.reached < 4 || x.left {
+		return
+	}
+	x.m.Wait("end without a daemon", func(alive bool) bool {
+		if alive && time.Since(x.began) > x.grace {
+			// A deadline is kept by the next process event of the host.
+			if err := exec.Command("/proc/self/exe", "-test.run=^$").Run(); err != nil {
+				x.t.Fatal(err)
+			}
+		}
+		return !alive
+	})
+	if x.Version() != nil {
+		x.t.Error("a daemon answers: it may have ended the session")
+	}
+}
+
+// killer is what ends the root where the cell says that it is killed.
+func (x *trial) killer() unix.Signal {
+	if x.rootSignal != 0 {
+		return x.rootSignal
+	}
+	return unix.SIGKILL
+}
+
+func (x *trial) kill(pid int, sig unix.Signal) {
+	x.t.Helper()
+	if err := unix.Kill(pid, sig); err != nil {
+		x.t.Fatalf("kill %d: %v", pid, err)
+	}
+}
+
+// fromRun waits for run and reads the receipt that it wrote.
+func (x *trial) fromRun() {
+	x.t.Helper()
+	if x.left { // who waits for everybody would wait for those
+		x.Until("receipt", func() bool { _, err := os.Stat(x.receipt()); return err == nil })
+	} else {
+		x.run.Wait()
+	}
+	text, err := os.ReadFile(x.receipt())
+	if err != nil {
+		x.t.Fatalf("run: %v: %v", err, x.run)
+	}
+	x.read(text)
+}
+
+func (x *trial) read(text []byte) {
+	x.t.Helper()
+	x.report = new(api.Report)
+	if err := json.Unmarshal(text, x.report); err != nil {
+		x.t.Fatalf("receipt: %v: %q", err, text)
+	}
+}
+
+// survivors are the processes of the workload that live now.
+func (x *trial) survivors() []int {
+	if !x.m.Drain() {
+		return nil
+	}
+	return x.m.Holders()
+}
+
+// check holds the receipt against what the row expects.
+func (x *trial) check() {
+	x.t.Helper()
+	r := x.report
+	if x.left {
+		return // its story has checked it
+	}
+	if left := x.survivors(); len(left) > 0 {
+		x.t.Errorf("alive after the end: %v", left)
+	}
+	if r.Verdict != "clean" || r.Left != 0 || !r.ConfirmedEmpty || x.code != 0 {
+		x.t.Errorf("exit %d, want a clean receipt: %s", x.code, x.told())
+	}
+	if x.run.Wait(); x.run.Held {
+		x.t.Error("somebody held the output of run when it had ended")
+	}
+	for _, p := range r.Processes {
+		if x.outcome != "" && p.PID != x.root && p.Outcome != x.outcome {
+			x.t.Errorf("%d went by %q, want %q: %s", p.PID, p.Outcome, x.outcome, x.told())
+			break
+		}
+	}
+	if x.outcome != "" && len(r.Processes) < x.members {
+		x.t.Errorf("the receipt names %d processes, want %d: %s", len(r.Processes), x.members, x.told())
+	}
+}
+
+// told is the receipt, in short, for a message.
+func (x *trial) told() string {
+	r := *x.report
+	if len(r.Processes) > 10 {
+		r.Processes = r.Processes[:10]
+	}
+	if len(r.Zombies) > 10 {
+		r.Zombies = r.Zombies[:10]
+	}
+	text, _ := json.Marshal(r)
+	return string(text)
+}

@@ -145,7 +145,11 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 	k.nextSlot++
 	id := tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
 	s := &tracer.SessionInfo{ID: id, Parent: p.Session, Root: p.Identity, Owner: spec.Owner, Name: spec.Name,
-		UID: spec.UID, State: tracer.StateActive, Grace: spec.Grace, Created: uint64(k.now), MaxProcesses: spec.MaxProcesses}
+		UID: spec.UID, State: tracer.StateActive, Grace: spec.Grace, Created: uint64(k.now), MaxProcesses: spec.MaxProcesses,
+		MaxLifetime: spec.MaxLifetime, MaxRSS: spec.MaxRSS, Idle: spec.Idle}
+	if s.MaxLifetime > 0 {
+		s.Expires = s.Created + uint64(s.MaxLifetime)
+	}
 	k.sessions[id] = s
 	k.keep[id] = spec.KeepOnRootExit
 	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live--; s.Forks-- })

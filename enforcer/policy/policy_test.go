@@ -305,7 +305,7 @@ func TestRestartNeeded(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for text, d := range map[string]Duration{
-		"0s": 0, "500ms": Duration(time.Second / 2), "10m": Duration(10 * time.Minute), "1h30m": Duration(90 * time.Minute),
+		"0": 0, "500ms": Duration(time.Second / 2), "10m": Duration(10 * time.Minute), "1h30m": Duration(90 * time.Minute),
 		"2h": Duration(2 * time.Hour), "1h0m1s": Duration(time.Hour + time.Second), "720h": Duration(720 * time.Hour),
 	} {
 		if d.String() != text {

@@ -39,6 +39,9 @@ func (d *Duration) set(text string) *wrong {
 }
 
 func (d Duration) String() string {
+	if d == 0 {
+		return "0"
+	}
 	s := time.Duration(d).String()
 	// 10m0s and 2h0m0s are written as people do.
 	if strings.HasSuffix(s, "m0s") {

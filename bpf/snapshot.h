@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The snapshot: one record for each thread group, and for members one for
- * each further thread, whose CPU time only it has. Zombies are included.
+ * each further thread, whose CPU time only it has. The dying and zombies are
+ * included: of their entries only the session is left.
  */
 #ifndef LINEAGE_SNAPSHOT_H
 #define LINEAGE_SNAPSHOT_H
@@ -37,9 +38,19 @@ static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
 	return nr;
 }
 
+/* Whose a dead process was, as long as that session is on record; 0: nobody's. */
+static __always_inline u64 session_of_dead(u32 tgid, u64 start)
+{
+	struct identity id = { .start = start, .tgid = tgid };
+	struct dead_entry *d = bpf_map_lookup_elem(&dead, &id);
+	u64 session = d ? d->session : 0;
+
+	return session_of(session) ? session : 0;
+}
+
 static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct *t)
 {
-	u64 start = t->group_leader->start_boottime, filter = control.filter;
+	u64 start = t->group_leader->start_boottime, filter = control.filter, session = 0;
 	struct signal_struct *signal = t->signal;
 	u32 tgid = t->tgid;
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
@@ -49,9 +60,13 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 
 	if (e && e->start != start)
 		e = NULL;
-	if ((filter || thread) && (!e || !e->session))
+	if (e)
+		session = e->session;
+	else if (!signal->live.counter)
+		session = session_of_dead(tgid, start);
+	if ((filter || thread) && !session)
 		return 0;
-	if (filter && !chain_has(e->session, filter))
+	if (filter && !chain_has(session, filter))
 		return 0;
 	x.process.tgid = tgid;
 	x.process.start = start;
@@ -63,6 +78,8 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 	}
 	if (e)
 		x.entry = *e;
+	else if (session)
+		x.entry = (struct entry){ .start = start, .session = session };
 	identify(&x.parent, t->real_parent->group_leader);
 	x.cgroup = cgroup_of(t);
 	x.uid = uid_of(t);

@@ -42,3 +42,35 @@ func TestIdentify(t *testing.T) {
 		}
 	}
 }
+
+// The dead of a session are members until they are reaped, and nobody's once
+// its record is gone.
+func TestSnapshotHasZombies(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	w := program(t, "zombies", "5")
+	id := create(t, tr, w, tracer.SessionSpec{KeepOnRootExit: true})
+	w.goOn()
+	dead := func() (n int) {
+		for _, p := range members(t, tr, id) {
+			if p.Zombie && p.Session == id && p.Dead {
+				n++
+			}
+		}
+		return n
+	}
+	until(t, "five zombies", func() bool { return dead() == 5 })
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, tr, id)
+	until(t, "the root is a zombie", func() bool { return dead() >= 1 })
+	if err := tr.Release(id); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range members(t, tr, 0) {
+		if p.Session == id {
+			t.Errorf("of a session that is gone: %+v", p)
+		}
+	}
+	w.cmd.Wait()
+}

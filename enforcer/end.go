@@ -17,8 +17,9 @@ const (
 	defaultLimit = 9 * time.Second
 	minPause     = 200 * time.Microsecond
 	maxPause     = 50 * time.Millisecond
-	leftPause    = time.Second // between looks at what could not be ended
-	maxPasses    = 16          // of one look
+	leftPause    = time.Second           // between looks at what could not be ended
+	reapPause    = 50 * time.Millisecond // for parents to reap, before they are named
+	maxPasses    = 16                    // of one look
 )
 
 // Options of an Enforcer.
@@ -59,6 +60,7 @@ type ending struct {
 	swept     bool          // a pass was made since we know of the end
 	failing   time.Duration // since when the kernel gives no answer, 0: it does
 	condemned time.Duration // since when it is known to be condemned, 0: not yet
+	empty     time.Duration // since when it is known to be empty, 0: not yet
 	judged    bool          // a verdict other than clean was given
 }
 
@@ -245,6 +247,12 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 		return nil, true
 	case tracer.StateEmpty:
 		res := e.prove(info)
+		if x.empty == 0 {
+			x.empty = max(now, 1)
+		}
+		if len(res.Zombies) > 0 && now-x.empty < reapPause {
+			return nil, false
+		}
 		return &res, true
 	case tracer.StateEnding:
 		e.noLater(x, time.Duration(info.Deadline))
@@ -264,11 +272,14 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 	return nil, false
 }
 
-// passDue: Sentence must run when an end began (a kernel below level 4 leaves
+// passDue: Sentence must run when a root may have died (at level 2 no hook acts
+// on it: the pass finds out), when an end began (a kernel below level 4 leaves
 // even the first signals to us), when the deadline has passed, and as long as
 // condemned members live.
 func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 	switch info.State {
+	case tracer.StateActive:
+		return !x.swept
 	case tracer.StateEnding:
 		return !x.swept || info.Deadline != 0 && time.Duration(info.Deadline) <= now
 	case tracer.StateCondemned:

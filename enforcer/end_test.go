@@ -238,6 +238,58 @@ func TestZombiesAreNotLeft(t *testing.T) {
 	}
 }
 
+// At level 2 no hook acts on a root's death: whoever hears of it makes the pass.
+func TestRootExitWithoutHooks(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"now": 0, "grace": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			k, e, _ := host(t)
+			k.Feature.Level = 2
+			root := k.Add(40, 20, "agent")
+			id, err := k.Create(tracer.SessionSpec{Root: root.Identity, Grace: grace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.Fork(40, 41, "worker")
+			k.Edit(41, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+			k.Exit(40, 0)
+			e.Watch(id)
+			begin := k.Now()
+			if r := one(t, settle(t, k, e)); r.Verdict != Clean || r.Info.Cause != tracer.CauseRootExit {
+				t.Errorf("result %+v", r)
+			}
+			if took := k.Now() - begin; took < grace {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+	t.Run("nobody asked", func(t *testing.T) {
+		_, e, id := host(t)
+		e.Watch(id)
+		if wait, over := e.Step(); wait >= 0 || len(over) != 0 {
+			t.Errorf("a session that goes on: %v %v", wait, over)
+		}
+	})
+}
+
+// Who is reaped as soon as its parent gets to it is not worth a word.
+func TestReapedInTime(t *testing.T) {
+	k, e, id := host(t)
+	k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped = true })
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it is known to be empty by the first step
+		if _, over := e.Step(); len(over) > 0 {
+			t.Fatalf("over: %+v", over)
+		}
+		k.Advance(time.Millisecond)
+	}
+	k.Reap(31)
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean || len(r.Zombies) != 0 {
+		t.Errorf("result %+v", r)
+	}
+}
+
 func TestUnknown(t *testing.T) {
 	t.Run("births missed", func(t *testing.T) {
 		k, e, id := host(t)

@@ -216,19 +216,28 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 			}
 		})
 	}
-	for _, s := range k.sessions {
-		if s.State != tracer.StateActive {
-			continue
-		}
-		switch {
-		case s.Root == p.Identity && !k.keep[s.ID]:
-			k.flip(s, tracer.CauseRootExit, s.Grace)
-		case s.Owner == p.Identity:
-			k.flip(s, tracer.CauseOwnerExit, s.Grace)
-		}
+	if k.Feature.Level > 2 { // below, nobody looks before the next pass
+		k.judge()
 	}
 	if !p.Slow {
 		k.bury(p)
+	}
+}
+
+// judge begins the end of sessions whose root or owner is dead.
+func (k *Kernel) judge() {
+	dead := func(id tracer.Identity) bool {
+		p := k.procs[id.PID]
+		return p == nil || p.Identity != id || p.Dead
+	}
+	for _, s := range k.sessions {
+		switch {
+		case s.State != tracer.StateActive:
+		case !k.keep[s.ID] && dead(s.Root):
+			k.flip(s, tracer.CauseRootExit, s.Grace)
+		case !s.Owner.IsZero() && dead(s.Owner):
+			k.flip(s, tracer.CauseOwnerExit, s.Grace)
+		}
 	}
 }
 
@@ -246,10 +255,21 @@ func (k *Kernel) bury(p *Proc) {
 		}
 	}
 	if !p.Unreaped {
-		delete(k.procs, p.PID)
-		if p.Session != 0 {
-			k.emit(tracer.Event{Type: tracer.EventReaped, Process: p.Identity, Session: p.Session})
-		}
+		k.reap(p)
+	}
+}
+
+// Reap is the parent of a zombie waiting for it at last.
+func (k *Kernel) Reap(pid uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reap(k.procs[pid])
+}
+
+func (k *Kernel) reap(p *Proc) {
+	delete(k.procs, p.PID)
+	if p.Session != 0 {
+		k.emit(tracer.Event{Type: tracer.EventReaped, Process: p.Identity, Session: p.Session})
 	}
 }
 

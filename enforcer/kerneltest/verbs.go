@@ -189,6 +189,7 @@ func (k *Kernel) Sentence() (tracer.PassResult, error) {
 	if err := k.fail["Sentence"]; err != nil {
 		return r, err
 	}
+	k.judge()
 	for _, s := range k.sessions {
 		if s.State == tracer.StateEnding && s.Deadline != 0 && time.Duration(s.Deadline) <= k.now {
 			s.State = tracer.StateCondemned

@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	defaultGrace = 5 * time.Second
-	maxGrace     = 10 * time.Minute
-	maxLimit     = 1 << 43 // ms are 278 years, bytes 8 TiB
+	maxGrace = 10 * time.Minute
+	maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
 )
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -77,7 +76,7 @@ func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, e
 	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
 		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
 	}
-	spec = tracer.SessionSpec{Owner: c.id, Name: req.Name, UID: c.uid, Grace: defaultGrace}
+	spec = tracer.SessionSpec{Owner: c.id, Name: req.Name, UID: c.uid}
 	switch {
 	case c.foreign:
 		return spec, foreign()
@@ -109,6 +108,7 @@ func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, e
 	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
 	spec.MaxRSS = uint64(req.MaxRSSBytes)
 	spec.Idle = time.Duration(req.IdleMS) * time.Millisecond
+	s.rules.complete(&spec, req.GraceMS != nil)
 	return spec, nil
 }
 

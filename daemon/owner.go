@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -30,6 +31,7 @@ type owner struct {
 	enforcer *enforcer.Enforcer
 	log      zerolog.Logger
 	clock    clock
+	mode     func() string
 
 	calls chan func()
 	done  chan struct{} // closed when run has returned
@@ -53,7 +55,7 @@ type owner struct {
 
 func newOwner(k kernel, e *enforcer.Enforcer, c clock, log zerolog.Logger) *owner {
 	return &owner{
-		kernel: k, enforcer: e, log: log, clock: c,
+		kernel: k, enforcer: e, log: log, clock: c, mode: func() string { return policy.Default().Mode },
 		calls: make(chan func()), done: make(chan struct{}),
 		inbox: newInbox(), ring: newRing(c.boottime()/1000, ringRecords),
 		graph:    lineage.New(lineage.Options{}),

@@ -28,6 +28,10 @@ func (s *server) routes() map[string]answer {
 		"GET /v1/events":              s.getEvents,
 		"POST /v1/daemon/stop":        s.postStop,
 		"POST /v1/resync":             s.postResync,
+		"GET /v1/policy":              s.getPolicy,
+		"GET /v1/policy/explain":      s.getExplain,
+		"POST /v1/policy/reload":      s.postReload,
+		"POST /v1/policy/resume":      s.postResume,
 	}
 }
 
@@ -38,7 +42,7 @@ func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ caller) er
 	f := s.kernel.Features()
 	return reply(w, http.StatusOK, api.Version{
 		Head: head("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
-		Ephemeral: s.ephemeral, Level: f.Level, Mode: mode, Started: &s.started,
+		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.mode(), Started: &s.started,
 	})
 }
 
@@ -47,10 +51,11 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 		return err
 	}
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Missing: f.Missing, Mode: mode}
+	d := api.Status{Head: head("status"), Level: f.Level, Missing: f.Missing, Mode: s.rules.mode(), Breaker: s.rules.breakerState()}
 	err := s.owner.do(func() {
 		o := s.owner
 		d.Degraded = append(slices.Clone(f.Degraded), o.degraded...)
+		d.Degraded = append(d.Degraded, s.rules.degraded()...)
 		d.Lost, d.Sessions = o.lost, o.live()
 		for _, x := range o.sessions {
 			if !x.closed && x.info.Parent == 0 { // nested members count in their ancestors

@@ -56,6 +56,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	failed := make(chan error, 2)
 	wg.Go(func() { s.enforcer.Run(ctx, s.judged) })
 	wg.Go(func() { s.sampler.run(ctx) })
+	wg.Go(func() { s.reloadOn(ctx, s.hup) })
 	wg.Go(func() {
 		if err := s.owner.inbox.ingest(s.kernel); err != nil {
 			failed <- err

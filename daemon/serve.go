@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"os/user"
 	"strconv"
 	"strings"
@@ -31,7 +32,8 @@ type Options struct {
 	SocketMode  os.FileMode // default 0666: each request is judged by its peer
 	SocketGroup string      // that owns the socket; default root's
 	Ephemeral   bool        // leave after the last session and client
-	Level       int         // at most this guarantee level; 0: the best
+	Level       int         // at most this guarantee level; 0: the policy's, else the best
+	Policy      string      // the file; default policy.DefaultFile on the default socket, if it is there
 	Version     string
 	LogFile     string // default: the standard error
 }
@@ -49,7 +51,10 @@ var ErrMember = errors.New("a member of a session may not start the daemon")
 // on the socket is taken over with its sessions.
 func Serve(ctx context.Context, o Options) error {
 	ready := inheritedPipe()
-	err := serve(ctx, o, ready)
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, unix.SIGHUP)
+	defer signal.Stop(hup)
+	err := serve(ctx, o, ready, hup)
 	ready.tell(err)
 	return err
 }
@@ -65,6 +70,7 @@ type host struct {
 	limits       limits
 	period       time.Duration // of the sampler
 	linger       time.Duration // of an ephemeral daemon without session and client
+	hup          <-chan os.Signal
 }
 
 func thisHost() host {
@@ -75,7 +81,7 @@ func thisHost() host {
 	}
 }
 
-func serve(ctx context.Context, o Options, ready *readiness) error {
+func serve(ctx context.Context, o Options, ready *readiness, hup <-chan os.Signal) error {
 	if os.Geteuid() != 0 {
 		return tracer.ErrNotRoot
 	}
@@ -91,7 +97,9 @@ func serve(ctx context.Context, o Options, ready *readiness) error {
 		return err
 	}
 	defer closeLog()
-	return thisHost().serve(ctx, o, ready, log)
+	h := thisHost()
+	h.hup = hup
+	return h.serve(ctx, o, ready, log)
 }
 
 func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolog.Logger) error {
@@ -99,19 +107,25 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	if err != nil {
 		return err
 	}
+	r, err := loadRules(i, o, h.clock)
+	if err != nil {
+		return err
+	}
+	r.start(&o)
+	log = log.Level(r.logLevel())
 	lock, err := i.claim(ctx, ready)
 	if err != nil {
 		return err
 	}
 	defer func() { lock.release() }() // whichever it is by then
-	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level})
+	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level, RingSize: int(r.started.Daemon.RingSize)})
 	if errors.Is(err, tracer.ErrOtherABI) {
 		return fmt.Errorf("%w; run: lineage daemon --unload --socket %s", err, i.socket)
 	}
 	if err != nil {
 		return err
 	}
-	s, ln, err := h.prepare(k, i, o, log)
+	s, ln, err := h.prepare(k, i, o, r, log)
 	if err != nil {
 		return errors.Join(err, k.Close())
 	}
@@ -129,12 +143,12 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 }
 
 // prepare makes a server that knows what the kernel holds, and its listener.
-func (h host) prepare(k kernel, i instance, o Options, log zerolog.Logger) (*server, *net.UnixListener, error) {
+func (h host) prepare(k kernel, i instance, o Options, r *rules, log zerolog.Logger) (*server, *net.UnixListener, error) {
 	self, err := protect(k, uint32(os.Getpid()))
 	if err != nil {
 		return nil, nil, err
 	}
-	s := h.server(k, self, o, log)
+	s := h.server(k, self, o, r, log)
 	if err := s.begin(); err != nil {
 		return nil, nil, err
 	}
@@ -272,15 +286,18 @@ func chgrp(path, group string) error {
 	return os.Chown(path, -1, gid)
 }
 
-func (h host) server(k kernel, self tracer.Identity, o Options, log zerolog.Logger) *server {
+func (h host) server(k kernel, self tracer.Identity, o Options, r *rules, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: string(h.proc)})
 	own := newOwner(k, e, h.clock, log)
+	own.mode = r.mode
 	s := &server{
 		kernel: k, enforcer: e, owner: own, sampler: &sampler{owner: own, period: h.period},
 		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
 		peerOf: h.peerOf, conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
 	}
+	s.rules, s.hup = r, h.hup
+	s.carryOut(r.policy())
 	if g, err := user.LookupGroup(readGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {
 			s.group = gid

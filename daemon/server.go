@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -53,6 +54,8 @@ type server struct {
 	pid          int
 	started      time.Time
 	peerOf       func(net.Conn) (peer, error)
+	rules        *rules
+	hup          <-chan os.Signal // asks for the policy to be read again
 
 	conns    *conns
 	stopping chan struct{}     // closed when streams have to end

@@ -124,7 +124,7 @@ func (o *owner) session(s *session, c caller) api.Session {
 		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Zombies: s.zombies,
 		CPUSeconds: seconds(uint64(s.cpu + s.cpuDead)), RSSBytes: s.rss,
 		Started: o.clock.wall(info.Created), EndReason: info.Cause.String(),
-		GraceSeconds: info.Grace.Seconds(), Level: o.kernel.Features().Level, Mode: mode,
+		GraceSeconds: info.Grace.Seconds(), Level: o.kernel.Features().Level, Mode: o.mode(),
 		Evidence: tracer.EvidenceRoot.String(), Degraded: o.degraded,
 	}
 	if info.Owner.PID != 0 {
@@ -163,9 +163,6 @@ func (s *session) state() string {
 	}
 	return s.info.State.String()
 }
-
-// mode: what the daemon starts by itself is only observed.
-const mode = "observe"
 
 var eventNames = [...]string{
 	tracer.EventBirth:    "fork",

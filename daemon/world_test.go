@@ -97,7 +97,11 @@ func (w *world) start(o Options) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	s, ln, err := w.h.prepare(k, i, o, zerolog.Nop())
+	r, err := loadRules(i, o, w.h.clock)
+	if err != nil {
+		w.Fatal(err)
+	}
+	s, ln, err := w.h.prepare(k, i, o, r, zerolog.Nop())
 	if err != nil {
 		w.Fatal(err)
 	}

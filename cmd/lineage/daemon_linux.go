@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -49,7 +50,8 @@ takes everything out of the kernel instead.`,
 	f := cmd.Flags()
 	f.Var(&mode, "socket-mode", "the socket's `mode`; every request is judged by its caller anyway")
 	f.StringVar(&o.SocketGroup, "socket-group", "", "the `group` that owns the socket (default root's)")
-	f.IntVar(&o.Level, "level", 0, "use this guarantee `level` at most; 0: the best")
+	f.IntVar(&o.Level, "level", 0, "use this guarantee `level` at most; 0: the policy's, else the best")
+	f.StringVar(&o.Policy, "policy", "", "read the policy from `file` (default "+policy.DefaultFile+" on the default socket, if it is there)")
 	f.BoolVar(&o.Ephemeral, "ephemeral", false, "leave after the last session and the last client")
 	f.BoolVar(&takeDown, "unload", false, "stop the daemon and take everything out of the kernel; refused with live sessions")
 	f.BoolVar(&force, "force", false, "unload with live sessions: their processes go on, in no session")

@@ -34,8 +34,8 @@ func daemonWorld(t *testing.T, fail error) (w *world, asked *string) {
 func TestDaemonOptions(t *testing.T) {
 	const socket = "/run/lineage/lineage.sock"
 	for line, want := range map[string]string{
-		"daemon": "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:false Level:0 Version:v1.2.3 LogFile:}",
-		"daemon --socket /tmp/s --socket-mode 0660 --socket-group lineage --ephemeral --level 3": "serve {Socket:/tmp/s SocketMode:-rw-rw---- SocketGroup:lineage Ephemeral:true Level:3 Version:v1.2.3 LogFile:}",
+		"daemon": "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:false Level:0 Policy: Version:v1.2.3 LogFile:}",
+		"daemon --socket /tmp/s --socket-mode 0660 --socket-group lineage --ephemeral --level 3 --policy /p": "serve {Socket:/tmp/s SocketMode:-rw-rw---- SocketGroup:lineage Ephemeral:true Level:3 Policy:/p Version:v1.2.3 LogFile:}",
 		"daemon --unload":         "unload " + socket + " false",
 		"daemon --unload --force": "unload " + socket + " true",
 	} {

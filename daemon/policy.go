@@ -1,0 +1,167 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// reloadOn reads the policy again at each signal.
+func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			_ = s.reload() // it is logged, and stands in the status
+		}
+	}
+}
+
+// reload takes the policy file as it is now. One that is refused changes
+// nothing.
+func (s *server) reload() error {
+	err := s.rules.reload(s.carryOut)
+	if err != nil {
+		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")
+		return err
+	}
+	d := s.rules.document()
+	s.log.Info().Str(keyFile, d.File).Str(keyMode, d.Mode).Msg("policy taken")
+	if len(d.NeedsRestart) > 0 {
+		s.log.Warn().Strs(keyKeys, d.NeedsRestart).Msg("needs restart")
+	}
+	return nil
+}
+
+// carryOut sets what others than the rules themselves hold. Commands wait for
+// wait.killed too, so that the verdict has to be there a little before.
+func (s *server) carryOut(p *policy.Policy) {
+	wait := p.Wait.Killed.Std()
+	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
+}
+
+func (s *server) getPolicy(w http.ResponseWriter, r *http.Request, c caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	if err := s.mayReadPolicy(c); err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, s.rules.document())
+}
+
+// mayReadPolicy refuses members: what their host lets end is not theirs to
+// know.
+func (s *server) mayReadPolicy(c caller) error {
+	if d := decide(c, verbRead, target{uid: c.uid}); !d.allow {
+		return s.refuse(c, verbRead, "policy", d)
+	}
+	return nil
+}
+
+func (s *server) postReload(w http.ResponseWriter, r *http.Request, c caller) error {
+	if err := s.managePolicy(w, r, c); err != nil {
+		return err
+	}
+	if err := s.reload(); err != nil {
+		return api.NewError(api.CodeBadRequest, err.Error(), "")
+	}
+	return reply(w, http.StatusOK, s.rules.document())
+}
+
+func (s *server) postResume(w http.ResponseWriter, r *http.Request, c caller) error {
+	if err := s.managePolicy(w, r, c); err != nil {
+		return err
+	}
+	if s.rules.breaker.Resume() {
+		s.log.Warn().Str(keyVerb, verbManage.String()).Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).
+			Msg("circuit breaker closed")
+	}
+	return reply(w, http.StatusOK, s.rules.document())
+}
+
+func (s *server) managePolicy(w http.ResponseWriter, r *http.Request, c caller) error {
+	var req struct{}
+	if err := s.decode(w, r, &req); err != nil {
+		return err
+	}
+	if d := decide(c, verbManage, target{}); !d.allow {
+		return s.refuse(c, verbManage, "policy", d)
+	}
+	return nil
+}
+
+// explain tells which rules match a process now.
+func (s *server) getExplain(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "ref")
+	if err != nil {
+		return err
+	}
+	if err := s.mayReadPolicy(c); err != nil {
+		return err
+	}
+	id, live, err := s.identity(q.Get("ref"), c)
+	if err != nil {
+		return err
+	}
+	p, err := s.describe(id, live, c)
+	if err != nil {
+		return err
+	}
+	d := api.PolicyExplain{Head: head("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
+	if !live {
+		return reply(w, http.StatusOK, d) // rules are about the living
+	}
+	facts := s.facts(id.PID, maxFacts)
+	if now, err := s.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
+		return otherProcess(p.Ref)
+	} else if err != nil {
+		return err
+	}
+	effect := "never adopted, and never signalled on evidence weaker than a fork"
+	if p.Session != "" {
+		effect = "nothing: its own session is not kept from ending it"
+	}
+	for _, rule := range s.rules.policy().Protected(facts) {
+		d.Items = append(d.Items, api.PolicyRule{
+			Kind: "policy_rule", Rule: rule.Key, Reason: rule.Reason, Origin: rule.Origin, Effect: effect,
+		})
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// maxFacts bounds the ancestors that a rule may ask for.
+const maxFacts = 8
+
+// facts is what procfs tells of a process and its ancestors below PID 1. They
+// are for rules about strangers, whose creator nobody noted: the parent stands
+// for it.
+func (s *server) facts(pid uint32, depth int) *policy.Facts {
+	_, parent, err := s.proc.stat(pid)
+	if err != nil || depth == 0 {
+		return nil
+	}
+	f := &policy.Facts{Exe: s.proc.exe(pid), Cgroup: s.proc.cgroup(pid)}
+	f.Argv, _ = s.proc.argv(pid)
+	if st, err := s.proc.status(pid); err == nil {
+		f.Comm, f.UID = st.name, &st.uids[1]
+		if u, err := user.LookupId(strconv.FormatUint(uint64(st.uids[1]), 10)); err == nil {
+			f.User = u.Username
+		}
+	}
+	if parent > 1 {
+		f.Parent = s.facts(parent, depth-1)
+	}
+	return f
+}

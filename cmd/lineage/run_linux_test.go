@@ -72,7 +72,7 @@ func TestRunErrors(t *testing.T) {
 		"run --grace x true":            `run: invalid argument "x" for "--grace" flag: time: invalid duration "x"; see "lineage run --help"`,
 		"run --on-exit maybe true":      `run: invalid argument "maybe" for "--on-exit" flag: want one of end, report; see "lineage run --help"`,
 		"run --color mauve true":        `run: invalid argument "mauve" for "--color" flag: want one of auto, always, never; see "lineage run --help"`,
-		"run --max-processes 5 -- true": `run: unknown flag: --max-processes; see "lineage run --help"`,
+		"run --max-processes 0 -- true": "run: --max-processes 0: want at least 1",
 	} {
 		w, got := runWorld(t)
 		code, stdout, stderr := w.run(strings.Fields(line)...)

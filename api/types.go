@@ -340,7 +340,7 @@ type Status struct {
 type NewSession struct {
 	Root          Ref    `json:"root"`
 	Name          string `json:"name,omitempty"`
-	GraceMS       *int64 `json:"grace_ms,omitempty"`     // absent: the default, 5 s
+	GraceMS       *int64 `json:"grace_ms,omitempty"`     // absent: the policy's defaults.grace
 	OnRootExit    string `json:"on_root_exit,omitempty"` // end (default), report
 	MaxProcesses  int    `json:"max_processes,omitempty"`
 	MaxLifetimeMS int64  `json:"max_lifetime_ms,omitempty"`

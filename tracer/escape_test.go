@@ -79,7 +79,7 @@ func testWaysToEscape(t *testing.T, level int) {
 				w.until("ready")
 			}
 			for _, p := range members(t, tr, id) {
-				if p.PID != w.pid() && (p.Creator.PID == 0 || p.Creator.Start > p.Start) {
+				if p.PID != w.pid() && !p.Dead && (p.Creator.PID == 0 || p.Creator.Start > p.Start) {
 					t.Errorf("%v has creator %v", p.Identity, p.Creator)
 				}
 			}

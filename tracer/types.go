@@ -143,7 +143,8 @@ type Event struct {
 	Count uint64 // Lost
 }
 
-// Process is one thread group as the task iterator saw it.
+// Process is one thread group as the task iterator saw it. Of a dead member its
+// Session is known; Since, Creator, Evidence and Flags went with its entry.
 type Process struct {
 	Identity
 	Session  SessionID // 0: no member

@@ -297,6 +297,8 @@ type Report struct {
 	Zombies        []Zombie  `json:"zombies,omitempty"`
 	ConfirmedEmpty bool      `json:"confirmed_empty"`
 	Truncated      bool      `json:"truncated,omitempty"` // Processes names only some
+	// WouldEnd are the reasons for which the policy would have ended it, were it enforced.
+	WouldEnd []string `json:"would_end,omitempty"`
 
 	// What members held when the end began, or when they were last seen.
 	PortsFreed    []Port    `json:"ports_freed,omitempty"`     // nobody listens any more

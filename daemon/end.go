@@ -91,7 +91,7 @@ func (o *owner) report(x *session, c caller) *api.Report {
 	r := x.report
 	if r == nil {
 		r = x.receipt.Report(x.info, o.took(x), nil)
-		r.EndedBy, r.State = x.by(), x.state()
+		r.EndedBy, r.State, r.WouldEnd = x.by(), x.state(), x.wouldEnd
 		o.describe(r)
 	}
 	shown := *r

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -20,6 +19,7 @@ import (
 // the fallback for whatever an event should have told.
 type sampler struct {
 	owner  *owner
+	rules  *rules
 	period time.Duration
 
 	mu     sync.Mutex // one look at a time
@@ -100,50 +100,12 @@ func (p *sampler) sample(force bool) (changes int, err error) {
 		o.counted(misses, counters, grown)
 		o.known(infos)
 		changes = o.sampled(now, seen)
-		over = o.overBudget()
+		over = o.overBudget(&p.rules.policy().Defaults)
 	})
 	for _, x := range over {
-		o.endFor(x)
+		p.endOver(x)
 	}
 	return changes, err
-}
-
-// excess is a session that is over one of its limits.
-type excess struct {
-	session tracer.SessionID
-	cause   tracer.Cause
-	grace   time.Duration
-}
-
-// idleCPU is how much CPU time a session may use in the whole of its idle
-// limit and still be idle.
-const idleCPU = time.Second
-
-func (o *owner) overBudget() (over []excess) {
-	now := o.clock.monotonic()
-	for _, s := range o.sessions {
-		if s.closed {
-			continue
-		}
-		u := enforcer.Usage{RSS: s.rss, CPU: s.cpu + s.cpuDead, Births: s.info.Forks}
-		if cause := s.budget.Exceeded(s.info, u, now, idleCPU); cause != tracer.CauseNone {
-			over = append(over, excess{s.info.ID, cause, s.info.Grace})
-		}
-	}
-	return over
-}
-
-// endFor ends a session for a limit that whoever made it asked for.
-func (o *owner) endFor(x excess) {
-	log := o.log.With().Str(keySession, x.session.String()).Str(keyReason, x.cause.String()).Logger()
-	if err := o.enforcer.CheckEnd(x.session, tracer.Identity{}); err != nil {
-		log.Error().Err(err).Msg("over its limit and not ended")
-		return
-	}
-	log.Info().Msg("over its limit: ending")
-	if err := o.enforcer.End(x.session, x.cause, x.grace); err != nil {
-		log.Error().Err(err).Msg("not ended")
-	}
 }
 
 // snapshot reads every process of the host: those outside prove that a PID is

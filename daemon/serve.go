@@ -291,7 +291,7 @@ func (h host) server(k kernel, self tracer.Identity, o Options, r *rules, log ze
 	own := newOwner(k, e, h.clock, log)
 	own.mode = r.mode
 	s := &server{
-		kernel: k, enforcer: e, owner: own, sampler: &sampler{owner: own, period: h.period},
+		kernel: k, enforcer: e, owner: own, sampler: &sampler{owner: own, rules: r, period: h.period},
 		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
 		peerOf: h.peerOf, conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),

@@ -42,6 +42,8 @@ type session struct {
 	cpu     time.Duration
 	cpuDead time.Duration
 	budget  enforcer.Budget
+
+	wouldEnd []string // causes for which the policy would end it, were it enforced
 }
 
 // sessionOf gives the record of a session. One that the daemon did not open
@@ -162,7 +164,7 @@ func (o *owner) conclude(s *session) {
 		s.emptyAt = o.clock.boottime()
 	}
 	s.report = s.receipt.Report(s.info, o.took(s), s.result)
-	s.report.EndedBy = s.by()
+	s.report.EndedBy, s.report.WouldEnd = s.by(), s.wouldEnd
 	if o.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}

@@ -1,0 +1,90 @@
+//go:build linux
+
+package daemon
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// excess is a session that is over one of its limits.
+type excess struct {
+	session  tracer.SessionID
+	cause    tracer.Cause
+	grace    time.Duration
+	byPolicy bool // nobody asked for that limit by name
+}
+
+// overBudget judges the limits that the kernel does not, against the last
+// sample. What a session was made with comes before the policy's default.
+func (o *owner) overBudget(d *policy.Defaults) (over []excess) {
+	now := o.clock.monotonic()
+	for _, s := range o.sessions {
+		if s.closed {
+			continue
+		}
+		limits := s.info
+		limits.MaxRSS = cmp.Or(limits.MaxRSS, uint64(d.MaxRSS))
+		limits.Idle = cmp.Or(limits.Idle, d.Idle.Std())
+		u := enforcer.Usage{RSS: s.rss, CPU: s.cpu + s.cpuDead, Births: s.info.Forks}
+		cause := s.budget.Exceeded(limits, u, now, d.IdleCPU.Std())
+		if cause == tracer.CauseNone {
+			continue
+		}
+		byPolicy := cause == tracer.CauseMaxRSS && s.info.MaxRSS == 0 || cause == tracer.CauseIdle && s.info.Idle == 0
+		over = append(over, excess{s.info.ID, cause, s.info.Grace, byPolicy})
+	}
+	return over
+}
+
+// endOver ends a session that is over a limit. One that only the policy set is
+// carried out if the policy is, and the breaker allows it; else it is recorded
+// what would have ended.
+func (p *sampler) endOver(x excess) {
+	o := p.owner
+	log := o.log.With().Str(keySession, x.session.String()).Str(keyReason, x.cause.String()).Logger()
+	if x.byPolicy {
+		if o.wouldEnd(x) && !p.rules.enforced() {
+			return // said already
+		}
+		may, tripped := p.rules.mayEnd()
+		if tripped {
+			log.Error().Msg("too many ends by the policy: from now on it is only observed")
+		}
+		if !may {
+			o.noteWouldEnd(x)
+			log.Warn().Msg("would end: over a limit of the policy")
+			return
+		}
+	}
+	if err := o.enforcer.CheckEnd(x.session, tracer.Identity{}); err != nil {
+		log.Error().Err(err).Msg("over its limit and not ended")
+		return
+	}
+	log.Info().Msg("over its limit: ending")
+	if err := o.enforcer.End(x.session, x.cause, x.grace); err != nil {
+		log.Error().Err(err).Msg("not ended")
+	}
+}
+
+// wouldEnd reports that it was noted before that the session would be ended.
+func (o *owner) wouldEnd(x excess) (noted bool) {
+	_ = o.do(func() {
+		s := o.sessions[x.session]
+		noted = s == nil || slices.Contains(s.wouldEnd, x.cause.String())
+	})
+	return noted
+}
+
+func (o *owner) noteWouldEnd(x excess) {
+	_ = o.do(func() {
+		if s := o.sessions[x.session]; s != nil {
+			s.wouldEnd = append(s.wouldEnd, x.cause.String())
+		}
+	})
+}

@@ -1,0 +1,83 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// look has the sampler look once more.
+func (p *policed) look() {
+	p.Helper()
+	if _, err := p.s.sampler.sample(true); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *policed) soFar(id string) *api.Report {
+	p.Helper()
+	return into[api.Report](p.do("root", "GET", "/v1/sessions/"+id+"/report", nil), http.StatusAccepted)
+}
+
+func TestBudgetByName(t *testing.T) {
+	p := newPoliced(t, "") // observe: what somebody asked for is done in both modes
+	s := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
+	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 100 << 20 })
+	p.look()
+	if r := p.soFar(s.ID); r.State != "active" {
+		t.Fatalf("ended within its limit: %+v", r)
+	}
+	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS++ })
+	p.look()
+	if r := p.receipt(s.ID); r.EndReason != "max_rss" || r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBudgetOfPolicyObserved(t *testing.T) {
+	p := newPoliced(t, "defaults: {max_rss: 64MiB, idle: 10s}\n")
+	s := p.session("user", 40, api.NewSession{})
+	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 65 << 20 })
+	for range 3 {
+		p.look()
+	}
+	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 0 })
+	p.k.Advance(11 * time.Second)
+	p.look()
+	if r := p.soFar(s.ID); r.State != "active" || !slices.Equal(r.WouldEnd, []string{"max_rss", "idle"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBudgetOfPolicyEnforced(t *testing.T) {
+	p := newPoliced(t, "mode: enforce\ndefaults: {max_rss: 64MiB, grace: 0s}\nbreaker: {ends_per_minute: 2}\n")
+	var ids []string
+	for pid := range uint32(3) {
+		ids = append(ids, p.session("user", 40+pid, api.NewSession{}).ID)
+	}
+	for pid := range uint32(3) {
+		p.k.Edit(40+pid, func(x *kerneltest.Proc) { x.RSS = 65 << 20 })
+	}
+	p.look()
+	ended, spared := 0, 0
+	for _, id := range ids {
+		if r := into[api.Session](p.do("root", "GET", "/v1/sessions/"+id, nil), http.StatusOK); r.State == "active" {
+			spared++
+			if r := p.soFar(id); !slices.Equal(r.WouldEnd, []string{"max_rss"}) {
+				t.Errorf("%+v", r)
+			}
+		} else if r := p.receipt(id); r.EndReason == "max_rss" && r.Verdict == "clean" {
+			ended++
+		}
+	}
+	// The third would be one more than the breaker lets through in a minute.
+	if ended != 2 || spared != 1 || !p.status().Breaker.Open {
+		t.Errorf("%d ended, %d spared, breaker %+v", ended, spared, p.status().Breaker)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
 const maxBody = 64 << 10
@@ -96,49 +97,10 @@ func query(r *http.Request, known ...string) (url.Values, error) {
 func unknown(what, name string, known []string) error {
 	hint := ""
 	base := name[strings.LastIndexByte(name, '.')+1:]
-	if s := nearest(base, known); s != "" {
+	if s := policy.Nearest(base, known); s != "" {
 		hint = fmt.Sprintf("did you mean %q?", s)
 	} else if len(known) > 0 {
 		hint = "known: " + strings.Join(known, ", ")
 	}
 	return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown %s %q", what, name), hint)
-}
-
-// nearest gives the known word that a misspelt one most likely means.
-func nearest(word string, known []string) string {
-	best, bestDistance := "", 1+len(word)/2
-	for _, k := range known {
-		d := distance(word, k)
-		if strings.HasPrefix(k, word) && word != "" {
-			d = 1
-		}
-		if d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance, of words that a request may hold.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

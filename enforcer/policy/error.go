@@ -38,6 +38,15 @@ func oneOf(words []string) string {
 
 // suggest gives the hint for a misspelt word.
 func suggest(word string, known []string) string {
+	if best := Nearest(word, known); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "want " + oneOf(known)
+}
+
+// Nearest gives the known word that a misspelt one most likely means, "" if
+// none is near.
+func Nearest(word string, known []string) string {
 	best, least := "", 1+len(word)/2
 	for _, k := range known {
 		d := distance(word, k)
@@ -48,10 +57,7 @@ func suggest(word string, known []string) string {
 			best, least = k, d
 		}
 	}
-	if best == "" {
-		return "want " + oneOf(known)
-	}
-	return fmt.Sprintf("did you mean %q?", best)
+	return best
 }
 
 // distance is the Levenshtein distance. A word that no key is near to in

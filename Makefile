@@ -26,7 +26,7 @@ E2E := ./testdata/e2e/... ./testdata/escapes
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help build programs generate deps deps-lint deps-generate test test-unit test-race \
-	test-e2e leftovers escapes lint docs docs-check demo bench clean fmt
+	test-e2e test-e2e-long test-escapes leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
 
 ## help: list the targets
 help:
@@ -81,7 +81,7 @@ endef
 test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) -race -p 1 ./...
-	@$(MAKE) test-e2e leftovers
+	@$(MAKE) test-e2e test-escapes leftovers
 	@$(GOTEST) --counts
 
 ## test-unit: what needs no root
@@ -96,12 +96,29 @@ test-race:
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout 20m ./testdata/e2e
 
-## escapes: test-e2e at full length: 200 rounds, a storm of 20 s
-escapes: export LNGTEST_ROUNDS = 200
-escapes: export LNGTEST_STORM = 20
-escapes: test-e2e leftovers
+## test-e2e-long: the same, 200 rounds and a storm of 20 s
+test-e2e-long: export LNGTEST_ROUNDS = 200
+test-e2e-long: export LNGTEST_STORM = 20
+test-e2e-long: test-e2e leftovers
 
-## leftovers: fail if the tests left a process, a pin, a mount or a socket
+## test-escapes: every way out of a session, as root, at the best level; LNGTEST_ROWS, LNGTEST_ROUNDS
+test-escapes: build programs
+	$(PRIVATE) $(GOTEST) -timeout 3h ./testdata/escapes
+
+## escapes: the same at every level, idle and busy (25 min); writes docs/ESCAPES.md
+escapes: export LNGTEST_CELLS = all
+escapes: export LNGTEST_ROUNDS = 12
+escapes: export LNGTEST_TABLE = $(CURDIR)/docs/ESCAPES.md:every cell
+escapes: test-escapes leftovers
+
+## escapes-long: rows 11, 14 and 22 200 times in each cell (an hour); writes docs/ESCAPES.md
+escapes-long: export LNGTEST_CELLS = all
+escapes-long: export LNGTEST_ROWS = 11,14,22
+escapes-long: export LNGTEST_ROUNDS = 200
+escapes-long: export LNGTEST_TABLE = $(CURDIR)/docs/ESCAPES.md:long
+escapes-long: test-escapes leftovers
+
+## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:
 	@testdata/leftovers.sh
 

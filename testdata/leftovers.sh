@@ -1,5 +1,5 @@
 #!/bin/bash
-# leftovers.sh: fails if the tests left a process, a pin, a mount or a socket.
+# leftovers.sh: fails if the tests left a process, a pin, a mount, a cgroup or a socket.
 # PID 1 may take 5 s to reap an orphan, so each look is repeated for that long.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ processes() {
 
 files() {
 	local f
-	for f in /sys/fs/bpf/lineage-* "${TMPDIR:-/tmp}"/lngtest-*; do
+	for f in /sys/fs/bpf/lineage-* "${TMPDIR:-/tmp}"/lngtest-* /sys/fs/cgroup/lngtest-* /sys/fs/cgroup/*/lngtest-*; do
 		[ ! -e "$f" ] || echo "file $f"
 	done
 	awk '$2 ~ /lngtest-/ { print "mount " $2 }' /proc/mounts

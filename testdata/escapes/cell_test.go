@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -113,6 +114,9 @@ type host struct {
 
 func newHost(t *testing.T, c cell) *host {
 	h := &host{cell: c, instance: stage.New(t)}
+	if err := os.WriteFile(h.policyFile(), []byte(policy), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	h.serve(t)
 	if h.reached = h.instance.Status().Level; h.reached < c.level {
 		t.Skipf("this kernel has level %d at best", h.reached)
@@ -126,15 +130,21 @@ func newHost(t *testing.T, c cell) *host {
 	return h
 }
 
-// serve starts the daemon unless one answers.
+// policy makes the daemon give its verdict on what cannot be killed sooner, but
+// not so soon that a busy machine looks like it.
+const policy = "version: 1\nwait:\n  killed: 4s\n"
+
+// serve starts the daemon unless one runs.
 func (h *host) serve(t *testing.T) {
 	t.Helper()
 	if h.daemon != nil && !h.daemon.Exited() {
 		return
 	}
 	i := h.instance.In(t)
-	h.daemon = i.Daemon("--level", strconv.Itoa(h.level))
+	h.daemon = i.Daemon("--level", strconv.Itoa(h.level), "--policy", h.policyFile())
 }
+
+func (h *host) policyFile() string { return filepath.Join(h.instance.Dir, "policy.yaml") }
 
 // lose kills the daemon.
 func (h *host) lose(t *testing.T) {

@@ -3,8 +3,10 @@
 package escapes
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
@@ -16,11 +18,14 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if path := os.Getenv("LNGTEST_TABLE"); path != "" {
-		if err := seen.write(path); err != nil {
+	// LNGTEST_TABLE=FILE:NAME: where the table goes.
+	if path, name, ok := strings.Cut(os.Getenv("LNGTEST_TABLE"), ":"); ok {
+		err := errors.Join(write(path, name, seen.table()), write(path, "not tried", skipped()))
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "escapes:", err)
 			code = 1
 		}
 	}
+	fmt.Println(seen.table())
 	os.Exit(code)
 }

@@ -17,6 +17,7 @@ type row struct {
 	why      string // it is not tried here; program and all below are empty
 
 	program string        // under testdata/programs, with its arguments
+	flags   string        // of run, more than the usual
 	members int           // that say so when they have come to rest
 	grace   time.Duration // of the session
 	racy    bool          // tried many times
@@ -25,7 +26,8 @@ type row struct {
 	left    bool          // nobody can end it; the story checks
 	outcome string        // of every member but the root, "" for any
 
-	// rootSignal makes the root exit, in place of SIGKILL and of the command end.
+	// rootSignal makes the root exit, or do what ends its session, in place of
+	// SIGKILL and of the command end.
 	rootSignal unix.Signal
 	// story runs before the end; what it returns, if anything, after it.
 	story func(*trial) (after func())
@@ -52,7 +54,7 @@ var rows = []row{
 	{number: 8, name: "env_scrub", does: "zeroes over its environment, no exec", expected: "killed",
 		program: "detach setsid scrub", members: 1, outcome: "kill"},
 	{number: 9, name: "ignore_all", does: "TERM, INT, HUP, QUIT ignored and blocked", expected: "SIGKILL needed, after the grace",
-		program: "under ignoreterm", members: 1, grace: second, outcome: "kill"},
+		program: "under ignoreterm", members: 1, grace: second / 2, outcome: "kill"},
 	{number: 10, name: "slow_term_early", does: "leaves 1 s before the grace is over", expected: "by SIGTERM",
 		program: "under slowterm 1", members: 1, grace: 2 * second, outcome: "term"},
 	{number: 10, name: "slow_term_late", does: "would leave 1 s after the grace", expected: "SIGKILL needed",
@@ -65,8 +67,8 @@ var rows = []row{
 		program: "bomb 500", outcome: "kill", story: manyInFewLines},
 	{number: 14, name: "bomb_active", does: "doubles every 60 ms, up to 400", expected: "killed at birth",
 		program: "bombactive 400 60", racy: true, outcome: "kill"},
-	{number: 15, name: "chain_linear", does: "each forks one copy of itself, 300", expected: "killed",
-		program: "chain 300", outcome: "kill"},
+	{number: 15, name: "chain_linear", does: "each forks one copy of itself; --max-processes 100", expected: "stopped at 100 (level 2: soon after), all killed",
+		program: "chain 300", flags: "--max-processes 100", rootSignal: unix.SIGUSR1, story: stoppedAtLimit},
 	{number: 16, name: "respawn_pair", does: "two make each other anew", expected: "both killed",
 		program: "respawnpair", members: 1, grace: second, racy: true},
 	{number: 17, name: "respawn_supervisor", does: "a supervisor in the session restarts its worker", expected: "both killed",
@@ -86,28 +88,28 @@ var rows = []row{
 	{number: 23, name: "sigstopped", does: "stopped after setsid", expected: "continued, by SIGTERM",
 		program: "stopped", members: 1, grace: second, outcome: "term"},
 	{number: 24, name: "ptrace_stopped", does: "in ptrace-stop; the tracer ignores SIGTERM", expected: "both killed",
-		program: "ptraced", members: 1, grace: second},
+		program: "ptraced", members: 1, grace: second / 2},
 	{number: 25, name: "cg_migrate", does: "moves to another cgroup", expected: "killed",
 		program: "cgroup move {cgroup}", members: 1, outcome: "kill"},
 	{number: 26, name: "clone_into_cgroup", does: "clone3(CLONE_INTO_CGROUP)", expected: "killed",
 		program: "cgroup into {cgroup}", members: 1, racy: true, outcome: "kill"},
 	{number: 27, name: "adopt_dbus", why: "later: brokers (asks systemd over D-Bus)"},
 	{number: 28, name: "frozen_subcg", does: "in a frozen cgroup (version 2)", expected: "killed while frozen",
-		program: "cgroup frozen {cgroup}", members: 1, grace: second, outcome: "kill"},
+		program: "cgroup frozen {cgroup}", members: 1, grace: second / 2, outcome: "kill"},
 	{number: 29, name: "threaded_cg", does: "a thread in a threaded cgroup", expected: "killed, where cgroup.kill is refused",
 		program: "cgroup threaded {cgroup}", members: 1, outcome: "kill"},
 	{number: 30, name: "nested_pidns", does: "init of a PID namespace, ignores SIGTERM", expected: "all inside killed",
-		program: "pidns", grace: second},
+		program: "pidns", grace: second / 2},
 	{number: 31, name: "userns_setuid", does: "another uid; a user namespace", expected: "killed; nobody else may",
 		program: "otheruser", members: 2, outcome: "kill", story: refusedToNobody},
 	{number: 32, name: "pdeath_clear", does: "PR_SET_PDEATHSIG taken back, setsid", expected: "killed",
 		program: "detach setsid nopdeath", members: 1, outcome: "kill"},
 	{number: 33, name: "renamed", does: "a kernel thread's name, no arguments", expected: "killed",
 		program: "detach setsid rename", members: 1, outcome: "kill"},
-	{number: 34, name: "memfd", does: "runs from a memfd", expected: "killed",
-		program: "nofile memfd", members: 1, outcome: "kill"},
+	{number: 34, name: "memfd", does: "runs from a memfd", expected: "killed, shown as memfd",
+		program: "nofile memfd", members: 1, outcome: "kill", story: shown("memfd:lngtest")},
 	{number: 34, name: "deleted_exe", does: "runs from an unlinked file", expected: "killed",
-		program: "nofile deleted", members: 1, outcome: "kill"},
+		program: "nofile deleted", members: 1, outcome: "kill", story: shown("/tmp/lngtest-nofile-")},
 	{number: 35, name: "bigmem", does: "600 MB to tear down", expected: "killed; clean only when gone",
 		program: "bigmem 600", members: 1, outcome: "kill"},
 	{number: 36, name: "dstate", does: "in D: the vfork parent of a stopped child", expected: "both killed",

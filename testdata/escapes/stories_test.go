@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,32 @@ func manyInFewLines(x *trial) func() {
 		if len(x.report.Processes) < 501 {
 			x.t.Errorf("the receipt names %d processes", len(x.report.Processes))
 		}
+	}
+}
+
+// stoppedAtLimit: the budget ends it by itself, inside the kernel.
+func stoppedAtLimit(x *trial) func() {
+	return func() {
+		if x.report.EndReason != "max_processes" {
+			x.t.Errorf("ended by %q", x.report.EndReason)
+		}
+		// The one too many is entered before it dies. At level 2 no hook can kill
+		// it, and the daemon's pass comes a little later.
+		if s := x.Record(x.name); s.Peak > 101 && x.host.reached > 2 {
+			x.t.Errorf("peak %d", s.Peak)
+		}
+	}
+}
+
+// shown: the file that a member runs is told though it has no name.
+func shown(exe string) func(*trial) func() {
+	return func(x *trial) func() {
+		for pid := range x.m.Members(1) {
+			if why := stage.Query[api.Why](x.Instance, "why", strconv.Itoa(pid)); !strings.Contains(why.Process.Exe, exe) {
+				x.t.Errorf("exe %q, want %q", why.Process.Exe, exe)
+			}
+		}
+		return nil
 	}
 }
 

@@ -46,9 +46,24 @@ func (s results) note(r *row, c cell, o outcome) {
 	s[r][c] = s[r][c].plus(t)
 }
 
-// write makes a table in Markdown of the rows that were tried, and of those
-// that are not.
-func (s results) write(path string) error {
+// write puts text between the lines "<!-- begin NAME -->" and "<!-- end NAME -->"
+// of a file.
+func write(path, name, text string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
+	head, rest, found := strings.Cut(string(old), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return fmt.Errorf("%s has no place for %q", path, name)
+	}
+	return os.WriteFile(path, []byte(head+begin+"\n"+text+"\n"+end+tail), 0o644)
+}
+
+// table is in Markdown: the rows that were tried.
+func (s results) table() string {
 	var b strings.Builder
 	var total tally
 	cells := map[cell]bool{}
@@ -58,49 +73,57 @@ func (s results) write(path string) error {
 			total = total.plus(t)
 		}
 	}
-	fmt.Fprintf(&b, "%s, %s. %d trials in %d cells: %d survivors, %d innocents touched, %d trials failed.\n\n",
-		time.Now().UTC().Format("2006-01-02"), machine(), total.rounds, len(cells), total.survivors, total.touched, total.failed)
-	b.WriteString("| # | name | what it does | expected | rounds × cells | survivors | innocents | slowest | held |\n")
-	b.WriteString("| ---: | --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n")
+	levels := levelsOf(cells)
+	fmt.Fprintf(&b, "%s, %s: %d trials in %d cells, %d of them failed, %d survivors, %d innocents touched.\n\n",
+		time.Now().UTC().Format(time.DateOnly), machine(), total.rounds, len(cells), total.failed, total.survivors, total.touched)
+	b.WriteString("| # | name | what it does | expected |")
+	for _, level := range levels {
+		fmt.Fprintf(&b, " level %d |", level)
+	}
+	b.WriteString(" survivors | touched | slowest |\n| ---: | --- | --- | --- |" + strings.Repeat(" ---: |", len(levels)+3) + "\n")
 	for i := range rows {
 		r := &rows[i]
-		if r.why != "" {
-			fmt.Fprintf(&b, "| %d | %s | | | | | | | %s |\n", r.number, r.name, r.why)
-			continue
-		}
 		if s[r] == nil {
 			continue
 		}
-		var sum tally
-		most := 0
-		for _, t := range s[r] {
-			sum = sum.plus(t)
-			most = max(most, t.rounds)
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |", r.number, r.name, r.does, r.expected)
+		var all tally
+		for _, level := range levels {
+			var t tally
+			for c, n := range s[r] {
+				if c.level == level {
+					t = t.plus(n)
+				}
+			}
+			all = all.plus(t)
+			fmt.Fprintf(&b, " %d/%d |", t.rounds-t.failed, t.rounds)
 		}
-		held := "yes"
-		if sum.failed > 0 {
-			held = fmt.Sprintf("**no**: %d failed, in %s", sum.failed, s.failures(r))
-		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %d × %d | %d | %d | %v | %s |\n", r.number, r.name, r.does, r.expected,
-			most, len(s[r]), sum.survivors, sum.touched, sum.slowest.Round(time.Millisecond), held)
+		fmt.Fprintf(&b, " %d | %d | %v |\n", all.survivors, all.touched, all.slowest.Round(time.Millisecond))
 	}
-	if path == "-" {
-		_, err := os.Stdout.WriteString(b.String())
-		return err
-	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
+	return b.String()
 }
 
-// failures are the cells in which a row failed.
-func (s results) failures(r *row) string {
-	var in []string
-	for c, t := range s[r] {
-		if t.failed > 0 {
-			in = append(in, c.String())
+// skipped are the rows that are not tried, in Markdown.
+func skipped() string {
+	var b strings.Builder
+	b.WriteString("| # | name | why |\n| ---: | --- | --- |\n")
+	for i := range rows {
+		if r := &rows[i]; r.why != "" {
+			fmt.Fprintf(&b, "| %d | %s | %s |\n", r.number, r.name, r.why)
 		}
 	}
-	slices.Sort(in)
-	return strings.Join(in, "; ")
+	return b.String()
+}
+
+func levelsOf(cells map[cell]bool) []int {
+	var levels []int
+	for c := range cells {
+		if !slices.Contains(levels, c.level) {
+			levels = append(levels, c.level)
+		}
+	}
+	slices.Sort(levels)
+	return levels
 }
 
 // machine is where this ran: kernel, architecture and CPUs, no host's name.

@@ -47,7 +47,11 @@ func (h *host) try(t *testing.T, r *row) {
 		name: fmt.Sprintf("%s-%d", strings.ReplaceAll(r.name, "_", "-"), h.sessions),
 	}
 	result := outcome{failed: true}
-	defer func() { seen.note(r, h.cell, result) }()
+	defer func() {
+		if !t.Skipped() {
+			seen.note(r, h.cell, result)
+		}
+	}()
 	x.m = stage.NewMarker(t, x.Dir)
 	x.start()
 	var after func()
@@ -55,12 +59,17 @@ func (h *host) try(t *testing.T, r *row) {
 		after = r.story(x)
 	}
 	x.end()
-	result.survivors = len(x.survivors())
+	if !r.left {
+		result.survivors = len(x.survivors())
+	}
 	result.took = time.Since(x.began)
 	if after != nil {
 		after()
 	}
 	x.check()
+	if result.took > r.grace+second && !r.left {
+		t.Logf("figure: %v, %v: %v from the cause to the receipt: %s", h.cell, x.name, result.took.Round(time.Millisecond), x.told())
+	}
 	for _, s := range h.strangers {
 		if err := s.Untouched(); err != nil {
 			result.touched++
@@ -81,6 +90,7 @@ func (x *trial) start() {
 	if other || x.shared {
 		args = append(args, "--subreaper=false")
 	}
+	args = append(args, strings.Fields(x.flags)...)
 	words := strings.Fields(x.expand(x.program))
 	args = slices.Concat(args, []string{"--", stage.Program(words[0])}, words[1:])
 	cmd := x.Command(args, x.m.Env())
@@ -141,6 +151,11 @@ func (x *trial) end() {
 		x.fromRun()
 	case daemonKilled:
 		x.host.lose(x.t)
+		x.t.Cleanup(func() {
+			if !x.run.Exited() { // nobody else would continue it
+				_ = unix.Kill(x.owner, unix.SIGKILL)
+			}
+		})
 		x.kill(x.owner, unix.SIGSTOP)
 		x.kill(x.root, x.killer())
 		x.withoutUs()
@@ -161,7 +176,7 @@ func (x *trial) withoutUs() {
 	x.m.Wait("end without a daemon", func(alive bool) bool {
 		if alive && time.Since(x.began) > x.grace {
 			// A deadline is kept by the next process event of the host.
-			if err := exec.Command("/proc/self/exe", "-test.run=^$").Run(); err != nil {
+			if err := exec.Command("true").Run(); err != nil {
 				x.t.Fatal(err)
 			}
 		}

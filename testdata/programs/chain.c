@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chain [N]: each process forks one copy of itself, a millisecond later, and
- * waits for it; N (300) in all. It is ready when ten are there.
+ * chain [N]: from SIGUSR1 on each process forks one copy of itself and waits for
+ * it, N (300) in all.
  */
 #include "lngtest.h"
 
 int main(int argc, char **argv)
 {
 	begin(argc, argv);
-	long links = number(argc, argv, 1, 300, 11, 2000);
+	long links = number(argc, argv, 1, 300, 1, 2000);
 
+	sigset_t told;
+	int sig;
+
+	sigemptyset(&told);
+	sigaddset(&told, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &told, NULL);
+	say("ready");
+	if (sigwait(&told, &sig))
+		die("sigwait");
 	for (long i = 0; i < links; i++) {
 		pid_t child = forked();
 
@@ -19,9 +28,6 @@ int main(int argc, char **argv)
 			hold();
 		}
 		expire();
-		if (i == 10)
-			say("ready");
-		usleep(1000);
 	}
 	hold();
 }

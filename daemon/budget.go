@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -64,6 +65,10 @@ func (p *sampler) endOver(x excess) {
 	}
 	if err := o.enforcer.CheckEnd(x.session, tracer.Identity{}); err != nil {
 		log.Error().Err(err).Msg("over its limit and not ended")
+		o.audit.Add(audit.Record{
+			Time: time.Now().UTC(), Verb: verbEnd.String(), Decision: audit.Refused, Reason: err.Error(),
+			Target: &audit.Target{Session: x.session.String()}, Mode: o.mode(),
+		})
 		return
 	}
 	log.Info().Msg("over its limit: ending")

@@ -67,6 +67,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) e
 	}
 	s.log.Info().Str(keySession, d.ID).Str(keyName, d.Name).Uint32(keyUID, c.uid).Uint32(keyPID, spec.Root.PID).
 		Msg("session created")
+	s.done(c, verbCreate, d.ID)
 	d.Head, d.Token = head("session"), token
 	return reply(w, http.StatusCreated, d)
 }

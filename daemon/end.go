@@ -35,8 +35,9 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	word := r.PathValue("s")
 	var id tracer.SessionID
 	var report *api.Report
+	begun := false
 	err := s.withSession(word, c, verbEnd, func(x *session) {
-		id = x.info.ID
+		id, begun = x.info.ID, x.info.State != tracer.StateActive
 		if grace < 0 {
 			grace = x.info.Grace
 		}
@@ -53,6 +54,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	if err := s.enforcer.CheckEnd(id, c.id); err != nil {
 		s.log.Warn().Err(err).Str(keyVerb, verbEnd.String()).Str(keySession, id.String()).
 			Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Msg("refused")
+		s.refused(c, verbEnd, id.String(), err.Error())
 		var refusal *enforcer.Refusal
 		if errors.As(err, &refusal) {
 			e := refusalError(refusal)
@@ -61,11 +63,21 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 		}
 		return err
 	}
+	if !begun {
+		s.owner.collect(id, collectBefore)
+	}
+	if req.PlanToken != "" {
+		if err := s.checkPlan(req.PlanToken, id); err != nil {
+			s.refused(c, verbEnd, id.String(), err.Error())
+			return err
+		}
+	}
 	s.log.Info().Str(keyVerb, verbEnd.String()).Str(keySession, id.String()).Int64(keyGrace, grace.Milliseconds()).
 		Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Msg("ending")
 	// The caller is noted before the first process dies of it.
 	err = s.owner.do(func() {
 		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
+			x.endCaller = auditCaller(c)
 			x.endedBy = &api.Caller{UID: int(c.uid), PID: int(c.id.PID), Comm: c.comm}
 		}
 	})

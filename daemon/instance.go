@@ -18,6 +18,7 @@ import (
 
 const (
 	bpffs       = "/sys/fs/bpf"
+	auditPath   = "/var/log/lineage/audit.jsonl" // of the default instance
 	lockTimeout = 5 * time.Second
 	pollPause   = 10 * time.Millisecond
 )
@@ -29,6 +30,7 @@ type instance struct {
 	pins   string
 	lock   string
 	log    string
+	audit  string
 }
 
 func instanceOf(socket string) (instance, error) {
@@ -44,7 +46,9 @@ func instanceOf(socket string) (instance, error) {
 		socket: socket, pins: filepath.Join(bpffs, "lineage"),
 		lock: filepath.Join(dir, "lock"), log: filepath.Join(dir, "daemon.log"),
 	}
+	i.audit = auditPath
 	if socket != api.DefaultSocket {
+		i.audit = filepath.Join(dir, filepath.Base(auditPath))
 		sum := sha256.Sum256([]byte(socket))
 		i.pins += "-" + hex.EncodeToString(sum[:4])
 	}

@@ -5,6 +5,8 @@ package daemon
 // Keys of the log.
 const (
 	keyAdded    = "added"
+	keyBusy     = "ports_busy"
+	keyFreed    = "ports_freed"
 	keyCode     = "code"
 	keyDuration = "duration_ms"
 	keyFile     = "file"
@@ -17,6 +19,7 @@ const (
 	keyMode     = "mode"
 	keyName     = "name"
 	keyPID      = "pid"
+	keyPath     = "path"
 	keyReason   = "reason"
 	keyRemoved  = "removed"
 	keySession  = "session"

@@ -21,8 +21,12 @@ import (
 )
 
 // TestMain runs this binary as the daemon that Connect starts, too: first word
-// lngtest-daemon, with a kernel that is made of Go.
+// lngtest-daemon, with a kernel that is made of Go; and as a process that holds
+// a port and a lock: first word lngtest-holder.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "lngtest-holder" {
+		os.Exit(holder(os.Args[2]))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-daemon" {
 		os.Exit(fakeDaemon(os.Args[2]))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/holds"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -32,6 +33,9 @@ type owner struct {
 	log      zerolog.Logger
 	clock    clock
 	mode     func() string
+	proc     procfs
+	holds    *holds.Reader
+	audit    auditLog
 
 	calls chan func()
 	done  chan struct{} // closed when run has returned
@@ -51,11 +55,17 @@ type owner struct {
 	counters map[string]uint64
 	degraded []string
 	resync   chan struct{} // asks the sampler for a resync now
+
+	ending     chan tracer.SessionID // asks for what it holds now
+	portsWait  func() time.Duration
+	heldPeriod time.Duration
 }
 
-func newOwner(k kernel, e *enforcer.Enforcer, c clock, log zerolog.Logger) *owner {
+func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, log zerolog.Logger) *owner {
 	return &owner{
 		kernel: k, enforcer: e, log: log, clock: c, mode: func() string { return policy.Default().Mode },
+		proc: proc, audit: a, holds: holds.New(string(proc), k.Identify),
+		ending: make(chan tracer.SessionID, 64), portsWait: policy.Default().Wait.Ports.Std, heldPeriod: heldPeriod,
 		calls: make(chan func()), done: make(chan struct{}),
 		inbox: newInbox(), ring: newRing(c.boottime()/1000, ringRecords),
 		graph:    lineage.New(lineage.Options{}),

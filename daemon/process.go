@@ -127,7 +127,23 @@ func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c caller) er
 // describe gives what is known of a process, if c may read it: from the graph
 // if it is or was a member, else from procfs.
 func (s *server) describe(id tracer.Identity, live bool, c caller) (*api.Process, error) {
-	p, t, err := s.member(id, c)
+	p, t, err := s.look(id, live, c)
+	if err != nil {
+		return nil, err
+	}
+	if d := decide(c, verbRead, t); !d.allow {
+		return nil, s.refuse(c, verbRead, fmt.Sprintf("process %d", id.PID), d)
+	}
+	if live {
+		s.enrich(c, p)
+	}
+	return p, nil
+}
+
+// look finds what is known of a process, and whose it is: the caller of look
+// decides who may know.
+func (s *server) look(id tracer.Identity, live bool, c caller) (p *api.Process, t target, err error) {
+	p, t, err = s.member(id, c)
 	if err == nil && p == nil && live {
 		// The kernel decides who is a member; its event may be on the way, or
 		// lost.
@@ -137,24 +153,14 @@ func (s *server) describe(id tracer.Identity, live bool, c caller) (*api.Process
 			}
 		}
 	}
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil || p != nil:
+		return p, t, err
+	case !live:
+		return nil, t, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
 	}
-	if p == nil {
-		if !live {
-			return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
-		}
-		if p, t.uid, err = s.outsider(id); err != nil {
-			return nil, err
-		}
-	}
-	if d := decide(c, verbRead, t); !d.allow {
-		return nil, s.refuse(c, verbRead, fmt.Sprintf("process %d", id.PID), d)
-	}
-	if live {
-		s.enrich(c, p)
-	}
-	return p, nil
+	p, t.uid, err = s.outsider(id)
+	return p, t, err
 }
 
 // member is a process that is or was one, by the graph; nil if it is not.

@@ -23,6 +23,7 @@ func (s *server) routes() map[string]answer {
 		"GET /v1/sessions/{s}/tree":   s.getTree,
 		"GET /v1/sessions/{s}/report": s.getReport,
 		"POST /v1/sessions/{s}/end":   s.postEnd,
+		"POST /v1/sessions/{s}/plan":  s.postPlan,
 		"GET /v1/processes/{ref}":     s.getProcess,
 		"GET /v1/why":                 s.getWhy,
 		"GET /v1/events":              s.getEvents,
@@ -56,6 +57,9 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 		o := s.owner
 		d.Degraded = append(slices.Clone(f.Degraded), o.degraded...)
 		d.Degraded = append(d.Degraded, s.rules.degraded()...)
+		if err := s.audit.Err(); err != nil {
+			d.Degraded = append(d.Degraded, "audit records are being lost: "+err.Error())
+		}
 		d.Lost, d.Sessions = o.lost, o.live()
 		for _, x := range o.sessions {
 			if !x.closed && x.info.Parent == 0 { // nested members count in their ancestors
@@ -241,6 +245,7 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c caller) erro
 	if req.Unload && live > 0 && !req.Force {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
 	}
+	s.done(c, verbManage, "")
 	err := reply(w, http.StatusAccepted, head("stop"))
 	s.stop(req.Unload)
 	return err

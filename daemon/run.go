@@ -57,6 +57,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	wg.Go(func() { s.enforcer.Run(ctx, s.judged) })
 	wg.Go(func() { s.sampler.run(ctx) })
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
+	wg.Go(func() { s.owner.watchHeld(ctx) })
 	wg.Go(func() {
 		if err := s.owner.inbox.ingest(s.kernel); err != nil {
 			failed <- err
@@ -102,6 +103,8 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	err = errors.Join(err, s.kernel.Close())
 	wg.Wait()
 	s.endOwner()
+	// What could not be written was told when it happened.
+	_ = s.audit.Close()
 	return lock, unload, err
 }
 

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,6 +72,7 @@ type host struct {
 	period       time.Duration // of the sampler
 	linger       time.Duration // of an ephemeral daemon without session and client
 	hup          <-chan os.Signal
+	heldPeriod   time.Duration // between two looks at ports and locks; default 2 s
 }
 
 func thisHost() host {
@@ -148,14 +150,15 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, log zerolog.Log
 	if err != nil {
 		return nil, nil, err
 	}
-	s := h.server(k, self, o, r, log)
+	a := openAudit(i.audit, log)
+	s := h.server(k, self, a, o, r, log)
 	if err := s.begin(); err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, a.Close())
 	}
 	ln, err := listen(i, o)
 	if err != nil {
 		s.endOwner()
-		return nil, nil, err
+		return nil, nil, errors.Join(err, a.Close())
 	}
 	return s, ln, nil
 }
@@ -286,15 +289,18 @@ func chgrp(path, group string) error {
 	return os.Chown(path, -1, gid)
 }
 
-func (h host) server(k kernel, self tracer.Identity, o Options, r *rules, log zerolog.Logger) *server {
+func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: string(h.proc)})
-	own := newOwner(k, e, h.clock, log)
+	own := newOwner(k, e, h.clock, h.proc, a, log)
 	own.mode = r.mode
+	own.portsWait = func() time.Duration { return r.policy().Wait.Ports.Std() }
+	own.heldPeriod = cmp.Or(h.heldPeriod, heldPeriod)
 	s := &server{
 		kernel: k, enforcer: e, owner: own, sampler: &sampler{owner: own, rules: r, period: h.period},
 		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		peerOf: h.peerOf, conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
+		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers),
+		conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
 	}
 	s.rules, s.hup = r, h.hup
 	s.carryOut(r.policy())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/holds"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -43,8 +44,12 @@ type server struct {
 	owner        *owner
 	sampler      *sampler
 	proc         procfs
+	holds        *holds.Reader
+	plans        *plans
+	reading      chan struct{} // taken while a request reads all of procfs
 	pidNamespace string
 	group        int // gid of those who may read everything, -1: none
+	audit        auditLog
 	clock        clock
 	log          zerolog.Logger
 	limits       limits
@@ -194,6 +199,7 @@ func (s *server) refuse(c caller, v verb, what string, d decision) error {
 		e = e.Str(keyMember, c.member.String())
 	}
 	e.Msg("refused")
+	s.refused(c, v, what, d.why)
 	if what != "" {
 		what = " " + what
 	}

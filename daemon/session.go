@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -23,8 +24,12 @@ type session struct {
 	info    tracer.SessionInfo // as last told; the counts may be old
 	token   [32]byte           // sha256 of it
 	endedBy *api.Caller
-	receipt enforcer.Receipt
-	lost    uint64 // events that were lost before it began
+	// endCaller is the same for the audit log.
+	endCaller *audit.Caller
+	receipt   enforcer.Receipt
+	lost      uint64 // events that were lost before it began
+	holdings
+	written *enforcer.Result // that report is about
 
 	rootDied uint64 // boottime, as far as we know; 0: it lives
 	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
@@ -74,6 +79,9 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 func (o *owner) enter(info tracer.SessionInfo) *session {
 	s := &session{info: info, over: make(chan struct{}), lost: o.lost}
 	o.sessions[info.ID] = s
+	if output, err := o.holds.Output(info.Root); err == nil {
+		s.output = output
+	}
 	if e, err := o.kernel.Lookup(info.Root.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != info.Root {
 		s.rootDied = o.clock.boottime() // at the latest
 		if info.Cause == tracer.CauseRootExit {
@@ -90,6 +98,9 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
 	if ev.State < tracer.StateEnding {
 		return
+	}
+	if ev.State < tracer.StateEmpty {
+		o.askHeld(s.info.ID)
 	}
 	s.info.State = max(s.info.State, ev.State)
 	if s.info.Cause == tracer.CauseNone {
@@ -154,6 +165,9 @@ func (o *owner) conclude(s *session) {
 		return
 	}
 	empty := s.info.State == tracer.StateEmpty || s.result.Gone
+	if s.result == s.written && !empty {
+		return
+	}
 	if empty && s.emptyAt == 0 && o.clock.monotonic()-s.judgedAt < emptyPatience {
 		return
 	}
@@ -163,20 +177,27 @@ func (o *owner) conclude(s *session) {
 	if empty && s.emptyAt == 0 {
 		s.emptyAt = o.clock.boottime()
 	}
+	if !o.settled(s, empty) {
+		return
+	}
 	s.report = s.receipt.Report(s.info, o.took(s), s.result)
+	o.freed(s.report, s)
 	s.report.EndedBy, s.report.WouldEnd = s.by(), s.wouldEnd
 	if o.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}
 	o.describe(s.report)
+	o.recorded(s)
 	o.log.Info().Str(keySession, s.report.Session).Str(keyReason, s.report.EndReason).
 		Str(keyVerdict, s.report.Verdict).Str(keyWhy, s.report.VerdictWhy).
 		Int(keyKilled, s.report.Killed).Int(keyLeft, s.report.Left).
+		Int(keyFreed, len(s.report.PortsFreed)).Int(keyBusy, len(s.report.PortsBusy)).
 		Float64(keyDuration, s.report.DurationMS).Msg("session ended")
 	if !s.told {
 		close(s.over)
 		s.told = true
 	}
+	s.written, s.after = s.result, nil // of what is left somebody has to look again
 	if empty {
 		o.close(s)
 	}

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -12,11 +13,19 @@ import (
 )
 
 // getWhy tells whose a process is: every edge from it to the root of its
-// session.
+// session. Of a port or a path it tells the same of everybody who holds it.
 func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error {
-	q, err := query(r, "ref")
+	q, err := query(r, "ref", "port", "proto", "path", "device", "inode")
 	if err != nil {
 		return err
+	}
+	switch {
+	case q.Has("port") && !q.Has("ref") && !q.Has("path"):
+		return s.whyPort(w, r, c, q)
+	case q.Has("path") && !q.Has("ref") && !q.Has("port"):
+		return s.whyPath(w, r, c, q)
+	case len(q) != 1:
+		return api.NewError(api.CodeBadRequest, "want one of ref, port and path", "")
 	}
 	id, live, err := s.identity(q.Get("ref"), c)
 	if err != nil {
@@ -26,8 +35,28 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error 
 	if err != nil {
 		return err
 	}
-	d := api.Why{Head: head("why"), Process: *p}
-	err = s.owner.do(func() {
+	d, err := s.why(id, live, p, c)
+	if err != nil {
+		return err
+	}
+	if live {
+		done, err := s.readProcfs(r.Context())
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), planCollect)
+		d.Holds = holdsOf(s.holds.Of(ctx, []tracer.Identity{id}), nil)
+		cancel()
+		done()
+	}
+	d.Head = head("why")
+	return reply(w, http.StatusOK, d)
+}
+
+// why makes the answer about one process.
+func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (api.Why, error) {
+	d := api.Why{Process: *p}
+	err := s.owner.do(func() {
 		n, ok := s.owner.graph.Node(lineageID(id))
 		if !ok || n.Session == 0 {
 			return
@@ -41,13 +70,10 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error 
 			d.Edges = append(d.Edges, s.owner.edge(&e, c))
 		}
 	})
-	if err != nil {
-		return err
-	}
-	if live && d.Process.Parent != nil {
+	if err == nil && live && d.Process.Parent != nil {
 		d.Parent = s.parent(d.Process.Parent, c)
 	}
-	return reply(w, http.StatusOK, d)
+	return d, err
 }
 
 // parent describes the kernel's parent, which may belong to somebody else: its

@@ -143,6 +143,7 @@ func (o *owner) session(s *session, c caller) api.Session {
 		d.Ended = o.clock.wall(s.emptyAt)
 		return d
 	}
+	d.Ports = s.ports()
 	for _, id := range o.family(info.ID) {
 		d.Orphans += o.graph.Count(id).Orphans
 	}

@@ -4,12 +4,15 @@ package holds
 
 import (
 	"context"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Freed is what became of ports and locks.
+// Freed is what became of ports.
 type Freed struct {
 	Ports []Port // nobody listens any more
 	Busy  []Port // still listening, with who holds it now, if that is known
@@ -107,4 +110,58 @@ func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]n
 		now[netns] = network{}
 	}
 	return now, held.Unknown
+}
+
+// Released looks again at locks that were held: which of them are gone, and
+// which somebody still has, with who that is, if it is known. A lock file is
+// closed with its holders; whether it is still there is not looked at.
+func (r *Reader) Released(ctx context.Context, locks []Lock) (released, held []Lock, unknown []string) {
+	f, err := os.Open(filepath.Join(r.Root, "locks"))
+	if err != nil {
+		return nil, nil, []string{"locks: " + err.Error()}
+	}
+	defer f.Close()
+	now := make(map[string]bool)
+	err = lines(&io.LimitedReader{R: f, N: maxTable}, func(line string) error {
+		if e, err := parseLock(line); err == nil && !e.waiting {
+			now[e.key()] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, []string{"locks: " + err.Error()}
+	}
+	paths := make(map[string]bool)
+	for _, l := range locks {
+		l.Holder, l.Waiting = tracer.Identity{}, nil
+		same := func(o Lock) bool { return o.Kind == l.Kind && o.Path == l.Path && o.key == l.key }
+		switch {
+		case slices.ContainsFunc(released, same) || slices.ContainsFunc(held, same):
+		case now[l.key]:
+			held = append(held, l)
+			paths[l.Path] = true
+		default:
+			released = append(released, l)
+		}
+	}
+	if len(held) == 0 {
+		return released, nil, nil
+	}
+	err = r.openOn(ctx, func(link string) bool { return paths[link] }, func(d *descriptor, id tracer.Identity) {
+		info, err := d.info()
+		if err != nil {
+			return
+		}
+		for _, e := range info.locks {
+			for i := range held {
+				if held[i].key == e.key() {
+					held[i].Holder = id
+				}
+			}
+		}
+	})
+	if err != nil {
+		unknown = append(unknown, "holders: "+err.Error())
+	}
+	return released, held, unknown
 }

@@ -145,7 +145,13 @@ func TestLocks(t *testing.T) {
 			if len(files) != 1 || files[0].Holder != h.id || files[0].Access != "read_write" || len(locks.Locks) != 1 || locks.Locks[0].Kind != kind {
 				t.Errorf("the reverse: %+v %+v", files, locks)
 			}
+			if released, still, _ := reader().Released(t.Context(), held.Locks); len(released) != 0 || len(still) != 1 || still[0].Holder != h.id {
+				t.Errorf("while it is held: %+v %+v", released, still)
+			}
 			h.stop()
+			if released, still, unknown := reader().Released(t.Context(), held.Locks); len(released) != 1 || len(still) != 0 || len(unknown) != 0 {
+				t.Errorf("afterwards: %+v %+v %v", released, still, unknown)
+			}
 			if files, locks := reader().Holders(t.Context(), wanted(t, path)); len(files)+len(locks.Locks) != 0 {
 				t.Errorf("afterwards: %+v %+v", files, locks)
 			}

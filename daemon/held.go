@@ -1,0 +1,291 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	// collectBefore bounds what reading ports and locks may take while signals
+	// wait for it.
+	collectBefore = 40 * time.Millisecond
+	// collectAside bounds it where nobody waits.
+	collectAside = time.Second
+	// heldPeriod is between two looks at what live sessions hold; it grows so
+	// that looking takes no more than 1 % of a CPU.
+	heldPeriod = 2 * time.Second
+	heldShare  = 100
+	// maxHeld bounds the ports and the locks of one receipt.
+	maxHeld = 1024
+)
+
+// holdings is what a session's members held when they were last seen.
+type holdings struct {
+	held   holds.Held
+	output string // the pipe or socket that is its root's standard output
+
+	looking bool
+	after   *aftermath // nil: nobody has looked yet
+}
+
+// aftermath is what became of it.
+type aftermath struct {
+	freed           holds.Freed
+	released, still []holds.Lock
+	writers         []tracer.Identity
+	unknown         []string
+}
+
+// members names the live members of a session.
+func members(k kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
+	err = k.Snapshot(id, func(p *tracer.Process) error {
+		if !p.Dead && !p.Zombie {
+			ids = append(ids, p.Identity)
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// collect reads what the members of a session hold now and hands it to the
+// owner.
+func (o *owner) collect(id tracer.SessionID, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	ids, err := members(o.kernel, id)
+	if err != nil {
+		o.log.Error().Err(err).Str(keySession, id.String()).Msg("ports and locks not read")
+		return
+	}
+	held := o.holds.Of(ctx, ids)
+	_ = o.do(func() {
+		if s := o.sessions[id]; s != nil && !s.closed {
+			o.refresh(s)
+			s.seen(held)
+		}
+	})
+}
+
+// seen takes what the members hold now. Once the end has begun nothing is
+// taken back: who died while he was looked at held it still when it began.
+func (s *session) seen(now holds.Held) {
+	if s.info.State != tracer.StateActive || len(now.Unknown) > 0 {
+		for _, p := range s.held.Ports {
+			if !slices.Contains(now.Ports, p) {
+				now.Ports = append(now.Ports, p)
+			}
+		}
+		for _, l := range s.held.Locks {
+			same := func(o holds.Lock) bool { return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path }
+			if !slices.ContainsFunc(now.Locks, same) {
+				now.Locks = append(now.Locks, l)
+			}
+		}
+	}
+	now.Ports = now.Ports[:min(len(now.Ports), maxHeld)]
+	now.Locks = now.Locks[:min(len(now.Locks), maxHeld)]
+	s.held = now
+}
+
+// watchHeld looks at what live sessions hold once in a while: when the kernel
+// ends one with grace 0 nobody can ask any more.
+func (o *owner) watchHeld(ctx context.Context) {
+	pause := o.heldPeriod
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-o.ending:
+			o.collect(id, collectAside)
+			continue
+		case <-time.After(pause):
+		}
+		began := time.Now()
+		for _, id := range o.active() {
+			if ctx.Err() != nil {
+				return
+			}
+			o.collect(id, collectAside)
+		}
+		pause = max(o.heldPeriod, heldShare*time.Since(began))
+	}
+}
+
+// active names the sessions that have not begun to end.
+func (o *owner) active() (ids []tracer.SessionID) {
+	_ = o.do(func() {
+		for id, s := range o.sessions {
+			if !s.closed && s.info.State == tracer.StateActive {
+				ids = append(ids, id)
+			}
+		}
+	})
+	return ids
+}
+
+// askHeld has the holdings of a session that begins to end read at once.
+func (o *owner) askHeld(id tracer.SessionID) {
+	select {
+	case o.ending <- id:
+	default: // many end at once: what was seen last has to do
+	}
+}
+
+// settled reports that the receipt may be written: nothing was held, or
+// somebody has looked what became of it. Else it begins to look; a session
+// whose members are all gone is given time for its ports.
+func (o *owner) settled(s *session, empty bool) bool {
+	alone := s.output == "" || s.info.Forks < 2 // then nobody can have got the output
+	if s.after != nil || len(s.held.Ports)+len(s.held.Locks) == 0 && alone {
+		return true
+	}
+	if s.looking {
+		return false
+	}
+	s.looking = true
+	id, held, output, owner, created := s.info.ID, s.held, s.output, s.info.Owner, s.info.Created
+	wait := time.Duration(0)
+	if empty {
+		wait = o.portsWait()
+	}
+	go func() {
+		a := o.look(held, output, owner, created, wait)
+		_ = o.do(func() {
+			if s := o.sessions[id]; s != nil {
+				s.looking, s.after = false, a
+				o.conclude(s)
+			}
+		})
+	}()
+	return false
+}
+
+// look says what became of ports, locks and output, when no listener is left
+// on the ports or the time to wait for that is over.
+func (o *owner) look(held holds.Held, output string, owner tracer.Identity, created uint64, wait time.Duration) *aftermath {
+	a := &aftermath{unknown: held.Unknown}
+	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
+	defer cancel()
+	began := time.Now()
+	for pause := 10 * time.Millisecond; len(held.Ports) > 0; pause = min(2*pause, 250*time.Millisecond) {
+		a.freed = o.holds.Freed(ctx, held.Ports)
+		if len(a.freed.Busy) == 0 || time.Since(began)+pause > wait {
+			break
+		}
+		time.Sleep(pause)
+	}
+	a.unknown = append(a.unknown, a.freed.Unknown...)
+	if len(held.Locks) > 0 {
+		var unknown []string
+		a.released, a.still, unknown = o.holds.Released(ctx, held.Locks)
+		a.unknown = append(a.unknown, unknown...)
+	}
+	if output == "" {
+		return a
+	}
+	writers, err := o.holds.Writers(ctx, output)
+	if err != nil && len(held.Ports)+len(held.Locks) > 0 {
+		a.unknown = append(a.unknown, "output: "+err.Error())
+	}
+	for _, w := range writers {
+		// Who had it before the session began shares it by right.
+		if w != owner && w.Start > created {
+			a.writers = append(a.writers, w)
+		}
+	}
+	return a
+}
+
+// freed writes into a receipt what became of the holdings.
+func (o *owner) freed(r *api.Report, s *session) {
+	a := s.after
+	if a == nil {
+		return
+	}
+	// Who had it is in the list of what was held, not in that of what is free.
+	had := make(map[string]tracer.Identity)
+	for _, p := range s.held.Ports {
+		had[p.String()] = p.Holder
+	}
+	for _, p := range a.freed.Ports {
+		p.Holder = had[p.String()]
+		r.PortsFreed = append(r.PortsFreed, portOf(&p))
+	}
+	for _, p := range a.freed.Busy {
+		r.PortsBusy = append(r.PortsBusy, portOf(&p))
+	}
+	for _, w := range a.freed.Waits {
+		p := portOf(&w.Port)
+		p.Connections = w.Connections
+		r.PortsTimeWait = append(r.PortsTimeWait, p)
+	}
+	for _, l := range a.released {
+		i := slices.IndexFunc(s.held.Locks, func(h holds.Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
+		if i >= 0 {
+			l.Holder, l.Waiting = s.held.Locks[i].Holder, s.held.Locks[i].Waiting
+		}
+		r.LocksReleased = append(r.LocksReleased, lockOf(&l))
+	}
+	for _, l := range a.still {
+		r.LocksHeld = append(r.LocksHeld, lockOf(&l))
+	}
+	for _, w := range a.writers {
+		p := api.Process{Ref: enforcer.Ref(w)}
+		if st, err := o.proc.status(w.PID); err == nil {
+			p.Comm = st.name
+		}
+		r.OutputHeldBy = append(r.OutputHeldBy, p)
+	}
+	r.HoldsUnknown = a.unknown
+}
+
+func portOf(p *holds.Port) api.Port {
+	return api.Port{
+		Proto: p.Proto, Addr: p.Addr(), Port: int(p.Local.Port()),
+		PID: int(p.Holder.PID), StartNS: api.U64(p.Holder.Start), Netns: p.Netns,
+	}
+}
+
+func lockOf(l *holds.Lock) api.Lock {
+	return api.Lock{
+		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID), StartNS: api.U64(l.Holder.Start), Waiting: l.Waiting,
+	}
+}
+
+// holdsOf is Held on the wire.
+func holdsOf(h holds.Held, files []holds.File) *api.Holds {
+	d := &api.Holds{Unknown: h.Unknown}
+	for i := range h.Ports {
+		d.Ports = append(d.Ports, portOf(&h.Ports[i]))
+	}
+	for i := range h.Locks {
+		d.Locks = append(d.Locks, lockOf(&h.Locks[i]))
+	}
+	for _, f := range files {
+		d.Files = append(d.Files, api.File{Path: f.Path, Access: f.Access, PID: int(f.Holder.PID)})
+	}
+	if len(d.Ports)+len(d.Locks)+len(d.Files)+len(d.Unknown) == 0 {
+		return nil
+	}
+	return d
+}
+
+// ports are the numbers of the TCP and UDP ports that a session's members
+// listen on, as far as they were seen.
+func (s *session) ports() (all []int) {
+	for _, p := range s.held.Ports {
+		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

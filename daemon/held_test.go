@@ -1,0 +1,368 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"golang.org/x/sys/unix"
+)
+
+// holder is what lngtest-holder does: it listens on a port, locks the file,
+// says the port, and stays for a minute at most, whatever SIGTERM says.
+func holder(path string) int {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil || unix.Flock(int(f.Fd()), unix.LOCK_EX) != nil {
+		return 1
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	time.Sleep(time.Minute)
+	return 0
+}
+
+// holding is a session over a shell that left a holder behind.
+func holding(t *testing.T, c api.Client) (s *api.Session, port int, path string, in io.Closer, cmd *exec.Cmd) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "db")
+	s, in, out, cmd := blocked(t, c, fmt.Sprintf("(setsid /proc/%d/exe lngtest-holder %s &); read go", os.Getpid(), path))
+	line, err := out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		t.Fatal(err)
+	}
+	return s, port, path, in, cmd
+}
+
+// checkFreed: the receipt names port and lock as free.
+func checkFreed(t *testing.T, r *api.Report, port int, path string) {
+	t.Helper()
+	if r.Verdict != "clean" || len(r.PortsFreed) != 1 || r.PortsFreed[0].Port != port || r.PortsFreed[0].PID == 0 || len(r.PortsBusy) != 0 {
+		t.Errorf("ports: %+v", r)
+	}
+	if len(r.LocksReleased) != 1 || r.LocksReleased[0].Path != path || r.LocksReleased[0].Type != "flock" || len(r.LocksHeld) != 0 {
+		t.Errorf("locks: %+v", r)
+	}
+	l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Errorf("the port cannot be taken: %v", err)
+	} else {
+		l.Close()
+	}
+}
+
+// TestRealReceipt: a planned end of what holds a port and a lock; a client of
+// the port, and who shares the output, live on and are named.
+func TestRealReceipt(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	close(gate)
+	c, _ := serveReal(t, 0, gate)
+	s, port, path, _, cmd := holding(t, c)
+	client, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	output, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", cmd.Process.Pid), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := exec.Command("sleep", "60")
+	late.Stdout = output
+	if err := late.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { late.Process.Kill(); late.Wait() }()
+	output.Close()
+
+	held, err := c.WhyPort(ctx, "tcp", port)
+	if err != nil || len(held.Items) != 1 || held.Items[0].Session == nil || held.Items[0].Session.ID != s.ID || len(held.Items[0].Edges) < 2 ||
+		len(held.Items[0].Holds.Ports) != 1 || len(held.Items[0].Holds.Locks) != 0 {
+		t.Fatalf("why :%d: %+v %v", port, held, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	file, err := c.WhyPath(ctx, api.PathRef{Path: path, Device: st.Dev, Inode: st.Ino})
+	if err != nil || len(file.Items) != 1 || file.Items[0].Process.Ref != held.Items[0].Process.Ref || len(file.Items[0].Holds.Locks) != 1 || len(file.Items[0].Holds.Files) != 1 {
+		t.Errorf("why %s: %+v %v", path, file, err)
+	}
+	why, err := c.Why(ctx, held.Items[0].Process.Ref.String())
+	if err != nil || why.Holds == nil || len(why.Holds.Ports) != 1 || len(why.Holds.Locks) != 1 {
+		t.Errorf("why PID: %+v %v", why, err)
+	}
+
+	plan, err := c.Plan(ctx, s.ID)
+	if err != nil || plan.Token == "" || len(plan.Processes) != 2 || plan.RefusedBy != "" {
+		t.Fatalf("plan %+v %v", plan, err)
+	}
+	for _, p := range plan.Processes {
+		root := p.PID == cmd.Process.Pid
+		if !p.Killable || root != (p.Why == "root") || root != (len(p.Ports)+len(p.Locks) == 0) || len(p.Argv) == 0 {
+			t.Errorf("planned: %+v", p)
+		}
+	}
+	again, err := c.Plan(ctx, s.ID)
+	if err != nil || again.Token != plan.Token {
+		t.Errorf("the same plan has another token: %+v %v", again, err)
+	}
+	began := time.Now()
+	if _, err := c.End(ctx, s.ID, api.EndRequest{Now: true, PlanToken: plan.Token}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Report(ctx, s.ID, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("end and receipt took %v", time.Since(began))
+	checkFreed(t, r, port, path)
+	if len(r.OutputHeldBy) != 1 || r.OutputHeldBy[0].PID != late.Process.Pid || r.OutputHeldBy[0].Comm != "sleep" {
+		t.Errorf("output: %+v", r.OutputHeldBy)
+	}
+	if len(r.PortsTimeWait) > 1 {
+		t.Errorf("TIME_WAIT: %+v", r.PortsTimeWait)
+	}
+	if _, err := c.WhyPort(ctx, "tcp", port); !code(err, api.CodeNotFound) {
+		t.Errorf("why :%d afterwards: %v", port, err)
+	}
+	if _, err := c.WhyPath(ctx, api.PathRef{Path: path}); !code(err, api.CodeNotFound) {
+		t.Errorf("why %s afterwards: %v", path, err)
+	}
+}
+
+// TestRealReceiptOfTheKernel: the kernel ended it within its root's exit;
+// what the last look saw is in the receipt.
+func TestRealReceiptOfTheKernel(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	close(gate)
+	c, _ := serveReal(t, 0, gate)
+	s, port, path, in, cmd := holding(t, c)
+	err := poll(ctx, func() (bool, error) {
+		now, err := c.Session(ctx, s.ID)
+		return err == nil && slices.Equal(now.Ports, []int{port}), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	cmd.Wait()
+	r, err := c.Report(ctx, s.ID, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFreed(t, r, port, path)
+}
+
+func code(err error, want string) bool {
+	e, ok := err.(*api.Error)
+	return ok && e.Code == want
+}
+
+func TestPlan(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{Name: "x", GraceMS: ms(5000)})
+	w.k.Fork(100, 101, "lngtest-a")
+	w.k.Fork(101, 102, "lngtest-b")
+	w.k.Exit(101, 0)
+	for pid, wchan := range map[int]string{100: "", 102: "nfs_wait"} {
+		state := map[bool]string{true: "S", false: "D"}[wchan == ""]
+		dir := filepath.Join(string(w.h.proc), strconv.Itoa(pid))
+		os.MkdirAll(dir, 0o700)
+		os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (a) %s 20 1 1", pid, state), 0o600)
+		os.WriteFile(filepath.Join(dir, "wchan"), []byte(wchan), 0o600)
+	}
+	make := func(who string) *api.Plan {
+		return into[api.Plan](w.do(who, "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
+	}
+	p := make("user")
+	if p.Session != s.ID || p.State != "active" || p.Token == "" || len(p.Processes) != 2 || p.RefusedBy != "" {
+		t.Fatalf("%+v", p)
+	}
+	if a := p.Processes[0]; a.PID != 100 || a.Why != "root" || !a.Killable {
+		t.Errorf("%+v", a)
+	}
+	if b := p.Processes[1]; b.PID != 102 || b.Why != "forked by 101 lngtest-a" || b.Killable || !strings.Contains(b.Reason, "state D (nfs_wait)") || b.Creator.PID != 101 {
+		t.Errorf("%+v", b)
+	}
+	if len(w.k.Signals()) != 0 {
+		t.Errorf("signals were sent: %+v", w.k.Signals())
+	}
+	end := func(token string) answered {
+		return w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: token})
+	}
+	end("nosuch").refused(api.CodeChanged)
+	w.k.Fork(102, 103, "lngtest-new")
+	if e := end(p.Token).refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 was not in it; nothing was sent") {
+		t.Errorf("%+v", e)
+	}
+	if len(w.k.Signals()) != 0 {
+		t.Errorf("signals were sent: %+v", w.k.Signals())
+	}
+	next := make("user")
+	if next.Token == p.Token {
+		t.Error("another plan has the same token")
+	}
+	w.k.Advance(planMemory)
+	end(next.Token).refused(api.CodeChanged)
+	next = make("user")
+	// A reader may plan, and learns that it may not end.
+	if r := make("reader"); r.Token != "" || !strings.Contains(r.RefusedBy, "not permitted") || len(r.Processes) != 3 {
+		t.Errorf("a reader's plan: %+v", r)
+	}
+	w.do("else", "POST", "/v1/sessions/x/plan", nil).refused(api.CodeDenied)
+	w.do("user", "POST", "/v1/sessions/x/plan", `{"now":true}`).refused(api.CodeBadRequest)
+	w.do("user", "POST", "/v1/sessions/nosuch/plan", nil).refused(api.CodeNotFound)
+	w.k.Exit(103, 0) // who is gone changes nothing
+	into[api.Report](end(next.Token), http.StatusAccepted)
+	w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true})
+	w.receipt(s.ID)
+	if p := make("user"); p.State != "ended" || len(p.Processes) != 0 || p.Token != "" {
+		t.Errorf("of an ended session: %+v", p)
+	}
+}
+
+// TestPlanGuarded: a guard's refusal is part of the plan.
+func TestPlanGuarded(t *testing.T) {
+	w := newWorld(t)
+	w.session("user", 100, api.NewSession{Name: "x"})
+	id := w.id(into[api.Session](w.do("user", "GET", "/v1/sessions/x", nil), http.StatusOK).ID)
+	w.k.Edit(shell, func(p *kerneltest.Proc) { p.Session = id })
+	p := into[api.Plan](w.do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
+	if p.Token != "" || !strings.Contains(p.RefusedBy, "is an ancestor of the caller") {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestWhyHeldErrors(t *testing.T) {
+	w := newWorld(t)
+	w.host(200, shell, 1000, "lngtest-x")
+	for path, want := range map[string]string{
+		"?port=0": api.CodeBadRequest, "?port=65536": api.CodeBadRequest, "?port=x": api.CodeBadRequest,
+		"?port=80&proto=sctp": api.CodeBadRequest, "?port=80&ref=200": api.CodeBadRequest, "?": api.CodeBadRequest,
+		"?proto=tcp": api.CodeBadRequest, "?path=etc": api.CodeBadRequest, "?path=/x&inode=5": api.CodeBadRequest,
+		"?path=/x&inode=5&device=y": api.CodeBadRequest, "?path=/x&port=80": api.CodeBadRequest, "?ref=200&proto=tcp": api.CodeBadRequest,
+		"?port=80": api.CodeNotFound, "?path=/x": api.CodeNotFound, "?path=/x&inode=5&device=6": api.CodeNotFound,
+	} {
+		w.do("root", "GET", "/v1/why"+path, nil).refused(want)
+	}
+	w.do("away", "GET", "/v1/why?port=80", nil).refused(api.CodePIDNamespace)
+}
+
+// TestWhyAccess: who holds something is told to whoever may read that process.
+func TestWhyAccess(t *testing.T) {
+	w := newWorld(t)
+	w.host(200, shell, 1000, "lngtest-x")
+	proc := string(w.h.proc)
+	for name, to := range map[string]string{"200/fd/3": "/data/db", "200/ns/mnt": "mnt:[1]", "self/ns/mnt": "mnt:[1]"} {
+		os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700)
+		if err := os.Symlink(to, filepath.Join(proc, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"200/fdinfo/3": "flags:\t01\n", "200/task/200/x": "", "locks": ""} {
+		os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700)
+		os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600)
+	}
+	for who, want := range map[string]string{"root": "", "user": "", "reader": "", "else": api.CodeDenied} {
+		a := w.do(who, "GET", "/v1/why?path=/data/db", nil)
+		if want != "" {
+			if e := a.refused(want); strings.Contains(e.Message, "200") {
+				t.Errorf("it names the holder: %+v", e)
+			}
+			continue
+		}
+		h := into[api.Holders](a, http.StatusOK)
+		if len(h.Items) != 1 || h.Items[0].Process.PID != 200 || h.Items[0].Holds.Files[0].Access != "write" {
+			t.Errorf("%s: %+v", who, h)
+		}
+	}
+}
+
+// TestAudit: every end and every refusal is a record.
+func TestAudit(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{Name: "x", GraceMS: ms(0)})
+	w.do("else", "POST", "/v1/sessions/x/end", nil).refused(api.CodeDenied)
+	w.do("100", "POST", "/v1/sessions/x/end", nil).refused(api.CodeDenied)
+	w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: "x"}).refused(api.CodeChanged)
+	w.do("user", "POST", "/v1/sessions/x/end", nil)
+	w.receipt(s.ID)
+	other := w.session("user", 110, api.NewSession{GraceMS: ms(0)})
+	w.k.Exit(110, 0)
+	w.receipt(other.ID)
+	w.stop()
+	f, err := os.Open(filepath.Join(w.dir, "audit.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var got []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		r := mustRecord(t, lines.Bytes())
+		line := r.Verb + " " + r.Decision
+		if r.Caller != nil {
+			line += fmt.Sprintf(" by %d/%d", r.Caller.UID, r.Caller.PID)
+			if r.Caller.Session != "" {
+				line += " in " + r.Caller.Session
+			}
+		}
+		if r.Report != nil {
+			line += fmt.Sprintf(" %s: %s %s %d", r.Target.Session, r.Reason, r.Report.Verdict, len(r.Report.Processes))
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"create done by 1000/22", "end refused by 1001/23", "end refused by 1000/100 in " + s.ID, "end refused by 1000/22",
+		"end done by 1000/22 " + s.ID + ": end clean 1", "create done by 1000/22", "end done " + other.ID + ": root_exit clean 0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func mustRecord(t *testing.T, line []byte) (r audit.Record) {
+	t.Helper()
+	if err := json.Unmarshal(line, &r); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return r
+}
+
+// TestAuditFails: an audit log that cannot be written degrades the daemon and
+// stops no end.
+func TestAuditFails(t *testing.T) {
+	w := newWorld(t, func(w *world) { os.Mkdir(filepath.Join(w.dir, "audit.jsonl"), 0o700) })
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil)
+	if r := w.receipt(s.ID); r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+	st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.HasPrefix(s, "audit records are being lost") }) {
+		t.Errorf("%+v", st)
+	}
+}

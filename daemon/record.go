@@ -1,0 +1,74 @@
+//go:build linux
+
+package daemon
+
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// auditLog is where ends and refusals are recorded; *audit.Log is one.
+type auditLog interface {
+	Add(audit.Record)
+	Err() error
+	Close() error
+}
+
+// openAudit begins to write the audit log of the instance. One that cannot be
+// written is loud, and stops nothing.
+func openAudit(path string, log zerolog.Logger) auditLog {
+	failing := func(err error) {
+		if err == nil {
+			log.Warn().Str(keyPath, path).Msg("audit log is written again")
+			return
+		}
+		log.Error().Err(err).Str(keyPath, path).Msg("audit records are being lost")
+	}
+	l, err := audit.Open(path, audit.Options{Failed: failing})
+	if err != nil {
+		failing(err)
+	}
+	return l
+}
+
+// auditCaller is a caller in a record.
+func auditCaller(c caller) *audit.Caller {
+	a := &audit.Caller{UID: int(c.uid), PID: int(c.id.PID), StartNS: api.U64(c.id.Start)}
+	if c.member != 0 {
+		a.Session = c.member.String()
+	}
+	return a
+}
+
+// done records a verb that changed something and is no end.
+func (s *server) done(c caller, v verb, what string) {
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Done,
+		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
+	})
+}
+
+// refused records a refusal. what names the target as the caller did.
+func (s *server) refused(c caller, v verb, what, why string) {
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
+		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
+	})
+}
+
+// recorded records an end, when it has a verdict.
+func (o *owner) recorded(s *session) {
+	rec := audit.Record{
+		Time: time.Now().UTC(), Verb: verbEnd.String(), Decision: audit.Done, Reason: s.report.EndReason,
+		Target: &audit.Target{Session: s.report.Session, PID: int(s.info.Root.PID), StartNS: api.U64(s.info.Root.Start)},
+		Mode:   o.mode(), Report: s.report,
+	}
+	if s.info.Cause == tracer.CauseEnd {
+		rec.Caller = s.endCaller
+	}
+	o.audit.Add(rec)
+}

@@ -1,0 +1,176 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// readers is how many requests may read the whole of procfs at once.
+const readers = 2
+
+// readProcfs waits for its turn to read much of procfs; done ends it.
+func (s *server) readProcfs(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, planCollect)
+	defer cancel()
+	select {
+	case s.reading <- struct{}{}:
+		return func() { <-s.reading }, nil
+	case <-ctx.Done():
+		return nil, api.NewError(api.CodeTooMany, "too many questions about ports, locks and files", "try again")
+	}
+}
+
+func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c caller, q url.Values) error {
+	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
+	proto := q.Get("proto")
+	if proto == "" {
+		proto = "tcp"
+	}
+	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("port %q, proto %q: want 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
+	}
+	return s.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), "listens on it", func(ctx context.Context) (held found) {
+		held.Held, held.waits = s.holds.Listeners(ctx, proto, uint16(port))
+		return held
+	})
+}
+
+func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c caller, q url.Values) error {
+	f := holds.Wanted{Path: q.Get("path")}
+	var err error
+	for name, to := range map[string]*uint64{"device": &f.Device, "inode": &f.Inode} {
+		if q.Has(name) && err == nil {
+			*to, err = strconv.ParseUint(q.Get(name), 10, 64)
+		}
+	}
+	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("device") != q.Has("inode") {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("path %q: want an absolute path, and device and inode or neither", f.Path), "")
+	}
+	f.Path = filepath.Clean(f.Path)
+	return s.whyHeld(w, r, c, "path "+f.Path, "has it open or locked", func(ctx context.Context) (held found) {
+		held.files, held.Held = s.holds.Holders(ctx, f)
+		return held
+	})
+}
+
+// found is who holds what was asked for.
+type found struct {
+	holds.Held
+	files []holds.File
+	waits int
+}
+
+// whyHeld answers about everybody who holds something, as far as the caller
+// may know them.
+func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c caller, what, holdsIt string, find func(context.Context) found) error {
+	if c.foreign {
+		return foreign()
+	}
+	done, err := s.readProcfs(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(r.Context(), planCollect)
+	defer cancel()
+	held := find(ctx)
+	ids := held.holders()
+	d := api.Holders{Head: head("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
+	for _, id := range ids {
+		if id.IsZero() {
+			mine, _ := held.by(id)
+			d.Items = append(d.Items, api.Why{Holds: holdsOf(mine, nil)})
+			continue
+		}
+		p, t, err := s.look(id, true, c)
+		if p == nil || err != nil {
+			continue // it is gone by now
+		}
+		if !decide(c, verbRead, t).allow {
+			d.Hidden++
+			continue
+		}
+		s.enrich(c, p)
+		why, err := s.why(id, true, p, c)
+		if err != nil {
+			return err
+		}
+		mine, files := held.by(id)
+		why.Holds = holdsOf(mine, files)
+		d.Items = append(d.Items, why)
+	}
+	switch {
+	case len(d.Items) > 0:
+		return reply(w, http.StatusOK, d)
+	case d.Hidden > 0:
+		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %d processes of others hold it", what, d.Hidden), "run with sudo")
+	}
+	message := fmt.Sprintf("%s: nobody %s", what, holdsIt)
+	if d.TimeWait > 0 {
+		message += fmt.Sprintf("; %d of its connections are in TIME_WAIT", d.TimeWait)
+	}
+	if len(d.Unknown) > 0 {
+		message += ", as far as could be read: " + strings.Join(d.Unknown, "; ")
+	}
+	return api.NewError(api.CodeNotFound, message, "")
+}
+
+// maxItems bounds the processes of one answer.
+const maxItems = 64
+
+// holders names them, each once.
+func (f *found) holders() (ids []tracer.Identity) {
+	seen := make(map[tracer.Identity]bool)
+	add := func(id tracer.Identity) {
+		switch {
+		case seen[id]:
+		case len(ids) == maxItems:
+			f.Unknown = append(f.Unknown[:len(f.Unknown):len(f.Unknown)], fmt.Sprintf("more than %d processes", maxItems))
+			seen[id] = true
+		default:
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	for i := range f.Ports {
+		add(f.Ports[i].Holder)
+	}
+	for i := range f.Locks {
+		add(f.Locks[i].Holder)
+	}
+	for i := range f.files {
+		add(f.files[i].Holder)
+	}
+	return ids
+}
+
+// by gives what one of them holds of it.
+func (f *found) by(id tracer.Identity) (held holds.Held, files []holds.File) {
+	for _, p := range f.Ports {
+		if p.Holder == id {
+			held.Ports = append(held.Ports, p)
+		}
+	}
+	for _, l := range f.Locks {
+		if l.Holder == id {
+			held.Locks = append(held.Locks, l)
+		}
+	}
+	for _, o := range f.files {
+		if o.Holder == id {
+			files = append(files, o)
+		}
+	}
+	return held, files
+}

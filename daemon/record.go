@@ -20,7 +20,7 @@ type auditLog interface {
 
 // openAudit begins to write the audit log of the instance. One that cannot be
 // written is loud, and stops nothing.
-func openAudit(path string, log zerolog.Logger) auditLog {
+func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
 	failing := func(err error) {
 		if err == nil {
 			log.Warn().Str(keyPath, path).Msg("audit log is written again")
@@ -28,7 +28,11 @@ func openAudit(path string, log zerolog.Logger) auditLog {
 		}
 		log.Error().Err(err).Str(keyPath, path).Msg("audit records are being lost")
 	}
-	l, err := audit.Open(path, audit.Options{Failed: failing})
+	size := r.started.Daemon.Audit
+	l, err := audit.Open(path, audit.Options{
+		MaxBytes: int64(size.MaxSize), Keep: size.Keep, Failed: failing,
+		Redact: func(argv []string) []string { return r.policy().Redact(argv) },
+	})
 	if err != nil {
 		failing(err)
 	}

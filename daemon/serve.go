@@ -150,7 +150,7 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, log zerolog.Log
 	if err != nil {
 		return nil, nil, err
 	}
-	a := openAudit(i.audit, log)
+	a := openAudit(i.audit, r, log)
 	s := h.server(k, self, a, o, r, log)
 	if err := s.begin(); err != nil {
 		return nil, nil, errors.Join(err, a.Close())

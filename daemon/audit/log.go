@@ -32,6 +32,9 @@ const (
 type Options struct {
 	MaxBytes int64 // of one file; default 64 MiB
 	Keep     int   // older files; default 8
+	// Redact hides the secrets of a command line. It is called from the writing
+	// goroutine; without it no command line is written.
+	Redact func(argv []string) []string
 	// Failed is told, from the writing goroutine, when records begin to be
 	// lost, and with nil when they are written again.
 	Failed func(error)
@@ -178,6 +181,7 @@ func (l *Log) drain() {
 
 // write appends one record, all of it or nothing.
 func (l *Log) write(r *Record) error {
+	r.redact(l.o.Redact)
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode audit record: %w", err)

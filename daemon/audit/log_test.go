@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
 func end(session string) Record {
@@ -262,5 +263,26 @@ func TestConcurrent(t *testing.T) {
 	}
 	if len(all) != 200 {
 		t.Errorf("%d records", len(all))
+	}
+}
+
+// With somebody to hide their secrets, command lines are written.
+func TestRedact(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l, err := Open(path, Options{Redact: policy.Default().Redact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := end("k3x9q2")
+	l.Add(r)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := records(t, path)
+	if len(all) != 1 || len(all[0].Report.Processes[0].Argv) != 2 || strings.Contains(all[0].Report.Processes[0].Argv[1], "secret") {
+		t.Errorf("%+v", all[0].Report)
+	}
+	if r.Report.Processes[0].Argv[1] != "--token=secret" {
+		t.Error("the receipt itself was changed")
 	}
 }

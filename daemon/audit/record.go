@@ -49,8 +49,7 @@ type Target struct {
 // ends reports whether r must be on the disk before anything else is done.
 func (r *Record) ends() bool { return r.Report != nil }
 
-// shorten leaves out what a log must not hold or cannot: command lines, which
-// may have secrets in them, and an endless list.
+// shorten makes the report the record's own, without an endless list.
 func (r *Record) shorten() {
 	if r.Report == nil {
 		return
@@ -59,8 +58,20 @@ func (r *Record) shorten() {
 	n := min(len(short.Processes), maxProcesses)
 	short.Truncated = short.Truncated || n < len(short.Processes)
 	short.Processes = append([]api.Outcome{}, short.Processes[:n]...)
-	for i := range short.Processes {
-		short.Processes[i].Argv = nil
-	}
 	r.Report = &short
+}
+
+// redact leaves out what a log must not hold: the secrets of command lines.
+func (r *Record) redact(hide func([]string) []string) {
+	if r.Report == nil {
+		return
+	}
+	for i := range r.Report.Processes {
+		p := &r.Report.Processes[i]
+		if hide == nil {
+			p.Argv = nil
+		} else {
+			p.Argv = hide(p.Argv)
+		}
+	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// How many sessions that are over are remembered, and how many processes their
-// receipts may name together.
+// How many sessions that are over are remembered, and how many processes,
+// ports and locks their receipts may name together.
 const (
 	maxEnded    = 1000
 	maxOutcomes = 65536

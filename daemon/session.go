@@ -246,15 +246,21 @@ func (o *owner) close(s *session) {
 		}
 	}
 	o.ended = append(o.ended, s)
-	o.outcomes += len(s.report.Processes)
+	s.holdings = holdings{}
+	o.outcomes += named(s.report)
 	for len(o.ended) > maxEnded || o.outcomes > maxOutcomes && len(o.ended) > 1 {
 		old := o.ended[0]
 		o.ended[0] = nil
 		o.ended = o.ended[1:]
-		o.outcomes -= len(old.report.Processes)
+		o.outcomes -= named(old.report)
 		delete(o.sessions, old.info.ID)
 		o.graph.Forget(uint64(old.info.ID))
 	}
+}
+
+// named is how many processes, ports and locks a receipt names.
+func named(r *api.Report) int {
+	return len(r.Processes) + len(r.PortsFreed) + len(r.PortsBusy) + len(r.PortsTimeWait) + len(r.LocksReleased) + len(r.LocksHeld)
 }
 
 // by is who asked for the end; whoever asked when it had begun did not.

@@ -5,6 +5,7 @@ package daemon
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -178,8 +179,8 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 }
 
 func code(err error, want string) bool {
-	e, ok := err.(*api.Error)
-	return ok && e.Code == want
+	var e *api.Error
+	return errors.As(err, &e) && e.Code == want
 }
 
 func TestPlan(t *testing.T) {

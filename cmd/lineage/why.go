@@ -120,7 +120,7 @@ func pathRef(arg string) (api.PathRef, error) {
 	}
 	// The name of a unix socket says all: its file is nobody's to have open.
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode()&os.ModeSocket == 0 {
-		f.Device, f.Inode = uint64(st.Dev), st.Ino
+		f.Device, f.Inode = st.Dev, st.Ino
 	}
 	return f, nil
 }

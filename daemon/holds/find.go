@@ -220,8 +220,6 @@ type matcher struct {
 	spaces map[uint64]bool   // mount namespaces read
 }
 
-const deleted = " (deleted)"
-
 func (m *matcher) match(p *process, d *descriptor) (fdinfo, bool, error) {
 	info, err := d.info()
 	if gone(err) {

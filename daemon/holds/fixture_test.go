@@ -3,6 +3,7 @@
 package holds
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -148,7 +149,7 @@ func TestBounds(t *testing.T) {
 	}
 	defer p.close()
 	left, seen := 10, 0
-	if err := r.descriptors(t.Context(), p, &left, func(*descriptor) error { seen++; return nil }); err != errMany || seen != 10 {
+	if err := r.descriptors(t.Context(), p, &left, func(*descriptor) error { seen++; return nil }); !errors.Is(err, errMany) || seen != 10 {
 		t.Errorf("%d seen, %v", seen, err)
 	}
 }

@@ -1,0 +1,80 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestLook: a port that somebody outside shares stays busy until he closes it;
+// a receipt waits for that, and no longer than it may.
+func TestLook(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
+	o := &owner{holds: holds.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })}
+	held := o.holds.Of(t.Context(), []tracer.Identity{me})
+	held.Ports = slices.DeleteFunc(held.Ports, func(p holds.Port) bool { return p.Local.String() != l.Addr().String() })
+	held.Locks = nil
+	if len(held.Ports) != 1 {
+		t.Fatalf("%+v", held)
+	}
+	a := o.look(held, "", tracer.Identity{}, 0, 0)
+	if len(a.freed.Busy) != 1 || a.freed.Busy[0].Holder != me || len(a.freed.Ports) != 0 {
+		t.Errorf("while it is shared: %+v", a.freed)
+	}
+	waited := make(chan *aftermath)
+	go func() { waited <- o.look(held, "", tracer.Identity{}, 0, time.Minute) }()
+	l.Close()
+	if a := <-waited; len(a.freed.Busy) != 0 || len(a.freed.Ports) != 1 {
+		t.Errorf("afterwards: %+v", a.freed)
+	}
+}
+
+// TestSeen: once an end has begun nothing is taken back, and before that only
+// what was read whole replaces what was there.
+func TestSeen(t *testing.T) {
+	port := func(pid uint32) holds.Port {
+		return holds.Port{Proto: "unix", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	}
+	lock := func(pid uint32) holds.Lock {
+		return holds.Lock{Kind: "flock", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	}
+	of := func(pids ...uint32) (h holds.Held) {
+		for _, pid := range pids {
+			h.Ports, h.Locks = append(h.Ports, port(pid)), append(h.Locks, lock(pid))
+		}
+		return h
+	}
+	broken := of(2)
+	broken.Unknown = []string{"the time was over"}
+	for _, c := range []struct {
+		name  string
+		state tracer.State
+		now   holds.Held
+		want  int
+	}{
+		{"active", tracer.StateActive, of(2), 1},
+		{"active, not all read", tracer.StateActive, broken, 2},
+		{"ending", tracer.StateEnding, of(2), 2},
+		{"ending, the same", tracer.StateEnding, of(1), 1},
+		{"condemned, all dead", tracer.StateCondemned, of(), 1},
+	} {
+		s := &session{info: tracer.SessionInfo{State: c.state}}
+		s.held = of(1)
+		s.seen(c.now)
+		if len(s.held.Ports) != c.want || len(s.held.Locks) != c.want {
+			t.Errorf("%s: %+v", c.name, s.held)
+		}
+	}
+}

@@ -67,6 +67,9 @@ func (h *host) try(t *testing.T, r *row) {
 		after()
 	}
 	x.check()
+	if refused := x.m.Lines("refused"); len(refused) > 0 {
+		t.Logf("%v: the kernel refused forks: %v", h.cell, refused)
+	}
 	if result.took > r.grace+second && !r.left {
 		t.Logf("figure: %v, %v: %v from the cause to the receipt: %s", h.cell, x.name, result.took.Round(time.Millisecond), x.told())
 	}

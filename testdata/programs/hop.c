@@ -13,8 +13,12 @@ static void run(long long until, useconds_t delay)
 	while (now() < until) {
 		if (delay)
 			usleep(delay);
-		if (fork() != 0)
-			break; /* the successor goes on, or the host is out of PIDs */
+		pid_t successor = fork();
+
+		if (successor < 0)
+			say("refused %d", errno); /* the host is out of PIDs: the chain ends */
+		if (successor != 0)
+			break;
 	}
 	_exit(0);
 }

@@ -110,6 +110,10 @@ func (o *owner) watchHeld(ctx context.Context) {
 		}
 		began := time.Now()
 		for _, id := range o.active() {
+			// Who ends does not wait for those who go on.
+			for len(o.ending) > 0 {
+				o.collect(<-o.ending, collectAside)
+			}
 			if ctx.Err() != nil {
 				return
 			}

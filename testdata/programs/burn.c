@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* burn CPU: keeps one CPU busy until its deadline. */
+/* burn CPU: keeps one CPU busy until its deadline, or until who started it is gone. */
 #include "lngtest.h"
 
 #include <sched.h>
@@ -14,6 +14,8 @@ int main(int argc, char **argv)
 	if (sched_setaffinity(0, sizeof(set), &set))
 		die("sched_setaffinity");
 	say("ready");
-	for (volatile unsigned long n = 0;; n++)
-		;
+	for (pid_t parent = getppid(); getppid() == parent;)
+		for (volatile int n = 0; n < 1000000; n++)
+			;
+	return 0;
 }

@@ -4,11 +4,14 @@
  * tree, whatever CMD does; ends with CMD's exit code when there is no child left.
  * With "lazy" it waits for CMD only, and then for the rest: until CMD ends,
  * orphans that die stay zombies. It is no part of the workload: it holds no
- * marker.
+ * marker, and reaps before anybody else runs, or a storm of forks would take all
+ * PIDs of the host.
  */
 #include "lngtest.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 int main(int argc, char **argv)
 {
@@ -22,6 +25,11 @@ int main(int argc, char **argv)
 	expire();
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		die("prctl");
+	struct sched_param first = { .sched_priority = 1 };
+
+	/* Children get neither; where it is refused the reaper is only nice to none. */
+	if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first))
+		setpriority(PRIO_PROCESS, 0, -20);
 	pid_t command = forked();
 
 	if (command == 0) {

@@ -105,13 +105,13 @@ test-e2e-long: test-e2e leftovers
 test-escapes: build programs
 	$(PRIVATE) $(GOTEST) -timeout 3h ./testdata/escapes
 
-## escapes: the same at every level, idle and busy (25 min); writes docs/ESCAPES.md
+## escapes: the same at every level, idle and busy (10 min); writes docs/ESCAPES.md
 escapes: export LNGTEST_CELLS = all
 escapes: export LNGTEST_ROUNDS = 12
 escapes: export LNGTEST_TABLE = $(CURDIR)/docs/ESCAPES.md:every cell
 escapes: test-escapes leftovers
 
-## escapes-long: rows 11, 14 and 22 200 times in each cell (an hour); writes docs/ESCAPES.md
+## escapes-long: rows 11, 14 and 22 200 times in each cell (40 min); writes docs/ESCAPES.md
 escapes-long: export LNGTEST_CELLS = all
 escapes-long: export LNGTEST_ROWS = 11,14,22
 escapes-long: export LNGTEST_ROUNDS = 200

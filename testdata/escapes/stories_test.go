@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,6 +149,8 @@ func growWithoutDaemon(x *trial) func() {
 	}
 }
 
+// What was held is named where somebody asked for the end and so had looked.
+
 // portAndClient: the listener is ended, who is connected to it is not, and the
 // port can be bound when the end is over.
 func portAndClient(x *trial) func() {
@@ -165,6 +168,10 @@ func portAndClient(x *trial) func() {
 	client := stage.NewBystander(x.Instance, "lngtest-client", 0, socket)
 	return func() {
 		client.MustBeUntouched()
+		port := func(p api.Port) bool { return strconv.Itoa(p.Port) == x.m.Lines("port")[0][0] }
+		if x.host.failure == rootAlive && !slices.ContainsFunc(x.report.PortsFreed, port) {
+			x.t.Errorf("the receipt does not name the port: %s", x.told())
+		}
 		l, err := net.Listen("tcp", at)
 		if err != nil {
 			x.t.Errorf("the port is not free: %v", err)
@@ -190,6 +197,11 @@ func locksReleased(x *trial) func() {
 			}
 			if err != nil {
 				x.t.Errorf("lock %s: %v", name, err)
+			}
+			path := filepath.Join(x.Dir, name)
+			named := func(l api.Lock) bool { return l.Path == path }
+			if x.host.failure == rootAlive && !slices.ContainsFunc(x.report.LocksReleased, named) {
+				x.t.Errorf("the receipt does not name %s: %s", path, x.told())
 			}
 		}
 		if err := os.Remove(filepath.Join(x.Dir, "index.lock")); err != nil {

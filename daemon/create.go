@@ -101,7 +101,8 @@ func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, e
 	switch req.OnRootExit {
 	case "", "end":
 	case "report":
-		spec.KeepOnRootExit = true
+		// Nothing ends it by itself: neither its root's exit nor its owner's.
+		spec.KeepOnRootExit, spec.Owner = true, tracer.Identity{}
 	default:
 		return bad("on_root_exit %q: want end or report", req.OnRootExit)
 	}

@@ -164,13 +164,13 @@ func TestMaxProcessesCountsZombiesOnly(t *testing.T) {
 	w.cmd.Wait()
 	settled(t, tr, id)
 
-	z := program(t, "zombies", "50")
+	z := program(t, "zombies", "500") // for longer than the 10 ms between two looks
 	id = create(t, tr, z, tracer.SessionSpec{MaxProcesses: 20})
 	z.goOn()
 	z.gone()
 	z.cmd.Wait()
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses {
-		t.Errorf("50 zombies: ended by %q", s.Cause)
+		t.Errorf("500 zombies: ended by %q", s.Cause)
 	}
 }
 

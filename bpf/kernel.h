@@ -43,10 +43,6 @@ enum {
 	BPF_NOEXIST = 1,
 };
 enum {
-	BPF_F_NO_PREALLOC = 1U << 0,
-	BPF_F_MMAPABLE = 1U << 10,
-};
-enum {
 	BPF_RB_NO_WAKEUP = 1ULL << 0,
 	BPF_RB_FORCE_WAKEUP = 1ULL << 1,
 	BPF_RB_AVAIL_DATA = 0,
@@ -61,11 +57,9 @@ enum {
 #define ENOENT 2
 #define EPERM 1
 #define EBUSY 16
-#define EEXIST 17
 #define ESRCH 3
 #define EINVAL 22
 #define ENOSPC 28
-#define E2BIG 7
 #define ELOOP 40
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -15,6 +15,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
+// pinned reports whether a kernel side is pinned under dir.
+func pinned(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, tracer.ABI()))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
 func parse(t *testing.T, s string) uint32 {
 	t.Helper()
 	n, err := strconv.ParseUint(s, 10, 32)
@@ -134,7 +140,7 @@ func TestUnload(t *testing.T) {
 	if err := tracer.Unload(dir); err != nil {
 		t.Fatal(err)
 	}
-	if tracer.Pinned(dir) {
+	if pinned(dir) {
 		t.Error("still pinned")
 	}
 	w.goOn()
@@ -176,7 +182,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("ring size %d was taken", size)
 		}
 	}
-	if tracer.Pinned("/sys/fs/bpf/lngtest-none") {
+	if pinned("/sys/fs/bpf/lngtest-none") {
 		t.Error("a refused open left pins")
 	}
 }

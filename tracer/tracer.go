@@ -3,10 +3,8 @@
 package tracer
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -137,10 +135,4 @@ func Unload(dir string) error {
 		return fmt.Errorf("unpin %s: %w", dir, err)
 	}
 	return nil
-}
-
-// Pinned reports whether a kernel side is pinned under dir.
-func Pinned(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, bpf.ABI()))
-	return err == nil || !errors.Is(err, os.ErrNotExist)
 }

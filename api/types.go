@@ -333,8 +333,10 @@ type Status struct {
 	Counters map[string]uint64 `json:"counters,omitempty"`
 	Lost     uint64            `json:"lost"`
 	Breaker  Breaker           `json:"breaker"`
-	Sessions int               `json:"sessions"`
-	Live     int               `json:"live"`
+	// SelfCheck is absent while none was made yet.
+	SelfCheck *SelfCheck `json:"self_check,omitempty"`
+	Sessions  int        `json:"sessions"`
+	Live      int        `json:"live"`
 }
 
 // NewSession asks for a session over the caller's own child, blocked before

@@ -1,0 +1,58 @@
+package api
+
+import "time"
+
+// WatchQuery selects what Watch gives.
+type WatchQuery struct {
+	Session string // "": every session that the caller may read
+	Hz      int    // lines a second, at most; 0: 10
+}
+
+// Frame is one line of GET /v1/watch: the whole picture at first, then what
+// changed. Applied in order they give the picture of Rev, whatever happened
+// between two lines: a reader that is slow gets fewer lines, never an older
+// picture.
+type Frame struct {
+	Head                  // kind: snapshot, diff, heartbeat, end
+	Rev      U64          `json:"rev,omitempty"`      // grows with each line
+	TimeNS   U64          `json:"time_ns,omitempty"`  // boottime of the picture
+	Upsert   []Process    `json:"upsert,omitempty"`   // new or changed, whole; dead ancestors and what exited lately included
+	Remove   []Ref        `json:"remove,omitempty"`   // no longer in the picture
+	Sessions []Session    `json:"sessions,omitempty"` // new or changed, whole
+	Closed   []string     `json:"closed,omitempty"`   // ids of sessions no longer in the picture
+	Status   *WatchStatus `json:"status,omitempty"`
+	Reason   string       `json:"reason,omitempty"` // of end: session_over, slow, stopping
+}
+
+// WatchStatus is what a status line shows. It is in the first line and in
+// every one in which it changed.
+type WatchStatus struct {
+	Level     int        `json:"level"`
+	Mode      string     `json:"mode"`
+	Degraded  []string   `json:"degraded,omitempty"`
+	Lost      uint64     `json:"lost"`  // events, since the daemon started
+	Forks     uint64     `json:"forks"` // of members, since the daemon started
+	Live      int        `json:"live"`
+	Breaker   Breaker    `json:"breaker"`
+	SelfCheck *SelfCheck `json:"self_check,omitempty"` // absent: none was made yet
+	ReadOnly  bool       `json:"read_only,omitempty"`  // the caller may end nothing: a recording, a member
+}
+
+// SelfCheck is the result of the daemon's last canary session.
+type SelfCheck struct {
+	OK  bool       `json:"ok"`
+	At  *time.Time `json:"at,omitempty"`
+	Why string     `json:"why,omitempty"`
+}
+
+// KillRequest signals one member. Signal is TERM, KILL, CONT or CHLD.
+type KillRequest struct {
+	Signal string `json:"signal"`
+}
+
+// Killed is the reply to a KillRequest. Outcome is sent, gone or refused.
+type Killed struct {
+	Head
+	Process Process `json:"process"`
+	Outcome string  `json:"outcome"`
+}

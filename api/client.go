@@ -25,6 +25,9 @@ type Client interface {
 	// without Verdict is not over yet.
 	Report(ctx context.Context, s string, wait time.Duration) (*Report, error)
 	Process(ctx context.Context, ref string) (*Process, error)
+	// Kill signals one member, named by PID@START_NS. CodeIdentity: another
+	// process has that PID now, and nothing was sent.
+	Kill(ctx context.Context, ref string, req KillRequest) (*Killed, error)
 	Why(ctx context.Context, ref string) (*Why, error)
 	// WhyPort tells who listens on a port; proto is tcp or udp. CodeNotFound:
 	// nobody does.
@@ -34,6 +37,9 @@ type Client interface {
 	// Events calls each for every line of the stream until each fails, the
 	// stream ends or ctx is done.
 	Events(ctx context.Context, q EventsQuery, each func(*Event) error) error
+	// Watch calls each for every line of the live picture until each fails, the
+	// stream ends or ctx is done.
+	Watch(ctx context.Context, q WatchQuery, each func(*Frame) error) error
 	// Policy gives the effective policy.
 	Policy(ctx context.Context) (*Policy, error)
 	// PolicyExplain gives the rules that match a process now.

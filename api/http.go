@@ -241,6 +241,14 @@ func (c *client) Process(ctx context.Context, ref string) (*Process, error) {
 	return fetch[Process](c, ctx, http.MethodGet, "/v1/processes/"+r.String(), nil, nil)
 }
 
+func (c *client) Kill(ctx context.Context, ref string, req KillRequest) (*Killed, error) {
+	r, err := ParseRef(ref)
+	if err != nil {
+		return nil, NewError(CodeBadRequest, err.Error(), "")
+	}
+	return fetch[Killed](c, ctx, http.MethodPost, "/v1/processes/"+r.String()+"/kill", nil, req)
+}
+
 func (c *client) Why(ctx context.Context, ref string) (*Why, error) {
 	return fetch[Why](c, ctx, http.MethodGet, "/v1/why", values("ref", ref), nil)
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
 )
 
 // MaxLine bounds a line of a stream, in bytes.
@@ -26,12 +28,27 @@ var ErrNoEnd = fmt.Errorf("%w without a last line", ErrBroken)
 // "end", included; after that it returns nil. A stream without a last line is
 // ErrBroken, in an UnreachableError.
 func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) error) error {
-	resp, err := c.do(ctx, http.MethodGet, "/v1/events", eventsQuery(q), nil)
+	return c.stream(ctx, "/v1/events", eventsQuery(q), func(r io.Reader) error { return ReadEvents(r, each) })
+}
+
+// Watch calls each as Events does.
+func (c *client) Watch(ctx context.Context, q WatchQuery, each func(*Frame) error) error {
+	v := values("session", q.Session)
+	if q.Hz != 0 {
+		v.Set("hz", strconv.Itoa(q.Hz))
+	}
+	return c.stream(ctx, "/v1/watch", v, func(r io.Reader) error {
+		return readLines(r, func(f *Frame) string { return f.Kind }, each)
+	})
+}
+
+func (c *client) stream(ctx context.Context, path string, q url.Values, read func(io.Reader) error) error {
+	resp, err := c.do(ctx, http.MethodGet, path, q, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	err = ReadEvents(resp.Body, each)
+	err = read(resp.Body)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -46,6 +63,10 @@ func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) er
 // is no event or longer than MaxLine; any error of each ends the reading and is
 // returned as it is. The Event is each's to keep.
 func ReadEvents(r io.Reader, each func(*Event) error) error {
+	return readLines(r, func(ev *Event) string { return ev.Kind }, each)
+}
+
+func readLines[T any](r io.Reader, kind func(*T) string, each func(*T) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLine)
 	lines.Split(wholeLines)
@@ -53,14 +74,14 @@ func ReadEvents(r io.Reader, each func(*Event) error) error {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		ev := new(Event)
-		if err := json.Unmarshal(lines.Bytes(), ev); err != nil {
+		line := new(T)
+		if err := json.Unmarshal(lines.Bytes(), line); err != nil {
 			return fmt.Errorf("%w: line %d: %w", ErrBroken, n, err)
 		}
-		if err := each(ev); err != nil {
+		if err := each(line); err != nil {
 			return err
 		}
-		if ev.Kind == "end" {
+		if kind(line) == "end" {
 			return nil
 		}
 	}

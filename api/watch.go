@@ -9,9 +9,10 @@ type WatchQuery struct {
 }
 
 // Frame is one line of GET /v1/watch: the whole picture at first, then what
-// changed. Applied in order they give the picture of Rev, whatever happened
-// between two lines: a reader that is slow gets fewer lines, never an older
-// picture.
+// changed. Applied in order, what is removed before what is new, they give the
+// picture of TimeNS, whatever happened between two lines: a reader that is slow
+// gets fewer lines, never an older picture. A picture or a change that is too
+// long for one line comes in several at once, all but the last of them Partial.
 type Frame struct {
 	Head                  // kind: snapshot, diff, heartbeat, end
 	Rev      U64          `json:"rev,omitempty"`      // grows with each line
@@ -21,7 +22,8 @@ type Frame struct {
 	Sessions []Session    `json:"sessions,omitempty"` // new or changed, whole
 	Closed   []string     `json:"closed,omitempty"`   // ids of sessions no longer in the picture
 	Status   *WatchStatus `json:"status,omitempty"`
-	Reason   string       `json:"reason,omitempty"` // of end: session_over, slow, stopping
+	Partial  bool         `json:"partial,omitempty"` // the rest of it is in the next line
+	Reason   string       `json:"reason,omitempty"`  // of end: session_over, slow, stopping
 }
 
 // WatchStatus is what a status line shows. It is in the first line and in

@@ -97,6 +97,12 @@ func (f *fake) End(_ context.Context, id string, req api.EndRequest) (*api.Repor
 	return cleanReport(id), nil
 }
 
+func (f *fake) Kill(context.Context, string, api.KillRequest) (*api.Killed, error) {
+	return nil, f.refuse
+}
+
+func (f *fake) Watch(context.Context, api.WatchQuery, func(*api.Frame) error) error { return f.refuse }
+
 func (f *fake) Plan(ctx context.Context, name string) (*api.Plan, error) {
 	s, err := f.Session(ctx, name)
 	if err != nil {

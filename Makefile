@@ -19,14 +19,18 @@ GOTEST  := testdata/gotest.sh
 TEST_PACKAGES := gcc libc6-dev
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
+VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/... ./testdata/escapes
+E2E := ./testdata/e2e/... ./testdata/escapes ./testdata/vm/...
+
+# The kernels of the matrix: Debian's newest of each series.
+KERNELS := 5.10 6.1 6.12 6.18 7
 
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help build programs generate deps deps-lint deps-generate test test-unit test-race \
-	test-e2e test-e2e-long test-escapes leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
+	test-e2e test-e2e-long test-escapes vm leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
 
 ## help: list the targets
 help:
@@ -117,6 +121,14 @@ escapes-long: export LNGTEST_ROWS = 11,14,22
 escapes-long: export LNGTEST_ROUNDS = 200
 escapes-long: export LNGTEST_TABLE = $(CURDIR)/docs/ESCAPES.md:long
 escapes-long: test-escapes leftovers
+
+## vm: bin/vmrun, which runs a test under another kernel of .cache/kernels, in QEMU
+vm: build programs
+	@$(call install,$(VM_PACKAGES))
+	testdata/vm/fetch-qemu.sh .cache/qemu
+	testdata/vm/fetch-kernels.sh .cache/kernels $(KERNELS)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/vminit ./testdata/vm/init
+	go build -o bin/vmrun ./testdata/vm/vmrun
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:

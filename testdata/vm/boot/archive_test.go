@@ -1,0 +1,172 @@
+//go:build linux
+
+package boot
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+type member struct {
+	mode int
+	body string
+}
+
+// read is an archive as the kernel's initramfs.c unpacks it.
+func read(t *testing.T, data []byte) (names []string, members map[string]member) {
+	t.Helper()
+	members = map[string]member{}
+	for r := bytes.NewReader(data); ; {
+		header := make([]byte, 110)
+		if _, err := io.ReadFull(r, header); err != nil {
+			t.Fatalf("no trailer: %v", err)
+		}
+		if string(header[:6]) != "070701" {
+			t.Fatalf("magic %q", header[:6])
+		}
+		field := func(n int) int {
+			v, err := strconv.ParseInt(string(header[6+8*n:14+8*n]), 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(v)
+		}
+		take := func(n, before int) []byte {
+			b := make([]byte, n+(-(before+n)&3))
+			if _, err := io.ReadFull(r, b); err != nil {
+				t.Fatal(err)
+			}
+			return b[:n]
+		}
+		name := strings.TrimSuffix(string(take(field(11), 110)), "\x00")
+		if name == "TRAILER!!!" {
+			if r.Len() != 0 {
+				t.Errorf("%d bytes after the trailer", r.Len())
+			}
+			return names, members
+		}
+		body := take(field(6), 0)
+		names = append(names, name)
+		members[name] = member{field(1), string(body)}
+	}
+}
+
+func TestArchive(t *testing.T) {
+	var b bytes.Buffer
+	a := newArchive(&b)
+	a.dir("bin")
+	a.char("dev/console", 5, 1)
+	a.file("/src/a/b/one", []byte("1"))
+	a.file("src/a/empty", nil)
+	a.file("src/a/four", []byte("4444"))
+	a.link("usr/bin", "/bin")
+	if err := a.close(); err != nil {
+		t.Fatal(err)
+	}
+	names, got := read(t, b.Bytes())
+	want := "bin dev dev/console src src/a src/a/b src/a/b/one src/a/empty src/a/four usr usr/bin"
+	if strings.Join(names, " ") != want {
+		t.Errorf("names %v, want %s", names, want)
+	}
+	for name, m := range map[string]member{
+		"src/a":       {modeDir, ""},
+		"src/a/b/one": {modeFile, "1"},
+		"src/a/empty": {modeFile, ""},
+		"src/a/four":  {modeFile, "4444"},
+		"usr/bin":     {modeLink, "/bin"},
+		"dev/console": {modeChar, ""},
+	} {
+		if got[name] != m {
+			t.Errorf("%s is %+v, want %+v", name, got[name], m)
+		}
+	}
+}
+
+type failing struct{ after int }
+
+var errFull = errors.New("full")
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.after -= len(p); f.after < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+func TestArchiveReportsTheFirstError(t *testing.T) {
+	for after := 0; after < 300; after += 10 {
+		a := newArchive(&failing{after})
+		a.file("one", make([]byte, 100))
+		if err := a.close(); !errors.Is(err, errFull) {
+			t.Errorf("with room for %d bytes: %v", after, err)
+		}
+	}
+}
+
+// What a bzImage is made of, small.
+func bzImage(payload []byte) []byte {
+	image := make([]byte, 1024, 1024+len(payload))
+	image[0x1f1] = 1 // one sector of setup after the first
+	copy(image[0x202:], "HdrS")
+	image[0x24c], image[0x24d] = byte(len(payload)), byte(len(payload)>>8)
+	return append(image, payload...)
+}
+
+func TestPayload(t *testing.T) {
+	want := []byte("payload and its size")
+	got, err := payload(bzImage(want))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("payload %q, %v", got, err)
+	}
+	whole := bzImage(want)
+	for name, image := range map[string][]byte{
+		"empty":         {},
+		"short":         whole[:0x230],
+		"no header":     make([]byte, 4096),
+		"cut off":       whole[:len(whole)-1],
+		"payload of 4":  bzImage([]byte("1234")),
+		"payload of 0":  bzImage(nil),
+		"header of ELF": append([]byte("\x7fELF"), make([]byte, 4096)...),
+	} {
+		if _, err := payload(image); err == nil {
+			t.Errorf("%s: taken for a kernel", name)
+		}
+	}
+}
+
+func TestDecompress(t *testing.T) {
+	kernel := []byte("\x7fELF" + strings.Repeat("kernel", 1000))
+	for _, c := range compressions {
+		if _, err := exec.LookPath(c.tool); err != nil {
+			t.Logf("%s is not installed", c.tool)
+			continue
+		}
+		args := []string{"-c"}
+		if c.tool == "lz4" {
+			args = append(args, "-l") // the kernel's own format
+		}
+		cmd := exec.Command(c.tool, args...)
+		cmd.Stdin = bytes.NewReader(kernel)
+		packed, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := []byte{byte(len(kernel)), byte(len(kernel) >> 8), 0, 0}
+		got, err := decompress(append(packed, size...))
+		if err != nil || !bytes.Equal(got, kernel) {
+			t.Errorf("%s: %d bytes, %v", c.tool, len(got), err)
+		}
+		size[2] = 1 // more than there is
+		if _, err := decompress(append(packed, size...)); err == nil {
+			t.Errorf("%s: a truncated kernel was taken", c.tool)
+		}
+	}
+	if _, err := decompress([]byte("something else")); err == nil {
+		t.Error("no compression was taken for one")
+	}
+}

@@ -1,0 +1,145 @@
+//go:build linux
+
+package boot
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+)
+
+// An Image is the guest's file system in the making.
+type Image struct {
+	data  bytes.Buffer
+	cpio  *archive
+	added map[string]bool
+	err   error
+}
+
+// tools are the host's own programs that the tests call.
+var tools = []string{"sh", "bash", "cat", "chmod", "echo", "env", "id", "kill", "ls", "mkdir", "rm", "sleep", "true", "unshare"}
+
+// NewImage begins an image with the init program that Build finds at initPath,
+// the tools of this system and the user database that they look at.
+func NewImage(initPath string) *Image {
+	i := &Image{added: map[string]bool{}}
+	i.cpio = newArchive(&i.data)
+	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run", "bin", "usr"} {
+		i.cpio.dir(dir)
+	}
+	i.cpio.char("dev/console", 5, 1) // init's first output
+	i.cpio.link("usr/bin", "/bin")
+	i.File("init", initPath)
+	i.Text("etc/passwd", "root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n")
+	i.Text("etc/group", "root:x:0:\nnogroup:x:65534:\n")
+	for _, name := range tools {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			i.fail(err)
+			continue
+		}
+		i.File("bin/"+name, path)
+		i.libraries(path)
+	}
+	return i
+}
+
+func (i *Image) fail(err error) {
+	if i.err == nil {
+		i.err = err
+	}
+}
+
+// Text puts a small file of its own into the image.
+func (i *Image) Text(name, text string) { i.cpio.file(name, []byte(text)) }
+
+// File puts a file of the host into the image.
+func (i *Image) File(name, host string) {
+	if i.added[name] {
+		return
+	}
+	i.added[name] = true
+	body, err := os.ReadFile(host)
+	if err != nil {
+		i.fail(err)
+		return
+	}
+	i.cpio.file(name, body)
+}
+
+// Tree puts a directory of the host into the image; none is no error.
+func (i *Image) Tree(name, host string) {
+	err := filepath.WalkDir(host, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(host, path)
+		i.File(filepath.Join(name, rel), path)
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		i.fail(err)
+	}
+}
+
+// Checkout puts what the tests need of the checkout at root into the image:
+// what is built in bin/, and the test data of the packages in dirs. Each of
+// them is a directory of the guest too.
+func (i *Image) Checkout(root string, dirs ...string) {
+	i.File(guest.Root+"/bin/lineage", filepath.Join(root, "bin/lineage"))
+	i.Tree(guest.Root+"/bin/testdata", filepath.Join(root, "bin/testdata"))
+	for _, dir := range dirs {
+		at := filepath.Join(guest.Root, dir)
+		i.cpio.dir(at)
+		i.Tree(filepath.Join(at, "testdata"), filepath.Join(root, dir, "testdata"))
+	}
+}
+
+// libraries adds what a dynamic program loads, where it looks for it.
+func (i *Image) libraries(path string) {
+	f, err := elf.Open(path)
+	if err != nil {
+		i.fail(err)
+		return
+	}
+	defer f.Close()
+	if f.Section(".interp") == nil {
+		return
+	}
+	out, err := exec.Command("ldd", path).Output()
+	if err != nil {
+		i.fail(fmt.Errorf("ldd %s: %w", path, err))
+		return
+	}
+	for line := range strings.Lines(string(out)) {
+		for _, field := range strings.Fields(line) {
+			if strings.HasPrefix(field, "/") {
+				i.File(field, field)
+			}
+		}
+	}
+}
+
+// Build closes the image with its plan and gives its bytes.
+func (i *Image) Build(plan guest.Plan) ([]byte, error) {
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return nil, err
+	}
+	i.cpio.file(guest.PlanPath, text)
+	if err := i.cpio.close(); err != nil {
+		i.fail(err)
+	}
+	if i.err != nil {
+		return nil, fmt.Errorf("build the initramfs: %w", i.err)
+	}
+	return i.data.Bytes(), nil
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package boot
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Machine is a virtual machine to be.
+type Machine struct {
+	QEMU     string // program
+	KVM      bool   // else everything is emulated
+	Kernel   string // vmlinuz
+	CPUs     int
+	MemoryMB int
+	Append   string // more of the kernel's command line
+	Timeout  time.Duration
+}
+
+// Result is what came of a boot.
+type Result struct {
+	Jobs    []Job
+	Console []byte
+	Took    time.Duration
+}
+
+// LSM is the kernel's list of security modules with bpf among them: without it
+// an LSM program attaches and never runs.
+const LSM = "lsm=landlock,lockdown,yama,integrity,apparmor,bpf"
+
+// Warnings are shown on the console; a panic powers the machine off.
+const commandLine = "console=ttyS0 loglevel=5 panic=-1 oops=panic "
+
+// Run boots the machine with an initramfs and waits for its end. The result
+// holds what there is when the error is ErrUnfinished.
+func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
+	kernel, err := m.unpacked()
+	if err != nil {
+		return nil, err
+	}
+	cpu, err := m.cpu()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "lngtest-vm-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	initrd, console, output := filepath.Join(dir, "initrd"), filepath.Join(dir, "console"), filepath.Join(dir, "output")
+	if err := os.WriteFile(initrd, initramfs, 0o600); err != nil {
+		return nil, err
+	}
+	accel := "tcg,thread=multi"
+	if m.KVM {
+		accel = "kvm"
+	}
+	args := []string{
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-M", "q35", "-accel", accel, "-cpu", cpu,
+		"-smp", strconv.Itoa(m.CPUs), "-m", fmt.Sprintf("%dM", m.MemoryMB),
+		"-kernel", kernel, "-initrd", initrd, "-append", commandLine + m.Append,
+		"-serial", "file:" + console, "-serial", "file:" + output,
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.Timeout)
+	defer cancel()
+	qemu := exec.CommandContext(ctx, m.QEMU, args...)
+	var said bytes.Buffer
+	qemu.Stdout, qemu.Stderr = &said, &said
+	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	runtime.LockOSThread() // whose death would be taken for ours
+	defer runtime.UnlockOSThread()
+	began := time.Now()
+	if err := qemu.Run(); err != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("run %s: %w: %s", m.QEMU, err, bytes.TrimSpace(said.Bytes()))
+	}
+	r := &Result{Took: time.Since(began)}
+	out, err := os.ReadFile(output)
+	if err != nil {
+		return nil, err
+	}
+	if r.Console, err = os.ReadFile(console); err != nil {
+		return nil, err
+	}
+	r.Console = bytes.ReplaceAll(r.Console, []byte("\r"), nil)
+	if r.Jobs, err = parseOutput(out); err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: out of time after %v", err, r.Took.Round(time.Second))
+	}
+	return r, err
+}
+
+var unpacking sync.Mutex
+
+// unpacked is the kernel as ELF, beside the one that was given.
+func (m *Machine) unpacked() (string, error) {
+	unpacking.Lock()
+	defer unpacking.Unlock()
+	elf := strings.TrimSuffix(m.Kernel, "vmlinuz") + "vmlinux"
+	if _, err := os.Stat(elf); err == nil {
+		return elf, nil
+	}
+	return elf, Unpack(m.Kernel, elf)
+}
+
+var version = regexp.MustCompile(`version (\d+)\.`)
+
+// cpu is the model to emulate. QEMU 7's emulation of the cmpxchg16b that the
+// allocator of Linux 6 uses corrupts the flags: the guest dies of double faults.
+// Linux 7 cannot make task storage without that instruction, and does not use it
+// there unlocked.
+func (m *Machine) cpu() (string, error) {
+	if m.KVM {
+		return "host", nil
+	}
+	out, err := exec.Command(m.QEMU, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("run %s --version: %w", m.QEMU, err)
+	}
+	v := version.FindSubmatch(out)
+	if v == nil {
+		return "", fmt.Errorf("%s has no version: %q", m.QEMU, out)
+	}
+	return cpuModel(string(v[1]), filepath.Base(filepath.Dir(m.Kernel))), nil
+}
+
+func cpuModel(qemu, release string) string {
+	major, _ := strconv.Atoi(qemu)
+	if kernel, _, _ := strings.Cut(release, "."); major < 8 && (kernel == "5" || kernel == "6") {
+		return "max,-cx16"
+	}
+	return "max"
+}

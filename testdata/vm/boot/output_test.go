@@ -1,0 +1,85 @@
+//go:build linux
+
+package boot
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+)
+
+func TestParseOutput(t *testing.T) {
+	text := "\n" + guest.Begin("one") + "line\n" + "no newline" +
+		"\n" + guest.Left("77", "x y") +
+		"\n" + guest.End("one", 3, 1500*time.Millisecond) +
+		"\n" + guest.Begin("two") + "\n" + guest.End("two", guest.TimedOut, time.Second) +
+		"\n" + guest.Done()
+	jobs, err := parseOutput([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Job{
+		{Name: "one", Code: 3, Took: 1500 * time.Millisecond, Output: []byte("line\nno newline\n\n"), Left: []string{`77 "x y"`}},
+		{Name: "two", Code: guest.TimedOut, Took: time.Second, Output: []byte("\n")},
+	}
+	if !reflect.DeepEqual(jobs, want) {
+		t.Errorf("got  %+v\nwant %+v", jobs, want)
+	}
+}
+
+// A guest that stops anywhere before its last line is no success.
+func TestParseOutputUnfinished(t *testing.T) {
+	whole := guest.Begin("one") + "out\n" + guest.End("one", 0, time.Second) + guest.Done()
+	for n := range len(whole) - 1 {
+		if _, err := parseOutput([]byte(whole[:n])); !errors.Is(err, ErrUnfinished) {
+			t.Errorf("%q: %v", whole[:n], err)
+		}
+	}
+	for _, bad := range []string{
+		guest.Mark + "nonsense\n" + guest.Done(),
+		guest.Begin("one") + guest.End("two", 0, time.Second) + guest.Done(),
+		guest.Begin("one") + guest.Mark + "end one zero 1\n" + guest.Done(),
+		guest.End("one", 0, time.Second) + guest.Done(),
+	} {
+		if _, err := parseOutput([]byte(bad)); !errors.Is(err, ErrUnfinished) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	jobs, _ := parseOutput([]byte(guest.Begin("one") + "so far\n"))
+	if len(jobs) != 1 || jobs[0].Code != -1 || !strings.HasPrefix(string(jobs[0].Output), "so far") {
+		t.Errorf("the job under way is %+v", jobs)
+	}
+}
+
+func TestComplaints(t *testing.T) {
+	console := `[    0.000000] Linux version 6.1.0
+[    2.083957] amd_pstate: the _CPC object is not present in SBIOS or ACPI disabled
+[    3.100000] WARNING: CPU: 0 PID: 77 at kernel/fork.c:1 copy_process+0x1/0x2
+[    3.200000] BUG: kernel NULL pointer dereference, address: 0000000000000008
+[    3.200001] Oops: 0002 [#1] PREEMPT SMP
+[    3.300000] rcu: INFO: rcu_preempt self-detected stall on CPU
+[    3.400000] INFO: task true:77 blocked for more than 120 seconds.
+[   10.823497] reboot: Power down
+`
+	if got := Complaints([]byte(console)); len(got) != 5 {
+		t.Errorf("complaints: %q", got)
+	}
+}
+
+func TestCPUModel(t *testing.T) {
+	for _, c := range []struct{ qemu, release, want string }{
+		{"7", "5.10.0-46-cloud-amd64", "max,-cx16"},
+		{"7", "6.18.15+deb13-cloud-amd64", "max,-cx16"},
+		{"7", "7.2.12+deb13-cloud-amd64", "max"},
+		{"8", "6.1.0-56-cloud-amd64", "max"},
+		{"10", "6.1.0-56-cloud-amd64", "max"},
+	} {
+		if got := cpuModel(c.qemu, c.release); got != c.want {
+			t.Errorf("QEMU %s with %s: %s, want %s", c.qemu, c.release, got, c.want)
+		}
+	}
+}

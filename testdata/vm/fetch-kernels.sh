@@ -1,0 +1,75 @@
+#!/bin/bash
+# fetch-kernels.sh DIR SERIES…: Debian's newest cloud kernel of each series, as
+# DIR/RELEASE/vmlinuz with a link DIR/SERIES to it. Nothing is installed: apt
+# works on a state of its own in DIR/.apt, with the mirrors of this system. A
+# series that is there already is not fetched again, unless UPDATE=1.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+# Which suite has which series. A series that is not listed is not in Debian.
+suite_of() {
+	case $1 in
+	5.10) echo bullseye-security ;;
+	6.1) echo bookworm-security ;;
+	6.12) echo trixie-security ;;
+	6.16 | 6.17 | 6.18 | 6.19 | 7) echo trixie-backports ;;
+	*)
+		echo "fetch-kernels: no suite of Debian has Linux $1" >&2
+		return 1
+		;;
+	esac
+}
+
+fail() {
+	echo "fetch-kernels: $*" >&2
+	exit 1
+}
+
+[ $# -ge 2 ] || fail 'usage: fetch-kernels.sh DIR SERIES…'
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
+shift
+
+wanted=()
+for series; do
+	suite_of "$series" >/dev/null
+	[ -z "${UPDATE:-}" ] && [ -s "$dir/$series/vmlinuz" ] || wanted+=("$series")
+done
+[ ${#wanted[@]} -gt 0 ] || exit 0
+
+# shellcheck source=testdata/vm/apt.sh
+. "$here/apt.sh"
+suites=()
+for series in "${wanted[@]}"; do suites+=("$(suite_of "$series")"); done
+private_apt "$dir/.apt" "${suites[@]}" || fail "cannot read the package lists of ${suites[*]}; is the Debian mirror reachable?"
+
+# newest prints the newest release of a series that the suite has.
+newest() {
+	apt-cache --names-only search "^linux-image-$1\.[0-9.]+[-+].*cloud-amd64\$" |
+		sed -n 's/^linux-image-\(.*-cloud-amd64\) .*/\1/p' | sort -V | tail -n 1
+}
+
+# unpack puts the kernel of a release into DIR/RELEASE. Since 7.0 it is not in
+# the image's package but in one of its own.
+unpack() {
+	local release=$1 package=linux-image-$1 tmp
+	if apt-cache show "linux-binary-$release" >/dev/null 2>&1; then
+		package=linux-binary-$release
+	fi
+	tmp=$(mktemp -d "$dir/.apt/unpack-XXXXXX")
+	(cd "$tmp" && apt-get -qq download "$package") || fail "cannot download $package"
+	dpkg-deb --fsys-tarfile "$tmp/$package"_*.deb |
+		tar -x -C "$tmp" --no-same-owner --wildcards './boot/vmlinuz-*' './usr/lib/modules/*/vmlinuz' 2>/dev/null || true
+	mkdir -p "$dir/$release"
+	find "$tmp" -type f -name 'vmlinuz*' -exec mv {} "$dir/$release/vmlinuz" \;
+	rm -rf "$tmp"
+	[ -s "$dir/$release/vmlinuz" ] || fail "no vmlinuz in $package"
+}
+
+for series in "${wanted[@]}"; do
+	release=$(newest "$series")
+	[ -n "$release" ] || fail "$(suite_of "$series") has no cloud kernel of Linux $series"
+	[ -s "$dir/$release/vmlinuz" ] || unpack "$release"
+	ln -sfn "$release" "$dir/$series"
+	echo "Linux $series: $release"
+done

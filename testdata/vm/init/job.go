@@ -1,0 +1,154 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"golang.org/x/sys/unix"
+)
+
+// runJob runs a job to its end, or to its time's, and clears away what it left.
+func runJob(out *os.File, job *guest.Job) {
+	fmt.Fprint(out, "\n"+guest.Begin(job.Name))
+	began := time.Now()
+	code, err := startAndWait(out, job)
+	if err != nil {
+		fmt.Fprintln(out, "init:", err)
+	}
+	sweep(out)
+	// A test's output may end within a line.
+	fmt.Fprint(out, "\n"+guest.End(job.Name, code, time.Since(began)))
+}
+
+// startAndWait is the exit code of the job, 128 + signal, 124 for one out of
+// time, 126 for one that could not be started.
+func startAndWait(out *os.File, job *guest.Job) (int, error) {
+	spec, err := json.Marshal(job)
+	if err != nil {
+		return 126, err
+	}
+	flags := uintptr(unix.CLONE_NEWNS)
+	if job.Confined {
+		flags |= unix.CLONE_NEWPID
+	}
+	p, err := os.StartProcess("/init", []string{"init", string(spec)}, &os.ProcAttr{
+		Files: []*os.File{nil, out, out},
+		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true},
+	})
+	if err != nil {
+		return 126, fmt.Errorf("start %s: %w", job.Name, err)
+	}
+	timedOut := make(chan struct{})
+	timer := time.AfterFunc(job.Timeout, func() {
+		close(timedOut)
+		_ = unix.Kill(p.Pid, unix.SIGKILL)
+	})
+	status, err := reapUntil(p.Pid)
+	if !timer.Stop() {
+		<-timedOut
+		return guest.TimedOut, fmt.Errorf("%s: killed after %v", job.Name, job.Timeout)
+	}
+	if err != nil {
+		return 126, err
+	}
+	if status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+// reapUntil reaps whatever dies, as PID 1 has to, until pid does.
+func reapUntil(pid int) (unix.WaitStatus, error) {
+	for {
+		var status unix.WaitStatus
+		p, err := unix.Wait4(-1, &status, 0, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || p == pid {
+			return status, err
+		}
+	}
+}
+
+// sweep kills and reaps what the job left, and names it: a test has to leave
+// nothing alive.
+func sweep(out *os.File) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range stats {
+		pid := filepath.Base(filepath.Dir(path))
+		// Kernel threads and zombies have no command line.
+		if line, err := os.ReadFile(path); err == nil && len(line) > 0 && pid != "1" {
+			comm, _ := os.ReadFile("/proc/" + pid + "/comm")
+			fmt.Fprint(out, "\n"+guest.Left(pid, string(bytes.TrimSpace(comm))))
+		}
+	}
+	_ = unix.Kill(-1, unix.SIGKILL)
+	for {
+		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
+			return // nobody is left
+		}
+	}
+}
+
+// enter prepares the namespaces that a job was started in and becomes the job.
+// It returns only on an error.
+func enter() error {
+	var job guest.Job
+	if err := json.Unmarshal([]byte(os.Args[1]), &job); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	if err := unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, "mode=700"); err != nil {
+		return fmt.Errorf("mount a bpffs: %w", err)
+	}
+	for _, dir := range job.Hide {
+		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+			return fmt.Errorf("hide %s: %w", dir, err)
+		}
+	}
+	if job.Confined {
+		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+			return fmt.Errorf("mount the namespace's proc: %w", err)
+		}
+		if err := dropCapabilities(); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(job.Dir); err != nil {
+		return err
+	}
+	env := append([]string{"PATH=/bin:/usr/bin", "HOME=/tmp", "TERM=dumb", "NO_COLOR=1"}, job.Env...)
+	return fmt.Errorf("exec %s: %w", job.Args[0], unix.Exec(job.Args[0], job.Args, env))
+}
+
+// dropCapabilities leaves none to the program that is executed next: root gets
+// what is in the bounding set.
+func dropCapabilities() error {
+	last, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(string(bytes.TrimSpace(last)))
+	if err != nil {
+		return fmt.Errorf("read cap_last_cap: %w", err)
+	}
+	for c := range n + 1 {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	return nil
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // completionTime bounds how long a TAB waits for the daemon.
@@ -50,7 +50,7 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 		}
 		what := title(s)
 		if s.Root != nil {
-			what += ": " + fit(command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, commandBytes), 60)
+			what += ": " + fit(plain.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, plain.CommandBytes), 60)
 		}
 		for _, word := range []string{s.Name, s.ID} {
 			if word != "" && word == plain.Text(word) && strings.HasPrefix(word, begun) {

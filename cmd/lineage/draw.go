@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // maxIndent bounds how many levels are drawn as lines: below it a row says its
@@ -181,7 +181,7 @@ func (d *drawing) notes(n *api.Process) string {
 			note("uid %d", *n.UID)
 		}
 		if n.State == "live" && n.RSSBytes > 0 { // 0: not measured yet
-			note("cpu %s  rss %s", cpu(n.CPUSeconds), size(n.RSSBytes))
+			note("cpu %s  rss %s", plain.CPU(n.CPUSeconds), plain.Size(n.RSSBytes))
 		}
 	}
 	return plain.Text(b.String())

@@ -2,37 +2,11 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
-
-// portText names a listening socket as ss does.
-func portText(p *api.Port) string {
-	if p.Proto == "unix" {
-		return "unix " + plain.Text(p.Addr)
-	}
-	return plain.Text(p.Proto + " " + net.JoinHostPort(p.Addr, strconv.Itoa(p.Port)))
-}
-
-// lockText names a lock, and who waits for it.
-func lockText(l *api.Lock) string {
-	s := l.Type
-	switch {
-	case l.Type == "file":
-		s = "lock file"
-	case l.Mode != "":
-		s += " (" + l.Mode + ")"
-	}
-	s = plain.Text(s + " " + l.Path)
-	if len(l.Waiting) > 0 {
-		s += ", waited for by " + strings.Trim(fmt.Sprint(l.Waiting), "[]")
-	}
-	return s
-}
 
 func fileText(f *api.File) string {
 	how := map[string]string{"read": "for reading", "write": "for writing", "read_write": "for reading and writing"}[f.Access]
@@ -42,10 +16,10 @@ func fileText(f *api.File) string {
 // heldTexts says what somebody holds, an item each.
 func heldTexts(ports []api.Port, locks []api.Lock) (all []string) {
 	for i := range ports {
-		all = append(all, portText(&ports[i]))
+		all = append(all, plain.Port(&ports[i]))
 	}
 	for i := range locks {
-		all = append(all, lockText(&locks[i]))
+		all = append(all, plain.Lock(&locks[i]))
 	}
 	return all
 }
@@ -112,14 +86,14 @@ func writeFreed(p *page, r *api.Report) {
 	say("freed", heldTexts(r.PortsFreed, nil))
 	for i := range r.PortsTimeWait {
 		w := &r.PortsTimeWait[i]
-		p.line("  %s has %s in TIME_WAIT", portText(w), count(w.Connections, "connection", "connections"))
+		p.line("  %s has %s in TIME_WAIT", plain.Port(w), count(w.Connections, "connection", "connections"))
 	}
 	for i := range r.PortsBusy {
-		p.line("  %s", p.paint(yellow, "still busy: "+portText(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))
+		p.line("  %s", p.paint(yellow, "still busy: "+plain.Port(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))
 	}
 	say("released", heldTexts(nil, r.LocksReleased))
 	for i := range r.LocksHeld {
-		p.line("  %s", p.paint(yellow, "still held: "+lockText(&r.LocksHeld[i])+holder(r.LocksHeld[i].PID)))
+		p.line("  %s", p.paint(yellow, "still held: "+plain.Lock(&r.LocksHeld[i])+holder(r.LocksHeld[i].PID)))
 	}
 	for i := range r.OutputHeldBy {
 		o := &r.OutputHeldBy[i]

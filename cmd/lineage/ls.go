@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 func (a *app) lsCommand() *cobra.Command {
@@ -74,7 +74,7 @@ func writeSessions(p *page, sessions []api.Session) {
 	for i := range sessions {
 		s := &sessions[i]
 		row := []string{s.ID, or(plain.Text(s.Name), "-"), s.State, rootName(s),
-			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), cpu(s.CPUSeconds), memory(s)}
+			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), plain.CPU(s.CPUSeconds), memory(s)}
 		if ports {
 			row = append(row, or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
 		}
@@ -96,7 +96,7 @@ func memory(s *api.Session) string {
 	if s.RSSBytes == 0 && s.Live > 0 {
 		return "-"
 	}
-	return size(s.RSSBytes)
+	return plain.Size(s.RSSBytes)
 }
 
 func rootName(s *api.Session) string {

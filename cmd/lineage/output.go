@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // listing is one answer in every format.

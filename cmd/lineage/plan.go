@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // plansDocument is `end --dry-run -o json` of several sessions.

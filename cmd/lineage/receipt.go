@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // reportsDocument is `end -o json` of several sessions.
@@ -90,7 +90,7 @@ func writeReport(p *page, r *api.Report) {
 			word.text += ": " + o.Why
 		}
 		pid := refText(p, o.Ref)
-		t.paintedRow([]string{"", "", word.color}, "", pid, plain.Text(word.text), command(o.Argv, o.Comm, false, p.limit()))
+		t.paintedRow([]string{"", "", word.color}, "", pid, plain.Text(word.text), plain.Command(o.Argv, o.Comm, false, p.limit()))
 	}
 	for _, z := range r.Zombies {
 		reaper := "?"

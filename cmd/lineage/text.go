@@ -5,71 +5,21 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
-
-// commandBytes bounds a command that is not asked for in full: a process may
-// have megabytes of arguments.
-const commandBytes = 4096
-
-// command shows what a process runs, as one would type it: sanitised, and cut
-// after limit bytes of arguments (0: never).
-func command(argv []string, comm string, truncated bool, limit int) string {
-	if len(argv) == 0 {
-		if comm == "" {
-			return "?"
-		}
-		return plain.Text(comm)
-	}
-	var b strings.Builder
-	for i, arg := range argv {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		if limit > 0 && b.Len()+len(arg) > limit {
-			b.WriteString(quote(start(arg, limit-b.Len())))
-			truncated = true
-			break
-		}
-		b.WriteString(quote(arg))
-	}
-	s := plain.Text(b.String())
-	if truncated {
-		s += "…"
-	}
-	return s
-}
-
-// start is the first n bytes of s at most, without half a rune at its end.
-func start(s string, n int) string {
-	for n = max(n, 0); n > 0 && n < len(s) && !utf8.RuneStart(s[n]); n-- {
-	}
-	return s[:min(n, len(s))]
-}
-
-func quote(arg string) string {
-	plainWord := func(r rune) bool {
-		return r >= 0x80 || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
-	}
-	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plainWord(r) }) < 0 {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-}
 
 // command shows what pr runs, in full on a wide page.
 func (p *page) command(pr *api.Process) string {
-	return command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
+	return plain.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
 }
 
 func (p *page) limit() int {
 	if p.wide {
 		return 0
 	}
-	return commandBytes
+	return plain.CommandBytes
 }
 
 // fit cuts s, sanitised text, to n columns.
@@ -180,43 +130,7 @@ func (p *page) since(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
-	return age(p.now.Sub(*t))
-}
-
-func age(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-}
-
-// size shows bytes with binary units.
-func size(n uint64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%dB", n)
-	}
-	v, unit := float64(n), -1
-	for v >= 1023.5 && unit < 5 {
-		v /= 1024
-		unit++
-	}
-	if v < 9.95 {
-		return fmt.Sprintf("%.1f%c", v, "KMGTPE"[unit])
-	}
-	return fmt.Sprintf("%.0f%c", v, "KMGTPE"[unit])
-}
-
-func cpu(seconds float64) string {
-	if seconds < 60 {
-		return fmt.Sprintf("%.2fs", seconds)
-	}
-	return age(time.Duration(seconds * float64(time.Second)))
+	return plain.Age(p.now.Sub(*t))
 }
 
 // count writes a number with its noun.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // versionDocument is what `version -o json` prints.

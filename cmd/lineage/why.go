@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -180,7 +180,7 @@ func edgeText(p *page, s *api.Session, e *api.Edge) string {
 	case e.Creator == nil:
 		add("%s%s, its creator is older than the tracing", plain.Text(e.Kind), when)
 	default:
-		creator := command(e.Creator.Argv, e.Creator.Comm, false, p.limit())
+		creator := plain.Command(e.Creator.Argv, e.Creator.Comm, false, p.limit())
 		add("← %s%s by %s %s", plain.Text(e.Kind), when, refText(p, e.Creator.Ref), creator)
 		switch {
 		case e.Creator.Alive:

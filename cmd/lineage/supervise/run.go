@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/plain"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // Exit codes of our own. Everything else that Run gives is the command's.

@@ -1,0 +1,44 @@
+package plain
+
+import (
+	"fmt"
+	"time"
+)
+
+// Age shows how long something took or lasts, to its two largest units.
+func Age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// Size shows bytes with binary units.
+func Size(n uint64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%dB", n)
+	}
+	v, unit := float64(n), -1
+	for v >= 1023.5 && unit < 5 {
+		v /= 1024
+		unit++
+	}
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f%c", v, "KMGTPE"[unit])
+	}
+	return fmt.Sprintf("%.0f%c", v, "KMGTPE"[unit])
+}
+
+// CPU shows a time on the processor.
+func CPU(seconds float64) string {
+	if seconds < 60 {
+		return fmt.Sprintf("%.2fs", seconds)
+	}
+	return Age(time.Duration(seconds * float64(time.Second)))
+}

@@ -33,7 +33,7 @@ func (g *Graph) Apply(e *Event) {
 // nested session, or adopted, is born twice. The latest Birth tells the
 // evidence, the earliest the creator.
 func (g *Graph) birth(e *Event) {
-	n := g.get(e.ID)
+	n := g.touch(e.ID)
 	g.meet(n)
 	n.reconciled = false
 	g.enter(n, e.Session, e.Time)
@@ -58,7 +58,7 @@ func (g *Graph) birth(e *Event) {
 }
 
 func (g *Graph) exec(e *Event) {
-	n := g.get(e.ID)
+	n := g.touch(e.ID)
 	g.meet(n)
 	if e.Session != 0 {
 		g.enter(n, e.Session, e.Time)
@@ -69,7 +69,7 @@ func (g *Graph) exec(e *Event) {
 }
 
 func (g *Graph) exit(e *Event) {
-	n := g.get(e.ID)
+	n := g.touch(e.ID)
 	if e.Session != 0 {
 		g.enter(n, e.Session, e.Time)
 	}
@@ -84,7 +84,7 @@ func (g *Graph) exit(e *Event) {
 }
 
 func (g *Graph) reap(e *Event) {
-	n := g.get(e.ID)
+	n := g.touch(e.ID)
 	n.reaped, n.inferred = true, false
 	if !n.exit && (n.exited == 0 || e.Time < n.exited) {
 		n.exited = e.Time
@@ -93,7 +93,7 @@ func (g *Graph) reap(e *Event) {
 }
 
 func (g *Graph) reparent(e *Event) {
-	n := g.get(e.ID)
+	n := g.touch(e.ID)
 	n.move(Move{Time: e.Time, From: e.From, To: e.Parent})
 	if e.Time >= n.parentAt {
 		n.parent, n.parentAt = e.Parent, e.Time
@@ -106,6 +106,7 @@ func (g *Graph) meet(n *node) {
 		return
 	}
 	n.known = true
+	g.mark(n)
 	g.ghosts--
 	g.settle(n) // a zombie that was not known until now is present from now on
 }
@@ -143,6 +144,7 @@ func (g *Graph) setState(n *node, s State) {
 		return
 	}
 	n.state = s
+	g.mark(n)
 	if was == Live {
 		g.live--
 	}
@@ -171,6 +173,7 @@ func (g *Graph) justify(n *node, why Evidence, at uint64) {
 		return
 	}
 	n.evidence, n.evidenceAt = why, at
+	g.mark(n)
 	g.enroll(n)
 }
 
@@ -196,6 +199,7 @@ func (g *Graph) link(n *node, id ID, session uint64, evidence Evidence) {
 	g.detach(n)
 	g.settle(before)
 	n.creatorID, n.hops = id, 0
+	g.mark(n)
 	g.attach(n, c)
 	g.inherit(n)
 	g.enroll(n)

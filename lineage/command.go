@@ -135,6 +135,7 @@ func (g *Graph) inherit(n *node) {
 		g.images.hold(img)
 		g.images.release(n.inherited)
 		n.inherited = img
+		g.mark(n)
 		for c := n.children.head; c != nil; c = c.links[siblings].next {
 			if len(n.execs) > 0 && c.id.Start >= n.execs[0].at {
 				break

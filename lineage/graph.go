@@ -36,6 +36,11 @@ type Graph struct {
 	history  list // dead, not needed; the next to go first
 	kept     list // dead, needed by a present descendant
 
+	tracking   bool // somebody takes changes
+	dirty      list // changed, the first to change first
+	forgot     []ID
+	forgotLost bool // there were more
+
 	slabs      [][]node
 	free       *node // through older
 	epoch      uint64
@@ -61,6 +66,7 @@ func New(o Options) *Graph {
 		images:     images{byKey: make(map[string]*image)},
 		history:    list{k: shelf},
 		kept:       list{k: shelf},
+		dirty:      list{k: change},
 		collapseAt: collapseMin,
 	}
 }
@@ -128,6 +134,7 @@ func (g *Graph) get(id ID) *node {
 	n.older = nil
 	n.id = id
 	g.index.add(n)
+	g.mark(n)
 	g.ghosts++
 	g.supersede(n)
 	g.settle(n)
@@ -155,6 +162,7 @@ func (g *Graph) supersede(n *node) {
 func (g *Graph) recycle(n *node) {
 	g.detach(n)
 	for n.children.head != nil { // its children keep the creator's ID
+		g.mark(n.children.head)
 		g.detach(n.children.head)
 	}
 	g.join(n, nil)
@@ -170,6 +178,7 @@ func (g *Graph) recycle(n *node) {
 	if !n.known {
 		g.ghosts--
 	}
+	g.unmark(n)
 	*n = node{execs: n.execs[:0], moves: n.moves[:0], older: g.free}
 	g.free = n
 }

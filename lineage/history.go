@@ -125,4 +125,5 @@ func (g *Graph) shorten(n *node) {
 	}
 	g.attach(n, up)
 	n.hops = hops
+	g.mark(n)
 }

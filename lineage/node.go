@@ -1,6 +1,9 @@
 package lineage
 
-import "cmp"
+import (
+	"cmp"
+	"encoding/binary"
+)
 
 // State is the life of a process.
 type State uint8
@@ -45,6 +48,7 @@ type Node struct {
 	Session  uint64 // now, or the last one; 0: none
 	Evidence Evidence
 	Creator  ID // true for good, also when that process is forgotten
+	Under    ID // the nearest remembered one of its creators; zero: none is
 	Parent   ID // now, or the last one
 	State    State
 	Orphan   bool // live and no root, and its creator is dead
@@ -81,6 +85,7 @@ const (
 	siblings = iota // children of one creator, by start
 	roll            // present or past processes of one session
 	shelf           // history, or dead ancestors in need
+	change          // to be taken by who tracks the graph
 	lists
 )
 
@@ -137,6 +142,7 @@ type node struct {
 	inferred    bool // its end follows from a snapshot or the reuse of its PID
 	reconciled  bool
 	cloneParent bool
+	dirty       bool // on the list of changes
 }
 
 // present reports whether the kernel still has n, for all we know. What is
@@ -149,6 +155,14 @@ func (n *node) present() bool {
 // is none: its lineage begins with it.
 func (n *node) orphan() bool {
 	return n.state == Live && n.evidence != Root && n.creator != nil && n.creator.state.over()
+}
+
+// looks is what a snapshot may change of n, state and parent excepted.
+func (n *node) looks() [6]uint64 {
+	return [6]uint64{
+		binary.NativeEndian.Uint64(n.comm[:8]), binary.NativeEndian.Uint64(n.comm[8:]),
+		uint64(n.uid), n.cgroup, n.cpuTime, n.rss,
+	}
 }
 
 // newest reports whether no younger process has n's PID.
@@ -179,6 +193,9 @@ func (n *node) view() Node {
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss,
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
 		Commands: n.commands(),
+	}
+	if n.creator != nil {
+		v.Under = n.creator.id
 	}
 	if img := n.imageAt(^uint64(0)); img != nil {
 		v.Exe, v.Argv, v.ArgvTruncated = img.exe(), img.argv(), img.truncated()

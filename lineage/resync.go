@@ -102,13 +102,18 @@ func (p *pass) merge(s *Seen) {
 	}
 	if s.Session == 0 && !n.known {
 		// A creator outside is not ours to watch: no event would end it.
+		before := n.looks()
 		copyComm(&n.comm, s.Comm)
+		if n.looks() != before {
+			g.mark(n)
+		}
 		return
 	}
 	fresh, session := !n.known, n.session
 	if fresh {
 		g.meet(n)
 		n.reconciled = true
+		g.mark(n)
 	}
 	p.enter(n, s)
 	if fresh {
@@ -120,8 +125,12 @@ func (p *pass) merge(s *Seen) {
 	if n.exit { // nothing more to learn of the dead
 		return
 	}
+	before := n.looks()
 	n.describe(s.Comm, s.UID, s.Cgroup, max(p.now, s.ID.Start))
 	n.cpuTime, n.rss = s.CPUTime, s.RSS
+	if n.looks() != before {
+		g.mark(n)
+	}
 	if !s.Dead && !s.Zombie {
 		g.alive(n, p.now)
 		return
@@ -155,6 +164,9 @@ func (p *pass) parent(n *node, s *Seen) {
 		p.changes = append(p.changes, Change{
 			Kind: Reparented, ID: n.id, Session: n.sessionID(), From: n.parent, To: s.Parent,
 		})
+	}
+	if n.parent != s.Parent {
+		p.g.mark(n)
 	}
 	n.parent, n.parentAt = s.Parent, p.now
 }

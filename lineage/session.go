@@ -75,6 +75,7 @@ func (g *Graph) enroll(n *node) {
 	if n.enrolled == n.session && n.standing == stands {
 		return
 	}
+	g.mark(n)
 	if s := n.enrolled; s != nil {
 		s.list(n.standing).remove(n)
 		s.count.add(n.standing, -1)

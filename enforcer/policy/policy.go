@@ -99,8 +99,8 @@ type Daemon struct {
 
 // History bounds the ended sessions that are kept on disk.
 type History struct {
-	MaxAge  Duration `key:"max_age" only:"720h" doc:"older ones go"`
-	MaxSize Size     `key:"max_size" only:"1GiB" doc:"the oldest go beyond it"`
+	MaxAge  Duration `key:"max_age" min:"1h" max:"87600h" doc:"older ones go"`
+	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"the oldest go beyond it"`
 }
 
 // Audit bounds the audit log.

@@ -294,8 +294,8 @@ func TestBuiltInProtection(t *testing.T) {
 }
 
 func TestRestartNeeded(t *testing.T) {
-	a, b := Default(), parse(t, "mode: enforce\ndaemon: {level: 2, audit: {keep: 3}, log_level: info}")
-	if got := b.RestartNeeded(a); !slices.Equal(got, []string{"daemon.audit.keep", "daemon.level"}) {
+	a, b := Default(), parse(t, "mode: enforce\ndaemon: {level: 2, audit: {keep: 3}, history: {max_age: 24h, max_size: 16MiB}, log_level: info}")
+	if got := b.RestartNeeded(a); !slices.Equal(got, []string{"daemon.audit.keep", "daemon.history.max_age", "daemon.history.max_size", "daemon.level"}) {
 		t.Error(got)
 	}
 	if got := a.RestartNeeded(Default()); got != nil {

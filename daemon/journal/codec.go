@@ -1,0 +1,160 @@
+//go:build linux
+
+package journal
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Record is one event with its place in the daemon's order.
+type Record struct {
+	Seq uint64
+	tracer.Event
+}
+
+const (
+	// MaxBlock bounds the events of one block.
+	MaxBlock = 4096
+	// maxPlain bounds a block before it is compressed, so that a damaged one
+	// cannot take the memory.
+	maxPlain = 64 << 20
+	format   = 1
+)
+
+// errBlock is a block of events that cannot be read.
+var errBlock = errors.New("damaged block of events")
+
+var writers = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(io.Discard, flate.BestSpeed)
+	if err != nil {
+		panic(err) // the level is flate's own
+	}
+	return w
+}}
+
+// encode packs events in the order of their Seq.
+func encode(records []Record) ([]byte, error) {
+	plain := binary.AppendUvarint([]byte{format}, uint64(len(records)))
+	var seq, at uint64
+	for i := range records {
+		r := &records[i]
+		for _, v := range [...]uint64{
+			r.Seq - seq, uint64(r.Type), r.Time - at, uint64(r.Session), uint64(r.Flags), uint64(r.Evidence),
+			uint64(r.UID), r.Cgroup, uint64(r.ExitStatus), r.CPUTime, r.MaxRSS, uint64(r.State), uint64(r.Cause), r.Count,
+		} {
+			plain = binary.AppendUvarint(plain, v)
+		}
+		for _, id := range [...]tracer.Identity{r.Process, r.Creator, r.Parent, r.From} {
+			plain = binary.AppendUvarint(binary.AppendUvarint(plain, uint64(id.PID)), id.Start)
+		}
+		truncated := byte(0)
+		if r.ArgvTruncated {
+			truncated = 1
+		}
+		plain = append(plain, truncated)
+		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), r.Filename, r.Argv} {
+			plain = append(binary.AppendUvarint(plain, uint64(len(b))), b...)
+		}
+		seq, at = r.Seq, r.Time
+	}
+	if len(plain) > maxPlain {
+		return nil, fmt.Errorf("encode %d events: %d bytes are too many", len(records), len(plain))
+	}
+	var packed bytes.Buffer
+	w := writers.Get().(*flate.Writer)
+	defer writers.Put(w)
+	w.Reset(&packed)
+	if _, err := w.Write(plain); err != nil {
+		return nil, fmt.Errorf("encode events: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("encode events: %w", err)
+	}
+	return packed.Bytes(), nil
+}
+
+// decode unpacks a block. It takes any bytes.
+func decode(packed []byte) ([]Record, error) {
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxPlain+1))
+	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] != format {
+		return nil, errBlock
+	}
+	d := decoder{b: plain[1:]}
+	n := d.uint(MaxBlock)
+	records := make([]Record, 0, n)
+	var seq, at uint64
+	for range n {
+		var r Record
+		r.Seq = seq + d.uint(^uint64(0))
+		r.Type = tracer.EventType(d.uint(1<<16 - 1))
+		r.Time = at + d.uint(^uint64(0))
+		r.Session = tracer.SessionID(d.uint(^uint64(0)))
+		r.Flags = tracer.EntryFlags(d.uint(1<<32 - 1))
+		r.Evidence = tracer.Evidence(d.uint(1<<32 - 1))
+		r.UID = uint32(d.uint(1<<32 - 1))
+		r.Cgroup = d.uint(^uint64(0))
+		r.ExitStatus = uint32(d.uint(1<<32 - 1))
+		r.CPUTime, r.MaxRSS = d.uint(^uint64(0)), d.uint(^uint64(0))
+		r.State = tracer.State(d.uint(1<<32 - 1))
+		r.Cause = tracer.Cause(d.uint(1<<32 - 1))
+		r.Count = d.uint(^uint64(0))
+		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
+			id.PID = uint32(d.uint(1<<32 - 1))
+			id.Start = d.uint(^uint64(0))
+		}
+		r.ArgvTruncated = d.bytes(1)[0] != 0
+		copy(r.Comm[:len(r.Comm)-1], d.text())
+		r.Filename, r.Argv = d.text(), d.text()
+		if d.bad || r.Seq < seq {
+			return nil, errBlock
+		}
+		seq, at = r.Seq, r.Time
+		records = append(records, r)
+	}
+	if d.bad || len(d.b) != 0 {
+		return nil, errBlock
+	}
+	return records, nil
+}
+
+// decoder takes a block apart. What is not there reads as zero and sets bad.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) uint(limit uint64) uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 || v > limit {
+		d.b, d.bad = nil, true
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) bytes(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.b, d.bad = nil, true
+		return []byte{0}
+	}
+	b := d.b[:n:n]
+	d.b = d.b[n:]
+	return b
+}
+
+func (d *decoder) text() []byte {
+	n := d.uint(maxPlain)
+	if n == 0 {
+		return nil
+	}
+	return d.bytes(n)
+}

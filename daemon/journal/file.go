@@ -1,0 +1,229 @@
+//go:build linux
+
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	pageSize = 4096
+	// maxAside bounds the files that were set aside; the oldest go.
+	maxAside = 3
+	// maxWAL is what the write-ahead log may keep between two checkpoints.
+	maxWAL = 8 << 20
+	// openTimeout bounds what opening may take, the reading of the file
+	// excepted.
+	openTimeout = 10 * time.Second
+)
+
+// parts are the files that SQLite makes of one.
+var parts = []string{"", "-wal", "-shm"}
+
+// take makes the directory and the file ours: 0700 and 0600, regular, of our
+// uid, with one name. In a directory where others write it could be a link to
+// something else.
+func take(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("look at %s: %w", dir, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("look at %s: %w", dir, unix.ENOTDIR)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to uid %d", dir, st.Uid)
+	}
+	if st.Mode&0o777 != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return fmt.Errorf("set mode of %s: %w", dir, err)
+		}
+	}
+	for _, part := range parts {
+		if err := takeFile(path+part, part == ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func takeFile(path string, create bool) error {
+	flags := os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	if create {
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, os.ErrNotExist) && !create {
+		return nil
+	}
+	if err != nil {
+		return err // it names the path
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%s is no regular file", path)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to uid %d", path, st.Uid)
+	case st.Nlink != 1:
+		return fmt.Errorf("%s has %d names", path, st.Nlink)
+	}
+	if st.Mode&0o777 != 0o600 {
+		if err := f.Chmod(0o600); err != nil {
+			return fmt.Errorf("set mode of %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// access is how a file is opened.
+type access struct {
+	conns   int
+	pragmas []string
+	txlock  string // how transactions begin
+}
+
+// readers never write the file.
+var readers = access{conns: 4, pragmas: []string{"query_only(1)"}}
+
+// writer is one connection. How pages are laid out is said to a new file only.
+func writer(fresh bool, maxBytes int64) access {
+	a := access{conns: 1, txlock: "immediate"}
+	if fresh {
+		a.pragmas = append(a.pragmas, fmt.Sprintf("page_size(%d)", pageSize), "auto_vacuum(2)")
+	}
+	a.pragmas = append(a.pragmas, "journal_mode(WAL)", "synchronous(NORMAL)",
+		fmt.Sprintf("journal_size_limit(%d)", maxWAL), fmt.Sprintf("max_page_count(%d)", maxBytes/pageSize))
+	return a
+}
+
+// connect opens the file, as soon as it is used.
+func connect(path string, a access) (*sql.DB, error) {
+	q := url.Values{"_pragma": append([]string{
+		"busy_timeout(2000)", "trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "cache_size(-2048)", "temp_store(2)",
+	}, a.pragmas...)}
+	if a.txlock != "" {
+		q.Set("_txlock", a.txlock)
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	db.SetMaxOpenConns(a.conns)
+	return db, nil
+}
+
+// damaged reports whether err says that the file is not to be used, whatever
+// is done about disk and permissions.
+func damaged(err error) bool {
+	for _, e := range []error{errNotOurs, errNewer, errDamaged} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	switch code(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
+		return true
+	}
+	return false
+}
+
+// doubtful reports whether err says neither that the file is damaged nor that
+// disk, permissions or time were short: what we ask is fixed, so that the file
+// may not be what it seems.
+func doubtful(err error) bool {
+	switch code(err) {
+	case 0, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
+		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
+		return false
+	}
+	return true
+}
+
+// code is SQLite's primary result code, 0 for any other error.
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// check reads all of the file's structure.
+func check(ctx context.Context, db *sql.DB) error {
+	var word string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&word); err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	if word != "ok" {
+		return fmt.Errorf("%w: %.200s", errDamaged, strings.ReplaceAll(word, "\n", " "))
+	}
+	return nil
+}
+
+// setAside renames the file and gives its new name, which says why and when.
+func setAside(path string, why error, now time.Time) (string, error) {
+	kind := "damaged"
+	switch {
+	case errors.Is(why, errNewer):
+		kind = "newer"
+	case errors.Is(why, errNotOurs), code(why) == sqlite3.SQLITE_NOTADB:
+		kind = "foreign"
+	}
+	to := fmt.Sprintf("%s.%s-%s", path, kind, now.UTC().Format("20060102T150405.000000000Z"))
+	for _, part := range parts {
+		if err := os.Rename(path+part, to+part); err != nil && (part == "" || !errors.Is(err, os.ErrNotExist)) {
+			return "", fmt.Errorf("set aside: %w", err)
+		}
+	}
+	var old []string
+	for _, kind := range []string{"damaged", "newer", "foreign"} {
+		names, _ := filepath.Glob(globEscape(path) + "." + kind + "-*Z")
+		old = append(old, names...)
+	}
+	when := func(name string) string { return name[strings.LastIndexByte(name, '-'):] }
+	slices.SortFunc(old, func(a, b string) int { return strings.Compare(when(a), when(b)) })
+	for len(old) > maxAside {
+		for _, part := range parts {
+			os.Remove(old[0] + part)
+		}
+		old = old[1:]
+	}
+	return to, nil
+}
+
+func globEscape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// file tells one file from another that has its name.
+type file struct{ dev, ino uint64 }
+
+func fileAt(path string) (file, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return file{}, fmt.Errorf("look at %s: %w", path, err)
+	}
+	return file{st.Dev, st.Ino}, nil
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+package journal
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sample is a file with a row of everything.
+var sample = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "lngtest-journal-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "state", "history.db")
+	j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }})
+	for n := range uint64(4) {
+		b := Batch{Sessions: []Session{session(n+1, noon), session(n+10, time.Time{})}, Events: records(n*10+1, 10, 0), Zero: noon,
+			Processes: []Process{{PID: 5, Start: n, Session: n, Doc: []byte(`{}`)}}}
+		err = errors.Join(err, j.Write(context.Background(), &b))
+	}
+	if err := errors.Join(err, j.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// patch changes a good file: three bytes of offset, one of length, and that
+// many bytes, again and again.
+func patch(file, patches []byte) []byte {
+	file = append([]byte{}, file...)
+	for len(patches) > 4 {
+		at := int(patches[0])<<16 | int(patches[1])<<8 | int(patches[2])
+		n := min(int(patches[3]), len(patches)-4)
+		copy(file[at%len(file):], patches[4:4+n])
+		patches = patches[4+n:]
+	}
+	return file
+}
+
+// FuzzFile: a file that is not as we wrote it is read without a crash or a
+// hang, and not written as if it were good: after a write, whatever file is
+// there is sound and has it.
+func FuzzFile(f *testing.F) {
+	good, err := sample()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(false, []byte{}, []byte{})
+	f.Add(true, []byte("no database"), []byte("no log"))
+	f.Add(false, []byte{0, 0, 18, 2, 1, 1}, []byte{})                   // no WAL mode
+	f.Add(false, []byte{0, 0, 28, 4, 0, 0, 0, 3}, []byte{})             // fewer pages
+	f.Add(false, []byte{0, 0, 60, 4, 0, 0, 0, 9}, []byte{})             // user_version
+	f.Add(false, []byte{0, 0x10, 0, 8, 13, 0, 0, 0, 1, 0, 1}, []byte{}) // the head of a page
+	f.Add(false, []byte{0, 0, 36, 4, 0, 0, 1, 0}, []byte{})             // the free list
+	f.Fuzz(func(t *testing.T, raw bool, data, log []byte) {
+		file := data
+		if !raw {
+			file = patch(good, data)
+		}
+		dir := filepath.Join(t.TempDir(), "state")
+		path := filepath.Join(dir, "history.db")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, file, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if len(log) > 0 {
+			if err := os.WriteFile(path+"-wal", log, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx := t.Context()
+		j := Open(path, Options{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return noon }})
+		defer j.Close()
+		look := func() {
+			live, _ := j.Live(ctx)
+			ended, _ := j.Ended(ctx, Query{Limit: 100})
+			for _, s := range append(live, ended...) {
+				if _, err := j.Processes(ctx, s.Boot, s.ID); err != nil {
+					break
+				}
+			}
+			_, _ = j.Find(ctx, "name1")
+			for after := int64(-1 << 63); ; {
+				b, err := j.Next(ctx, after, time.Time{}, "", 0)
+				if err != nil || b == nil {
+					break
+				}
+				after = b.ID
+			}
+		}
+		look()
+		s := session(1<<40, noon)
+		if err := j.Write(ctx, &Batch{Sessions: []Session{s}}); err != nil {
+			t.Skip(err) // it says so: nothing is written as if it were
+		}
+		look()
+		if got, err := j.Session(ctx, s.Boot, s.ID); err != nil || got == nil {
+			t.Fatalf("what was written is not there: %v", err)
+		}
+		if err := check(ctx, j.writer); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := known(ctx, j.writer); err != nil || n != len(steps) {
+			t.Fatalf("schema %d: %v", n, err)
+		}
+	})
+}
+
+// FuzzBlock: any bytes are a block or none; one that is survives being packed
+// again.
+func FuzzBlock(f *testing.F) {
+	for _, n := range []int{0, 1, 30} {
+		b, err := encode(records(1, n, time.Hour))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		records, err := decode(b)
+		if err != nil {
+			return
+		}
+		again, err := encode(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decode(again); err != nil || len(got) != len(records) {
+			t.Fatalf("%d events, %d before: %v", len(got), len(records), err)
+		}
+	})
+}

@@ -1,0 +1,288 @@
+//go:build linux
+
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// ErrUnusable: there is no history to read or write now; Err says why.
+var ErrUnusable = errors.New("the history cannot be used now")
+
+// How long after a failure the next try is.
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+)
+
+// Options of Open.
+type Options struct {
+	Boot     string        // boot_id of this boot
+	MaxAge   time.Duration // of what is kept; 0: any
+	MaxBytes int64         // of the file; default 1 GiB
+	Now      func() time.Time
+	// Told is told when the history becomes unusable, with why, when it works
+	// again, with nil, and when a file was set aside, with its new name.
+	Told func(err error, aside string)
+}
+
+// Stats are the journal's counters since Open, and its size.
+type Stats struct {
+	Batches  uint64 // written
+	Failed   uint64 // batches that were not
+	Events   uint64 // written
+	Sessions uint64 // rows of sessions written
+	Damaged  uint64 // rows that could not be read back
+	Pruned   uint64 // sessions and blocks of events that retention removed
+	Aside    uint64 // files that were set aside
+	Bytes    int64  // of the file, without what is free in it
+}
+
+// Journal is the history on disk. Write, Check and Close belong to one
+// goroutine, everything else may be called from any.
+type Journal struct {
+	path string
+	o    Options
+
+	mu     sync.Mutex
+	writer *sql.DB // nil: not usable
+	reader *sql.DB
+	err    error
+	aside  string // the last file that was set aside, and why
+	stats  Stats
+
+	opened  file // that writer and reader are about
+	checked file // its structure was read: it may be written
+	tried   time.Time
+	pause   time.Duration
+	pruned  time.Time
+}
+
+// Open begins to keep history in the file path, whose directory it makes. The
+// journal works even if that fails: it goes on trying. The file is not written
+// before Check has read it, but to bring its schema up to date.
+func Open(path string, o Options) *Journal {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 1 << 30
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Told == nil {
+		o.Told = func(error, string) {}
+	}
+	j := &Journal{path: path, o: o}
+	j.say(j.open(context.Background()))
+	return j
+}
+
+// Path is where the history is.
+func (j *Journal) Path() string { return j.path }
+
+// Err says why nothing is kept at present; nil: it is.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// Degraded says what people must know, empty if all is well.
+func (j *Journal) Degraded() (why []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		why = append(why, "history is kept in memory only: "+j.err.Error())
+	}
+	if j.aside != "" {
+		why = append(why, "the history was begun anew, the one before was set aside: "+j.aside)
+	}
+	return why
+}
+
+// Stats gives the counters.
+func (j *Journal) Stats() Stats {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stats
+}
+
+// open opens the file, or another one in its place.
+func (j *Journal) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	err := j.connect(ctx)
+	if err != nil && damaged(err) {
+		err = j.replace(ctx, err)
+	}
+	return err
+}
+
+// replace sets the file aside and begins another one.
+func (j *Journal) replace(ctx context.Context, why error) error {
+	j.disconnect()
+	to, err := setAside(j.path, why, j.o.Now())
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	j.mu.Lock()
+	j.aside = fmt.Sprintf("%s: %v", to, why)
+	j.stats.Aside++
+	j.mu.Unlock()
+	j.o.Told(why, to)
+	err = j.connect(ctx)
+	j.checked = j.opened // there is nothing in it
+	return err
+}
+
+func (j *Journal) connect(ctx context.Context) error {
+	if err := take(j.path); err != nil {
+		return err
+	}
+	st, err := os.Lstat(j.path)
+	if err != nil {
+		return err // it names the path
+	}
+	// What is there is not written before it is known to be ours.
+	r, err := connect(j.path, readers)
+	if err != nil {
+		return err
+	}
+	version := 0
+	if st.Size() > 0 {
+		if version, err = known(ctx, r); err != nil {
+			r.Close()
+			return err
+		}
+	}
+	w, err := connect(j.path, writer(version == 0, j.o.MaxBytes))
+	if err != nil {
+		r.Close()
+		return err
+	}
+	if err := migrate(ctx, w, version); err != nil {
+		w.Close()
+		r.Close()
+		return err
+	}
+	if j.opened, err = fileAt(j.path); err != nil {
+		w.Close()
+		r.Close()
+		return err
+	}
+	j.mu.Lock()
+	j.writer, j.reader = w, r
+	j.mu.Unlock()
+	return nil
+}
+
+func (j *Journal) disconnect() {
+	j.mu.Lock()
+	w, r := j.writer, j.reader
+	j.writer, j.reader = nil, nil
+	j.mu.Unlock()
+	if r != nil {
+		r.Close()
+		w.Close()
+	}
+	j.opened = file{}
+}
+
+// say notes what came of a try, and tells when it is another than before.
+func (j *Journal) say(err error) {
+	j.mu.Lock()
+	before := j.err
+	j.err = err
+	j.mu.Unlock()
+	j.tried = j.o.Now()
+	if err == nil {
+		j.pause = 0
+	} else {
+		j.pause = min(max(2*j.pause, firstPause), maxPause)
+	}
+	if (err == nil) != (before == nil) {
+		j.o.Told(err, "")
+	}
+}
+
+// Due reports whether a Write may be tried: not for a while after a failure.
+func (j *Journal) Due() bool {
+	return j.pause == 0 || j.o.Now().Sub(j.tried) >= j.pause || j.o.Now().Before(j.tried)
+}
+
+// Check reads the file's structure, all of it, once; a damaged file is set
+// aside. It may take seconds for each GiB, and is done before the first Write.
+func (j *Journal) Check(ctx context.Context) error {
+	j.mu.Lock()
+	w := j.writer
+	j.mu.Unlock()
+	switch {
+	case w == nil:
+		return ErrUnusable
+	case j.checked == j.opened:
+		return nil
+	}
+	err := check(ctx, w)
+	if err != nil && damaged(err) {
+		err = j.replace(ctx, err)
+	}
+	if err == nil {
+		j.checked = j.opened
+	}
+	return err
+}
+
+// Close ends the writing. What Write took is on disk.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	w := j.writer
+	j.mu.Unlock()
+	if w != nil && j.checked == j.opened {
+		// The log is emptied into the file; if it cannot be, it stays and is
+		// read at the next open.
+		_, _ = w.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
+	j.disconnect()
+	return nil
+}
+
+// size gives the bytes in use in the file.
+func size(ctx context.Context, q query) (int64, error) {
+	var pages, free int64
+	if err := q.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+		return 0, fmt.Errorf("read size: %w", err)
+	}
+	if err := q.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&free); err != nil {
+		return 0, fmt.Errorf("read size: %w", err)
+	}
+	return (pages - free) * pageSize, nil
+}
+
+// db gives the readers' connections.
+func (j *Journal) db() (*sql.DB, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.reader == nil {
+		return nil, ErrUnusable
+	}
+	return j.reader, nil
+}
+
+// unread counts a row that could not be read back.
+func (j *Journal) unread() {
+	j.mu.Lock()
+	j.stats.Damaged++
+	j.mu.Unlock()
+}
+
+// moved reports whether the file was taken away under us, or another put in its
+// place.
+func (j *Journal) moved() bool {
+	now, err := fileAt(j.path)
+	return err != nil || now != j.opened
+}

@@ -1,0 +1,218 @@
+//go:build linux
+
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// readTimeout bounds one query.
+const readTimeout = 10 * time.Second
+
+const sessionColumns = "boot, id, word, name, uid, parent, zero, started, ended, doc, report, state, sum"
+
+// rows runs a query of the readers and gives each of its rows to scan.
+func (j *Journal) rows(ctx context.Context, q string, args []any, scan func(*sql.Rows) error) error {
+	db, err := j.db()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	rows, err := db.QueryContext(ctx, q, args...)
+	if err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		switch err := scan(rows); {
+		case errors.Is(err, errDamaged):
+			j.unread()
+		case err != nil:
+			return fmt.Errorf("read history: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
+	return nil
+}
+
+// sessions reads sessions; damaged ones are left out and counted.
+func (j *Journal) sessions(ctx context.Context, where string, args ...any) (all []Session, err error) {
+	err = j.rows(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE "+where, args, func(rows *sql.Rows) error {
+		var s Session
+		var id, parent, zero, started int64
+		var ended sql.NullInt64
+		var sum uint32
+		err := rows.Scan(&s.Boot, &id, &s.Word, &s.Name, &s.UID, &parent, &zero, &started, &ended, &s.Doc, &s.Report, &s.State, &sum)
+		if err != nil {
+			return errDamaged
+		}
+		s.ID, s.Parent = uint64(id), uint64(parent)
+		s.Zero, s.Started = time.Unix(0, zero).UTC(), time.Unix(0, started).UTC()
+		if ended.Valid {
+			s.Ended = time.Unix(0, ended.Int64).UTC()
+		}
+		if s.sum() != sum {
+			return errDamaged
+		}
+		all = append(all, s)
+		return nil
+	})
+	return all, err
+}
+
+// Live gives the sessions that had not ended when they were written last, of
+// every boot.
+func (j *Journal) Live(ctx context.Context) ([]Session, error) {
+	return j.sessions(ctx, "ended IS NULL ORDER BY started LIMIT 65536")
+}
+
+// Query selects ended sessions.
+type Query struct {
+	UID          *uint32 // of whom; nil: anybody
+	Since, Until time.Time
+	Name         string
+	Before       Place // only what comes behind it
+	Limit        int
+}
+
+// Place is a place in the order of the ended sessions, the last first.
+type Place struct {
+	Ended int64 // ns; 0: the beginning
+	ID    uint64
+}
+
+// Place of a session that has ended.
+func (s *Session) Place() Place { return Place{s.Ended.UnixNano(), s.ID} }
+
+// Behind reports whether p comes behind q.
+func (p Place) Behind(q Place) bool {
+	return q.Ended == 0 || p.Ended < q.Ended || p.Ended == q.Ended && p.ID < q.ID
+}
+
+// Ended lists ended sessions, the last first.
+func (j *Journal) Ended(ctx context.Context, q Query) ([]Session, error) {
+	where, args := "ended IS NOT NULL", []any(nil)
+	and := func(clause string, values ...any) {
+		where += " AND " + clause
+		args = append(args, values...)
+	}
+	if q.UID != nil {
+		and("uid = ?", *q.UID)
+	}
+	if !q.Since.IsZero() {
+		and("ended >= ?", q.Since.UnixNano())
+	}
+	if !q.Until.IsZero() {
+		and("ended <= ?", q.Until.UnixNano())
+	}
+	if q.Name != "" {
+		and("name = ?", q.Name)
+	}
+	if q.Before.Ended != 0 {
+		and("(ended, id) < (?, ?)", q.Before.Ended, int64(q.Before.ID))
+	}
+	return j.sessions(ctx, where+" ORDER BY ended DESC, id DESC LIMIT ?", append(args, q.Limit)...)
+}
+
+// Find gives the sessions that a word may name: by id, else by name, the last
+// that ended first. There may be many of one name; it gives the last 256.
+func (j *Journal) Find(ctx context.Context, word string) ([]Session, error) {
+	all, err := j.sessions(ctx, "word = ? ORDER BY ended DESC LIMIT 16", word)
+	if err != nil || len(all) > 0 {
+		return all, err
+	}
+	return j.sessions(ctx, "name = ? AND name != '' ORDER BY ended DESC LIMIT 256", word)
+}
+
+// Session gives the row of one session.
+func (j *Journal) Session(ctx context.Context, boot string, id uint64) (*Session, error) {
+	all, err := j.sessions(ctx, "boot = ? AND id = ?", boot, int64(id))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+// Processes gives the processes of a session in the order of their start.
+func (j *Journal) Processes(ctx context.Context, boot string, session uint64) (all []Process, err error) {
+	err = j.rows(ctx, "SELECT pid, start, session, doc, sum FROM processes WHERE boot = ? AND session = ? ORDER BY start LIMIT 131072",
+		[]any{boot, int64(session)}, func(rows *sql.Rows) error {
+			var p Process
+			var start, id int64
+			var sum uint32
+			if err := rows.Scan(&p.PID, &start, &id, &p.Doc, &sum); err != nil {
+				return errDamaged
+			}
+			p.Start, p.Session = uint64(start), uint64(id)
+			if p.sum(boot) != sum {
+				return errDamaged
+			}
+			all = append(all, p)
+			return nil
+		})
+	return all, err
+}
+
+// Block is a run of events of one boot.
+type Block struct {
+	ID      int64
+	Boot    string
+	Zero    time.Time // wall time at boottime 0
+	Records []Record
+}
+
+// Next gives the first block behind the one with the id after that holds
+// something at or after since; with a boot, something of that boot with at
+// least the number from. nil: there is none. Damaged blocks are left out and
+// counted.
+func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot string, from uint64) (*Block, error) {
+	where, args := "id > ?", []any{after}
+	if !since.IsZero() {
+		where += " AND ended >= ?"
+		args = append(args, since.UnixNano())
+	}
+	if boot != "" {
+		where += " AND boot = ? AND last >= ?"
+		args = append(args, boot, int64(from))
+	}
+	for {
+		var found *block
+		err := j.rows(ctx, "SELECT id, boot, zero, first, last, began, ended, data, sum FROM events WHERE "+where+" ORDER BY id LIMIT 1", args,
+			func(rows *sql.Rows) error {
+				var b block
+				var first, last int64
+				var sum uint32
+				found = &b
+				if err := rows.Scan(&b.id, &b.boot, &b.zero, &first, &last, &b.began, &b.ended, &b.data, &sum); err != nil {
+					return errDamaged
+				}
+				if b.first, b.last = uint64(first), uint64(last); b.sum() != sum {
+					b.data = nil
+					return errDamaged
+				}
+				return nil
+			})
+		if err != nil || found == nil {
+			return nil, err
+		}
+		if found.data != nil {
+			records, err := decode(found.data)
+			if err == nil {
+				return &Block{ID: found.id, Boot: found.boot, Zero: time.Unix(0, found.zero).UTC(), Records: records}, nil
+			}
+			j.unread()
+		}
+		if found.id <= after {
+			return nil, fmt.Errorf("read history: %w", errDamaged)
+		}
+		after = found.id
+		args[0] = after
+	}
+}

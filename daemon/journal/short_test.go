@@ -1,0 +1,213 @@
+//go:build linux
+
+package journal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// writeOn writes batch after batch and says which are in the file, until it is
+// killed.
+func writeOn(path string) error {
+	j := Open(path, Options{Boot: "b1"})
+	if err := j.Err(); err != nil {
+		return err
+	}
+	last, err := j.Ended(context.Background(), Query{Limit: 1})
+	if err != nil {
+		return err
+	}
+	n := uint64(0)
+	if len(last) > 0 {
+		n = last[0].ID
+	}
+	for range 100000 {
+		n++
+		b := Batch{Sessions: []Session{session(n, noon)}, Events: records(n*10, 10, 0), Zero: noon,
+			Processes: []Process{{PID: 5, Start: n, Session: n, Doc: []byte(`{}`)}}}
+		if err := j.Write(context.Background(), &b); err != nil {
+			return err
+		}
+		fmt.Println(n)
+	}
+	return nil
+}
+
+// A writer that is killed at any moment loses at most the batch that it was
+// about, all of it, and never the file.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	for round := range 8 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "lngtest-writer", path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(out)
+		said := uint64(0)
+		for range 3 + 7*round {
+			if _, err := fmt.Fscanln(lines, &said); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.Process.Kill()
+		for { // what it said before it died
+			if _, err := fmt.Fscanln(lines, &said); err != nil {
+				break
+			}
+		}
+		cmd.Wait()
+		j := open(t, path)
+		if err := errors.Join(j.Err(), j.Check(t.Context())); err != nil || j.Stats().Aside != 0 {
+			t.Fatalf("round %d: %v %q", round, err, j.Degraded())
+		}
+		last, err := j.Ended(t.Context(), Query{Limit: 1})
+		if err != nil || len(last) != 1 || last[0].ID < said || last[0].ID > said+1 {
+			t.Fatalf("round %d: %d was said, %+v is there: %v", round, said, last, err)
+		}
+		n := last[0].ID
+		if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", n*10); err != nil || b == nil || b.Records[0].Seq != n*10 {
+			t.Fatalf("round %d: half a batch: %+v %v", round, b, err)
+		}
+		if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", n*10+10); err != nil || b != nil {
+			t.Fatalf("round %d: half a batch: %+v %v", round, b, err)
+		}
+		if p, err := j.Processes(t.Context(), "b1", n); err != nil || len(p) != 1 {
+			t.Fatalf("round %d: half a batch: %+v %v", round, p, err)
+		}
+		j.Close()
+	}
+}
+
+// TestShort runs short in a mount namespace of its own, with a small tmpfs.
+func TestShort(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	for _, kind := range []string{"full", "full at once", "read-only file", "read-only directory"} {
+		t.Run(kind, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "lngtest-short", t.TempDir(), kind)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+// short starves a journal in dir of what kind says, and gives it back.
+func short(dir, kind string) error {
+	mount := func(flags uintptr, data string) error {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", flags, data); err != nil {
+			return fmt.Errorf("mount: %w", err)
+		}
+		return nil
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	small := "size=1m"
+	if kind == "full at once" {
+		small = "size=8k"
+	}
+	if err := mount(0, small); err != nil {
+		return err
+	}
+	now, ctx := noon, context.Background()
+	var told []error
+	path := filepath.Join(dir, "state", "history.db")
+	begin := func() *Journal {
+		return Open(path, Options{Boot: "b1", Now: func() time.Time { return now }, Told: func(err error, aside string) {
+			if aside != "" {
+				err = errors.New(aside)
+			}
+			told = append(told, err)
+		}})
+	}
+	next := uint64(0)
+	one := func(j *Journal) error {
+		next++
+		s := session(next, noon)
+		s.Doc = []byte(strings.Repeat("x", 10000))
+		return j.Write(ctx, &Batch{Sessions: []Session{s}})
+	}
+	kept := uint64(0)
+	if kind != "full at once" {
+		j := begin()
+		for range 3 {
+			if err := one(j); err != nil {
+				return err
+			}
+		}
+		j.Close()
+		kept = 3
+	}
+	if strings.HasPrefix(kind, "read-only") {
+		if kind == "read-only directory" {
+			if err := os.Rename(filepath.Join(dir, "state"), filepath.Join(dir, "elsewhere")); err != nil {
+				return err
+			}
+			kept = 0
+		}
+		if err := mount(unix.MS_REMOUNT|unix.MS_RDONLY, small); err != nil {
+			return err
+		}
+	}
+	j := begin()
+	failed := j.Err()
+	for n := 0; failed == nil && n < 1000; n++ {
+		if failed = one(j); failed == nil {
+			kept++
+		}
+	}
+	switch {
+	case failed == nil || j.Err() == nil:
+		return fmt.Errorf("nothing failed: %v", j.Err())
+	case len(told) != 1 || told[0] == nil:
+		return fmt.Errorf("told %q", told)
+	case len(j.Degraded()) != 1 || j.Stats().Aside != 0:
+		return fmt.Errorf("degraded %q %+v", j.Degraded(), j.Stats())
+	case j.Due():
+		return errors.New("it would be tried again at once")
+	}
+	if one(j) == nil {
+		return errors.New("it is written though there is no room")
+	}
+	now = now.Add(2 * time.Minute)
+	if !j.Due() {
+		return errors.New("it is not tried again")
+	}
+	if err := mount(unix.MS_REMOUNT, "size=64m"); err != nil {
+		return err
+	}
+	if err := one(j); err != nil {
+		return fmt.Errorf("with room again: %w", err)
+	}
+	kept++
+	if j.Err() != nil || len(told) != 2 || told[1] != nil || j.Degraded() != nil {
+		return fmt.Errorf("err %v, told %q, degraded %q", j.Err(), told, j.Degraded())
+	}
+	j.Close()
+	j = begin()
+	defer j.Close()
+	all, err := j.Ended(ctx, Query{Limit: 10000})
+	if err := errors.Join(err, j.Check(ctx)); err != nil || uint64(len(all)) != kept || j.Stats().Aside != 0 {
+		return fmt.Errorf("%d sessions are there, %d were kept: %w", len(all), kept, err)
+	}
+	return nil
+}

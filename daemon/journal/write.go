@@ -1,0 +1,301 @@
+//go:build linux
+
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"time"
+)
+
+// Session is a session's row. Doc, Report and State are JSON and the owner's
+// own; Report and State may be nil.
+type Session struct {
+	Boot    string
+	ID      uint64 // the kernel's, at most 63 bits
+	Word    string // as people write it
+	Name    string
+	UID     uint32
+	Parent  uint64
+	Zero    time.Time // wall time at boottime 0
+	Started time.Time
+	Ended   time.Time // zero: it lives
+	Doc     []byte
+	Report  []byte
+	State   []byte
+}
+
+func (s *Session) sum() uint32 {
+	h := crc32.NewIEEE()
+	fmt.Fprintf(h, "%s\x00%d\x00%s\x00%s\x00%d\x00%d\x00%d\x00%d\x00%d\x00", s.Boot, s.ID, s.Word, s.Name, s.UID, s.Parent,
+		s.Zero.UnixNano(), s.Started.UnixNano(), nano(s.Ended))
+	for _, b := range [][]byte{s.Doc, s.Report, s.State} {
+		h.Write(strconv.AppendInt(nil, int64(len(b)), 10))
+		h.Write(b)
+	}
+	return h.Sum32()
+}
+
+// nano is t for the file: 0 if it is zero.
+func nano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Process is a process's row, of this boot when it is written. Doc is the
+// owner's own.
+type Process struct {
+	PID     uint32
+	Start   uint64
+	Session uint64
+	Doc     []byte
+}
+
+func (p *Process) sum(boot string) uint32 {
+	h := crc32.NewIEEE()
+	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%d\x00", boot, p.PID, p.Start, p.Session)
+	h.Write(p.Doc)
+	return h.Sum32()
+}
+
+// Batch is what is written together.
+type Batch struct {
+	Sessions  []Session
+	Processes []Process
+	Events    []Record // by Seq, at most MaxBlock
+	Zero      time.Time
+}
+
+func (b *Batch) empty() bool { return len(b.Sessions)+len(b.Processes)+len(b.Events) == 0 }
+
+// Write puts a batch into the file, all of it or, with an error, nothing. Rows
+// that are there already are replaced.
+func (j *Journal) Write(ctx context.Context, b *Batch) error {
+	if b.empty() {
+		return nil
+	}
+	err := j.write(ctx, b)
+	if err != nil && damaged(err) {
+		if err = j.replace(ctx, err); err == nil {
+			err = j.write(ctx, b)
+		}
+	}
+	if err != nil {
+		j.disconnect()
+		if doubtful(err) {
+			j.checked = file{}
+		}
+	}
+	j.mu.Lock()
+	if err != nil {
+		j.stats.Failed++
+	} else {
+		j.stats.Batches++
+		j.stats.Events += uint64(len(b.Events))
+		j.stats.Sessions += uint64(len(b.Sessions))
+	}
+	j.mu.Unlock()
+	j.say(err)
+	return err
+}
+
+func (j *Journal) write(ctx context.Context, b *Batch) error {
+	j.mu.Lock()
+	w := j.writer
+	j.mu.Unlock()
+	if w != nil && j.moved() {
+		j.disconnect() // what is written to it is lost
+		w = nil
+	}
+	if w == nil {
+		if err := j.open(ctx); err != nil {
+			return err
+		}
+	}
+	if err := j.Check(ctx); err != nil {
+		return err
+	}
+	if err := j.retain(ctx); err != nil {
+		return err
+	}
+	data, err := encode(b.Events)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	w = j.writer
+	j.mu.Unlock()
+	tx, err := w.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	defer tx.Rollback()
+	if err := j.put(ctx, tx, b, data); err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	return nil
+}
+
+func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) error {
+	for i := range b.Sessions {
+		s := &b.Sessions[i]
+		var ended any
+		if !s.Ended.IsZero() {
+			ended = s.Ended.UnixNano()
+		}
+		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO sessions
+			(boot, id, word, name, uid, parent, zero, started, ended, doc, report, state, sum) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+			s.Boot, int64(s.ID), s.Word, s.Name, s.UID, int64(s.Parent), s.Zero.UnixNano(), s.Started.UnixNano(), ended,
+			s.Doc, s.Report, s.State, s.sum())
+		if err != nil {
+			return err
+		}
+	}
+	if len(b.Processes) > 0 {
+		put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO processes (boot, pid, start, session, doc, sum) VALUES (?,?,?,?,?,?)")
+		if err != nil {
+			return err
+		}
+		defer put.Close()
+		for i := range b.Processes {
+			p := &b.Processes[i]
+			if _, err := put.ExecContext(ctx, j.o.Boot, p.PID, int64(p.Start), int64(p.Session), p.Doc, p.sum(j.o.Boot)); err != nil {
+				return err
+			}
+		}
+	}
+	if n := len(b.Events); n > 0 {
+		first, last := &b.Events[0], &b.Events[n-1]
+		began, ended := first.Time, first.Time
+		for i := range b.Events {
+			began, ended = min(began, b.Events[i].Time), max(ended, b.Events[i].Time)
+		}
+		zero := b.Zero.UnixNano()
+		x := block{boot: j.o.Boot, zero: zero, first: first.Seq, last: last.Seq, began: zero + int64(began), ended: zero + int64(ended), data: data}
+		_, err := tx.ExecContext(ctx, "INSERT INTO events (boot, zero, first, last, began, ended, data, sum) VALUES (?,?,?,?,?,?,?,?)",
+			x.boot, x.zero, int64(x.first), int64(x.last), x.began, x.ended, x.data, x.sum())
+		return err
+	}
+	return nil
+}
+
+// block is a row of events.
+type block struct {
+	id           int64
+	boot         string
+	zero         int64
+	first, last  uint64
+	began, ended int64
+	data         []byte
+}
+
+func (b *block) sum() uint32 {
+	h := crc32.NewIEEE()
+	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%d\x00%d\x00%d\x00", b.boot, b.zero, b.first, b.last, b.began, b.ended)
+	h.Write(b.data)
+	return h.Sum32()
+}
+
+// pruneEvery is between two looks at age and size.
+const pruneEvery = 10 * time.Second
+
+// pruneStep is how many blocks or sessions one transaction removes.
+const pruneStep = 64
+
+// retain removes what is too old or too much: blocks of events first by age,
+// then, beyond the size, the older of block and ended session, oldest first.
+// Live sessions stay.
+func (j *Journal) retain(ctx context.Context) error {
+	now := j.o.Now()
+	if d := now.Sub(j.pruned); d >= 0 && d < pruneEvery {
+		return nil
+	}
+	j.pruned = now
+	j.mu.Lock()
+	w := j.writer
+	j.mu.Unlock()
+	if j.o.MaxAge > 0 {
+		if err := j.prune(ctx, w, now.Add(-j.o.MaxAge).UnixNano()); err != nil {
+			return err
+		}
+	}
+	for {
+		used, err := size(ctx, w)
+		if err != nil {
+			return err
+		}
+		j.mu.Lock()
+		j.stats.Bytes = used
+		j.mu.Unlock()
+		if used <= j.o.MaxBytes-j.o.MaxBytes/8 { // room for the batches until the next look
+			return nil
+		}
+		var until sql.NullInt64
+		err = w.QueryRowContext(ctx, `SELECT max(ended) FROM (SELECT ended FROM
+			(SELECT ended FROM events UNION ALL SELECT ended FROM sessions WHERE ended IS NOT NULL) ORDER BY ended LIMIT ?)`, pruneStep).Scan(&until)
+		if err != nil {
+			return fmt.Errorf("prune history: %w", err)
+		}
+		if !until.Valid {
+			return nil // only live sessions are left
+		}
+		if err := j.prune(ctx, w, until.Int64+1); err != nil {
+			return err
+		}
+	}
+}
+
+// prune removes what ended before a time, in small transactions.
+func (j *Journal) prune(ctx context.Context, w *sql.DB, before int64) error {
+	for {
+		removed, err := pruneSome(ctx, w, before)
+		if err != nil {
+			return fmt.Errorf("prune history: %w", err)
+		}
+		j.mu.Lock()
+		j.stats.Pruned += uint64(removed)
+		j.mu.Unlock()
+		if removed == 0 {
+			return nil
+		}
+	}
+}
+
+func pruneSome(ctx context.Context, w *sql.DB, before int64) (removed int64, err error) {
+	tx, err := w.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback()
+	for _, q := range []string{
+		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE ended < ?1 ORDER BY ended LIMIT ?2)",
+		// Of a session its processes first.
+		`DELETE FROM processes WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
+		"DELETE FROM sessions WHERE (boot, id) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)",
+	} {
+		r, err := tx.ExecContext(ctx, q, before, pruneStep)
+		if err != nil {
+			return 0, err
+		}
+		n, err := r.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		removed += n
+	}
+	if removed == 0 {
+		return 0, nil
+	}
+	if _, err := tx.ExecContext(ctx, "PRAGMA incremental_vacuum(4096)"); err != nil {
+		return 0, err
+	}
+	return removed, tx.Commit()
+}

@@ -7,23 +7,9 @@
 #ifndef LINEAGE_BIRTH_H
 #define LINEAGE_BIRTH_H
 
-#include "death.h"
+#include "elder.h"
 #include "session.h"
 #include "signal.h"
-
-static __always_inline struct entry *entry_of(u32 tgid, u64 start)
-{
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
-
-	if (!e || e->start == start)
-		return e;
-	/* 0: its death is being counted at this moment. */
-	if (e->start) {
-		count(COUNT_STALE);
-		bury(tgid, e, e->start, false);
-	}
-	return NULL;
-}
 
 /*
  * Enter the child of a member. NULL: the creator is no member, or it failed
@@ -138,7 +124,7 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 
 	if (child->pid != child->tgid)
 		return;
-	c = entry_of(tgid, creator->group_leader->start_boottime);
+	c = creator_entry(creator);
 	if (!c || !c->session)
 		return;
 	if (config.second_writers) {

@@ -45,6 +45,21 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool reme
 	return true;
 }
 
+/* The entry of a process; one of a former owner of its PID goes. */
+static __always_inline struct entry *entry_of(u32 tgid, u64 start)
+{
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (!e || e->start == start)
+		return e;
+	/* 0: its death is being counted at this moment. */
+	if (e->start) {
+		count(COUNT_STALE);
+		bury(tgid, e, e->start, false);
+	}
+	return NULL;
+}
+
 /* Its memory, files and ports are gone: end `dying`, once. */
 static __always_inline void torn_down(struct dead_entry *d, u64 start)
 {

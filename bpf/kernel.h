@@ -35,6 +35,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
@@ -58,6 +59,7 @@ enum {
 #define EPERM 1
 #define EBUSY 16
 #define ESRCH 3
+#define EEXIST 17
 #define EINVAL 22
 #define ENOSPC 28
 #define ELOOP 40

@@ -64,6 +64,17 @@ type LineageDeadEntry struct {
 	Session uint64
 }
 
+type LineageElderLayout struct {
+	_        structs.HostLayout
+	Present  uint32
+	Start    uint32
+	Session  uint32
+	Since    uint32
+	Creator  uint32
+	Flags    uint32
+	Evidence uint32
+}
+
 type LineageEntry struct {
 	_        structs.HostLayout
 	Start    uint64
@@ -243,6 +254,7 @@ type LineageVerbArgs struct {
 const (
 	LineageMapCounters         = "counters"
 	LineageMapDead             = "dead"
+	LineageMapElder            = "elder"
 	LineageMapEvents           = "events"
 	LineageMapFreeSlots        = "free_slots"
 	LineageMapProcesses        = "processes"
@@ -262,6 +274,8 @@ const (
 	LineageProgOrphanReparent  = "orphan_reparent"
 	LineageProgSnapshot        = "snapshot"
 	LineageProgSyscallCloser   = "syscall_closer"
+	LineageProgVerbCarry       = "verb_carry"
+	LineageProgVerbCarryDead   = "verb_carry_dead"
 	LineageProgVerbCreate      = "verb_create"
 	LineageProgVerbEnd         = "verb_end"
 	LineageProgVerbMark        = "verb_mark"
@@ -273,6 +287,7 @@ const (
 	LineageProgVerbWhois       = "verb_whois"
 	LineageVarConfig           = "config"
 	LineageVarControl          = "control"
+	LineageVarElderLayout      = "elder_layout"
 	LineageVarUnusedBirth      = "unused_birth"
 	LineageVarUnusedCounter    = "unused_counter"
 	LineageVarUnusedEntryFlags = "unused_entry_flags"
@@ -339,6 +354,8 @@ type LineageProgramSpecs struct {
 	OrphanReparent *ebpf.ProgramSpec `ebpf:"orphan_reparent"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
+	VerbCarry      *ebpf.ProgramSpec `ebpf:"verb_carry"`
+	VerbCarryDead  *ebpf.ProgramSpec `ebpf:"verb_carry_dead"`
 	VerbCreate     *ebpf.ProgramSpec `ebpf:"verb_create"`
 	VerbEnd        *ebpf.ProgramSpec `ebpf:"verb_end"`
 	VerbMark       *ebpf.ProgramSpec `ebpf:"verb_mark"`
@@ -356,6 +373,7 @@ type LineageProgramSpecs struct {
 type LineageMapSpecs struct {
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Dead       *ebpf.MapSpec `ebpf:"dead"`
+	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
@@ -371,6 +389,7 @@ type LineageMapSpecs struct {
 type LineageVariableSpecs struct {
 	Config           *ebpf.VariableSpec `ebpf:"config"`
 	Control          *ebpf.VariableSpec `ebpf:"control"`
+	ElderLayout      *ebpf.VariableSpec `ebpf:"elder_layout"`
 	UnusedBirth      *ebpf.VariableSpec `ebpf:"unused_birth"`
 	UnusedCounter    *ebpf.VariableSpec `ebpf:"unused_counter"`
 	UnusedEntryFlags *ebpf.VariableSpec `ebpf:"unused_entry_flags"`
@@ -405,6 +424,7 @@ func (o *LineageObjects) Close() error {
 type LineageMaps struct {
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Dead       *ebpf.Map `ebpf:"dead"`
+	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
 	Processes  *ebpf.Map `ebpf:"processes"`
@@ -418,6 +438,7 @@ func (m *LineageMaps) Close() error {
 	return _LineageClose(
 		m.Counters,
 		m.Dead,
+		m.Elder,
 		m.Events,
 		m.FreeSlots,
 		m.Processes,
@@ -434,6 +455,7 @@ func (m *LineageMaps) Close() error {
 type LineageVariables struct {
 	Config           *ebpf.Variable `ebpf:"config"`
 	Control          *ebpf.Variable `ebpf:"control"`
+	ElderLayout      *ebpf.Variable `ebpf:"elder_layout"`
 	UnusedBirth      *ebpf.Variable `ebpf:"unused_birth"`
 	UnusedCounter    *ebpf.Variable `ebpf:"unused_counter"`
 	UnusedEntryFlags *ebpf.Variable `ebpf:"unused_entry_flags"`
@@ -462,6 +484,8 @@ type LineagePrograms struct {
 	OrphanReparent *ebpf.Program `ebpf:"orphan_reparent"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
+	VerbCarry      *ebpf.Program `ebpf:"verb_carry"`
+	VerbCarryDead  *ebpf.Program `ebpf:"verb_carry_dead"`
 	VerbCreate     *ebpf.Program `ebpf:"verb_create"`
 	VerbEnd        *ebpf.Program `ebpf:"verb_end"`
 	VerbMark       *ebpf.Program `ebpf:"verb_mark"`
@@ -487,6 +511,8 @@ func (p *LineagePrograms) Close() error {
 		p.OrphanReparent,
 		p.Snapshot,
 		p.SyscallCloser,
+		p.VerbCarry,
+		p.VerbCarryDead,
 		p.VerbCreate,
 		p.VerbEnd,
 		p.VerbMark,

@@ -70,6 +70,34 @@ struct {
 	__uint(max_entries, 8 << 20);
 } events SEC(".maps");
 
+/*
+ * The processes of the kernel side that is being taken over from, while that
+ * goes on; see elder.h. Its entries may be laid out differently: the loader
+ * sets the template to its size, and elder_layout to where its fields are.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_HASH);
+			__uint(max_entries, 1);
+			__type(key, u32);
+			__type(value, struct entry);
+		});
+} elder SEC(".maps");
+
+const volatile struct elder_layout {
+	u32 present; /* there is an elder: else the programs lose what is about it */
+	u32 start; /* offsets in its entries, bytes */
+	u32 session;
+	u32 since;
+	u32 creator;
+	u32 flags;
+	u32 evidence;
+} elder_layout = {};
+
 struct exec_scratch {
 	struct event_exec e;
 	char tail[FILENAME_MAX_LEN + ARGV_MAX_LEN];

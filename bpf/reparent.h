@@ -16,7 +16,7 @@ static __always_inline void on_attach(struct task_struct *child, struct task_str
 	bool failed = false;
 	struct entry *c, *e;
 
-	c = entry_of(tgid, creator->group_leader->start_boottime);
+	c = creator_entry(creator);
 	if (!c || !c->session)
 		return;
 	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */

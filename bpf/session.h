@@ -62,6 +62,7 @@ enum change {
 	TORN_DOWN, /* no longer dying */
 	REAPED,
 	JOINED, /* moved in from an ancestor's session: live, no fork */
+	FOUND_DEAD, /* dying and unreaped, and was never live here */
 };
 
 static __always_inline void session_count(struct session *s, enum change what)
@@ -77,6 +78,10 @@ static __always_inline void session_count(struct session *s, enum change what)
 		live = __sync_fetch_and_add(&s->live, 1) + 1;
 		if (live > (s64)s->peak)
 			s->peak = live;
+		break;
+	case FOUND_DEAD:
+		__sync_fetch_and_add(&s->dying, 1);
+		__sync_fetch_and_add(&s->unreaped, 1);
 		break;
 	case DIED:
 		/* Into dying first: both are never 0 in between. */

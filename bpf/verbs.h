@@ -404,6 +404,51 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 	return 0;
 }
 
+/*
+ * Enter everybody alive whom the elder has. Who died before its insert was
+ * not counted by our exit hook: it is in the elder's `dead`.
+ */
+static __always_inline void carry_all(struct verb_args *a)
+{
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u32 added = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it))) {
+		u32 tgid = t->tgid;
+		u64 start = t->start_boottime;
+		struct entry *e;
+
+		if (!t->signal->live.counter || entry_of(tgid, start))
+			continue;
+		e = carry(tgid, start);
+		if (!e)
+			continue;
+		added++;
+		if (!t->signal->live.counter)
+			bury(tgid, e, start, false);
+	}
+	bpf_iter_task_destroy(&it);
+	a->added = added;
+}
+
+/* Remember a dead process of the elder. That it was reaped since shows in settle. */
+static __always_inline long carry_dead(struct verb_args *a)
+{
+	struct dead_entry d = { .mark = a->root.start << 1 | 1, .session = a->session };
+	struct dead_entry *in;
+	bool dying = a->flags;
+
+	if (bpf_map_update_elem(&dead, &a->root, &d, BPF_NOEXIST))
+		return -EEXIST;
+	chain_count(d.session, FOUND_DEAD);
+	in = bpf_map_lookup_elem(&dead, &a->root);
+	if (in && !dying)
+		torn_down(in, a->root.start);
+	return 0;
+}
+
 static __always_inline void reconcile(struct verb_args *a)
 {
 	u32 added = 0, removed = 0;

@@ -186,22 +186,11 @@ func (h host) takeDown(ctx context.Context, i instance, force bool) error {
 	return nil
 }
 
-// noLive refuses while the pins hold live sessions.
+// noLive refuses while the pins hold live sessions, whichever version made them.
 func (h host) noLive(i instance) error {
-	k, err := h.open(tracer.Options{Dir: i.pins})
+	live, err := h.live(i.pins)
 	if err != nil {
 		return fmt.Errorf("unload: %w; to unload nevertheless use --force", err)
-	}
-	defer k.Close()
-	infos, err := k.Sessions()
-	if err != nil {
-		return fmt.Errorf("unload: %w", err)
-	}
-	live := 0
-	for _, info := range infos {
-		if info.State != tracer.StateEmpty {
-			live++
-		}
 	}
 	if live > 0 {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("unload: %d sessions are live", live), "end them, or use --force")

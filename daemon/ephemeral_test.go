@@ -288,6 +288,12 @@ func TestUnload(t *testing.T) {
 	h := thisHost()
 	h.open = func(tracer.Options) (kernel, error) { k.Reopen(); return k, nil }
 	h.unload = func(dir string) error { return os.RemoveAll(dir) }
+	h.live = func(dir string) (int, error) {
+		if dir != i.pins {
+			t.Errorf("asked for %s", dir)
+		}
+		return 1, nil
+	}
 	live := func(err error) bool {
 		var e *api.Error
 		return errors.As(err, &e) && e.Code == api.CodeLiveSessions

@@ -173,7 +173,7 @@ func TestRealSmallRing(t *testing.T) {
 	if _, err := out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	second, err := tracer.Open(tracer.Options{Dir: dir}) // the kernel's own word
+	second, err := tracer.Open(tracer.Options{Dir: dir, RingSize: os.Getpagesize()}) // the kernel's own word
 	if err != nil {
 		t.Fatal(err)
 	}

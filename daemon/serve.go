@@ -64,6 +64,7 @@ func Serve(ctx context.Context, o Options) error {
 type host struct {
 	open         func(tracer.Options) (kernel, error)
 	unload       func(dir string) error
+	live         func(dir string) (int, error) // sessions that are pinned there
 	proc         procfs
 	pidNamespace string
 	peerOf       func(net.Conn) (peer, error)
@@ -78,7 +79,7 @@ type host struct {
 func thisHost() host {
 	return host{
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
-		unload: tracer.Unload, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
+		unload: tracer.Unload, live: tracer.Live, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
 		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
 	}
 }
@@ -122,7 +123,7 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	defer func() { lock.release() }() // whichever it is by then
 	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level, RingSize: int(r.started.Daemon.RingSize)})
 	if errors.Is(err, tracer.ErrOtherABI) {
-		return fmt.Errorf("%w; run: lineage daemon --unload --socket %s", err, i.socket)
+		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.socket)
 	}
 	if err != nil {
 		return err

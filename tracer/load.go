@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,33 +41,15 @@ var trampolines = []string{
 	bpf.LineageProgOrphanReparent,
 }
 
-// onDemand are the programs that are run, not attached.
-var onDemand = []string{
-	bpf.LineageProgSnapshot,
-	bpf.LineageProgVerbCreate,
-	bpf.LineageProgVerbEnd,
-	bpf.LineageProgVerbSentence,
-	bpf.LineageProgVerbSettle,
-	bpf.LineageProgVerbRelease,
-	bpf.LineageProgVerbProtect,
-	bpf.LineageProgVerbReconcile,
-	bpf.LineageProgVerbMark,
-	bpf.LineageProgVerbWhois,
-	bpf.LineageProgSyscallCloser,
-}
-
-// load makes a new kernel side and pins it. Nothing is left behind if it
-// fails: what is attached hangs on links that are closed or unpinned.
-func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error {
-	optional := map[string]bool{}
+// tailor cuts the programs to what this kernel takes and what was asked for.
+// What is left, and its configuration, is what the pins are named for.
+func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error {
 	for _, name := range trampolines {
 		to := spec.Programs[name].AttachTo
 		if err := k.fentry(to); err != nil {
 			t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("fentry/%s: %s", to, reason(err)))
 			delete(spec.Programs, name)
-			continue
 		}
-		optional[name] = true
 	}
 	if t.features.Level < 4 {
 		delete(spec.Programs, bpf.LineageProgExitSentence)
@@ -76,8 +58,17 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error 
 		delete(spec.Programs, bpf.LineageProgForkSentence)
 		delete(spec.Programs, bpf.LineageProgExecSentence)
 	}
-	if err := t.configure(spec, ringSize, optional); err != nil {
-		return err
+	return t.configure(spec, ringSize)
+}
+
+// load makes a new kernel side, carries over what the elder knows, if there is
+// one, and pins it. Nothing is left behind if it fails, and the elder is as it
+// was: what is attached hangs on links that are closed or unpinned.
+func (t *Tracer) load(spec *ebpf.CollectionSpec, from *elder) error {
+	if from != nil {
+		if err := from.fit(spec); err != nil {
+			return err
+		}
 	}
 	coll, err := ebpf.NewCollection(spec)
 	if err != nil {
@@ -87,10 +78,10 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error 
 		return fmt.Errorf("load the programs: %w", err)
 	}
 	t.programs, t.maps = coll.Programs, coll.Maps
-	if err := t.fillFreeSlots(); err != nil {
+	if err := t.fillSlots(from); err != nil {
 		return err
 	}
-	links, err := t.attach(optional)
+	links, err := t.attach()
 	defer func() {
 		for _, l := range links {
 			l.Close() // pinned by now, or to be detached
@@ -99,10 +90,15 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error 
 	if err != nil {
 		return err
 	}
+	if from != nil {
+		if err := t.carry(from); err != nil {
+			return fmt.Errorf("carry over %s: %w", from.dir, err)
+		}
+	}
 	return t.pin(links)
 }
 
-func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int, optional map[string]bool) error {
+func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	n, err := pidMax()
 	if err != nil {
 		return err
@@ -119,7 +115,7 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int, optional map
 	if t.features.Level >= 3 {
 		config.CanSignal = 1
 	}
-	if optional[bpf.LineageProgAttachBirth] && optional[bpf.LineageProgNotifyDeath] {
+	if spec.Programs[bpf.LineageProgAttachBirth] != nil && spec.Programs[bpf.LineageProgNotifyDeath] != nil {
 		config.SecondWriters = 1
 	}
 	if err := spec.Variables[bpf.LineageVarConfig].Set(config); err != nil {
@@ -128,9 +124,20 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int, optional map
 	return nil
 }
 
-func (t *Tracer) fillFreeSlots() error {
+// fillSlots gives the elder's sessions their slots, and queues the others.
+func (t *Tracer) fillSlots(from *elder) error {
+	taken := map[uint32]bool{}
+	if from != nil {
+		var err error
+		if taken, err = from.putSessions(t); err != nil {
+			return fmt.Errorf("carry over %s: %w", from.dir, err)
+		}
+	}
 	q := t.maps[bpf.LineageMapFreeSlots]
 	for slot := range q.MaxEntries() {
+		if taken[slot] {
+			continue
+		}
 		if err := q.Update(nil, slot, ebpf.UpdateAny); err != nil {
 			return fmt.Errorf("fill the free slots: %w", err)
 		}
@@ -138,25 +145,16 @@ func (t *Tracer) fillFreeSlots() error {
 	return nil
 }
 
-func (t *Tracer) attach(optional map[string]bool) (map[string]link.Link, error) {
+// attach attaches what is loaded, in the order that it has to run in.
+func (t *Tracer) attach() (map[string]link.Link, error) {
 	links := map[string]link.Link{}
-	names := append([]string{}, hooks...)
-	for _, name := range trampolines {
-		if optional[name] {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
+	for _, name := range slices.Concat(hooks, trampolines) {
 		p := t.programs[name]
 		if p == nil {
 			continue
 		}
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
-			if optional[name] {
-				t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("%s: %s", name, reason(err)))
-				continue
-			}
 			return links, fmt.Errorf("attach %s: %w", name, err)
 		}
 		links[name] = l
@@ -174,135 +172,4 @@ func pidMax() (uint32, error) {
 		return 0, fmt.Errorf("read pid_max: %w", err)
 	}
 	return uint32(n), nil
-}
-
-// Pins: one directory for each ABI under dir, made under another name and
-// renamed when it is complete, so that a crash in between leaves nothing that
-// is taken for a kernel side.
-const unfinished = "unfinished"
-
-func (t *Tracer) pin(links map[string]link.Link) error {
-	tmp := filepath.Join(t.dir, unfinished)
-	if err := os.RemoveAll(tmp); err != nil {
-		return fmt.Errorf("remove unfinished pins: %w", err)
-	}
-	if err := os.MkdirAll(tmp, 0o700); err != nil {
-		return fmt.Errorf("make %s: %w", tmp, err)
-	}
-	pin := func(kind, name string, p interface{ Pin(string) error }) error {
-		if err := p.Pin(filepath.Join(tmp, kind+strings.TrimPrefix(name, "."))); err != nil {
-			return fmt.Errorf("pin %s %s: %w", kind[:len(kind)-1], name, err)
-		}
-		return nil
-	}
-	err := func() error {
-		for name, m := range t.maps {
-			if err := pin(mapPin, name, m); err != nil {
-				return err
-			}
-		}
-		for name, p := range t.programs {
-			if err := pin(programPin, name, p); err != nil {
-				return err
-			}
-		}
-		for name, l := range links {
-			if err := pin(linkPin, name, l); err != nil {
-				return err
-			}
-		}
-		if err := os.Rename(tmp, t.abiDir()); err != nil {
-			return fmt.Errorf("publish the pins: %w", err)
-		}
-		return nil
-	}()
-	if err != nil {
-		os.RemoveAll(t.dir)
-	}
-	return err
-}
-
-const (
-	mapPin     = "map_"
-	programPin = "program_"
-	linkPin    = "link_"
-)
-
-func (t *Tracer) abiDir() string { return filepath.Join(t.dir, t.features.ABI) }
-
-// openPins opens a kernel side that is pinned already; false if there is none.
-func (t *Tracer) openPins(spec *ebpf.CollectionSpec) (bool, error) {
-	found, err := os.ReadDir(t.dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read pins: %w", err)
-	}
-	ours := false
-	for _, d := range found {
-		switch d.Name() {
-		case t.features.ABI:
-			ours = true
-		case unfinished:
-			if err := os.RemoveAll(filepath.Join(t.dir, unfinished)); err != nil {
-				return false, fmt.Errorf("remove unfinished pins: %w", err)
-			}
-		default:
-			return false, fmt.Errorf("open %s: %w: ABI %s, this one is %s; end its sessions and run: lineage daemon --unload", t.dir, ErrOtherABI, d.Name(), t.features.ABI)
-		}
-	}
-	if !ours {
-		return false, nil
-	}
-	for name := range spec.Maps {
-		m, err := ebpf.LoadPinnedMap(filepath.Join(t.abiDir(), mapPin+strings.TrimPrefix(name, ".")), nil)
-		if err != nil {
-			return false, fmt.Errorf("open pinned map %s: %w", name, err)
-		}
-		t.maps[name] = m
-	}
-	for _, names := range [][]string{hooks, onDemand, trampolines} {
-		for _, name := range names {
-			p, err := ebpf.LoadPinnedProgram(filepath.Join(t.abiDir(), programPin+name), nil)
-			if errors.Is(err, os.ErrNotExist) && spec.Programs[name] != nil && !required(name) {
-				t.noteAbsent(name, spec.Programs[name].AttachTo)
-				continue
-			}
-			if err != nil {
-				return false, fmt.Errorf("open pinned program %s: %w", name, err)
-			}
-			t.programs[name] = p
-		}
-	}
-	return true, nil
-}
-
-// required says whether a kernel side without this program is broken.
-func required(name string) bool {
-	switch name {
-	case bpf.LineageProgForkSentence, bpf.LineageProgExecSentence, bpf.LineageProgExitSentence,
-		bpf.LineageProgAttachBirth, bpf.LineageProgNotifyDeath, bpf.LineageProgOrphanReparent:
-		return false
-	}
-	return true
-}
-
-// noteAbsent lowers what this tracer promises to what is pinned: a kernel side
-// keeps the level that it was loaded with.
-func (t *Tracer) noteAbsent(name, attachTo string) {
-	var level int
-	switch name {
-	case bpf.LineageProgForkSentence, bpf.LineageProgExecSentence:
-		level = 2
-	case bpf.LineageProgExitSentence:
-		level = 3
-	default:
-		t.features.Degraded = append(t.features.Degraded, "fentry/"+attachTo+": refused when the kernel side was loaded")
-		return
-	}
-	if t.features.Level > level {
-		t.features.Level = level
-		t.features.Missing = []string{fmt.Sprintf("the kernel side was loaded at level %d", level)}
-	}
 }

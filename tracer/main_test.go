@@ -9,4 +9,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(tracertest.Main(m)) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(openOnly); dir != "" {
+		os.Exit(openAndExit(dir))
+	}
+	os.Exit(tracertest.Main(m))
+}

@@ -27,6 +27,7 @@ type Options struct {
 // may be called from any.
 type Tracer struct {
 	dir      string
+	pins     string // the name of ours in dir
 	features Features
 	programs map[string]*ebpf.Program
 	maps     map[string]*ebpf.Map
@@ -41,8 +42,12 @@ type Tracer struct {
 // Open gives the tracer whose pins are in o.Dir, or loads, attaches and pins
 // a new one. Hooks, maps and sessions outlive Close and the process.
 //
+// Pins of another version, of other options, or of a host with another
+// pid_max are taken over from: their sessions go on under the same ids, and
+// both kernel sides trace until the new one knows all of their members.
+//
 // The error satisfies ErrUnsupported if this host cannot be traced, and
-// ErrOtherABI if the pins are another version's. Minimum kernel 6.13.
+// ErrOtherABI if what is pinned cannot be read. Minimum kernel 6.13.
 func Open(o Options) (*Tracer, error) {
 	for _, err := range []error{checkRoot(), checkPIDNamespace(), checkBTF(), checkBPFFS(o.Dir), checkLockdown()} {
 		if err != nil {
@@ -88,14 +93,14 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	if err != nil {
 		return fmt.Errorf("read the BPF object: %w", err)
 	}
-	pinned, err := t.openPins(spec)
-	if err != nil {
+	if err := t.tailor(k, spec, ringSize); err != nil {
 		return err
 	}
-	if !pinned {
-		if err := t.load(k, spec, ringSize); err != nil {
-			return err
-		}
+	if t.pins, err = pinsName(spec); err != nil {
+		return err
+	}
+	if err := t.openPins(spec); err != nil {
+		return err
 	}
 	if t.control, err = openControl(t, t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {
 		return err
@@ -126,13 +131,4 @@ func (t *Tracer) closeObjects() {
 	for _, m := range t.maps {
 		m.Close()
 	}
-}
-
-// Unload detaches and unpins everything under dir. Nobody is signalled; what
-// the kernel knew of sessions is gone. It is no error if there is nothing.
-func Unload(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("unpin %s: %w", dir, err)
-	}
-	return nil
 }

@@ -1,0 +1,280 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// elder is a kernel side that is pinned and not ours: of another version, or
+// configured otherwise. Its maps are read by the type information that the
+// kernel keeps with them.
+type elder struct {
+	dir       string
+	processes *ebpf.Map
+	dead      *ebpf.Map
+	sessions  *ebpf.Map
+	ctl       *ebpf.Map
+
+	layout   bpf.LineageElderLayout
+	session  copier
+	control  copier
+	corpse   copier
+	identity copier
+}
+
+// openElder opens the first of the named directories of pins. Nil: there is
+// none, or it has no sessions that could be read from it, as its maps are not
+// pinned. [ErrOtherABI]: they are, and cannot be read.
+func openElder(dir string, names []string) (*elder, error) {
+	for _, name := range names {
+		e := &elder{dir: filepath.Join(dir, name)}
+		err := e.open()
+		if errors.Is(err, os.ErrNotExist) {
+			e.close()
+			continue
+		}
+		if err != nil {
+			e.close()
+			return nil, fmt.Errorf("take over from %s: %w: %w", e.dir, ErrOtherABI, err)
+		}
+		return e, nil
+	}
+	return nil, nil
+}
+
+func (e *elder) close() {
+	if e == nil {
+		return
+	}
+	for _, m := range []*ebpf.Map{e.processes, e.dead, e.sessions, e.ctl} {
+		m.Close()
+	}
+}
+
+func (e *elder) open() error {
+	for name, m := range map[string]**ebpf.Map{
+		bpf.LineageMapProcesses: &e.processes, bpf.LineageMapDead: &e.dead,
+		bpf.LineageMapSessions: &e.sessions, bpf.LineageMapSessionCtl: &e.ctl,
+	} {
+		var err error
+		if *m, err = ebpf.LoadPinnedMap(pinPath(e.dir, mapPin, name), nil); err != nil {
+			return fmt.Errorf("open map %s: %w", name, err)
+		}
+	}
+	spec, err := bpf.LoadLineage()
+	if err != nil {
+		return fmt.Errorf("read the BPF object: %w", err)
+	}
+	for _, x := range []struct {
+		of     *ebpf.Map
+		name   string
+		copier *copier
+		needed []string
+	}{
+		{e.sessions, "session", &e.session, []string{"id", "parent", "root", "owner", "created"}},
+		{e.ctl, "ctl", &e.control, []string{"id", "status", "flags", "grace", "deadline", "expires", "uid", "name"}},
+		{e.dead, "dead_entry", &e.corpse, []string{"mark", "session"}},
+		{e.dead, "identity", &e.identity, []string{"start", "tgid"}},
+	} {
+		theirs, err := structOf(x.of, x.name)
+		if err != nil {
+			return err
+		}
+		var ours *btf.Struct
+		if err := spec.Types.TypeByName(x.name, &ours); err != nil {
+			return fmt.Errorf("struct %s: %w", x.name, err)
+		}
+		if *x.copier, err = newCopier(theirs, ours, x.needed...); err != nil {
+			return err
+		}
+	}
+	entry, err := structOf(e.processes, "entry")
+	if err != nil {
+		return err
+	}
+	return e.lay(entry)
+}
+
+// structOf gives a struct from the types that the kernel keeps with a map.
+func structOf(m *ebpf.Map, name string) (*btf.Struct, error) {
+	handle, err := m.Handle()
+	if err != nil {
+		return nil, fmt.Errorf("read types of map %v: %w", m, err)
+	}
+	defer handle.Close()
+	spec, err := handle.Spec(nil)
+	if err != nil {
+		return nil, fmt.Errorf("read types of map %v: %w", m, err)
+	}
+	var s *btf.Struct
+	if err := spec.TypeByName(name, &s); err != nil {
+		return nil, fmt.Errorf("struct %s: %w", name, err)
+	}
+	return s, nil
+}
+
+// lay works out where things are in the elder's entries.
+func (e *elder) lay(entry *btf.Struct) error {
+	at := map[string]*uint32{
+		"start": &e.layout.Start, "session": &e.layout.Session, "since": &e.layout.Since,
+		"creator": &e.layout.Creator, "flags": &e.layout.Flags, "evidence": &e.layout.Evidence,
+	}
+	for _, m := range entry.Members {
+		if offset := at[m.Name]; offset != nil {
+			*offset = m.Offset.Bytes()
+			delete(at, m.Name)
+		}
+	}
+	for name := range at {
+		return fmt.Errorf("struct entry has no %s there", name)
+	}
+	e.layout.Present = 1
+	return nil
+}
+
+// fit makes the programs fit for the elder's processes.
+func (e *elder) fit(spec *ebpf.CollectionSpec) error {
+	inner := spec.Maps[bpf.LineageMapElder].InnerMap
+	inner.MaxEntries, inner.Flags, inner.ValueSize = e.processes.MaxEntries(), e.processes.Flags(), e.processes.ValueSize()
+	inner.Key, inner.Value = nil, nil
+	if err := spec.Variables[bpf.LineageVarElderLayout].Set(e.layout); err != nil {
+		return fmt.Errorf("take over from %s: %w", e.dir, err)
+	}
+	return nil
+}
+
+// each gives every session of the elder, as ours would hold it, with nobody in it.
+func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error) error {
+	for slot := range e.sessions.MaxEntries() {
+		var s bpf.LineageSession
+		var c bpf.LineageCtl
+		value, err := e.sessions.LookupBytes(slot)
+		if err == nil {
+			err = into(e.session, value, &s)
+		}
+		if err != nil {
+			return fmt.Errorf("read slot %d: %w", slot, err)
+		}
+		if s.Id == 0 {
+			continue
+		}
+		if value, err = e.ctl.LookupBytes(slot); err == nil {
+			err = into(e.control, value, &c)
+		}
+		if err != nil {
+			return fmt.Errorf("read slot %d: %w", slot, err)
+		}
+		if s.Id != c.Id || SessionID(s.Id).slot() != slot {
+			continue // being made or released when its daemon died
+		}
+		s.Live, s.Dying, s.Unreaped = 0, 0, 0
+		if err := do(slot, &s, &c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putSessions makes the elder's sessions known to ours, in the state "free":
+// nothing follows from it, and members can be counted. It gives their slots.
+func (e *elder) putSessions(t *Tracer) (map[uint32]bool, error) {
+	taken := map[uint32]bool{}
+	sessions, ctl := t.maps[bpf.LineageMapSessions], t.maps[bpf.LineageMapSessionCtl]
+	return taken, e.each(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
+		if slot >= sessions.MaxEntries() {
+			return fmt.Errorf("session %v: slot %d is not one of our %d", SessionID(s.Id), slot, sessions.MaxEntries())
+		}
+		c.Status = uint32(StateFree)
+		taken[slot] = true
+		if err := sessions.Put(slot, s); err != nil {
+			return fmt.Errorf("session %v: %w", SessionID(s.Id), err)
+		}
+		if err := ctl.Put(slot, c); err != nil {
+			return fmt.Errorf("session %v: %w", SessionID(s.Id), err)
+		}
+		return nil
+	})
+}
+
+// carry makes everything that the elder knows known to ours, whose hooks run
+// by now beside the elder's: first its members, then their sessions' states.
+func (t *Tracer) carry(from *elder) error {
+	m := t.maps[bpf.LineageMapElder]
+	if err := m.Put(uint32(0), from.processes); err != nil {
+		return fmt.Errorf("show its processes: %w", err)
+	}
+	if err := t.run(bpf.LineageProgVerbCarry, &bpf.LineageVerbArgs{}); err != nil {
+		return err
+	}
+	if err := t.carryDead(from); err != nil {
+		return err
+	}
+	// Until here the elder's own hooks have carried its sentences out.
+	ctl := t.maps[bpf.LineageMapSessionCtl]
+	err := from.each(func(slot uint32, _ *bpf.LineageSession, c *bpf.LineageCtl) error {
+		var have bpf.LineageCtl
+		if err := ctl.Lookup(slot, &have); err != nil || have.Id != c.Id {
+			return err
+		}
+		return ctl.Put(slot, c)
+	})
+	if err != nil {
+		return fmt.Errorf("carry states: %w", err)
+	}
+	if err := m.Delete(uint32(0)); err != nil {
+		return fmt.Errorf("let go of its processes: %w", err)
+	}
+	// What fell due while nobody was there to see it.
+	return t.run(bpf.LineageProgVerbSentence, &bpf.LineageVerbArgs{})
+}
+
+func (t *Tracer) carryDead(from *elder) error {
+	each := from.dead.Iterate()
+	var key, value []byte
+	for each.Next(&key, &value) {
+		var id bpf.LineageIdentity
+		var d bpf.LineageDeadEntry
+		if err := errors.Join(into(from.identity, key, &id), into(from.corpse, value, &d)); err != nil {
+			return fmt.Errorf("carry the dead: %w", err)
+		}
+		args := bpf.LineageVerbArgs{Root: id, Session: d.Session, Flags: uint32(d.Mark & 1)}
+		if err := t.run(bpf.LineageProgVerbCarryDead, &args); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	if err := each.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return fmt.Errorf("carry the dead: %w", err)
+	}
+	return nil
+}
+
+// Live counts the sessions pinned under dir that are not over, whichever
+// version pinned them. [ErrOtherABI]: they cannot be read.
+func Live(dir string) (int, error) {
+	_, names, err := survey(dir, "")
+	if err != nil {
+		return 0, err
+	}
+	e, err := openElder(dir, names)
+	if e == nil {
+		return 0, err
+	}
+	defer e.close()
+	live := 0
+	err = e.each(func(_ uint32, _ *bpf.LineageSession, c *bpf.LineageCtl) error {
+		if s := State(c.Status & 0xff); s != StateFree && s != StateEmpty {
+			live++
+		}
+		return nil
+	})
+	return live, err
+}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// oldSide is the maps of a kernel side of a version that never was: it lays
+// everything out the other way round.
+type oldSide struct {
+	t     *testing.T
+	dir   string
+	types map[string]*btf.Struct
+	maps  map[string]*ebpf.Map
+}
+
+func newOldSide(t *testing.T, dir string) *oldSide {
+	t.Helper()
+	spec, err := bpf.LoadLineage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := &oldSide{t: t, dir: dir, types: map[string]*btf.Struct{}, maps: map[string]*ebpf.Map{}}
+	pid := &btf.Int{Name: "u32", Size: 4}
+	identity := shuffled(t, spec.Types, "identity")
+	for _, m := range []struct {
+		name string
+		typ  ebpf.MapType
+		max  uint32
+		key  btf.Type
+		size uint32
+		of   string
+	}{
+		{"processes", ebpf.Hash, 1000, pid, 4, "entry"},
+		{"dead", ebpf.Hash, 1000, identity, identity.Size, "dead_entry"},
+		{"sessions", ebpf.Array, 100, pid, 4, "session"},
+		{"session_ctl", ebpf.Array, 100, pid, 4, "ctl"},
+	} {
+		value := shuffled(t, spec.Types, m.of)
+		o.types[m.of] = value
+		o.make(&ebpf.MapSpec{Name: m.name, Type: m.typ, MaxEntries: m.max, KeySize: m.size, ValueSize: value.Size, Key: m.key, Value: value})
+	}
+	return o
+}
+
+func (o *oldSide) make(spec *ebpf.MapSpec) {
+	o.t.Helper()
+	m, err := ebpf.NewMap(spec)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() { m.Close() })
+	path := filepath.Join(o.dir, "map_"+spec.Name)
+	if err := os.RemoveAll(path); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := m.Pin(path); err != nil {
+		o.t.Fatal(err)
+	}
+	o.maps[spec.Name] = m
+}
+
+// put sets the named fields of one element.
+func (o *oldSide) put(name, of string, key uint32, fields map[string]any) {
+	o.t.Helper()
+	s := o.types[of]
+	b := make([]byte, s.Size)
+	for _, m := range s.Members {
+		value, ok := fields[m.Name]
+		if id, is := value.(tracer.Identity); is {
+			value = bpf.LineageIdentity{Start: id.Start, Tgid: id.PID}
+		}
+		if !ok {
+			continue
+		}
+		if _, err := binary.Encode(b[m.Offset.Bytes():], binary.NativeEndian, value); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	if err := o.maps[name].Put(key, b); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// shuffled is a struct with the members of the named one the other way round,
+// and one more. The structs inside it stay: they are values.
+func shuffled(t *testing.T, spec *btf.Spec, name string) *btf.Struct {
+	t.Helper()
+	var s *btf.Struct
+	if err := spec.TypeByName(name, &s); err != nil {
+		t.Fatal(err)
+	}
+	out := &btf.Struct{Name: s.Name}
+	add := func(m btf.Member, size int) {
+		m.Offset = btf.Bits(out.Size * 8)
+		out.Members = append(out.Members, m)
+		out.Size += (uint32(size) + 7) &^ 7
+	}
+	add(btf.Member{Name: "later", Type: &btf.Int{Name: "u64", Size: 8}}, 8)
+	for _, m := range slices.Backward(s.Members) {
+		size, err := btf.Sizeof(m.Type)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(m, size)
+	}
+	return out
+}

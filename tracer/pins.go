@@ -1,0 +1,240 @@
+//go:build linux
+
+package tracer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// Pins: one directory for each kernel side under the tracer's. It is made as
+// unfinished and renamed when it is complete, and renamed to retired before it
+// is taken apart, so that a crash in between leaves nothing that is taken for
+// a kernel side. damaged is one of which pins are missing.
+const (
+	unfinished = "unfinished"
+	retired    = "retired"
+	damaged    = "damaged"
+
+	mapPin     = "map_"
+	programPin = "program_"
+	linkPin    = "link_"
+)
+
+// completeName is what a complete kernel side is called: the ABI of its
+// object, and the sum of its configuration. The first versions had no second.
+var completeName = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{8})?$`)
+
+// pinsName names the pins of a kernel side: those of the same name have the
+// same layouts, sizes, programs and configuration.
+func pinsName(spec *ebpf.CollectionSpec) (string, error) {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(spec.Programs)) {
+		fmt.Fprintln(sum, "program", name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Maps)) {
+		m := spec.Maps[name]
+		fmt.Fprintln(sum, "map", name, m.MaxEntries, m.Flags)
+	}
+	var config bpf.LineageConfig
+	if err := spec.Variables[bpf.LineageVarConfig].Get(&config); err != nil {
+		return "", fmt.Errorf("name the pins: %w", err)
+	}
+	fmt.Fprintf(sum, "config %+v\n", config)
+	return bpf.ABI() + "-" + hex.EncodeToString(sum.Sum(nil)[:4]), nil
+}
+
+func pinPath(dir, kind, name string) string {
+	return filepath.Join(dir, kind+strings.TrimPrefix(name, "."))
+}
+
+// pin publishes a kernel side that is loaded and attached.
+func (t *Tracer) pin(links map[string]link.Link) error {
+	tmp := filepath.Join(t.dir, unfinished)
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return fmt.Errorf("make %s: %w", tmp, err)
+	}
+	pin := func(kind, name string, p interface{ Pin(string) error }) error {
+		if err := p.Pin(pinPath(tmp, kind, name)); err != nil {
+			return fmt.Errorf("pin %s %s: %w", kind[:len(kind)-1], name, err)
+		}
+		return nil
+	}
+	err := func() error {
+		for name, m := range t.maps {
+			if err := pin(mapPin, name, m); err != nil {
+				return err
+			}
+		}
+		for name, p := range t.programs {
+			if err := pin(programPin, name, p); err != nil {
+				return err
+			}
+		}
+		for name, l := range links {
+			if err := pin(linkPin, name, l); err != nil {
+				return err
+			}
+		}
+		if err := os.Rename(tmp, filepath.Join(t.dir, t.pins)); err != nil {
+			return fmt.Errorf("publish the pins: %w", err)
+		}
+		return nil
+	}()
+	if err != nil {
+		os.RemoveAll(tmp)
+		os.Remove(t.dir) // if nothing else is there
+	}
+	return err
+}
+
+// openPins opens our kernel side if it is pinned. Else it makes one, from the
+// newest that is there; whatever else is pinned is retired then.
+func (t *Tracer) openPins(spec *ebpf.CollectionSpec) error {
+	ours, others, err := survey(t.dir, t.pins)
+	if err != nil {
+		return err
+	}
+	if ours {
+		err := t.openComplete(spec)
+		if err == nil {
+			return t.retire(others)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		// Somebody unpinned a part: what was traced meanwhile is not known.
+		t.closeObjects()
+		t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("loaded anew: %v", err))
+		if err := replace(filepath.Join(t.dir, t.pins), filepath.Join(t.dir, damaged)); err != nil {
+			return err
+		}
+		others = append([]string{damaged}, others...)
+	}
+	from, err := openElder(t.dir, others)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	if err := t.load(spec, from); err != nil {
+		return err
+	}
+	if err := t.retire(others); err != nil {
+		return err
+	}
+	if slices.Contains(others, damaged) {
+		if _, _, err := t.Reconcile(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// survey tells what is pinned under dir: whether ours is, and which others
+// are, the newest first. What a crash left half made or half taken apart goes.
+func survey(dir, ours string) (bool, []string, error) {
+	found, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil, nil
+	}
+	if err != nil {
+		return false, nil, fmt.Errorf("read pins: %w", err)
+	}
+	var others []string
+	have := false
+	age := map[string]int64{}
+	for _, d := range found {
+		name := d.Name()
+		switch {
+		case name == ours:
+			have = true
+		case name == unfinished, name == retired:
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return false, nil, fmt.Errorf("remove %s pins: %w", name, err)
+			}
+		case name == damaged, completeName.MatchString(name):
+			info, err := d.Info()
+			if err != nil {
+				return false, nil, fmt.Errorf("read pins: %w", err)
+			}
+			age[name] = info.ModTime().UnixNano()
+			others = append(others, name)
+		}
+	}
+	slices.SortFunc(others, func(a, b string) int { return int(age[b] - age[a]) })
+	return have, others, nil
+}
+
+// openComplete opens every pin of ours; [os.ErrNotExist] if one is missing.
+func (t *Tracer) openComplete(spec *ebpf.CollectionSpec) error {
+	dir := filepath.Join(t.dir, t.pins)
+	for name := range spec.Maps {
+		m, err := ebpf.LoadPinnedMap(pinPath(dir, mapPin, name), nil)
+		if err != nil {
+			return fmt.Errorf("open pinned map %s: %w", name, err)
+		}
+		t.maps[name] = m
+	}
+	for name := range spec.Programs {
+		p, err := ebpf.LoadPinnedProgram(pinPath(dir, programPin, name), nil)
+		if err != nil {
+			return fmt.Errorf("open pinned program %s: %w", name, err)
+		}
+		t.programs[name] = p
+	}
+	for _, name := range slices.Concat(hooks, trampolines) {
+		if spec.Programs[name] == nil {
+			continue
+		}
+		if _, err := os.Stat(pinPath(dir, linkPin, name)); err != nil {
+			return fmt.Errorf("open pinned link %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// retire detaches and unpins other kernel sides.
+func (t *Tracer) retire(names []string) error {
+	for _, name := range names {
+		to := filepath.Join(t.dir, retired)
+		if err := replace(filepath.Join(t.dir, name), to); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(to); err != nil {
+			return fmt.Errorf("unpin %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// replace renames a directory of pins over whatever has the name.
+func replace(from, to string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return fmt.Errorf("remove %s: %w", to, err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("rename pins: %w", err)
+	}
+	return nil
+}
+
+// Unload detaches and unpins everything under dir. Nobody is signalled; what
+// the kernel knew of sessions is gone. It is no error if there is nothing.
+func Unload(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("unpin %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,362 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// sides names the kernel sides that are pinned under dir.
+func sides(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range found {
+		names = append(names, d.Name())
+	}
+	return names
+}
+
+// other gives options that make another kernel side than o.
+func other(o tracer.Options) tracer.Options {
+	o.RingSize = map[bool]int{true: 4 << 20, false: 2 << 20}[o.RingSize == 2<<20]
+	return o
+}
+
+// Another kernel side has the same sessions: ids, limits, states, members,
+// their creators and flags, and the dead whom nobody has waited for.
+func TestTakeOver(t *testing.T) {
+	o := tracer.Options{Dir: tracertest.Dir(t)}
+	first := tracertest.New(t, o)
+	w := start(t, "sleep 60 & echo $!; (setsid sleep 61 & echo $!); read go; sleep 62 & echo $!; wait")
+	owner := start(t, "wait")
+	ownerID, err := first.Identify(owner.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := create(t, first, w, tracer.SessionSpec{
+		Name: "elder", UID: 1001, Owner: ownerID, Grace: 90 * time.Second, MaxProcesses: 50, MaxLifetime: time.Hour,
+		MaxRSS: 1 << 40, Idle: 2 * time.Hour, KeepOnRootExit: true,
+	})
+	w.goOn()
+	plain, orphan := parse(t, w.line()), parse(t, w.line())
+	nested, err := first.Create(tracer.SessionSpec{Root: tracer.Identity{PID: plain}, Name: "nested"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := program(t, "zombies", "3") // children that nobody waits for
+	zid := create(t, first, z, tracer.SessionSpec{Name: "zombies"})
+	z.goOn()
+	z.until("ready")
+	ending := start(t, `trap "" TERM; sleep 60 & echo up; wait`)
+	eid := create(t, first, ending, tracer.SessionSpec{Name: "ending", Grace: time.Hour})
+	ending.goOn()
+	ending.until("up")
+	if err := first.End(eid, tracer.CauseEnd, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the zombies are dead", func() bool {
+		s, err := first.Settle(zid)
+		return err == nil && s.Unreaped == 3 && s.Dying == 0
+	})
+	pids := []uint32{w.pid(), owner.pid(), plain, orphan, z.pid()}
+	before := entries(t, first, pids)
+	was, err := first.Sessions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+
+	second := tracertest.New(t, other(o))
+	if names := sides(t, o.Dir); len(names) != 1 {
+		t.Errorf("pinned: %v", names)
+	}
+	is, err := second.Sessions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(is, was) {
+		t.Errorf("sessions were\n%+v\nthey are\n%+v", was, is)
+	}
+	if after := entries(t, second, pids); !slices.Equal(after, before) {
+		t.Errorf("entries were\n%+v\nthey are\n%+v", before, after)
+	}
+	w.goOn()
+	born := parse(t, w.line())
+	if e, err := second.Lookup(born); err != nil || e.Session != id || e.Creator.PID != w.pid() {
+		t.Errorf("born after: %+v, %v", e, err)
+	}
+	if s, err := second.Session(nested); err != nil || s.Parent != id || s.Live != 1 {
+		t.Errorf("nested: %+v, %v", s, err)
+	}
+	for _, id := range []tracer.SessionID{id, zid, eid} {
+		if err := second.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, x := range []*workload{w, z, ending} {
+		x.gone()
+		x.cmd.Wait()
+	}
+	for _, id := range []tracer.SessionID{nested, id, zid, eid} {
+		settled(t, second, id)
+		if err := second.Release(id); err != nil {
+			t.Error(err)
+		}
+	}
+	again := start(t, "sleep 60")
+	if got := create(t, second, again, tracer.SessionSpec{}); slices.Contains([]tracer.SessionID{id, nested, zid, eid}, got) {
+		t.Errorf("the slot of %v was given twice", got)
+	}
+}
+
+func entries(t *testing.T, tr *tracer.Tracer, pids []uint32) []tracer.Entry {
+	t.Helper()
+	var all []tracer.Entry
+	for _, pid := range pids {
+		e, err := tr.Lookup(pid)
+		if err != nil {
+			t.Errorf("lookup: %v", err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// A root that dies while two kernel sides trace ends its session in the one that stays.
+func TestTakeOverFromDeadRoot(t *testing.T) {
+	o := tracer.Options{Dir: tracertest.Dir(t), Level: 2} // it ends nothing by itself
+	first := tracertest.New(t, o)
+	w := start(t, "setsid sleep 60 & exit 0")
+	id := create(t, first, w, tracer.SessionSpec{})
+	w.goOn()
+	first.Close()
+	w.cmd.Wait()
+	second := tracertest.New(t, tracer.Options{Dir: o.Dir})
+	if level := second.Features().Level; level < 3 {
+		t.Skipf("level %d ends nothing when it is opened", level)
+	}
+	w.gone()
+	if s := settled(t, second, id); s.Cause != tracer.CauseRootExit {
+		t.Errorf("cause %v", s.Cause)
+	}
+}
+
+// Processes that fork and exit all the time are handed from one kernel side to
+// the next, again and again, and not one gets away.
+func TestTakeOverInStorm(t *testing.T) {
+	o := tracer.Options{Dir: tracertest.Dir(t)}
+	tr := tracertest.New(t, o)
+	w := program(t, "hop", "4", "20", "5000")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("ready")
+	for range 6 {
+		tr.Close()
+		o = other(o)
+		tr = tracertest.New(t, o)
+	}
+	if names := sides(t, o.Dir); len(names) != 1 {
+		t.Errorf("pinned: %v", names)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.cmd.Wait()
+	s := settled(t, tr, id)
+	counters, err := tr.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d forks", s.Forks)
+	if s.Live != 0 || counters["live_drift"] != 0 {
+		t.Errorf("live %d, drift %d", s.Live, counters["live_drift"])
+	}
+}
+
+// What a crash left half made, or half taken apart, is none.
+func TestOpenStalePins(t *testing.T) {
+	o := tracer.Options{Dir: tracertest.Dir(t)}
+	for _, name := range []string{"unfinished", "retired", "0badab1e", "0badab1e-00000000"} {
+		if err := os.MkdirAll(filepath.Join(o.Dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr := tracertest.New(t, o)
+	if names := sides(t, o.Dir); len(names) != 1 {
+		t.Errorf("pinned: %v", names)
+	}
+	tr.Close()
+	if n, err := tracer.Live(o.Dir); err != nil || n != 0 {
+		t.Errorf("live %d, %v", n, err)
+	}
+}
+
+// A kernel side of which somebody unpinned a part is made anew, with its sessions.
+func TestOpenDamaged(t *testing.T) {
+	for _, part := range []string{"link_fork_birth", "program_verb_end", "map_counters"} {
+		t.Run(part, func(t *testing.T) {
+			o := tracer.Options{Dir: tracertest.Dir(t)}
+			first := tracertest.New(t, o)
+			w := start(t, "sleep 60 & echo $!; read go; sleep 60 & echo $!; wait")
+			id := create(t, first, w, tracer.SessionSpec{Name: "survives"})
+			first.Close()
+			if err := os.Remove(filepath.Join(o.Dir, sides(t, o.Dir)[0], part)); err != nil {
+				t.Fatal(err)
+			}
+			w.goOn()
+			between := parse(t, w.line()) // its birth may have been missed
+			second := tracertest.New(t, o)
+			if e, err := second.Lookup(between); err != nil || e.Session != id {
+				t.Errorf("born in between: %+v, %v", e, err)
+			}
+			if len(second.Features().Degraded) <= len(first.Features().Degraded) {
+				t.Errorf("nothing is said of it: %v", second.Features().Degraded)
+			}
+			w.goOn()
+			if e, err := second.Lookup(parse(t, w.line())); err != nil || e.Session != id {
+				t.Errorf("born after: %+v, %v", e, err)
+			}
+			if n, err := tracer.Live(o.Dir); err != nil || n != 1 {
+				t.Errorf("live %d, %v", n, err)
+			}
+			second.End(id, tracer.CauseEnd, 0)
+			w.gone()
+			w.cmd.Wait()
+			settled(t, second, id)
+		})
+	}
+}
+
+// Opening is killed at any moment, between two configurations: what is pinned
+// then can be opened, and has the session.
+func TestTakeOverKilled(t *testing.T) {
+	o := tracer.Options{Dir: tracertest.Dir(t)}
+	tr := tracertest.New(t, o)
+	w := start(t, "while read go; do sleep 60 & echo $!; done")
+	id := create(t, tr, w, tracer.SessionSpec{Name: "tenacious"})
+	w.goOn()
+	tr.Close()
+	const rounds = 12
+	for round := range rounds {
+		o = other(o)
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), openOnly+"="+o.Dir)
+		if o.RingSize == 2<<20 {
+			cmd.Env = append(cmd.Env, openOnly+"_SMALL=1")
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// From right at its start to about its end.
+		time.Sleep(time.Duration(round) * 100 * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		w.goOn()
+		parse(t, w.line())
+	}
+	tr = tracertest.New(t, o)
+	if names := sides(t, o.Dir); len(names) != 1 {
+		t.Errorf("pinned: %v", names)
+	}
+	if s, err := tr.Session(id); err != nil || s.Live != rounds+1 || s.Forks != rounds {
+		t.Errorf("session: %+v, %v", s, err)
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, id)
+}
+
+// The maps of a version that lays everything out differently are read by
+// their types.
+func TestTakeOverOtherLayout(t *testing.T) {
+	dir := tracertest.Dir(t)
+	w := start(t, "sleep 60 & echo $!; read go; sleep 61 & echo $!; wait")
+	w.goOn()
+	child := parse(t, w.line())
+	probe := tracertest.New(t, tracer.Options{}) // it tells start times
+	root, err := probe.Identify(w.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kid, err := probe.Identify(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = tracer.SessionID(77 | 0x1234567<<32)
+	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
+	old.put("processes", "entry", root.PID, map[string]any{"start": root.Start, "session": uint64(id), "since": root.Start, "flags": uint32(tracer.FlagRoot), "evidence": uint32(tracer.EvidenceRoot)})
+	old.put("processes", "entry", kid.PID, map[string]any{"start": kid.Start, "session": uint64(id), "since": kid.Start, "evidence": uint32(tracer.EvidenceFork), "creator": root})
+	old.put("sessions", "session", uint32(id&0xffff), map[string]any{"id": uint64(id), "root": root, "created": root.Start, "forks": uint64(9), "live": int64(2), "peak": uint64(2)})
+	old.put("session_ctl", "ctl", uint32(id&0xffff), map[string]any{"id": uint64(id), "status": uint32(tracer.StateActive), "grace": uint64(time.Minute), "uid": uint32(1234)})
+
+	if n, err := tracer.Live(dir); err != nil || n != 1 {
+		t.Fatalf("live %d, %v", n, err)
+	}
+	tr := tracertest.New(t, tracer.Options{Dir: dir})
+	s, err := tr.Session(id)
+	if err != nil || s.State != tracer.StateActive || s.Root != root || s.Live != 2 || s.Forks != 9 || s.Grace != time.Minute || s.UID != 1234 {
+		t.Errorf("session: %+v, %v", s, err)
+	}
+	if e, err := tr.Lookup(child); err != nil || e.Session != id || e.Creator != root || e.Evidence != tracer.EvidenceFork {
+		t.Errorf("child: %+v, %v", e, err)
+	}
+	w.goOn()
+	if e, err := tr.Lookup(parse(t, w.line())); err != nil || e.Session != id {
+		t.Errorf("born after: %+v, %v", e, err)
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, id)
+}
+
+// Maps that lack what a session cannot do without are refused, and stay.
+func TestTakeOverUnreadable(t *testing.T) {
+	dir := tracertest.Dir(t)
+	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
+	old.make(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, MaxEntries: 10, KeySize: 4, ValueSize: 8})
+	if _, err := tracer.Open(tracer.Options{Dir: dir}); !errors.Is(err, tracer.ErrOtherABI) {
+		t.Errorf("opened: %v", err)
+	}
+	if _, err := tracer.Live(dir); !errors.Is(err, tracer.ErrOtherABI) {
+		t.Errorf("live: %v", err)
+	}
+	if names := sides(t, dir); !slices.Equal(names, []string{"0badab1e"}) {
+		t.Errorf("pinned: %v", names)
+	}
+}
+
+// openOnly in the environment makes this binary open a directory of pins and
+// nothing else; it is killed on the way.
+const openOnly = "LNGTEST_OPEN"
+
+func openAndExit(dir string) int {
+	o := tracer.Options{Dir: dir, RingSize: 4 << 20}
+	if os.Getenv(openOnly+"_SMALL") != "" {
+		o.RingSize = 2 << 20
+	}
+	unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	tr, err := tracer.Open(o)
+	if err != nil {
+		return 1
+	}
+	tr.Close()
+	return 0
+}

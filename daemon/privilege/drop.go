@@ -1,0 +1,91 @@
+//go:build linux
+
+package privilege
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/cap"
+)
+
+// Capability is one of capabilities(7).
+type Capability = cap.Value
+
+// What a daemon may need.
+const (
+	Kill          Capability = cap.KILL            // signals to processes of other uids
+	Ptrace        Capability = cap.SYS_PTRACE      // the exe, the files and the namespaces of others, in procfs
+	ReadSearch    Capability = cap.DAC_READ_SEARCH // /proc/PID/fd of others, which only its owner may list
+	WriteAnywhere Capability = cap.DAC_OVERRIDE    // files in a directory that is not root's
+	BPF           Capability = cap.BPF             // programs and maps
+	Perfmon       Capability = cap.PERFMON         // programs that read the kernel's memory
+)
+
+// Drop leaves this process those of the capabilities that it has, and none
+// that an exec could bring back: it empties the inheritable, ambient and
+// bounding sets but for them, and sets no_new_privs. It changes every thread
+// at once; nothing may be changing them meanwhile.
+//
+// Without CAP_SETPCAP the bounding set stays, which is an error, told after the
+// rest is done: no_new_privs alone does not keep an exec by root from it.
+func Drop(keep ...Capability) error {
+	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	if err := cap.ResetAmbient(); err != nil {
+		return fmt.Errorf("empty the ambient set: %w", err)
+	}
+	bounding := dropBounding(keep)
+	has, left := cap.GetProc(), cap.NewSet()
+	for _, c := range keep {
+		had, err := has.GetFlag(cap.Permitted, c)
+		if err != nil {
+			return fmt.Errorf("look for %v: %w", c, err)
+		}
+		if !had {
+			continue // a container's root may lack it from the start
+		}
+		for _, set := range []cap.Flag{cap.Permitted, cap.Effective} {
+			if err := left.SetFlag(set, true, c); err != nil {
+				return fmt.Errorf("keep %v: %w", c, err)
+			}
+		}
+	}
+	if err := left.SetProc(); err != nil {
+		return fmt.Errorf("set capabilities: %w", err)
+	}
+	return bounding
+}
+
+func dropBounding(keep []Capability) error {
+	for c := range cap.MaxBits() {
+		if slices.Contains(keep, c) {
+			continue
+		}
+		if in, err := cap.GetBound(c); err != nil || !in {
+			continue // unknown to this kernel, or not in it
+		}
+		if err := cap.DropBound(c); err != nil {
+			return fmt.Errorf("take %v out of the bounding set: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// Held names the capabilities that are in effect now.
+func Held() ([]string, error) {
+	has := cap.GetProc()
+	names := []string{}
+	for c := range cap.MaxBits() {
+		in, err := has.GetFlag(cap.Effective, c)
+		if err != nil {
+			return nil, fmt.Errorf("look for %v: %w", c, err)
+		}
+		if in {
+			names = append(names, c.String())
+		}
+	}
+	return names, nil
+}

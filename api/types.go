@@ -326,13 +326,15 @@ type Version struct {
 // Status is GET /v1/status.
 type Status struct {
 	Head
-	Level    int               `json:"level"`
-	Missing  []string          `json:"missing,omitempty"` // what the next level lacks
-	Mode     string            `json:"mode"`
-	Degraded []string          `json:"degraded,omitempty"`
-	Counters map[string]uint64 `json:"counters,omitempty"`
-	Lost     uint64            `json:"lost"`
-	Breaker  Breaker           `json:"breaker"`
+	Level    int      `json:"level"`
+	Missing  []string `json:"missing,omitempty"` // what the next level lacks
+	Mode     string   `json:"mode"`
+	Degraded []string `json:"degraded,omitempty"`
+	// Capabilities are those that the daemon has, as capabilities(7) names them.
+	Capabilities []string          `json:"capabilities,omitempty"`
+	Counters     map[string]uint64 `json:"counters,omitempty"`
+	Lost         uint64            `json:"lost"`
+	Breaker      Breaker           `json:"breaker"`
 	// SelfCheck is absent while none was made yet.
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
 	Sessions  int        `json:"sessions"`

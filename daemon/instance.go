@@ -29,6 +29,7 @@ type instance struct {
 	socket string
 	pins   string
 	lock   string
+	pid    string
 	log    string
 	audit  string
 }
@@ -44,7 +45,7 @@ func instanceOf(socket string) (instance, error) {
 	dir := filepath.Dir(socket)
 	i := instance{
 		socket: socket, pins: filepath.Join(bpffs, "lineage"),
-		lock: filepath.Join(dir, "lock"), log: filepath.Join(dir, "daemon.log"),
+		lock: filepath.Join(dir, "lock"), pid: filepath.Join(dir, "daemon.pid"), log: filepath.Join(dir, "daemon.log"),
 	}
 	i.audit = auditPath
 	if socket != api.DefaultSocket {

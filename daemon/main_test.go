@@ -22,13 +22,17 @@ import (
 
 // TestMain runs this binary as the daemon that Connect starts, too: first word
 // lngtest-daemon, with a kernel that is made of Go; and as a process that holds
-// a port and a lock: first word lngtest-holder.
+// a port and a lock: first word lngtest-holder; and as one that holds an
+// instance: first word lngtest-serving.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-holder" {
 		os.Exit(holder(os.Args[2]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-daemon" {
 		os.Exit(fakeDaemon(os.Args[2]))
+	}
+	if len(os.Args) > 3 && os.Args[1] == "lngtest-serving" {
+		os.Exit(serveAs(os.Args[2], os.Args[3]))
 	}
 	before, goroutines := descriptors(), runtime.NumGoroutine()
 	code := tracertest.Main(m)

@@ -23,7 +23,9 @@ func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hup:
+			s.manager.notify(reloading()...)
 			_ = s.reload() // it is logged, and stands in the status
+			s.manager.notify(managerReady)
 		}
 	}
 }

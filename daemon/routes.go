@@ -52,14 +52,10 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 		return err
 	}
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Missing: f.Missing, Mode: s.rules.mode(), Breaker: s.rules.breakerState()}
+	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Mode: s.rules.mode(), Breaker: s.rules.breakerState()}
 	err := s.owner.do(func() {
 		o := s.owner
-		d.Degraded = append(slices.Clone(f.Degraded), o.degraded...)
-		d.Degraded = append(d.Degraded, s.rules.degraded()...)
-		if err := s.audit.Err(); err != nil {
-			d.Degraded = append(d.Degraded, "audit records are being lost: "+err.Error())
-		}
+		d.Degraded = s.degradations()
 		d.Lost, d.Sessions = o.lost, o.live()
 		for _, x := range o.sessions {
 			if !x.closed && x.info.Parent == 0 { // nested members count in their ancestors
@@ -81,6 +77,19 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 		return err
 	}
 	return reply(w, http.StatusOK, d)
+}
+
+// degradations says what does not work as it should. It is called by the owner.
+func (s *server) degradations() []string {
+	all := append(slices.Clone(s.kernel.Features().Degraded), s.owner.degraded...)
+	all = append(all, s.rules.degraded()...)
+	if err := s.audit.Err(); err != nil {
+		all = append(all, "audit records are being lost: "+err.Error())
+	}
+	if err := s.privileges.err; err != nil {
+		all = append(all, "privileges were not given up: "+err.Error())
+	}
+	return all
 }
 
 // refresh takes the kernel's counts of a session.
@@ -237,6 +246,10 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c caller) erro
 	}
 	if d := decide(c, verbManage, target{}); !d.allow {
 		return s.refuse(c, verbManage, "daemon", d)
+	}
+	if req.Unload && s.manager.there {
+		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",
+			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
 	}
 	live := 0
 	if err := s.owner.do(func() { live = s.owner.live() }); err != nil {

@@ -58,6 +58,8 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	wg.Go(func() { s.sampler.run(ctx) })
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
 	wg.Go(func() { s.owner.watchHeld(ctx) })
+	s.manager.notify(managerReady)
+	wg.Go(func() { s.tellManager(ctx, s.manager) })
 	wg.Go(func() {
 		if err := s.owner.inbox.ingest(s.kernel); err != nil {
 			failed <- err
@@ -84,6 +86,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	cancel()
 	once.Do(func() {}) // from here on unload does not change
 	close(s.stopping)
+	s.leave()
 	down, release := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer release()
 	if httpd.Shutdown(down) != nil {
@@ -106,6 +109,14 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	// What could not be written was told when it happened.
 	_ = s.audit.Close()
 	return lock, unload, err
+}
+
+// leave tells whoever waits for us that we are about to go.
+func (s *server) leave() {
+	s.manager.notify(managerStopping)
+	if err := s.alone.stopping(); err != nil {
+		s.log.Error().Err(err).Msg("PID file not written")
+	}
 }
 
 // waitIdle waits until there has been neither session nor client for linger,

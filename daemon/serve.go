@@ -18,11 +18,15 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
+
+// defaultSocketMode lets everybody ask: every request is judged by its peer.
+const defaultSocketMode = 0o666
 
 // readGroup is the group whose members may read every session.
 const readGroup = "lineage"
@@ -55,8 +59,14 @@ func Serve(ctx context.Context, o Options) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
 	defer signal.Stop(hup)
-	err := serve(ctx, o, ready, hup)
+	m, err := theManager(ready)
+	if err == nil {
+		err = serve(ctx, o, ready, m, hup)
+	}
 	ready.tell(err)
+	if err != nil {
+		m.notify(statusField(err.Error()))
+	}
 	return err
 }
 
@@ -73,7 +83,9 @@ type host struct {
 	period       time.Duration // of the sampler
 	linger       time.Duration // of an ephemeral daemon without session and client
 	hup          <-chan os.Signal
-	heldPeriod   time.Duration // between two looks at ports and locks; default 2 s
+	manager      *manager
+	drop         func(keep ...privilege.Capability) error // privileges; nil: keep them
+	heldPeriod   time.Duration                            // between two looks at ports and locks; default 2 s
 }
 
 func thisHost() host {
@@ -81,10 +93,11 @@ func thisHost() host {
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
 		unload: tracer.Unload, live: tracer.Live, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
 		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
+		manager: &manager{},
 	}
 }
 
-func serve(ctx context.Context, o Options, ready *readiness, hup <-chan os.Signal) error {
+func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-chan os.Signal) error {
 	if os.Geteuid() != 0 {
 		return tracer.ErrNotRoot
 	}
@@ -101,7 +114,8 @@ func serve(ctx context.Context, o Options, ready *readiness, hup <-chan os.Signa
 	}
 	defer closeLog()
 	h := thisHost()
-	h.hup = hup
+	h.hup, h.manager, h.drop = hup, m, privilege.Drop
+	m.log = log
 	return h.serve(ctx, o, ready, log)
 }
 
@@ -116,11 +130,23 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	}
 	r.start(&o)
 	log = log.Level(r.logLevel())
-	lock, err := i.claim(ctx, ready)
+	d, err := h.manager.door(i)
+	if err != nil {
+		return err
+	}
+	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != defaultSocketMode) {
+		log.Warn().Str(keySocket, i.socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
+	}
+	lock, alone, err := i.claim(ctx, o, ready, d != nil)
 	if err != nil {
 		return err
 	}
 	defer func() { lock.release() }() // whichever it is by then
+	removeSocket := func() {}
+	defer func() {
+		alone.release()
+		removeSocket() // last: it says that we are gone
+	}()
 	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level, RingSize: int(r.started.Daemon.RingSize)})
 	if errors.Is(err, tracer.ErrOtherABI) {
 		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.socket)
@@ -128,16 +154,18 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	if err != nil {
 		return err
 	}
-	s, ln, err := h.prepare(k, i, o, r, log)
+	s, d, err := h.prepare(k, i, o, r, d, log)
 	if err != nil {
 		return errors.Join(err, k.Close())
 	}
-	defer os.Remove(i.socket) // last: it says that we are gone
+	removeSocket = d.remove
+	s.alone = alone
+	s.giveUp(h.drop, i)
 	lock.release()
 	lock = nil
 	log.Info().Str(keySocket, i.socket).Int(keyLevel, k.Features().Level).Int(keySessions, s.count()).Msg("serving")
 	ready.tell(nil)
-	lock, unload, err := s.run(ctx, ln, i, h.linger)
+	lock, unload, err := s.run(ctx, d, i, h.linger)
 	if unload {
 		err = errors.Join(err, h.unload(i.pins))
 	}
@@ -145,8 +173,9 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	return err
 }
 
-// prepare makes a server that knows what the kernel holds, and its listener.
-func (h host) prepare(k kernel, i instance, o Options, r *rules, log zerolog.Logger) (*server, *net.UnixListener, error) {
+// prepare makes a server that knows what the kernel holds, and its door, unless
+// it has one.
+func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log zerolog.Logger) (*server, *door, error) {
 	self, err := protect(k, uint32(os.Getpid()))
 	if err != nil {
 		return nil, nil, err
@@ -156,38 +185,45 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, log zerolog.Log
 	if err := s.begin(); err != nil {
 		return nil, nil, errors.Join(err, a.Close())
 	}
-	ln, err := listen(i, o)
-	if err != nil {
-		s.endOwner()
-		return nil, nil, errors.Join(err, a.Close())
+	if d == nil {
+		if d, err = listen(i, o); err != nil {
+			s.endOwner()
+			return nil, nil, errors.Join(err, a.Close())
+		}
 	}
-	return s, ln, nil
+	return s, d, nil
 }
 
 // claim takes the instance for us: the lock, unless whoever started us holds
-// it, and no other daemon on the socket.
-func (i instance) claim(ctx context.Context, ready *readiness) (*flock, error) {
-	if ready != nil {
-		return nil, i.removeStale()
-	}
-	if err := i.prepare(); err != nil {
-		return nil, err
-	}
+// it, and no other daemon on the socket or the pins. passed: a service manager
+// listens on the socket already.
+func (i instance) claim(ctx context.Context, o Options, ready *readiness, passed bool) (lock *flock, alone *serving, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	lock, err := i.acquire(ctx)
-	if err != nil {
-		return nil, err
+	if ready == nil {
+		if err := i.prepare(); err != nil {
+			return nil, nil, err
+		}
+		if lock, err = i.acquire(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
-	err = i.takeOver(ctx)
+	if !passed {
+		if ready == nil {
+			err = i.takeOver(ctx)
+		}
+		if err == nil {
+			err = i.removeStale()
+		}
+	}
 	if err == nil {
-		err = i.removeStale()
+		alone, err = i.serve(ctx, o.Ephemeral)
 	}
 	if err != nil {
 		lock.release()
-		return nil, err
+		return nil, nil, err
 	}
-	return lock, nil
+	return lock, alone, nil
 }
 
 // takeOver stops an ephemeral daemon; its sessions go on in the kernel.
@@ -253,43 +289,6 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 	return self, nil
 }
 
-func listen(i instance, o Options) (*net.UnixListener, error) {
-	mode := o.SocketMode
-	if mode == 0 {
-		mode = 0o666
-	}
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: i.socket, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	ln.SetUnlinkOnClose(false) // the socket stays until everything is closed
-	if o.SocketGroup != "" {
-		if err = chgrp(i.socket, o.SocketGroup); err == nil {
-			err = os.Chmod(i.socket, mode)
-		}
-	} else {
-		err = os.Chmod(i.socket, mode)
-	}
-	if err != nil {
-		ln.Close()
-		os.Remove(i.socket)
-		return nil, fmt.Errorf("set up socket: %w", err)
-	}
-	return ln, nil
-}
-
-func chgrp(path, group string) error {
-	g, err := user.LookupGroup(group)
-	if err != nil {
-		return err
-	}
-	gid, err := strconv.Atoi(g.Gid)
-	if err != nil {
-		return err
-	}
-	return os.Chown(path, -1, gid)
-}
-
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: string(h.proc)})
 	own := newOwner(k, e, h.clock, h.proc, a, log)
@@ -303,7 +302,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers),
 		conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
 	}
-	s.rules, s.hup = r, h.hup
+	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.carryOut(r.policy())
 	if g, err := user.LookupGroup(readGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {

@@ -61,6 +61,9 @@ type server struct {
 	peerOf       func(net.Conn) (peer, error)
 	rules        *rules
 	hup          <-chan os.Signal // asks for the policy to be read again
+	manager      *manager
+	alone        *serving
+	privileges   privileges
 
 	conns    *conns
 	stopping chan struct{}     // closed when streams have to end

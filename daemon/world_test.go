@@ -59,9 +59,10 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	w.socket = filepath.Join(w.dir, "s")
 	proc := procfs(filepath.Join(w.dir, "proc"))
 	w.h = host{
-		open:   func(tracer.Options) (kernel, error) { w.k.Reopen(); return w.k, nil },
-		unload: func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
-		proc:   proc, pidNamespace: "pid:[1]", peerOf: w.peerOf,
+		manager: &manager{},
+		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return w.k, nil },
+		unload:  func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
+		proc:    proc, pidNamespace: "pid:[1]", peerOf: w.peerOf,
 		clock: clock{
 			monotonic: w.k.Now, boottime: func() uint64 { return uint64(w.k.Now()) },
 			offset: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -101,11 +102,14 @@ func (w *world) start(o Options) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	s, ln, err := w.h.prepare(k, i, o, r, zerolog.Nop())
+	s, ln, err := w.h.prepare(k, i, o, r, nil, zerolog.Nop())
 	if err != nil {
 		w.Fatal(err)
 	}
 	s.group = grouped
+	if s.alone, err = i.serve(ctx, o.Ephemeral); err != nil {
+		w.Fatal(err)
+	}
 	w.s = s
 	done := make(chan error, 1)
 	go func() {
@@ -114,7 +118,8 @@ func (w *world) start(o Options) {
 			err = w.h.unload("")
 		}
 		lock.release()
-		os.Remove(w.socket)
+		s.alone.release()
+		ln.remove()
 		done <- err
 		close(done)
 	}()

@@ -1,0 +1,132 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// listenTo is a service manager; what it is told is read from it.
+func listenTo(t *testing.T) *net.UnixConn {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	return c
+}
+
+// told waits for the next message.
+func told(t *testing.T, c *net.UnixConn) []string {
+	t.Helper()
+	fields, err := hear(c, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fields
+}
+
+func hear(c *net.UnixConn, patience time.Duration) ([]string, error) {
+	b := make([]byte, 4096)
+	c.SetReadDeadline(time.Now().Add(patience))
+	n, err := c.Read(b)
+	return strings.Split(string(b[:n]), "\n"), err
+}
+
+// until waits for a message with that field.
+func until(t *testing.T, c *net.UnixConn, field string) []string {
+	t.Helper()
+	for {
+		if fields := told(t, c); slices.Contains(fields, field) {
+			return fields
+		}
+	}
+}
+
+func TestManager(t *testing.T) {
+	c := listenTo(t)
+	hup := make(chan os.Signal)
+	w := newWorld(t, func(w *world) {
+		w.h.manager = &manager{there: true, watchdog: 30 * time.Millisecond}
+		w.h.hup = hup
+	})
+	if first := told(t, c); !slices.Equal(first, []string{"READY=1"}) {
+		t.Errorf("first %q", first)
+	}
+	alive := until(t, c, "WATCHDOG=1")
+	if want := "STATUS=level 4, observe, 0 sessions"; !slices.Contains(alive, want) {
+		t.Errorf("told %q, want %q", alive, want)
+	}
+
+	hup <- unix.SIGHUP
+	again := until(t, c, "RELOADING=1")
+	if len(again) != 2 || !strings.HasPrefix(again[1], "MONOTONIC_USEC=") {
+		t.Errorf("told %q", again)
+	}
+	until(t, c, "READY=1")
+
+	if err := w.s.owner.do(func() { w.s.owner.degrade("one\nREADY=1") }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, c, "STATUS=level 4, observe, 0 sessions; degraded: one READY=1")
+
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, c, "STOPPING=1")
+}
+
+// An owner that is stuck must not be told to live.
+func TestManagerStuckOwner(t *testing.T) {
+	c := listenTo(t)
+	w := newWorld(t, func(w *world) { w.h.manager = &manager{there: true, watchdog: 3 * time.Millisecond} })
+	until(t, c, "WATCHDOG=1")
+	stuck, free := make(chan bool), make(chan bool)
+	go w.s.owner.do(func() { close(stuck); <-free })
+	<-stuck
+	for { // what was sent before
+		if _, err := hear(c, 0); errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+	}
+	if fields, err := hear(c, 200*time.Millisecond); err == nil {
+		t.Errorf("told %q of a stuck owner", fields)
+	}
+	close(free)
+	until(t, c, "WATCHDOG=1")
+}
+
+// What is in the environment of a command that starts us is the command's.
+func TestManagerOfACommand(t *testing.T) {
+	listenTo(t)
+	t.Setenv("WATCHDOG_USEC", "1000000")
+	t.Setenv("LISTEN_FDS", "1")
+	m, err := theManager(&readiness{})
+	if err != nil || m.there || m.watchdog != 0 || len(m.sockets) != 0 {
+		t.Errorf("%+v %v", m, err)
+	}
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS"} {
+		if v, ok := os.LookupEnv(name); ok {
+			t.Errorf("%s=%s is left", name, v)
+		}
+	}
+}
+
+func TestManagerWatchdogOfNobody(t *testing.T) {
+	t.Setenv("WATCHDOG_USEC", "soon")
+	if _, err := theManager(nil); err == nil {
+		t.Error("a watchdog of no duration was taken")
+	}
+}

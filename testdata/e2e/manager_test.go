@@ -1,0 +1,201 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"golang.org/x/sys/unix"
+)
+
+// socketFor makes a socket as a service manager does: whatever was there is
+// replaced, the socket stays when its maker closes it.
+func socketFor(t *testing.T, path string, mode os.FileMode) *os.File {
+	t.Helper()
+	os.Remove(path)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	l.SetUnlinkOnClose(false)
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	f, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close(); os.Remove(path) })
+	return f
+}
+
+// activated starts a daemon with descriptors from 3 on, as a service manager
+// does: LISTEN_PID is its own PID, which only its own process knows.
+func activated(t *testing.T, i *stage.Instance, files ...*os.File) *stage.Process {
+	t.Helper()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := i.Command(nil, []string{fmt.Sprintf("LISTEN_FDS=%d", len(files))})
+	cmd.Path = sh
+	cmd.Args = []string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh", stage.Lineage, "daemon", "--socket", i.Socket}
+	cmd.ExtraFiles = files
+	return stage.Start(t, cmd)
+}
+
+func TestSocketActivation(t *testing.T) {
+	i := stage.New(t)
+	f := socketFor(t, i.Socket, 0o600)
+	m := stage.NewMarker(t, i.Dir)
+	// Who asks before there is a daemon waits for it, and is judged as himself.
+	early := i.Run(m, []string{"--name", "early"}, "daemonise", "stay")
+	d := activated(t, i, f)
+	m.Ready()
+	if s := i.Session("early"); s.UID != os.Getuid() || s.Owner.PID != early.Process.Pid {
+		t.Errorf("session %+v of %d", s, early.Process.Pid)
+	}
+	if info, err := os.Stat(i.Socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket's mode is not its maker's: %v %v", info, err)
+	}
+	p := i.Lineage("daemon", "--socket", i.Socket, "--unload", "--force")
+	if p.Code() != api.ExitDenied || !strings.Contains(p.Err.String(), "systemctl stop") {
+		t.Errorf("unload under a service manager: %v", p)
+	}
+	if p := i.Lineage("daemon", "--socket", i.Socket); p.Code() != api.ExitFailed || !strings.Contains(p.Err.String(), "a daemon is running as pid") {
+		t.Errorf("a second daemon: %v", p)
+	}
+
+	// It is started again, on the same socket, over the same session.
+	id := i.Session("early").ID
+	if err := d.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if d.Wait(); d.Code() != 0 {
+		t.Fatal(d)
+	}
+	if _, err := os.Stat(i.Socket); err != nil {
+		t.Fatalf("the manager's socket is gone: %v", err)
+	}
+	d = activated(t, i, f)
+	if s := i.Session("early"); s.ID != id {
+		t.Errorf("session %s was %s", s.ID, id)
+	}
+	i.End("early")
+	m.MustBeGone()
+	early.Wait()
+	d.Process.Signal(unix.SIGTERM)
+	d.Wait()
+	f.Close()
+	os.Remove(i.Socket)
+}
+
+// A socket unit that is started over a running daemon of `lineage run` replaces
+// its socket. Two daemons would read one ring: the old one goes, its sessions
+// stay.
+func TestSocketActivationTakesOver(t *testing.T) {
+	i := stage.New(t)
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "before"}, "daemonise", "stay")
+	m.Ready()
+	old, id := i.Version(), i.Session("before").ID
+	if old == nil || !old.Ephemeral {
+		t.Fatalf("version %+v", old)
+	}
+	f := socketFor(t, i.Socket, 0o666)
+	d := activated(t, i, f)
+	if s := i.Session("before"); s.ID != id || s.State != "active" {
+		t.Errorf("session %+v, was %s", s, id)
+	}
+	if v := i.Version(); v == nil || v.PID != d.Process.Pid {
+		t.Errorf("version %+v of %d", v, d.Process.Pid)
+	}
+	i.Until("end of the old daemon", func() bool {
+		return stage.ProcStatus(old.PID, "Pid") == "" || strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
+	})
+	i.End("before")
+	m.MustBeGone()
+	run.Wait()
+	d.Process.Signal(unix.SIGTERM)
+	d.Wait()
+	f.Close()
+	os.Remove(i.Socket)
+}
+
+// What a manager passed by mistake is named, and nothing is loaded for it.
+func TestSocketActivationRefused(t *testing.T) {
+	i := stage.New(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	defer r.Close()
+	other := socketFor(t, i.Socket+".other", 0o600)
+	for name, tt := range map[string]struct {
+		files []*os.File
+		want  string
+	}{
+		"a pipe":        {[]*os.File{r}, "descriptor 3: no socket"},
+		"another path":  {[]*os.File{other}, "it is " + i.Socket + ".other, not " + i.Socket},
+		"more than one": {[]*os.File{other, other}, "it passed 2, want one"},
+	} {
+		p := activated(t, i, tt.files...).Wait()
+		if p.Code() != api.ExitFailed || !strings.Contains(p.Err.String(), tt.want) || strings.Count(p.Err.String(), "\n") != 1 {
+			t.Errorf("%s: %v, want %s", name, p, tt.want)
+		}
+		if _, err := os.Stat(i.Pins()); !os.IsNotExist(err) {
+			t.Errorf("%s: pins: %v", name, err)
+		}
+	}
+}
+
+// READY comes when the daemon answers, not before.
+func TestNotify(t *testing.T) {
+	i := stage.New(t)
+	path := filepath.Join(i.Dir, "notify")
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	d := stage.Start(t, i.Command([]string{"daemon", "--socket", i.Socket}, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=60000000"}))
+	told := func(want string) {
+		t.Helper()
+		b := make([]byte, 4096)
+		for {
+			c.SetReadDeadline(time.Now().Add(stage.Patience))
+			n, err := c.Read(b)
+			if err != nil {
+				t.Fatalf("not told %s: %v; %s", want, err, d.Err.String())
+			}
+			if slices.Contains(strings.Split(string(b[:n]), "\n"), want) {
+				return
+			}
+		}
+	}
+	told("READY=1")
+	if v := i.Version(); v == nil || v.PID != d.Process.Pid {
+		t.Errorf("ready, and version %+v", v)
+	}
+	told("WATCHDOG=1")
+	d.Process.Signal(unix.SIGHUP)
+	told("RELOADING=1")
+	told("READY=1")
+	d.Process.Signal(unix.SIGTERM)
+	told("STOPPING=1")
+	if d.Wait(); d.Code() != 0 {
+		t.Error(d)
+	}
+}

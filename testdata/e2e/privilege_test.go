@@ -1,0 +1,166 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"golang.org/x/sys/unix"
+)
+
+// What a serving daemon has: capabilities(7).
+const (
+	daemonCaps   = "0000000000080024" // CAP_DAC_READ_SEARCH, CAP_KILL, CAP_SYS_PTRACE
+	overrideCaps = "0000000000080026" // and CAP_DAC_OVERRIDE
+	noCaps       = "0000000000000000"
+)
+
+// checkCaps looks at every thread of the daemon.
+func checkCaps(t *testing.T, pid int, want string) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(tasks) < 2 {
+		t.Fatalf("threads of %d: %v %v", pid, tasks, err)
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for field, want := range map[string]string{
+			"CapEff": want, "CapPrm": want, "CapBnd": want, "CapInh": noCaps, "CapAmb": noCaps, "NoNewPrivs": "1",
+		} {
+			if !strings.Contains(string(text), "\n"+field+":\t"+want+"\n") {
+				t.Errorf("%s: %s is not %s:\n%s", task, field, want, text)
+			}
+		}
+	}
+}
+
+// A daemon that gave its privileges up does all of its work at every level:
+// it sees what other users hold, ends what they started, reads its policy
+// again, and is followed by another one.
+func TestPrivileges(t *testing.T) {
+	for level := 2; level <= 4; level++ {
+		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
+			i := stage.New(t)
+			policy := filepath.Join(i.Dir, "policy.yaml")
+			if err := os.WriteFile(policy, []byte("version: 1\nmode: observe\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			flags := []string{"--level", fmt.Sprint(level), "--policy", policy}
+			first := i.Daemon(flags...)
+			status := i.Status()
+			if status.Level != level {
+				t.Skipf("guarantee level %d: this kernel has no more", status.Level)
+			}
+			if want := []string{"cap_dac_read_search", "cap_kill", "cap_sys_ptrace"}; !slices.Equal(status.Capabilities, want) {
+				t.Errorf("status has %v, want %v", status.Capabilities, want)
+			}
+			if slices.ContainsFunc(status.Degraded, func(s string) bool { return strings.Contains(s, "privileges") }) {
+				t.Errorf("degraded: %v", status.Degraded)
+			}
+			checkCaps(t, first.Process.Pid, daemonCaps)
+
+			m := stage.NewMarker(t, i.Dir)
+			run := i.StartNobody(m.Env(), "run", "--name", "theirs", "--grace", "0s", "--", i.Copy(stage.Program("hop")))
+			m.Ready()
+			if p := i.Must("why", m.Path); !strings.Contains(p.Out.String(), "theirs") {
+				t.Errorf("who holds the marker: %v", p)
+			}
+
+			if err := first.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			first.Wait()
+			second := i.Daemon(flags...)
+			checkCaps(t, second.Process.Pid, daemonCaps)
+			if err := os.WriteFile(policy, []byte("version: 1\nmode: enforce\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := second.Process.Signal(unix.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			i.Until("enforcing daemon", func() bool { return i.Status().Mode == "enforce" })
+			i.End("theirs")
+			m.MustBeGone()
+			run.Wait()
+			if err := second.Process.Signal(unix.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if second.Wait(); second.Code() != 0 {
+				t.Error(second)
+			}
+			i.Must("daemon", "--socket", i.Socket, "--unload")
+		})
+	}
+}
+
+// One that a command started unloads what it loaded, without a capability for it.
+func TestPrivilegesEphemeral(t *testing.T) {
+	i := stage.New(t)
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "first"}, "daemonise", "stay")
+	m.Ready()
+	v := i.Version()
+	if v == nil || !v.Ephemeral {
+		t.Fatalf("version %+v", v)
+	}
+	checkCaps(t, v.PID, daemonCaps)
+	i.End("first")
+	m.MustBeGone()
+	run.Wait()
+	i.Until("end of the pins", func() bool { _, err := os.Stat(i.Pins()); return os.IsNotExist(err) })
+}
+
+// In a directory of somebody else's, root has no right of its own to write.
+func TestPrivilegesInAForeignDirectory(t *testing.T) {
+	i := stage.New(t)
+	if err := os.Chown(i.Dir, stage.Nobody, stage.Nobody); err != nil {
+		t.Fatal(err)
+	}
+	d := i.Daemon()
+	checkCaps(t, d.Process.Pid, overrideCaps)
+	i.Must("run", "--", "true")
+	if err := d.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if d.Wait(); d.Code() != 0 || strings.Contains(d.Err.String(), `"level":"error"`) {
+		t.Error(d)
+	}
+	if _, err := os.Stat(i.Socket); !os.IsNotExist(err) {
+		t.Errorf("socket: %v", err)
+	}
+}
+
+// A daemon that cannot give up its privileges serves, and says so.
+func TestPrivilegesKept(t *testing.T) {
+	i := stage.New(t)
+	cmd := i.Command(nil, nil)
+	path, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Path, cmd.Args = path, []string{"setpriv", "--bounding-set=-setpcap", stage.Lineage, "daemon", "--socket", i.Socket}
+	d := stage.Start(t, cmd)
+	i.Until("daemon that answers", func() bool { return d.Exited() || i.Version() != nil })
+	status := i.Status()
+	if !slices.ContainsFunc(status.Degraded, func(s string) bool { return strings.HasPrefix(s, "privileges were not given up: ") }) {
+		t.Errorf("degraded: %q", status.Degraded)
+	}
+	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
+		t.Errorf("run: exit %d", code)
+	}
+	if err := d.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	d.Wait()
+}

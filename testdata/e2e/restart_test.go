@@ -1,0 +1,210 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// A stormer is a session that forks when it is told to: a hundred processes
+// that are gone at once, and a daemonised one that stays.
+type stormer struct {
+	*stage.Process
+	m      *stage.Marker
+	orders *os.File
+	storms int
+}
+
+const storming = `exec 9>%s 3<%s
+echo ready >&9
+while read n <&3; do
+	i=0; while [ $i -lt $n ]; do /bin/true & i=$((i+1)); done; wait
+	(setsid sleep 300 &)
+	echo stormed >&9
+done`
+
+func newStormer(i *stage.Instance, name string, flags ...string) *stormer {
+	i.T.Helper()
+	s := &stormer{m: stage.NewMarker(i.T, i.Dir)}
+	path := filepath.Join(i.Dir, name+".orders")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		i.T.Fatal(err)
+	}
+	var err error
+	if s.orders, err = os.OpenFile(path, os.O_RDWR, 0); err != nil { // so that neither side waits for the other
+		i.T.Fatal(err)
+	}
+	i.T.Cleanup(func() { s.orders.Close() })
+	args := slices.Concat([]string{"run", "-q", "--name", name}, flags, []string{"--", "sh", "-c", fmt.Sprintf(storming, s.m.Path, path)})
+	s.Process = i.Start(args, nil)
+	s.m.Ready()
+	return s
+}
+
+func (s *stormer) storm(forks int) {
+	s.T.Helper()
+	if _, err := fmt.Fprintln(s.orders, forks); err != nil {
+		s.T.Fatal(err)
+	}
+	s.storms++
+}
+
+// calm waits for the end of every storm that was ordered.
+func (s *stormer) calm() {
+	s.T.Helper()
+	if s.storms > 0 {
+		s.m.Line("stormed", s.storms)
+	}
+}
+
+// picture says whether the daemon's tree is what is alive: whoever holds the
+// marker, which is asked of the kernel without us.
+func (s *stormer) picture(i *stage.Instance, name string) error {
+	var live []int
+	for _, n := range stage.Query[api.Tree](i, "tree", name).Nodes {
+		if n.State == "live" {
+			live = append(live, n.PID)
+		}
+	}
+	slices.Sort(live)
+	want := s.m.Holders()
+	slices.Sort(want)
+	if !slices.Equal(live, want) {
+		return fmt.Errorf("the tree has %v, alive are %v", live, want)
+	}
+	return nil
+}
+
+// The daemon is killed at any moment of a storm of forks, and of its own start,
+// again and again: each time the next one has the same session, with all that
+// was born meanwhile.
+func TestDaemonKilledInStorms(t *testing.T) {
+	kills := stage.FromEnv(t, "LNGTEST_KILLS", 20)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	moment := func(most time.Duration) <-chan time.Time {
+		return time.After(time.Duration(random.Int64N(int64(most))))
+	}
+	const batch = 50 // daemonised processes of one session
+	for done := 0; done < kills; {
+		i := stage.New(t)
+		daemon := i.Daemon()
+		s := newStormer(i, "tenacious")
+		id := i.Session("tenacious").ID
+		for range min(batch, kills-done) {
+			s.storm(50)
+			<-moment(60 * time.Millisecond)
+			daemon.Stop()
+			done++
+			if done%5 == 0 { // once more, while it starts
+				starting := i.Start([]string{"daemon", "--socket", i.Socket}, nil)
+				<-moment(400 * time.Millisecond)
+				starting.Stop()
+				s.storm(20)
+			}
+			daemon = i.Daemon()
+			s.calm()
+			if all := stage.Query[api.Sessions](i, "ls").Items; len(all) != 1 || all[0].ID != id || all[0].State != "active" {
+				t.Fatalf("kill %d: sessions %+v, want %s", done, all, id)
+			}
+			i.Agrees("tree", func() error { return s.picture(i, "tenacious") })
+		}
+		i.End("--now", "tenacious")
+		s.m.MustBeGone()
+		s.Wait()
+	}
+	t.Logf("figure: %d kills of the daemon, no session and no member lost", kills)
+}
+
+// What ends while no daemon lives has ended when the next one starts: by the
+// root's death, the owner's, or a deadline.
+func TestEndsWithoutDaemon(t *testing.T) {
+	i := stage.New(t)
+	daemon := i.Daemon()
+	level := i.Status().Level
+	for _, tt := range []struct {
+		name  string
+		flags []string
+		kill  func(s *stormer, root int) int
+		want  string
+	}{
+		{"root", []string{"--grace", "0s"}, func(_ *stormer, root int) int { return root }, "root_exit"},
+		{"root-grace", []string{"--grace", "200ms"}, func(_ *stormer, root int) int { return root }, "root_exit"},
+		{"owner", []string{"--grace", "0s"}, func(s *stormer, _ int) int { return s.Process.Process.Pid }, "owner_exit"},
+		{"lifetime", []string{"--grace", "0s", "--max-lifetime", "1s"}, nil, "max_lifetime"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStormer(i.In(t), tt.name, tt.flags...)
+			s.storm(20)
+			s.calm()
+			x := i.Session(tt.name)
+			daemon.Stop()
+			if tt.kill != nil {
+				// run would start a daemon to finish its work: it has to wait.
+				if err := unix.Kill(s.Process.Process.Pid, unix.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				if err := unix.Kill(tt.kill(s, x.Root.PID), unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if level == 4 && tt.flags[1] == "0s" && tt.kill != nil {
+				s.m.Gone() // nobody but the kernel can have done it
+			}
+			daemon = i.Daemon()
+			s.m.Gone()
+			unix.Kill(s.Process.Process.Pid, unix.SIGCONT)
+			s.Wait()
+			var r *api.Session
+			i.In(t).Agrees("end", func() error {
+				if r = i.Record(x.ID); r.State != "ended" {
+					return fmt.Errorf("state %s", r.State)
+				}
+				return nil
+			})
+			if r.EndReason != tt.want {
+				t.Errorf("ended by %s, want %s", r.EndReason, tt.want)
+			}
+		})
+	}
+}
+
+// Daemons come and go while a session forks: the picture is the kernel's when
+// things have settled, with nobody missing and nobody risen from the dead.
+func TestDaemonRestarts(t *testing.T) {
+	starts := stage.FromEnv(t, "LNGTEST_KILLS", 20) * 2 / 5
+	i := stage.New(t)
+	daemon := i.Daemon()
+	s := newStormer(i, "steady")
+	for range starts {
+		s.storm(30)
+		if err := daemon.Process.Signal(unix.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if p := daemon.Wait(); p.Code() != 0 {
+			t.Fatal(p)
+		}
+		daemon = i.Daemon()
+	}
+	s.calm()
+	i.Agrees("tree", func() error { return s.picture(i, "steady") })
+	if x := i.Session("steady"); x.Forks != starts*(30+2) || x.Live != starts+1 {
+		t.Errorf("%d forks and %d live, want %d and %d", x.Forks, x.Live, starts*(30+2), starts+1)
+	}
+	i.End("--now", "steady")
+	s.m.MustBeGone()
+	s.Wait()
+	t.Logf("figure: %d restarts of the daemon, the counts are exact", starts)
+}

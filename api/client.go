@@ -37,6 +37,9 @@ type Client interface {
 	// Events calls each for every line of the stream until each fails, the
 	// stream ends or ctx is done.
 	Events(ctx context.Context, q EventsQuery, each func(*Event) error) error
+	// History lists ended sessions, the last first; Next of the reply is the
+	// Next of the query for what comes behind.
+	History(ctx context.Context, q HistoryQuery) (*Sessions, error)
 	// Watch calls each for every line of the live picture until each fails, the
 	// stream ends or ctx is done.
 	Watch(ctx context.Context, q WatchQuery, each func(*Frame) error) error
@@ -59,6 +62,9 @@ type EventsQuery struct {
 	Types    []string
 	From     uint64 // first sequence number wanted
 	Snapshot bool   // send the present processes first
+	// Since is the time of the first event wanted, Until that of the last; zero:
+	// from now on, without end.
+	Since, Until time.Time
 }
 
 // PathRef names a file: by its absolute path and, so that its other names and

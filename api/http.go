@@ -311,5 +311,6 @@ func eventsQuery(q EventsQuery) url.Values {
 	if q.Snapshot {
 		v.Set("snapshot", "1")
 	}
+	setTimes(v, q.Since, q.Until)
 	return v
 }

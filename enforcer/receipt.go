@@ -94,3 +94,22 @@ func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Resul
 func Ref(id tracer.Identity) api.Ref {
 	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }
+
+// Booked is what a receipt has collected, for a daemon that goes on with it.
+type Booked struct {
+	Outcomes  []api.Outcome `json:"outcomes,omitempty"`
+	Ended     int           `json:"ended,omitempty"`
+	Killed    int           `json:"killed,omitempty"`
+	Truncated bool          `json:"truncated,omitempty"`
+}
+
+// Booked gives what was collected so far. Its outcomes are not changed later.
+func (r *Receipt) Booked() Booked {
+	return Booked{Outcomes: r.outcomes[:len(r.outcomes):len(r.outcomes)], Ended: r.ended, Killed: r.killed, Truncated: r.truncated}
+}
+
+// Resume gives a receipt that goes on where b was taken.
+func Resume(b Booked) Receipt {
+	n := min(len(b.Outcomes), maxOutcomes)
+	return Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ type fake struct {
 
 	planned func(*api.Plan) // changes a plan
 	asked   api.PathRef
+
+	historyAsked []api.HistoryQuery
+	eventsAsked  []api.EventsQuery
 
 	mu      sync.Mutex                                               // guards trees and ends
 	ends    []string                                                 // what was asked to end
@@ -201,6 +205,7 @@ func (f *fake) Events(ctx context.Context, q api.EventsQuery, each func(*api.Eve
 			return err
 		}
 	}
+	f.eventsAsked = append(f.eventsAsked, q)
 	if f.streams != nil {
 		return f.streams(ctx, q, each)
 	}
@@ -210,6 +215,26 @@ func (f *fake) Events(ctx context.Context, q api.EventsQuery, each func(*api.Eve
 		}
 	}
 	return f.refuse
+}
+
+func (f *fake) History(_ context.Context, q api.HistoryQuery) (*api.Sessions, error) {
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	f.historyAsked = append(f.historyAsked, q)
+	list := &api.Sessions{}
+	for _, s := range f.sessions {
+		if s.State == "ended" {
+			list.Items = append(list.Items, s)
+		}
+	}
+	// Two to a page.
+	from, _ := strconv.Atoi(q.Next)
+	list.Items = list.Items[min(from, len(list.Items)):]
+	if n := min(2, q.Limit); len(list.Items) > n {
+		list.Items, list.Next = list.Items[:n], strconv.Itoa(from+n)
+	}
+	return list, nil
 }
 
 func (f *fake) Stop(context.Context, bool, bool) error { return f.refuse }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -234,8 +235,9 @@ func TestEventsQuery(t *testing.T) {
 	var got api.EventsQuery
 	f.streams = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
 	newWorld(t, f).run("events", "--session", "build", "--type", "fork,exit", "--type", "lost", "--snapshot")
-	if want := "{build [fork exit lost] 0 true}"; fmt.Sprint(got) != want {
-		t.Errorf("asked %v, want %s", got, want)
+	want := api.EventsQuery{Session: "build", Types: []string{"fork", "exit", "lost"}, Snapshot: true}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("asked %v, want %v", got, want)
 	}
 }
 

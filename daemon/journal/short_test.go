@@ -177,7 +177,7 @@ func short(dir, kind string) error {
 	}
 	switch {
 	case failed == nil || j.Err() == nil:
-		return fmt.Errorf("nothing failed: %v", j.Err())
+		return fmt.Errorf("nothing failed: %w", j.Err())
 	case len(told) != 1 || told[0] == nil:
 		return fmt.Errorf("told %q", told)
 	case len(j.Degraded()) != 1 || j.Stats().Aside != 0:
@@ -200,7 +200,7 @@ func short(dir, kind string) error {
 	}
 	kept++
 	if j.Err() != nil || len(told) != 2 || told[1] != nil || j.Degraded() != nil {
-		return fmt.Errorf("err %v, told %q, degraded %q", j.Err(), told, j.Degraded())
+		return fmt.Errorf("err %w, told %q, degraded %q", j.Err(), told, j.Degraded())
 	}
 	j.Close()
 	j = begin()

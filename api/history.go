@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// The limits of a page of the history.
+const (
+	DefaultPage = 100
+	MaxPage     = 1000
+)
+
+// HistoryQuery selects what History gives. Zero times are no limit.
+type HistoryQuery struct {
+	Since, Until time.Time // when it ended
+	Limit        int       // at most MaxPage; 0: DefaultPage
+	Next         string    // of the page before
+}
+
+// History lists ended sessions. CodeBadRequest: the query makes no sense.
+func (c *client) History(ctx context.Context, q HistoryQuery) (*Sessions, error) {
+	v := values("next", q.Next)
+	setTimes(v, q.Since, q.Until)
+	if q.Limit != 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return fetch[Sessions](c, ctx, http.MethodGet, "/v1/history", v, nil)
+}
+
+func setTimes(v url.Values, since, until time.Time) {
+	if !since.IsZero() {
+		v.Set("since", since.UTC().Format(time.RFC3339Nano))
+	}
+	if !until.IsZero() {
+		v.Set("until", until.UTC().Format(time.RFC3339Nano))
+	}
+}
+
+// The times that int64 nanoseconds can hold, a little less.
+var earliest, latest = time.Unix(0, 0), time.Date(2261, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ParseTime reads a point in time: in RFC 3339, or as a duration before now,
+// as 10m.
+func ParseTime(text string, now time.Time) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return t, fmt.Errorf("%q is no time; want 10m, or as %s", text, now.UTC().Format(time.RFC3339))
+		}
+		t = now.Add(-d)
+	}
+	if t.Before(earliest) || t.After(latest) {
+		return t, fmt.Errorf("%q is out of range; want %d to %d", text, earliest.UTC().Year(), latest.Year())
+	}
+	return t, nil
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestParseTime(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"10m": now.Add(-10 * time.Minute), "0s": now, "0": now, "2026-03-04T11:00:00Z": now.Add(-time.Hour),
+		"2026-03-04T13:00:00.5+01:00": now.Add(time.Second / 2), "1970-01-01T00:00:00Z": time.Unix(0, 0),
+	} {
+		if got, err := ParseTime(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %v %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "10", "-10m", "yesterday", "2026-03-04", "2026-03-04 11:00:00", "1969-12-31T23:59:59Z",
+		"9999-01-01T00:00:00Z", "2000000h", "2026-02-30T00:00:00Z", "NaNh", "9999999999h"} {
+		if got, err := ParseTime(text, now); err == nil {
+			t.Errorf("%s is %v", text, got)
+		}
+	}
+}
+
+func TestHistory(t *testing.T) {
+	at := time.Date(2026, 3, 4, 12, 0, 0, 5, time.FixedZone("x", 3600))
+	var asked []string
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.String())
+		json.NewEncoder(w).Encode(Sessions{Items: []Session{{ID: "a"}}, Next: "n"})
+	})
+	d, err := c.History(t.Context(), HistoryQuery{})
+	if err != nil || d.Next != "n" || len(d.Items) != 1 {
+		t.Errorf("%+v %v", d, err)
+	}
+	if _, err := c.History(t.Context(), HistoryQuery{Since: at, Until: at, Limit: 7, Next: "a b"}); err != nil {
+		t.Error(err)
+	}
+	const times = "since=2026-03-04T11%3A00%3A00.000000005Z&until=2026-03-04T11%3A00%3A00.000000005Z"
+	if asked[0] != "/v1/history" || asked[1] != "/v1/history?limit=7&next=a+b&"+times {
+		t.Errorf("%q", asked)
+	}
+	c.Events(t.Context(), EventsQuery{Since: at, Until: at}, func(*Event) error { return nil })
+	if asked[2] != "/v1/events?"+times {
+		t.Errorf("%q", asked[2])
+	}
+}

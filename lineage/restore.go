@@ -1,0 +1,66 @@
+package lineage
+
+// Needed reports whether a process is present, or a remembered ancestor of a
+// present one: what a picture of the living cannot do without.
+func (g *Graph) Needed(id ID) bool {
+	n := g.index.find(id)
+	return n != nil && n.held && n.known
+}
+
+// Restore tells the graph what another one knew of a process. It is as if its
+// events came again: in any order, more than once, before or after the real
+// ones. What n says of a live process is old; a snapshot brings it up to date.
+func (g *Graph) Restore(n *Node) {
+	if !n.ID.names() || n.Ghost {
+		return
+	}
+	birth := Event{
+		Type: Birth, Time: n.ID.Start, ID: n.ID, Session: n.Session, Evidence: n.Evidence,
+		Creator: n.Creator, Parent: n.Parent, Comm: []byte(n.Comm), UID: n.UID, Cgroup: n.Cgroup,
+	}
+	if len(n.Reparents) > 0 {
+		birth.Parent = n.Reparents[0].From
+	}
+	if len(n.Commands) > 0 {
+		birth.Comm = []byte(n.Commands[0].Comm)
+	}
+	g.Apply(&birth)
+	for i := range n.Commands {
+		c := &n.Commands[i]
+		if c.Time == n.ID.Start && g.inherits(n.ID) {
+			continue // its creator is here and says it
+		}
+		var argv []byte
+		for _, arg := range c.Argv {
+			argv = append(append(argv, arg...), 0)
+		}
+		g.Apply(&Event{
+			Type: Exec, Time: c.Time, ID: n.ID, Session: n.Session, Comm: []byte(c.Comm), UID: n.UID, Cgroup: n.Cgroup,
+			Exe: []byte(c.Exe), Argv: argv, ArgvTruncated: c.ArgvTruncated,
+		})
+	}
+	for _, m := range n.Reparents {
+		g.Apply(&Event{Type: Reparent, Time: m.Time, ID: n.ID, From: m.From, Parent: m.To})
+	}
+	switch {
+	case n.StatusKnown:
+		g.Apply(&Event{
+			Type: Exit, Time: n.Exited, ID: n.ID, Session: n.Session,
+			Status: n.Status, Flags: n.Flags, CPUTime: n.CPUTime, MaxRSS: n.MaxRSS,
+		})
+		if n.State == Exited {
+			g.Apply(&Event{Type: Reaped, Time: n.Exited, ID: n.ID})
+		}
+	case n.State.over():
+		g.Apply(&Event{Type: Reaped, Time: n.Exited, ID: n.ID})
+	}
+	if m := g.index.find(n.ID); m != nil {
+		copyComm(&m.comm, []byte(n.Comm)) // it may have changed without an exec
+	}
+}
+
+// inherits reports whether a process has a command of its creator's.
+func (g *Graph) inherits(id ID) bool {
+	n := g.index.find(id)
+	return n != nil && n.inherited != nil
+}

@@ -81,6 +81,8 @@ func wanted(v reflect.Value, words []string) string {
 		return "an expression"
 	case Glob:
 		return "a path"
+	case Address:
+		return "an address"
 	}
 	switch {
 	case len(words) > 0:

@@ -378,7 +378,11 @@ type Event struct {
 	LostFrom U64        `json:"lost_from,omitempty"`
 	LostTo   U64        `json:"lost_to,omitempty"`
 	Count    uint64     `json:"count,omitempty"` // lost
-	Where    string     `json:"where,omitempty"` // lost: ring, reader
+	Where    string     `json:"where,omitempty"` // lost: ring, reader, restart
+	// Of a loss in the ring, and of a restart: what happened between these
+	// boottimes is not among the events. SinceNS may be unknown.
+	SinceNS U64 `json:"since_ns,omitempty"`
+	UntilNS U64 `json:"until_ns,omitempty"`
 
 	// Of the first line of a recording.
 	BootID  string     `json:"boot_id,omitempty"`
@@ -394,6 +398,8 @@ type Doctor struct {
 	Level     int          `json:"level"`
 	Missing   []string     `json:"missing,omitempty"` // what the next level lacks
 	Items     []DoctorItem `json:"items"`
+	// SelfCheck is the daemon's last one, absent if none answers.
+	SelfCheck *SelfCheck `json:"self_check,omitempty"`
 }
 
 // DoctorItem is one thing that lineage needs or can use.

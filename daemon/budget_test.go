@@ -15,7 +15,7 @@ import (
 // look has the sampler look once more.
 func (p *policed) look() {
 	p.Helper()
-	if _, err := p.s.sampler.sample(true); err != nil {
+	if _, err := p.s.sampler.sample(causeRequest); err != nil {
 		p.Fatal(err)
 	}
 }

@@ -217,7 +217,7 @@ func TestLostEmptyEvent(t *testing.T) {
 	w.s.enforcer.Watch(id)
 	w.until(func() bool {
 		w.k.Advance(emptyPatience)
-		into[resynced](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+		into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
 		d := into[api.Session](w.do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
 		return d.State == "ended"
 	})

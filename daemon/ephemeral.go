@@ -188,7 +188,7 @@ func (h host) takeDown(ctx context.Context, i instance, force bool) error {
 
 // noLive refuses while the pins hold live sessions, whichever version made them.
 func (h host) noLive(i instance) error {
-	live, err := h.live(i.pins)
+	live, err := h.live(i.pins, canaryName)
 	if err != nil {
 		return fmt.Errorf("unload: %w; to unload nevertheless use --force", err)
 	}

@@ -288,7 +288,7 @@ func TestUnload(t *testing.T) {
 	h := thisHost()
 	h.open = func(tracer.Options) (kernel, error) { k.Reopen(); return k, nil }
 	h.unload = func(dir string) error { return os.RemoveAll(dir) }
-	h.live = func(dir string) (int, error) {
+	h.live = func(dir, _ string) (int, error) {
 		if dir != i.pins {
 			t.Errorf("asked for %s", dir)
 		}

@@ -8,6 +8,8 @@ const (
 	keyBusy         = "ports_busy"
 	keyCapabilities = "capabilities"
 	keyFreed        = "ports_freed"
+	keyCause        = "cause"
+	keyChanges      = "changes"
 	keyCode         = "code"
 	keyDuration     = "duration_ms"
 	keyFile         = "file"

@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/holds"
@@ -47,6 +48,7 @@ type owner struct {
 	ended    []*session // oldest first
 	outcomes int        // that the receipts of ended name
 	gone     []tracer.SessionID
+	canaries []hidden // oldest first
 	batch    []tracer.Event
 	watch    map[tracer.SessionID]bool // scratch of apply
 
@@ -54,7 +56,12 @@ type owner struct {
 	misses   map[string]uint64
 	counters map[string]uint64
 	degraded []string
-	resync   chan struct{} // asks the sampler for a resync now
+	resync   chan resyncCause // asks the sampler for a resync now
+	doubts   []doubt          // that the next look confirms
+	untold   uint64           // changes that doubts had no room for
+	doubted  chan struct{}    // there are some
+
+	meter meter
 
 	ending     chan tracer.SessionID // asks for what it holds now
 	portsWait  func() time.Duration
@@ -70,8 +77,9 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 		inbox: newInbox(), ring: newRing(c.boottime()/1000, ringRecords),
 		graph:    lineage.New(lineage.Options{}),
 		sessions: make(map[tracer.SessionID]*session),
-		watch:    make(map[tracer.SessionID]bool),
-		resync:   make(chan struct{}, 1),
+		watch:    make(map[tracer.SessionID]bool), meter: newMeter(),
+		resync:  make(chan resyncCause, 1),
+		doubted: make(chan struct{}, 1),
 	}
 }
 
@@ -119,14 +127,22 @@ func (o *owner) drain() {
 
 // apply takes a batch of events into graph, sessions and ring, in their order.
 func (o *owner) apply(batch []tracer.Event) {
-	named := o.ring.readers.Load() > 0
+	named, hidden := o.ring.readers.Load() > 0, false
 	for i := range batch {
 		ev := &batch[i]
 		s := o.sessionOf(ev.Session)
+		if s == nil {
+			if h := o.hides(ev.Session); h != nil {
+				hidden = true
+				if h.over {
+					continue
+				}
+			}
+		}
 		switch ev.Type {
 		case tracer.EventLost:
 			o.lost += ev.Count
-			o.askResync()
+			o.askResync(causeLost)
 			continue
 		case tracer.EventSession:
 			if s != nil {
@@ -144,6 +160,10 @@ func (o *owner) apply(batch []tracer.Event) {
 		le := graphEvent(ev)
 		o.graph.Apply(&le)
 	}
+	if hidden {
+		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return o.hides(ev.Session) != nil })
+	}
+	o.meter.told(batch)
 	o.ring.add(batch...)
 	for id := range o.watch {
 		o.enforcer.Watch(id)
@@ -158,9 +178,11 @@ func (o *owner) nameExit(ev *tracer.Event) {
 	}
 }
 
-func (o *owner) askResync() {
+// askResync asks for a look at the kernel now. What is asked for while a look
+// waits is that look's.
+func (o *owner) askResync(why resyncCause) {
 	select {
-	case o.resync <- struct{}{}:
+	case o.resync <- why:
 	default:
 	}
 }

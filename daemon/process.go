@@ -148,7 +148,7 @@ func (s *server) look(id tracer.Identity, live bool, c caller) (p *api.Process, 
 		// The kernel decides who is a member; its event may be on the way, or
 		// lost.
 		if e, lookup := s.kernel.Lookup(id.PID); lookup == nil && e.Identity == id && e.Session != 0 {
-			if _, err = s.sampler.sample(true); err == nil {
+			if _, err = s.sampler.sample(causeMember); err == nil {
 				p, t, err = s.member(id, c)
 			}
 		}

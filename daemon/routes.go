@@ -29,6 +29,7 @@ func (s *server) routes() map[string]answer {
 		"GET /v1/events":              s.getEvents,
 		"POST /v1/daemon/stop":        s.postStop,
 		"POST /v1/resync":             s.postResync,
+		"POST /v1/selfcheck":          s.postSelfCheck,
 		"GET /v1/policy":              s.getPolicy,
 		"GET /v1/policy/explain":      s.getExplain,
 		"POST /v1/policy/reload":      s.postReload,
@@ -52,7 +53,8 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 		return err
 	}
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Mode: s.rules.mode(), Breaker: s.rules.breakerState()}
+	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
+		SelfCheck: s.selfCheck.result()}
 	err := s.owner.do(func() {
 		o := s.owner
 		d.Degraded = s.degradations()
@@ -83,6 +85,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 func (s *server) degradations() []string {
 	all := append(slices.Clone(s.kernel.Features().Degraded), s.owner.degraded...)
 	all = append(all, s.rules.degraded()...)
+	all = append(all, s.selfCheck.degraded()...)
 	if err := s.audit.Err(); err != nil {
 		all = append(all, "audit records are being lost: "+err.Error())
 	}
@@ -262,27 +265,6 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c caller) erro
 	err := reply(w, http.StatusAccepted, head("stop"))
 	s.stop(req.Unload)
 	return err
-}
-
-// resynced is the reply to POST /v1/resync.
-type resynced struct {
-	api.Head
-	Changes int `json:"changes"`
-}
-
-func (s *server) postResync(w http.ResponseWriter, r *http.Request, c caller) error {
-	var req struct{}
-	if err := s.decode(w, r, &req); err != nil {
-		return err
-	}
-	if d := decide(c, verbManage, target{}); !d.allow {
-		return s.refuse(c, verbManage, "graph", d)
-	}
-	changes, err := s.sampler.sample(true)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, resynced{head("resync"), changes})
 }
 
 // maxWait bounds ?wait=.

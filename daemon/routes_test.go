@@ -30,7 +30,7 @@ func TestVersionAndStatus(t *testing.T) {
 	}
 	w.session("user", 100, api.NewSession{})
 	w.k.Count("events", 5)
-	into[resynced](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
 	for who, counters := range map[string]bool{"root": true, "reader": true, "user": false, "100": false} {
 		s := into[api.Status](w.do(who, "GET", "/v1/status", nil), http.StatusOK)
 		if s.Sessions != 1 || s.Live != 1 || (s.Counters["events"] == 5) != counters {

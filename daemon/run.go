@@ -26,7 +26,7 @@ func (s *server) begin() error {
 		cancel()
 		<-s.owner.done
 	}
-	if _, err := s.sampler.sample(true); err != nil {
+	if _, err := s.sampler.sample(causeStart); err != nil {
 		s.endOwner()
 		return fmt.Errorf("read the kernel's sessions: %w", err)
 	}
@@ -60,6 +60,8 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	wg.Go(func() { s.owner.watchHeld(ctx) })
 	s.manager.notify(managerReady)
 	wg.Go(func() { s.tellManager(ctx, s.manager) })
+	var checking sync.WaitGroup
+	checking.Go(func() { s.selfCheck.run(ctx) })
 	wg.Go(func() {
 		if err := s.owner.inbox.ingest(s.kernel); err != nil {
 			failed <- err
@@ -102,6 +104,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	if left && s.count() > 0 {
 		unload = false // a session came in at the last moment: it lives on
 	}
+	checking.Wait() // it ends its session, for which it needs the kernel
 	s.owner.inbox.close()
 	err = errors.Join(err, s.kernel.Close())
 	wg.Wait()

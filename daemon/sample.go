@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,27 +23,30 @@ type sampler struct {
 	rules  *rules
 	period time.Duration
 
-	mu     sync.Mutex // one look at a time
-	looked bool
-	seen   []lineage.Seen
-	comms  []byte // of seen
-	misses uint64 // recursion misses at the last look
+	mu       sync.Mutex // one look at a time
+	seen     []lineage.Seen
+	comms    []byte            // of seen
+	misses   uint64            // recursion misses at the last look
+	counters map[string]uint64 // at the last look, nil before the first
 }
 
 func (p *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(p.period)
 	defer tick.Stop()
 	for {
-		force := false
+		look, cause := true, causeNone
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-p.owner.resync:
-			force = true
+		case cause = <-p.owner.resync:
+		case <-p.owner.doubted:
+			look = false
 		}
-		if _, err := p.sample(force); err != nil {
-			p.owner.log.Error().Err(err).Msg("kernel not sampled")
+		if look {
+			if _, err := p.sample(cause); err != nil {
+				p.owner.log.Error().Err(err).Msg("kernel not sampled")
+			}
 		}
 		// A storm that overruns the ring asks all the time; what it asks for
 		// meanwhile is one look later.
@@ -51,61 +55,87 @@ func (p *sampler) run(ctx context.Context) {
 			return
 		case <-time.After(min(p.period, resyncPause)):
 		}
+		_ = p.owner.do(p.owner.settleDoubts)
 	}
 }
 
 const resyncPause = 100 * time.Millisecond
 
 // sample takes one look and hands it to the owner. Without a live session
-// there is nothing to look at, unless it is forced.
-func (p *sampler) sample(force bool) (changes int, err error) {
+// there is nothing to look at, unless there is a cause.
+func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.owner
 	misses, err := o.kernel.RecursionMisses()
 	if err != nil {
-		return 0, fmt.Errorf("read recursion misses: %w", err)
+		return nil, fmt.Errorf("read recursion misses: %w", err)
 	}
 	counters, err := o.kernel.Counters()
 	if err != nil {
-		return 0, fmt.Errorf("read counters: %w", err)
+		return nil, fmt.Errorf("read counters: %w", err)
 	}
-	sum := uint64(0)
-	for _, n := range misses {
-		sum += n
-	}
-	grown := p.looked && sum > p.misses
-	p.looked, p.misses = true, sum
-	if grown {
-		if added, removed, err := o.kernel.Reconcile(); err != nil {
+	r := &resynced{cause: cause}
+	grown, reconcile := p.grown(misses, counters)
+	r.cause = cmp.Or(r.cause, grown)
+	if reconcile {
+		if r.added, r.removed, err = o.kernel.Reconcile(); err != nil {
 			o.log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			o.log.Warn().Int(keyAdded, added).Int(keyRemoved, removed).Msg("the kernel skipped programs, members reconciled")
+			o.log.Warn().Int(keyAdded, r.added).Int(keyRemoved, r.removed).Msg("the kernel skipped programs, members reconciled")
 		}
 	}
 	infos, err := o.kernel.Sessions()
 	if err != nil {
-		return 0, fmt.Errorf("list sessions: %w", err)
+		return nil, fmt.Errorf("list sessions: %w", err)
 	}
-	if len(infos) == 0 && !force && !grown {
-		err = o.do(func() { o.counted(misses, counters, grown); o.known(nil) })
-		return 0, err
+	infos = slices.DeleteFunc(infos, isCanary)
+	skipped := grown == causeMisses
+	if len(infos) == 0 && r.cause == causeNone {
+		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
 	}
 	now, seen, err := p.snapshot()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var over []excess
 	err = o.do(func() {
-		o.counted(misses, counters, grown)
+		o.counted(misses, counters, skipped)
 		o.known(infos)
-		changes = o.sampled(now, seen)
+		o.repaired(r, now, o.sampled(now, seen))
 		over = o.overBudget(&p.rules.policy().Defaults)
 	})
 	for _, x := range over {
 		p.endOver(x)
 	}
-	return changes, err
+	return r, err
+}
+
+// grown compares what the kernel counted with the last look: for which cause
+// the picture may be wrong, and whether the kernel's own bookkeeping may be.
+func (p *sampler) grown(misses, counters map[string]uint64) (cause resyncCause, reconcile bool) {
+	sum := uint64(0)
+	for _, n := range misses {
+		sum += n
+	}
+	before, first := p.counters, p.counters == nil
+	more := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return counters[name] > before[name] })
+	}
+	skipped := sum > p.misses
+	p.misses, p.counters = sum, counters
+	switch {
+	case first:
+	case skipped:
+		return causeMisses, true
+	case more("delete_failed"):
+		return causeBirths, true
+	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):
+		return causeBirths, false
+	case more("events_lost"):
+		return causeLost, false
+	}
+	return causeNone, false
 }
 
 // snapshot reads every process of the host: those outside prove that a PID is
@@ -169,7 +199,7 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 }
 
 // sampled repairs the graph and sums up the members.
-func (o *owner) sampled(now uint64, seen []lineage.Seen) int {
+func (o *owner) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	changes := o.graph.Resync(now, seen)
 	for _, s := range o.sessions {
 		s.rss, s.cpu, s.zombies = 0, 0, 0
@@ -185,5 +215,5 @@ func (o *owner) sampled(now uint64, seen []lineage.Seen) int {
 			s.cpu += time.Duration(seen[i].CPUTime)
 		}
 	}
-	return len(changes)
+	return changes
 }

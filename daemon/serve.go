@@ -41,6 +41,9 @@ type Options struct {
 	Policy      string      // the file; default policy.DefaultFile on the default socket, if it is there
 	Version     string
 	LogFile     string // default: the standard error
+	// Canary is a command line that calls [canary.Main] with what is appended
+	// to it; without one the daemon makes no self-check.
+	Canary []string
 }
 
 // ErrRunning: a daemon serves that socket already.
@@ -74,7 +77,7 @@ func Serve(ctx context.Context, o Options) error {
 type host struct {
 	open         func(tracer.Options) (kernel, error)
 	unload       func(dir string) error
-	live         func(dir string) (int, error) // sessions that are pinned there
+	live         func(dir, except string) (int, error) // sessions that are pinned there
 	proc         procfs
 	pidNamespace string
 	peerOf       func(net.Conn) (peer, error)
@@ -303,6 +306,10 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
 	}
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
+	s.selfCheck = &selfCheck{
+		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,
+		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
+	}
 	s.carryOut(r.policy())
 	if g, err := user.LookupGroup(readGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {

@@ -64,6 +64,7 @@ type server struct {
 	manager      *manager
 	alone        *serving
 	privileges   privileges
+	selfCheck    *selfCheck
 
 	conns    *conns
 	stopping chan struct{}     // closed when streams have to end

@@ -60,7 +60,7 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 	if s := o.sessions[id]; s != nil {
 		return s
 	}
-	if slices.Contains(o.gone, id) {
+	if slices.Contains(o.gone, id) || o.hides(id) != nil {
 		return nil
 	}
 	info, err := o.kernel.Session(id)
@@ -70,6 +70,10 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 			o.gone = o.gone[1:]
 		}
 		o.gone = append(o.gone, id)
+		return nil
+	}
+	if isCanary(info) {
+		o.hide(id)
 		return nil
 	}
 	return o.enter(info)
@@ -194,6 +198,7 @@ func (o *owner) conclude(s *session) {
 		Int(keyFreed, len(s.report.PortsFreed)).Int(keyBusy, len(s.report.PortsBusy)).
 		Float64(keyDuration, s.report.DurationMS).Msg("session ended")
 	if !s.told {
+		o.meter.over(s.report.EndReason, s.report.Verdict, o.took(s))
 		close(s.over)
 		s.told = true
 	}

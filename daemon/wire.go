@@ -110,8 +110,11 @@ func evidence(e lineage.Evidence) *api.Evidence {
 		return nil
 	}
 	v := &api.Evidence{Kind: tracer.Evidence(e).String(), Confidence: "strong"}
-	if e == lineage.Adopted {
+	switch e {
+	case lineage.Adopted:
 		v.Confidence = "weak"
+	case lineage.Reconciled:
+		v.Source = "iterator"
 	}
 	return v
 }
@@ -187,7 +190,10 @@ func (c clock) event(r *record, who caller) api.Event {
 	}
 	switch r.Type {
 	case tracer.EventLost:
-		ev.Count, ev.Where = r.Count, "ring"
+		ev.Count, ev.Where, ev.SinceNS, ev.UntilNS = r.Count, "ring", api.U64(r.Since), api.U64(r.Time)
+		if r.Count == 0 {
+			ev.Where = "restart"
+		}
 		return ev
 	case tracer.EventSession:
 		ev.State, ev.Reason = r.State.String(), r.Cause.String()
@@ -195,6 +201,10 @@ func (c clock) event(r *record, who caller) api.Event {
 	}
 	p := &api.Process{Ref: enforcer.Ref(r.Process), Comm: r.Comm.String(), Session: ev.Session}
 	ev.Process = p
+	reconciled := r.Evidence == tracer.EvidenceReconciled
+	if reconciled {
+		p.Evidence = evidence(lineage.Reconciled)
+	}
 	switch r.Type {
 	case tracer.EventBirth:
 		p.State, p.Creator, p.Parent = "live", refOf(lineageID(r.Creator)), refOf(lineageID(r.Parent))
@@ -207,6 +217,9 @@ func (c clock) event(r *record, who caller) api.Event {
 		}
 	case tracer.EventExit:
 		p.State, p.Exited = "zombie", c.wall(r.Time)
+		if reconciled {
+			break // nobody knows how
+		}
 		p.ExitCode, p.Signal = exitOf(r.ExitStatus)
 		p.CPUSeconds, p.RSSBytes = seconds(r.CPUTime), r.MaxRSS
 	case tracer.EventReparent:

@@ -36,6 +36,7 @@ type world struct {
 	s      *server
 	stop   func() error
 	conns  atomic.Int64
+	canary []string // of Options
 }
 
 // The PIDs of the callers, all children of the shell 20.
@@ -79,7 +80,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	for _, o := range options {
 		o(w)
 	}
-	w.start(Options{Version: "9.9.9"})
+	w.start(Options{Version: "9.9.9", Canary: w.canary})
 	t.Cleanup(func() { w.stop() })
 	return w
 }

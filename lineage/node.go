@@ -64,6 +64,7 @@ type Node struct {
 	Born   uint64
 	Exited uint64 // an upper bound unless StatusKnown
 
+	Reaped      bool // a Reaped told that its PID is free
 	StatusKnown bool // an Exit told Status, Flags, CPUTime and MaxRSS
 	Status      uint32
 	Flags       uint32
@@ -189,7 +190,7 @@ func (n *node) view() Node {
 		State: n.state, Orphan: n.orphan(),
 		Comm: text(n.comm), UID: n.uid, Cgroup: n.cgroup,
 		Born: n.id.Start, Exited: n.exited,
-		StatusKnown: n.exit, Status: n.status, Flags: n.flags,
+		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss,
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
 		Commands: n.commands(),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -257,9 +258,10 @@ func (t *Tracer) carryDead(from *elder) error {
 	return nil
 }
 
-// Live counts the sessions pinned under dir that are not over, whichever
-// version pinned them. [ErrOtherABI]: they cannot be read.
-func Live(dir string) (int, error) {
+// Live counts the sessions pinned under dir that are not over and do not have
+// the name except, whichever version pinned them. [ErrOtherABI]: they cannot be
+// read.
+func Live(dir, except string) (int, error) {
 	_, names, err := survey(dir, "")
 	if err != nil {
 		return 0, err
@@ -271,7 +273,8 @@ func Live(dir string) (int, error) {
 	defer e.close()
 	live := 0
 	err = e.each(func(_ uint32, _ *bpf.LineageSession, c *bpf.LineageCtl) error {
-		if s := State(c.Status & 0xff); s != StateFree && s != StateEmpty {
+		name, _, _ := strings.Cut(string(c.Name[:]), "\x00")
+		if s := State(c.Status & 0xff); s != StateFree && s != StateEmpty && (except == "" || name != except) {
 			live++
 		}
 		return nil

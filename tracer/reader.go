@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf/ringbuf"
+	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // pollInterval is how long an event may wait while the reader polls.
@@ -30,6 +32,7 @@ type reader struct {
 	reported  uint64            // of lost, how many Read has told
 	suspect   bool              // a gap was seen: ask lost
 	pending   bool              // record holds one that was not told yet
+	last      uint64            // Time of the last event that was told
 	malformed *atomic.Uint64
 }
 
@@ -52,7 +55,7 @@ func (t *Tracer) Read(ev *Event) error {
 			if n, err := r.newlyLost(); err != nil {
 				return err
 			} else if n > 0 {
-				*ev = Event{Type: EventLost, Count: n}
+				*ev = Event{Type: EventLost, Count: n, Since: r.last, Time: r.until()}
 				return nil
 			}
 		}
@@ -74,8 +77,22 @@ func (t *Tracer) Read(ev *Event) error {
 			r.suspect, r.pending = true, true
 			continue
 		}
+		r.last = max(r.last, ev.Time)
 		return nil
 	}
+}
+
+// until is when a loss that is told now was over: before the event that showed
+// it, or now.
+func (r *reader) until() uint64 {
+	if h, ok := view[bpf.LineageEventHeader](r.record.RawSample); ok && r.pending {
+		return max(h.Time, r.last)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return r.last // the clock exists since 2.6.39
+	}
+	return uint64(now.Nano())
 }
 
 // take reads a record. When the ring is empty it polls for an interval, or

@@ -202,7 +202,7 @@ func TestOpenStalePins(t *testing.T) {
 		t.Errorf("pinned: %v", names)
 	}
 	tr.Close()
-	if n, err := tracer.Live(o.Dir); err != nil || n != 0 {
+	if n, err := tracer.Live(o.Dir, ""); err != nil || n != 0 {
 		t.Errorf("live %d, %v", n, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestOpenDamaged(t *testing.T) {
 			if e, err := second.Lookup(parse(t, w.line())); err != nil || e.Session != id {
 				t.Errorf("born after: %+v, %v", e, err)
 			}
-			if n, err := tracer.Live(o.Dir); err != nil || n != 1 {
+			if n, err := tracer.Live(o.Dir, ""); err != nil || n != 1 {
 				t.Errorf("live %d, %v", n, err)
 			}
 			second.End(id, tracer.CauseEnd, 0)
@@ -306,7 +306,7 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	old.put("sessions", "session", uint32(id&0xffff), map[string]any{"id": uint64(id), "root": root, "created": root.Start, "forks": uint64(9), "live": int64(2), "peak": uint64(2)})
 	old.put("session_ctl", "ctl", uint32(id&0xffff), map[string]any{"id": uint64(id), "status": uint32(tracer.StateActive), "grace": uint64(time.Minute), "uid": uint32(1234)})
 
-	if n, err := tracer.Live(dir); err != nil || n != 1 {
+	if n, err := tracer.Live(dir, ""); err != nil || n != 1 {
 		t.Fatalf("live %d, %v", n, err)
 	}
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
@@ -335,7 +335,7 @@ func TestTakeOverUnreadable(t *testing.T) {
 	if _, err := tracer.Open(tracer.Options{Dir: dir}); !errors.Is(err, tracer.ErrOtherABI) {
 		t.Errorf("opened: %v", err)
 	}
-	if _, err := tracer.Live(dir); !errors.Is(err, tracer.ErrOtherABI) {
+	if _, err := tracer.Live(dir, ""); !errors.Is(err, tracer.ErrOtherABI) {
 		t.Errorf("live: %v", err)
 	}
 	if names := sides(t, dir); !slices.Equal(names, []string{"0badab1e"}) {

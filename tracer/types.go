@@ -140,7 +140,8 @@ type Event struct {
 	State State // Session
 	Cause Cause // Session
 
-	Count uint64 // Lost
+	Count uint64 // Lost; 0: not known
+	Since uint64 // Lost: boottime ns of the last event before the loss, 0: not known
 }
 
 // Process is one thread group as the task iterator saw it. Of a dead member its

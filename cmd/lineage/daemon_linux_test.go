@@ -19,6 +19,10 @@ func daemonWorld(t *testing.T, fail error) (w *world, asked *string) {
 	w, asked = newWorld(t, newFake()), new(string)
 	w.host.commands = func(a *app) []*cobra.Command {
 		serve := func(_ context.Context, o daemon.Options) error {
+			if len(o.Canary) == 0 {
+				t.Error("no self-check")
+			}
+			o.Canary = nil
 			*asked = fmt.Sprintf("serve %+v", o)
 			return fail
 		}
@@ -34,8 +38,8 @@ func daemonWorld(t *testing.T, fail error) (w *world, asked *string) {
 func TestDaemonOptions(t *testing.T) {
 	const socket = "/run/lineage/lineage.sock"
 	for line, want := range map[string]string{
-		"daemon": "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:false Level:0 Policy: Version:v1.2.3 LogFile:}",
-		"daemon --socket /tmp/s --socket-mode 0660 --socket-group lineage --ephemeral --level 3 --policy /p": "serve {Socket:/tmp/s SocketMode:-rw-rw---- SocketGroup:lineage Ephemeral:true Level:3 Policy:/p Version:v1.2.3 LogFile:}",
+		"daemon": "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:false Level:0 Policy: Version:v1.2.3 LogFile: Canary:[]}",
+		"daemon --socket /tmp/s --socket-mode 0660 --socket-group lineage --ephemeral --level 3 --policy /p": "serve {Socket:/tmp/s SocketMode:-rw-rw---- SocketGroup:lineage Ephemeral:true Level:3 Policy:/p Version:v1.2.3 LogFile: Canary:[]}",
 		"daemon --unload":         "unload " + socket + " false",
 		"daemon --unload --force": "unload " + socket + " true",
 	} {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,13 +16,15 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what this host's kernel can do, what is missing and what to do",
 		Long: `Try every program and feature of the kernel by itself, without changing
-anything. Exits with 0 if sessions can be tracked here, else with 7.`,
+anything. Exits with 0 if sessions can be tracked here, else with 7. If a daemon
+answers, tell what came of its last self-check.`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
+		d.SelfCheck = a.selfCheck(cmd.Context())
 		if err := a.print(format.value, doctorListing(d)); err != nil {
 			return err
 		}
@@ -30,6 +34,26 @@ anything. Exits with 0 if sessions can be tracked here, else with 7.`,
 		return nil
 	}
 	return cmd
+}
+
+// doctorPatience is how long a daemon has to answer.
+const doctorPatience = 2 * time.Second
+
+// selfCheck is the daemon's last one; nil if there is no answer, as the kernel
+// is what doctor is about.
+func (a *app) selfCheck(ctx context.Context) *api.SelfCheck {
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	c, err := a.client(ctx)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	st, err := c.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	return st.SelfCheck
 }
 
 // levels is what each guarantee level means, for people.
@@ -70,6 +94,16 @@ func writeDoctor(p *page, d *api.Doctor) {
 	}
 	for _, what := range d.Missing {
 		p.line("%s", plain.Text(what))
+	}
+	if c := d.SelfCheck; c != nil {
+		verdict, color := "passed", green
+		if !c.OK {
+			verdict, color = "FAILED: "+or(c.Why, "unknown"), red
+		}
+		if c.At != nil {
+			verdict = c.At.In(p.now.Location()).Format("2006-01-02 15:04:05") + " " + verdict
+		}
+		p.line("%s", p.paint(color, plain.Text("the daemon's self-check at "+verdict)))
 	}
 	var t table
 	for _, row := range d.Items {

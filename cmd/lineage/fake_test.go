@@ -20,6 +20,7 @@ type fake struct {
 	streams  func(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error // instead of stream
 
 	planned func(*api.Plan) // changes a plan
+	checked *api.SelfCheck
 	asked   api.PathRef
 
 	historyAsked []api.HistoryQuery
@@ -37,7 +38,9 @@ func (f *fake) Version(context.Context) (*api.Version, error) {
 	return &api.Version{Head: head("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)}, nil
 }
 
-func (f *fake) Status(context.Context) (*api.Status, error) { return &api.Status{}, f.refuse }
+func (f *fake) Status(context.Context) (*api.Status, error) {
+	return &api.Status{SelfCheck: f.checked}, f.refuse
+}
 
 func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, error) {
 	list := &api.Sessions{}

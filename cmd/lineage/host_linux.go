@@ -8,15 +8,22 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// dispatchShim becomes the command that run starts, if that is what this
-// process is for. It is no command of cobra's: its arguments are not for
-// people, and nothing may come between fork and exec.
-func dispatchShim(args []string) {
-	if len(args) > 1 && args[1] == supervise.ShimArg {
+// dispatch becomes the command that run starts, or a canary of the daemon, if
+// that is what this process is for. These are no commands of cobra's: their
+// arguments are not for people, and nothing may come between fork and exec.
+func dispatch(args []string) {
+	if len(args) < 2 {
+		return
+	}
+	switch args[1] {
+	case supervise.ShimArg:
 		supervise.Shim(args[2:])
+	case canary.Arg:
+		canary.Main(args[2:])
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-func dispatchShim([]string) {}
+func dispatch([]string) {}
 
 // thisHost is one where nothing can be traced: recordings can be rendered, and
 // a daemon behind a forwarded socket asked.

@@ -16,7 +16,7 @@ import (
 var version = "devel"
 
 func main() {
-	dispatchShim(os.Args)
+	dispatch(os.Args)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		env: os.Getenv, now: time.Now, dial: api.Dial, interrupts: interrupts, host: thisHost(),

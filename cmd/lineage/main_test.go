@@ -263,6 +263,18 @@ func TestDoctorWithoutKernel(t *testing.T) {
 	golden(t, "doctor unsupported", w.record("doctor")+w.record("doctor", "-o", "json"))
 }
 
+func TestDoctorTellsTheSelfCheck(t *testing.T) {
+	text := ""
+	for _, c := range []*api.SelfCheck{
+		{OK: true, At: at(-60)},
+		{At: at(-60), Why: "the kernel has the orphan in session\x1b[31m aaaaaa"},
+	} {
+		w := newWorld(t, &fake{checked: c})
+		text += w.record("doctor") + w.record("doctor", "-o", "json")
+	}
+	golden(t, "doctor self-check", text)
+}
+
 func TestVersionWithoutDaemon(t *testing.T) {
 	golden(t, "version alone", newWorld(t, nil).record("version")+newWorld(t, nil).record("version", "-o", "json"))
 }

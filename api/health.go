@@ -1,0 +1,36 @@
+package api
+
+// SelfChecked is the reply to POST /v1/selfcheck.
+type SelfChecked struct {
+	Head
+	SelfCheck
+}
+
+// Resync is what a look at the kernel's task list brought.
+type Resync struct {
+	Head
+	Cause   string `json:"cause"`   // request; in the metrics also start, lost, misses, births, member
+	Changes int    `json:"changes"` // of the picture, in all
+	// What the picture lacked, by kind.
+	Found      int `json:"found"`      // members that no event had told of
+	Vanished   int `json:"vanished"`   // live in the picture, and dead
+	Gone       int `json:"gone"`       // zombies in the picture, and reaped
+	Moved      int `json:"moved"`      // in another session
+	Reparented int `json:"reparented"` // with another parent
+	// What the kernel's own bookkeeping lacked: 0 unless it skipped programs.
+	Added   int       `json:"added"`
+	Removed int       `json:"removed"`
+	Lost    uint64    `json:"lost"` // events, since the daemon began
+	Items   []Finding `json:"items"`
+	// Truncated: Items names only some of the changes.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// Finding is one difference between the picture and the kernel, now repaired.
+type Finding struct {
+	Kind    string `json:"kind"` // found, vanished, gone, moved, reparented
+	Process Ref    `json:"process"`
+	Session string `json:"session,omitempty"`
+	From    *Ref   `json:"from,omitempty"` // reparented
+	To      *Ref   `json:"to,omitempty"`   // reparented
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package canary
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Canary is a running tree, as whoever started it sees it.
+type Canary struct {
+	root  *exec.Cmd
+	leash *os.File // the standard input of the whole tree: its end is theirs
+	said  *os.File
+}
+
+// Start starts the root of a tree, which waits for Release before it does
+// anything. command is a command line that calls [Main] with what is appended
+// to it. The root gets SIGKILL when the calling thread ends: hold it with
+// [runtime.LockOSThread] until Close.
+func Start(command []string) (*Canary, error) {
+	in, leash, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start canary: make pipe: %w", err)
+	}
+	defer in.Close()
+	said, out, err := os.Pipe()
+	if err != nil {
+		leash.Close()
+		return nil, fmt.Errorf("start canary: make pipe: %w", err)
+	}
+	defer out.Close()
+	c := &Canary{leash: leash, said: said}
+	c.root = exec.Command(command[0], append(command[1:len(command):len(command)], stageRoot)...)
+	c.root.Dir, c.root.Env = "/", []string{}
+	c.root.Stdin, c.root.Stdout = in, out
+	c.root.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if err := c.root.Start(); err != nil {
+		leash.Close()
+		said.Close()
+		return nil, fmt.Errorf("start canary: %w", err)
+	}
+	return c, nil
+}
+
+// PID is the root's. It is not reused before Close.
+func (c *Canary) PID() int { return c.root.Process.Pid }
+
+// Release lets the tree grow.
+func (c *Canary) Release() error {
+	if _, err := c.leash.Write([]byte{1}); err != nil {
+		return fmt.Errorf("release canary: %w", err)
+	}
+	return nil
+}
+
+// Family waits until the tree has grown. The orphan was started by the middle
+// one, which the root started in a POSIX session of its own and which is dead;
+// it has another parent now and has replaced its program.
+func (c *Canary) Family(ctx context.Context) (middle, orphan int, err error) {
+	stop := context.AfterFunc(ctx, func() { c.said.SetReadDeadline(time.Now()) })
+	defer stop()
+	in := bufio.NewReader(c.said)
+	for _, line := range []struct {
+		format string
+		pid    *int
+	}{{middleLine, &middle}, {orphanLine, &orphan}} {
+		text, err := in.ReadString('\n')
+		if err == nil {
+			_, err = fmt.Sscanf(text, line.format, line.pid)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("hear from canary: %w", err)
+		}
+	}
+	return middle, orphan, nil
+}
+
+// Close lets the tree go: what is left of it exits by itself.
+func (c *Canary) Close() {
+	c.leash.Close()
+	c.said.Close()
+	// It may be dead, and how it ended says nothing.
+	_ = c.root.Process.Kill()
+	_ = c.root.Wait()
+}

@@ -1,0 +1,141 @@
+//go:build linux
+
+package canary
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain runs this binary as a canary, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Arg {
+		Main(os.Args[2:])
+	}
+	os.Exit(m.Run())
+}
+
+func grow(t *testing.T) (c *Canary, middle, orphan int) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	c, err := Start([]string{"/proc/self/exe", Arg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if middle, orphan, err = c.Family(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c, middle, orphan
+}
+
+// gone waits until a process that is not our child is dead.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Minute.Milliseconds()))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n != 1 {
+			t.Errorf("pid %d lives on: %v", pid, err)
+		}
+		return
+	}
+}
+
+func TestTree(t *testing.T) {
+	c, middle, orphan := grow(t)
+	gone(t, middle)
+	b, err := os.ReadFile("/proc/" + itoa(orphan) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if ppid, sid := fields[1], fields[3]; ppid == itoa(middle) || ppid == itoa(c.PID()) || sid != itoa(middle) {
+		t.Errorf("parent %s, POSIX session %s; middle %d, root %d", ppid, sid, middle, c.PID())
+	}
+	args, err := os.ReadFile("/proc/" + itoa(orphan) + "/cmdline")
+	if err != nil || !strings.HasSuffix(string(args), "\x00last\x00") {
+		t.Errorf("%q %v", args, err)
+	}
+	c.Close()
+	gone(t, orphan)
+}
+
+// TestLeash: the root dies with whoever started it, and the orphan with the
+// leash, though nobody closed it.
+func TestLeash(t *testing.T) {
+	c, _, orphan := grow(t)
+	c.leash.Close()
+	gone(t, orphan)
+	c.Close()
+}
+
+// TestNothingWithoutRelease: a root that is let go has started nothing.
+func TestNothingWithoutRelease(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c, err := Start([]string{"/proc/self/exe", Arg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.leash.Close()
+	if _, _, err := c.Family(t.Context()); err == nil {
+		t.Error("it has a family")
+	}
+	c.Close()
+}
+
+func TestFamilyGivesUp(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c, err := Start([]string{"/proc/self/exe", Arg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := c.Family(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestByHand: whoever types the hidden mode gets a process that goes at once.
+func TestByHand(t *testing.T) {
+	for _, args := range [][]string{{}, {"root"}, {"orphan"}, {"last"}, {"x"}} {
+		cmd := exec.Command("/proc/self/exe", append([]string{Arg}, args...)...)
+		if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestNoProgram(t *testing.T) {
+	if _, err := Start([]string{"/nonexistent/lngtest", Arg}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

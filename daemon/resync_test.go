@@ -1,0 +1,196 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// unheard makes the events of f lost.
+func (w *world) unheard(f func()) {
+	w.Helper()
+	w.k.AllRead()
+	w.hold(func() {
+		f()
+		w.k.DropEvents()
+	})
+}
+
+// TestReconciledEvents: what was lost is told as reconciled, with a mark where
+// the gap is, and a reader that only heard events has the kernel's picture.
+func TestReconciledEvents(t *testing.T) {
+	w := newWorld(t)
+	w.session("user", 100, api.NewSession{})
+	w.k.Fork(100, 101, "lngtest-a")
+	l := w.events("user", "?snapshot=1")
+	l.want("recording", "process 100", "process 101")
+	w.unheard(func() {
+		w.k.Fork(101, 102, "lngtest-b")
+		w.k.Exit(101, 0) // reaped, and 102 is PID 1's
+	})
+	w.k.Lose(5)
+	seen := map[string]*api.Event{}
+	for range 4 {
+		ev := l.next()
+		if ev == nil {
+			t.Fatalf("the stream ended after %v", seen)
+		}
+		what := ev.Type
+		if ev.Process != nil {
+			what = fmt.Sprintf("%s %d", ev.Type, ev.Process.PID)
+			if e := ev.Process.Evidence; e == nil || e.Kind != "reconciled" || e.Source != "iterator" || e.Confidence != "strong" {
+				t.Errorf("%s: evidence %+v", what, e)
+			}
+		}
+		seen[what] = ev
+	}
+	if ev := seen["lost"]; ev == nil || ev.Count != 5 || ev.Where != "ring" || ev.UntilNS == 0 {
+		t.Errorf("gap: %+v", ev)
+	}
+	if ev := seen["fork 102"]; ev == nil || ev.Process.Creator == nil || ev.Process.Creator.PID != 101 || ev.Process.Comm != "lngtest-b" {
+		t.Errorf("fork: %+v of %v", ev, seen)
+	}
+	if ev := seen["exit 101"]; ev == nil || ev.Process.ExitCode != nil || ev.Process.Signal != "" {
+		t.Errorf("exit: %+v of %v", ev, seen)
+	}
+	if seen["reaped 101"] == nil {
+		t.Errorf("no reaped of %v", seen)
+	}
+	w.k.Exec(102, "/bin/a", "a\x00")
+	l.want("exec 102") // and nothing else before it
+}
+
+// TestDoubtsThatSettle: what is told between the look and its telling is told
+// once, and by the event.
+func TestDoubtsThatSettle(t *testing.T) {
+	w := newWorld(t)
+	w.session("user", 100, api.NewSession{})
+	w.k.AllRead()
+	w.unheard(func() { w.k.Fork(100, 101, "lngtest-a") })
+	birth := tracer.Event{
+		Type: tracer.EventBirth, Time: 1, Process: w.k.Proc(101).Identity, Session: w.k.Proc(101).Session,
+		Evidence: tracer.EvidenceFork, Creator: w.k.Proc(100).Identity,
+	}
+	var from, to uint64
+	err := w.s.owner.do(func() {
+		o := w.s.owner
+		o.repaired(&resynced{}, 10, o.graph.Resync(10, []lineage.Seen{{
+			ID: lineageID(birth.Process), Session: uint64(birth.Session), Evidence: lineage.Fork,
+			Creator: lineageID(birth.Creator),
+		}}))
+		if len(o.doubts) != 1 {
+			t.Errorf("%d doubts", len(o.doubts))
+		}
+		ev := graphEvent(&birth)
+		o.graph.Apply(&ev)
+		from = o.ring.end()
+		o.settleDoubts()
+		to = o.ring.end()
+	})
+	if err != nil || to != from {
+		t.Errorf("%d events, %v", to-from, err)
+	}
+}
+
+// TestResyncCauses: each way in which the picture may be wrong brings a look,
+// and is counted by its cause.
+func TestResyncCauses(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct {
+		cause resyncCause
+		grow  func()
+		ask   resyncCause
+	}{
+		{causeNone, func() {}, causeNone},
+		{causeMisses, func() { w.k.Miss("fork_birth") }, causeNone},
+		{causeBirths, func() { w.k.Count("missed_births", 1) }, causeNone},
+		{causeBirths, func() { w.k.Count("missed_deaths", 1) }, causeNone},
+		{causeBirths, func() { w.k.Count("delete_failed", 1) }, causeNone},
+		{causeBirths, func() { w.k.Count("enter_failed", 2) }, causeNone},
+		{causeBirths, func() { w.k.Count("dead_failed", 2) }, causeNone},
+		{causeLost, func() { w.k.Count("events_lost", 9) }, causeNone},
+		{causeRequest, func() { w.k.Count("events_lost", 1) }, causeRequest},
+		{causeNone, func() { w.k.Count("stale_entries", 1) }, causeNone},
+	} {
+		tt.grow()
+		before := w.resyncs()
+		r, err := w.s.sampler.sample(tt.ask)
+		if err != nil || r.cause != tt.cause {
+			t.Errorf("cause %q, want %q: %v", r.cause, tt.cause, err)
+		}
+		after := w.resyncs()
+		for _, c := range resyncCauses {
+			grown := uint64(0)
+			if c == tt.cause {
+				grown = 1
+			}
+			if after[c] != before[c]+grown {
+				t.Errorf("%q: %d looks, before %d", c, after[c], before[c])
+			}
+		}
+	}
+	if w.resyncs()[causeStart] != 1 {
+		t.Errorf("%v", w.resyncs())
+	}
+}
+
+func (w *world) resyncs() map[resyncCause]uint64 {
+	all := map[resyncCause]uint64{}
+	_ = w.s.owner.do(func() {
+		for c, n := range w.s.owner.meter.resyncs {
+			all[c] = n
+		}
+	})
+	return all
+}
+
+func TestResyncFindings(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	w.unheard(func() { w.k.Fork(100, 101, "lngtest-a") })
+	d := into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	if d.Kind != "resync" || d.Cause != "request" || d.Found != 1 || d.Changes != 1 || len(d.Items) != 1 ||
+		d.Items[0].Kind != "found" || d.Items[0].Process.PID != 101 || d.Items[0].Session != s.ID {
+		t.Errorf("%+v", d)
+	}
+	w.unheard(func() { w.k.Exit(101, 0) })
+	d = into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	if d.Vanished != 1 || d.Found != 0 || d.Changes != 1 || d.Truncated {
+		t.Errorf("%+v", d)
+	}
+	if d = into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK); d.Changes != 0 || d.Items == nil {
+		t.Errorf("a second one found %+v", d)
+	}
+	w.do("reader", "POST", "/v1/resync", nil).refused(api.CodeDenied)
+	w.do("user", "POST", "/v1/resync", nil).refused(api.CodeDenied)
+	w.do("100", "POST", "/v1/resync", nil).refused(api.CodeDenied)
+}
+
+// TestRestartIsMarked: a reader of the next daemon sees that there was one, and
+// who is there now.
+func TestRestartIsMarked(t *testing.T) {
+	w := newWorld(t)
+	w.session("user", 100, api.NewSession{})
+	w.k.AllRead()
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.k.Fork(100, 101, "lngtest-a")
+	w.k.DropEvents()
+	w.start(Options{Version: "9.9.9"})
+	l := w.events("root", "?from=1")
+	ev := l.next()
+	for ev != nil && ev.Where == "reader" { // from=1 is before the daemon
+		ev = l.next()
+	}
+	if ev == nil || ev.Type != "lost" || ev.Where != "restart" || ev.UntilNS == 0 || ev.Count != 0 {
+		t.Errorf("%+v", ev)
+	}
+	l.want("fork 100", "fork 101")
+}

@@ -1,0 +1,308 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"github.com/rs/zerolog"
+)
+
+var canaryCommand = []string{"/proc/self/exe", canary.Arg}
+
+// checked serves this kernel at a level, with self-checks by policy.
+func checked(t *testing.T, level int, policyText string) (c api.Client, dir, socket string) {
+	t.Helper()
+	dir = tracertest.Dir(t)
+	socket = filepath.Join(t.TempDir(), "s")
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\n"+policyText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := thisHost()
+	h.open = func(o tracer.Options) (kernel, error) {
+		return tracer.Open(tracer.Options{Dir: dir, Level: o.Level, RingSize: o.RingSize})
+	}
+	h.unload = func(string) error { return tracer.Unload(dir) }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		o := Options{Socket: socket, Level: level, Policy: file, Version: "lngtest", Canary: canaryCommand}
+		done <- h.serve(ctx, o, nil, zerolog.Nop())
+	}()
+	c = dialed(t, socket, done)
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return c, dir, socket
+}
+
+// dialed connects to a daemon that starts.
+func dialed(t *testing.T, socket string, done chan error) (c api.Client) {
+	t.Helper()
+	err := poll(t.Context(), func() (bool, error) {
+		var err error
+		if c, err = api.Dial(t.Context(), socket); err == nil {
+			return true, nil
+		}
+		select {
+		case err := <-done:
+			done <- err
+			return true, fmt.Errorf("the daemon ended: %w", err)
+		default:
+			return false, nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestSelfCheckReal: at every level that this kernel has, in both modes, a
+// canary is attributed and ended, and nothing of it is seen.
+func TestSelfCheckReal(t *testing.T) {
+	for _, tt := range []struct {
+		level  int
+		policy string
+	}{
+		{2, "mode: enforce\n"}, {3, ""}, {4, "mode: enforce\ndefaults: {max_processes: 1, max_rss: 1MiB}\n"},
+	} {
+		t.Run(fmt.Sprintf("level %d", tt.level), func(t *testing.T) {
+			c, dir, socket := checked(t, tt.level, tt.policy+"daemon: {self_check: 0}\n")
+			ctx, stop := context.WithCancel(t.Context())
+			streamed := make(chan []api.Event, 1)
+			second, err := api.Dial(ctx, socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer second.Close()
+			begun := make(chan struct{})
+			go func() {
+				var all []api.Event
+				_ = second.Events(ctx, api.EventsQuery{Snapshot: true}, func(ev *api.Event) error {
+					if ev.Kind == "recording" {
+						close(begun)
+					} else {
+						all = append(all, *ev)
+					}
+					return nil
+				})
+				streamed <- all
+			}()
+			<-begun
+			status := wait(t, c, func(st *api.Status) bool { return st.SelfCheck != nil })
+			if !status.SelfCheck.OK || status.SelfCheck.At == nil || strings.Contains(fmt.Sprint(status.Degraded), "self-check") {
+				t.Fatalf("%+v %v", status.SelfCheck, status.Degraded)
+			}
+			if status.Sessions != 0 || status.Live != 0 || status.Level != tt.level {
+				t.Errorf("%+v", status)
+			}
+			if code, body := raw(t, socket, http.MethodPost, "/v1/selfcheck"); code != http.StatusOK || !strings.Contains(body, `"ok":true`) {
+				t.Errorf("%d %s", code, body)
+			}
+			if all, err := c.Sessions(ctx, "all", ""); err != nil || len(all.Items) != 0 {
+				t.Errorf("%+v %v", all, err)
+			}
+			stop()
+			for _, ev := range <-streamed {
+				if ev.Session != "" || ev.Process != nil {
+					t.Errorf("seen: %+v", ev)
+				}
+			}
+			audited, err := os.ReadFile(filepath.Join(filepath.Dir(socket), "audit.jsonl"))
+			if err == nil && strings.Contains(string(audited), `"end"`) {
+				t.Errorf("audited: %s", audited)
+			}
+			k, err := tracer.Open(tracer.Options{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			if infos, err := k.Sessions(); err != nil || len(infos) != 0 {
+				t.Errorf("the kernel has %+v %v", infos, err)
+			}
+		})
+	}
+}
+
+func wait(t *testing.T, c api.Client, holds func(*api.Status) bool) (st *api.Status) {
+	t.Helper()
+	err := poll(t.Context(), func() (ok bool, err error) {
+		if st, err = c.Status(t.Context()); err != nil {
+			return true, err
+		}
+		return holds(st), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// TestSelfCheckSweeps: what a daemon that was killed in its check left is ended
+// by the next one, and is no session to anybody.
+func TestSelfCheckSweeps(t *testing.T) {
+	dir := tracertest.Dir(t)
+	k, err := tracer.Open(tracer.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	left, err := canary.Start(canaryCommand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer left.Close()
+	root, err := k.Identify(uint32(left.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Create(tracer.SessionSpec{Root: root, Name: canaryName}); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h := thisHost()
+	h.open = func(o tracer.Options) (kernel, error) { return tracer.Open(tracer.Options{Dir: dir}) }
+	h.unload = func(string) error { return tracer.Unload(dir) }
+	socket := filepath.Join(t.TempDir(), "s")
+	i, err := instanceOf(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.pins = dir
+	if err := h.noLive(i); err != nil {
+		t.Errorf("it counts as a live session: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest", Canary: canaryCommand}, nil, zerolog.Nop())
+	}()
+	c := dialed(t, socket, done)
+	defer c.Close()
+	st := wait(t, c, func(st *api.Status) bool { return st.SelfCheck != nil })
+	if all, err := c.Sessions(ctx, "all", ""); err != nil || len(all.Items) != 0 || !st.SelfCheck.OK || st.Sessions != 0 {
+		t.Errorf("%+v %+v %v", st.SelfCheck, all, err)
+	}
+	if k, err = tracer.Open(tracer.Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := k.Sessions()
+	if err != nil || len(infos) != 0 {
+		t.Errorf("the kernel has %+v %v", infos, err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSelfCheckFails: it is loud, and says so to everybody.
+func TestSelfCheckFails(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.canary = canaryCommand })
+	w.until(func() bool { return into[api.Status](w.do("user", "GET", "/v1/status", nil), 200).SelfCheck != nil })
+	// This kernel knows nothing of the canary.
+	st := into[api.Status](w.do("user", "GET", "/v1/status", nil), 200)
+	if st.SelfCheck.OK || st.SelfCheck.Why == "" || st.SelfCheck.At == nil ||
+		!slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "self-check failed") }) {
+		t.Errorf("%+v %v", st.SelfCheck, st.Degraded)
+	}
+	w.k.Fail("Sessions", errors.New("no answer"))
+	if d := into[api.SelfChecked](w.do("root", "POST", "/v1/selfcheck", nil), 200); d.OK || !strings.Contains(d.Why, "no answer") || d.Kind != "selfcheck" {
+		t.Errorf("%+v", d)
+	}
+	w.k.Fail("Sessions", nil)
+	w.do("user", "POST", "/v1/selfcheck", nil).refused(api.CodeDenied)
+	w.do("reader", "POST", "/v1/selfcheck", nil).refused(api.CodeDenied)
+	w.do("root", "POST", "/v1/selfcheck", `{"now":true}`).refused(api.CodeBadRequest)
+	w.session("root", 100, api.NewSession{})
+	w.do("100", "POST", "/v1/selfcheck", nil).refused(api.CodeDenied)
+}
+
+// TestCanaryIsHidden: the graph follows a canary, and nobody else counts, lists
+// or streams it, so that an ephemeral daemon may leave too.
+func TestCanaryIsHidden(t *testing.T) {
+	w := newWorld(t)
+	id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(rootPID).Identity, Name: canaryName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.k.Fork(rootPID, 200, "lngtest-canary")
+	if _, err := w.s.sampler.sample(causeRequest); err != nil {
+		t.Fatal(err)
+	}
+	w.k.AllRead()
+	if n := w.s.count(); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+	var known, hidden bool
+	err = w.s.owner.do(func() {
+		n, ok := w.s.owner.graph.Node(lineageID(w.k.Proc(200).Identity))
+		known, hidden = ok && n.Session == uint64(id), w.s.owner.hides(id) != nil
+	})
+	if err != nil || !known || !hidden {
+		t.Errorf("the graph knows it: %v, nobody else: %v; %v", known, hidden, err)
+	}
+	if l := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), 200); len(l.Items) != 0 {
+		t.Errorf("%+v", l.Items)
+	}
+	if end := w.s.owner.ring.end(); end != w.s.owner.ring.first {
+		t.Errorf("%d events", end-w.s.owner.ring.first)
+	}
+}
+
+// raw makes one request of this process.
+func raw(t *testing.T, socket, method, path string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://lineage"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) },
+	}}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// TestNoNameLikeTheCanarys: no caller can have its session hidden.
+func TestNoNameLikeTheCanarys(t *testing.T) {
+	w := newWorld(t)
+	w.host(100, rootPID, 0, "lngtest-root")
+	w.do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: canaryName}).refused(api.CodeBadRequest)
+}

@@ -16,10 +16,13 @@ PRIVATE := testdata/bpffs.sh
 GOTEST  := testdata/gotest.sh
 
 # What the tests need of the system, and what only the C side needs.
-TEST_PACKAGES := gcc libc6-dev
+TEST_PACKAGES := gcc libc6-dev mandoc
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
+
+# Where install.sh and uninstall.sh put things.
+export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
 E2E := ./testdata/e2e/... ./testdata/escapes ./testdata/vm/...
@@ -29,8 +32,8 @@ KERNELS := 5.10 6.1 6.12 6.18 7
 
 GOLANGCI := golangci-lint-v2.15.0
 
-.PHONY: help build programs generate deps deps-lint deps-generate test test-unit test-race \
-	test-e2e test-e2e-long test-escapes vm leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
+.PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race \
+	test-install test-e2e test-e2e-long test-escapes vm leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
 
 ## help: list the targets
 help:
@@ -39,6 +42,28 @@ help:
 ## build: bin/lineage, static
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lineage ./cmd/lineage
+
+## all: what is installed: the binary, the manual pages, the shells' completions
+all: build man completion
+
+## man: the manual pages, into bin/man/
+man:
+	rm -rf bin/man
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)} \
+		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/lineage bin/man
+
+## completion: the shells' completions, into bin/completion/
+completion: build
+	@mkdir -p bin/completion
+	for shell in bash zsh fish; do bin/lineage completion $$shell > bin/completion/lineage.$$shell; done
+
+## install: install what "make all" made; PREFIX (/usr/local), DESTDIR; a policy is never touched (root)
+install:
+	@packaging/install.sh
+
+## uninstall: stop, unload and remove it; refused with live sessions; FORCE=1, PURGE=1 (root)
+uninstall:
+	@packaging/uninstall.sh
 
 ## programs: the test programs, static, into bin/testdata/
 programs: $(PROGRAMS)
@@ -85,7 +110,7 @@ endef
 test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) -race -p 1 ./...
-	@$(MAKE) test-e2e test-escapes leftovers
+	@$(MAKE) test-e2e test-escapes test-install leftovers
 	@$(GOTEST) --counts
 
 ## test-unit: what needs no root
@@ -131,6 +156,10 @@ vm: build programs
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/vminit ./testdata/vm/init
 	go build -o bin/vmrun ./testdata/vm/vmrun
 
+## test-install: install, install again and uninstall, into a folder
+test-install: all
+	$(GOTEST) ./testdata/install
+
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:
 	@testdata/leftovers.sh
@@ -139,11 +168,12 @@ leftovers:
 lint: programs
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	go vet ./... $(E2E)
+	go vet -tags man ./cmd/lineage
 	GOOS=linux GOARCH=arm64 go vet ./... $(E2E)
 	GOOS=darwin go build ./api ./lineage
 	.cache/bin/$(GOLANGCI) run ./... $(E2E)
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
-	shellcheck .ci/run $$(git ls-files '*.sh')
+	shellcheck -x .ci/run $$(git ls-files '*.sh')
 
 ## docs: write docs/COMMANDS.md from the commands' own help
 docs: build

@@ -1,3 +1,5 @@
+//go:build !man
+
 // Command lineage follows every process that an agent starts, and ends them
 // all.
 package main
@@ -11,9 +13,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 )
-
-// version is set by the linker.
-var version = "devel"
 
 func main() {
 	dispatch(os.Args)

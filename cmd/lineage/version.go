@@ -11,6 +11,9 @@ import (
 	"github.com/lineage-ebpf/lineage/plain"
 )
 
+// version is set by the linker.
+var version = "devel"
+
 // versionDocument is what `version -o json` prints.
 type versionDocument struct {
 	api.Head

@@ -1,0 +1,47 @@
+#!/bin/bash
+# install.sh: installs what `make all` made. `make install` calls it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. packaging/layout.sh
+
+for made in bin/lineage bin/man/lineage.1 bin/completion/lineage.bash; do
+	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
+done
+
+put() { # MODE FROM TO
+	install -D -m "$1" "$2" "$DESTDIR$3"
+}
+
+put 755 bin/lineage "$bindir/lineage"
+for page in bin/man/*.1; do
+	put 644 "$page" "$mandir/${page##*/}"
+done
+put 644 bin/completion/lineage.bash "$bashdir/lineage"
+put 644 bin/completion/lineage.zsh "$zshdir/_lineage"
+put 644 bin/completion/lineage.fish "$fishdir/lineage.fish"
+put 644 packaging/policy.yaml "$docdir/policy.yaml"
+put 644 LICENSE "$docdir/LICENSE"
+put 644 packaging/sysusers.d/lineage.conf "$sysusersdir/lineage.conf"
+put 644 packaging/systemd/lineage.socket "$unitdir/lineage.socket"
+service=$(mktemp)
+trap 'rm -f "$service"' EXIT
+sed "s|@BINDIR@|$bindir|g" packaging/systemd/lineage.service.in >"$service"
+put 644 "$service" "$unitdir/lineage.service"
+# The policy is the host's own: the folder is made, the file never.
+install -d -m 755 "$DESTDIR$confdir"
+
+if ! live; then
+	say "installed into $DESTDIR; nothing was started"
+elif managed; then
+	systemd-sysusers "$sysusersdir/lineage.conf"
+	systemctl daemon-reload
+	if systemctl is-active --quiet lineage.service; then
+		say "installed; the daemon of before runs on. Its sessions stay when you run: systemctl restart lineage"
+	else
+		say "installed; start it with: systemctl enable --now lineage"
+	fi
+else
+	say "installed; systemd does not run here. To let people read all sessions: groupadd --system lineage"
+	say "\"lineage run\" starts a daemon when it needs one; for one all the time have your init run, as root: $bindir/lineage daemon"
+fi
+[ -e "$DESTDIR$confdir/policy.yaml" ] || say "there is no $confdir/policy.yaml, and none is needed; the example is $docdir/policy.yaml"

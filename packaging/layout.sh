@@ -1,0 +1,35 @@
+# layout.sh: where everything goes; read by install.sh and uninstall.sh.
+# PREFIX, DESTDIR and SYSCONFDIR come from the environment. SYSCONFDIR and
+# LOCALSTATEDIR are where the daemon looks; they are not under PREFIX.
+# shellcheck shell=bash disable=SC2034
+PREFIX=${PREFIX:-/usr/local}
+DESTDIR=${DESTDIR:-}
+
+case $PREFIX in # it stands in the unit file
+*[!A-Za-z0-9/._+-]* | [!/]*) echo "PREFIX=$PREFIX: want an absolute path of letters, digits and ._+-" >&2; exit 2 ;;
+esac
+case $DESTDIR in
+'' | /*) ;;
+*) echo "DESTDIR=$DESTDIR: want an absolute path" >&2; exit 2 ;;
+esac
+
+bindir=$PREFIX/bin
+unitdir=$PREFIX/lib/systemd/system # systemd looks here for /usr and /usr/local
+sysusersdir=$PREFIX/lib/sysusers.d
+mandir=$PREFIX/share/man/man1
+bashdir=$PREFIX/share/bash-completion/completions
+zshdir=$PREFIX/share/zsh/site-functions
+fishdir=$PREFIX/share/fish/vendor_completions.d
+docdir=$PREFIX/share/doc/lineage
+confdir=/etc/lineage
+statedir=/var/lib/lineage
+logdir=/var/log/lineage
+units=(lineage.service lineage.socket)
+
+# live tells that this is about the running system, not about a tree of files.
+live() { [ -z "$DESTDIR" ]; }
+
+# managed tells that systemd runs it.
+managed() { live && [ -d /run/systemd/system ] && command -v systemctl >/dev/null; }
+
+say() { printf '%s\n' "$*"; }

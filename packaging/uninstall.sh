@@ -1,0 +1,80 @@
+#!/bin/bash
+# uninstall.sh: removes what install.sh installed, out of the kernel too.
+# `make uninstall` calls it. FORCE=1: with live sessions too, their processes go
+# on, in no session. PURGE=1: policy, history and audit log too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. packaging/layout.sh
+unset LINEAGE_SOCKET # the host's own instance is meant
+FORCE=${FORCE:-} PURGE=${PURGE:-}
+binary=$bindir/lineage
+
+# refuse_live stops here while anything is live, before anything is stopped.
+refuse_live() {
+	local ids
+	[ -z "$FORCE" ] || return 0
+	ids=$("$binary" ls -o name 2>/dev/null) || return 0 # no daemon: unload looks at the pins
+	[ -z "$ids" ] || {
+		echo "uninstall: $(wc -l <<<"$ids") sessions are live (\"lineage ls\"); end them, or set FORCE=1: their processes go on, in no session" >&2
+		exit 1
+	}
+}
+
+# unload takes the programs out of the kernel. It asks again, under a lock: a
+# session that came in meanwhile is not lost, and the daemon is started again.
+unload() {
+	local was=()
+	if managed; then
+		for unit in "${units[@]}"; do
+			! systemctl is-active --quiet "$unit" || was+=("$unit")
+		done
+		systemctl stop lineage.socket lineage.service 2>/dev/null || true
+	fi
+	if ! "$binary" daemon --unload ${FORCE:+--force}; then
+		[ "${#was[@]}" -eq 0 ] || systemctl start "${was[@]}"
+		echo 'uninstall: nothing was removed' >&2
+		exit 1
+	fi
+	if managed; then
+		systemctl disable --quiet "${units[@]}" 2>/dev/null || true
+	fi
+}
+
+if live; then
+	[ "$(id -u)" -eq 0 ] || { echo 'uninstall: not root; run with sudo' >&2; exit 1; }
+	if [ -x "$binary" ]; then
+		refuse_live
+		unload
+	else
+		say "there is no $binary: programs that are in the kernel stay in it until the next boot"
+	fi
+fi
+
+remove() { rm -f "$DESTDIR$1"; }
+remove "$binary"
+for page in "$DESTDIR$mandir"/lineage.1 "$DESTDIR$mandir"/lineage-*.1; do
+	rm -f "$page"
+done
+remove "$bashdir/lineage"
+remove "$zshdir/_lineage"
+remove "$fishdir/lineage.fish"
+remove "$docdir/policy.yaml"
+remove "$docdir/LICENSE"
+remove "$sysusersdir/lineage.conf"
+for unit in "${units[@]}"; do
+	remove "$unitdir/$unit"
+done
+rmdir "$DESTDIR$docdir" 2>/dev/null || true
+managed && systemctl daemon-reload
+
+if [ -n "$PURGE" ]; then
+	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir"
+	live && rm -rf /run/lineage
+	say 'removed, with policy, history and audit log; the group lineage stays'
+else
+	rmdir "$DESTDIR$confdir" 2>/dev/null || true
+	for kept in "$confdir/policy.yaml" "$statedir" "$logdir"; do
+		[ ! -e "$DESTDIR$kept" ] || say "kept: $kept"
+	done
+	say 'removed; the group lineage stays. PURGE=1 removes policy, history and audit log too'
+fi

@@ -1,0 +1,2 @@
+// Package install tests make install and make uninstall on a folder.
+package install

@@ -1,0 +1,227 @@
+//go:build linux
+
+package install
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const repository = "../.."
+
+func TestMain(m *testing.M) {
+	for _, made := range []string{"bin/lineage", "bin/man/lineage.1", "bin/completion/lineage.bash"} {
+		if _, err := os.Stat(filepath.Join(repository, made)); err != nil {
+			fmt.Fprintf(os.Stderr, "install: %v; run make all\n", err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// run makes a target in a folder, and gives what it said.
+func run(t *testing.T, target, dest string, variables ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("make", append([]string{"-C", repository, target, "DESTDIR=" + dest}, variables...)...)
+	// Of an outer make, nothing.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "PREFIX", "DESTDIR", "FORCE", "PURGE"}, name)
+	})
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func must(t *testing.T, target, dest string, variables ...string) string {
+	t.Helper()
+	out, err := run(t, target, dest, variables...)
+	if err != nil {
+		t.Fatalf("make %s %v: %v\n%s", target, variables, err, out)
+	}
+	return out
+}
+
+// files lists the files under dest with their modes.
+func files(t *testing.T, dest string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(dest, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dest, path)
+		list = append(list, fmt.Sprintf("%o %s", info.Mode().Perm(), name))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// manifest is what has to be under prefix: what is committed, and one page for
+// each command.
+func manifest(t *testing.T, prefix string) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile("manifest.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		mode, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		list = append(list, mode+" "+filepath.Join(prefix, name)[1:])
+	}
+	commands, err := os.ReadFile(filepath.Join(repository, "docs/COMMANDS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^## (lineage.*)$`).FindAllStringSubmatch(string(commands), -1) {
+		if m[1] == "lineage completion" { // installed, not described
+			continue
+		}
+		page := strings.ReplaceAll(m[1], " ", "-") + ".1"
+		list = append(list, "644 "+filepath.Join(prefix, "share/man/man1", page)[1:])
+	}
+	slices.Sort(list)
+	return list
+}
+
+func same(t *testing.T, got, want []string) {
+	t.Helper()
+	for _, f := range want {
+		if !slices.Contains(got, f) {
+			t.Errorf("missing: %s", f)
+		}
+	}
+	for _, f := range got {
+		if !slices.Contains(want, f) {
+			t.Errorf("not expected: %s", f)
+		}
+	}
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestInstall(t *testing.T) {
+	for _, prefix := range []string{"/usr/local", "/usr", "/opt/lngtest-lineage"} {
+		t.Run(prefix, func(t *testing.T) {
+			dest := filepath.Join(t.TempDir(), "a root")
+			set := "PREFIX=" + prefix
+			if prefix == "/usr/local" {
+				set = "PREFIX=" // the default
+			}
+			if out := must(t, "install", dest, set); !strings.Contains(out, "nothing was started") {
+				t.Errorf("said %s", out)
+			}
+			same(t, files(t, dest), manifest(t, prefix))
+			unit := read(t, dest, prefix, "lib/systemd/system/lineage.service")
+			if !strings.Contains(unit, "\nExecStart="+prefix+"/bin/lineage daemon ") || strings.Contains(unit, "@BINDIR@/") {
+				t.Errorf("the unit does not start %s/bin/lineage:\n%s", prefix, unit)
+			}
+			if info, err := os.Stat(filepath.Join(dest, "etc/lineage")); err != nil || info.Mode().Perm() != 0o755 {
+				t.Errorf("/etc/lineage: %v %v", info, err)
+			}
+
+			// What the host has made its own outlives an upgrade and an uninstall.
+			own := map[string]string{
+				"etc/lineage/policy.yaml":          "version: 1\n# mine\n",
+				"var/lib/lineage/history.db":       "history",
+				"var/log/lineage/audit.jsonl":      "audit",
+				prefix[1:] + "/share/man/man1/lin": "another's page",
+			}
+			for name, text := range own {
+				path := filepath.Join(dest, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(t, "install", dest, set)
+			out := must(t, "uninstall", dest, set)
+			for _, kept := range []string{"/etc/lineage/policy.yaml", "/var/lib/lineage", "/var/log/lineage"} {
+				if !strings.Contains(out, "kept: "+kept+"\n") {
+					t.Errorf("does not say that %s is kept: %s", kept, out)
+				}
+			}
+			var left []string
+			for name, text := range own {
+				left = append(left, "600 "+name)
+				if got := read(t, dest, name); got != text {
+					t.Errorf("%s: %q", name, got)
+				}
+			}
+			same(t, files(t, dest), left)
+
+			must(t, "uninstall", dest, set, "PURGE=1")
+			same(t, files(t, dest), []string{"600 " + prefix[1:] + "/share/man/man1/lin"})
+		})
+	}
+}
+
+func TestInstallRefuses(t *testing.T) {
+	dest := t.TempDir()
+	for _, tt := range [][]string{{dest, "PREFIX=usr"}, {dest, "PREFIX=/opt/a b"}, {dest, "PREFIX=/a|b"}, {"relative"}} {
+		for _, target := range []string{"install", "uninstall"} {
+			out, err := run(t, target, tt[0], tt[1:]...)
+			if err == nil || !strings.Contains(out, "want an absolute path") {
+				t.Errorf("%s %v: %v %s", target, tt, err, out)
+			}
+		}
+	}
+	same(t, files(t, dest), nil)
+}
+
+// Every page is one that man renders, without a word of complaint.
+func TestPages(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(repository, "bin/man/*.1"))
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%v %v", pages, err)
+	}
+	mandoc, err := exec.LookPath("mandoc")
+	if err != nil {
+		t.Fatal("no mandoc; run make deps")
+	}
+	for _, page := range pages {
+		if out, err := exec.Command(mandoc, "-T", "lint", "-W", "error", page).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%v: %s", err, out)
+		}
+		text, err := exec.Command(mandoc, "-T", "ascii", page).Output()
+		if err != nil || !bytes.Contains(text, []byte("S\bSY\bYN\bNO\bOP\bPS\bSI\bIS\bS")) {
+			t.Errorf("%s renders as: %v %s", page, err, text)
+		}
+	}
+}
+
+// The completions are those of the shells: each reads its own.
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("no %s here: its completion was not tried", shell)
+			continue
+		}
+		file := filepath.Join(repository, "bin/completion/lineage."+shell)
+		if out, err := exec.Command(path, "-n", file).CombinedOutput(); err != nil {
+			t.Errorf("%s -n: %v: %s", shell, err, out)
+		}
+	}
+}

@@ -32,10 +32,13 @@ func program(t *testing.T, args ...string) *workload {
 	return start(t, "exec "+path+" "+strings.Join(args[1:], " "))
 }
 
-// until reads the program's lines up to the one that begins so.
-func (w *workload) until(prefix string) {
+// until reads the program's lines up to the one that begins so, and gives it.
+func (w *workload) until(prefix string) string {
 	w.t.Helper()
-	for !strings.HasPrefix(w.line(), prefix) {
+	for {
+		if line := w.line(); strings.HasPrefix(line, prefix) {
+			return line
+		}
 	}
 }
 

@@ -41,6 +41,9 @@ var trampolines = []string{
 	bpf.LineageProgOrphanReparent,
 }
 
+// collection is how the programs are loaded. A test has the verifier say more.
+var collection ebpf.CollectionOptions
+
 // tailor cuts the programs to what this kernel takes and what was asked for.
 // What is left, and its configuration, is what the pins are named for.
 func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error {
@@ -70,7 +73,7 @@ func (t *Tracer) load(spec *ebpf.CollectionSpec, from *elder) error {
 			return err
 		}
 	}
-	coll, err := ebpf.NewCollection(spec)
+	coll, err := ebpf.NewCollectionWithOptions(spec, collection)
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("load the programs: %w", ErrLockdown.with(err.Error()))

@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds every wait of these tests; reaching it is a failure.
-const patience = 20 * time.Second
+var patience = tracertest.Slowed(20 * time.Second)
 
 // A workload is a shell that waits for its first line before it does anything,
 // so that it can be made a root before it forks.

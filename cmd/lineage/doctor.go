@@ -105,6 +105,7 @@ func writeDoctor(p *page, d *api.Doctor) {
 		}
 		p.line("%s", p.paint(color, plain.Text("the daemon's self-check at "+verdict)))
 	}
+	p.wide = true // what to do about it is no use in part
 	var t table
 	for _, row := range d.Items {
 		mark, color, text := "ok", green, row.Why

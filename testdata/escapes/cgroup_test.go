@@ -12,10 +12,10 @@ import (
 )
 
 // newCgroup makes a version 2 cgroup for the trial.
-func newCgroup(x *trial) string { return x.mkdir(mounted("cgroup2", "")) }
+func newCgroup(x *trial) string { return x.mkdir(mounted("cgroup2", ""), "cgroup of version 2") }
 
 // newFreezer makes a version 1 freezer for the trial.
-func newFreezer(x *trial) string { return x.mkdir(mounted("cgroup", "freezer")) }
+func newFreezer(x *trial) string { return x.mkdir(mounted("cgroup", "freezer"), "version 1 freezer") }
 
 // mounted is where a file system of that type, with that option, is mounted.
 func mounted(kind, option string) string {
@@ -29,10 +29,10 @@ func mounted(kind, option string) string {
 	return ""
 }
 
-func (x *trial) mkdir(under string) string {
+func (x *trial) mkdir(under, kind string) string {
 	x.t.Helper()
 	if under == "" {
-		x.t.Skip("this cgroup version is not mounted")
+		x.t.Skipf("no %s is mounted", kind)
 	}
 	dir, err := os.MkdirTemp(under, "lngtest-")
 	if err != nil {

@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
 // Patience bounds every wait for something that must happen. It decides nothing:
 // a test that reaches it has failed already.
-const Patience = 30 * time.Second
+var Patience = tracertest.Slowed(30 * time.Second)
 
 // A Marker is a FIFO that every process of one workload holds for writing. The
 // kernel counts the writers, so its end of file is exact where a scan of /proc

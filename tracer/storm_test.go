@@ -1,0 +1,115 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// fromEnv is a number that a machine of the test's own raises.
+func fromEnv(t *testing.T, name string, fallback int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return fallback
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%s: want a positive number", name, s)
+	}
+	return n
+}
+
+// Storms of forks, one after the other: after each one the session has counted
+// exactly the births that there were and exactly as many deaths, by hooks alone.
+// Where the kernel skips programs, the second writers have seen what they missed.
+func TestCountsDoNotDrift(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	rounds := fromEnv(t, "LNGTEST_ROUNDS", 3)
+	var forks int64
+	for round := range rounds {
+		w := program(t, "vforkstorm", "max", "1", "8")
+		id := create(t, tr, w, tracer.SessionSpec{})
+		w.goOn()
+		storm := strings.Fields(w.until("storm"))
+		made, err := strconv.ParseInt(storm[1], 10, 64)
+		if err != nil || made == 0 {
+			t.Fatalf("the storm says %v", storm)
+		}
+		var s tracer.SessionInfo
+		// Below 6.16 the parent of a vfork runs on before the exit hook.
+		until(t, fmt.Sprintf("round %d: only the root lives", round+1), func() bool {
+			if s, err = tr.Session(id); err != nil {
+				t.Fatal(err)
+			}
+			return s.Live <= 1
+		})
+		if s.Live != 1 || int64(s.Forks) != made {
+			t.Errorf("round %d: live %d, want 1; %d births counted of %d", round+1, s.Live, s.Forks, made)
+		}
+		forks += made
+		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		w.gone()
+		w.cmd.Wait()
+		settled(t, tr, id)
+	}
+	counters, err := tr.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"live_drift", "enter_failed", "dead_failed", "delete_failed", "reconciled"} {
+		if counters[name] != 0 {
+			t.Errorf("%s is %d", name, counters[name])
+		}
+	}
+	misses, err := tr.RecursionMisses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("figure: %d storms, %d forks, every one counted; programs that the kernel skipped: %v", rounds, forks, misses)
+}
+
+// A session has no size at which somebody is forgotten or left.
+func TestManyMembers(t *testing.T) {
+	const each = 200 // that one bomb makes
+	want := fromEnv(t, "LNGTEST_MEMBERS", 2*each)
+	bombs := (want + each - 1) / each
+	t.Setenv("LNGTEST_SECONDS", strconv.Itoa(int(patience.Seconds())))
+	tr := tracertest.New(t, tracer.Options{})
+	bomb, err := filepath.Abs("../bin/testdata/lngtest-bomb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s %d & i=$((i+1)); done; wait", bombs, bomb, each))
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	for range bombs {
+		w.until("ready")
+	}
+	s, err := tr.Session(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := int64(bombs*(each+2) + 1); s.Live != all || int64(len(members(t, tr, id))) != all {
+		t.Errorf("%d live, %d in the snapshot, there are %d", s.Live, len(members(t, tr, id)), all)
+	}
+	began := time.Now()
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, id)
+	t.Logf("figure: %d members, ended in %v", s.Live, time.Since(began).Round(time.Millisecond))
+}

@@ -28,12 +28,13 @@ export PREFIX DESTDIR FORCE PURGE
 E2E := ./testdata/e2e/... ./testdata/escapes ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
-KERNELS := 5.10 6.1 6.12 6.18 7
+KERNELS  := 5.10 6.1 6.12 6.18 7
+VM_TESTS := tracer enforcer daemon testdata/e2e testdata/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race \
-	test-install test-e2e test-e2e-long test-escapes vm leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
+	test-install test-e2e test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
 
 ## help: list the targets
 help:
@@ -152,9 +153,21 @@ escapes-long: test-escapes leftovers
 vm: build programs
 	@$(call install,$(VM_PACKAGES))
 	testdata/vm/fetch-qemu.sh .cache/qemu
-	testdata/vm/fetch-kernels.sh .cache/kernels $(KERNELS)
+	testdata/vm/fetch-kernels.sh .cache/kernels $(or $(KERNEL),$(KERNELS))
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/vminit ./testdata/vm/init
 	go build -o bin/vmrun ./testdata/vm/vmrun
+	go build -o bin/matrix ./testdata/vm/matrix
+
+## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL=expression, JOBS=2, KVM=1
+test-kernels: vm
+	@mkdir -p bin/tests
+	for p in $(VM_TESTS); do CGO_ENABLED=0 go test -c -ldflags '-s -w' -o bin/tests/$${p//\//_}.test ./$$p; done
+	bin/matrix -j $(or $(JOBS),1) -kernel '$(KERNEL)' -cell '$(CELL)' $(if $(KVM),-kvm) $(MATRIX_FLAGS)
+
+## test-kernels-quick: few of them under one old and one new kernel
+test-kernels-quick: export KERNEL = 6.1 7
+test-kernels-quick: export MATRIX_FLAGS = -quick
+test-kernels-quick: test-kernels
 
 ## test-install: install, install again and uninstall, into a folder
 test-install: all
@@ -179,9 +192,10 @@ lint: programs
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 
-## docs-check: fail if docs/COMMANDS.md or a link in the docs is out of date
+## docs-check: fail if docs/COMMANDS.md, docs/KERNELS.md or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
+	go run ./testdata/vm/matrix -check
 	docs/links.sh
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)

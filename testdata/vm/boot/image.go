@@ -25,7 +25,8 @@ type Image struct {
 }
 
 // tools are the host's own programs that the tests call.
-var tools = []string{"sh", "bash", "cat", "chmod", "echo", "env", "id", "kill", "ls", "mkdir", "rm", "sleep", "true", "unshare"}
+var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false getent grep head id kill ln ls mkdir mkfifo mount mv " +
+	"nohup ps rm sed seq setsid sleep sort stat tail test touch tr true umount uname unshare wc")
 
 // NewImage begins an image with the init program that Build finds at initPath,
 // the tools of this system and the user database that they look at.

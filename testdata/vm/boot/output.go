@@ -49,8 +49,7 @@ func parseOutput(out []byte) ([]Job, error) {
 			job.Left = append(job.Left, rest)
 		case verb == "end" && job != nil:
 			var ms int64
-			var name string
-			if _, err := fmt.Sscanf(rest, "%s %d %d", &name, &job.Code, &ms); err != nil || name != job.Name {
+			if _, err := fmt.Sscanf(rest, "%d %d", &job.Code, &ms); err != nil || !strings.HasSuffix(rest, " "+job.Name) {
 				return jobs, fmt.Errorf("%w: bad line %q", ErrUnfinished, line)
 			}
 			job.Took = time.Duration(ms) * time.Millisecond

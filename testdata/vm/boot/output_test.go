@@ -16,7 +16,7 @@ func TestParseOutput(t *testing.T) {
 	text := "\n" + guest.Begin("one") + "line\n" + "no newline" +
 		"\n" + guest.Left("77", "x y") +
 		"\n" + guest.End("one", 3, 1500*time.Millisecond) +
-		"\n" + guest.Begin("two") + "\n" + guest.End("two", guest.TimedOut, time.Second) +
+		"\n" + guest.Begin("two words") + "\n" + guest.End("two words", guest.TimedOut, time.Second) +
 		"\n" + guest.Done()
 	jobs, err := parseOutput([]byte(text))
 	if err != nil {
@@ -24,7 +24,7 @@ func TestParseOutput(t *testing.T) {
 	}
 	want := []Job{
 		{Name: "one", Code: 3, Took: 1500 * time.Millisecond, Output: []byte("line\nno newline\n\n"), Left: []string{`77 "x y"`}},
-		{Name: "two", Code: guest.TimedOut, Took: time.Second, Output: []byte("\n")},
+		{Name: "two words", Code: guest.TimedOut, Took: time.Second, Output: []byte("\n")},
 	}
 	if !reflect.DeepEqual(jobs, want) {
 		t.Errorf("got  %+v\nwant %+v", jobs, want)
@@ -41,8 +41,8 @@ func TestParseOutputUnfinished(t *testing.T) {
 	}
 	for _, bad := range []string{
 		guest.Mark + "nonsense\n" + guest.Done(),
-		guest.Begin("one") + guest.End("two", 0, time.Second) + guest.Done(),
-		guest.Begin("one") + guest.Mark + "end one zero 1\n" + guest.Done(),
+		guest.Begin("one") + guest.End("two words", 0, time.Second) + guest.Done(),
+		guest.Begin("one") + guest.Mark + "end zero 1 one\n" + guest.Done(),
 		guest.End("one", 0, time.Second) + guest.Done(),
 	} {
 		if _, err := parseOutput([]byte(bad)); !errors.Is(err, ErrUnfinished) {

@@ -48,7 +48,7 @@ func Left(pid, comm string) string { return fmt.Sprintf("%sleft %s %q\n", Mark, 
 
 // End is the line after a job's output.
 func End(job string, code int, took time.Duration) string {
-	return fmt.Sprintf("%send %s %d %d\n", Mark, job, code, took.Milliseconds())
+	return fmt.Sprintf("%send %d %d %s\n", Mark, code, took.Milliseconds(), job)
 }
 
 // Done is the last line of a guest that did everything.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,36 +18,63 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// enterArg tells the init that is to become a job from the one that starts it:
+// either may be PID 1, each in its own namespace.
+const enterArg = "enter"
+
 // runJob runs a job to its end, or to its time's, and clears away what it left.
 func runJob(out *os.File, job *guest.Job) {
 	fmt.Fprint(out, "\n"+guest.Begin(job.Name))
 	began := time.Now()
-	code, err := startAndWait(out, job)
+	code, left, err := startAndWait(out, job)
 	if err != nil {
 		fmt.Fprintln(out, "init:", err)
 	}
-	sweep(out)
+	for _, p := range left {
+		fmt.Fprint(out, "\n"+p)
+	}
 	// A test's output may end within a line.
 	fmt.Fprint(out, "\n"+guest.End(job.Name, code, time.Since(began)))
 }
 
 // startAndWait is the exit code of the job, 128 + signal, 124 for one out of
-// time, 126 for one that could not be started.
-func startAndWait(out *os.File, job *guest.Job) (int, error) {
+// time, 126 for one that could not be started; and who it left. It writes to a
+// pipe, as under go test: the port is a terminal.
+func startAndWait(out *os.File, job *guest.Job) (code int, left []string, err error) {
 	spec, err := json.Marshal(job)
 	if err != nil {
-		return 126, err
+		return 126, nil, err
 	}
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		return 126, nil, err
+	}
+	defer in.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 126, nil, err
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(out, r)
+		r.Close()
+	}()
+	defer func() {
+		w.Close()
+		left = sweep()
+		<-copied // whoever held the pipe is dead
+	}()
 	flags := uintptr(unix.CLONE_NEWNS)
 	if job.Confined {
 		flags |= unix.CLONE_NEWPID
 	}
-	p, err := os.StartProcess("/init", []string{"init", string(spec)}, &os.ProcAttr{
-		Files: []*os.File{nil, out, out},
+	p, err := os.StartProcess("/init", []string{"init", enterArg, string(spec)}, &os.ProcAttr{
+		Files: []*os.File{in, w, w},
 		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true},
 	})
 	if err != nil {
-		return 126, fmt.Errorf("start %s: %w", job.Name, err)
+		return 126, nil, fmt.Errorf("start %s: %w", job.Name, err)
 	}
 	timedOut := make(chan struct{})
 	timer := time.AfterFunc(job.Timeout, func() {
@@ -56,15 +84,15 @@ func startAndWait(out *os.File, job *guest.Job) (int, error) {
 	status, err := reapUntil(p.Pid)
 	if !timer.Stop() {
 		<-timedOut
-		return guest.TimedOut, fmt.Errorf("%s: killed after %v", job.Name, job.Timeout)
+		return guest.TimedOut, nil, fmt.Errorf("%s: killed after %v", job.Name, job.Timeout)
 	}
 	if err != nil {
-		return 126, err
+		return 126, nil, err
 	}
 	if status.Signaled() {
-		return 128 + int(status.Signal()), nil
+		return 128 + int(status.Signal()), nil, nil
 	}
-	return status.ExitStatus(), nil
+	return status.ExitStatus(), nil, nil
 }
 
 // reapUntil reaps whatever dies, as PID 1 has to, until pid does.
@@ -83,20 +111,20 @@ func reapUntil(pid int) (unix.WaitStatus, error) {
 
 // sweep kills and reaps what the job left, and names it: a test has to leave
 // nothing alive.
-func sweep(out *os.File) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range stats {
+func sweep() (left []string) {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
 		pid := filepath.Base(filepath.Dir(path))
 		// Kernel threads and zombies have no command line.
 		if line, err := os.ReadFile(path); err == nil && len(line) > 0 && pid != "1" {
 			comm, _ := os.ReadFile("/proc/" + pid + "/comm")
-			fmt.Fprint(out, "\n"+guest.Left(pid, string(bytes.TrimSpace(comm))))
+			left = append(left, guest.Left(pid, string(bytes.TrimSpace(comm))))
 		}
 	}
 	_ = unix.Kill(-1, unix.SIGKILL)
 	for {
 		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
-			return // nobody is left
+			return left // nobody lives
 		}
 	}
 }
@@ -105,7 +133,7 @@ func sweep(out *os.File) {
 // It returns only on an error.
 func enter() error {
 	var job guest.Job
-	if err := json.Unmarshal([]byte(os.Args[1]), &job); err != nil {
+	if err := json.Unmarshal([]byte(os.Args[2]), &job); err != nil {
 		return err
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

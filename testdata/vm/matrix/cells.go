@@ -1,0 +1,116 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
+)
+
+// A cell is one kernel under one configuration, and what is run in it.
+type cell struct {
+	name   string
+	series string // of the kernel, as fetch-kernels.sh knows it
+	why    string // it is worth its time
+
+	suites []suite
+	quick  []suite // of every change; nil: this cell is not run then
+
+	append string // of the kernel's command line, in place of boot.LSM
+	cpus   int    // 0: 1
+	memory int    // MiB, 0: 1536
+	cgroup string // "v1"; else version 2
+	pidMax int
+	// untracked: this host is refused, with exit code 7.
+	untracked bool
+}
+
+// A suite is the test binary of one package, and which of its tests are run.
+type suite struct {
+	dir, only, except string
+	env               []string
+	timeout           time.Duration
+}
+
+func (s suite) name() string {
+	return strings.TrimPrefix(s.dir, "testdata/")
+}
+
+func (s suite) with(env ...string) suite {
+	s.env = append(append([]string{}, s.env...), env...)
+	return s
+}
+
+func (s suite) tests(only ...string) suite {
+	s.only = "^(" + strings.Join(only, "|") + ")$"
+	return s
+}
+
+var (
+	tracer   = suite{dir: "tracer", timeout: time.Hour}
+	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
+	daemon   = suite{dir: "daemon", timeout: time.Hour}
+	e2e      = suite{dir: "testdata/e2e", timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
+	escapes  = suite{dir: "testdata/escapes", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
+)
+
+// everything is what a kernel has to pass in its usual configuration.
+var everything = []suite{tracer, enforcer, daemon, e2e, escapes}
+
+// few tells in two minutes whether sessions are kept and ended at all.
+var few = []suite{
+	tracer.tests("TestOpen", "TestSessionLife", "TestEvents", "TestRootExitEndsMembers", "TestRootExitWithoutTracer",
+		"TestGrace", "TestNested", "TestReconcile", "TestVerifierBudget", "TestPinsOutliveTheTracer"),
+	e2e.tests("TestHold1.*", "TestHold2.*"),
+}
+
+const (
+	withoutBPF      = "lsm=landlock,lockdown,yama,integrity,apparmor"
+	integrity       = boot.LSM + " lockdown=integrity"
+	confidentiality = boot.LSM + " lockdown=confidentiality"
+)
+
+// cells is not the full product: a configuration is tried where it can make a
+// difference.
+var cells = []cell{
+	{name: "5.10", series: "5.10", suites: everything,
+		why: "the oldest kernel with what tracking needs"},
+	{name: "6.1", series: "6.1", suites: everything, quick: few,
+		why: "Debian 12, and the newest without task iterators in BPF"},
+	{name: "6.12", series: "6.12", suites: everything,
+		why: "Debian 13, and the newest long-term kernel that cannot send signals from BPF"},
+	{name: "6.18", series: "6.18", suites: everything,
+		why: "a long-term kernel with everything, its tracepoints not preemptible"},
+	{name: "7", series: "7", suites: everything, quick: few,
+		why: "the newest of Debian's backports; tracepoints are preemptible"},
+
+	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{tracer},
+		why: "an LSM program attaches there and never runs"},
+	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{tracer},
+		why: "level 2 without the LSM program that refuses forks"},
+	{name: "6.18 lockdown=integrity", series: "6.18", append: integrity, suites: []suite{tracer, e2e},
+		why: "what a host with secure boot has"},
+	{name: "6.1 lockdown=confidentiality", series: "6.1", append: confidentiality, untracked: true,
+		why: "BPF may not read the kernel's memory: doctor has to say so"},
+	{name: "6.18 lockdown=confidentiality", series: "6.18", append: confidentiality, untracked: true,
+		why: "the same, new"},
+	{name: "6.1 cgroup v1", series: "6.1", cgroup: "v1", suites: []suite{tracer, cgroupRows},
+		why: "hosts of that age still have it; the freezer holds SIGKILL back"},
+	{name: "6.18 cgroup v1", series: "6.18", cgroup: "v1", suites: []suite{cgroupRows},
+		why: "the same, where the kernel ends sessions by itself"},
+	{name: "6.18 4 CPUs", series: "6.18", cpus: 4, pidMax: 65536,
+		suites: []suite{storms, races, many},
+		why:    "races between CPUs; more processes than the usual pid_max allows"},
+	{name: "7 preempt=full 4 CPUs", series: "7", append: boot.LSM + " preempt=full", cpus: 4,
+		suites: []suite{tracer, storms, races},
+		why:    "the kernel skips programs that are preempted: the second writers have to see what they miss"},
+}
+
+var (
+	cgroupRows = escapes.with("LNGTEST_ROWS=1,5,25,26,28,29,36")
+	races      = escapes.with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
+	storms     = tracer.tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
+	many       = tracer.tests("TestManyMembers").with("LNGTEST_MEMBERS=20000")
+)

@@ -1,0 +1,57 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// promised is the guarantee level that a kernel of this release has to reach.
+func promised(release string) int {
+	var major, minor int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 {
+		return 4 // whatever it is, it is no old one
+	}
+	since := func(m, n int) bool { return major > m || major == m && minor >= n }
+	switch {
+	case since(6, 16):
+		return 4
+	case since(6, 13):
+		return 3
+	}
+	return 2
+}
+
+// excuses are the reasons for which a test may be skipped, each with the cells
+// that really lack what the test needs. A skip for another reason, or in another
+// cell, is a failure.
+var excuses = []struct {
+	reason *regexp.Regexp
+	holds  func(c *cell, level int) bool
+}{
+	{regexp.MustCompile(`^level [123] has no end from the exit hook`),
+		func(_ *cell, level int) bool { return level < 4 }},
+	{regexp.MustCompile(`^(this kernel has )?level [12]\b`),
+		func(_ *cell, level int) bool { return level < 3 }},
+	{regexp.MustCompile(`no version 1 freezer is mounted`),
+		func(c *cell, _ int) bool { return c.cgroup != "v1" }},
+	{regexp.MustCompile(`no cgroup of version 2 is mounted`),
+		func(c *cell, _ int) bool { return c.cgroup == "v1" }},
+}
+
+// unexcused says what is wrong with skipping for this reason, "" if nothing is.
+// The level is the promised one, not the one that was reached.
+func unexcused(c *cell, level int, s skip) string {
+	for _, e := range excuses {
+		if !e.reason.MatchString(s.Reason) {
+			continue
+		}
+		if e.holds(c, level) {
+			return ""
+		}
+		return fmt.Sprintf("%s is skipped, but this kernel should have what it needs: %s", s.Test, s.Reason)
+	}
+	return fmt.Sprintf("%s is skipped for a reason that is no excuse: %q", s.Test, strings.TrimSpace(s.Reason))
+}

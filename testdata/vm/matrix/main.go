@@ -1,0 +1,145 @@
+//go:build linux
+
+// Matrix runs the tests under every kernel of its table of cells, each in a
+// virtual machine of its own, and compares what came of it with what that
+// kernel promises: the guarantee level, which tests may be skipped and why, what
+// doctor prints, and a kernel that has nothing to complain about. Results go to
+// testdata/vm/results, and from there to docs/KERNELS.md and the README.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type options struct {
+	quick, kvm bool
+	update     bool // write the goldens of doctor
+	qemu       string
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "matrix:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var o options
+	kernels := flag.String("kernel", "", "only the cells of these series: 6.1 7")
+	only := flag.String("cell", "", "only the cells whose name this expression matches")
+	jobs := flag.Int("j", 1, "machines at a time")
+	flag.BoolVar(&o.quick, "quick", false, "the cells of every change, with fewer tests")
+	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
+	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
+	flag.StringVar(&o.qemu, "qemu", ".cache/qemu/qemu-system-x86_64", "QEMU program")
+	list := flag.Bool("list", false, "list the cells")
+	pages := flag.Bool("pages", false, "only write docs/KERNELS.md and the README's table from the results")
+	check := flag.Bool("check", false, "only compare them with the results")
+	flag.Parse()
+	switch {
+	case *pages:
+		return writePages()
+	case *check:
+		return checkPages()
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	var chosen []*cell
+	for i := range cells {
+		c := &cells[i]
+		if (!o.quick || c.quick != nil) && match.MatchString(c.name) && wanted(*kernels, c.series) {
+			chosen = append(chosen, c)
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("no cell for kernel %q, cell %q", *kernels, *only)
+	}
+	if *list {
+		for _, c := range chosen {
+			fmt.Printf("%-24s %s\n", c.name, c.why)
+		}
+		return nil
+	}
+	return runAll(chosen, *jobs, o)
+}
+
+func wanted(kernels, series string) bool {
+	if kernels == "" {
+		return true
+	}
+	for k := range strings.FieldsSeq(kernels) {
+		if k == series {
+			return true
+		}
+	}
+	return false
+}
+
+// runAll runs cells, some at a time, and says which of them failed.
+func runAll(chosen []*cell, jobs int, o options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed []string
+	slots := make(chan struct{}, max(jobs, 1))
+	for _, c := range chosen {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			began := time.Now()
+			r, err := c.run(ctx, o)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				r.Problems = append(r.Problems, err.Error())
+			}
+			report(r, time.Since(began))
+			if len(r.Problems) > 0 {
+				failed = append(failed, c.name)
+			}
+			if !o.quick {
+				if err := r.save(); err != nil {
+					failed = append(failed, err.Error())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
+	}
+	if o.quick {
+		return nil
+	}
+	return writePages()
+}
+
+func report(r *result, took time.Duration) {
+	fmt.Printf("%s: Linux %s, level %d, %v\n", r.Cell, r.Release, r.Level, took.Round(time.Second))
+	for _, s := range r.Suites {
+		fmt.Printf("  %-22s %3d passed %3d failed %3d skipped, %d s\n", s.Name, s.Passed, s.Failed, len(s.Skips), s.Seconds)
+	}
+	for _, p := range r.Problems {
+		fmt.Printf("  FAILED %s\n", strings.ReplaceAll(p, "\n", "\n    "))
+	}
+}

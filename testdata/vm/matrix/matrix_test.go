@@ -1,0 +1,237 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
+	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+)
+
+func TestPromised(t *testing.T) {
+	for release, want := range map[string]int{
+		"5.10.0-46-cloud-amd64":     2,
+		"6.1.0-56-cloud-amd64":      2,
+		"6.12.117+deb13-amd64":      2,
+		"6.13.0":                    3,
+		"6.15.9":                    3,
+		"6.16.0":                    4,
+		"6.18.15+deb13-cloud-amd64": 4,
+		"7.2.12+deb13-cloud-amd64":  4,
+		"10.0":                      4,
+		"unknown":                   4,
+	} {
+		if got := promised(release); got != want {
+			t.Errorf("%s: level %d, want %d", release, got, want)
+		}
+	}
+}
+
+// A skip is excused where the kernel lacks what it names, and nowhere else.
+func TestUnexcused(t *testing.T) {
+	v1 := &cell{cgroup: "v1"}
+	for _, c := range []struct {
+		cell    *cell
+		level   int
+		reason  string
+		excused bool
+	}{
+		{&cell{}, 2, "level 2 has no end from the exit hook: [level 3 lacks: x]", true},
+		{&cell{}, 3, "level 3 has no end from the exit hook: []", true},
+		{&cell{}, 4, "level 3 has no end from the exit hook: []", false},
+		{&cell{}, 2, "this kernel has level 2 at best", true},
+		{&cell{}, 4, "this kernel has level 2 at best", false},
+		{&cell{}, 4, "no version 1 freezer is mounted", true},
+		{v1, 4, "no version 1 freezer is mounted", false},
+		{v1, 4, "no cgroup of version 2 is mounted", true},
+		{&cell{}, 4, "no cgroup of version 2 is mounted", false},
+		{&cell{}, 2, "needs root", false},
+		{&cell{}, 2, "", false},
+	} {
+		got := unexcused(c.cell, c.level, skip{"TestX", c.reason})
+		if (got == "") != c.excused {
+			t.Errorf("cgroup %q, level %d, %q: %q", c.cell.cgroup, c.level, c.reason, got)
+		}
+	}
+}
+
+func TestReadEvents(t *testing.T) {
+	o, err := readEvents(strings.NewReader(`
+{"Action":"start"}
+{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA","Output":"    a_test.go:7: figure: fork_birth: verified 123 instructions\n"}
+{"Action":"output","Test":"TestA","Output":"    a_test.go:8: figure: 3 storms, 4 forks\n"}
+{"Action":"pass","Test":"TestA","Elapsed":1}
+{"Action":"run","Test":"TestB"}
+{"Action":"output","Test":"TestB","Output":"=== RUN   TestB\n"}
+{"Action":"output","Test":"TestB","Output":"    b_test.go:99: level 2 is not enough\n"}
+{"Action":"output","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
+{"Action":"skip","Test":"TestB"}
+{"Action":"output","Test":"TestC/sub","Output":"    c_test.go:1: it broke\n"}
+{"Action":"fail","Test":"TestC/sub"}
+{"Action":"fail"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := outcome{
+		passed: 1, failed: 1,
+		skips:    []skip{{"TestB", "level 2 is not enough"}},
+		failures: []string{"TestC/sub:\nc_test.go:1: it broke"},
+		figures:  []string{"3 storms, 4 forks"},
+		verified: map[string]int{"fork_birth": 123},
+	}
+	if !reflect.DeepEqual(o, want) {
+		t.Errorf("got  %+v\nwant %+v", o, want)
+	}
+	if _, err := readEvents(strings.NewReader("no JSON")); err == nil {
+		t.Error("something else was read as events")
+	}
+}
+
+// What a real test binary prints is read as it is meant.
+func TestReadTests(t *testing.T) {
+	o, err := readTests([]byte("\x16=== RUN   TestX\n    x_test.go:1: because\n\x16--- SKIP: TestX (0.00s)\n\x16=== NAME  \nPASS\n"))
+	if err != nil || !reflect.DeepEqual(o.skips, []skip{{"TestX", "because"}}) {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// judged is what the matrix finds wrong with a machine.
+func judged(t *testing.T, c *cell, b *boot.Result) []string {
+	t.Helper()
+	r := &result{Release: "6.18.1", Verified: map[string]int{}}
+	c.judge(r, b, []suite{tracer}, options{update: true})
+	return r.Problems
+}
+
+func TestJudge(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("testdata/vm/matrix/testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pass := "\x16=== RUN   TestX\n\x16--- PASS: TestX (0.00s)\n\x16=== NAME  \nPASS\n"
+	good := func() *boot.Result {
+		return &boot.Result{Console: []byte("reboot: Power down\n"), Jobs: []boot.Job{
+			{Name: doctorText, Output: []byte("level 4\n")},
+			{Name: doctorJSON, Output: []byte(`{"level": 4}`)},
+			{Name: tracer.name(), Output: []byte(pass)},
+		}}
+	}
+	c := &cell{name: "test cell", series: "6.18"}
+	if got := judged(t, c, good()); len(got) != 0 {
+		t.Fatalf("nothing is wrong, but: %q", got)
+	}
+	for name, spoil := range map[string]func(*boot.Result){
+		"lower level":        func(b *boot.Result) { b.Jobs[1].Output = []byte(`{"level": 3}`) },
+		"higher level":       func(b *boot.Result) { b.Jobs[1].Output = []byte(`{"level": 5}`) },
+		"doctor's exit code": func(b *boot.Result) { b.Jobs[0].Code = 7 },
+		"doctor is silent":   func(b *boot.Result) { b.Jobs[1].Output = nil },
+		"kernel complains":   func(b *boot.Result) { b.Console = []byte("WARNING: CPU: 0 PID: 1 at x\n") },
+		"left alive":         func(b *boot.Result) { b.Jobs[2].Left = []string{"7 x"} },
+		"out of time":        func(b *boot.Result) { b.Jobs[2].Code = guest.TimedOut },
+		"exit code":          func(b *boot.Result) { b.Jobs[2].Code = 1 },
+		"nothing tested":     func(b *boot.Result) { b.Jobs[2].Output = []byte("PASS\n") },
+		"suite not run":      func(b *boot.Result) { b.Jobs = b.Jobs[:2] },
+		"test failed":        func(b *boot.Result) { b.Jobs[2].Output = []byte(strings.ReplaceAll(pass, "PASS:", "FAIL:")) },
+		"skip":               func(b *boot.Result) { b.Jobs[2].Output = []byte(strings.ReplaceAll(pass, "PASS:", "SKIP:")) },
+	} {
+		b := good()
+		spoil(b)
+		if got := judged(t, c, b); len(got) == 0 {
+			t.Errorf("%s: not seen", name)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	r := []*result{
+		{Cell: "6.18", Release: "6.18.15+deb13", Level: 4, Why: "a|b", Date: "2026-01-02",
+			Lacks:    []string{"x: on 6.18.15+deb13"},
+			Figures:  []string{"3 storms, 4 forks", "something else"},
+			Verified: map[string]int{"fork_birth": 123},
+			Suites:   []suiteResult{{Name: "tracer", Passed: 3, Skips: []skip{{"TestA", "r"}, {"TestB", "r"}, {"TestC", "r"}, {"TestD", "r"}}}}},
+		{Cell: "6.1", Release: "6.1.0-56", Level: 2, Problems: []string{"bad"}},
+	}
+	for name, c := range map[string]struct{ got, want string }{
+		"cells":    {cellTable(r), `| 6.18 | 6.18.15+deb13 | a\|b | 4 | 3 | 4 | 0 | 2026-01-02 |`},
+		"missing":  {missingTable(r), "| 6.18 | x: on this kernel |"},
+		"skipped":  {skippedTable(r), "| 6.18 | tracer TestA, tracer TestB, tracer TestC and 1 more | r |"},
+		"figures":  {figureList(r), "| 6.18 | 3 storms, 4 forks |"},
+		"verifier": {verifierTable(r), "| fork_birth | 123 |"},
+		"levels":   {levelTable(r), "dead or stopped | 6.18.15 |"},
+	} {
+		if !strings.Contains(c.got, c.want) {
+			t.Errorf("%s has no %q:\n%s", name, c.want, c.got)
+		}
+	}
+	if got := levelTable(r); strings.Contains(got, "5.10 to 6.12") {
+		t.Errorf("a kernel with a problem is a promise:\n%s", got)
+	}
+}
+
+func TestBetween(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page")
+	if err := os.WriteFile(path, []byte("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := between(path, "x", "new"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if want := "a\n<!-- begin x -->\n\nnew\n<!-- end x -->\nb\n"; err != nil || string(got) != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := between(path, "y", "new"); err == nil {
+		t.Error("a page without the place was written")
+	}
+}
+
+// Every cell can be run: its kernel is fetched, its tests are built, its suites
+// have a time.
+func TestCells(t *testing.T) {
+	makefile, err := os.ReadFile("../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := func(name string) []string {
+		for line := range strings.Lines(string(makefile)) {
+			if left, right, found := strings.Cut(line, ":="); found && strings.TrimSpace(left) == name {
+				return strings.Fields(right)
+			}
+		}
+		return nil
+	}
+	has := func(list []string, s string) bool {
+		for _, l := range list {
+			if l == s {
+				return true
+			}
+		}
+		return false
+	}
+	names := map[string]bool{}
+	for _, c := range cells {
+		if names[fileName(c.name)] {
+			t.Errorf("%s is there twice", c.name)
+		}
+		names[fileName(c.name)] = true
+		if !has(listed("KERNELS"), c.series) {
+			t.Errorf("%s: the Makefile fetches no Linux %s", c.name, c.series)
+		}
+		if c.why == "" || len(c.suites) == 0 && !c.untracked {
+			t.Errorf("%s has nothing to run, or no reason to", c.name)
+		}
+		for _, s := range append(c.quick, c.suites...) {
+			if !has(listed("VM_TESTS"), s.dir) || s.timeout < time.Minute {
+				t.Errorf("%s: %s is not built, or has no time", c.name, s.dir)
+			}
+		}
+	}
+}

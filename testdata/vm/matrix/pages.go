@@ -1,0 +1,242 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// writePages writes what the results say into the documents, between the lines
+// "<!-- begin NAME -->" and "<!-- end NAME -->".
+func writePages() error { return eachPlace(between) }
+
+// checkPages fails if a document does not say what the results say.
+func checkPages() error {
+	return eachPlace(func(path, name, text string) error {
+		before, after, err := replaced(path, name, text)
+		if err == nil && before != after {
+			err = fmt.Errorf("%s: %q is not what testdata/vm/results says; run: bin/matrix -pages", path, name)
+		}
+		return err
+	})
+}
+
+func eachPlace(do func(path, name, text string) error) error {
+	all, err := loadResults()
+	if err != nil {
+		return err
+	}
+	for _, p := range []struct{ path, name, text string }{
+		{"docs/KERNELS.md", "cells", cellTable(all)},
+		{"docs/KERNELS.md", "missing", missingTable(all)},
+		{"docs/KERNELS.md", "skipped", skippedTable(all)},
+		{"docs/KERNELS.md", "figures", figureList(all)},
+		{"docs/KERNELS.md", "verifier", verifierTable(all)},
+		{"README.md", "kernels", levelTable(all)},
+	} {
+		if err := do(p.path, p.name, p.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between replaces what a file has between the marks of that name.
+func between(path, name, text string) error {
+	before, after, err := replaced(path, name, text)
+	if err != nil || before == after {
+		return err
+	}
+	return os.WriteFile(path, []byte(after), 0o644)
+}
+
+func replaced(path, name, text string) (before, after string, err error) {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
+	head, rest, found := strings.Cut(string(old), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return "", "", fmt.Errorf("%s has no place for %q", path, name)
+	}
+	return string(old), head + begin + "\n" + text + "\n" + end + tail, nil
+}
+
+// A table is one of Markdown. A heading that ends with ":" is of numbers.
+type table struct{ b strings.Builder }
+
+func newTable(heads ...string) *table {
+	t := &table{}
+	line := make([]string, len(heads))
+	for i, h := range heads {
+		line[i] = "---"
+		if name, number := strings.CutSuffix(h, ":"); number {
+			heads[i], line[i] = name, "---:"
+		}
+	}
+	t.row(heads...)
+	t.row(line...)
+	return t
+}
+
+func (t *table) row(cells ...string) {
+	for i := range cells {
+		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
+	}
+	fmt.Fprintf(&t.b, "| %s |\n", strings.Join(cells, " | "))
+}
+
+// cellTable is what came of each cell.
+func cellTable(all []*result) string {
+	t := newTable("cell", "kernel", "why", "level:", "passed:", "skipped:", "problems:", "on")
+	for _, r := range all {
+		passed, skipped := r.tests()
+		level := fmt.Sprint(r.Level)
+		if r.Level == 0 {
+			level = "refused"
+		}
+		t.row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.Problems)), r.Date)
+	}
+	return t.b.String()
+}
+
+func (r *result) tests() (passed, skipped int) {
+	for _, s := range r.Suites {
+		passed += s.Passed
+		skipped += len(s.Skips)
+	}
+	return passed, skipped
+}
+
+// missingTable is what doctor finds lacking in each cell.
+func missingTable(all []*result) string {
+	t := newTable("cell", "lacks")
+	for _, r := range all {
+		for _, what := range append(slices.Clone(r.Missing), r.Lacks...) {
+			t.row(r.Cell, strings.ReplaceAll(what, r.Release, "this kernel"))
+		}
+	}
+	return t.b.String()
+}
+
+// skippedTable is which tests were not run, and why.
+func skippedTable(all []*result) string {
+	type tests struct {
+		reason string
+		names  []string
+	}
+	t := newTable("cell", "tests", "reason")
+	for _, r := range all {
+		var byReason []*tests
+		for _, s := range r.Suites {
+			for _, k := range s.Skips {
+				i := slices.IndexFunc(byReason, func(n *tests) bool { return n.reason == k.Reason })
+				if i < 0 {
+					i = len(byReason)
+					byReason = append(byReason, &tests{reason: k.Reason})
+				}
+				byReason[i].names = append(byReason[i].names, s.Name+" "+k.Test)
+			}
+		}
+		for _, n := range byReason {
+			t.row(r.Cell, summary(n.names), n.reason)
+		}
+	}
+	return t.b.String()
+}
+
+// summary names a few, and counts the rest.
+func summary(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+func figureList(all []*result) string {
+	t := newTable("cell", "figure")
+	for _, r := range all {
+		for _, f := range r.Figures {
+			if strings.Contains(f, "storms, ") || strings.Contains(f, "members, ended") {
+				t.row(r.Cell, f)
+			}
+		}
+	}
+	return t.b.String()
+}
+
+// verifierTable has a column for each kernel, and a row for each program.
+func verifierTable(all []*result) string {
+	heads, names := []string{"program"}, map[string]bool{}
+	var usual []*result
+	for i := range cells {
+		for _, r := range all {
+			if r.Cell == cells[i].name && cells[i].usual() && len(r.Verified) > 0 {
+				usual = append(usual, r)
+				heads = append(heads, r.Release+":")
+				for name := range r.Verified {
+					names[name] = true
+				}
+			}
+		}
+	}
+	t := newTable(heads...)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		row := []string{name}
+		for _, r := range usual {
+			if n, has := r.Verified[name]; has {
+				row = append(row, fmt.Sprint(n))
+			} else {
+				row = append(row, "-")
+			}
+		}
+		t.row(row...)
+	}
+	return t.b.String()
+}
+
+// gives is what each guarantee level is for a user.
+var gives = map[int]string{
+	2: "the daemon ends sessions without a race, from user space",
+	3: "the daemon has the kernel end a session in one call",
+	4: "the root's exit ends its session inside the kernel, with the daemon dead or stopped",
+}
+
+// levelTable is the promise, with the kernels that were measured to keep it. What
+// could be measured and was not is no promise.
+func levelTable(all []*result) string {
+	t := newTable("kernel", "level", "gives", "measured on")
+	for _, p := range []struct {
+		kernel string
+		level  int
+		none   string // what stands there if nothing was measured; "": no row
+	}{
+		{"6.16 or newer, not PREEMPT_RT", 4, "not measured"},
+		{"6.13 to 6.15, and PREEMPT_RT", 3, "not measured: Debian has no such kernel"},
+		{"5.10 to 6.12", 2, ""},
+	} {
+		var on []string
+		for _, r := range all {
+			release, _, _ := strings.Cut(r.Release, "-")
+			release, _, _ = strings.Cut(release, "+")
+			if r.Level == p.level && promised(r.Release) == p.level && len(r.Problems) == 0 && !slices.Contains(on, release) {
+				on = append(on, release)
+			}
+		}
+		measured := p.none
+		if len(on) > 0 {
+			measured = strings.Join(on, ", ")
+		}
+		if measured != "" {
+			t.row(p.kernel, fmt.Sprint(p.level), gives[p.level], measured)
+		}
+	}
+	return t.b.String()
+}

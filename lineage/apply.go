@@ -172,8 +172,10 @@ func (g *Graph) justify(n *node, why Evidence, at uint64) {
 	if at < n.evidenceAt {
 		return
 	}
+	if n.evidence != why {
+		g.mark(n)
+	}
 	n.evidence, n.evidenceAt = why, at
-	g.mark(n)
 	g.enroll(n)
 }
 

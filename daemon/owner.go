@@ -45,14 +45,18 @@ type owner struct {
 
 	graph    *lineage.Graph
 	sessions map[tracer.SessionID]*session
-	ended    []*session // oldest first
-	outcomes int        // that the receipts of ended name
+	nested   map[tracer.SessionID][]tracer.SessionID // directly
+	ended    []*session                              // oldest first
+	outcomes int                                     // that the receipts of ended name
 	gone     []tracer.SessionID
 	canaries []hidden // oldest first
 	batch    []tracer.Event
 	watch    map[tracer.SessionID]bool // scratch of apply
 
+	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches
+
 	lost     uint64 // events, since the daemon began
+	forks    uint64 // of members, since the daemon began
 	misses   map[string]uint64
 	counters map[string]uint64
 	degraded []string
@@ -80,6 +84,7 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 		watch:    make(map[tracer.SessionID]bool), meter: newMeter(),
 		resync:  make(chan resyncCause, 1),
 		doubted: make(chan struct{}, 1),
+		nested:  make(map[tracer.SessionID][]tracer.SessionID),
 	}
 }
 
@@ -149,6 +154,10 @@ func (o *owner) apply(batch []tracer.Event) {
 				o.sessionEvent(s, ev)
 			}
 			continue
+		case tracer.EventBirth:
+			if s != nil && ev.Evidence == tracer.EvidenceFork {
+				o.forks++
+			}
 		case tracer.EventExit:
 			if s != nil {
 				o.died(s, ev)

@@ -27,6 +27,7 @@ func (s *server) routes() map[string]answer {
 		"GET /v1/processes/{ref}":     s.getProcess,
 		"GET /v1/why":                 s.getWhy,
 		"GET /v1/events":              s.getEvents,
+		"GET /v1/watch":               s.getWatch,
 		"POST /v1/daemon/stop":        s.postStop,
 		"POST /v1/resync":             s.postResync,
 		"POST /v1/selfcheck":          s.postSelfCheck,
@@ -73,6 +74,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 			for name, n := range o.misses {
 				d.Counters["recursion_misses."+name] = n
 			}
+			d.Counters["readers_dropped"] = s.dropped.Load()
 		}
 	})
 	if err != nil {

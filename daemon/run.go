@@ -62,6 +62,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	wg.Go(func() { s.tellManager(ctx, s.manager) })
 	var checking sync.WaitGroup
 	checking.Go(func() { s.selfCheck.run(ctx) })
+	wg.Go(func() { s.feed.run(ctx) })
 	wg.Go(func() {
 		if err := s.owner.inbox.ingest(s.kernel); err != nil {
 			failed <- err

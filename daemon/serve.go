@@ -310,6 +310,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,
 		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
 	}
+	s.feed = newFeed(s)
 	s.carryOut(r.policy())
 	if g, err := user.LookupGroup(readGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {

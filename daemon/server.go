@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -65,6 +66,8 @@ type server struct {
 	alone        *serving
 	privileges   privileges
 	selfCheck    *selfCheck
+	feed         *feed
+	dropped      atomic.Uint64 // readers that took nothing
 
 	conns    *conns
 	stopping chan struct{}     // closed when streams have to end

@@ -83,6 +83,10 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 func (o *owner) enter(info tracer.SessionInfo) *session {
 	s := &session{info: info, over: make(chan struct{}), lost: o.lost}
 	o.sessions[info.ID] = s
+	if info.Parent != 0 {
+		o.nested[info.Parent] = append(o.nested[info.Parent], info.ID)
+	}
+	o.changed(info.ID)
 	if output, err := o.holds.Output(info.Root); err == nil {
 		s.output = output
 	}
@@ -103,6 +107,7 @@ func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
 	if ev.State < tracer.StateEnding {
 		return
 	}
+	o.changed(s.info.ID)
 	if ev.State < tracer.StateEmpty {
 		o.askHeld(s.info.ID)
 	}
@@ -242,6 +247,7 @@ func (o *owner) describe(r *api.Report) {
 // ones.
 func (o *owner) close(s *session) {
 	s.closed = true
+	o.changed(s.info.ID)
 	s.info.State = tracer.StateEmpty
 	s.info.Live = 0
 	o.enforcer.Forget(s.info.ID)
@@ -258,9 +264,22 @@ func (o *owner) close(s *session) {
 		o.ended[0] = nil
 		o.ended = o.ended[1:]
 		o.outcomes -= named(old.report)
-		delete(o.sessions, old.info.ID)
+		o.drop(old)
 		o.graph.Forget(uint64(old.info.ID))
 	}
+}
+
+// drop forgets a session that is over.
+func (o *owner) drop(s *session) {
+	id, parent := s.info.ID, s.info.Parent
+	delete(o.sessions, id)
+	delete(o.nested, id)
+	if n := slices.DeleteFunc(o.nested[parent], func(n tracer.SessionID) bool { return n == id }); len(n) > 0 {
+		o.nested[parent] = n
+	} else {
+		delete(o.nested, parent)
+	}
+	o.changed(id)
 }
 
 // named is how many processes, ports and locks a receipt names.
@@ -296,10 +315,10 @@ func (o *owner) within(id, ancestor tracer.SessionID) bool {
 
 // family is a session and those nested in it.
 func (o *owner) family(id tracer.SessionID) []uint64 {
-	var all []uint64
-	for other := range o.sessions {
-		if o.within(other, id) {
-			all = append(all, uint64(other))
+	all := []uint64{uint64(id)}
+	for i := 0; i < len(all); i++ {
+		for _, n := range o.nested[tracer.SessionID(all[i])] {
+			all = append(all, uint64(n))
 		}
 	}
 	return all

@@ -3,9 +3,7 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -21,16 +19,11 @@ import (
 
 // stream is one reader of the events. It runs in its request's goroutine.
 type stream struct {
-	*server
-	caller  caller
+	sender
 	session tracer.SessionID // 0: whatever the caller may read
 	types   []string         // empty: all
 	visible map[tracer.SessionID]bool
 	over    bool // the session's end was sent
-
-	w    http.ResponseWriter
-	rc   *http.ResponseController
-	line bytes.Buffer
 }
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
@@ -40,7 +33,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 	if err != nil {
 		return err
 	}
-	st := &stream{server: s, caller: c, visible: make(map[tracer.SessionID]bool), w: w, rc: http.NewResponseController(w)}
+	st := &stream{sender: s.sender(w, c), visible: make(map[tracer.SessionID]bool)}
 	if text := q.Get("type"); text != "" {
 		st.types = strings.Split(text, ",")
 		for _, t := range st.types {
@@ -78,8 +71,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/jsonl")
-	w.WriteHeader(http.StatusOK)
+	st.begin()
 	if snapshot == "1" {
 		st.encode(api.Event{Head: head("recording"), BootID: s.bootID, Version: s.version, Started: &s.started})
 		for i := range present {
@@ -112,7 +104,7 @@ func (st *stream) run(ctx context.Context, from uint64) {
 			st.checkOver()
 		}
 		if st.over {
-			st.end("session_over")
+			st.end(api.Event{Head: api.Head{Kind: "end"}, Reason: "session_over"})
 			return
 		}
 		if !st.flush() {
@@ -125,7 +117,7 @@ func (st *stream) run(ctx context.Context, from uint64) {
 		case <-ctx.Done():
 			return
 		case <-st.stopping:
-			st.end("stopping")
+			st.end(api.Event{Head: api.Head{Kind: "end"}, Reason: "stopping"})
 			return
 		case <-beat.C:
 			st.encode(heartbeat{"heartbeat", api.U64(st.clock.boottime())})
@@ -206,39 +198,4 @@ func (st *stream) present() []api.Process {
 		}
 	}
 	return all
-}
-
-func (st *stream) encode(doc any) {
-	b, err := json.Marshal(doc)
-	if err != nil {
-		st.log.Error().Err(err).Msg("event not encoded")
-		return
-	}
-	st.line.Write(b)
-	st.line.WriteByte('\n')
-}
-
-// flush sends what is encoded. A reader that takes nothing for the limit is
-// dropped.
-func (st *stream) flush() bool {
-	if st.line.Len() == 0 {
-		st.rc.Flush()
-		return true
-	}
-	st.rc.SetWriteDeadline(time.Now().Add(st.limits.stall))
-	_, err := st.w.Write(st.line.Bytes())
-	st.line.Reset()
-	if err == nil {
-		err = st.rc.Flush()
-	}
-	if err != nil {
-		st.log.Info().Err(err).Uint32(keyPID, st.caller.id.PID).Msg("reader dropped")
-		return false
-	}
-	return true
-}
-
-func (st *stream) end(reason string) {
-	st.encode(api.Event{Head: api.Head{Kind: "end"}, Reason: reason})
-	st.flush()
 }

@@ -1,0 +1,288 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	viewPeriod = 100 * time.Millisecond // the fastest that anybody can watch
+	// What one turn in the owner's goroutine makes ready. Between two turns
+	// others have theirs.
+	viewProcesses = 512
+	viewSessions  = 32
+	// viewLooks bounds the processes of one turn that procfs is asked about.
+	viewLooks = 64
+)
+
+// feed keeps the view up to date while somebody watches. Its cost is that of
+// what changed, however many watch.
+type feed struct {
+	server *server
+	view   *view
+
+	mu      sync.Mutex
+	readers int
+	on      bool
+	ready   chan struct{} // closed when the view is whole
+	wanted  chan struct{}
+
+	// Of the goroutine that runs run.
+	batch   batch
+	changes lineage.Changes
+	scopes  map[tracer.SessionID]*scope
+	looked  map[lineage.ID]commandLine
+}
+
+// commandLine is what procfs said of a process whose exec nobody saw.
+type commandLine struct {
+	exe       string
+	argv      []string
+	truncated bool
+}
+
+func newFeed(s *server) *feed {
+	return &feed{server: s, view: newView(), wanted: make(chan struct{}, 1)}
+}
+
+// join begins to read the view: from it on the feed runs until leave. False:
+// the reader or the daemon left before the view was ready.
+func (f *feed) join(ctx context.Context) bool {
+	f.mu.Lock()
+	f.readers++
+	if !f.on {
+		f.on, f.ready = true, make(chan struct{})
+		f.wanted <- struct{}{}
+	}
+	ready := f.ready
+	f.mu.Unlock()
+	select {
+	case <-ready:
+		return true
+	case <-ctx.Done():
+	case <-f.server.stopping:
+	}
+	f.leave()
+	return false
+}
+
+func (f *feed) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readers--
+}
+
+// idle ends the feed's work if nobody reads.
+func (f *feed) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.on = f.readers > 0
+	return !f.on
+}
+
+// run feeds the view whenever somebody watches, until ctx is done.
+func (f *feed) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wanted:
+		}
+		f.watched(ctx)
+	}
+}
+
+// watched is one time in which somebody watches.
+func (f *feed) watched(ctx context.Context) {
+	o := f.server.owner
+	f.scopes, f.looked = make(map[tracer.SessionID]*scope), make(map[lineage.ID]commandLine)
+	if o.do(func() { o.view(true) }) != nil {
+		return
+	}
+	tick := time.NewTicker(viewPeriod)
+	defer tick.Stop()
+	for {
+		for f.batch.more = true; f.batch.more; {
+			if o.do(func() { o.turn(f) }) != nil {
+				return
+			}
+			f.look()
+			f.view.publish(&f.batch)
+		}
+		f.mu.Lock()
+		select {
+		case <-f.ready:
+		default:
+			close(f.ready)
+		}
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if f.idle() {
+			break
+		}
+	}
+	_ = o.do(func() { o.view(false) })
+	f.view.publish(&batch{whole: true})
+}
+
+// view begins to note what changes, or stops.
+func (o *owner) view(on bool) {
+	o.graph.Track(on)
+	o.stale = nil
+	if on {
+		o.allChanged()
+	}
+}
+
+func (o *owner) allChanged() {
+	o.stale = make(map[tracer.SessionID]bool)
+	for id := range o.sessions {
+		o.stale[id] = true
+	}
+}
+
+// changed notes that what a session looks like may be new, and so of those that
+// it is nested in.
+func (o *owner) changed(id tracer.SessionID) {
+	if o.stale == nil {
+		return
+	}
+	for range 16 { // deeper than the kernel nests
+		if id == 0 {
+			return
+		}
+		o.stale[id] = true
+		x := o.sessions[id]
+		if x == nil {
+			return
+		}
+		id = x.info.Parent
+	}
+}
+
+// turn makes a batch ready, in the owner's goroutine.
+func (o *owner) turn(f *feed) {
+	b := &f.batch
+	clear(b.updates)
+	b.time, b.updates, b.sessions, b.closed = o.clock.boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
+	o.graph.Take(viewProcesses, &f.changes)
+	b.forgot, b.whole, b.more = f.changes.Forgot, f.changes.Lost, f.changes.More
+	for _, id := range f.changes.Changed {
+		n, ok := o.graph.Node(id)
+		if !ok {
+			continue
+		}
+		session := tracer.SessionID(n.Session)
+		o.changed(session)
+		b.updates = append(b.updates, update{
+			id: id, under: n.Under, doc: o.process(&n, self), scope: f.scope(session),
+			present: !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie), exited: n.Exited,
+		})
+	}
+	if b.whole { // the sessions are void with the rest
+		o.allChanged()
+	}
+	for id := range o.stale {
+		if len(b.sessions) == viewSessions {
+			b.more = true
+			break
+		}
+		delete(o.stale, id)
+		x := o.sessions[id]
+		if x == nil {
+			delete(f.scopes, id)
+			b.closed = append(b.closed, id)
+			continue
+		}
+		o.refresh(x)
+		s := shownSession{id: id, doc: o.session(x, self), scope: f.scope(id)}
+		if x.closed {
+			s.due = x.emptyAt + uint64(viewMemory)
+		}
+		b.sessions = append(b.sessions, s)
+	}
+	b.status = f.server.watchStatus()
+}
+
+// self reads what root may: the view is redacted for each reader.
+var self = caller{}
+
+// scope gives the one scope of a session, in the owner's goroutine.
+func (f *feed) scope(id tracer.SessionID) *scope {
+	if sc := f.scopes[id]; sc != nil || id == 0 {
+		return sc
+	}
+	o := f.server.owner
+	x := o.sessions[id]
+	if x == nil {
+		return nil
+	}
+	sc := &scope{uid: x.info.UID}
+	for range 16 { // deeper than the kernel nests
+		sc.chain = append(sc.chain, id)
+		if id = x.info.Parent; id == 0 {
+			break
+		}
+		if x = o.sessions[id]; x == nil {
+			sc.chain = append(sc.chain, id)
+			break
+		}
+	}
+	f.scopes[sc.chain[0]] = sc
+	return sc
+}
+
+// watchStatus is what a status line shows, in the owner's goroutine.
+func (s *server) watchStatus() api.WatchStatus {
+	o := s.owner
+	return api.WatchStatus{
+		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(), Lost: o.lost, Forks: o.forks,
+		Live: o.graph.Stats().Live, Breaker: s.rules.breakerState(),
+		SelfCheck: s.selfCheck.result(),
+	}
+}
+
+// look asks procfs for the command lines that no exec told: of what ran before
+// the daemon did. It is for display, and dropped unless the identity is
+// confirmed after it.
+func (f *feed) look() {
+	for _, id := range f.batch.forgot {
+		delete(f.looked, id)
+	}
+	asked := 0
+	for i := range f.batch.updates {
+		u := &f.batch.updates[i]
+		if u.doc.Argv != nil || u.doc.Exe != "" {
+			delete(f.looked, u.id)
+			continue
+		}
+		line, ok := f.looked[u.id]
+		if !ok && u.doc.State == "live" && asked < viewLooks {
+			asked++
+			line = f.ask(u.id)
+			f.looked[u.id] = line
+		}
+		u.doc.Exe, u.doc.Argv, u.doc.ArgvTruncated = line.exe, line.argv, line.truncated
+	}
+}
+
+func (f *feed) ask(id lineage.ID) (line commandLine) {
+	s := f.server
+	line.exe = s.proc.exe(id.PID)
+	line.argv, line.truncated = s.proc.argv(id.PID)
+	if now, err := s.kernel.Identify(id.PID); err != nil || lineageID(now) != id {
+		return commandLine{}
+	}
+	return line
+}

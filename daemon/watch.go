@@ -1,0 +1,229 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// What one line holds at most: a reader that takes nothing holds one.
+const (
+	frameProcesses = 256
+	frameSessions  = 32
+	frameRemovals  = 2048
+	frameText      = 128 << 10 // bytes of command lines
+	frameItems     = 16384     // looked at under the view's lock
+)
+
+const maxHz = 10
+
+// watcher is one reader of the view. It runs in its request's goroutine.
+type watcher struct {
+	sender
+	session  tracer.SessionID // 0: whatever the caller may read
+	interval time.Duration
+	at       uint64 // revision of the view that was sent
+	base     uint64 // … when the last snapshot began
+	whole    bool   // the next line begins a snapshot
+
+	asked *scope // the last one that sees was asked for
+	saw   bool
+}
+
+// getWatch streams the picture, and then what changes in it.
+func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "session", "hz")
+	if err != nil {
+		return err
+	}
+	hz := maxHz
+	if text := q.Get("hz"); text != "" {
+		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %q: want 1 to %d", text, maxHz), "")
+		}
+	}
+	wr := &watcher{sender: s.sender(w, c), interval: time.Second / time.Duration(hz), whole: true}
+	if word := q.Get("session"); word != "" {
+		if err := s.withSession(word, c, verbRead, func(x *session) { wr.session = x.info.ID }); err != nil {
+			return err
+		}
+	} else if d := decide(c, verbRead, target{uid: c.uid, relation: own}); !d.allow {
+		return s.refuse(c, verbRead, "sessions", d)
+	}
+	if !s.feed.join(r.Context()) {
+		return errStopping
+	}
+	defer s.feed.leave()
+	wr.begin()
+	wr.run(r.Context())
+	return nil
+}
+
+// run sends until the reader, the session or the daemon goes.
+func (w *watcher) run(ctx context.Context) {
+	beat := time.NewTicker(w.limits.heartbeat)
+	defer beat.Stop()
+	for {
+		over, wake, ok := w.catchUp()
+		if !ok {
+			return
+		}
+		if over {
+			w.end(api.Frame{Head: api.Head{Kind: "end"}, Reason: "session_over"})
+			return
+		}
+		pace := time.After(w.interval)
+		for changed := false; !changed || pace != nil; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.stopping:
+				w.end(api.Frame{Head: api.Head{Kind: "end"}, Reason: "stopping"})
+				return
+			case <-beat.C:
+				w.encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.clock.boottime())})
+				if !w.flush() {
+					return
+				}
+			case <-wake:
+				changed, wake = true, nil
+			case <-pace:
+				pace = nil
+			}
+		}
+	}
+}
+
+// catchUp sends what changed up to now. It tells whether the session that is
+// watched is over, and what is closed with the next change.
+func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
+	for {
+		var f api.Frame
+		f, over, wake = w.next()
+		if f.Kind != "" {
+			w.encode(f)
+			if !w.flush() {
+				return over, nil, false
+			}
+		}
+		if wake != nil {
+			return over, wake, true
+		}
+	}
+}
+
+// next gives the next line, without a kind if there is nothing to tell. At the
+// end of the log it gives what is closed when there is more.
+func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
+	v := w.feed.view
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if max(w.at, w.base) < v.floor {
+		w.whole = true
+	}
+	if w.whole {
+		w.at, w.base = 0, v.rev
+	}
+	text := 0
+	items := v.log[v.from(w.at):]
+	for i := range items {
+		if i == frameItems || len(f.Upsert) == frameProcesses || len(f.Sessions) == frameSessions ||
+			len(f.Remove) == frameRemovals || text > frameText {
+			f.Partial = true
+			break
+		}
+		text += w.take(v, &f, &items[i])
+		w.at = items[i].rev
+	}
+	if !f.Partial {
+		w.at, wake = v.rev, v.wake
+		over = w.session != 0 && w.over(v)
+	}
+	if !w.whole && len(f.Upsert)+len(f.Remove)+len(f.Sessions)+len(f.Closed) == 0 && f.Status == nil {
+		return api.Frame{}, over, wake
+	}
+	f.Head, f.Rev, f.TimeNS = api.Head{Kind: "diff"}, api.U64(w.at), api.U64(v.time)
+	if w.whole {
+		f.Head = head("snapshot")
+		if f.Status == nil {
+			f.Status = w.status(v)
+		}
+	}
+	w.whole = false
+	return f, over, wake
+}
+
+// take adds one change to a line, and tells how much text it brought.
+func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
+	switch {
+	case it.gone != nil:
+		if it.added > w.at || !w.sees(it.gone) {
+			return 0
+		}
+		if p := it.process; p != nil && !(p.in && w.sees(p.scope)) {
+			f.Remove = append(f.Remove, p.ref)
+		} else if s := it.session; s != nil && !s.in {
+			f.Closed = append(f.Closed, s.id.String())
+		}
+	case !v.current(it):
+	case it.process != nil && w.sees(it.process.scope):
+		p := w.redacted(&it.process.doc)
+		for _, arg := range p.Argv {
+			text += len(arg)
+		}
+		f.Upsert = append(f.Upsert, p)
+	case it.session != nil && w.sees(it.session.scope):
+		d := it.session.doc
+		if d.Root != nil {
+			root := w.redacted(d.Root)
+			d.Root = &root
+		}
+		f.Sessions = append(f.Sessions, d)
+	case it.process == nil && it.session == nil:
+		f.Status = w.status(v)
+	}
+	return text
+}
+
+// sees is the same rule as for the tree and the events.
+func (w *watcher) sees(s *scope) bool {
+	if s != w.asked {
+		w.asked = s
+		w.saw = s != nil && (w.session == 0 || slices.Contains(s.chain, w.session)) &&
+			decide(w.caller, verbRead, s.target(w.caller)).allow
+	}
+	return w.saw
+}
+
+// redacted is a process as the caller may read it.
+func (w *watcher) redacted(p *api.Process) api.Process {
+	d := *p
+	uid := uint32(0)
+	if d.UID != nil {
+		uid = uint32(*d.UID)
+	}
+	if !w.caller.mayReadArgv(uid) {
+		d.Argv, d.ArgvTruncated = nil, false
+	}
+	return d
+}
+
+func (w *watcher) status(v *view) *api.WatchStatus {
+	st := v.status
+	st.ReadOnly = w.caller.member != 0
+	return &st
+}
+
+// over reports whether the session that is watched is over.
+func (w *watcher) over(v *view) bool {
+	s := v.sessions[w.session]
+	return s == nil || s.due != 0
+}

@@ -158,11 +158,11 @@ vm: build programs
 	go build -o bin/vmrun ./testdata/vm/vmrun
 	go build -o bin/matrix ./testdata/vm/matrix
 
-## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL=expression, JOBS=2, KVM=1
+## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL and SUITE=expression, JOBS=2, KVM=1
 test-kernels: vm
 	@mkdir -p bin/tests
 	for p in $(VM_TESTS); do CGO_ENABLED=0 go test -c -ldflags '-s -w' -o bin/tests/$${p//\//_}.test ./$$p; done
-	bin/matrix -j $(or $(JOBS),1) -kernel '$(KERNEL)' -cell '$(CELL)' $(if $(KVM),-kvm) $(MATRIX_FLAGS)
+	bin/matrix -j $(or $(JOBS),1) -kernel '$(KERNEL)' -cell '$(CELL)' -suite '$(SUITE)' $(if $(KVM),-kvm) $(MATRIX_FLAGS)
 
 ## test-kernels-quick: few of them under one old and one new kernel
 test-kernels-quick: export KERNEL = 6.1 7

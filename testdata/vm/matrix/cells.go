@@ -29,13 +29,24 @@ type cell struct {
 
 // A suite is the test binary of one package, and which of its tests are run.
 type suite struct {
-	dir, only, except string
-	env               []string
-	timeout           time.Duration
+	dir     string
+	only    string // expressions of tests
+	except  string
+	env     []string
+	timeout time.Duration
+	part    string // its name, if it is not the whole package
 }
 
 func (s suite) name() string {
+	if s.part != "" {
+		return s.part
+	}
 	return strings.TrimPrefix(s.dir, "testdata/")
+}
+
+func (s suite) named(part string) suite {
+	s.part = part
+	return s
 }
 
 func (s suite) with(env ...string) suite {
@@ -100,7 +111,7 @@ var cells = []cell{
 		why: "hosts of that age still have it; the freezer holds SIGKILL back"},
 	{name: "6.18 cgroup v1", series: "6.18", cgroup: "v1", suites: []suite{cgroupRows},
 		why: "the same, where the kernel ends sessions by itself"},
-	{name: "6.18 4 CPUs", series: "6.18", cpus: 4, pidMax: 65536,
+	{name: "6.18 4 CPUs", series: "6.18", cpus: 4, pidMax: 131072, memory: 4096,
 		suites: []suite{storms, races, many},
 		why:    "races between CPUs; more processes than the usual pid_max allows"},
 	{name: "7 preempt=full 4 CPUs", series: "7", append: boot.LSM + " preempt=full", cpus: 4,
@@ -109,8 +120,8 @@ var cells = []cell{
 }
 
 var (
-	cgroupRows = escapes.with("LNGTEST_ROWS=1,5,25,26,28,29,36")
-	races      = escapes.with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
-	storms     = tracer.tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
-	many       = tracer.tests("TestManyMembers").with("LNGTEST_MEMBERS=20000")
+	cgroupRows = escapes.named("cgroup rows").with("LNGTEST_ROWS=1,5,25,26,28,29,36")
+	races      = escapes.named("races").with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
+	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
+	many       = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000")
 )

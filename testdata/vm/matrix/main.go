@@ -25,6 +25,7 @@ type options struct {
 	quick, kvm bool
 	update     bool // write the goldens of doctor
 	qemu       string
+	suites     *regexp.Regexp // nil: all
 }
 
 func main() {
@@ -38,6 +39,7 @@ func run() error {
 	var o options
 	kernels := flag.String("kernel", "", "only the cells of these series: 6.1 7")
 	only := flag.String("cell", "", "only the cells whose name this expression matches")
+	suites := flag.String("suite", "", "only the suites that this expression matches; the others keep their results")
 	jobs := flag.Int("j", 1, "machines at a time")
 	flag.BoolVar(&o.quick, "quick", false, "the cells of every change, with fewer tests")
 	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
@@ -55,6 +57,9 @@ func run() error {
 	}
 	match, err := regexp.Compile(*only)
 	if err != nil {
+		return err
+	}
+	if o.suites, err = regexp.Compile(*suites); err != nil {
 		return err
 	}
 	var chosen []*cell
@@ -111,11 +116,11 @@ func runAll(chosen []*cell, jobs int, o options) error {
 				r.Problems = append(r.Problems, err.Error())
 			}
 			report(r, time.Since(began))
-			if len(r.Problems) > 0 {
+			if len(r.problems()) > 0 {
 				failed = append(failed, c.name)
 			}
 			if !o.quick {
-				if err := r.save(); err != nil {
+				if err := c.save(r); err != nil {
 					failed = append(failed, err.Error())
 				}
 			}
@@ -139,7 +144,7 @@ func report(r *result, took time.Duration) {
 	for _, s := range r.Suites {
 		fmt.Printf("  %-22s %3d passed %3d failed %3d skipped, %d s\n", s.Name, s.Passed, s.Failed, len(s.Skips), s.Seconds)
 	}
-	for _, p := range r.Problems {
+	for _, p := range r.problems() {
 		fmt.Printf("  FAILED %s\n", strings.ReplaceAll(p, "\n", "\n    "))
 	}
 }

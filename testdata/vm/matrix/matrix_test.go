@@ -108,7 +108,7 @@ func judged(t *testing.T, c *cell, b *boot.Result) []string {
 	t.Helper()
 	r := &result{Release: "6.18.1", Verified: map[string]int{}}
 	c.judge(r, b, []suite{tracer}, options{update: true})
-	return r.Problems
+	return r.problems()
 }
 
 func TestJudge(t *testing.T) {
@@ -152,11 +152,11 @@ func TestJudge(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	r := []*result{
-		{Cell: "6.18", Release: "6.18.15+deb13", Level: 4, Why: "a|b", Date: "2026-01-02",
+		{Cell: "6.18", Release: "6.18.15+deb13", Level: 4, Why: "a|b",
 			Lacks:    []string{"x: on 6.18.15+deb13"},
-			Figures:  []string{"3 storms, 4 forks", "something else"},
 			Verified: map[string]int{"fork_birth": 123},
-			Suites:   []suiteResult{{Name: "tracer", Passed: 3, Skips: []skip{{"TestA", "r"}, {"TestB", "r"}, {"TestC", "r"}, {"TestD", "r"}}}}},
+			Suites: []suiteResult{{Name: "tracer", Date: "2026-01-02", Passed: 3, Figures: []string{"3 storms, 4 forks", "something else"},
+				Skips: []skip{{"TestA", "r"}, {"TestB", "r"}, {"TestC", "r"}, {"TestD", "r"}}}}},
 		{Cell: "6.1", Release: "6.1.0-56", Level: 2, Problems: []string{"bad"}},
 	}
 	for name, c := range map[string]struct{ got, want string }{
@@ -190,6 +190,32 @@ func TestBetween(t *testing.T) {
 	}
 	if err := between(path, "y", "new"); err == nil {
 		t.Error("a page without the place was written")
+	}
+}
+
+// A run of some suites leaves the results of the others, of the same kernel.
+func TestSaveKeepsOtherSuites(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := &cell{name: "test cell", suites: []suite{tracer, daemon}}
+	save := func(release string, suites ...suiteResult) *result {
+		t.Helper()
+		if err := c.save(&result{Cell: c.name, Release: release, Suites: suites}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	save("6.1.1", suiteResult{Name: "tracer", Passed: 1, Problems: []string{"bad"}}, suiteResult{Name: "daemon", Passed: 2})
+	r := save("6.1.1", suiteResult{Name: "tracer", Passed: 3})
+	want := []suiteResult{{Name: "tracer", Passed: 3}, {Name: "daemon", Passed: 2}}
+	if !reflect.DeepEqual(r.Suites, want) || len(r.problems()) != 0 {
+		t.Errorf("after a run of one: %+v", r)
+	}
+	if r := save("6.1.2", suiteResult{Name: "daemon", Passed: 4}); len(r.Suites) != 1 {
+		t.Errorf("another kernel has the results of the old one: %+v", r)
 	}
 }
 
@@ -227,6 +253,13 @@ func TestCells(t *testing.T) {
 		}
 		if c.why == "" || len(c.suites) == 0 && !c.untracked {
 			t.Errorf("%s has nothing to run, or no reason to", c.name)
+		}
+		parts := map[string]bool{}
+		for _, s := range c.suites {
+			if parts[s.name()] {
+				t.Errorf("%s has %s twice", c.name, s.name())
+			}
+			parts[s.name()] = true
 		}
 		for _, s := range append(c.quick, c.suites...) {
 			if !has(listed("VM_TESTS"), s.dir) || s.timeout < time.Minute {

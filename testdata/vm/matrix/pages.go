@@ -101,7 +101,7 @@ func cellTable(all []*result) string {
 		if r.Level == 0 {
 			level = "refused"
 		}
-		t.row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.Problems)), r.Date)
+		t.row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.problems())), r.date())
 	}
 	return t.b.String()
 }
@@ -112,6 +112,17 @@ func (r *result) tests() (passed, skipped int) {
 		skipped += len(s.Skips)
 	}
 	return passed, skipped
+}
+
+// date is that of the oldest part of the result.
+func (r *result) date() string {
+	var oldest string
+	for _, s := range r.Suites {
+		if oldest == "" || s.Date < oldest {
+			oldest = s.Date
+		}
+	}
+	return oldest
 }
 
 // missingTable is what doctor finds lacking in each cell.
@@ -163,9 +174,11 @@ func summary(names []string) string {
 func figureList(all []*result) string {
 	t := newTable("cell", "figure")
 	for _, r := range all {
-		for _, f := range r.Figures {
-			if strings.Contains(f, "storms, ") || strings.Contains(f, "members, ended") {
-				t.row(r.Cell, f)
+		for _, s := range r.Suites {
+			for _, f := range s.Figures {
+				if strings.Contains(f, "storms, ") || strings.Contains(f, "members, ended") {
+					t.row(r.Cell, f)
+				}
 			}
 		}
 	}
@@ -226,7 +239,7 @@ func levelTable(all []*result) string {
 		for _, r := range all {
 			release, _, _ := strings.Cut(r.Release, "-")
 			release, _, _ = strings.Cut(release, "+")
-			if r.Level == p.level && promised(r.Release) == p.level && len(r.Problems) == 0 && !slices.Contains(on, release) {
+			if r.Level == p.level && promised(r.Release) == p.level && len(r.problems()) == 0 && !slices.Contains(on, release) {
 				on = append(on, release)
 			}
 		}

@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 const resultsDir = "testdata/vm/results"
@@ -14,25 +16,66 @@ const resultsDir = "testdata/vm/results"
 type result struct {
 	Cell     string
 	Why      string
-	Date     string
 	Release  string
 	Level    int
-	Missing  []string `json:",omitempty"` // what the next level lacks
-	Lacks    []string `json:",omitempty"` // what doctor found missing
-	Suites   []suiteResult
-	Figures  []string       `json:",omitempty"`
+	Missing  []string       `json:",omitempty"` // what the next level lacks
+	Lacks    []string       `json:",omitempty"` // what doctor found missing
 	Verified map[string]int `json:",omitempty"` // instructions that the verifier went through, by program
-	Problems []string       `json:",omitempty"`
+	Problems []string       `json:",omitempty"` // of the machine and of doctor's words, in the last run
+	Suites   []suiteResult
 }
 
 type suiteResult struct {
 	Name           string
+	Date           string
 	Passed, Failed int
 	Skips          []skip `json:",omitempty"`
 	Seconds        int
+	Figures        []string `json:",omitempty"`
+	Problems       []string `json:",omitempty"`
 }
 
-func (r *result) save() error {
+// problems are all that is wrong with the cell.
+func (r *result) problems() []string {
+	all := slices.Clone(r.Problems)
+	for _, s := range r.Suites {
+		for _, p := range s.Problems {
+			all = append(all, s.Name+": "+p)
+		}
+	}
+	return all
+}
+
+// keep takes over from an earlier run under the same kernel what was not run
+// now: suites that were left out.
+func (r *result) keep(c *cell, earlier *result) {
+	if earlier == nil || earlier.Release != r.Release {
+		return
+	}
+	ran := r.Suites
+	r.Suites = nil
+	for _, s := range c.suites {
+		named := func(n suiteResult) bool { return n.Name == s.name() }
+		if i := slices.IndexFunc(ran, named); i >= 0 {
+			r.Suites = append(r.Suites, ran[i])
+		} else if i := slices.IndexFunc(earlier.Suites, named); i >= 0 {
+			r.Suites = append(r.Suites, earlier.Suites[i])
+		}
+	}
+	if len(r.Verified) == 0 {
+		r.Verified = earlier.Verified
+	}
+}
+
+func (c *cell) resultFile() string { return filepath.Join(resultsDir, fileName(c.name)+".json") }
+
+// save keeps the result of a run of the cell.
+func (c *cell) save(r *result) error {
+	earlier, err := c.load()
+	if err != nil {
+		return err
+	}
+	r.keep(c, earlier)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -40,7 +83,23 @@ func (r *result) save() error {
 	if err := os.MkdirAll(resultsDir, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(resultsDir, fileName(r.Cell)+".json"), append(text, '\n'), 0o644)
+	return os.WriteFile(c.resultFile(), append(text, '\n'), 0o644)
+}
+
+// load gives the last result of the cell, nil if it was never run.
+func (c *cell) load() (*result, error) {
+	text, err := os.ReadFile(c.resultFile())
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := new(result)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.resultFile(), err)
+	}
+	return r, nil
 }
 
 // loadResults gives the last result of each cell that was ever run, in the
@@ -48,18 +107,13 @@ func (r *result) save() error {
 func loadResults() ([]*result, error) {
 	var all []*result
 	for i := range cells {
-		text, err := os.ReadFile(filepath.Join(resultsDir, fileName(cells[i].name)+".json"))
-		if os.IsNotExist(err) {
-			continue
-		}
+		r, err := cells[i].load()
 		if err != nil {
 			return nil, err
 		}
-		r := new(result)
-		if err := json.Unmarshal(text, r); err != nil {
-			return nil, err
+		if r != nil {
+			all = append(all, r)
 		}
-		all = append(all, r)
 	}
 	return all, nil
 }

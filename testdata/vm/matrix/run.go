@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,16 +25,13 @@ const (
 // run boots the cell's machine, runs everything in it and judges it. The
 // result is never nil.
 func (c *cell) run(ctx context.Context, o options) (*result, error) {
-	r := &result{Cell: c.name, Why: c.why, Date: time.Now().UTC().Format(time.DateOnly), Verified: map[string]int{}}
+	r := &result{Cell: c.name, Why: c.why, Verified: map[string]int{}}
 	dir, err := filepath.EvalSymlinks(filepath.Join(kernelsDir, c.series))
 	if err != nil {
 		return r, err
 	}
 	r.Release = filepath.Base(dir)
-	suites := c.suites
-	if o.quick {
-		suites = c.quick
-	}
+	suites := c.chosen(o)
 	image := boot.NewImage("bin/vminit")
 	image.Checkout(".")
 	m := boot.Machine{
@@ -99,45 +97,63 @@ func (c *cell) judge(r *result, booted *boot.Result, suites []suite, o options) 
 	byName := map[string]boot.Job{}
 	for _, j := range booted.Jobs {
 		byName[j.Name] = j
-		for _, left := range j.Left {
-			problem("%s left alive: %s", j.Name, left)
-		}
 	}
 	c.judgeDoctor(r, byName, o.update, problem)
 	for _, s := range suites {
-		j, ran := byName[s.name()]
-		if !ran {
-			problem("%s was not run", s.name())
-			continue
-		}
-		tests, err := readTests(j.Output)
-		if err != nil {
-			problem("%s: %v", s.name(), err)
-		}
-		for _, f := range tests.failures {
-			problem("%s: %s", s.name(), f)
-		}
-		for _, k := range tests.skips {
-			if text := unexcused(c, promised(r.Release), k); text != "" {
-				problem("%s: %s", s.name(), text)
-			}
-		}
-		switch {
-		case j.Code == guest.TimedOut:
-			problem("%s: out of time", s.name())
-		case j.Code != 0 && tests.failed == 0:
-			problem("%s: exit code %d:\n%s", s.name(), j.Code, tail(string(j.Output), 12))
-		case tests.passed == 0:
-			problem("%s: nothing was tested:\n%s", s.name(), tail(string(j.Output), 12))
-		}
-		for name, n := range tests.verified {
-			r.Verified[name] = n
-		}
-		r.Figures = append(r.Figures, tests.figures...)
-		r.Suites = append(r.Suites, suiteResult{
-			Name: s.name(), Passed: tests.passed, Failed: tests.failed, Skips: tests.skips, Seconds: int(j.Took.Seconds()),
-		})
+		r.Suites = append(r.Suites, c.judgeSuite(r, s, byName))
 	}
+}
+
+func (c *cell) judgeSuite(r *result, s suite, jobs map[string]boot.Job) suiteResult {
+	sum := suiteResult{Name: s.name(), Date: time.Now().UTC().Format(time.DateOnly)}
+	problem := func(format string, args ...any) { sum.Problems = append(sum.Problems, fmt.Sprintf(format, args...)) }
+	j, ran := jobs[s.name()]
+	if !ran {
+		problem("not run")
+		return sum
+	}
+	for _, left := range j.Left {
+		problem("left alive: %s", left)
+	}
+	tests, err := readTests(j.Output)
+	if err != nil {
+		problem("%v", err)
+	}
+	for _, f := range tests.failures {
+		problem("%s", f)
+	}
+	for _, k := range tests.skips {
+		if text := unexcused(c, promised(r.Release), k); text != "" {
+			problem("%s", text)
+		}
+	}
+	switch {
+	case j.Code == guest.TimedOut:
+		problem("out of time")
+	case j.Code != 0 && tests.failed == 0:
+		problem("exit code %d:\n%s", j.Code, tail(string(j.Output), 12))
+	case tests.passed == 0:
+		problem("nothing was tested:\n%s", tail(string(j.Output), 12))
+	}
+	maps.Copy(r.Verified, tests.verified)
+	sum.Passed, sum.Failed, sum.Skips, sum.Figures = tests.passed, tests.failed, tests.skips, tests.figures
+	sum.Seconds = int(j.Took.Seconds())
+	return sum
+}
+
+// chosen are the suites of the cell that the options ask for.
+func (c *cell) chosen(o options) []suite {
+	all := c.suites
+	if o.quick {
+		all = c.quick
+	}
+	var chosen []suite
+	for _, s := range all {
+		if o.suites == nil || o.suites.MatchString(s.name()) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
 }
 
 // saveLogs keeps the console and the jobs' output of the cell's last run.

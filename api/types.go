@@ -109,8 +109,10 @@ type Process struct {
 	ArgvTruncated bool       `json:"argv_truncated,omitempty"`
 	UID           *int       `json:"uid,omitempty"`
 	Cgroup        string     `json:"cgroup,omitempty"`
-	State         string     `json:"state,omitempty"` // live, exited, zombie
-	Task          string     `json:"task,omitempty"`  // the kernel's state letter: R S D T Z …
+	Container     string     `json:"container,omitempty"` // its id, if the cgroup is one's
+	Cwd           string     `json:"cwd,omitempty"`       // only in answers about one process
+	State         string     `json:"state,omitempty"`     // live, exited, zombie
+	Task          string     `json:"task,omitempty"`      // the kernel's state letter: R S D T Z …
 	Started       *time.Time `json:"started,omitempty"`
 	Exited        *time.Time `json:"exited,omitempty"`
 	ExitCode      *int       `json:"exit_code,omitempty"`

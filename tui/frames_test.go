@@ -1,0 +1,206 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/exp/golden"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// states are what the screen can look like, each made from the scene.
+var states = []struct {
+	name string
+	do   func(*screen)
+}{
+	{"home", func(*screen) {}},
+	{"group unfolded", func(s *screen) { s.press("/"); s.typed("bash"); s.press("enter right") }},
+	{"folded", func(s *screen) { s.press("j h") }},
+	{"orphan", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter") }},
+	{"details", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter i") }},
+	{"details scrolled", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter i down down pgdown") }},
+	{"details of a group", func(s *screen) { s.press("/"); s.typed("cpp"); s.press("enter left i") }},
+	{"end of the list", func(s *screen) { s.press("G") }},
+	{"filter", func(s *screen) { s.press("f"); s.typed("comm:cpp"); s.press("enter") }},
+	{"filter being typed", func(s *screen) { s.press("f"); s.typed("state:zom") }},
+	{"filter without match", func(s *screen) { s.press("f"); s.typed("comm:nosuch"); s.press("enter") }},
+	{"search not found", func(s *screen) { s.press("/"); s.typed("nosuch"); s.press("enter") }},
+	{"PID not found", func(s *screen) { s.press("9"); s.typed("99"); s.press("enter") }},
+	{"rooted", func(s *screen) {
+		s.press("/")
+		s.typed("make -j")
+		s.press("enter .")
+		s.press("backspace")
+		s.press("j .")
+	}},
+	{"marked", func(s *screen) { s.press("j space c") }},
+	{"follow", func(s *screen) { s.press("L") }},
+	{"paused", func(s *screen) {
+		s.press("p")
+		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6001, 4123, 4123, "new"), live(6002, 4123, 4123, "new")}})
+	}},
+	{"flat", func(s *screen) { s.press("t s") }},
+	{"flat locked", func(s *screen) { s.press("t s s S") }},
+	{"sort in the tree", func(s *screen) { s.press("s") }},
+	{"orphans", func(s *screen) { s.press("o") }},
+	{"timeline", func(s *screen) { s.press("T") }},
+	{"help", func(s *screen) { s.press("?") }},
+	{"end asked", func(s *screen) {
+		s.fake.plan = nil
+		s.fake.planErr = errors.New("x")
+		s.dialogWithout()
+	}},
+	{"end", func(s *screen) { s.press("x") }},
+	{"end confirmed", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab") }},
+	{"end now", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab tab") }},
+	{"end result", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab enter") }},
+	{"end left", func(s *screen) {
+		r := *s.fake.report
+		r.Verdict, r.Left = "left", 1
+		r.Processes = append([]api.Outcome{{Ref: ref(4128), Comm: "cc", Outcome: "left", Why: "state D (nfs_wait)"}}, r.Processes[:3]...)
+		s.fake.end = &r
+		s.press("x")
+		s.later(time.Second)
+		s.press("tab tab enter")
+	}},
+	{"end result line", func(s *screen) {
+		s.press("x")
+		s.later(time.Second)
+		s.press("tab enter")
+		s.later(time.Second)
+		s.press("enter")
+	}},
+	{"end refused", func(s *screen) {
+		s.fake.plan = &api.Plan{State: "active", RefusedBy: "guard: an ancestor of the caller", Processes: []api.PlanProcess{}}
+		s.press("x")
+	}},
+	{"end denied", func(s *screen) {
+		s.fake.planErr = api.NewError(api.CodeDenied, "plan k3x9q2: not permitted: it belongs to uid 1001", "run with sudo")
+		s.press("x")
+	}},
+	{"kill", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter X") }},
+	{"kill result", func(s *screen) {
+		s.press("4")
+		s.typed("130")
+		s.press("enter X")
+		s.later(time.Second)
+		s.press("tab tab enter")
+	}},
+	{"kill of an exited one", func(s *screen) { s.press("4"); s.typed("122"); s.press("enter X") }},
+	{"lost", func(s *screen) { s.status(func(st *api.WatchStatus) { st.Lost = 12 }) }},
+	{"degraded", func(s *screen) {
+		s.status(func(st *api.WatchStatus) {
+			st.Degraded = []string{"exec without argv", "no reparent events"}
+			st.SelfCheck = &api.SelfCheck{Why: "the canary was not seen"}
+			st.Breaker.Open = true
+			st.Lost = 3
+		})
+		d := build()
+		d.Degraded = []string{"a birth was missed"}
+		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Sessions: []api.Session{d}})
+	}},
+	{"observe", func(s *screen) { s.status(func(st *api.WatchStatus) { st.Mode = "observe" }) }},
+	{"read only", func(s *screen) { s.opts.ReadOnly = true; s.arrange(); s.press("x") }},
+	{"away", func(s *screen) {
+		s.send(feedMsg{away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: errors.New("connection refused")}})
+		s.later(7 * time.Second)
+	}},
+	{"over", func(s *screen) { s.send(feedMsg{over: "session_over"}) }},
+	{"empty", func(s *screen) {
+		s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Status: &api.WatchStatus{Level: 4, Mode: "enforce"}})
+	}},
+	{"busy", func(s *screen) {
+		for i := range 40 {
+			s.status(func(st *api.WatchStatus) { st.Forks += uint64(i * i); st.Live = 5 + i%7 })
+			s.later(time.Second)
+		}
+	}},
+	{"hostile", func(s *screen) { s.frames(hostile()) }},
+	{"hostile details", func(s *screen) { s.frames(hostile()); s.press("G i") }},
+}
+
+// status changes the status line's facts.
+func (s *screen) status(change func(*api.WatchStatus)) {
+	st := s.model.status
+	change(&st)
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Status: &st})
+}
+
+// dialogWithout opens the dialog as it is before the plan has come.
+func (s *screen) dialogWithout() { s.Update(named["down"]); s.Update(stroke("x")) }
+
+// hostile is what a process can do to a screen.
+func hostile() *api.Frame {
+	bad := live(7001, 4121, 4121, "\x1b[31mred", "\x1b]52;c;ZXZpbA==\a", "a\nlineage: all ended\r\n", "exe.\u202etxt", "\xff\xfe\x9b31m", "名前名前名前", "e\u0301e\u0301", "👩‍👩‍👧")
+	bad.Cgroup = "/\x1b[2J\u2066"
+	bad.Exe = "/tmp/\x1b]0;title\a"
+	s := build()
+	s.Name = "\x1b[5mblink\u202e"
+	f := scene()
+	f.Upsert = append(f.Upsert[:1], bad)
+	f.Sessions = []api.Session{s}
+	return f
+}
+
+func TestFrames(t *testing.T) {
+	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 60}} {
+		for _, st := range states {
+			for _, look := range []struct {
+				name string
+				Options
+			}{{"", Options{}}, {"ascii", Options{ASCII: true}}, {"auto", Options{Theme: "auto"}}, {"contrast", Options{Theme: "contrast"}}} {
+				if look.name != "" && look.name != "ascii" && size.width != 80 {
+					continue // a colour is a colour at every size
+				}
+				name := strings.TrimSpace(fmt.Sprintf("%s %dx%d %s", st.name, size.width, size.height, look.name))
+				t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+					s := newScreen(t, newFake(), look.Options, size.width, size.height)
+					s.frames(scene())
+					st.do(s)
+					got := s.draw()
+					fits(t, got, size.width, size.height)
+					if look.ASCII {
+						for _, r := range got {
+							if r > unicode.MaxASCII && st.name != "hostile" && st.name != "hostile details" {
+								t.Fatalf("%q is no ASCII", r)
+							}
+						}
+					}
+					golden.RequireEqual(t, got+"\n")
+				})
+			}
+		}
+	}
+}
+
+// fits tells whether a frame is as large as the screen, and nothing in it but
+// text and colours.
+func fits(t testing.TB, frame string, width, height int) {
+	t.Helper()
+	lines := strings.Split(frame, "\n")
+	if len(lines) != height {
+		t.Errorf("%d lines, want %d", len(lines), height)
+	}
+	for i, l := range lines {
+		if w := ansi.StringWidth(l); w > width {
+			t.Errorf("line %d is %d wide: %q", i, w, l)
+		}
+		for j, r := range l {
+			if r == '\x1b' && strings.HasPrefix(l[j:], "\x1b[") {
+				if end := strings.IndexAny(l[j:], "m"); end < 0 || strings.Trim(l[j+2:j+end], "0123456789;") != "" {
+					t.Errorf("line %d has an escape that is no colour: %q", i, l)
+				}
+				continue
+			}
+			if !unicode.IsPrint(r) {
+				t.Errorf("line %d has %q", i, r)
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// hints are the keys of the footer.
+func (m *model) hints() []key.Binding {
+	k := m.keys
+	back := k.Escape
+	up, down := k.Up, k.Down
+	switch m.focus {
+	case onDetails, onHelp:
+		return []key.Binding{back, up, down, k.PageUp, k.PageDown, k.Quit}
+	}
+	return k.ShortHelp()
+}
+
+// keysThatFit is the footer: the first hints, whole ones.
+func (m *model) keysThatFit() string {
+	hints := m.hints()
+	for i := range hints {
+		h := hints[i].Help()
+		hints[i].SetHelp(m.theme.keys.Replace(h.Key), h.Desc)
+	}
+	for {
+		s := m.footer.ShortHelpView(hints)
+		if w := ansi.StringWidth(s); w <= m.width {
+			return s + strings.Repeat(" ", m.width-w)
+		}
+		hints = hints[:len(hints)-1]
+	}
+}
+
+// helpLines is every key, and what the rows mean.
+func (m *model) helpLines(columns int) []string {
+	var lines []string
+	put := func(p paint, s string) {
+		l := m.line(columns)
+		l.put(p, s)
+		lines = append(lines, l.full())
+	}
+	keys := func(title string, all []key.Binding) {
+		put(m.theme.strong, " "+title)
+		for _, k := range all {
+			l := m.line(columns)
+			l.put(m.theme.key, fmt.Sprintf("   %-13s", m.theme.keys.Replace(k.Help().Key)))
+			l.put(paint{}, " "+k.Help().Desc)
+			lines = append(lines, l.full())
+		}
+	}
+	t := m.theme
+	put(paint{}, " To end a session: select it or any of its processes and press x.")
+	put(paint{}, " To see why a process belongs to its session: select it and press Enter.")
+	put(t.strong, " Rows")
+	for _, s := range []struct {
+		look
+		means string
+	}{
+		{look{t.live, t.glyphs.live, "S"}, "live; the letter is the kernel's state: R S D T"},
+		{look{t.moved, t.glyphs.moved, "S"}, "live, and its parent is not who created it"},
+		{look{t.exited, t.glyphs.exited, "X"}, "exited, with its code or signal"},
+		{look{t.zombie, " ", t.glyphs.zombie}, "zombie: exited, its parent has to reap it"},
+		{look{t.ended, t.glyphs.ended, "E"}, "ended by us"},
+	} {
+		l := m.line(columns)
+		l.put(s.paint, fmt.Sprintf("   %-13s", s.glyph+s.letter))
+		l.put(paint{}, " "+s.means)
+		lines = append(lines, l.full())
+	}
+	for _, g := range m.keys.Groups() {
+		keys(g.Title, g.Keys)
+	}
+	keys("In the dialog that ends", newDialogKeys().all())
+	return lines
+}

@@ -1,0 +1,119 @@
+package picture
+
+import (
+	"slices"
+	"strings"
+)
+
+// Find selects the next row that has text, in the order of the view and round
+// its end, folded ones included; back: the one before.
+func (v *View) Find(text string, back bool) bool {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "" || v.sel == nil {
+		return false
+	}
+	step, start := v.below, v.First()
+	if back {
+		step, start = v.over, v.bottom()
+	}
+	v.follow = FollowNothing
+	for r, round := step(v.sel), false; r != v.sel; r = step(r) {
+		if r == nil {
+			if r = start; r == v.sel || round {
+				break
+			}
+			round = true
+		}
+		if r.has(text) && v.shown(r) {
+			return v.Select(r)
+		}
+	}
+	return v.sel.has(text)
+}
+
+// below is the row after r if nothing were folded.
+func (v *View) below(r *Row) *Row {
+	if v.mode != Tree {
+		return v.Next(r)
+	}
+	if c := v.skip(r.first, (*Row).Next); c != nil {
+		return c
+	}
+	for ; r != nil && r != v.root; r = r.up {
+		if n := v.skip(r.next, (*Row).Next); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// over is the row before r if nothing were folded.
+func (v *View) over(r *Row) *Row {
+	if v.mode != Tree || r == v.root {
+		return v.Prev(r)
+	}
+	if p := v.skip(r.prev, (*Row).before); p != nil {
+		return v.lowest(p)
+	}
+	return r.Up()
+}
+
+func (v *View) bottom() *Row {
+	if v.mode != Tree {
+		return v.Last()
+	}
+	return v.lowest(v.root)
+}
+
+func (v *View) lowest(r *Row) *Row {
+	for {
+		c := v.skip(r.last, (*Row).before)
+		if c == nil {
+			return r
+		}
+		r = c
+	}
+}
+
+// PID is the process that has the number now, else the last one that had it;
+// nil if there was none.
+func (p *Picture) PID(pid int) *Row {
+	var found *Row
+	for _, r := range p.processes {
+		if int(r.pid) == pid && (found == nil || found.start < r.start) {
+			found = r
+		}
+	}
+	return found
+}
+
+// Marked are the marked processes, the oldest first.
+func (p *Picture) Marked() (rows []*Row) {
+	for _, r := range p.processes {
+		if r.Marked {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortFunc(rows, (*Row).compare)
+	return rows
+}
+
+// Mark marks the processes at and below r that are alive, or only r.
+func (p *Picture) Mark(r *Row, all, on bool) {
+	if r.Kind == ProcessRow && (r.Process.State != "exited" || !on) {
+		r.Marked = on
+	}
+	if !all {
+		return
+	}
+	for c := r.first; c != nil; c = c.next {
+		p.Mark(c, true, on)
+	}
+}
+
+// Unmark takes all marks away.
+func (p *Picture) Unmark() {
+	for _, r := range p.processes {
+		r.Marked = false
+	}
+}

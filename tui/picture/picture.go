@@ -1,0 +1,279 @@
+package picture
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Picture is every session and process that the daemon shows.
+type Picture struct {
+	top       *Row
+	processes map[api.Ref]*Row
+	sessions  map[string]*Row
+	// waiting are the rows that do not hang under their creator: it is not in
+	// the picture, or of another session.
+	waiting map[api.Ref]map[*Row]bool
+	nested  map[string]map[*Row]bool // sessions by the session that they are nested in
+	turned  map[Key]bool             // rows whose fold is not what it is at first
+	held    *Row
+	filter  *Filter
+	newest  *Row
+	// degraded are the sessions that cannot promise everything.
+	degraded map[string]*Row
+	// dropped is called for a row that is about to go, with what takes its
+	// place, if anything does.
+	dropped func(r, instead *Row)
+}
+
+// New gives an empty picture.
+func New() *Picture {
+	return &Picture{
+		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
+		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, degraded: map[string]*Row{},
+		dropped: func(_, _ *Row) {},
+	}
+}
+
+// Process gives the row of a process, nil if it is not in the picture.
+func (p *Picture) Process(ref api.Ref) *Row { return p.processes[ref] }
+
+// Session gives the row of a session, nil if it is not in the picture.
+func (p *Picture) Session(id string) *Row { return p.sessions[id] }
+
+// Len is how many processes are in the picture.
+func (p *Picture) Len() int { return len(p.processes) }
+
+// Sessions is how many sessions are in the picture.
+func (p *Picture) Sessions() int { return len(p.sessions) }
+
+// Newest is the process that came last, nil if that is gone.
+func (p *Picture) Newest() *Row {
+	if p.newest == nil || p.newest.gone {
+		return nil
+	}
+	return p.newest
+}
+
+// All calls each for every process, in no order.
+func (p *Picture) All(each func(*Row)) {
+	for _, r := range p.processes {
+		each(r)
+	}
+}
+
+// New counts the processes of b that are not in the picture.
+func (p *Picture) New(b *Batch) int {
+	n := 0
+	for ref := range b.Upsert {
+		if p.processes[ref] == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Apply makes the picture what b says.
+func (p *Picture) Apply(b *Batch) {
+	remove, closed := p.leaving(b)
+	var sessions, fresh, changed []*Row
+	for id, s := range b.Sessions {
+		r := p.sessions[id]
+		if r == nil {
+			r = p.newSession(s)
+		}
+		r.Session = s
+		if len(s.Degraded) > 0 {
+			p.degraded[id] = r
+		} else {
+			delete(p.degraded, id)
+		}
+		sessions = append(sessions, r)
+	}
+	for ref, pr := range b.Upsert {
+		if r := p.processes[ref]; r != nil {
+			moved := r.Process.Session != pr.Session
+			r.Process = pr
+			if moved {
+				changed = append(changed, p.dependants(r)...)
+			}
+			changed = append(changed, r)
+			continue
+		}
+		r := &Row{Kind: ProcessRow, Process: pr, start: ref.StartNS, pid: int32(ref.PID), size: 1, index: -1}
+		p.processes[ref] = r
+		fresh = append(fresh, r)
+	}
+	for _, r := range remove {
+		p.remove(r)
+	}
+	slices.SortFunc(sessions, (*Row).compare)
+	for _, r := range sessions {
+		p.refreshSession(r)
+	}
+	slices.SortFunc(fresh, (*Row).compare)
+	for _, r := range fresh {
+		p.add(r)
+	}
+	// A session that no longer hangs under a process goes before that, or the
+	// process could not go under it; one that can do so now, after it.
+	slices.SortFunc(changed, younger)
+	p.refreshKind(changed, SessionRow)
+	p.refreshKind(changed, ProcessRow)
+	p.refreshKind(append(changed, sessions...), SessionRow)
+	for _, r := range closed {
+		p.close(r)
+	}
+}
+
+// leaving gives the rows that b takes away, the youngest first: what they
+// created goes before them.
+func (p *Picture) leaving(b *Batch) (processes, sessions []*Row) {
+	if b.Reset {
+		for ref, r := range p.processes {
+			if b.Upsert[ref] == nil {
+				processes = append(processes, r)
+			}
+		}
+		for id, r := range p.sessions {
+			if b.Sessions[id] == nil {
+				sessions = append(sessions, r)
+			}
+		}
+	}
+	for ref := range b.Remove {
+		if r := p.processes[ref]; r != nil {
+			processes = append(processes, r)
+		}
+	}
+	for id := range b.Closed {
+		if r := p.sessions[id]; r != nil {
+			sessions = append(sessions, r)
+		}
+	}
+	slices.SortFunc(processes, younger)
+	slices.SortFunc(sessions, younger)
+	return processes, sessions
+}
+
+func younger(a, b *Row) int { return b.compare(a) }
+
+// dependants are the rows whose place hangs on the session of r.
+func (p *Picture) dependants(r *Row) (rows []*Row) {
+	for c := r.first; c != nil; c = c.next {
+		if c.Kind != GroupRow {
+			rows = append(rows, c)
+		}
+		for m := c.first; c.Kind == GroupRow && m != nil; m = m.next {
+			rows = append(rows, m)
+		}
+	}
+	for w := range p.waiting[r.Process.Ref] {
+		rows = append(rows, w)
+	}
+	return rows
+}
+
+func (p *Picture) add(r *Row) {
+	r.folded = p.turned[r.Key()]
+	p.rematch(r)
+	p.place(r)
+	if p.newest == nil || p.newest.gone || p.newest.compare(r) < 0 {
+		p.newest = r
+	}
+	for w := range p.waiting[r.Process.Ref] {
+		p.move(w)
+	}
+}
+
+func (p *Picture) refreshKind(rows []*Row, k Kind) {
+	for _, r := range rows {
+		switch {
+		case r.gone || r.Kind != k:
+		case k == SessionRow:
+			p.refreshSession(r)
+		default:
+			p.refresh(r)
+		}
+	}
+}
+
+// refresh does what new data of a process makes necessary.
+func (p *Picture) refresh(r *Row) {
+	at := r.up
+	if at != nil && at.Kind == GroupRow {
+		at = at.up
+	}
+	if at != p.home(r) || r.sig != p.signature(r) {
+		p.move(r)
+	} else {
+		p.expect(r, at)
+	}
+	p.rematch(r)
+}
+
+// remove takes a process away. What it created and is still in the picture
+// goes where it would be had its creator never been seen.
+func (p *Picture) remove(r *Row) {
+	delete(p.processes, r.Process.Ref)
+	for r.first != nil {
+		c := r.first
+		for c.Kind == GroupRow {
+			c = c.first
+		}
+		p.move(c)
+	}
+	p.drop(r)
+}
+
+func (p *Picture) drop(r *Row) {
+	p.dropped(r, nil)
+	r.gone = true
+	if p.held == r {
+		p.held = nil
+	}
+	p.await(r, api.Ref{})
+	at := p.take(r)
+	p.settle(at)
+}
+
+// Fold hides or shows what is below r.
+func (p *Picture) Fold(r *Row, folded bool) {
+	if r.folded == folded || r.Kind == topRow {
+		return
+	}
+	r.folded = folded
+	if k := r.Key(); folded == (r.Kind == GroupRow) {
+		delete(p.turned, k)
+	} else {
+		p.turned[k] = true
+	}
+}
+
+// Hold keeps r out of groups until another row is held: what somebody looks at
+// does not vanish under his eyes when it exits.
+func (p *Picture) Hold(r *Row) {
+	if r == p.held {
+		return
+	}
+	old := p.held
+	p.held = r
+	if r != nil && r.sig != 0 && r.Kind == ProcessRow && r.up.Kind != GroupRow {
+		delete(r.up.leaves, r.sig)
+		r.sig = 0
+	}
+	if old != nil && !old.gone {
+		p.settle(old)
+	}
+}
+
+// Degraded is what sessions cannot promise, with their ids.
+func (p *Picture) Degraded() (all []string) {
+	for _, id := range slices.Sorted(maps.Keys(p.degraded)) {
+		for _, d := range p.degraded[id].Session.Degraded {
+			all = append(all, "session "+id+": "+d)
+		}
+	}
+	return all
+}

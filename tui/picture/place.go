@@ -1,0 +1,201 @@
+package picture
+
+import "github.com/lineage-ebpf/lineage/api"
+
+// home is the row that r belongs under.
+func (p *Picture) home(r *Row) *Row {
+	if r.Kind == SessionRow {
+		return p.sessionHome(r)
+	}
+	pr := r.Process
+	if pr.Creator != nil {
+		// A creator is older than what it created. That also means that no
+		// answer of a daemon can make a ring of rows.
+		if c := p.processes[*pr.Creator]; c != nil && c.Process.Session == pr.Session && c.compare(r) < 0 {
+			return c
+		}
+	}
+	if s := p.sessions[pr.Session]; s != nil {
+		return s
+	}
+	s := p.newSession(&api.Session{ID: pr.Session})
+	p.place(s)
+	return s
+}
+
+// sessionHome of a nested session is the process that created its root, or the
+// session that it is nested in.
+func (p *Picture) sessionHome(r *Row) *Row {
+	s := r.Session
+	if s.Parent == "" || s.Parent == s.ID {
+		return p.top
+	}
+	if s.Root != nil && s.Root.Creator != nil {
+		if c := p.processes[*s.Root.Creator]; c != nil && c.up != nil && c.Process.Session == s.Parent && !c.below(r) {
+			return c
+		}
+	}
+	if up := p.sessions[s.Parent]; up != nil && up.known && !up.below(r) {
+		return up
+	}
+	return p.top
+}
+
+// wants is the creator under whose row r belongs, if it is there.
+func wants(r *Row) api.Ref {
+	switch {
+	case r.Kind == ProcessRow && r.Process.Creator != nil:
+		return *r.Process.Creator
+	case r.Kind == SessionRow && r.Session.Parent != "" && r.Session.Root != nil && r.Session.Root.Creator != nil:
+		return *r.Session.Root.Creator
+	}
+	return api.Ref{}
+}
+
+// expect has r, which is under at, wait for its creator if that is another row.
+func (p *Picture) expect(r, at *Row) {
+	creator := wants(r)
+	if at.Kind == ProcessRow && at.Process.Ref == creator {
+		creator = api.Ref{}
+	}
+	p.await(r, creator)
+}
+
+// await has r placed again when the process creator comes.
+func (p *Picture) await(r *Row, creator api.Ref) {
+	if r.creator == creator {
+		return
+	}
+	if set := p.waiting[r.creator]; set != nil {
+		delete(set, r)
+		if len(set) == 0 {
+			delete(p.waiting, r.creator)
+		}
+	}
+	r.creator = creator
+	if creator == (api.Ref{}) {
+		return
+	}
+	if p.waiting[creator] == nil {
+		p.waiting[creator] = map[*Row]bool{}
+	}
+	p.waiting[creator][r] = true
+}
+
+// place puts an unlinked row where it belongs.
+func (p *Picture) place(r *Row) {
+	at := p.home(r)
+	if r.first != nil && at.below(r) { // what no kernel does, a file can say
+		at = p.top
+	}
+	p.expect(r, at)
+	p.put(r, at)
+	if at.sig != 0 { // it was a leaf
+		up := p.take(at)
+		p.put(at, up)
+	}
+}
+
+// move puts a row where it belongs now.
+func (p *Picture) move(r *Row) {
+	var at *Row
+	if r.up != nil {
+		at = p.take(r)
+	}
+	p.place(r)
+	if at != nil {
+		p.settle(at)
+	}
+}
+
+// settle makes r part of a group if it became a leaf, and takes a session away
+// that nobody but its processes told of.
+func (p *Picture) settle(r *Row) {
+	switch {
+	case r.gone || r.up == nil:
+	case r.Kind == ProcessRow && r.sig != p.signature(r):
+		p.put(r, p.take(r))
+	case r.Kind == SessionRow && r.first == nil && r.Session.State == "":
+		p.closeRow(r)
+	}
+}
+
+func (p *Picture) newSession(s *api.Session) *Row {
+	r := &Row{Kind: SessionRow, Session: s, index: -1}
+	p.sessions[s.ID] = r
+	r.folded = p.turned[r.Key()]
+	return r
+}
+
+// refreshSession does what new data of a session makes necessary.
+func (p *Picture) refreshSession(r *Row) {
+	s := r.Session
+	start, pid := api.U64(0), int32(0)
+	if s.Root != nil {
+		start, pid = s.Root.StartNS, int32(s.Root.PID)
+	}
+	if s.Parent != "" {
+		if p.nested[s.Parent] == nil {
+			p.nested[s.Parent] = map[*Row]bool{}
+		}
+		p.nested[s.Parent][r] = true
+	}
+	fresh := r.up == nil
+	if fresh || start != r.start || pid != r.pid || r.up != p.home(r) {
+		var at *Row
+		if !fresh {
+			at = p.take(r)
+		}
+		r.start, r.pid = start, pid
+		p.place(r)
+		if at != nil {
+			p.settle(at)
+		}
+	}
+	p.expect(r, r.up)
+	p.rematch(r)
+	news := !r.known
+	r.known = s.State != ""
+	if news && r.known {
+		for n := range p.nested[s.ID] {
+			if !n.gone {
+				p.move(n)
+			}
+		}
+	}
+}
+
+// close takes a session away. Processes that are still in the picture keep a
+// row for it.
+func (p *Picture) close(r *Row) {
+	if r.gone {
+		return
+	}
+	delete(p.degraded, r.Session.ID)
+	if nested := p.nested[r.Session.Parent]; nested != nil {
+		delete(nested, r)
+		if len(nested) == 0 {
+			delete(p.nested, r.Session.Parent)
+		}
+	}
+	for c := r.first; c != nil; {
+		next := c.next
+		if c.Kind == SessionRow {
+			delete(p.sessions, r.Session.ID) // so that it goes elsewhere
+			p.move(c)
+			p.sessions[r.Session.ID] = r
+		}
+		c = next
+	}
+	if r.first != nil {
+		r.Session = &api.Session{ID: r.Session.ID}
+		p.refreshSession(r)
+		return
+	}
+	p.closeRow(r)
+}
+
+func (p *Picture) closeRow(r *Row) {
+	delete(p.sessions, r.Session.ID)
+	p.drop(r)
+}

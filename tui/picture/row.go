@@ -1,0 +1,171 @@
+package picture
+
+import (
+	"cmp"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Kind is what a row shows.
+type Kind uint8
+
+// The kinds of rows.
+const (
+	topRow     Kind = iota // above everything, never shown
+	SessionRow             // a session, above its processes
+	ProcessRow             // a process, above what it created
+	GroupRow               // exited leaves of one creator that went the same way
+)
+
+// Key is what a row is known by, across pictures.
+type Key struct {
+	Process api.Ref // of a group: of the creator of its members
+	Session string  // of a session; of a group right under one
+	Group   uint64  // of a group: what its members have in common
+}
+
+// Row is one line of the tree.
+type Row struct {
+	Kind    Kind
+	Process *api.Process // of a process
+	Session *api.Session // of a session
+	Marked  bool
+
+	up, prev, next *Row
+	first, last    *Row // the rows below it, in start order
+	folded, match  bool
+	gone           bool
+	known          bool    // of a session: not only its processes tell of it
+	start          api.U64 // orders siblings, with pid and the session's id
+	pid            int32
+	count          int32 // rows right below it
+	size           int32 // processes at and below it
+	hits           int32 // rows at and below it that the filter wants
+	index          int32 // in the flat list
+	sig            uint64
+	leaves         map[uint64]*Row // exited leaves right below it by signature: a process or a group
+	creator        api.Ref         // the one that it waits for, see Picture.waiting
+}
+
+// Up is the row above it, nil at the top.
+func (r *Row) Up() *Row {
+	if r.up == nil || r.up.Kind == topRow {
+		return nil
+	}
+	return r.up
+}
+
+// Size is how many processes are at and below it, shown or not.
+func (r *Row) Size() int { return int(r.size) }
+
+// Hits is how many rows at and below it the filter wants.
+func (r *Row) Hits() int { return int(r.hits) }
+
+// Count is how many rows are right below it.
+func (r *Row) Count() int { return int(r.count) }
+
+// Folded tells that the rows below it are hidden.
+func (r *Row) Folded() bool { return r.folded && r.first != nil }
+
+// Gone tells that the row is no longer part of the picture.
+func (r *Row) Gone() bool { return r.gone }
+
+// First is the oldest row right below it.
+func (r *Row) First() *Row { return r.first }
+
+// Next is the next row of the same creator.
+func (r *Row) Next() *Row { return r.next }
+
+// Key is what the row is known by.
+func (r *Row) Key() Key {
+	switch r.Kind {
+	case SessionRow:
+		return Key{Session: r.Session.ID}
+	case ProcessRow:
+		return Key{Process: r.Process.Ref}
+	case GroupRow:
+		k := r.up.Key()
+		k.Group = r.sig
+		return k
+	}
+	return Key{}
+}
+
+// SessionID names the session that the row is part of.
+func (r *Row) SessionID() string {
+	switch r.Kind {
+	case SessionRow:
+		return r.Session.ID
+	case ProcessRow:
+		return r.Process.Session
+	case GroupRow:
+		return r.first.Process.Session
+	}
+	return ""
+}
+
+func (r *Row) compare(o *Row) int {
+	c := cmp.Or(cmp.Compare(r.start, o.start), cmp.Compare(r.pid, o.pid))
+	if c == 0 && r.Kind == SessionRow && o.Kind == SessionRow {
+		c = cmp.Compare(r.Session.ID, o.Session.ID)
+	}
+	return cmp.Or(c, cmp.Compare(r.Kind, o.Kind))
+}
+
+// link puts r, with all below it, among the rows below up. New ones belong at
+// the bottom, so the place is looked for from there.
+func (r *Row) link(up *Row) {
+	after := up.last
+	for after != nil && after.compare(r) > 0 {
+		after = after.prev
+	}
+	r.up, r.prev = up, after
+	if after == nil {
+		r.next, up.first = up.first, r
+	} else {
+		r.next, after.next = after.next, r
+	}
+	if r.next == nil {
+		up.last = r
+	} else {
+		r.next.prev = r
+	}
+	up.count++
+	up.add(r.size, r.hits)
+}
+
+// unlink takes r out, with all below it.
+func (r *Row) unlink() {
+	up := r.up
+	if r.prev == nil {
+		up.first = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		up.last = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	up.count--
+	up.add(-r.size, -r.hits)
+	r.up, r.prev, r.next = nil, nil, nil
+}
+
+// add counts for r and all above it.
+func (r *Row) add(size, hits int32) {
+	for ; r != nil; r = r.up {
+		r.size += size
+		r.hits += hits
+	}
+}
+
+// below tells whether r is at or below o.
+func (r *Row) below(o *Row) bool {
+	for ; r != nil; r = r.up {
+		if r == o {
+			return true
+		}
+	}
+	return false
+}

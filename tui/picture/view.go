@@ -1,0 +1,227 @@
+package picture
+
+// Mode is how rows are laid out.
+type Mode uint8
+
+// The modes of a view.
+const (
+	Tree    Mode = iota
+	Flat         // every process, in the order of View.Sort
+	Orphans      // live processes whose creator is dead, and zombies
+)
+
+// View is a reader's place in a picture. The selected row keeps its line on the
+// screen while the picture changes around it: what is drawn starts from it.
+type View struct {
+	Picture *Picture
+	mode    Mode
+	root    *Row // what is shown is at and below it; top: everything
+	sel     *Row
+	line    int // of the selected row, from the top of the window
+	height  int // rows of the window
+	follow  Follow
+	sort    Sort
+	locked  bool
+	flat    []*Row
+}
+
+// Follow is what moves the selection by itself.
+type Follow uint8
+
+// What a view can follow.
+const (
+	FollowNothing Follow = iota
+	FollowRow            // the selected process, wherever it is folded away
+	FollowNewest         // the process that came last
+)
+
+// NewView gives a view of all of p, the only one that p may have.
+func NewView(p *Picture) *View {
+	v := &View{Picture: p, root: p.top, height: 1}
+	p.dropped = v.dropped
+	return v
+}
+
+// Selected is the selected row, nil if there are none.
+func (v *View) Selected() *Row { return v.sel }
+
+// Line is the selected row's line in the window.
+func (v *View) Line() int { return v.line }
+
+// Root is the row at and below which rows are shown, nil if all are.
+func (v *View) Root() *Row {
+	if v.root == v.Picture.top {
+		return nil
+	}
+	return v.root
+}
+
+// Mode is how rows are laid out.
+func (v *View) Mode() Mode { return v.mode }
+
+// Following is what moves the selection by itself.
+func (v *View) Following() Follow { return v.follow }
+
+// Apply makes the picture what b says and keeps the reader's place in it.
+func (v *View) Apply(b *Batch) {
+	v.Picture.Apply(b)
+	v.restore()
+}
+
+// SetFilter shows only what f wants.
+func (v *View) SetFilter(f *Filter) {
+	v.Picture.SetFilter(f)
+	v.restore()
+}
+
+// Fold hides or shows what is below r.
+func (v *View) Fold(r *Row, folded bool) {
+	v.Picture.Fold(r, folded)
+	v.restore()
+}
+
+// SetHeight says how many rows the window has.
+func (v *View) SetHeight(rows int) {
+	v.height = max(rows, 1)
+	v.line = min(v.line, v.height-1)
+}
+
+// SetMode lays the rows out in another way.
+func (v *View) SetMode(m Mode) {
+	v.mode = m
+	v.locked = false
+	v.flat = nil
+	v.restore()
+}
+
+// SetRoot shows only what is at and below r; nil: everything.
+func (v *View) SetRoot(r *Row) {
+	if r == nil {
+		r = v.Picture.top
+	}
+	v.root = r
+	v.restore()
+}
+
+// SetFollow has the selection move by itself.
+func (v *View) SetFollow(f Follow) {
+	v.follow = f
+	v.restore()
+}
+
+// Select moves to r and unfolds what hides it. A row that the view does not
+// show, for its root or its filter, is not selected.
+func (v *View) Select(r *Row) bool {
+	if r == nil || r.gone || !v.holds(r) {
+		return false
+	}
+	v.reveal(r)
+	v.sel = r
+	v.place(v.line)
+	return true
+}
+
+func (v *View) choose(r *Row) {
+	v.sel = r
+	v.Picture.Hold(r)
+}
+
+// reveal unfolds what hides r.
+func (v *View) reveal(r *Row) {
+	if v.mode != Tree {
+		return
+	}
+	for up := r.up; up != nil && r != v.root; r, up = up, up.up {
+		v.Picture.Fold(up, false)
+	}
+}
+
+// holds tells whether r would be shown if nothing were folded.
+func (v *View) holds(r *Row) bool {
+	if v.mode != Tree {
+		return v.listed(r)
+	}
+	return v.shown(r) && r.below(v.root) && r.Kind != topRow
+}
+
+// dropped moves the selection away from a row that goes.
+func (v *View) dropped(r, instead *Row) {
+	if r == v.root {
+		v.root = r.up
+	}
+	if r != v.sel {
+		return
+	}
+	if v.follow == FollowRow {
+		v.follow = FollowNothing
+	}
+	if instead == nil {
+		if instead = v.Next(r); instead == nil {
+			instead = v.Prev(r)
+		}
+	}
+	v.sel = instead
+}
+
+// restore finds the selected row again after a change: where it is hidden, the
+// row that hides it.
+func (v *View) restore() {
+	if v.mode != Tree {
+		v.list()
+	}
+	if v.follow == FollowNewest {
+		v.line = v.height - 1
+		v.Select(v.Picture.Newest())
+	}
+	if v.sel != nil && v.sel.gone {
+		v.sel = nil
+	}
+	if v.sel != nil && v.follow == FollowRow && v.holds(v.sel) {
+		v.reveal(v.sel)
+	}
+	if v.mode == Tree && v.sel != nil {
+		v.sel = v.visible(v.sel)
+	}
+	if v.mode != Tree && v.sel != nil && !v.listed(v.sel) {
+		v.sel = nil
+	}
+	if v.sel == nil {
+		v.sel = v.First()
+	}
+	v.Picture.Hold(v.sel)
+	v.line = min(v.line, v.above(v.line))
+}
+
+// visible gives r or the row that stands for it, nil if there is none.
+func (v *View) visible(r *Row) *Row {
+	if !r.below(v.root) || r == v.Picture.top {
+		return nil
+	}
+	at := r
+	for up := r.up; at != v.root && up != nil; at, up = up, up.up {
+		if up.Folded() && up.Kind != topRow {
+			r = up
+		}
+	}
+	if v.shown(r) {
+		return r
+	}
+	if n := v.Next(r); n != nil {
+		return n
+	}
+	for r = v.Prev(r); r != nil && !v.shown(r); {
+		r = v.Prev(r)
+	}
+	return r
+}
+
+// above counts the rows above the selected one, no more than most.
+func (v *View) above(most int) int {
+	n := 0
+	for r := v.sel; r != nil && n < most; n++ {
+		if r = v.Prev(r); r == nil {
+			break
+		}
+	}
+	return n
+}

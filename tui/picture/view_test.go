@@ -1,0 +1,222 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// checkView holds the view against what must always be true of it.
+func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
+	var rows []*Row
+	for r := v.First(); r != nil; r = v.Next(r) {
+		rows = append(rows, r)
+		if len(rows) > 10000 {
+			t.Fatalf("the rows do not end")
+		}
+	}
+	if len(rows) == 0 {
+		if v.sel != nil {
+			t.Fatalf("%s is selected and not shown", label(v.sel))
+		}
+		return
+	}
+	if v.Last() != rows[len(rows)-1] {
+		t.Fatalf("the last row is %s, and %s", label(rows[len(rows)-1]), label(v.Last()))
+	}
+	for i, r := range rows {
+		prev := v.Prev(r)
+		if i == 0 && prev != nil || i > 0 && prev != rows[i-1] {
+			t.Fatalf("before %s is not what %s is after", label(r), label(r))
+		}
+	}
+	w := v.Window()
+	if v.sel == nil || v.line >= len(w) || w[v.line] != v.sel || len(w) > v.height {
+		t.Fatalf("line %d of %d is not the selected one", v.line, len(w))
+	}
+	if i := slices.Index(rows, w[0]); !slices.Equal(rows[i:i+len(w)], w) {
+		t.Fatalf("the window is not a part of the rows")
+	}
+}
+
+// act does at random what a reader does.
+func act(t *rapid.T, v *View) {
+	switch rapid.IntRange(0, 12).Draw(t, "key") {
+	case 0, 1:
+		v.Move(rapid.IntRange(-4, 4).Draw(t, "by"))
+	case 2:
+		v.Page(rapid.Bool().Draw(t, "down"))
+	case 3:
+		v.Home()
+	case 4:
+		v.End()
+	case 5:
+		if v.sel != nil {
+			v.Picture.Fold(v.sel, !v.sel.folded)
+			v.restore()
+		}
+	case 6:
+		f, err := ParseFilter(rapid.SampledFrom([]string{"", "comm:sh", "state:zombie", "!comm:sh", "session:a"}).Draw(t, "filter"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.SetFilter(f)
+	case 7:
+		v.SetRoot(v.sel)
+	case 8:
+		v.SetRoot(nil)
+	case 9:
+		v.SetMode(rapid.SampledFrom([]Mode{Tree, Flat, Orphans}).Draw(t, "mode"))
+	case 10:
+		v.SetFollow(rapid.SampledFrom([]Follow{FollowNothing, FollowRow, FollowNewest}).Draw(t, "follow"))
+	case 11:
+		v.Find(rapid.SampledFrom([]string{"sh", "3", "nosuch"}).Draw(t, "text"), rapid.Bool().Draw(t, "back"))
+	case 12:
+		v.SetHeight(rapid.IntRange(1, 8).Draw(t, "height"))
+	}
+}
+
+func TestView(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, v := newHost(), NewView(New())
+		h.rings = rapid.Bool().Draw(t, "rings")
+		v.SetHeight(5)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "frame") {
+				v.Apply(batch(h.step(t)))
+			} else {
+				act(t, v)
+			}
+			check(t, v.Picture)
+			checkView(t, v)
+		}
+	})
+}
+
+// The selected row keeps its line as long as it is there and there are rows
+// enough above it.
+func TestAnchor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, v := newHost(), NewView(New())
+		v.SetHeight(rapid.IntRange(1, 6).Draw(t, "height"))
+		for range rapid.IntRange(1, 10).Draw(t, "steps") {
+			v.Apply(batch(h.step(t)))
+			v.Move(rapid.IntRange(-3, 6).Draw(t, "by"))
+		}
+		for range rapid.IntRange(1, 10).Draw(t, "frames") {
+			sel, line := v.sel, v.line
+			v.Apply(batch(h.step(t)))
+			if sel == nil || sel.gone {
+				continue
+			}
+			if v.sel != sel && !grouped(sel) {
+				t.Fatalf("%s is no longer selected, %s is", label(sel), label(v.sel))
+			}
+			above := 0
+			for r := v.Prev(v.sel); r != nil; r = v.Prev(r) {
+				above++
+			}
+			if want := min(line, above); v.line != want {
+				t.Fatalf("line %d, want %d", v.line, want)
+			}
+		}
+	})
+}
+
+// A filter shows what it wants, what is above that, and nothing else.
+func TestFilterKeepsAncestors(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, v := newHost(), NewView(New())
+		f, _ := ParseFilter("comm:sh")
+		if rapid.Bool().Draw(t, "at once") {
+			v.SetFilter(f)
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "frames") {
+			v.Apply(batch(h.step(t)))
+		}
+		v.SetFilter(f)
+		for _, r := range v.Picture.processes {
+			if grouped(r) {
+				v.Picture.Fold(r.up, false)
+			}
+		}
+		shown := map[*Row]bool{}
+		for r := v.First(); r != nil; r = v.Next(r) {
+			shown[r] = true
+		}
+		want := map[*Row]bool{}
+		for _, r := range v.Picture.processes {
+			if r.Process.Comm == "sh" {
+				for ; r != v.Picture.top; r = r.up {
+					want[r] = true
+				}
+			}
+		}
+		if len(shown) != len(want) {
+			t.Fatalf("%d rows, want %d", len(shown), len(want))
+		}
+		for r := range want {
+			if !shown[r] {
+				t.Fatalf("%s is not shown", label(r))
+			}
+		}
+	})
+}
+
+func TestParseFilter(t *testing.T) {
+	for text, want := range map[string]string{
+		"nosuch:1":     "filter nosuch:1: want comm:, uid:, state: or session:",
+		"uid:x":        "filter uid:x: want a number",
+		"state:dead":   "filter state:dead: want one of live, exited, zombie, orphan",
+		"!":            "filter !: nothing to look for",
+		"comm:":        "filter comm:: nothing to look for",
+		"\x1b[2J:\x1b": `filter \x1b[2J:\x1b: want comm:, uid:, state: or session:`,
+	} {
+		if _, err := ParseFilter(text); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if f, err := ParseFilter("  "); f != nil || err != nil {
+		t.Errorf("blanks: %v, %v", f, err)
+	}
+}
+
+func TestFilterTerms(t *testing.T) {
+	p := New()
+	uid := 1000
+	live := api.Process{Ref: at(41, 1), Session: "a", Comm: "Bash", Argv: []string{"/bin/Bash", "-c", "make ALL"}, State: "live", UID: &uid, Orphan: true}
+	dead := api.Process{Ref: at(42, 2), Session: "b", Comm: "cc", State: "exited", Orphan: true}
+	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{live, dead},
+		Sessions: []api.Session{{ID: "a", Name: "Build", State: "active", UID: 7}, {ID: "b", State: "active"}}}))
+	for text, want := range map[string]string{
+		"comm:bash": "41", "bash": "41", "make all": "41", "42": "42", "4": "", "!comm:bash": "42", "uid:1000": "41", "uid:7": "a",
+		"state:orphan": "41", "state:exited": "42", "session:build": "a 41", "session:b": "a b 41 42", "session:a !bash": "", "!cc !bash": "",
+		"build": "a", "CC": "42",
+	} {
+		f, err := ParseFilter(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.SetFilter(f)
+		var got []string
+		for _, r := range p.sessions {
+			if r.match {
+				got = append(got, r.Session.ID)
+			}
+		}
+		for _, r := range p.processes {
+			if r.match {
+				got = append(got, fmt.Sprint(r.Process.PID))
+			}
+		}
+		slices.SortFunc(got, func(a, b string) int { return len(a)*100 - len(b)*100 + strings.Compare(a, b) })
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", text, got, want)
+		}
+	}
+}

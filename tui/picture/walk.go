@@ -1,0 +1,200 @@
+package picture
+
+// shown tells whether the filter leaves r.
+func (v *View) shown(r *Row) bool { return v.Picture.filter == nil || r.hits > 0 }
+
+// First is the topmost row, nil if there is none.
+func (v *View) First() *Row {
+	if v.mode != Tree {
+		return v.at(0)
+	}
+	if v.root != v.Picture.top {
+		return v.root
+	}
+	return v.skip(v.root.first, (*Row).Next)
+}
+
+// Last is the lowest row, nil if there is none.
+func (v *View) Last() *Row {
+	if v.mode != Tree {
+		return v.at(len(v.flat) - 1)
+	}
+	if r := v.deepest(v.root); r.Kind != topRow {
+		return r
+	}
+	return nil
+}
+
+// Next is the row below r, nil if there is none.
+func (v *View) Next(r *Row) *Row {
+	if v.mode != Tree {
+		return v.at(int(r.index) + 1)
+	}
+	if !r.folded {
+		if c := v.skip(r.first, (*Row).Next); c != nil {
+			return c
+		}
+	}
+	for ; r != nil && r != v.root; r = r.up {
+		if n := v.skip(r.next, (*Row).Next); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// Prev is the row above r, nil if there is none.
+func (v *View) Prev(r *Row) *Row {
+	if v.mode != Tree {
+		return v.at(int(r.index) - 1)
+	}
+	if r == v.root {
+		return nil
+	}
+	if p := v.skip(r.prev, (*Row).before); p != nil {
+		return v.deepest(p)
+	}
+	if r.up == nil || r.up.Kind == topRow {
+		return nil
+	}
+	return r.up
+}
+
+func (r *Row) before() *Row { return r.prev }
+
+// skip gives the first of r and what step leads to that the filter leaves.
+func (v *View) skip(r *Row, step func(*Row) *Row) *Row {
+	for r != nil && !v.shown(r) {
+		r = step(r)
+	}
+	return r
+}
+
+// deepest is the lowest row that is shown at or below r.
+func (v *View) deepest(r *Row) *Row {
+	for !r.folded {
+		c := v.skip(r.last, (*Row).before)
+		if c == nil {
+			break
+		}
+		r = c
+	}
+	return r
+}
+
+// Move moves the selection by n rows, down if n > 0, and with it its line as
+// far as the window goes.
+func (v *View) Move(n int) {
+	v.follow = FollowNothing
+	step, by := v.Next, 1
+	if n < 0 {
+		step, by, n = v.Prev, -1, -n
+	}
+	for ; n > 0 && v.sel != nil; n-- {
+		r := step(v.sel)
+		if r == nil {
+			break
+		}
+		v.sel = r
+		v.line += by
+	}
+	v.place(v.line)
+}
+
+// Page moves the window by a page.
+func (v *View) Page(down bool) {
+	line, n := v.line, max(v.height-1, 1)
+	if !down {
+		n = -n
+	}
+	v.Move(n)
+	v.place(line)
+}
+
+// Home moves to the first row, End to the last one.
+func (v *View) Home() { v.jump(v.First(), 0) }
+
+// End moves to the last row.
+func (v *View) End() { v.jump(v.Last(), v.height-1) }
+
+func (v *View) jump(r *Row, line int) {
+	v.follow = FollowNothing
+	v.choose(r)
+	v.place(line)
+}
+
+// place puts the selected row on a line, or near it, so that the window is
+// full if there are rows enough.
+func (v *View) place(line int) {
+	v.choose(v.sel)
+	below := 0
+	for r := v.sel; r != nil && below < v.height; below++ {
+		if r = v.Next(r); r == nil {
+			break
+		}
+	}
+	line = min(max(line, v.height-1-below, 0), v.height-1)
+	v.line = v.above(line)
+}
+
+// Window gives the rows that are to be drawn, from the top down.
+func (v *View) Window() []*Row {
+	if v.sel == nil {
+		return nil
+	}
+	top := v.sel
+	for range v.line {
+		if r := v.Prev(top); r != nil {
+			top = r
+		}
+	}
+	rows := make([]*Row, 0, v.height)
+	for r := top; r != nil && len(rows) < v.height; r = v.Next(r) {
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// More tells whether there are rows above and below those of a window.
+func (v *View) More(window []*Row) (above, below bool) {
+	if len(window) == 0 {
+		return false, false
+	}
+	return v.Prev(window[0]) != nil, v.Next(window[len(window)-1]) != nil
+}
+
+// Depth is how many rows r is below the topmost one that is shown.
+func (v *View) Depth(r *Row) int {
+	n := 0
+	for ; r != v.root && r.up != nil && r.up.Kind != topRow; r = r.up {
+		n++
+	}
+	return n
+}
+
+// Guides tells for each of the last most rows that lead to r, the outermost
+// first and r the last, whether another one follows below the same creator.
+type Guides struct {
+	v    *View
+	more map[*Row]bool
+}
+
+// Guides gives what knows the lines of one window.
+func (v *View) Guides() *Guides { return &Guides{v: v, more: map[*Row]bool{}} }
+
+// Of gives the lines of r, at most so many.
+func (g *Guides) Of(r *Row, most int) []bool {
+	var lines []bool
+	for ; r != g.v.root && r.up != nil && r.up.Kind != topRow && len(lines) < most; r = r.up {
+		more, known := g.more[r]
+		if !known {
+			more = g.v.skip(r.next, (*Row).Next) != nil
+			g.more[r] = more
+		}
+		lines = append(lines, more)
+	}
+	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
+		lines[i], lines[j] = lines[j], lines[i]
+	}
+	return lines
+}

@@ -1,0 +1,40 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Options are what the command line and the environment say.
+type Options struct {
+	Query    api.WatchQuery
+	Source   string // what is watched, if it is no daemon: the recording's name
+	ReadOnly bool   // nothing can be ended
+	Theme    string // auto, contrast, mono; see Themes
+	ASCII    bool
+	Now      func() time.Time
+	Input    io.Reader
+	Output   *os.File
+	Environ  []string
+}
+
+// Run shows the view until the reader quits or ctx is done. The terminal is as
+// it was when it returns, after a panic too.
+func Run(ctx context.Context, c Client, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := newModel(ctx, c, o)
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output),
+		tea.WithEnvironment(o.Environ)).Run()
+	if err != nil {
+		return fmt.Errorf("draw on the terminal: %w", err)
+	}
+	return nil
+}

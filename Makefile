@@ -183,18 +183,20 @@ lint: programs
 	go vet ./... $(E2E)
 	go vet -tags man ./cmd/lineage
 	GOOS=linux GOARCH=arm64 go vet ./... $(E2E)
-	GOOS=darwin go build ./api ./lineage
+	GOOS=darwin go build ./api ./lineage ./plain ./tui/...
 	.cache/bin/$(GOLANGCI) run ./... $(E2E)
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 
-## docs: write docs/COMMANDS.md from the commands' own help
+## docs: write docs/COMMANDS.md and docs/KEYS.md from the commands' own help
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
+	go test ./tui -run TestKeysDocument -update
 
-## docs-check: fail if docs/COMMANDS.md, docs/KERNELS.md or a link in the docs is out of date
+## docs-check: fail if docs/COMMANDS.md, docs/KEYS.md, docs/KERNELS.md or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
+	go test ./tui -run TestKeysDocument
 	go run ./testdata/vm/matrix -check
 	docs/links.sh
 

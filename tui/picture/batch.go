@@ -26,10 +26,11 @@ func NewBatch() *Batch {
 // Whole tells that no part of a frame is missing.
 func (b *Batch) Whole() bool { return !b.partial }
 
-// Add puts the next frame on top. It copies what it keeps: one process that
+// Add puts the next frame on top. A snapshot begins a new picture, wherever the
+// last one was; what follows a part of one are diffs. It copies what it keeps: one process that
 // lives for long must not hold the frame that brought it.
 func (b *Batch) Add(f *api.Frame) {
-	if f.Kind == "snapshot" && !b.partial {
+	if f.Kind == "snapshot" {
 		*b = *NewBatch()
 		b.Reset = true
 	}

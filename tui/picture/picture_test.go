@@ -330,7 +330,7 @@ func TestPartialFrames(t *testing.T) {
 	if b.Whole() {
 		t.Error("a heartbeat ends a picture")
 	}
-	b.Add(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{born(at(2, 2), nil, "b")}})
+	b.Add(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{born(at(2, 2), nil, "b")}})
 	if !b.Whole() || !b.Reset || len(b.Upsert) != 2 || len(b.Remove) != 0 {
 		t.Errorf("whole %t, reset %t, %d, %d", b.Whole(), b.Reset, len(b.Upsert), len(b.Remove))
 	}

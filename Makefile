@@ -188,16 +188,18 @@ lint: programs
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 
-## docs: write docs/COMMANDS.md and docs/KEYS.md from the commands' own help
+## docs: write docs/COMMANDS.md, docs/KEYS.md and docs/METRICS.md from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go test ./tui -run TestKeysDocument -update
+	go test ./daemon/metrics -run TestDocument -update
 
-## docs-check: fail if docs/COMMANDS.md, docs/KEYS.md, docs/KERNELS.md or a link in the docs is out of date
+## docs-check: fail if a written document or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
 	go test ./tui -run TestKeysDocument
 	go run ./testdata/vm/matrix -check
+	go test ./daemon/metrics -run TestDocument
 	docs/links.sh
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)

@@ -12,15 +12,16 @@ import (
 type verb uint8
 
 const (
-	verbHello  verb = iota // version and status
-	verbRead               // anything that tells of a session or a process
-	verbCreate             // a session of the caller's own child
-	verbEnd                // end a session
-	verbManage             // the daemon itself
+	verbHello   verb = iota // version and status
+	verbRead                // anything that tells of a session or a process
+	verbCreate              // a session of the caller's own child
+	verbEnd                 // end a session
+	verbManage              // the daemon itself
+	verbMetrics             // the figures of the whole host
 )
 
 func (v verb) String() string {
-	return [...]string{"hello", "read", "create", "end", "manage"}[v]
+	return [...]string{"hello", "read", "create", "end", "manage", "metrics"}[v]
 }
 
 // caller is who asks, judged anew for each request.
@@ -78,6 +79,11 @@ func decide(c caller, v verb, t target) decision {
 	switch v {
 	case verbCreate:
 		return yes
+	case verbMetrics:
+		if c.group {
+			return yes
+		}
+		return decision{why: "only root and the group " + readGroup + " may", hint: "run with sudo"}
 	case verbRead:
 		if c.group || t.uid == c.uid {
 			return yes

@@ -28,7 +28,7 @@ func TestDecide(t *testing.T) {
 		"nested":                {uid: mine, relation: nested},
 		"nested of another uid": {uid: others, relation: nested},
 	}
-	verbs := []verb{verbHello, verbRead, verbCreate, verbEnd, verbManage}
+	verbs := []verb{verbHello, verbRead, verbCreate, verbEnd, verbManage, verbMetrics}
 	member := map[string]bool{
 		"read own": true, "read nested": true, "read nested of another uid": true,
 		"end nested": true, "end nested of another uid": true,
@@ -45,6 +45,8 @@ func TestDecide(t *testing.T) {
 			return true
 		case v == verbManage:
 			return false
+		case v == verbMetrics:
+			return who == "group"
 		case who == "group" && v == verbRead:
 			return true
 		}

@@ -5,6 +5,7 @@ package daemon
 // Keys of the log.
 const (
 	keyAdded        = "added"
+	keyAddress      = "address"
 	keyBusy         = "ports_busy"
 	keyCapabilities = "capabilities"
 	keyFreed        = "ports_freed"

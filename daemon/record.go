@@ -58,6 +58,7 @@ func (s *server) done(c caller, v verb, what string) {
 
 // refused records a refusal. what names the target as the caller did.
 func (s *server) refused(c caller, v verb, what, why string) {
+	s.tally.refused(v.String())
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
 		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),

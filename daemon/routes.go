@@ -30,6 +30,7 @@ func (s *server) routes() map[string]answer {
 		"GET /v1/watch":               s.getWatch,
 		"POST /v1/daemon/stop":        s.postStop,
 		"POST /v1/resync":             s.postResync,
+		"GET /metrics":                s.getMetrics,
 		"POST /v1/selfcheck":          s.postSelfCheck,
 		"GET /v1/policy":              s.getPolicy,
 		"GET /v1/policy/explain":      s.getExplain,
@@ -66,7 +67,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 				d.Live += int(max(x.info.Live, 0))
 			}
 		}
-		if c.member == 0 && !c.lost && (c.uid == 0 || c.group) {
+		if decide(c, verbMetrics, target{}).allow {
 			d.Counters = make(map[string]uint64, len(o.counters)+len(o.misses))
 			for name, n := range o.counters {
 				d.Counters[name] = n
@@ -74,7 +75,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 			for name, n := range o.misses {
 				d.Counters["recursion_misses."+name] = n
 			}
-			d.Counters["readers_dropped"] = s.dropped.Load()
+			d.Counters["readers_dropped"] = s.tally.dropped.Load()
 		}
 	})
 	if err != nil {
@@ -88,6 +89,7 @@ func (s *server) degradations() []string {
 	all := append(slices.Clone(s.kernel.Features().Degraded), s.owner.degraded...)
 	all = append(all, s.rules.degraded()...)
 	all = append(all, s.selfCheck.degraded()...)
+	all = append(all, s.exporter.degraded()...)
 	if err := s.audit.Err(); err != nil {
 		all = append(all, "audit records are being lost: "+err.Error())
 	}

@@ -58,6 +58,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	wg.Go(func() { s.sampler.run(ctx) })
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
 	wg.Go(func() { s.owner.watchHeld(ctx) })
+	wg.Go(func() { s.exporter.run(ctx) })
 	s.manager.notify(managerReady)
 	wg.Go(func() { s.tellManager(ctx, s.manager) })
 	var checking sync.WaitGroup

@@ -225,7 +225,7 @@ func TestSelfCheckSweeps(t *testing.T) {
 
 // TestSelfCheckFails: it is loud, and says so to everybody.
 func TestSelfCheckFails(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.canary = canaryCommand })
+	w := newWorld(t, func(w *world) { w.o.Canary = canaryCommand })
 	w.until(func() bool { return into[api.Status](w.do("user", "GET", "/v1/status", nil), 200).SelfCheck != nil })
 	// This kernel knows nothing of the canary.
 	st := into[api.Status](w.do("user", "GET", "/v1/status", nil), 200)

@@ -5,7 +5,9 @@ package daemon
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -56,12 +58,14 @@ func (s *sender) flush() bool {
 	if err == nil {
 		err = s.rc.Flush()
 	}
-	if err != nil {
-		s.dropped.Add(1)
-		s.log.Info().Err(err).Uint32(keyPID, s.caller.id.PID).Msg("reader dropped")
-		return false
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.tally.dropped.Add(1)
+		s.log.Warn().Uint32(keyPID, s.caller.id.PID).Uint32(keyUID, s.caller.uid).Msg("reader dropped: it took nothing")
 	}
-	return true
+	return false // else it went by itself
 }
 
 // end sends the last line.

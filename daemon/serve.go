@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -311,6 +312,10 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
 	}
 	s.feed = newFeed(s)
+	s.metrics = metrics.Handler((&gauge{server: s}).read)
+	s.exporter = &exporter{
+		address: r.started.Daemon.Metrics.String(), handler: s.metrics, limits: h.limits, log: log,
+	}
 	s.carryOut(r.policy())
 	if g, err := user.LookupGroup(readGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -67,7 +66,9 @@ type server struct {
 	privileges   privileges
 	selfCheck    *selfCheck
 	feed         *feed
-	dropped      atomic.Uint64 // readers that took nothing
+	tally        tally
+	metrics      http.Handler
+	exporter     *exporter
 
 	conns    *conns
 	stopping chan struct{}     // closed when streams have to end
@@ -85,6 +86,7 @@ func (s *server) httpServer() *http.Server {
 		ReadHeaderTimeout: s.limits.send,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    4 << 10,
+		ErrorLog:          httpLog(s.log),
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			p, err := s.peerOf(nc)
 			if err != nil {
@@ -139,9 +141,11 @@ func (s *server) admit(r *http.Request) (caller, error) {
 	}
 	c := s.judge(conn)
 	if conn.over {
+		s.tally.refused(verbLimit)
 		return c, api.NewError(api.CodeTooMany, "too many connections", "close some")
 	}
 	if c.member != 0 && !s.conns.allow(c.member, s.clock.monotonic()) {
+		s.tally.refused(verbLimit)
 		return c, api.NewError(api.CodeTooMany, fmt.Sprintf("too many requests of session %v", c.member), "")
 	}
 	return c, nil

@@ -92,6 +92,7 @@ func (st *stream) run(ctx context.Context, from uint64) {
 	for {
 		n, first, wake := st.owner.ring.read(from, buf)
 		if first > from {
+			st.tally.missed.Add(first - from)
 			st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
 				LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
 		}

@@ -36,7 +36,7 @@ type world struct {
 	s      *server
 	stop   func() error
 	conns  atomic.Int64
-	canary []string // of Options
+	o      Options // of the first start
 }
 
 // The PIDs of the callers, all children of the shell 20.
@@ -80,7 +80,8 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	for _, o := range options {
 		o(w)
 	}
-	w.start(Options{Version: "9.9.9", Canary: w.canary})
+	w.o.Version = "9.9.9"
+	w.start(w.o)
 	t.Cleanup(func() { w.stop() })
 	return w
 }

@@ -29,6 +29,34 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_DELETE_FAILED:    "delete_failed",
 }
 
+// HelperError is how often a helper of the kernel failed in a part of the
+// kernel side.
+type HelperError struct {
+	Program, Helper string
+	Count           uint64
+}
+
+// helperErrors are the counters that count a failed helper.
+var helperErrors = []struct{ counter, program, helper string }{
+	{"enter_failed", "birth", "map_update_elem"},
+	{"newborn_unkilled", "birth", "send_signal_task"},
+	{"dead_failed", "death", "map_update_elem"},
+	{"delete_failed", "death", "map_delete_elem"},
+	{"read_failed", "exec", "probe_read"},
+	{"signal_failed", "sentence", "send_signal_task"},
+	{"signal_busy", "sentence", "send_signal_task_busy"},
+}
+
+// HelperErrors picks the failed helpers out of what Counters gave. One that the
+// ring had no room for is not among them: those are events lost.
+func HelperErrors(counters map[string]uint64) []HelperError {
+	all := make([]HelperError, 0, len(helperErrors))
+	for _, h := range helperErrors {
+		all = append(all, HelperError{h.program, h.helper, counters[h.counter]})
+	}
+	return all
+}
+
 // Counters gives the kernel side's counters since it was loaded, and
 // events_malformed of this tracer.
 func (t *Tracer) Counters() (map[string]uint64, error) {

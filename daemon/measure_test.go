@@ -1,0 +1,235 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// scraped gives the lines of ours, without the library's own.
+func (w *world) scraped() map[string]string {
+	w.Helper()
+	a := w.do("root", "GET", "/metrics", nil)
+	if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
+		w.Fatalf("%d %v %s", a.status, a.header, a.body)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(a.body)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, "lineage_") {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+func TestMetrics(t *testing.T) {
+	w := newWorld(t)
+	w.k.Feature.Level = 3
+	s := w.session("user", 100, api.NewSession{Name: "lngtest-name", GraceMS: ms(0)})
+	w.session("root", 110, api.NewSession{})
+	w.k.Fork(100, 101, "lngtest-comm")
+	w.k.Count("signal_failed", 4)
+	w.k.Miss("exec")
+	w.do("else", "POST", "/v1/sessions/"+s.ID+"/end", nil).refused(api.CodeDenied)
+	into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	w.k.Exit(100, 0)
+	w.receipt(s.ID)
+	w.k.Lose(3)
+	got := w.scraped()
+	for name, want := range map[string]string{
+		`lineage_level`: "3", `lineage_sessions{state="active"}`: "1", `lineage_sessions{state="ended"}`: "1",
+		`lineage_sessions{state="ending"}`: "0", `lineage_processes`: "1",
+		`lineage_events_total{type="exit"}`: "2", `lineage_events_lost_total{where="ring"}`: "3",
+		`lineage_events_lost_total{where="reader"}`:                                      "0",
+		`lineage_helper_errors_total{helper="send_signal_task",program="sentence"}`:      "4",
+		`lineage_helper_errors_total{helper="send_signal_task_busy",program="sentence"}`: "0",
+		`lineage_recursion_misses_total{program="exec"}`:                                 "1",
+		`lineage_resyncs_total{cause="request"}`:                                         "1", `lineage_resyncs_total{cause="start"}`: "1",
+		`lineage_ends_total{reason="root_exit",verdict="clean"}`: "1", `lineage_end_duration_seconds_count`: "1",
+		`lineage_end_duration_seconds_bucket{le="+Inf"}`: "1",
+		`lineage_refusals_total{verb="end"}`:             "1", `lineage_readers_dropped_total`: "0", `lineage_breaker_open`: "0",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	for name := range got {
+		for _, secret := range []string{s.ID, "lngtest", "=\"100\"", "=\"1000\""} {
+			if strings.Contains(name, secret) {
+				t.Errorf("%s names somebody", name)
+			}
+		}
+	}
+	w.do("reader", "GET", "/metrics?x=1", nil).refused(api.CodeBadRequest)
+	for who, may := range map[string]bool{"root": true, "reader": true, "user": false, "110": false} {
+		a := w.do(who, "GET", "/metrics", nil)
+		if (a.status == http.StatusOK) != may {
+			t.Errorf("%s: %d %s", who, a.status, a.body)
+		}
+	}
+}
+
+// TestManyScrapes: fifty at once are answered, and the owner is asked few
+// times.
+func TestManyScrapes(t *testing.T) {
+	w := newWorld(t)
+	w.session("root", 100, api.NewSession{})
+	w.k.AllRead()
+	var wg sync.WaitGroup
+	failed := make(chan string, 50)
+	for range 50 {
+		wg.Go(func() {
+			c, err := w.dial("root")
+			if err != nil {
+				failed <- err.Error()
+				return
+			}
+			defer c.Close()
+			fmt.Fprint(c, "GET /metrics HTTP/1.0\r\n\r\n")
+			b, err := io.ReadAll(c)
+			if err != nil || !strings.HasPrefix(string(b), "HTTP/1.0 200") || !strings.Contains(string(b), "lineage_level 4") {
+				failed <- fmt.Sprintf("%v %.200s", err, b)
+			}
+		})
+	}
+	into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	wg.Wait()
+	close(failed)
+	for f := range failed {
+		t.Error(f)
+	}
+}
+
+// freeAddress is one that nobody listened on a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// metricsOn is a policy that has the metrics served there.
+func metricsOn(address string) worldOption {
+	return func(w *world) {
+		w.o.Policy = filepath.Join(w.dir, "policy.yaml")
+		text := fmt.Sprintf("version: 1\ndaemon: {metrics: '%s'}\n", address)
+		if err := os.WriteFile(w.o.Policy, []byte(text), 0o600); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// TestExporter: the address has the metrics and no other route.
+func TestExporter(t *testing.T) {
+	address := freeAddress(t)
+	w := newWorld(t, metricsOn(address))
+	get := func(method, path string) (code int, body string) {
+		req, err := http.NewRequestWithContext(w.Context(), method, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		w.until(func() bool {
+			resp, err := c.Do(req)
+			if err != nil {
+				return false // not yet
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			code, body = resp.StatusCode, string(b)
+			return err == nil
+		})
+		return code, body
+	}
+	if code, body := get("GET", "/metrics"); code != http.StatusOK || !strings.Contains(body, "\nlineage_level 4\n") {
+		t.Errorf("%d %s", code, body)
+	}
+	for _, path := range []string{"/", "/v1/version", "/v1/status", "/v1/sessions", "/metrics/x", "/debug/pprof/"} {
+		if code, _ := get("GET", path); code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	if code, _ := get("POST", "/metrics"); code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", code)
+	}
+}
+
+// TestExporterWithoutAddress: an address that is taken is said, and the daemon
+// serves its socket.
+func TestExporterWithoutAddress(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	w := newWorld(t, metricsOn(ln.Addr().String()))
+	w.until(func() bool {
+		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+		return strings.Contains(fmt.Sprint(st.Degraded), "metrics are not served on "+ln.Addr().String())
+	})
+}
+
+// TestNarrow: who comes when there is no room waits until somebody leaves.
+func TestNarrow(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &narrow{ln, make(chan struct{}, 1)}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	dial()
+	first, err := n.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial()
+	var room atomic.Bool
+	second := make(chan net.Conn)
+	go func() {
+		c, err := n.Accept()
+		if err != nil || !room.Load() {
+			t.Errorf("accepted without room, %v", err)
+		}
+		second <- c
+	}()
+	room.Store(true)
+	first.Close()
+	first.Close() // twice gives one place back
+	(<-second).Close()
+	ln.Close()
+	if _, err := n.Accept(); err == nil || len(n.room) != 0 {
+		t.Errorf("%v, %d inside", err, len(n.room))
+	}
+}
+
+func TestSpread(t *testing.T) {
+	var s spread
+	for _, v := range []float64{0, 0.0001, 0.5, 600, 601} {
+		s.add(v)
+	}
+	h := s.histogram()
+	if h.Count != 5 || h.Sum != 1201.5001 || h.Buckets[0.0001] != 2 || h.Buckets[0.1] != 2 || h.Buckets[0.5] != 3 || h.Buckets[600] != 4 {
+		t.Errorf("%+v", h)
+	}
+}

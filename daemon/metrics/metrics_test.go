@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+var update = flag.Bool("update", false, "write docs/METRICS.md again")
+
+// full has a value for every metric.
+func full() *Snapshot {
+	ok := true
+	return &Snapshot{
+		Version: "1.2.3", ABI: "abc", Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Processes: 40,
+		Events: map[string]uint64{"fork": 7}, Lost: map[string]uint64{"ring": 0, "reader": 5},
+		HelperErrors:    map[Helper]uint64{{"birth", "map_update_elem"}: 1},
+		RecursionMisses: map[string]uint64{"fork_birth": 2}, Resyncs: map[string]uint64{"lost": 1},
+		Ends:       map[End]uint64{{"root_exit", "clean"}: 9},
+		EndSeconds: Histogram{Count: 3, Sum: 1.5, Buckets: map[float64]uint64{1: 2, 5: 3}},
+		Refusals:   map[string]uint64{"end": 4}, ReadersDropped: 6, SelfCheck: &ok, BreakerOpen: true,
+	}
+}
+
+func scrape(read func() (*Snapshot, error)) (int, string) {
+	w := httptest.NewRecorder()
+	Handler(read).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Code, w.Body.String()
+}
+
+func TestScrape(t *testing.T) {
+	code, text := scrape(func() (*Snapshot, error) { return full(), nil })
+	for _, want := range []string{
+		`lineage_build_info{abi="abc",version="1.2.3"} 1`, `lineage_level 4`, `lineage_degraded 2`,
+		`lineage_sessions{state="active"} 3`, `lineage_processes 40`, `lineage_events_total{type="fork"} 7`,
+		`lineage_events_lost_total{where="reader"} 5`, `lineage_helper_errors_total{helper="map_update_elem",program="birth"} 1`,
+		`lineage_recursion_misses_total{program="fork_birth"} 2`, `lineage_resyncs_total{cause="lost"} 1`,
+		`lineage_ends_total{reason="root_exit",verdict="clean"} 9`, `lineage_end_duration_seconds_bucket{le="1"} 2`,
+		`lineage_end_duration_seconds_count 3`, `lineage_refusals_total{verb="end"} 4`, `lineage_readers_dropped_total 6`,
+		`lineage_self_check_ok 1`, `lineage_breaker_open 1`, `# TYPE lineage_end_duration_seconds histogram`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	if code != http.StatusOK || !strings.Contains(text, "\ngo_goroutines ") || !strings.Contains(text, "\nprocess_resident_memory_bytes ") {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := scrape(func() (*Snapshot, error) { return nil, errors.New("stopping") }); code != http.StatusInternalServerError || !strings.Contains(text, "stopping") {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// TestUnknownIsAbsent: what is not known is not told as 0.
+func TestUnknownIsAbsent(t *testing.T) {
+	code, text := scrape(func() (*Snapshot, error) { return &Snapshot{}, nil })
+	if code != http.StatusOK || strings.Contains(text, "self_check_ok") {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+func TestLint(t *testing.T) {
+	_, text := scrape(func() (*Snapshot, error) { return full(), nil })
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, Prefix) {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// TestNames: the contract, and no label that names whom it is about.
+func TestNames(t *testing.T) {
+	const contract = `build_info level degraded sessions{state} processes events_total{type} events_lost_total{where}
+		helper_errors_total{program,helper} recursion_misses_total{program} resyncs_total{cause}
+		ends_total{reason,verdict} end_duration_seconds refusals_total{verb} readers_dropped_total self_check_ok
+		breaker_open`
+	var got, want []string
+	for _, m := range table {
+		name := m.name
+		if len(m.labels) > 0 && name != "build_info" {
+			name += "{" + strings.Join(m.labels, ",") + "}"
+		}
+		got = append(got, name)
+	}
+	want = strings.Fields(contract)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	for _, m := range table {
+		for _, label := range m.labels {
+			if slices.Contains([]string{"pid", "session", "name", "comm", "uid", "user", "id"}, label) {
+				t.Errorf("%s has the label %s", m.name, label)
+			}
+		}
+	}
+	// What is scraped is what is declared.
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(newCollector(func() (*Snapshot, error) { return full(), nil }))
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scraped, declared []string
+	for _, f := range families {
+		scraped = append(scraped, f.GetName())
+	}
+	for _, m := range table {
+		declared = append(declared, Prefix+m.name)
+	}
+	slices.Sort(declared)
+	if !slices.Equal(scraped, declared) {
+		t.Errorf("scraped %v\ndeclared %v", scraped, declared)
+	}
+}
+
+func TestDocument(t *testing.T) {
+	const path = "../../docs/METRICS.md"
+	var b bytes.Buffer
+	Document(&b)
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%s is out of date: %v; run make docs", path, err)
+	}
+}

@@ -1,0 +1,38 @@
+package metrics
+
+// Snapshot is everything that a scrape tells, of one moment. Counters are
+// since the daemon began, but for those that the kernel counts: they are since
+// its programs were loaded, and survive a restart of the daemon.
+type Snapshot struct {
+	Version, ABI string
+	Level        int
+	Degraded     int            // how many ways
+	Sessions     map[string]int // by state
+	Processes    int            // live members
+
+	Events          map[string]uint64 // by type
+	Lost            map[string]uint64 // events, by where
+	HelperErrors    map[Helper]uint64
+	RecursionMisses map[string]uint64 // by program
+	Resyncs         map[string]uint64 // by cause
+	Ends            map[End]uint64
+	EndSeconds      Histogram
+	Refusals        map[string]uint64 // by verb
+	ReadersDropped  uint64
+
+	SelfCheck   *bool // nil: none was made yet
+	BreakerOpen bool
+}
+
+// Helper is a helper of the kernel in a program.
+type Helper struct{ Program, Helper string }
+
+// End is how a session ended.
+type End struct{ Reason, Verdict string }
+
+// Histogram has its counts by upper bound, each with those below it.
+type Histogram struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64
+}

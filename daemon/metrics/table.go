@@ -1,0 +1,158 @@
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Prefix is in front of every name.
+const Prefix = "lineage_"
+
+type kind string
+
+const (
+	gauge     kind = "gauge"
+	counter   kind = "counter"
+	histogram kind = "histogram"
+)
+
+// put tells one value, with one word for each label.
+type put func(v float64, labels ...string)
+
+// metric is one row of the table.
+type metric struct {
+	name   string
+	kind   kind
+	labels []string
+	help   string
+	read   func(*Snapshot, put) // nil: the histogram
+}
+
+// table is every metric of ours, in the order of the documentation.
+var table = []metric{
+	{"build_info", gauge, []string{"version", "abi"}, "1, with the version of the daemon and the hash of its kernel side.",
+		func(s *Snapshot, p put) { p(1, s.Version, s.ABI) }},
+	{"level", gauge, nil, "The guarantee level, 1 to 4.",
+		func(s *Snapshot, p put) { p(float64(s.Level)) }},
+	{"degraded", gauge, nil, "In how many ways the daemon is degraded; lineage doctor and GET /v1/status say in which.",
+		func(s *Snapshot, p put) { p(float64(s.Degraded)) }},
+	{"sessions", gauge, []string{"state"}, "Sessions: active, ending, condemned, and those that are over and remembered (ended).",
+		func(s *Snapshot, p put) { each(s.Sessions, p) }},
+	{"processes", gauge, nil, "Live members of all sessions.",
+		func(s *Snapshot, p put) { p(float64(s.Processes)) }},
+	{"events_total", counter, []string{"type"}, "Events that were told to readers, by type.",
+		func(s *Snapshot, p put) { each(s.Events, p) }},
+	{"events_lost_total", counter, []string{"where"}, "Events that the kernel's ring had no room for (ring), and that readers were too slow for (reader).",
+		func(s *Snapshot, p put) { each(s.Lost, p) }},
+	{"helper_errors_total", counter, []string{"program", "helper"}, "Failures of the kernel's helpers since the programs were loaded, by the part of the kernel side and the helper.",
+		func(s *Snapshot, p put) {
+			for h, n := range s.HelperErrors {
+				p(float64(n), h.Program, h.Helper)
+			}
+		}},
+	{"recursion_misses_total", counter, []string{"program"}, "How often the kernel skipped a program since the programs were loaded.",
+		func(s *Snapshot, p put) { each(s.RecursionMisses, p) }},
+	{"resyncs_total", counter, []string{"cause"}, "Looks at the kernel's task list out of turn: at the start, because events were lost, programs skipped (misses), births or deaths not booked as usual (births), a member not known (member), or on request.",
+		func(s *Snapshot, p put) { each(s.Resyncs, p) }},
+	{"ends_total", counter, []string{"reason", "verdict"}, "Sessions that ended, by what ended them and the first verdict.",
+		func(s *Snapshot, p put) {
+			for e, n := range s.Ends {
+				p(float64(n), e.Reason, e.Verdict)
+			}
+		}},
+	{"end_duration_seconds", histogram, nil, "From the beginning of a session's end to its first verdict, the grace included.", nil},
+	{"refusals_total", counter, []string{"verb"}, "Requests that were refused, by what was asked for; limit: too many of them.",
+		func(s *Snapshot, p put) { each(s.Refusals, p) }},
+	{"readers_dropped_total", counter, nil, "Readers of events that were closed because they took nothing.",
+		func(s *Snapshot, p put) { p(float64(s.ReadersDropped)) }},
+	{"self_check_ok", gauge, nil, "1 if the last self-check passed, 0 if it failed; absent before the first is over.",
+		func(s *Snapshot, p put) {
+			if s.SelfCheck != nil {
+				p(number(*s.SelfCheck))
+			}
+		}},
+	{"breaker_open", gauge, nil, "1 while the circuit breaker keeps the daemon from ending anything by itself.",
+		func(s *Snapshot, p put) { p(number(s.BreakerOpen)) }},
+}
+
+func each[N int | uint64](values map[string]N, p put) {
+	for label, n := range values {
+		p(float64(n), label)
+	}
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// collector tells the table from one snapshot a scrape.
+type collector struct {
+	descs []*prometheus.Desc
+	read  func() (*Snapshot, error)
+}
+
+func newCollector(read func() (*Snapshot, error)) *collector {
+	c := &collector{read: read}
+	for _, m := range table {
+		c.descs = append(c.descs, prometheus.NewDesc(Prefix+m.name, m.help, m.labels, nil))
+	}
+	return c
+}
+
+// Describe is [prometheus.Collector]'s.
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		to <- d
+	}
+}
+
+// Collect is [prometheus.Collector]'s.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	s, err := c.read()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(c.descs[0], err)
+		return
+	}
+	for i, m := range table {
+		d := c.descs[i]
+		if m.read == nil {
+			h := s.EndSeconds
+			to <- prometheus.MustNewConstHistogram(d, h.Count, h.Sum, h.Buckets)
+			continue
+		}
+		of := prometheus.GaugeValue
+		if m.kind == counter {
+			of = prometheus.CounterValue
+		}
+		m.read(s, func(v float64, labels ...string) { to <- prometheus.MustNewConstMetric(d, of, v, labels...) })
+	}
+}
+
+// Document writes the table for people, as Markdown.
+func Document(w io.Writer) {
+	fmt.Fprint(w, `# Metrics
+
+<!-- Written from daemon/metrics/table.go; `+"`make docs`"+` writes it again. -->
+
+In the format of Prometheus at `+"`GET /metrics`"+` of the daemon's socket, for root and the group `+"`lineage`"+`, and on the
+address that the policy gives as `+"`daemon.metrics`"+`, for whoever can connect to it; nothing else is served there. No label
+names a process, a session or a user. Counters begin with the daemon, unless it says otherwise. The canary sessions of
+self-checks are in none of them. The Go library's own metrics, `+"`go_*`"+` and `+"`process_*`"+`, are there too.
+
+| metric | type | labels | what it is |
+|---|---|---|---|
+`)
+	for _, m := range table {
+		labels := ""
+		if len(m.labels) > 0 {
+			labels = "`" + strings.Join(m.labels, "`, `") + "`"
+		}
+		fmt.Fprintf(w, "| `%s%s` | %s | %s | %s |\n", Prefix, m.name, m.kind, labels, strings.TrimSuffix(m.help, "."))
+	}
+}

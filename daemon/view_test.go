@@ -42,7 +42,7 @@ func newGallery(dir string, options lineage.Options) *gallery {
 	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs(dir), silence{}, zerolog.Nop())
 	o.graph = lineage.New(options)
 	s := &server{
-		kernel: k, owner: o, proc: procfs(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{},
+		kernel: k, owner: o, proc: procfs(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &exporter{},
 		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
 	}
 	s.feed = newFeed(s)

@@ -11,6 +11,30 @@
 #include "session.h"
 #include "signal.h"
 
+/* The entry of a process that is creating another; one that it should have is made. */
+static __always_inline struct entry *creator_entry(struct task_struct *creator)
+{
+	struct task_struct *leader = creator->group_leader;
+	u32 tgid = creator->tgid;
+	u64 start = leader->start_boottime;
+	struct entry *e = entry_of(tgid, start), *made;
+
+	if (e && e->session)
+		return e;
+	made = e ? NULL : carry(tgid, start);
+	if (!made)
+		made = adopt_creator(leader);
+	return made ? made : e;
+}
+
+/* The creator was moved to another session while its child was entered: so is the child. */
+__noinline int follow(u32 tgid, u64 start, u64 from, u64 to)
+{
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && e->start == start && move(e, from, to);
+}
+
 /*
  * Enter the child of a member. NULL: the creator is no member, or it failed
  * and *failed says so. Who enters it tells of it: the other writer may have
@@ -49,14 +73,9 @@ static __always_inline struct entry *enter_child(struct entry *creator, u32 crea
 	e = bpf_map_lookup_elem(&processes, &tgid);
 	if (!e)
 		return NULL;
-	/* The creator may have been moved to another session meanwhile: follow it. */
 	now = *(volatile u64 *)&creator->session;
-	if (now != n.session && now &&
-	    __sync_val_compare_and_swap(&e->session, n.session, now) == n.session) {
-		chain_count(now, BORN);
-		chain_count(n.session, DIED_FORGOTTEN);
+	if (now != n.session && follow(tgid, n.start, n.session, now))
 		n.session = now;
-	}
 	emit_birth(child, tgid, &n, cgroup);
 	return e;
 }

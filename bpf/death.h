@@ -45,6 +45,18 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool reme
 	return true;
 }
 
+/*
+ * Bury an entry that is stale, or whose process died before it was entered:
+ * nobody remembers it. 1 if it was there. Global, as it is rare: the verifier
+ * looks at it once, and not wherever an entry is asked for.
+ */
+__noinline int forget(u32 tgid, u64 start)
+{
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && e->start == start && start && bury(tgid, e, start, false);
+}
+
 /* The entry of a process; one of a former owner of its PID goes. */
 static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 {
@@ -55,7 +67,7 @@ static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 	/* 0: its death is being counted at this moment. */
 	if (e->start) {
 		count(COUNT_STALE);
-		bury(tgid, e, e->start, false);
+		forget(tgid, e->start);
 	}
 	return NULL;
 }
@@ -132,7 +144,7 @@ static __always_inline void on_exit(struct task_struct *t)
 		die(t, tgid, e);
 	} else if (start) {
 		count(COUNT_STALE);
-		bury(tgid, e, start, false);
+		forget(tgid, start);
 	}
 }
 

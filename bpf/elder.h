@@ -10,7 +10,7 @@
 #ifndef LINEAGE_ELDER_H
 #define LINEAGE_ELDER_H
 
-#include "death.h"
+#include "adopt.h"
 
 /* Enter the process as it stands in the elder, if it is a member or an owner there. */
 static __always_inline struct entry *carry(u32 tgid, u64 start)
@@ -36,20 +36,10 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 	if (!n.session && !(n.flags & FLAG_OWNER))
 		return NULL;
 	/* Counted first: its death may come right after the insert. */
-	chain_count(n.session, JOINED);
+	joined(n.session);
 	if (bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST))
-		chain_count(n.session, DIED_FORGOTTEN);
+		left(n.session);
 	return entry_of(tgid, start);
-}
-
-/* The entry of a process that is creating another. */
-static __always_inline struct entry *creator_entry(struct task_struct *creator)
-{
-	u32 tgid = creator->tgid;
-	u64 start = creator->group_leader->start_boottime;
-	struct entry *e = entry_of(tgid, start);
-
-	return e ? e : carry(tgid, start);
 }
 
 #endif

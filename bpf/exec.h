@@ -2,7 +2,7 @@
 #ifndef LINEAGE_EXEC_H
 #define LINEAGE_EXEC_H
 
-#include "birth.h"
+#include "open.h"
 
 static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
 				      const struct entry *n, u32 tgid)
@@ -76,6 +76,10 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	struct entry *e = entry_of(tgid, t->group_leader->start_boottime);
 	struct entry n;
 
+	if (*(volatile u32 *)&control.agents) {
+		on_agent(t, e);
+		e = entry_of(tgid, t->group_leader->start_boottime);
+	}
 	if (!e || !e->session)
 		return;
 	n = *e;

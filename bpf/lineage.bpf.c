@@ -27,6 +27,7 @@ const struct seen *const unused_seen = NULL;
 const enum event_type *const unused_event_type = NULL;
 const enum entry_flags *const unused_entry_flags = NULL;
 const enum counter *const unused_counter = NULL;
+const enum source *const unused_source = NULL;
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fork_birth, struct task_struct *creator, struct task_struct *child)
@@ -143,5 +144,10 @@ VERB(protect, err = protect(a))
 VERB(mark, err = mark(a))
 VERB(whois, err = whois(a))
 VERB(reconcile, reconcile(a))
+VERB(enter, err = enter_stranger(a))
+VERB(adopt, err = adopt_all(a))
+VERB(follow, move_all(a, true))
+VERB(move, err = move_one(a))
+VERB(dissolve, err = dissolve(a))
 VERB(carry, carry_all(a))
 VERB(carry_dead, err = carry_dead(a))

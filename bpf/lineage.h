@@ -15,6 +15,7 @@
 #define COMM_LEN 16
 #define FILENAME_MAX_LEN 256
 #define ARGV_MAX_LEN 4096
+#define AGENTS_PER_UID 4096 /* sessions that they may have open */
 #define HOOK_SIGNALS 512 /* that one pass inside a hook may send */
 
 /* A process for good: the PID alone is reused, the pair is not. */
@@ -31,6 +32,7 @@ enum entry_flags {
 	FLAG_UNKILLED = 1 << 3, /* born condemned where it could not be signalled */
 	FLAG_TERMED = 1 << 4, /* a pass sent SIGTERM */
 	FLAG_KILLED = 1 << 5, /* a pass or its birth sent SIGKILL */
+	FLAG_RELEASED = 1 << 6, /* was let go of: nothing makes it a member again by itself */
 };
 
 enum evidence {
@@ -39,6 +41,24 @@ enum evidence {
 	EVIDENCE_FORK,
 	EVIDENCE_ADOPTED,
 	EVIDENCE_RECONCILED,
+};
+
+/* An entry's evidence is its kind, and what it rests on above that. */
+#define EVIDENCE(kind, source) ((kind) | (source) << 8)
+
+enum source {
+	SOURCE_NONE, /* the hook itself */
+	SOURCE_PARENT, /* the kernel's parent was a member when it was adopted */
+	SOURCE_RULE, /* an agent rule matched at exec */
+	SOURCE_REQUEST, /* somebody named it */
+	SOURCE_ENV, /* LINEAGE_TOKEN in its environment */
+	SOURCE_UNIT, /* a unit that a member asked for */
+	SOURCE_CONTAINER, /* a container that a member asked for */
+	SOURCE_SOCKET, /* a broker forked it after a member had connected */
+	SOURCE_COOKIE, /* a variable that others mark their processes with */
+	SOURCE_SID,
+	SOURCE_PGRP,
+	SOURCE_CGROUP,
 };
 
 /*
@@ -87,10 +107,13 @@ enum cause {
 	CAUSE_IDLE,
 	CAUSE_ANCESTOR,
 	CAUSE_EXPIRED,
+	CAUSE_RELEASED, /* its members were let go of */
 };
 
 enum session_flags {
 	SESSION_KEEP_ON_ROOT_EXIT = 1 << 0,
+	SESSION_KEPT = 1 << 1, /* its root was handed over from another session */
+	SESSION_AGENT = 1 << 2, /* opened by an exec */
 };
 
 /* Of a session, what hooks count. User space never writes it. */
@@ -123,7 +146,25 @@ struct ctl {
 	u64 idle; /* ns */
 	u32 max_processes;
 	u32 uid;
+	u32 rule; /* of an agent's session: as its agent has it */
+	u32 pad;
 	u8 name[NAME_LEN];
+};
+
+enum agent_flags {
+	AGENT_NESTS = 1 << 0, /* opens a session inside another one too */
+};
+
+/* What an exec under a name opens, by comm. */
+struct agent {
+	u64 grace; /* as in ctl */
+	u64 max_lifetime;
+	u64 max_rss;
+	u64 idle;
+	u32 max_processes;
+	u32 session_flags;
+	u32 rule;
+	u32 flags;
 };
 
 /*
@@ -136,8 +177,9 @@ struct shared {
 	u64 due_boot; /* earliest max_lifetime that ends, boottime ns; 0: none */
 	u64 recounted; /* CLOCK_MONOTONIC ns of the last look at who was reaped */
 	u64 filter; /* session that the snapshot is limited to, 0: all */
+	u64 adopting; /* session whose root's descendants are being entered; 0: none */
 	u32 polling; /* the reader polls: do not wake it for each event */
-	u32 pad;
+	u32 agents; /* there are some: look at each exec */
 };
 
 /* Arguments and results of a verb; user space holds a lock around it. */
@@ -154,6 +196,9 @@ struct verb_args {
 	u32 max_processes;
 	u32 uid;
 	u32 flags;
+	u64 from; /* the session to move out of */
+	u32 rule;
+	u32 evidence;
 	u8 name[NAME_LEN];
 	/* results */
 	u32 visited;
@@ -274,6 +319,7 @@ enum counter {
 	COUNT_DRIFT, /* a live count that a pass had to correct */
 	COUNT_DEPTH, /* sessions nested too deep */
 	COUNT_DELETE_FAILED,
+	COUNT_AGENT_REFUSED, /* an exec under an agent's name that opened no session */
 	COUNT_MAX,
 };
 

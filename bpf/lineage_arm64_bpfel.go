@@ -13,6 +13,18 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type LineageAgent struct {
+	_            structs.HostLayout
+	Grace        uint64
+	MaxLifetime  uint64
+	MaxRss       uint64
+	Idle         uint64
+	MaxProcesses uint32
+	SessionFlags uint32
+	Rule         uint32
+	Flags        uint32
+}
+
 type LineageConfig struct {
 	_             structs.HostLayout
 	CanSignal     uint32
@@ -39,7 +51,8 @@ const (
 	LineageCounterCOUNT_DRIFT            LineageCounter = 13
 	LineageCounterCOUNT_DEPTH            LineageCounter = 14
 	LineageCounterCOUNT_DELETE_FAILED    LineageCounter = 15
-	LineageCounterCOUNT_MAX              LineageCounter = 16
+	LineageCounterCOUNT_AGENT_REFUSED    LineageCounter = 16
+	LineageCounterCOUNT_MAX              LineageCounter = 17
 )
 
 type LineageCtl struct {
@@ -55,6 +68,8 @@ type LineageCtl struct {
 	Idle         uint64
 	MaxProcesses uint32
 	Uid          uint32
+	Rule         uint32
+	Pad          uint32
 	Name         [64]uint8
 }
 
@@ -94,6 +109,7 @@ const (
 	LineageEntryFlagsFLAG_UNKILLED  LineageEntryFlags = 8
 	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 16
 	LineageEntryFlagsFLAG_KILLED    LineageEntryFlags = 32
+	LineageEntryFlagsFLAG_RELEASED  LineageEntryFlags = 64
 )
 
 type LineageEventBirth struct {
@@ -219,9 +235,27 @@ type LineageShared struct {
 	DueBoot   uint64
 	Recounted uint64
 	Filter    uint64
+	Adopting  uint64
 	Polling   uint32
-	Pad       uint32
+	Agents    uint32
 }
+
+type LineageSource uint32
+
+const (
+	LineageSourceSOURCE_NONE      LineageSource = 0
+	LineageSourceSOURCE_PARENT    LineageSource = 1
+	LineageSourceSOURCE_RULE      LineageSource = 2
+	LineageSourceSOURCE_REQUEST   LineageSource = 3
+	LineageSourceSOURCE_ENV       LineageSource = 4
+	LineageSourceSOURCE_UNIT      LineageSource = 5
+	LineageSourceSOURCE_CONTAINER LineageSource = 6
+	LineageSourceSOURCE_SOCKET    LineageSource = 7
+	LineageSourceSOURCE_COOKIE    LineageSource = 8
+	LineageSourceSOURCE_SID       LineageSource = 9
+	LineageSourceSOURCE_PGRP      LineageSource = 10
+	LineageSourceSOURCE_CGROUP    LineageSource = 11
+)
 
 type LineageVerbArgs struct {
 	_            structs.HostLayout
@@ -237,6 +271,9 @@ type LineageVerbArgs struct {
 	MaxProcesses uint32
 	Uid          uint32
 	Flags        uint32
+	From         uint64
+	Rule         uint32
+	Evidence     uint32
 	Name         [64]uint8
 	Visited      uint32
 	Sent         uint32
@@ -252,11 +289,14 @@ type LineageVerbArgs struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	LineageMapAgentUids        = "agent_uids"
+	LineageMapAgents           = "agents"
 	LineageMapCounters         = "counters"
 	LineageMapDead             = "dead"
 	LineageMapElder            = "elder"
 	LineageMapEvents           = "events"
 	LineageMapFreeSlots        = "free_slots"
+	LineageMapOpening          = "opening"
 	LineageMapProcesses        = "processes"
 	LineageMapScratch          = "scratch"
 	LineageMapSessionCtl       = "session_ctl"
@@ -274,11 +314,16 @@ const (
 	LineageProgOrphanReparent  = "orphan_reparent"
 	LineageProgSnapshot        = "snapshot"
 	LineageProgSyscallCloser   = "syscall_closer"
+	LineageProgVerbAdopt       = "verb_adopt"
 	LineageProgVerbCarry       = "verb_carry"
 	LineageProgVerbCarryDead   = "verb_carry_dead"
 	LineageProgVerbCreate      = "verb_create"
+	LineageProgVerbDissolve    = "verb_dissolve"
 	LineageProgVerbEnd         = "verb_end"
+	LineageProgVerbEnter       = "verb_enter"
+	LineageProgVerbFollow      = "verb_follow"
 	LineageProgVerbMark        = "verb_mark"
+	LineageProgVerbMove        = "verb_move"
 	LineageProgVerbProtect     = "verb_protect"
 	LineageProgVerbReconcile   = "verb_reconcile"
 	LineageProgVerbRelease     = "verb_release"
@@ -298,6 +343,7 @@ const (
 	LineageVarUnusedReparent   = "unused_reparent"
 	LineageVarUnusedSeen       = "unused_seen"
 	LineageVarUnusedSession    = "unused_session"
+	LineageVarUnusedSource     = "unused_source"
 )
 
 // LoadLineage returns the embedded CollectionSpec for Lineage.
@@ -354,11 +400,16 @@ type LineageProgramSpecs struct {
 	OrphanReparent *ebpf.ProgramSpec `ebpf:"orphan_reparent"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
+	VerbAdopt      *ebpf.ProgramSpec `ebpf:"verb_adopt"`
 	VerbCarry      *ebpf.ProgramSpec `ebpf:"verb_carry"`
 	VerbCarryDead  *ebpf.ProgramSpec `ebpf:"verb_carry_dead"`
 	VerbCreate     *ebpf.ProgramSpec `ebpf:"verb_create"`
+	VerbDissolve   *ebpf.ProgramSpec `ebpf:"verb_dissolve"`
 	VerbEnd        *ebpf.ProgramSpec `ebpf:"verb_end"`
+	VerbEnter      *ebpf.ProgramSpec `ebpf:"verb_enter"`
+	VerbFollow     *ebpf.ProgramSpec `ebpf:"verb_follow"`
 	VerbMark       *ebpf.ProgramSpec `ebpf:"verb_mark"`
+	VerbMove       *ebpf.ProgramSpec `ebpf:"verb_move"`
 	VerbProtect    *ebpf.ProgramSpec `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.ProgramSpec `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.ProgramSpec `ebpf:"verb_release"`
@@ -371,11 +422,14 @@ type LineageProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LineageMapSpecs struct {
+	AgentUids  *ebpf.MapSpec `ebpf:"agent_uids"`
+	Agents     *ebpf.MapSpec `ebpf:"agents"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Dead       *ebpf.MapSpec `ebpf:"dead"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
+	Opening    *ebpf.MapSpec `ebpf:"opening"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
 	Scratch    *ebpf.MapSpec `ebpf:"scratch"`
 	SessionCtl *ebpf.MapSpec `ebpf:"session_ctl"`
@@ -400,6 +454,7 @@ type LineageVariableSpecs struct {
 	UnusedReparent   *ebpf.VariableSpec `ebpf:"unused_reparent"`
 	UnusedSeen       *ebpf.VariableSpec `ebpf:"unused_seen"`
 	UnusedSession    *ebpf.VariableSpec `ebpf:"unused_session"`
+	UnusedSource     *ebpf.VariableSpec `ebpf:"unused_source"`
 }
 
 // LineageObjects contains all objects after they have been loaded into the kernel.
@@ -422,11 +477,14 @@ func (o *LineageObjects) Close() error {
 //
 // It can be passed to LoadLineageObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LineageMaps struct {
+	AgentUids  *ebpf.Map `ebpf:"agent_uids"`
+	Agents     *ebpf.Map `ebpf:"agents"`
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Dead       *ebpf.Map `ebpf:"dead"`
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
+	Opening    *ebpf.Map `ebpf:"opening"`
 	Processes  *ebpf.Map `ebpf:"processes"`
 	Scratch    *ebpf.Map `ebpf:"scratch"`
 	SessionCtl *ebpf.Map `ebpf:"session_ctl"`
@@ -436,11 +494,14 @@ type LineageMaps struct {
 
 func (m *LineageMaps) Close() error {
 	return _LineageClose(
+		m.AgentUids,
+		m.Agents,
 		m.Counters,
 		m.Dead,
 		m.Elder,
 		m.Events,
 		m.FreeSlots,
+		m.Opening,
 		m.Processes,
 		m.Scratch,
 		m.SessionCtl,
@@ -466,6 +527,7 @@ type LineageVariables struct {
 	UnusedReparent   *ebpf.Variable `ebpf:"unused_reparent"`
 	UnusedSeen       *ebpf.Variable `ebpf:"unused_seen"`
 	UnusedSession    *ebpf.Variable `ebpf:"unused_session"`
+	UnusedSource     *ebpf.Variable `ebpf:"unused_source"`
 }
 
 // LineagePrograms contains all programs after they have been loaded into the kernel.
@@ -484,11 +546,16 @@ type LineagePrograms struct {
 	OrphanReparent *ebpf.Program `ebpf:"orphan_reparent"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
+	VerbAdopt      *ebpf.Program `ebpf:"verb_adopt"`
 	VerbCarry      *ebpf.Program `ebpf:"verb_carry"`
 	VerbCarryDead  *ebpf.Program `ebpf:"verb_carry_dead"`
 	VerbCreate     *ebpf.Program `ebpf:"verb_create"`
+	VerbDissolve   *ebpf.Program `ebpf:"verb_dissolve"`
 	VerbEnd        *ebpf.Program `ebpf:"verb_end"`
+	VerbEnter      *ebpf.Program `ebpf:"verb_enter"`
+	VerbFollow     *ebpf.Program `ebpf:"verb_follow"`
 	VerbMark       *ebpf.Program `ebpf:"verb_mark"`
+	VerbMove       *ebpf.Program `ebpf:"verb_move"`
 	VerbProtect    *ebpf.Program `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.Program `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.Program `ebpf:"verb_release"`
@@ -511,11 +578,16 @@ func (p *LineagePrograms) Close() error {
 		p.OrphanReparent,
 		p.Snapshot,
 		p.SyscallCloser,
+		p.VerbAdopt,
 		p.VerbCarry,
 		p.VerbCarryDead,
 		p.VerbCreate,
+		p.VerbDissolve,
 		p.VerbEnd,
+		p.VerbEnter,
+		p.VerbFollow,
 		p.VerbMark,
+		p.VerbMove,
 		p.VerbProtect,
 		p.VerbReconcile,
 		p.VerbRelease,

@@ -65,6 +65,30 @@ struct {
 	__type(value, u64);
 } counters SEC(".maps");
 
+/* By comm. Anybody may call a program so: hence the limit for each uid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, char[COMM_LEN]);
+	__type(value, struct agent);
+} agents SEC(".maps");
+
+/* How many sessions that agents opened each uid has. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, u64);
+} agent_uids SEC(".maps");
+
+/* An exec's arguments to create: too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct verb_args);
+} opening SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);

@@ -47,7 +47,8 @@ static __always_inline u32 judge(struct session *s, struct ctl *c, struct pass *
 		u64 expires = c->expires;
 
 		if (expires && expires <= p->now_boot)
-			begin_end(c, CAUSE_MAX_LIFETIME, c->grace);
+			begin_end(c, c->flags & SESSION_KEPT ? CAUSE_EXPIRED : CAUSE_MAX_LIFETIME,
+				  c->grace);
 		else if (expires && (!p->next_boot || expires < p->next_boot))
 			p->next_boot = expires;
 		if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))

@@ -61,7 +61,8 @@ enum change {
 	DIED_FORGOTTEN, /* could not be remembered: live only */
 	TORN_DOWN, /* no longer dying */
 	REAPED,
-	JOINED, /* moved in from an ancestor's session: live, no fork */
+	JOINED, /* came otherwise than by a fork: live */
+	LEFT, /* moved out */
 	FOUND_DEAD, /* dying and unreaped, and was never live here */
 };
 
@@ -90,6 +91,7 @@ static __always_inline void session_count(struct session *s, enum change what)
 		__sync_fetch_and_add(&s->live, -1);
 		break;
 	case DIED_FORGOTTEN:
+	case LEFT:
 		__sync_fetch_and_add(&s->live, -1);
 		break;
 	case TORN_DOWN:

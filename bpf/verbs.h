@@ -6,6 +6,7 @@
 #ifndef LINEAGE_VERBS_H
 #define LINEAGE_VERBS_H
 
+#include "open.h"
 #include "sentence.h"
 
 static __always_inline struct verb_args *args(void)
@@ -30,31 +31,6 @@ static __always_inline struct task_struct *find(const struct identity *id)
 	return t;
 }
 
-/*
- * Enter a living process outside a fork, or add flags to its entry. It may be
- * exiting right now: whoever sees the other's step counts the death.
- */
-static __always_inline struct entry *enter(struct task_struct *t, const struct entry *n)
-{
-	u32 tgid = t->tgid;
-	struct entry *e = entry_of(tgid, n->start);
-
-	if (!e) {
-		if (bpf_map_update_elem(&processes, &tgid, n, BPF_NOEXIST))
-			return NULL;
-		e = bpf_map_lookup_elem(&processes, &tgid);
-		if (!e)
-			return NULL;
-	} else {
-		__sync_fetch_and_or(&e->flags, n->flags);
-	}
-	if (!t->signal->live.counter) {
-		bury(tgid, e, n->start, false);
-		return NULL;
-	}
-	return e;
-}
-
 static __always_inline long enter_owner(const struct identity *id)
 {
 	struct task_struct *t = find(id);
@@ -71,109 +47,6 @@ static __always_inline long enter_owner(const struct identity *id)
 	return err;
 }
 
-static __always_inline u32 depth_of(u64 id)
-{
-	u32 depth = 0;
-
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-
-		if (!s)
-			break;
-		depth++;
-		id = s->parent;
-	}
-	return depth;
-}
-
-/* Make the process the root of the session, from its present one if it has one. */
-static __always_inline long enter_root(struct task_struct *t, struct session *s, u64 id)
-{
-	u32 tgid = t->tgid;
-	struct entry *e = entry_of(tgid, t->start_boottime);
-	struct entry n = {
-		.start = t->start_boottime,
-		.session = id,
-		.since = bpf_ktime_get_boot_ns(),
-		.flags = FLAG_ROOT,
-		.evidence = EVIDENCE_ROOT,
-	};
-	u64 parent = s->parent;
-
-	identify(&n.creator, t->real_parent->group_leader);
-	if (e) {
-		if (e->flags & FLAG_PROTECTED)
-			return -EPERM;
-		/* In place, and only if nobody moved or buried it meanwhile. */
-		if (__sync_val_compare_and_swap(&e->session, parent, id) != parent)
-			return -ESRCH;
-		__sync_fetch_and_or(&e->flags, FLAG_ROOT);
-		if (parent) {
-			n.creator = e->creator;
-			session_count(s, JOINED);
-		} else {
-			chain_count(id, JOINED);
-		}
-	} else {
-		/* Counted first: its death may come right after the insert. */
-		chain_count(id, JOINED);
-		if (!enter(t, &n)) {
-			chain_count(id, DIED_FORGOTTEN);
-			return -ESRCH;
-		}
-	}
-	emit_birth(t, tgid, &n, cgroup_of(t));
-	return 0;
-}
-
-static __always_inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot)
-{
-	u64 id = slot | (a->random & 0x3fffffff) << 32;
-	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
-	struct ctl *c = bpf_map_lookup_elem(&session_ctl, &slot);
-	struct entry *e = entry_of(root->tgid, root->start_boottime);
-	u64 parent = e ? e->session : 0;
-	long err;
-
-	if (!s || !c)
-		return -EINVAL;
-	if (depth_of(parent) >= MAX_DEPTH) {
-		count(COUNT_DEPTH);
-		return -ELOOP;
-	}
-	s->parent = parent;
-	identify(&s->root, root);
-	s->owner = a->owner;
-	s->created = bpf_ktime_get_boot_ns();
-	s->live = s->dying = s->unreaped = 0;
-	s->forks = s->peak = 0;
-	c->flags = a->flags;
-	c->grace = a->grace;
-	c->deadline = c->ended_at = 0;
-	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
-	c->max_processes = a->max_processes;
-	c->max_rss = a->max_rss;
-	c->idle = a->idle;
-	c->uid = a->uid;
-	__builtin_memcpy(c->name, a->name, sizeof(c->name));
-	*(volatile u32 *)&c->status = STATUS(STATE_ACTIVE, CAUSE_NONE);
-	c->id = id;
-	s->id = id;
-	err = a->owner.tgid ? enter_owner(&a->owner) : 0;
-	if (!err)
-		err = enter_root(root, s, id);
-	if (err) {
-		s->id = 0;
-		c->id = 0;
-		return err;
-	}
-	if (c->expires)
-		arm_at(&control.due_boot, c->expires);
-	a->session = id;
-	emit_session(id, STATE_ACTIVE, CAUSE_NONE);
-	return 0;
-}
-
 static __always_inline long create(struct verb_args *a)
 {
 	struct task_struct *root = find(&a->root);
@@ -186,7 +59,9 @@ static __always_inline long create(struct verb_args *a)
 		bpf_task_release(root);
 		return -ENOSPC;
 	}
-	err = create_in(a, root, slot);
+	err = a->owner.tgid ? enter_owner(&a->owner) : 0;
+	if (!err)
+		err = create_in(a, root, slot);
 	bpf_task_release(root);
 	if (err)
 		bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
@@ -295,6 +170,8 @@ static __always_inline long release(struct verb_args *a)
 		return -ENOENT;
 	if (STATE(c->status) != STATE_EMPTY)
 		return -EBUSY;
+	if (c->flags & SESSION_AGENT)
+		dismiss(c->uid);
 	s->id = 0;
 	c->id = 0;
 	c->status = 0;
@@ -378,7 +255,7 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 	count(COUNT_RECONCILED);
 	e = bpf_map_lookup_elem(&processes, &tgid);
 	if (e && !t->signal->live.counter) {
-		bury(tgid, e, n.start, false);
+		forget(tgid, n.start);
 		return false;
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t));
@@ -399,8 +276,131 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 	gone = !t || t->start_boottime != start || !t->signal->live.counter;
 	if (t)
 		bpf_task_release(t);
-	if (gone && bury(*tgid, e, start, false))
+	if (gone && forget(*tgid, start))
 		(*removed)++;
+	return 0;
+}
+
+/* Enter a stranger that evidence speaks for; its creator is a->owner, if that is known. */
+static __always_inline long enter_stranger(struct verb_args *a)
+{
+	struct task_struct *t;
+	long err = 0;
+
+	if (!session_of(a->session))
+		return -ENOENT;
+	t = find(&a->root);
+	if (!t)
+		return -ESRCH;
+	if (!adopt(t, a->session, &a->owner, a->evidence))
+		err = -EPERM;
+	bpf_task_release(t);
+	return err;
+}
+
+/*
+ * Enter every stranger whose parent is in the session. With control.adopting
+ * set before the first pass, nobody is missed when one has found nobody: who
+ * was born since is entered by the fork hook.
+ */
+static __always_inline long adopt_all(struct verb_args *a)
+{
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u32 added = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it))) {
+		struct task_struct *up = t->real_parent->group_leader;
+		u32 above = up->tgid;
+		struct entry *e = bpf_map_lookup_elem(&processes, &above);
+		struct identity parent = { .start = up->start_boottime, .tgid = above };
+
+		if (e && e->start == parent.start && e->session == a->session &&
+		    t->signal->live.counter)
+			added += adopt(t, a->session, &parent,
+				       EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
+	}
+	bpf_iter_task_destroy(&it);
+	a->added = added;
+	return 0;
+}
+
+/*
+ * Move one process of a walk; 1 if it was moved. only: if its creator is in `to`
+ * already. Global as is_member is.
+ */
+__noinline int move_member(u32 tgid, u64 start, u64 from, u64 to, bool only)
+{
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid), *c;
+
+	if (!e || e->start != start || e->session != from)
+		return 0;
+	if (only) {
+		u32 by = e->creator.tgid;
+
+		c = bpf_map_lookup_elem(&processes, &by);
+		if (!c || c->start != e->creator.start || c->session != to)
+			return 0;
+	}
+	return move(e, from, to);
+}
+
+/*
+ * Move the members of `from` to `session`: all of them, or, if only is set,
+ * those whose creator is there already. Until a pass has moved nobody; a child
+ * that is being born follows its creator.
+ */
+static __always_inline void move_all(struct verb_args *a, bool only)
+{
+	u64 from = a->from, to = a->session;
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u32 moved = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it)))
+		moved += move_member(t->tgid, t->start_boottime, from, to, only);
+	bpf_iter_task_destroy(&it);
+	a->added = moved;
+}
+
+/* Move one member; not the root of the session that it leaves. */
+static __always_inline long move_one(struct verb_args *a)
+{
+	struct session *s = session_of(a->from);
+	struct entry *e = entry_of(a->root.tgid, a->root.start);
+
+	if (!s || (a->session && !session_of(a->session)))
+		return -ENOENT;
+	if (!e)
+		return -ESRCH;
+	if (s->root.tgid == a->root.tgid && s->root.start == a->root.start)
+		return -EBUSY;
+	return move(e, a->from, a->session) ? 0 : -ESRCH;
+}
+
+/* The session has no members any more, as they were let go of: it is over. */
+static __always_inline long dissolve(struct verb_args *a)
+{
+	struct session *s = session_of(a->session);
+	struct ctl *c = ctl_of(a->session);
+	u32 old;
+
+	if (!s || !c)
+		return -ENOENT;
+	old = *(volatile u32 *)&c->status;
+	if (STATE(old) != STATE_ACTIVE)
+		return -EBUSY;
+	a->from = a->session;
+	a->session = s->parent;
+	move_all(a, false);
+	a->session = a->from;
+	if (a->added)
+		return 0;
+	if (__sync_val_compare_and_swap(&c->status, old, STATUS(STATE_EMPTY, CAUSE_RELEASED)) ==
+	    old)
+		emit_session(a->session, STATE_EMPTY, CAUSE_RELEASED);
 	return 0;
 }
 
@@ -427,7 +427,7 @@ static __always_inline void carry_all(struct verb_args *a)
 			continue;
 		added++;
 		if (!t->signal->live.counter)
-			bury(tgid, e, start, false);
+			forget(tgid, start);
 	}
 	bpf_iter_task_destroy(&it);
 	a->added = added;

@@ -39,6 +39,20 @@ func (c control) setFilter(id SessionID) {
 	atomic.StoreUint64(&c.shared.Filter, uint64(id))
 }
 
+// setAdopting has the fork hook enter strangers that descend from the session's members.
+func (c control) setAdopting(id SessionID) {
+	atomic.StoreUint64(&c.shared.Adopting, uint64(id))
+}
+
+// setAgents has the exec hook look for agents.
+func (c control) setAgents(on bool) {
+	var v uint32
+	if on {
+		v = 1
+	}
+	atomic.StoreUint32(&c.shared.Agents, v)
+}
+
 // setPolling tells the hooks that the reader looks by itself soon.
 func (c control) setPolling(on bool) {
 	var v uint32

@@ -27,6 +27,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_DRIFT:            "live_drift",
 	bpf.LineageCounterCOUNT_DEPTH:            "too_deep",
 	bpf.LineageCounterCOUNT_DELETE_FAILED:    "delete_failed",
+	bpf.LineageCounterCOUNT_AGENT_REFUSED:    "agent_refused",
 }
 
 // HelperError is how often a helper of the kernel failed in a part of the

@@ -68,7 +68,7 @@ func decodeBirth(b []byte, ev *Event) bool {
 	ev.Creator = identity(e.Creator)
 	ev.Parent = identity(e.Parent)
 	ev.Cgroup = e.Cgroup
-	ev.Evidence = Evidence(e.Evidence)
+	ev.Evidence, ev.Source = evidence(e.Evidence)
 	ev.UID = e.Uid
 	ev.Comm = e.Comm
 	return ok

@@ -189,8 +189,9 @@ func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageC
 // nothing follows from it, and members can be counted. It gives their slots.
 func (e *elder) putSessions(t *Tracer) (map[uint32]bool, error) {
 	taken := map[uint32]bool{}
+	ofAgents := map[uint32]uint64{} // by uid
 	sessions, ctl := t.maps[bpf.LineageMapSessions], t.maps[bpf.LineageMapSessionCtl]
-	return taken, e.each(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
+	err := e.each(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
 		if slot >= sessions.MaxEntries() {
 			return fmt.Errorf("session %v: slot %d is not one of our %d", SessionID(s.Id), slot, sessions.MaxEntries())
 		}
@@ -202,8 +203,17 @@ func (e *elder) putSessions(t *Tracer) (map[uint32]bool, error) {
 		if err := ctl.Put(slot, c); err != nil {
 			return fmt.Errorf("session %v: %w", SessionID(s.Id), err)
 		}
+		if c.Flags&sessionAgent != 0 {
+			ofAgents[c.Uid]++
+		}
 		return nil
 	})
+	for uid, n := range ofAgents {
+		if err := t.maps[bpf.LineageMapAgentUids].Put(uid, n); err != nil {
+			return nil, fmt.Errorf("sessions of uid %d: %w", uid, err)
+		}
+	}
+	return taken, err
 }
 
 // carry makes everything that the elder knows known to ours, whose hooks run

@@ -30,6 +30,8 @@ var (
 	ErrTooDeep = errors.New("sessions are nested too deep")
 	// ErrFull says that no session slot is free.
 	ErrFull = errors.New("no free session slot")
+	// ErrRoot says that the process is the root of the session that it should leave.
+	ErrRoot = errors.New("it is the root")
 	// ErrBusy says that the session is not empty yet.
 	ErrBusy = errors.New("session is not empty")
 )

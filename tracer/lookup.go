@@ -41,12 +41,14 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 	if e.Start == 0 { // its death is being counted
 		return Entry{}, fmt.Errorf("look up pid %d: %w", pid, ErrNotFound)
 	}
+	kind, source := evidence(e.Evidence)
 	return Entry{
 		Identity: Identity{pid, e.Start},
 		Session:  SessionID(e.Session),
 		Since:    e.Since,
 		Creator:  identity(e.Creator),
-		Evidence: Evidence(e.Evidence),
+		Evidence: kind,
+		Source:   source,
 		Flags:    EntryFlags(e.Flags),
 	}, nil
 }
@@ -137,6 +139,9 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		MaxLifetime:  lifetime,
 		MaxRSS:       c.MaxRss,
 		Idle:         time.Duration(c.Idle),
+		Kept:         c.Flags&sessionKept != 0,
+		Agent:        c.Flags&sessionAgent != 0,
+		Rule:         c.Rule,
 		Live:         s.Live,
 		Dying:        s.Dying,
 		Unreaped:     s.Unreaped,

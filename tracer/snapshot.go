@@ -101,7 +101,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		p.Session = SessionID(s.Entry.Session)
 		p.Since = s.Entry.Since
 		p.Creator = identity(s.Entry.Creator)
-		p.Evidence = Evidence(s.Entry.Evidence)
+		p.Evidence, p.Source = evidence(s.Entry.Evidence)
 		p.Flags = EntryFlags(s.Entry.Flags)
 	}
 	return p

@@ -105,6 +105,7 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	if t.control, err = openControl(t, t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {
 		return err
 	}
+	t.control.setAdopting(0) // whoever began it is dead
 	rd, err := ringbuf.NewReader(t.maps[bpf.LineageMapEvents])
 	if err != nil {
 		return fmt.Errorf("open the ring buffer: %w", err)

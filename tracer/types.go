@@ -58,11 +58,12 @@ const (
 	CauseIdle
 	CauseAncestor // the session that it is nested in ends
 	CauseExpired
+	CauseReleased // its members were let go of
 )
 
 func (c Cause) String() string {
 	return [...]string{"", "root_exit", "owner_exit", "end", "max_lifetime", "max_processes",
-		"max_rss", "idle", "ancestor", "expired"}[min(c, CauseExpired)]
+		"max_rss", "idle", "ancestor", "expired", "released"}[min(c, CauseReleased)]
 }
 
 // Evidence is why a process is a member of its session.
@@ -80,6 +81,37 @@ const (
 func (e Evidence) String() string {
 	return [...]string{"", "root", "fork", "adopted", "reconciled"}[min(e, EvidenceReconciled)]
 }
+
+// Source is what the evidence of an adopted process, or of a root, rests on.
+type Source uint8
+
+// The sources of evidence.
+const (
+	SourceNone      Source = iota // the kernel's own hook saw it
+	SourceParent                  // its parent was a member when it was adopted
+	SourceRule                    // an agent rule named it at its exec
+	SourceRequest                 // somebody named it
+	SourceEnv                     // LINEAGE_TOKEN in its environment
+	SourceUnit                    // a unit that a member asked for
+	SourceContainer               // a container that a member asked for
+	SourceSocket                  // a broker forked it after a member had connected
+	SourceCookie                  // a variable that others mark their processes with
+	SourceSID                     // the POSIX session of a member
+	SourcePGRP                    // the process group of a member
+	SourceCgroup                  // the cgroup of a member
+)
+
+func (s Source) String() string {
+	return [...]string{"", "parent", "rule", "request", "env", "unit", "container",
+		"socket", "cookie", "sid", "pgrp", "cgroup"}[min(s, SourceCgroup)]
+}
+
+// Strong reports whether the source is a proof: nobody but a member, or
+// somebody whom a member asked, can have brought it about.
+func (s Source) Strong() bool { return s <= SourceContainer }
+
+// evidence takes the kernel's word apart.
+func evidence(v uint32) (Evidence, Source) { return Evidence(v & 0xff), Source(v >> 8) }
 
 // EntryFlags are the flags of a process entry in the kernel.
 type EntryFlags uint32
@@ -121,6 +153,7 @@ type Event struct {
 	Session  SessionID
 	Flags    EntryFlags
 	Evidence Evidence // Birth
+	Source   Source   // Birth
 
 	Creator Identity // Birth
 	Parent  Identity // Birth: real_parent; Reparent: the new parent
@@ -152,6 +185,7 @@ type Process struct {
 	Since    uint64    // boottime ns at which it was entered
 	Creator  Identity
 	Evidence Evidence
+	Source   Source
 	Flags    EntryFlags
 
 	Parent  Identity // real_parent now
@@ -178,6 +212,7 @@ type Entry struct {
 	Since    uint64
 	Creator  Identity
 	Evidence Evidence
+	Source   Source
 	Flags    EntryFlags
 }
 
@@ -201,6 +236,13 @@ type SessionSpec struct {
 	Idle   time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
+	// Adopted says that Root has been running for some time: its descendants
+	// are entered by Adopt, or by Follow if it is a member.
+	Adopted bool
+	// KeptFrom, if not 0, hands Root, a member of that session, over to a
+	// session that is nested nowhere: what befalls the old one does not reach
+	// it. MaxLifetime is then until when, KeepOnRootExit is implied.
+	KeptFrom SessionID
 }
 
 // SessionInfo is what the kernel holds of a session.
@@ -223,6 +265,10 @@ type SessionInfo struct {
 	MaxLifetime  time.Duration
 	MaxRSS       uint64 // bytes
 	Idle         time.Duration
+
+	Kept  bool   // its root was handed over from another session
+	Agent bool   // an exec opened it
+	Rule  uint32 // of Agent: as SetAgents had it
 
 	Live     int64 // entered and not dead, nested sessions included
 	Dying    int64 // dead for the exit hook, still being torn down

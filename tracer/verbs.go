@@ -22,12 +22,17 @@ const (
 	FlagProtected = EntryFlags(bpf.LineageEntryFlagsFLAG_PROTECTED) // no pass signals it
 	FlagOwner     = EntryFlags(bpf.LineageEntryFlagsFLAG_OWNER)
 	FlagRoot      = EntryFlags(bpf.LineageEntryFlagsFLAG_ROOT)
-	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
-	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
+	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED)   // a pass sent SIGTERM
+	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED)   // a pass, or its birth, sent SIGKILL
+	FlagReleased  = EntryFlags(bpf.LineageEntryFlagsFLAG_RELEASED) // it was let go of
 )
 
-// sessionKeepOnRootExit is SESSION_KEEP_ON_ROOT_EXIT of bpf/lineage.h.
-const sessionKeepOnRootExit = 1
+// session_flags of bpf/lineage.h.
+const (
+	sessionKeepOnRootExit = 1 << iota
+	sessionKept
+	sessionAgent
+)
 
 // run carries out one verb. The caller holds t.verbs.
 func (t *Tracer) run(program string, args *bpf.LineageVerbArgs) error {
@@ -51,7 +56,8 @@ func (t *Tracer) run(program string, args *bpf.LineageVerbArgs) error {
 // Create makes a session and its root a member, and tells it as an
 // [EventBirth] with [EvidenceRoot]. A root that is a member already makes the
 // session nested in its own. [ErrNotFound]: the root or the owner is gone or
-// another process now. [ErrProtected], [ErrTooDeep], [ErrFull].
+// another process now. [ErrProtected], [ErrTooDeep], [ErrFull]; [ErrRoot] if
+// it is to be kept from a session that it is the root of.
 func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	if len(s.Name) > len(bpf.LineageVerbArgs{}.Name) {
 		return 0, fmt.Errorf("create session: name of %d bytes is too long", len(s.Name))
@@ -76,6 +82,13 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	if s.KeepOnRootExit {
 		args.Flags |= sessionKeepOnRootExit
 	}
+	if s.Adopted {
+		args.Evidence = uint32(SourceRequest)
+	}
+	if s.KeptFrom != 0 {
+		args.Flags |= sessionKeepOnRootExit | sessionKept
+		args.From = uint64(s.KeptFrom)
+	}
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
 	switch err := t.run(bpf.LineageProgVerbCreate, &args); {
@@ -83,6 +96,8 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrNotFound)
 	case errors.Is(err, unix.EPERM):
 		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrProtected)
+	case errors.Is(err, unix.EBUSY):
+		return 0, fmt.Errorf("create session for %v: %w of session %v", s.Root, ErrRoot, s.KeptFrom)
 	case errors.Is(err, unix.ELOOP):
 		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrTooDeep)
 	case errors.Is(err, unix.ENOSPC):

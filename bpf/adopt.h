@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Members that no fork made: strangers that are entered, and members that
+ * change their session. Both happen in place, by one swap of the entry's
+ * session: an element that is deleted and inserted again is another's memory
+ * in between. The count of the new session comes before the old one's.
+ */
+#ifndef LINEAGE_ADOPT_H
+#define LINEAGE_ADOPT_H
+
+#include "death.h"
+
+/*
+ * What is rare is counted by functions of their own: the verifier looks at
+ * them once, and not in each turn of a walk.
+ */
+__noinline int joined(u64 session)
+{
+	chain_count(session, JOINED);
+	return 0;
+}
+
+__noinline int left(u64 session)
+{
+	chain_count(session, LEFT);
+	return 0;
+}
+
+/* Somebody came into the session: if it is condemned, there is work. */
+__noinline int admitted(u64 session)
+{
+	if (condemned(session))
+		arm(1);
+	return 0;
+}
+
+/* False: it is not in `from` any more. To 0: it is let go of. */
+static __always_inline bool move(struct entry *e, u64 from, u64 to)
+{
+	joined(to);
+	if (__sync_val_compare_and_swap(&e->session, from, to) != from) {
+		left(to);
+		return false;
+	}
+	left(from);
+	if (!to)
+		__sync_fetch_and_or(&e->flags, FLAG_RELEASED);
+	return true;
+}
+
+/*
+ * Enter a stranger. Not one that is protected or was let go of; an owner
+ * stays one. False: it is in a session, or dead.
+ */
+static __always_inline bool adopt(struct task_struct *leader, u64 session,
+				  const struct identity *creator, u32 evidence)
+{
+	u32 tgid = leader->tgid;
+	struct entry n = {
+		.start = leader->start_boottime,
+		.session = session,
+		.since = bpf_ktime_get_boot_ns(),
+		.creator = *creator,
+		.evidence = evidence,
+	};
+	struct entry *e = entry_of(tgid, n.start);
+
+	if (leader->flags & PF_KTHREAD)
+		return false;
+	if (e) {
+		if (e->session || e->flags & (FLAG_PROTECTED | FLAG_RELEASED) ||
+		    !move(e, 0, session))
+			return false;
+		e->evidence = evidence;
+		e->creator = *creator;
+		e->since = n.since;
+		n.flags = e->flags;
+	} else {
+		/* Counted first: its death may come right after the insert. */
+		joined(session);
+		if (bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST)) {
+			left(session);
+			return false;
+		}
+		e = bpf_map_lookup_elem(&processes, &tgid);
+		if (e && !leader->signal->live.counter) {
+			forget(tgid, n.start);
+			return false;
+		}
+	}
+	emit_birth(leader, tgid, &n, cgroup_of(leader));
+	admitted(session);
+	return true;
+}
+
+#define ANCESTORS 32 /* that are looked at for a member */
+
+/*
+ * While the descendants of a running process are being entered: a stranger
+ * forks. If one of its ancestors is in the session already, it belongs there,
+ * and so does its child. Its own ancestors in between are found by the pass.
+ */
+static __always_inline struct entry *adopt_creator(struct task_struct *leader)
+{
+	u64 session = *(volatile u64 *)&control.adopting;
+	u32 tgid = leader->tgid;
+	struct task_struct *t = leader;
+	struct identity parent;
+	bool found = false;
+
+	if (!session)
+		return NULL;
+	for (int i = 0; i < ANCESTORS && !found; i++) {
+		struct entry *e;
+		u32 above;
+
+		t = t->real_parent->group_leader;
+		above = t->tgid;
+		if (above <= 1)
+			return NULL;
+		e = bpf_map_lookup_elem(&processes, &above);
+		found = e && e->start == t->start_boottime && e->session == session;
+	}
+	if (!found)
+		return NULL;
+	identify(&parent, leader->real_parent->group_leader);
+	adopt(leader, session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
+	return entry_of(tgid, leader->start_boottime);
+}
+
+#endif

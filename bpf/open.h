@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Opening a session: over a process that somebody names, or over one that has
+ * just become a program that a rule names.
+ */
+#ifndef LINEAGE_OPEN_H
+#define LINEAGE_OPEN_H
+
+#include "adopt.h"
+
+/*
+ * Enter a living process outside a fork, or add flags to its entry. It may be
+ * exiting right now: whoever sees the other's step counts the death.
+ */
+static __always_inline struct entry *enter(struct task_struct *t, const struct entry *n)
+{
+	u32 tgid = t->tgid;
+	struct entry *e = entry_of(tgid, n->start);
+
+	if (!e) {
+		if (bpf_map_update_elem(&processes, &tgid, n, BPF_NOEXIST))
+			return NULL;
+		e = bpf_map_lookup_elem(&processes, &tgid);
+		if (!e)
+			return NULL;
+	} else {
+		__sync_fetch_and_or(&e->flags, n->flags);
+	}
+	if (!t->signal->live.counter) {
+		forget(tgid, n->start);
+		return NULL;
+	}
+	return e;
+}
+
+static __always_inline u32 depth_of(u64 id)
+{
+	u32 depth = 0;
+
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+
+		if (!s)
+			break;
+		depth++;
+		id = s->parent;
+	}
+	return depth;
+}
+
+/* Make the process the root of the session, from its present one if it has one. */
+static __always_inline long enter_root(struct task_struct *t, struct session *s, u64 id,
+				       u32 evidence)
+{
+	u32 tgid = t->tgid;
+	struct entry *e = entry_of(tgid, t->start_boottime);
+	struct entry n = {
+		.start = t->start_boottime,
+		.session = id,
+		.since = bpf_ktime_get_boot_ns(),
+		.flags = FLAG_ROOT,
+		.evidence = EVIDENCE(EVIDENCE_ROOT, evidence),
+	};
+	u64 parent = s->parent;
+
+	identify(&n.creator, t->real_parent->group_leader);
+	if (e) {
+		if (e->flags & FLAG_PROTECTED)
+			return -EPERM;
+		/* In place, and only if nobody moved or buried it meanwhile. */
+		if (__sync_val_compare_and_swap(&e->session, parent, id) != parent)
+			return -ESRCH;
+		__sync_fetch_and_or(&e->flags, FLAG_ROOT);
+		if (parent) {
+			n.creator = e->creator;
+			session_count(s, JOINED);
+		} else {
+			chain_count(id, JOINED);
+		}
+	} else {
+		/* Counted first: its death may come right after the insert. */
+		chain_count(id, JOINED);
+		if (!enter(t, &n)) {
+			chain_count(id, DIED_FORGOTTEN);
+			return -ESRCH;
+		}
+	}
+	emit_birth(t, tgid, &n, cgroup_of(t));
+	return 0;
+}
+
+/*
+ * Make a member the root of a session that is nowhere nested: what is sentenced
+ * to the session that it was in does not reach it any more.
+ */
+static __always_inline long hand_over(struct task_struct *t, struct session *s, u64 id, u64 from)
+{
+	u32 tgid = t->tgid;
+	struct entry *e = entry_of(tgid, t->start_boottime);
+	struct session *old = session_of(from);
+	struct entry n;
+
+	if (!e || !old || e->flags & FLAG_PROTECTED)
+		return -EPERM;
+	if (old->root.tgid == tgid && old->root.start == t->start_boottime)
+		return -EBUSY;
+	if (!move(e, from, id))
+		return -ESRCH;
+	__sync_fetch_and_or(&e->flags, FLAG_ROOT);
+	n = *e;
+	emit_birth(t, tgid, &n, cgroup_of(t));
+	return 0;
+}
+
+static __always_inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot)
+{
+	u64 id = slot | (a->random & 0x3fffffff) << 32;
+	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
+	struct ctl *c = bpf_map_lookup_elem(&session_ctl, &slot);
+	struct entry *e = entry_of(root->tgid, root->start_boottime);
+	u64 parent = e && !(a->flags & SESSION_KEPT) ? e->session : 0;
+	long err;
+
+	if (!s || !c)
+		return -EINVAL;
+	if (depth_of(parent) >= MAX_DEPTH) {
+		count(COUNT_DEPTH);
+		return -ELOOP;
+	}
+	s->parent = parent;
+	identify(&s->root, root);
+	s->owner = a->owner;
+	s->created = bpf_ktime_get_boot_ns();
+	s->live = s->dying = s->unreaped = 0;
+	s->forks = s->peak = 0;
+	c->flags = a->flags;
+	c->grace = a->grace;
+	c->deadline = c->ended_at = 0;
+	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
+	c->max_processes = a->max_processes;
+	c->max_rss = a->max_rss;
+	c->idle = a->idle;
+	c->uid = a->uid;
+	__builtin_memcpy(c->name, a->name, sizeof(c->name));
+	*(volatile u32 *)&c->status = STATUS(STATE_ACTIVE, CAUSE_NONE);
+	c->id = id;
+	s->id = id;
+	c->rule = a->rule;
+	err = a->flags & SESSION_KEPT ? hand_over(root, s, id, a->from) :
+					enter_root(root, s, id, a->evidence);
+	if (err) {
+		s->id = 0;
+		c->id = 0;
+		return err;
+	}
+	if (c->expires)
+		arm_at(&control.due_boot, c->expires);
+	a->session = id;
+	emit_session(id, STATE_ACTIVE, CAUSE_NONE);
+	return 0;
+}
+
+/* One more of this uid, if it may have one. */
+static __always_inline bool admit(u32 uid)
+{
+	u64 zero = 0, *n = bpf_map_lookup_elem(&agent_uids, &uid);
+
+	if (!n) {
+		bpf_map_update_elem(&agent_uids, &uid, &zero, BPF_NOEXIST);
+		n = bpf_map_lookup_elem(&agent_uids, &uid);
+		if (!n)
+			return false;
+	}
+	if (__sync_fetch_and_add(n, 1) < AGENTS_PER_UID)
+		return true;
+	__sync_fetch_and_add(n, -1);
+	return false;
+}
+
+static __always_inline void dismiss(u32 uid)
+{
+	u64 *n = bpf_map_lookup_elem(&agent_uids, &uid);
+
+	if (n)
+		__sync_fetch_and_add(n, -1);
+}
+
+static __always_inline void open_for(struct task_struct *t, struct agent *g)
+{
+	u32 zero = 0, slot, uid = uid_of(t);
+	struct verb_args *a = bpf_map_lookup_elem(&opening, &zero);
+
+	if (!a || !admit(uid)) {
+		count(COUNT_AGENT_REFUSED);
+		return;
+	}
+	if (bpf_map_pop_elem(&free_slots, &slot)) {
+		dismiss(uid);
+		count(COUNT_AGENT_REFUSED);
+		return;
+	}
+	__builtin_memset(a, 0, sizeof(*a));
+	a->random = bpf_get_prandom_u32();
+	a->grace = g->grace;
+	a->max_lifetime = g->max_lifetime;
+	a->max_rss = g->max_rss;
+	a->idle = g->idle;
+	a->max_processes = g->max_processes;
+	a->flags = g->session_flags | SESSION_AGENT;
+	a->rule = g->rule;
+	a->uid = uid;
+	a->evidence = SOURCE_RULE;
+	if (create_in(a, t, slot)) {
+		bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
+		dismiss(uid);
+		count(COUNT_AGENT_REFUSED);
+	}
+}
+
+/*
+ * The process has become a program whose name is an agent's: a session of its
+ * own, before its first fork. Whether it is that program indeed user space
+ * finds out, and lets it go if it is not. Runs in the process itself.
+ */
+static __always_inline void on_agent(struct task_struct *t, struct entry *e)
+{
+	char comm[COMM_LEN] = {};
+	struct agent *g;
+
+	bpf_probe_read_kernel_str(comm, sizeof(comm), t->comm);
+	g = bpf_map_lookup_elem(&agents, comm);
+	/* Not what the kernel runs by itself. */
+	if (!g || t->real_parent->flags & PF_KTHREAD)
+		return;
+	if (e) {
+		if (e->flags & (FLAG_PROTECTED | FLAG_RELEASED))
+			return;
+		/* A root that becomes another program stays the root that it was. */
+		if (e->session &&
+		    (!(g->flags & AGENT_NESTS) || e->flags & FLAG_ROOT || condemned(e->session)))
+			return;
+	}
+	open_for(t->group_leader, g);
+}
+
+#endif

@@ -1,0 +1,118 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// maxPasses bounds how often a walk over all processes is repeated. Each finds
+// those whose parent the last one entered; in the order of the task list that
+// is all of them at once, but for who was reparented.
+const maxPasses = 64
+
+// Enter makes a stranger a member on the evidence of source; creator is who
+// asked for it, if that is known. Its descendants are entered by Adopt.
+// [ErrNotFound]: the process or the session is gone. [ErrProtected]: it is
+// protected, was let go of, or is in a session already.
+func (t *Tracer) Enter(id SessionID, p, creator Identity, source Source) error {
+	args := bpf.LineageVerbArgs{
+		Session: uint64(id), Root: wireIdentity(p), Owner: wireIdentity(creator),
+		Evidence: uint32(EvidenceAdopted) | uint32(source)<<8,
+	}
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	switch err := t.run(bpf.LineageProgVerbEnter, &args); {
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrNotFound)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrProtected)
+	case err != nil:
+		return fmt.Errorf("enter %v for session %v: %w", p, id, err)
+	}
+	return nil
+}
+
+// Adopt enters every descendant of the session's members that is in no session
+// by the kernel's parents, and tells each as an [EventBirth]. Nobody is missed
+// that has a living ancestor in the session: while it runs, a stranger that
+// forks is entered with its child. It gives how many its walks entered.
+func (t *Tracer) Adopt(id SessionID) (int, error) {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	t.control.setAdopting(id)
+	defer t.control.setAdopting(0)
+	n, err := t.untilSettled(bpf.LineageProgVerbAdopt, bpf.LineageVerbArgs{Session: uint64(id)})
+	if err != nil {
+		return n, fmt.Errorf("adopt for session %v: %w", id, err)
+	}
+	return n, nil
+}
+
+// Follow moves those members of from whose creator is in id to id, and theirs.
+// It gives how many.
+func (t *Tracer) Follow(from, id SessionID) (int, error) {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	n, err := t.untilSettled(bpf.LineageProgVerbFollow, bpf.LineageVerbArgs{Session: uint64(id), From: uint64(from)})
+	if err != nil {
+		return n, fmt.Errorf("move from session %v to %v: %w", from, id, err)
+	}
+	return n, nil
+}
+
+// Move moves one member from a session to another; to 0 it is let go of, and
+// nothing makes it a member again unless somebody names it. [ErrNotFound]: it
+// is not in from, or is gone. [ErrRoot]: it is from's root.
+func (t *Tracer) Move(p Identity, from, to SessionID) error {
+	args := bpf.LineageVerbArgs{Root: wireIdentity(p), From: uint64(from), Session: uint64(to)}
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	switch err := t.run(bpf.LineageProgVerbMove, &args); {
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("move %v from session %v: %w", p, from, ErrNotFound)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("move %v: %w of session %v", p, ErrRoot, from)
+	case err != nil:
+		return fmt.Errorf("move %v from session %v: %w", p, from, err)
+	}
+	return nil
+}
+
+// Dissolve lets all members of an active session go, to the session that it is
+// nested in or to none, and closes it with [CauseReleased]. Nobody is
+// signalled. [ErrBusy]: it is not active any more. [ErrNotFound].
+func (t *Tracer) Dissolve(id SessionID) (int, error) {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	n, err := t.untilSettled(bpf.LineageProgVerbDissolve, bpf.LineageVerbArgs{Session: uint64(id)})
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return n, fmt.Errorf("dissolve session %v: %w", id, ErrNotFound)
+	case errors.Is(err, unix.EBUSY):
+		return n, fmt.Errorf("dissolve session %v: %w", id, ErrBusy)
+	case err != nil:
+		return n, fmt.Errorf("dissolve session %v: %w", id, err)
+	}
+	return n, nil
+}
+
+// untilSettled repeats a walk until it changes nothing.
+func (t *Tracer) untilSettled(program string, args bpf.LineageVerbArgs) (int, error) {
+	total := 0
+	for range maxPasses {
+		a := args
+		if err := t.run(program, &a); err != nil {
+			return total, err
+		}
+		if a.Added == 0 {
+			return total, nil
+		}
+		total += int(a.Added)
+	}
+	return total, fmt.Errorf("not settled after %d walks", maxPasses)
+}

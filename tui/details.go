@@ -83,7 +83,7 @@ func (p *pane) process(r *picture.Row) {
 	}
 	look := m.look(r)
 	p.title(look.paint, fmt.Sprintf("%s%s %s", look.glyph, look.letter, processName(pr)))
-	p.fact("state", m.stateText(r, look))
+	p.fact("state", m.stateText(pr, why, look))
 	if s := m.view.Picture.Session(pr.Session); s != nil {
 		p.fact("session", sessionName(s.Session)+", "+orElse(s.Session.State, "not known"))
 	}
@@ -119,8 +119,11 @@ func (p *pane) process(r *picture.Row) {
 	}
 }
 
-func (m *model) stateText(r *picture.Row, look look) string {
-	p := r.Process
+func (m *model) stateText(p *api.Process, why *api.Why, look look) string {
+	task := p.Task
+	if why != nil {
+		task = orElse(why.Process.Task, task)
+	}
 	switch {
 	case look.letter == "E":
 		return "ended by us: " + howEnded(p)
@@ -128,10 +131,10 @@ func (m *model) stateText(r *picture.Row, look look) string {
 		return "exited: " + howEnded(p)
 	case p.State == "zombie":
 		return "zombie: " + howEnded(p) + ", waits to be reaped"
-	case p.Task == "":
+	case task == "":
 		return "live"
 	}
-	return "live, " + plain.Text(p.Task)
+	return "live, " + plain.Text(task)
 }
 
 // chain says why the process belongs to its session: every step to the root,

@@ -56,6 +56,14 @@ func (m *model) helpLines(columns int) []string {
 	t := m.theme
 	put(paint{}, " To end a session: select it or any of its processes and press x.")
 	put(paint{}, " To see why a process belongs to its session: select it and press Enter.")
+	if now := m.warnings(); len(now) > 0 {
+		put(t.strong, " Now")
+		for _, w := range now {
+			for _, s := range wrap(w.long, columns-4) {
+				put(w.paint, "   "+strings.TrimLeft(s, " "))
+			}
+		}
+	}
 	put(t.strong, " Rows")
 	for _, s := range []struct {
 		look

@@ -147,8 +147,8 @@ func (m *model) warnings() (all []banner) {
 	case !m.known:
 		add(t.warn, "WAITING", "waiting for the daemon's first picture")
 	}
-	for _, d := range m.degraded() {
-		add(t.bad, "DEGRADED", "degraded: %s", d)
+	if d := slices.Concat(s.Degraded, m.view.Picture.Degraded()); len(d) > 0 {
+		add(t.bad, "DEGRADED", "degraded: %s", strings.Join(d[:min(len(d), 16)], "; "))
 	}
 	if c := s.SelfCheck; c != nil && !c.OK {
 		add(t.bad, "CHECK FAILED", "the self-check failed: %s", orElse(c.Why, "the daemon does not say why"))
@@ -184,15 +184,6 @@ func ending(reason string) string {
 	return "the stream is over (" + reason + "); this is the last picture"
 }
 
-// degraded is what the daemon and the sessions cannot promise.
-func (m *model) degraded() []string {
-	all := slices.Concat(m.status.Degraded, m.view.Picture.Degraded())
-	if more := len(all) - 2; more > 1 {
-		all = append(all[:2], fmt.Sprintf("%d more", more))
-	}
-	return all
-}
-
 // banners are the lines of the warnings: one each where there is room, else
 // short ones together.
 func (m *model) banners() []string {
@@ -212,12 +203,7 @@ func (m *model) banners() []string {
 	}
 	var lines []string
 	l := m.line(m.width)
-	used := map[string]bool{}
 	for _, b := range all {
-		if used[b.short] {
-			continue
-		}
-		used[b.short] = true
 		text := "! " + b.short
 		if l.left < m.width {
 			if width(text)+2 > l.left {

@@ -71,7 +71,7 @@ func (v *View) Apply(b *Batch) {
 // SetFilter shows only what f wants.
 func (v *View) SetFilter(f *Filter) {
 	v.Picture.SetFilter(f)
-	v.restore()
+	v.refill()
 }
 
 // Fold hides or shows what is below r.
@@ -91,7 +91,7 @@ func (v *View) SetMode(m Mode) {
 	v.mode = m
 	v.locked = false
 	v.flat = nil
-	v.restore()
+	v.refill()
 }
 
 // SetRoot shows only what is at and below r; nil: everything.
@@ -100,7 +100,7 @@ func (v *View) SetRoot(r *Row) {
 		r = v.Picture.top
 	}
 	v.root = r
-	v.restore()
+	v.refill()
 }
 
 // SetFollow has the selection move by itself.
@@ -190,6 +190,13 @@ func (v *View) restore() {
 	}
 	v.Picture.Hold(v.sel)
 	v.line = min(v.line, v.above(v.line))
+}
+
+// refill is restore after the reader chose other rows: the window is full if
+// there are rows enough.
+func (v *View) refill() {
+	v.restore()
+	v.place(v.line)
 }
 
 // visible gives r or the row that stands for it, nil if there is none.

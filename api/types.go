@@ -110,7 +110,7 @@ type Process struct {
 	UID           *int       `json:"uid,omitempty"`
 	Cgroup        string     `json:"cgroup,omitempty"`
 	Container     string     `json:"container,omitempty"` // its id, if the cgroup is one's
-	Cwd           string     `json:"cwd,omitempty"`       // only in answers about one process
+	Cwd           string     `json:"cwd,omitempty"`       // of the caller's own, and for root
 	State         string     `json:"state,omitempty"`     // live, exited, zombie
 	Task          string     `json:"task,omitempty"`      // the kernel's state letter: R S D T Z …
 	Started       *time.Time `json:"started,omitempty"`

@@ -44,6 +44,10 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 			full.Parent = s.parentRef(parent, parents)
 		}
 		full.Task, full.NSPID, full.Cgroup = string(rune(task)), int(st.nsPID), s.proc.cgroup(pid)
+		full.Container = container(full.Cgroup)
+		if c.mayReadArgv(st.uids[1]) {
+			full.Cwd = s.proc.cwd(pid)
+		}
 		if exe := s.proc.exe(pid); exe != "" {
 			full.Exe = exe
 		}

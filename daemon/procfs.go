@@ -120,12 +120,16 @@ func (p procfs) pidNamespace(pid uint32) (string, error) {
 	return os.Readlink(p.path(pid, "ns/pid"))
 }
 
-func (p procfs) exe(pid uint32) string {
-	exe, err := os.Readlink(p.path(pid, "exe"))
+func (p procfs) exe(pid uint32) string { return p.link(pid, "exe") }
+func (p procfs) cwd(pid uint32) string { return p.link(pid, "cwd") }
+
+// link is where one of a process' links leads, "" if that may not be read.
+func (p procfs) link(pid uint32, name string) string {
+	to, err := os.Readlink(p.path(pid, name))
 	if err != nil {
 		return ""
 	}
-	return exe
+	return to
 }
 
 // argv gives the command line, cut at maxArgv bytes.

@@ -43,7 +43,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("%+v", mid.Process)
 	}
 	if orphan.State != "live" || !orphan.Orphan || orphan.Creator.PID != 101 || orphan.Parent.PID != 1 || orphan.Task != "S" ||
-		orphan.Exe != "/bin/lngtest-orphan" || orphan.Cgroup != "/lngtest" || orphan.NSPID != 7 || orphan.Evidence.Kind != "fork" ||
+		orphan.Exe != "/bin/lngtest-orphan" || orphan.Cwd != "/lngtest-cwd" || orphan.Cgroup != "/lngtest" || orphan.NSPID != 7 || orphan.Evidence.Kind != "fork" ||
 		len(orphan.Argv) != 2 {
 		t.Errorf("%+v", orphan.Process)
 	}

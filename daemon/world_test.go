@@ -163,6 +163,7 @@ func (w *world) proc(pid, parent, uid uint32, comm string) {
 		w.Fatal(err)
 	}
 	os.Symlink("/bin/"+comm, p.path(pid, "exe"))
+	os.Symlink("/lngtest-cwd", p.path(pid, "cwd"))
 }
 
 // peerOf reads who it is from the address that the client bound: KIND or a PID.

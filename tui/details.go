@@ -77,13 +77,14 @@ func (p *pane) blank() { p.lines = append(p.lines, p.m.line(p.columns).full()) }
 
 func (p *pane) process(r *picture.Row) {
 	m, pr := p.m, r.Process
-	why := m.why.why
-	if m.why.ref != pr.Ref {
-		why = nil
+	var why *api.Why
+	if m.why.ref == pr.Ref && m.why.why != nil {
+		why = m.why.why
+		pr = merged(pr, &why.Process)
 	}
 	look := m.look(r)
 	p.title(look.paint, fmt.Sprintf("%s%s %s", look.glyph, look.letter, processName(pr)))
-	p.fact("state", m.stateText(pr, why, look))
+	p.fact("state", m.stateText(pr, look))
 	if s := m.view.Picture.Session(pr.Session); s != nil {
 		p.fact("session", sessionName(s.Session)+", "+orElse(s.Session.State, "not known"))
 	}
@@ -91,16 +92,12 @@ func (p *pane) process(r *picture.Row) {
 	p.fact("parent", m.parentText(pr, why))
 	p.fact("command", plain.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, plain.CommandBytes))
 	p.fact("exe", pr.Exe)
-	if why != nil {
-		p.fact("cwd", why.Process.Cwd)
-	}
+	p.fact("cwd", pr.Cwd)
 	if pr.UID != nil {
 		p.fact("uid", fmt.Sprint(*pr.UID))
 	}
 	p.fact("cgroup", pr.Cgroup)
-	if why != nil {
-		p.fact("container", why.Process.Container)
-	}
+	p.fact("container", pr.Container)
 	p.holds(why)
 	if pr.State == "live" {
 		p.fact("CPU, RSS", plain.CPU(pr.CPUSeconds)+", "+plain.Size(pr.RSSBytes))
@@ -119,11 +116,21 @@ func (p *pane) process(r *picture.Row) {
 	}
 }
 
-func (m *model) stateText(p *api.Process, why *api.Why, look look) string {
-	task := p.Task
-	if why != nil {
-		task = orElse(why.Process.Task, task)
+// merged is a process of the picture with what only an answer about it says.
+func merged(p, answer *api.Process) *api.Process {
+	all := *p
+	all.Exe, all.Cgroup = orElse(p.Exe, answer.Exe), orElse(p.Cgroup, answer.Cgroup)
+	all.Cwd, all.Container = answer.Cwd, answer.Container
+	if p.State == "live" {
+		all.Task = orElse(answer.Task, p.Task)
 	}
+	if all.NSPID == 0 {
+		all.NSPID = answer.NSPID
+	}
+	return &all
+}
+
+func (m *model) stateText(p *api.Process, look look) string {
 	switch {
 	case look.letter == "E":
 		return "ended by us: " + howEnded(p)
@@ -131,10 +138,10 @@ func (m *model) stateText(p *api.Process, why *api.Why, look look) string {
 		return "exited: " + howEnded(p)
 	case p.State == "zombie":
 		return "zombie: " + howEnded(p) + ", waits to be reaped"
-	case task == "":
+	case p.Task == "":
 		return "live"
 	}
-	return "live, " + plain.Text(task)
+	return "live, " + plain.Text(p.Task)
 }
 
 // chain says why the process belongs to its session: every step to the root,

@@ -2,7 +2,8 @@
 
 package daemon
 
-// Keys of the log.
+// Keys of the log: every field of every line, but zerolog's own level, time,
+// message and error.
 const (
 	keyAdded        = "added"
 	keyAddress      = "address"
@@ -18,7 +19,8 @@ const (
 	keyKeys         = "keys"
 	keyKilled       = "killed"
 	keyLeft         = "left"
-	keyLevel        = "level"
+	keyKind         = "kind"
+	keyLevel        = "guarantee_level" // level is zerolog's
 	keyMember       = "member"
 	keyMode         = "mode"
 	keyName         = "name"
@@ -29,6 +31,7 @@ const (
 	keySession      = "session"
 	keySessions     = "sessions"
 	keySocket       = "socket"
+	keySuppressed   = "suppressed"
 	keyUID          = "uid"
 	keyUnload       = "unload"
 	keyVerb         = "verb"

@@ -7,14 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
 	"os/user"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -112,7 +110,7 @@ func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-c
 		}
 		o.LogFile = i.log // where whoever started us looks
 	}
-	log, closeLog, err := openLog(o.LogFile)
+	log, closeLog, err := openLog(o.LogFile, os.Stderr, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -348,55 +346,3 @@ func systemClock() clock {
 		offset:    time.Now().Add(-time.Duration(boottime())).Round(0),
 	}
 }
-
-// openLog gives the log and its end.
-func openLog(path string) (zerolog.Logger, func(), error) {
-	var w io.Writer = os.Stderr
-	closeLog := func() {}
-	if path != "" {
-		l, err := openLogFile(path)
-		if err != nil {
-			return zerolog.Nop(), nil, err
-		}
-		w, closeLog = l, l.close
-	}
-	return zerolog.New(w).With().Timestamp().Logger(), closeLog, nil
-}
-
-const maxLog = 1 << 20
-
-// logFile is a log that starts again when it is full.
-type logFile struct {
-	mu   sync.Mutex
-	file *os.File
-	size int64
-}
-
-func openLogFile(path string) (*logFile, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	return &logFile{file: f, size: info.Size()}, nil
-}
-
-func (l *logFile) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.size+int64(len(p)) > maxLog {
-		if err := l.file.Truncate(0); err != nil {
-			return 0, err
-		}
-		l.size = 0
-	}
-	n, err := l.file.Write(p)
-	l.size += int64(n)
-	return n, err
-}
-
-func (l *logFile) close() { l.file.Close() }

@@ -1,0 +1,229 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+)
+
+// hostile is what a process may call itself.
+const hostile = "a\x1b[31m\n{\"level\":\"info\"}\u202e\xff\x00"
+
+func TestLogIsJSON(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	log, end, err := openLog("", w, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Warn().Str(keyName, hostile).Err(errors.New(hostile)).Msg("refused")
+	end()
+	w.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line struct{ Level, Message, Name, Error, Time string }
+	if err := json.Unmarshal(b, &line); err != nil || bytes.Count(b, []byte("\n")) != 1 || bytes.ContainsAny(b, "\x1b\x00") {
+		t.Fatalf("%v %q", err, b)
+	}
+	if line.Level != "warn" || line.Message != "refused" || line.Time == "" || !strings.HasPrefix(line.Name, "a\x1b[31m\n{") || line.Error == "" {
+		t.Errorf("%+v", line)
+	}
+}
+
+func TestLogOnATerminal(t *testing.T) {
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	env := map[string]string{"NO_COLOR": "1"}
+	log, end, err := openLog("", tty, func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	log.Warn().Str(keyName, hostile).Err(errors.New(hostile)).Msg("refused")
+	text, err := bufio.NewReader(master).ReadString('\n')
+	if err != nil || !strings.Contains(text, "WRN") || !strings.Contains(text, "refused") {
+		t.Fatalf("%v %q", err, text)
+	}
+	if line := strings.TrimRight(text, "\r\n"); strings.ContainsAny(line, "\x1b\x00\r\n") || strings.Contains(line, "\u202e") {
+		t.Errorf("%q", line)
+	}
+}
+
+func TestLogInTheJournal(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(w.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	own := fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+	for stream, want := range map[string]bool{own: true, "": false, own + "1": false, "1:2": false, "x": false, "1" + own: false} {
+		if journalReads(w, stream) != want {
+			t.Errorf("%q: %v", stream, !want)
+		}
+		_, is := logWriter(w, func(string) string { return stream }).(*journal)
+		if is != want {
+			t.Errorf("%q: the journal is taken: %v", stream, is)
+		}
+	}
+	var stderr bytes.Buffer
+	j := &journal{to: refuses{}, stderr: &stderr}
+	if n, err := j.Write([]byte("{}\n")); n != 3 || err != nil || stderr.String() != "{}\n" {
+		t.Errorf("%d %v %q", n, err, stderr.String())
+	}
+}
+
+type refuses struct{}
+
+func (refuses) Write([]byte) (int, error) { return 0, errors.New("no journal") }
+
+// TestDamper: a storm of one kind leaves a few lines and a number, and does not
+// touch another kind.
+func TestDamper(t *testing.T) {
+	var b bytes.Buffer
+	plain := zerolog.New(&b)
+	d := newDamper(plain)
+	log := plain.Hook(d)
+	const storm = 10000
+	for range storm {
+		log.Warn().Str(keyName, hostile).Msg("refused")
+	}
+	log.Info().Msg("serving")
+	quiet := log.Level(zerolog.ErrorLevel)
+	quiet.Warn().Msg("refused") // not one that is counted
+	d.close()
+	told, suppressed, serving := 0, uint64(0), 0
+	for line := range strings.Lines(b.String()) {
+		var l struct {
+			Level, Message, Kind string
+			Suppressed           uint64
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		suppressed += l.Suppressed
+		switch {
+		case l.Message == "refused":
+			told++
+		case l.Message == "serving":
+			serving++
+		case l.Message == "messages suppressed" && l.Kind == "refused" && l.Level == "warn":
+		default:
+			t.Errorf("%s", line)
+		}
+	}
+	if told < damperBurst || told == storm || uint64(told)+suppressed != storm || serving != 1 {
+		t.Errorf("%d told, %d suppressed, %d of another kind", told, suppressed, serving)
+	}
+}
+
+// TestDamperBounded: messages are constants; were they not, memory stays.
+func TestDamperBounded(t *testing.T) {
+	d := newDamper(zerolog.Nop())
+	log := zerolog.New(io.Discard).Hook(d)
+	for i := range 10 * damperKinds {
+		log.Info().Msg(fmt.Sprint(i))
+	}
+	d.close()
+	if len(d.kinds) > damperKinds+1 {
+		t.Errorf("%d kinds", len(d.kinds))
+	}
+}
+
+// TestLogKeysAreConstants: every field of every line has its key in one place,
+// and every message is a constant.
+func TestLogKeysAreConstants(t *testing.T) {
+	fields := []string{"Str", "Strs", "Stringer", "Int", "Int64", "Uint32", "Uint64", "Bool", "Float64", "Bytes", "Dur", "Time", "Any", "Interface", "AnErr", "Msgf"}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, seen := gotoken.NewFileSet(), 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			literal, isLiteral := call.Args[0].(*ast.BasicLit)
+			switch {
+			case method.Sel.Name == "Msg":
+				seen++
+				if !isLiteral {
+					t.Errorf("%v: a message is no constant", set.Position(call.Pos()))
+				}
+			case isLiteral && literal.Kind == gotoken.STRING && slices.Contains(fields, method.Sel.Name):
+				t.Errorf("%v: the key %s is no constant", set.Position(call.Pos()), literal.Value)
+			}
+			return true
+		})
+	}
+	if seen < 30 {
+		t.Errorf("only %d messages found", seen)
+	}
+}
+
+// TestLogKeysAreTheirOwn: no key is zerolog's, or there twice.
+func TestLogKeysAreTheirOwn(t *testing.T) {
+	f, err := parser.ParseFile(gotoken.NewFileSet(), "log.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{
+		`"` + zerolog.LevelFieldName + `"`: true, `"` + zerolog.MessageFieldName + `"`: true,
+		`"` + zerolog.TimestampFieldName + `"`: true, `"` + zerolog.ErrorFieldName + `"`: true,
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok {
+			if seen[l.Value] {
+				t.Errorf("the key %s is taken", l.Value)
+			}
+			seen[l.Value] = true
+			if strings.Contains(l.Value, "argv") {
+				t.Errorf("the key %s", l.Value)
+			}
+		}
+		return true
+	})
+}

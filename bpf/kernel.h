@@ -163,8 +163,33 @@ struct linux_binprm {
 	const char *filename;
 };
 
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct dentry {
+	struct inode *d_inode;
+};
+
+struct bpf_map {
+	u32 id;
+};
+
+enum bpf_prog_type {
+	BPF_PROG_TYPE_UNSPEC,
+};
+
+struct bpf_prog {
+	enum bpf_prog_type type;
+};
+
 struct seq_file;
-struct bpf_map;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;

@@ -9,6 +9,7 @@
 #include "lineage.h"
 #include "exec.h"
 #include "reparent.h"
+#include "self.h"
 #include "sentence.h"
 #include "snapshot.h"
 #include "verbs.h"
@@ -109,6 +110,65 @@ int BPF_PROG(orphan_reparent, struct task_struct *t, struct task_struct *father)
 {
 	on_reparent(t, father);
 	return 0;
+}
+
+/*
+ * One of the two. The flags are u64 since 6.18, commit edd3cb05c00a, and were unsigned
+ * long before: where this runs that is the same.
+ */
+SEC("lsm/task_alloc")
+int BPF_PROG(refuse_lsm, struct task_struct *child, u64 clone_flags, int ret)
+{
+	return ret ? ret : refuse_fork(bpf_get_current_task_btf(), clone_flags);
+}
+
+SEC("fmod_ret/security_task_alloc")
+int BPF_PROG(refuse_fmod_ret, struct task_struct *child, u64 clone_flags, int ret)
+{
+	return ret ? ret : refuse_fork(bpf_get_current_task_btf(), clone_flags);
+}
+
+SEC("lsm/task_kill")
+int BPF_PROG(self_kill, struct task_struct *t, void *info, int sig, void *cred, int ret)
+{
+	return ret ? ret : deny_signal(t, sig, bpf_get_current_task_btf());
+}
+
+SEC("lsm/file_send_sigiotask")
+int BPF_PROG(self_sigio, struct task_struct *t, void *owner, int sig, int ret)
+{
+	return ret ? ret : deny_sigio(t);
+}
+
+SEC("lsm/ptrace_access_check")
+int BPF_PROG(self_ptrace, struct task_struct *t, unsigned int mode, int ret)
+{
+	return ret ? ret : deny_ptrace(t, mode, bpf_get_current_task_btf());
+}
+
+SEC("lsm/bpf_map")
+int BPF_PROG(self_map, struct bpf_map *map, unsigned int mode, int ret)
+{
+	return ret ? ret : deny_map(map, bpf_get_current_task_btf());
+}
+
+SEC("lsm/bpf_prog")
+int BPF_PROG(self_program, struct bpf_prog *p, int ret)
+{
+	return ret ? ret : deny_program(p, bpf_get_current_task_btf());
+}
+
+SEC("lsm/inode_unlink")
+int BPF_PROG(self_unlink, struct inode *dir, struct dentry *d, int ret)
+{
+	return ret ? ret : deny_unlink(dir, bpf_get_current_task_btf());
+}
+
+SEC("lsm/inode_rename")
+int BPF_PROG(self_rename, struct inode *from, struct dentry *what, struct inode *to,
+	     struct dentry *over, int ret)
+{
+	return ret ? ret : deny_rename(from, what, to, bpf_get_current_task_btf());
 }
 
 SEC("iter/task")

@@ -33,6 +33,7 @@ enum entry_flags {
 	FLAG_TERMED = 1 << 4, /* a pass sent SIGTERM */
 	FLAG_KILLED = 1 << 5, /* a pass or its birth sent SIGKILL */
 	FLAG_RELEASED = 1 << 6, /* was let go of: nothing makes it a member again by itself */
+	FLAG_DAEMON = 1 << 7, /* what self-protection protects */
 };
 
 enum evidence {
@@ -86,6 +87,12 @@ struct entry {
 struct dead_entry {
 	u64 mark;
 	u64 session;
+};
+
+/* What is ours: a map by its id, or an inode of the pins by its device and number. */
+struct own_key {
+	u32 device; /* 0: a map */
+	u32 id;
 };
 
 enum state {
@@ -320,6 +327,8 @@ enum counter {
 	COUNT_DEPTH, /* sessions nested too deep */
 	COUNT_DELETE_FAILED,
 	COUNT_AGENT_REFUSED, /* an exec under an agent's name that opened no session */
+	COUNT_FORK_REFUSED, /* of a condemned member */
+	COUNT_SELF_DENIED, /* what members tried against the daemon and its pins */
 	COUNT_MAX,
 };
 

@@ -52,7 +52,9 @@ const (
 	LineageCounterCOUNT_DEPTH            LineageCounter = 14
 	LineageCounterCOUNT_DELETE_FAILED    LineageCounter = 15
 	LineageCounterCOUNT_AGENT_REFUSED    LineageCounter = 16
-	LineageCounterCOUNT_MAX              LineageCounter = 17
+	LineageCounterCOUNT_FORK_REFUSED     LineageCounter = 17
+	LineageCounterCOUNT_SELF_DENIED      LineageCounter = 18
+	LineageCounterCOUNT_MAX              LineageCounter = 19
 )
 
 type LineageCtl struct {
@@ -110,6 +112,7 @@ const (
 	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 16
 	LineageEntryFlagsFLAG_KILLED    LineageEntryFlags = 32
 	LineageEntryFlagsFLAG_RELEASED  LineageEntryFlags = 64
+	LineageEntryFlagsFLAG_DAEMON    LineageEntryFlags = 128
 )
 
 type LineageEventBirth struct {
@@ -196,6 +199,12 @@ type LineageIdentity struct {
 	Start uint64
 	Tgid  uint32
 	Pad   uint32
+}
+
+type LineageOwnKey struct {
+	_      structs.HostLayout
+	Device uint32
+	Id     uint32
 }
 
 type LineageSeen struct {
@@ -297,6 +306,7 @@ const (
 	LineageMapEvents           = "events"
 	LineageMapFreeSlots        = "free_slots"
 	LineageMapOpening          = "opening"
+	LineageMapOwn              = "own"
 	LineageMapProcesses        = "processes"
 	LineageMapScratch          = "scratch"
 	LineageMapSessionCtl       = "session_ctl"
@@ -312,6 +322,15 @@ const (
 	LineageProgFreeReaped      = "free_reaped"
 	LineageProgNotifyDeath     = "notify_death"
 	LineageProgOrphanReparent  = "orphan_reparent"
+	LineageProgRefuseFmodRet   = "refuse_fmod_ret"
+	LineageProgRefuseLsm       = "refuse_lsm"
+	LineageProgSelfKill        = "self_kill"
+	LineageProgSelfMap         = "self_map"
+	LineageProgSelfProgram     = "self_program"
+	LineageProgSelfPtrace      = "self_ptrace"
+	LineageProgSelfRename      = "self_rename"
+	LineageProgSelfSigio       = "self_sigio"
+	LineageProgSelfUnlink      = "self_unlink"
 	LineageProgSnapshot        = "snapshot"
 	LineageProgSyscallCloser   = "syscall_closer"
 	LineageProgVerbAdopt       = "verb_adopt"
@@ -398,6 +417,15 @@ type LineageProgramSpecs struct {
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.ProgramSpec `ebpf:"notify_death"`
 	OrphanReparent *ebpf.ProgramSpec `ebpf:"orphan_reparent"`
+	RefuseFmodRet  *ebpf.ProgramSpec `ebpf:"refuse_fmod_ret"`
+	RefuseLsm      *ebpf.ProgramSpec `ebpf:"refuse_lsm"`
+	SelfKill       *ebpf.ProgramSpec `ebpf:"self_kill"`
+	SelfMap        *ebpf.ProgramSpec `ebpf:"self_map"`
+	SelfProgram    *ebpf.ProgramSpec `ebpf:"self_program"`
+	SelfPtrace     *ebpf.ProgramSpec `ebpf:"self_ptrace"`
+	SelfRename     *ebpf.ProgramSpec `ebpf:"self_rename"`
+	SelfSigio      *ebpf.ProgramSpec `ebpf:"self_sigio"`
+	SelfUnlink     *ebpf.ProgramSpec `ebpf:"self_unlink"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
 	VerbAdopt      *ebpf.ProgramSpec `ebpf:"verb_adopt"`
@@ -430,6 +458,7 @@ type LineageMapSpecs struct {
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
 	Opening    *ebpf.MapSpec `ebpf:"opening"`
+	Own        *ebpf.MapSpec `ebpf:"own"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
 	Scratch    *ebpf.MapSpec `ebpf:"scratch"`
 	SessionCtl *ebpf.MapSpec `ebpf:"session_ctl"`
@@ -485,6 +514,7 @@ type LineageMaps struct {
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
 	Opening    *ebpf.Map `ebpf:"opening"`
+	Own        *ebpf.Map `ebpf:"own"`
 	Processes  *ebpf.Map `ebpf:"processes"`
 	Scratch    *ebpf.Map `ebpf:"scratch"`
 	SessionCtl *ebpf.Map `ebpf:"session_ctl"`
@@ -502,6 +532,7 @@ func (m *LineageMaps) Close() error {
 		m.Events,
 		m.FreeSlots,
 		m.Opening,
+		m.Own,
 		m.Processes,
 		m.Scratch,
 		m.SessionCtl,
@@ -544,6 +575,15 @@ type LineagePrograms struct {
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.Program `ebpf:"notify_death"`
 	OrphanReparent *ebpf.Program `ebpf:"orphan_reparent"`
+	RefuseFmodRet  *ebpf.Program `ebpf:"refuse_fmod_ret"`
+	RefuseLsm      *ebpf.Program `ebpf:"refuse_lsm"`
+	SelfKill       *ebpf.Program `ebpf:"self_kill"`
+	SelfMap        *ebpf.Program `ebpf:"self_map"`
+	SelfProgram    *ebpf.Program `ebpf:"self_program"`
+	SelfPtrace     *ebpf.Program `ebpf:"self_ptrace"`
+	SelfRename     *ebpf.Program `ebpf:"self_rename"`
+	SelfSigio      *ebpf.Program `ebpf:"self_sigio"`
+	SelfUnlink     *ebpf.Program `ebpf:"self_unlink"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
 	VerbAdopt      *ebpf.Program `ebpf:"verb_adopt"`
@@ -576,6 +616,15 @@ func (p *LineagePrograms) Close() error {
 		p.FreeReaped,
 		p.NotifyDeath,
 		p.OrphanReparent,
+		p.RefuseFmodRet,
+		p.RefuseLsm,
+		p.SelfKill,
+		p.SelfMap,
+		p.SelfProgram,
+		p.SelfPtrace,
+		p.SelfRename,
+		p.SelfSigio,
+		p.SelfUnlink,
 		p.Snapshot,
 		p.SyscallCloser,
 		p.VerbAdopt,

@@ -122,6 +122,13 @@ const volatile struct elder_layout {
 	u32 evidence;
 } elder_layout = {};
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, struct own_key);
+	__type(value, u8);
+} own SEC(".maps");
+
 struct exec_scratch {
 	struct event_exec e;
 	char tail[FILENAME_MAX_LEN + ARGV_MAX_LEN];

@@ -28,6 +28,8 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_DEPTH:            "too_deep",
 	bpf.LineageCounterCOUNT_DELETE_FAILED:    "delete_failed",
 	bpf.LineageCounterCOUNT_AGENT_REFUSED:    "agent_refused",
+	bpf.LineageCounterCOUNT_FORK_REFUSED:     "fork_refused",
+	bpf.LineageCounterCOUNT_SELF_DENIED:      "self_denied",
 }
 
 // HelperError is how often a helper of the kernel failed in a part of the

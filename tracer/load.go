@@ -61,19 +61,22 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 		delete(spec.Programs, bpf.LineageProgForkSentence)
 		delete(spec.Programs, bpf.LineageProgExecSentence)
 	}
+	leaveOut(spec)
 	return t.configure(spec, ringSize)
 }
 
 // load makes a new kernel side, carries over what the elder knows, if there is
 // one, and pins it. Nothing is left behind if it fails, and the elder is as it
 // was: what is attached hangs on links that are closed or unpinned.
-func (t *Tracer) load(spec *ebpf.CollectionSpec, from *elder) error {
+func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 	if from != nil {
 		if err := from.fit(spec); err != nil {
 			return err
 		}
 	}
-	coll, err := ebpf.NewCollectionWithOptions(spec, collection)
+	options := collection
+	options.Cache = k.types
+	coll, err := ebpf.NewCollectionWithOptions(spec, options)
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("load the programs: %w", ErrLockdown.with(err.Error()))
@@ -98,6 +101,7 @@ func (t *Tracer) load(spec *ebpf.CollectionSpec, from *elder) error {
 			return fmt.Errorf("carry over %s: %w", from.dir, err)
 		}
 	}
+	t.refuseForks(k, links)
 	return t.pin(links)
 }
 

@@ -102,7 +102,7 @@ func (t *Tracer) pin(links map[string]link.Link) error {
 
 // openPins opens our kernel side if it is pinned. Else it makes one, from the
 // newest that is there; whatever else is pinned is retired then.
-func (t *Tracer) openPins(spec *ebpf.CollectionSpec) error {
+func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) error {
 	ours, others, err := survey(t.dir, t.pins)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (t *Tracer) openPins(spec *ebpf.CollectionSpec) error {
 		return err
 	}
 	defer from.close()
-	if err := t.load(spec, from); err != nil {
+	if err := t.load(k, spec, from); err != nil {
 		return err
 	}
 	if err := t.retire(others); err != nil {
@@ -202,6 +202,7 @@ func (t *Tracer) openComplete(spec *ebpf.CollectionSpec) error {
 			return fmt.Errorf("open pinned link %s: %w", name, err)
 		}
 	}
+	t.features.Refuses = t.pinnedRefuser()
 	return nil
 }
 

@@ -27,6 +27,7 @@ type Features struct {
 	Level    int      // guarantee level, see docs/DESIGN.md
 	Missing  []string // what the next level lacks
 	Degraded []string // optional programs that this kernel refused, with the reason
+	Refuses  Refuser  // what refuses condemned members their forks
 	ABI      string   // of the pins
 }
 
@@ -94,6 +95,12 @@ func Probe(dir string) Report {
 		r.Checks = append(r.Checks, c)
 	}
 	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
+	refuser, err := k.findRefuser()
+	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer")
+	if n := len(r.Checks) - 1; r.Checks[n].OK {
+		r.Checks[n].Detail = "by " + refuser.String()
+	}
+	optional("self_protect", k.selfProtectable(), "members that are root may signal and trace the daemon")
 	optional("fentry programs", k.fentry("kill_orphaned_pgrp"), "new parents come from snapshots, not from events")
 	return r
 }
@@ -101,15 +108,17 @@ func Probe(dir string) Report {
 // kernel is what the running kernel's BTF says.
 type kernel struct {
 	spec     *btf.Spec
+	types    *btf.Cache // of spec: reading it anew for each program would cost more than loading them
 	realtime bool
 }
 
 func probeKernel() (*kernel, error) {
-	spec, err := btf.LoadKernelSpec()
+	types := btf.NewCache()
+	spec, err := types.Kernel()
 	if err != nil {
 		return nil, fmt.Errorf("read kernel BTF: %w", err)
 	}
-	k := &kernel{spec: spec, realtime: realtime()}
+	k := &kernel{spec: spec, types: types, realtime: realtime()}
 	for _, name := range []string{"bpf_send_signal_task", "bpf_iter_task_new", "bpf_task_from_pid"} {
 		var f *btf.Func
 		if err := spec.TypeByName(name, &f); err != nil {
@@ -150,19 +159,19 @@ func (k *kernel) level() (int, []string) {
 }
 
 func (k *kernel) tpBTF() error {
-	if err := tryLoad(ebpf.AttachTraceRawTp, "sched_process_fork"); err != nil {
+	if err := k.tryLoad(ebpf.AttachTraceRawTp, "sched_process_fork"); err != nil {
 		return fmt.Errorf("load a tp_btf program: %w", err)
 	}
 	return nil
 }
 
 func (k *kernel) fentry(name string) error {
-	return tryLoad(ebpf.AttachTraceFEntry, name)
+	return k.tryLoad(ebpf.AttachTraceFEntry, name)
 }
 
 // tryLoad loads a program that does nothing.
-func tryLoad(attach ebpf.AttachType, to string) error {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+func (k *kernel) tryLoad(attach ebpf.AttachType, to string) error {
+	p, err := k.load(&ebpf.ProgramSpec{
 		Type:         ebpf.Tracing,
 		AttachType:   attach,
 		AttachTo:     to,
@@ -173,6 +182,19 @@ func tryLoad(attach ebpf.AttachType, to string) error {
 		return err
 	}
 	return p.Close()
+}
+
+// load loads a program that needs no map.
+func (k *kernel) load(p *ebpf.ProgramSpec) (*ebpf.Program, error) {
+	const name = "probe"
+	coll, err := ebpf.NewCollectionWithOptions(
+		&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: p}},
+		ebpf.CollectionOptions{Cache: k.types},
+	)
+	if err != nil {
+		return nil, err
+	}
+	return coll.DetachProgram(name), nil
 }
 
 // reason is err in the words of whoever reads doctor's output: the errno

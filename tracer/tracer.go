@@ -99,7 +99,7 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	if t.pins, err = pinsName(spec); err != nil {
 		return err
 	}
-	if err := t.openPins(spec); err != nil {
+	if err := t.openPins(k, spec); err != nil {
 		return err
 	}
 	if t.control, err = openControl(t, t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {

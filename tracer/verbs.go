@@ -25,6 +25,7 @@ const (
 	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED)   // a pass sent SIGTERM
 	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED)   // a pass, or its birth, sent SIGKILL
 	FlagReleased  = EntryFlags(bpf.LineageEntryFlagsFLAG_RELEASED) // it was let go of
+	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON)   // what [Tracer.SelfProtect] protects
 )
 
 // session_flags of bpf/lineage.h.

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A condemned member makes no more processes. This helps and proves nothing:
+ * security_task_alloc comes before the PID exists and before the failures of a
+ * fork, a fmod_ret program may be skipped, and a fork that passed here before
+ * the sentence is still on its way. So nothing is counted here but refusals.
+ */
+#ifndef LINEAGE_REFUSE_H
+#define LINEAGE_REFUSE_H
+
+#include "session.h"
+
+#define CLONE_THREAD 0x00010000
+
+/* The entry of a process that acts now, if it is a member. For any context. */
+static __always_inline struct entry *member(struct task_struct *t)
+{
+	struct task_struct *leader = t->group_leader;
+	u32 tgid = leader->tgid;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && e->start == leader->start_boottime && *(volatile u64 *)&e->session ? e : NULL;
+}
+
+/* Threads pass: a Go program dies of one that is refused, and does not say why. */
+static __always_inline int refuse_fork(struct task_struct *creator, u64 clone_flags)
+{
+	struct entry *e;
+
+	if (clone_flags & CLONE_THREAD)
+		return 0;
+	e = member(creator);
+	if (!e || !condemned(e->session))
+		return 0;
+	count(COUNT_FORK_REFUSED);
+	return -EPERM;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Self-protection: members, root or not, may not act against the daemon or
+ * against what is pinned. Who is no member always may. The programs are
+ * attached only when the policy asks for them, and stay with the pins: these
+ * need them most while no daemon lives.
+ *
+ * A hurdle and no wall: who is root has other ways, see KNOWN_ISSUES.md.
+ */
+#ifndef LINEAGE_SELF_H
+#define LINEAGE_SELF_H
+
+#include "refuse.h"
+
+#define PTRACE_MODE_ATTACH 0x02
+#define BPF_FS_MAGIC 0xcafe4a11
+
+/* Is it the daemon? Its entry goes with it, so that a later owner of the PID is not. */
+static __always_inline bool is_daemon(struct task_struct *t)
+{
+	struct task_struct *leader = t->group_leader;
+	u32 tgid = leader->tgid;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && e->start == leader->start_boottime && e->flags & FLAG_DAEMON;
+}
+
+static __always_inline int deny(bool is_ours, struct task_struct *who)
+{
+	if (!is_ours || !member(who))
+		return 0;
+	count(COUNT_SELF_DENIED);
+	return -EPERM;
+}
+
+/*
+ * The kernel's own signals do not come here, and current is who sends: but for a
+ * USB transfer that is over, which tells only who started it.
+ */
+static __always_inline int deny_signal(struct task_struct *to, int sig, struct task_struct *from)
+{
+	return sig ? deny(is_daemon(to), from) : 0;
+}
+
+/*
+ * fcntl(F_SETOWN) and F_SETSIG make any signal of the readiness of a file.
+ * Whose readiness it was cannot be told here, maybe in an interrupt; the daemon
+ * asks for none, so that it gets none from anybody.
+ */
+static __always_inline int deny_sigio(struct task_struct *to)
+{
+	if (!is_daemon(to))
+		return 0;
+	count(COUNT_SELF_DENIED);
+	return -EPERM;
+}
+
+/*
+ * ptrace, process_vm_writev, /proc/PID/mem, pidfd_getfd. Looking (PTRACE_MODE_READ)
+ * stays free, or ps and lsof would fail in a session.
+ */
+static __always_inline int deny_ptrace(struct task_struct *of, u32 mode, struct task_struct *who)
+{
+	return mode & PTRACE_MODE_ATTACH ? deny(is_daemon(of), who) : 0;
+}
+
+static __always_inline bool known(u32 device, u32 id)
+{
+	struct own_key k = { .device = device, .id = id };
+
+	return bpf_map_lookup_elem(&own, &k);
+}
+
+/* Whoever has a descriptor of a map may write to it, by a program if not by itself. */
+static __always_inline int deny_map(struct bpf_map *map, struct task_struct *who)
+{
+	return deny(known(0, map->id), who);
+}
+
+/*
+ * Types of programs that look at packets, sockets, cgroups and devices only:
+ * a session may need them, as an engine does that runs containers in it. All
+ * others, the newer ones too, can run verbs, signal the daemon from inside one
+ * of its own system calls, or change what it reads.
+ */
+#define TYPE(n) (1ULL << (n))
+#define HARMLESS_TYPES                                                                            \
+	(TYPE(1) /* socket_filter */ | TYPE(3) /* sched_cls */ | TYPE(4) /* sched_act */ |        \
+	 TYPE(6) /* xdp */ | TYPE(8) /* cgroup_skb */ | TYPE(9) /* cgroup_sock */ | TYPE(10) |    \
+	 TYPE(11) | TYPE(12) /* lwt */ | TYPE(13) /* sock_ops */ | TYPE(14) /* sk_skb */ |        \
+	 TYPE(15) /* cgroup_device */ | TYPE(16) /* sk_msg */ | TYPE(18) /* cgroup_sock_addr */ | \
+	 TYPE(19) /* lwt_seg6local */ | TYPE(20) /* lirc_mode2 */ | TYPE(21) /* sk_reuseport */ | \
+	 TYPE(22) /* flow_dissector */ | TYPE(23) /* cgroup_sysctl */ |                           \
+	 TYPE(25) /* cgroup_sockopt */ | TYPE(30) /* sk_lookup */ | TYPE(32) /* netfilter */)
+
+/*
+ * Each load, open by id and open of a pin ends here. All of ours are of types
+ * that are denied, so that nobody has to know them by their ids.
+ */
+static __always_inline int deny_program(struct bpf_prog *p, struct task_struct *who)
+{
+	u32 type = p->type;
+
+	return deny(type > 63 || !(HARMLESS_TYPES & TYPE(type)), who);
+}
+
+static __always_inline bool own_inode(struct inode *i)
+{
+	return i->i_sb->s_magic == BPF_FS_MAGIC && known(i->i_sb->s_dev, i->i_ino);
+}
+
+/* A link that is unpinned detaches its program. */
+static __always_inline int deny_unlink(struct inode *dir, struct task_struct *who)
+{
+	return deny(own_inode(dir), who);
+}
+
+/* Away, over a pin, or the directory itself, which the next daemon would not find. */
+static __always_inline int deny_rename(struct inode *from, struct dentry *what, struct inode *to,
+				       struct task_struct *who)
+{
+	struct inode *itself = what->d_inode;
+
+	if (from->i_sb->s_magic != BPF_FS_MAGIC)
+		return 0;
+	return deny(own_inode(from) || own_inode(to) || (itself && own_inode(itself)), who);
+}
+
+#endif

@@ -1,0 +1,116 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// locked reports whether this kernel may refuse programs that others of its
+// version load: it is locked down, or does not say that it is not.
+func locked() bool {
+	b, err := os.ReadFile("/sys/kernel/security/lockdown")
+	return err != nil || !bytes.Contains(b, []byte("[none]"))
+}
+
+// bpfLSM reports whether bpf is among the active security modules.
+func bpfLSM() bool {
+	b, err := os.ReadFile("/sys/kernel/security/lsm")
+	return err == nil && strings.Contains(","+string(b)+",", ",bpf,")
+}
+
+// lacks skips for a reason that this kernel gave, and fails if it had none.
+func lacks(t *testing.T, should bool, why any) {
+	t.Helper()
+	if should {
+		t.Fatalf("this kernel should have it: %v", why)
+	}
+	t.Skip(why)
+}
+
+// A kernel that is not locked down has something that refuses forks.
+func TestRefuser(t *testing.T) {
+	dir := tracertest.Dir(t)
+	tr := tracertest.New(t, tracer.Options{Dir: dir})
+	f := tr.Features()
+	t.Logf("refuses forks: %v, degraded %q", f.Refuses, f.Degraded)
+	want := tracer.RefuserFmodRet
+	if bpfLSM() {
+		want = tracer.RefuserLSM
+	}
+	if f.Refuses != want {
+		lacks(t, !locked(), f.Degraded)
+	}
+	tr.Close()
+	if got := tracertest.New(t, tracer.Options{Dir: dir}).Features(); got.Refuses != want {
+		t.Errorf("opened again it is %v: %q", got.Refuses, got.Degraded)
+	}
+}
+
+// A condemned member may not fork, in whatever way. Its threads go on, and so
+// does every process of others. A session that went over its limit is condemned
+// in the kernel, and below level 3 nobody dies of it before a pass: its members
+// live for as long as this test looks.
+func TestForkOfTheCondemned(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{Level: 2})
+	if tr.Features().Refuses == tracer.RefuserNone {
+		lacks(t, !locked(), tr.Features().Degraded)
+	}
+	w := program(t, "forks", "3")
+	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 3})
+	stranger := program(t, "forks", "0")
+	for _, p := range []*workload{w, stranger} {
+		p.goOn()
+		p.until("ready")
+	}
+	if s, err := tr.Session(id); err != nil || s.State != tracer.StateCondemned || s.Live != 4 {
+		t.Fatalf("over its limit the session is %+v, %v", s, err)
+	}
+	stranger.goOn()
+	for _, want := range []string{"fork 0", "vfork 0", "clone3 0", "posix_spawn 0", "thread 0", "done"} {
+		if got := stranger.line(); got != want {
+			t.Errorf("a stranger: %q, want %q", got, want)
+		}
+	}
+	w.goOn()
+	for _, want := range []string{"fork 1", "vfork 1", "clone3 1", "posix_spawn 1", "thread 0", "done"} {
+		if got := w.line(); got != want {
+			t.Errorf("the condemned: %q, want %q", got, want)
+		}
+	}
+	s, err := tr.Session(id)
+	if n := counter(t, tr, "fork_refused"); n != 4 || err != nil || s.Live != 4 || s.Forks != 3 {
+		t.Errorf("%d refused, session %+v, %v", n, s, err)
+	}
+	sentenced(t, tr, id)
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, id)
+}
+
+// sentenced makes passes until nobody of the session lives.
+func sentenced(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) {
+	t.Helper()
+	until(t, "nobody lives", func() bool {
+		s, err := tr.Session(id)
+		if err == nil && s.Live > 0 {
+			_, err = tr.Sentence()
+		}
+		return err == nil && s.Live == 0
+	})
+}
+
+func counter(t *testing.T, tr *tracer.Tracer, name string) uint64 {
+	t.Helper()
+	all, err := tr.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[name]
+}

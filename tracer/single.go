@@ -1,0 +1,70 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/lineage-ebpf/lineage/bpf"
+)
+
+// leaveOut takes the programs out of the object that are loaded one by one:
+// what a kernel refuses of them must not take the rest with it.
+func leaveOut(spec *ebpf.CollectionSpec) {
+	for _, name := range slices.Concat(refusers[:], selfHooks) {
+		delete(spec.Programs, name)
+	}
+}
+
+// loadSingle loads one of the programs that leaveOut left out, over the maps
+// that are there, and attaches it.
+func (t *Tracer) loadSingle(k *kernel, name string) (*ebpf.Program, link.Link, error) {
+	spec, err := bpf.LoadLineage()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the BPF object: %w", err)
+	}
+	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+	for name, m := range t.maps {
+		spec.Maps[name].MaxEntries, spec.Maps[name].Flags = m.MaxEntries(), m.Flags()
+	}
+	options := collection
+	options.MapReplacements, options.Cache = t.maps, k.types
+	coll, err := ebpf.NewCollectionWithOptions(spec, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := coll.DetachProgram(name)
+	coll.Close()
+	l, err := attachSingle(p)
+	if err != nil {
+		p.Close()
+		return nil, nil, err
+	}
+	return p, l, nil
+}
+
+func attachSingle(p *ebpf.Program) (link.Link, error) {
+	if p.Type() == ebpf.LSM {
+		return link.AttachLSM(link.LSMOptions{Program: p})
+	}
+	return link.AttachTracing(link.TracingOptions{Program: p})
+}
+
+// activeLSMs are the security modules of the running kernel, empty where
+// securityfs is not mounted.
+func activeLSMs() string {
+	b, err := os.ReadFile("/sys/kernel/security/lsm")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// errIdle says that a program was loaded and attached, and did not run.
+var errIdle = errors.New("loads, attaches and never runs")

@@ -332,6 +332,10 @@ type Status struct {
 	Missing  []string `json:"missing,omitempty"` // what the next level lacks
 	Mode     string   `json:"mode"`
 	Degraded []string `json:"degraded,omitempty"`
+	// RefusesForks is what refuses condemned members their forks: lsm, fmod_ret
+	// or none. It makes an end shorter, and proves nothing.
+	RefusesForks string `json:"refuses_forks"`
+	SelfProtect  bool   `json:"self_protect"` // members may not act against the daemon
 	// Capabilities are those that the daemon has, as capabilities(7) names them.
 	Capabilities []string          `json:"capabilities,omitempty"`
 	Counters     map[string]uint64 `json:"counters,omitempty"`

@@ -18,6 +18,7 @@ type kernel interface {
 	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
 	Release(id tracer.SessionID) error
 	Protect(pid uint32) error
+	SelfProtect(on bool) error
 	Reconcile() (added, removed int, err error)
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)

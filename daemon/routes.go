@@ -56,7 +56,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 	}
 	f := s.kernel.Features()
 	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
-		SelfCheck: s.selfCheck.result()}
+		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.result()}
 	err := s.owner.do(func() {
 		o := s.owner
 		d.Degraded = s.degradations()
@@ -92,6 +92,9 @@ func (s *server) degradations() []string {
 	all = append(all, s.exporter.degraded()...)
 	if err := s.audit.Err(); err != nil {
 		all = append(all, "audit records are being lost: "+err.Error())
+	}
+	if err := s.self.err; err != nil {
+		all = append(all, "self_protect: "+err.Error())
 	}
 	if err := s.privileges.err; err != nil {
 		all = append(all, "privileges were not given up: "+err.Error())

@@ -184,6 +184,7 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log ze
 	}
 	a := openAudit(i.audit, r, log)
 	s := h.server(k, self, a, o, r, log)
+	s.protectSelf(r.started.SelfProtect)
 	if err := s.begin(); err != nil {
 		return nil, nil, errors.Join(err, a.Close())
 	}

@@ -64,6 +64,7 @@ type server struct {
 	manager      *manager
 	alone        *serving
 	privileges   privileges
+	self         selfProtection
 	selfCheck    *selfCheck
 	feed         *feed
 	tally        tally

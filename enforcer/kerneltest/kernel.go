@@ -45,6 +45,8 @@ type Kernel struct {
 	// of what forks meanwhile.
 	Newborn func()
 	Feature tracer.Features
+
+	selfProtect bool
 }
 
 // Signal is one that was sent.

@@ -251,6 +251,21 @@ func (k *Kernel) Protect(pid uint32) error {
 	return k.fail["Protect"]
 }
 
+// SelfProtect notes what was asked for last.
+func (k *Kernel) SelfProtect(on bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.selfProtect = on
+	return k.fail["SelfProtect"]
+}
+
+// SelfProtected tells what was asked for last.
+func (k *Kernel) SelfProtected() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.selfProtect
+}
+
 // Reconcile finds nothing: this kernel misses no birth.
 func (k *Kernel) Reconcile() (added, removed int, err error) { return 0, 0, k.fail["Reconcile"] }
 

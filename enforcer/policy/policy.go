@@ -30,7 +30,7 @@ type Policy struct {
 	Breaker     Breaker      `key:"breaker" doc:"how many ends the daemon may start by itself"`
 	Wait        Wait         `key:"wait" doc:"how long an end waits before its verdict"`
 	Secrets     []Pattern    `key:"redact" doc:"RE2 on argv, its arguments joined by a space; with a group only the group is hidden; added to the built-in list"`
-	SelfProtect bool         `key:"self_protect" only:"false" doc:"refuse signals, ptrace and bpf(2) from members to the daemon"`
+	SelfProtect bool         `key:"self_protect" doc:"refuse signals, ptrace and bpf(2) from members to the daemon; read at start only"`
 	Daemon      Daemon       `key:"daemon" doc:"of the daemon itself; read at start only"`
 
 	file  string

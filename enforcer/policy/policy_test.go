@@ -92,6 +92,7 @@ func TestGood(t *testing.T) {
 		"defaults:\nprotect:\n":  Default(),
 		"agents: []\nkeep:\n":    Default(),
 		"self_protect: false\n":  Default(),
+		"self_protect: true\n":   with(func(p *Policy) { p.SelfProtect = true }),
 		"mode: enforce":          with(func(p *Policy) { p.Mode = "enforce" }),
 		"mode: 'enforce'":        with(func(p *Policy) { p.Mode = "enforce" }),
 		"defaults: {grace: 0}":   with(func(p *Policy) { p.Defaults.Grace = 0 }),

@@ -97,6 +97,9 @@ func (p *Policy) RestartNeeded(started *Policy) (keys []string) {
 			keys = append(keys, v.Key)
 		}
 	}
+	if p.SelfProtect != started.SelfProtect {
+		keys = append(keys, "self_protect")
+	}
 	slices.Sort(keys)
 	return keys
 }

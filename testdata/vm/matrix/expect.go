@@ -37,6 +37,8 @@ var excuses = []struct {
 		func(_ *cell, level int) bool { return level < 3 }},
 	{regexp.MustCompile(`no version 1 freezer is mounted`),
 		func(c *cell, _ int) bool { return c.cgroup != "v1" }},
+	{regexp.MustCompile(`^protect the daemon from members: lsm: loads, attaches and never runs, as bpf is not among`),
+		func(c *cell, _ int) bool { return c.append == withoutBPF }},
 	{regexp.MustCompile(`no cgroup of version 2 is mounted`),
 		func(c *cell, _ int) bool { return c.cgroup == "v1" }},
 }

@@ -16,12 +16,13 @@ const (
 	verbRead                // anything that tells of a session or a process
 	verbCreate              // a session of the caller's own child
 	verbEnd                 // end a session
+	verbKill                // signal one member
 	verbManage              // the daemon itself
 	verbMetrics             // the figures of the whole host
 )
 
 func (v verb) String() string {
-	return [...]string{"hello", "read", "create", "end", "manage", "metrics"}[v]
+	return [...]string{"hello", "read", "create", "end", "kill", "manage", "metrics"}[v]
 }
 
 // caller is who asks, judged anew for each request.
@@ -89,7 +90,7 @@ func decide(c caller, v verb, t target) decision {
 			return yes
 		}
 		return decision{why: fmt.Sprintf("it belongs to uid %d", t.uid), hint: "run with sudo"}
-	case verbEnd:
+	case verbEnd, verbKill:
 		if t.uid == c.uid {
 			return yes
 		}
@@ -102,9 +103,9 @@ func decideMember(c caller, v verb, t target) decision {
 	switch {
 	case v == verbCreate, // it will be nested
 		v == verbRead && t.relation != stranger,
-		v == verbEnd && t.relation == nested:
+		(v == verbEnd || v == verbKill) && t.relation == nested:
 		return decision{allow: true}
-	case v == verbEnd && t.relation == own:
+	case (v == verbEnd || v == verbKill) && t.relation == own:
 		return decision{why: "the caller is a member of it", hint: "run it from outside the session"}
 	}
 	return decision{

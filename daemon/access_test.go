@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -20,24 +21,29 @@ func TestDecide(t *testing.T) {
 		"group member": {uid: mine, group: true, member: 7},
 		"gone":         {uid: 0, lost: true},
 		"gone member":  {uid: 0, member: 7, lost: true},
+		"gone user":    {uid: mine, lost: true},
+		"gone group":   {uid: mine, group: true, lost: true},
+		"away user":    {uid: mine, foreign: true}, // its PIDs are refused where they come in
 	}
 	targets := map[string]target{
 		"mine":                  {uid: mine},
 		"other":                 {uid: others},
 		"own":                   {uid: mine, relation: own},
+		"own of another uid":    {uid: others, relation: own},
 		"nested":                {uid: mine, relation: nested},
 		"nested of another uid": {uid: others, relation: nested},
 	}
-	verbs := []verb{verbHello, verbRead, verbCreate, verbEnd, verbManage, verbMetrics}
+	verbs := []verb{verbHello, verbRead, verbCreate, verbEnd, verbKill, verbManage, verbMetrics}
 	member := map[string]bool{
-		"read own": true, "read nested": true, "read nested of another uid": true,
+		"read own": true, "read own of another uid": true, "read nested": true, "read nested of another uid": true,
 		"end nested": true, "end nested of another uid": true,
+		"kill nested": true, "kill nested of another uid": true,
 	}
 	allowed := func(who, what string, v verb) bool {
 		switch {
 		case v == verbHello:
 			return true
-		case who == "gone" || who == "gone member":
+		case strings.HasPrefix(who, "gone"):
 			return false
 		case who == "member" || who == "root member" || who == "group member":
 			return v == verbCreate || member[fmt.Sprintf("%v %s", v, what)]
@@ -51,6 +57,9 @@ func TestDecide(t *testing.T) {
 			return true
 		}
 		return targets[what].uid == mine
+	}
+	if len(verbs) != int(verbMetrics)+1 {
+		t.Fatalf("%d verbs, not all", len(verbs))
 	}
 	n := 0
 	for who, c := range callers {

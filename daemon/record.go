@@ -56,6 +56,14 @@ func (s *server) done(c caller, v verb, what string) {
 	})
 }
 
+// signalled records what came of a signal to one process.
+func (s *server) signalled(c caller, decision, reason string, session string, ref api.Ref) {
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: verbKill.String(), Decision: decision, Reason: reason, Caller: auditCaller(c),
+		Target: &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}, Mode: s.rules.mode(),
+	})
+}
+
 // refused records a refusal. what names the target as the caller did.
 func (s *server) refused(c caller, v verb, what, why string) {
 	s.tally.refused(v.String())

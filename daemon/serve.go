@@ -86,8 +86,9 @@ type host struct {
 	linger       time.Duration // of an ephemeral daemon without session and client
 	hup          <-chan os.Signal
 	manager      *manager
-	drop         func(keep ...privilege.Capability) error // privileges; nil: keep them
-	heldPeriod   time.Duration                            // between two looks at ports and locks; default 2 s
+	drop         func(keep ...privilege.Capability) error  // privileges; nil: keep them
+	hold         func(pid uint32) (enforcer.Handle, error) // default: pidfds
+	heldPeriod   time.Duration                             // between two looks at ports and locks; default 2 s
 }
 
 func thisHost() host {
@@ -293,7 +294,7 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 }
 
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
-	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: string(h.proc)})
+	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: string(h.proc), Hold: h.hold})
 	own := newOwner(k, e, h.clock, h.proc, a, log)
 	own.mode = r.mode
 	own.portsWait = func() time.Duration { return r.policy().Wait.Ports.Std() }

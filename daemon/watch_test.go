@@ -62,7 +62,7 @@ func (l *frames) next() *api.Frame {
 	}
 	f := new(api.Frame)
 	if err := json.Unmarshal(l.scan.Bytes(), f); err != nil {
-		l.Fatalf("%v: %s", err, l.scan.Bytes())
+		l.Fatalf("%v: %.200s", err, l.scan.Bytes())
 	}
 	l.picture.apply(f)
 	return f
@@ -239,7 +239,7 @@ func TestWatchersComeAndGo(t *testing.T) {
 
 // TestSlowWatcherIsDropped without a delay for anybody else.
 func TestSlowWatcherIsDropped(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.stall = 100 * time.Millisecond })
+	w := newWorld(t, func(w *world) { w.h.limits.stall = 2 * time.Second })
 	w.session("user", 100, api.NewSession{})
 	for pid := uint32(1000); pid < 3000; pid++ {
 		w.k.Fork(100, pid, "lngtest-x")

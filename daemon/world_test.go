@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -64,6 +65,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return w.k, nil },
 		unload:  func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
 		proc:    proc, pidNamespace: "pid:[1]", peerOf: w.peerOf,
+		hold: func(pid uint32) (enforcer.Handle, error) { return w.k.Hold(pid) },
 		clock: clock{
 			monotonic: w.k.Now, boottime: func() uint64 { return uint64(w.k.Now()) },
 			offset: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),

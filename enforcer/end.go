@@ -34,6 +34,9 @@ type Options struct {
 	// Proc is where procfs is mounted; it is read for reasons, never to
 	// decide. Default /proc.
 	Proc string
+	// Hold opens a handle on who has a PID now; unix.ESRCH: nobody. Default: a
+	// pidfd.
+	Hold func(pid uint32) (Handle, error)
 }
 
 // Enforcer ends sessions. Its methods may be called from any goroutine, but
@@ -43,6 +46,7 @@ type Enforcer struct {
 	self   tracer.Identity
 	clock  func() time.Duration
 	proc   string
+	hold   func(pid uint32) (Handle, error)
 
 	wake chan struct{}
 
@@ -72,8 +76,11 @@ func New(k Kernel, o Options) *Enforcer {
 	if o.Proc == "" {
 		o.Proc = "/proc"
 	}
+	if o.Hold == nil {
+		o.Hold = hold
+	}
 	return &Enforcer{
-		kernel: k, self: o.Self, limit: o.Limit, clock: o.Clock, proc: o.Proc,
+		kernel: k, self: o.Self, limit: o.Limit, clock: o.Clock, proc: o.Proc, hold: o.Hold,
 		wake:     make(chan struct{}, 1),
 		ends:     make(map[tracer.SessionID]*ending),
 		baseline: make(map[tracer.SessionID]uint64),

@@ -41,6 +41,7 @@ type Kernel struct {
 	misses  map[string]uint64
 	counts  map[string]uint64
 	signals []Signal
+	sent    []Sent
 	// Newborn, if set, runs under End and Sentence after the signals: a script
 	// of what forks meanwhile.
 	Newborn func()

@@ -1,0 +1,101 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// signals are those that a member can be sent. CHLD goes to the parent that
+// has to reap it.
+var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT, "CHLD": unix.SIGCHLD}
+
+// postKill signals one member. It has to be named by its identity: a PID alone
+// may be somebody else's by the time that it is read.
+func (s *server) postKill(w http.ResponseWriter, r *http.Request, c caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	var req api.KillRequest
+	if err := s.decode(w, r, &req); err != nil {
+		return err
+	}
+	sig, ok := signals[req.Signal]
+	if !ok {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown signal %q", req.Signal),
+			"known: "+strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
+	}
+	word := r.PathValue("ref")
+	ref, err := api.ParseRef(word)
+	if err != nil {
+		return api.NewError(api.CodeBadRequest, err.Error(), "")
+	}
+	if ref.StartNS == 0 {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("kill %s: want PID@START_NS", ref),
+			`"lineage tree -o name" prints it`)
+	}
+	if c.foreign {
+		return foreign()
+	}
+	id := tracer.Identity{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+	if now, err := s.kernel.Identify(id.PID); err == nil && now != id {
+		return s.unkilled(c, "", ref, otherProcess(ref))
+	}
+	_, live, err := s.identity(word, c)
+	if err != nil {
+		return err
+	}
+	p, t, err := s.look(id, live, c)
+	if err != nil {
+		return err
+	}
+	v := verbKill
+	if p.Session == "" {
+		v = verbRead // there is nobody to signal; may it be told so?
+	}
+	if d := decide(c, v, t); !d.allow {
+		return s.refuse(c, verbKill, ref.String(), d)
+	}
+	outcome, err := s.enforcer.Signal(id, c.id, sig, enforcer.Nudge{UID: c.uid, All: c.uid == 0 && c.member == 0})
+	if err != nil {
+		return s.unkilled(c, p.Session, ref, signalError(ref, err))
+	}
+	s.log.Info().Str(keyVerb, verbKill.String()).Str(keySession, p.Session).Str(keySignal, req.Signal).
+		Int(keyTarget, ref.PID).Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Str(keyReason, outcome.String()).Msg("member signalled")
+	s.signalled(c, audit.Done, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
+	return reply(w, http.StatusOK, api.Killed{Head: head("killed"), Process: *p, Outcome: outcome.String()})
+}
+
+// unkilled records that a signal was not sent, and gives why.
+func (s *server) unkilled(c caller, session string, ref api.Ref, err error) error {
+	s.signalled(c, audit.Refused, err.Error(), session, ref)
+	return err
+}
+
+// signalError is the reply to a refusal of the enforcer's.
+func signalError(ref api.Ref, err error) error {
+	var refusal *enforcer.Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	e := refusalError(refusal)
+	switch {
+	case errors.Is(err, enforcer.ErrStranger), errors.Is(err, enforcer.ErrForbidden):
+		e = api.NewError(api.CodeDenied, refusal.Error()+"; nothing was sent", "")
+	case errors.Is(err, enforcer.ErrNoZombie):
+		e = api.NewError(api.CodeBadRequest, refusal.Error()+"; nothing was sent", "")
+	}
+	e.Message = fmt.Sprintf("kill %s: %s", ref, e.Message)
+	return e
+}

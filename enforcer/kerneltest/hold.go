@@ -1,0 +1,62 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// Sent is a signal to one process by its handle.
+type Sent struct {
+	To     tracer.Identity
+	Signal unix.Signal
+}
+
+// Handle holds a process as a pidfd does.
+type Handle struct {
+	k  *Kernel
+	id tracer.Identity
+}
+
+// Hold gives a handle on who has pid now.
+func (k *Kernel) Hold(pid uint32) (*Handle, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["Hold"]; err != nil {
+		return nil, err
+	}
+	p := k.procs[pid]
+	if p == nil {
+		return nil, unix.ESRCH
+	}
+	return &Handle{k, p.Identity}, nil
+}
+
+// Signal sends one: SIGTERM and SIGKILL end the process as passes do.
+func (h *Handle) Signal(sig unix.Signal) error {
+	k := h.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[h.id.PID]
+	if p == nil || p.Identity != h.id || p.Dead {
+		return unix.ESRCH
+	}
+	k.sent = append(k.sent, Sent{h.id, sig})
+	if (sig == unix.SIGKILL || sig == unix.SIGTERM && !p.IgnoreTerm) && !p.Stubborn {
+		k.exit(p, uint32(sig))
+	}
+	return nil
+}
+
+// Close has nothing to do.
+func (h *Handle) Close() {}
+
+// Sent are the signals that were sent by handle, oldest first.
+func (k *Kernel) Sent() []Sent {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.sent)
+}

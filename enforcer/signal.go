@@ -1,0 +1,148 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrStranger: the process is no member of a session.
+	ErrStranger = errors.New("no member")
+	// ErrNoZombie: only the parent of a zombie is nudged.
+	ErrNoZombie = errors.New("no zombie")
+	// ErrForbidden: the process belongs to another uid than the caller may signal.
+	ErrForbidden = errors.New("another uid")
+)
+
+// Outcome is what came of a signal.
+type Outcome uint8
+
+// The outcomes of a signal.
+const (
+	Sent Outcome = iota
+	Gone         // it was dead before it could be signalled
+)
+
+func (o Outcome) String() string { return [...]string{"sent", "gone"}[o] }
+
+// Handle holds a process, whatever becomes of its PID.
+type Handle interface {
+	// Signal is unix.ESRCH if the process is dead.
+	Signal(unix.Signal) error
+	Close()
+}
+
+// Nudge says whose processes may be told to reap, see Signal.
+type Nudge struct {
+	UID uint32
+	All bool
+}
+
+// Signal sends a signal to one member, or, SIGCHLD, to the parent that has to
+// reap it. The process is held first and looked at then, so that what gets the
+// signal is what was looked at: nobody else can be hit, however soon a PID is
+// used again. A [Refusal] is of ErrGuarded, ErrIdentity, ErrUnknown,
+// ErrStranger, ErrNoZombie or ErrForbidden; nothing was sent then.
+//
+// A parent need not be a member. It hears what the kernel has told it once, but
+// it is somebody's own: nudge says whose.
+func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge Nudge) (Outcome, error) {
+	held, err := e.hold(target.PID)
+	if err != nil {
+		return e.absent(target, err)
+	}
+	defer held.Close()
+	host, err := e.host()
+	if err != nil {
+		return 0, err
+	}
+	spared, err := host.spared(e.self, caller)
+	if err != nil {
+		return 0, err
+	}
+	p, ok := host[target.PID]
+	switch {
+	case !ok:
+		return Gone, nil
+	case p.Identity != target:
+		return 0, &Refusal{Kind: ErrIdentity, Process: target, Why: "is another process now"}
+	case p.Session == 0:
+		return 0, &Refusal{Kind: ErrStranger, Process: target, Comm: p.Comm.String(), Why: "is no member of a session"}
+	}
+	if sig == unix.SIGCHLD {
+		return e.nudge(host, spared, &p, nudge)
+	}
+	if err := spared.refuse(&p); err != nil {
+		return 0, err
+	}
+	if p.Zombie {
+		return Gone, nil
+	}
+	return send(held, target, sig)
+}
+
+// nudge tells the parent of a zombie to reap it.
+func (e *Enforcer) nudge(host hostProcs, spared spared, p *tracer.Process, whose Nudge) (Outcome, error) {
+	if !p.Zombie {
+		return 0, &Refusal{Kind: ErrNoZombie, Process: p.Identity, Comm: p.Comm.String(), Why: "is no zombie"}
+	}
+	parent, ok := host[p.Parent.PID]
+	if !ok { // some kernels hide PID 1 from iterators
+		parent = tracer.Process{Identity: p.Parent}
+	}
+	if err := spared.refuse(&parent); err != nil {
+		return 0, err
+	}
+	if !whose.All && parent.UID != whose.UID {
+		return 0, &Refusal{Kind: ErrForbidden, Process: parent.Identity, Comm: parent.Comm.String(),
+			Why: fmt.Sprintf("has to reap it and belongs to uid %d", parent.UID)}
+	}
+	held, err := e.hold(parent.PID)
+	if err != nil {
+		return e.absent(parent.Identity, err)
+	}
+	defer held.Close()
+	if err := e.CheckTarget(parent.Identity); err != nil {
+		return 0, err
+	}
+	return send(held, parent.Identity, unix.SIGCHLD)
+}
+
+// absent is for a process that could not be held.
+func (e *Enforcer) absent(id tracer.Identity, err error) (Outcome, error) {
+	if errors.Is(err, unix.ESRCH) {
+		return Gone, nil
+	}
+	return 0, &Refusal{Kind: ErrUnknown, Process: id, Why: "cannot be held", Err: err}
+}
+
+func send(held Handle, id tracer.Identity, sig unix.Signal) (Outcome, error) {
+	err := held.Signal(sig)
+	if errors.Is(err, unix.ESRCH) {
+		return Gone, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("signal pid %d: %w", id.PID, err)
+	}
+	return Sent, nil
+}
+
+// pidfd is the Handle of a real process.
+type pidfd int
+
+// hold opens a pidfd; needs 5.3.
+func hold(pid uint32) (Handle, error) {
+	fd, err := unix.PidfdOpen(int(pid), 0)
+	if err != nil {
+		return nil, err
+	}
+	return pidfd(fd), nil
+}
+
+func (p pidfd) Signal(sig unix.Signal) error { return unix.PidfdSendSignal(int(p), sig, nil, 0) }
+func (p pidfd) Close()                       { unix.Close(int(p)) }

@@ -1,0 +1,181 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"errors"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+func TestSignal(t *testing.T) {
+	broken := errors.New("broken")
+	type to struct {
+		pid uint32
+		sig unix.Signal
+	}
+	sent := func(pid uint32, sig unix.Signal) []to { return []to{{pid, sig}} }
+	zombie := func(k *kerneltest.Kernel, parent uint32) {
+		reaper := k.Proc(parent).Identity
+		k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped, p.Parent = true, reaper })
+		k.Exit(31, 0)
+	}
+	for _, c := range []struct {
+		name    string
+		set     func(k *kerneltest.Kernel, id tracer.SessionID)
+		target  uint32
+		sig     unix.Signal
+		outcome Outcome
+		refused error
+		want    []to
+	}{
+		{"TERM", nil, 31, unix.SIGTERM, Sent, nil, sent(31, unix.SIGTERM)},
+		{"KILL", nil, 31, unix.SIGKILL, Sent, nil, sent(31, unix.SIGKILL)},
+		{"CONT", nil, 31, unix.SIGCONT, Sent, nil, sent(31, unix.SIGCONT)},
+		{"the root", nil, 30, unix.SIGTERM, Sent, nil, sent(30, unix.SIGTERM)},
+		{"a stranger", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Add(40, 1, "other") }, 40, unix.SIGKILL, 0, ErrStranger, nil},
+		{"init", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 1, id) }, 1, unix.SIGKILL, 0, ErrGuarded, nil},
+		{"a kernel thread", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 2, id) }, 2, unix.SIGKILL, 0, ErrGuarded, nil},
+		{"the daemon", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 10, id) }, 10, unix.SIGKILL, 0, ErrGuarded, nil},
+		{"the daemon's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 9, id) }, 9, unix.SIGKILL, 0, ErrGuarded, nil},
+		{"the caller", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 21, id) }, 21, unix.SIGKILL, 0, ErrGuarded, nil},
+		{"the caller's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 20, id) }, 20, unix.SIGKILL, 0, ErrGuarded, nil},
+		{"a protected member", func(k *kerneltest.Kernel, _ tracer.SessionID) {
+			k.Edit(31, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
+		}, 31, unix.SIGKILL, 0, ErrGuarded, nil},
+		{"query fails", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail("Snapshot", broken) }, 31, unix.SIGKILL, 0, ErrUnknown, nil},
+		{"it cannot be held", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail("Hold", unix.EMFILE) }, 31, unix.SIGKILL, 0, ErrUnknown, nil},
+		{"a dead one", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Exit(31, 0) }, 31, unix.SIGKILL, Gone, nil, nil},
+		{"a zombie", func(k *kerneltest.Kernel, _ tracer.SessionID) { zombie(k, 30) }, 31, unix.SIGKILL, Gone, nil, nil},
+		{"a nudge for a zombie", func(k *kerneltest.Kernel, _ tracer.SessionID) { zombie(k, 30) }, 31, unix.SIGCHLD, Sent, nil, sent(30, unix.SIGCHLD)},
+		{"a nudge to a parent outside", func(k *kerneltest.Kernel, _ tracer.SessionID) {
+			k.Add(40, 1, "other")
+			zombie(k, 40)
+		}, 31, unix.SIGCHLD, Sent, nil, sent(40, unix.SIGCHLD)},
+		{"a nudge to another uid's parent", func(k *kerneltest.Kernel, _ tracer.SessionID) {
+			k.Add(40, 1, "other")
+			k.Edit(40, func(p *kerneltest.Proc) { p.UID = 7 })
+			zombie(k, 40)
+		}, 31, unix.SIGCHLD, 0, ErrForbidden, nil},
+		{"a nudge to init", func(k *kerneltest.Kernel, _ tracer.SessionID) { zombie(k, 1) }, 31, unix.SIGCHLD, 0, ErrGuarded, nil},
+		{"a nudge for who lives", nil, 31, unix.SIGCHLD, 0, ErrNoZombie, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k, e, id := host(t)
+			e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
+			target := k.Proc(c.target)
+			if c.set != nil {
+				c.set(k, id)
+			}
+			if target == nil {
+				target = k.Proc(c.target)
+			}
+			outcome, err := e.Signal(target.Identity, k.Proc(21).Identity, c.sig, Nudge{})
+			if outcome != c.outcome || !errors.Is(err, c.refused) || c.refused == nil && err != nil {
+				t.Errorf("got %v, %v; want %v, %v", outcome, err, c.outcome, c.refused)
+			}
+			var refusal *Refusal
+			if c.refused != nil && !errors.As(err, &refusal) {
+				t.Errorf("%v is no refusal", err)
+			}
+			var got []to
+			for _, s := range k.Sent() {
+				got = append(got, to{s.To.PID, s.Signal})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("sent %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSignalNeverHitsAnother: the PID changes hands at every moment at which it
+// can.
+func TestSignalNeverHitsAnother(t *testing.T) {
+	reuse := func(k *kerneltest.Kernel) {
+		k.Exit(31, 0)
+		k.Fork(30, 31, "another")
+	}
+	for name, c := range map[string]struct {
+		before, held bool // when it does
+		outcome      Outcome
+		refused      error
+	}{
+		"before it is held": {before: true, refused: ErrIdentity},
+		"when it is held":   {held: true, refused: ErrIdentity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, e, _ := host(t)
+			target := k.Proc(31).Identity
+			if c.before {
+				reuse(k)
+			}
+			e.hold = func(pid uint32) (Handle, error) {
+				h, err := k.Hold(pid)
+				if c.held {
+					reuse(k)
+				}
+				return h, err
+			}
+			if _, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL, Nudge{}); !errors.Is(err, c.refused) {
+				t.Errorf("got %v, want %v", err, c.refused)
+			}
+			if len(k.Sent()) != 0 {
+				t.Errorf("sent %v", k.Sent())
+			}
+		})
+	}
+	t.Run("after it was looked at", func(t *testing.T) {
+		k, e, _ := host(t)
+		target := k.Proc(31).Identity
+		e.hold = func(pid uint32) (Handle, error) {
+			h, err := k.Hold(pid)
+			return late{h, func() { reuse(k) }}, err
+		}
+		if o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL, Nudge{}); o != Gone || err != nil {
+			t.Errorf("%v %v", o, err)
+		}
+		if len(k.Sent()) != 0 {
+			t.Errorf("sent %v", k.Sent())
+		}
+	})
+}
+
+// late does something right before the signal.
+type late struct {
+	*kerneltest.Handle
+	first func()
+}
+
+func (l late) Signal(sig unix.Signal) error {
+	l.first()
+	return l.Handle.Signal(sig)
+}
+
+// TestPidfd: the handle of a real process.
+func TestPidfd(t *testing.T) {
+	cmd := exec.Command("sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := hold(uint32(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if err := h.Signal(unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	cmd.Wait()
+	if err := h.Signal(unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("a dead one: %v", err)
+	}
+	if _, err := hold(uint32(cmd.Process.Pid)); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("a PID that nobody has: %v", err)
+	}
+}

@@ -242,12 +242,6 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 		return at(items[maxItems], fmt.Sprintf("%s: more than %d items", path, maxItems), "")
 	}
 	elem := v.Type().Elem()
-	if elem == reflect.TypeFor[later]() {
-		if len(items) == 0 {
-			return nil
-		}
-		return at(items[0], path+": rules are not yet in this version", "leave the key out")
-	}
 	if tag.Get("one") != "" || anyOf {
 		v.SetLen(0) // a choice, not an addition
 		if len(items) == 0 {
@@ -264,8 +258,13 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 			return bad
 		}
 		d.policy.lines[itemPath] = item.Line
-		if rule, ok := x.Addr().Interface().(*Protection); ok {
-			rule.from = itemPath
+		if r, ok := x.Addr().Interface().(rule); ok {
+			*r.place() = itemPath
+		}
+		if r, ok := x.Addr().Interface().(checked); ok {
+			if key, w := r.check(); w != nil {
+				return at(valueOf(item, key), join(itemPath, key)+": "+w.what, w.hint)
+			}
 		}
 		v.Set(reflect.Append(v, x))
 	}
@@ -291,20 +290,20 @@ func (d *decoder) unique(n *yaml.Node, v, x reflect.Value, path string) *Error {
 		}
 		return nil
 	}
-	rule, ok := x.Interface().(Protection)
+	r, ok := x.Addr().Interface().(rule)
 	if !ok {
 		return nil
 	}
 	for i := range v.Len() {
-		other := v.Index(i).Interface().(Protection)
-		if other.Name != rule.Name {
+		other := v.Index(i).Addr().Interface().(rule)
+		if other.label() != r.label() {
 			continue
 		}
 		hint := "it is built in; choose another name"
-		if other.from != "" {
-			hint = fmt.Sprintf("first in line %d", d.policy.lines[other.from])
+		if from := *other.place(); from != "" {
+			hint = fmt.Sprintf("first in line %d", d.policy.lines[from])
 		}
-		return at(valueOf(n, "name"), fmt.Sprintf("%s: two rules have the name %q", path, rule.Name), hint)
+		return at(valueOf(n, "name"), fmt.Sprintf("%s: two rules have the name %q", path, r.label()), hint)
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ type Policy struct {
 	Version     int          `key:"version" min:"1" max:"1" need:"1" doc:"the policy format"`
 	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and budgets would end is recorded; enforce: it is ended"`
 	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
-	Agents      []later      `key:"agents" doc:"which processes open a session of their own"`
-	Keep        []later      `key:"keep" doc:"members that may outlive their session"`
+	Agents      []Agent      `key:"agents" doc:"which processes open a session of their own; the first that matches"`
+	Keep        []Keeping    `key:"keep" doc:"members that may outlive their session"`
 	Protect     []Protection `key:"protect" doc:"never adopted and never signalled on evidence weaker than a fork; added to the built-in list"`
 	Brokers     Brokers      `key:"brokers" doc:"work that a member hands to another daemon"`
 	Breaker     Breaker      `key:"breaker" doc:"how many ends the daemon may start by itself"`
@@ -48,30 +48,11 @@ type Defaults struct {
 	IdleCPU      Duration `key:"idle_cpu" max:"24h" doc:"how much CPU time an idle session may use"`
 }
 
-// Protection is a rule of the protect list.
-type Protection struct {
-	Name   string `key:"name" form:"name" need:"1" doc:"unique in the list"`
-	Match  Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
-	Reason string `key:"reason" form:"text" need:"1" doc:"for whoever reads it later"`
-
-	from string // its path in the file, empty: built in
-}
-
-// Match selects processes. All of its keys must hold.
-type Match struct {
-	Comm   []string  `key:"comm" form:"comm" list:"any" doc:"the exact comm, at most 15 bytes"`
-	Exe    []Glob    `key:"exe" list:"any" doc:"glob on the resolved path; ** crosses directories"`
-	Argv   []Pattern `key:"argv" list:"any" doc:"RE2 on any one argument"`
-	UID    []string  `key:"uid" form:"user" list:"any" doc:"name or number"`
-	Cgroup []Glob    `key:"cgroup" list:"any" doc:"glob on the cgroup v2 path"`
-	Parent *Match    `key:"parent" doc:"a match on the creator"`
-}
-
 // Brokers says what is attributed through other daemons.
 type Brokers struct {
 	Adopt  []string `key:"adopt" one:"env|unit|container|socket|cookie|sid" only:"env unit container socket cookie sid" doc:"evidence that makes a member"`
 	End    string   `key:"end" one:"strong|all|none" only:"strong" doc:"which evidence is enough to end it with the session"`
-	Shared []later  `key:"shared" doc:"servers that end with the last session that used them"`
+	Shared []Shared `key:"shared" only:"" doc:"servers that end with the last session that used them"`
 }
 
 // Breaker is the circuit breaker over the ends that the daemon starts by

@@ -25,7 +25,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	tagged := n.ShortTag()
 	if val, ok := v.Addr().Interface().(value); ok {
 		// 0 needs no unit, and a number without one gets its own word.
-		if tagged != "!!str" && (tagged != "!!int" || !v.CanInt() && !v.CanUint()) {
+		_, moment := val.(*Until)
+		if tagged != "!!str" && !(tagged == "!!timestamp" && moment) && (tagged != "!!int" || !v.CanInt() && !v.CanUint()) {
 			return wrongKind(wanted(v, words), "")
 		}
 		if w := val.set(n.Value); w != nil {
@@ -83,6 +84,8 @@ func wanted(v reflect.Value, words []string) string {
 		return "a path"
 	case Address:
 		return "an address"
+	case Until:
+		return "a date or a time"
 	}
 	switch {
 	case len(words) > 0:

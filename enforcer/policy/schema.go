@@ -71,12 +71,8 @@ func schemaOfField(v reflect.Value, tag reflect.StructTag) map[string]any {
 func schemaOfList(v reflect.Value, tag reflect.StructTag) map[string]any {
 	list := map[string]any{"type": []string{"array", "null"}, "maxItems": maxItems}
 	elem := v.Type().Elem()
-	if elem == reflect.TypeFor[later]() {
-		list["maxItems"] = 0
-		return list
-	}
 	items := schemaOfScalar(elem, tag)
-	if elem == reflect.TypeFor[Protection]() {
+	if _, ok := reflect.New(elem).Interface().(rule); ok {
 		items = schemaOf(reflect.New(elem).Elem())
 	}
 	list["items"] = items

@@ -16,9 +16,6 @@ type value interface {
 	schema() map[string]any
 }
 
-// later is a value that this version does not take.
-type later struct{}
-
 // Duration is a time span as Go writes it: 500ms, 30s, 1h30m, or 0.
 type Duration time.Duration
 
@@ -221,6 +218,34 @@ func (g Glob) String() string { return g.text }
 
 func (Glob) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": "^/", "maxLength": 4096}
+}
+
+// Until is the end of a day, or a moment.
+type Until struct {
+	text string
+	at   time.Time
+}
+
+func (u *Until) set(text string) *wrong {
+	if day, err := time.ParseInLocation(time.DateOnly, text, time.UTC); err == nil {
+		*u = Until{text, day.AddDate(0, 0, 1)}
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return &wrong{fmt.Sprintf("%q is no date and no time", text), "want 2027-06-30 or 2027-06-30T12:00:00Z"}
+	}
+	*u = Until{text, at}
+	return nil
+}
+
+func (u Until) String() string { return u.text }
+
+// Time is when it is over. A date is over at its end, in UTC.
+func (u Until) Time() time.Time { return u.at }
+
+func (Until) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T.+)?$`}
 }
 
 // forms are the further rules on strings.

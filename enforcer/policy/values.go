@@ -36,8 +36,8 @@ func (p *Policy) values(v reflect.Value, path string, all []Value) []Value {
 			all = p.values(item, key, all)
 		case item.Kind() == reflect.Slice && f.Tag.Get("one") == "":
 			for i := range item.Len() {
-				if rule, ok := item.Index(i).Interface().(Protection); ok {
-					all = append(all, Value{join(key, rule.Name), document(item.Index(i)), p.origin(rule.from)})
+				if r, ok := item.Index(i).Addr().Interface().(rule); ok {
+					all = append(all, Value{join(key, r.label()), document(item.Index(i)), p.origin(*r.place())})
 					continue
 				}
 				at := fmt.Sprintf("%s[%d]", key, i)

@@ -1,0 +1,177 @@
+package policy
+
+import "time"
+
+// Match selects processes. All of its keys must hold.
+type Match struct {
+	Comm   []string  `key:"comm" form:"comm" list:"any" doc:"the exact comm, at most 15 bytes"`
+	Exe    []Glob    `key:"exe" list:"any" doc:"glob on the resolved path; ** crosses directories"`
+	Argv   []Pattern `key:"argv" list:"any" doc:"RE2 on any one argument"`
+	UID    []string  `key:"uid" form:"user" list:"any" doc:"name or number"`
+	Cgroup []Glob    `key:"cgroup" list:"any" doc:"glob on the cgroup v2 path"`
+	Parent *Match    `key:"parent" doc:"a match on the creator"`
+}
+
+// rule is an item of a list that has a name of its own.
+type rule interface {
+	label() string
+	place() *string // its path in the file, empty: built in
+}
+
+// placed is what every rule has.
+type placed struct{ from string }
+
+func (p *placed) place() *string { return &p.from }
+
+// checked is a rule that asks for more than its keys say.
+type checked interface {
+	// check names the key that is at fault, and why.
+	check() (key string, w *wrong)
+}
+
+// Protection is a rule of the protect list.
+type Protection struct {
+	Name   string `key:"name" form:"name" need:"1" doc:"unique in the list"`
+	Match  Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
+	Reason string `key:"reason" form:"text" need:"1" doc:"for whoever reads it later"`
+
+	placed
+}
+
+func (r *Protection) label() string { return r.Name }
+
+// Agent is a rule for processes that open a session of their own.
+type Agent struct {
+	Name         string   `key:"name" form:"name" need:"1" doc:"unique in the list"`
+	Enabled      bool     `key:"enabled" doc:"whether the rule is in force"`
+	Match        Match    `key:"match" need:"1" doc:"all keys must hold; a list means any of; comm is needed"`
+	Grace        Duration `key:"grace" max:"10m" doc:"as in defaults"`
+	MaxLifetime  Duration `key:"max_lifetime" least:"1s" max:"87600h" doc:"as in defaults"`
+	MaxProcesses int      `key:"max_processes" max:"4194304" doc:"as in defaults"`
+	MaxRSS       Size     `key:"max_rss" least:"1MiB" max:"1PiB" doc:"as in defaults"`
+	Idle         Duration `key:"idle" least:"1s" max:"87600h" doc:"as in defaults"`
+	OnRootExit   string   `key:"on_root_exit" one:"end|report" doc:"what happens to the leftovers when the root exits; default end"`
+
+	placed
+}
+
+func (r *Agent) label() string { return r.Name }
+
+func (r *Agent) check() (string, *wrong) {
+	if len(r.Match.Comm) == 0 {
+		return "match", &wrong{"comm is missing", "the kernel looks for it at each exec; add comm: NAME"}
+	}
+	return "", nil
+}
+
+// Nests reports whether the rule is also for processes inside a session.
+func (r *Agent) Nests() bool { return r.Match.Parent != nil }
+
+// Keeping is a rule for members that may outlive their session.
+type Keeping struct {
+	Name   string `key:"name" form:"name" need:"1" doc:"unique in the list"`
+	Match  Match  `key:"match" need:"1" doc:"all keys must hold; exe is needed, as comm and argv are the member's to choose"`
+	Reason string `key:"reason" form:"text" need:"1" doc:"for whoever reads it later"`
+	Until  Until  `key:"until" need:"1" doc:"a date or an RFC 3339 time; after it the rule is void, and what it kept ends"`
+
+	placed
+}
+
+func (r *Keeping) label() string { return r.Name }
+
+func (r *Keeping) check() (string, *wrong) {
+	if len(r.Match.Exe) == 0 {
+		return "match", &wrong{"exe is missing", "comm and argv are the member's to choose; add exe: /PATH"}
+	}
+	return "", nil
+}
+
+// Shared is a rule for servers that several sessions use.
+type Shared struct {
+	Name  string `key:"name" form:"name" need:"1" doc:"unique in the list"`
+	Match Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
+	End   string `key:"end" one:"last|never" doc:"last: with the last session that used it; never"`
+
+	placed
+}
+
+func (r *Shared) label() string { return r.Name }
+
+// Terms are what a session is held to. 0 is no limit.
+type Terms struct {
+	Grace        time.Duration
+	MaxLifetime  time.Duration
+	MaxProcesses uint32
+	MaxRSS       uint64 // bytes
+	Idle         time.Duration
+	Report       bool // leave the leftovers of a root that exits
+}
+
+// Terms are those of a rule's sessions: what the rule says, else the defaults.
+func (p *Policy) Terms(r *Agent) Terms {
+	d := &p.Defaults
+	given := func(key string) bool { return p.lines[join(r.from, key)] > 0 }
+	t := Terms{
+		Grace: d.Grace.Std(), MaxLifetime: d.MaxLifetime.Std(), MaxProcesses: uint32(d.MaxProcesses),
+		MaxRSS: uint64(d.MaxRSS), Idle: d.Idle.Std(), Report: r.OnRootExit == "report",
+	}
+	if given("grace") {
+		t.Grace = r.Grace.Std()
+	}
+	if given("max_lifetime") {
+		t.MaxLifetime = r.MaxLifetime.Std()
+	}
+	if given("max_processes") {
+		t.MaxProcesses = uint32(r.MaxProcesses)
+	}
+	if given("max_rss") {
+		t.MaxRSS = uint64(r.MaxRSS)
+	}
+	if given("idle") {
+		t.Idle = r.Idle.Std()
+	}
+	return t
+}
+
+// Agent gives the first enabled rule that matches, nil if none does.
+func (p *Policy) Agent(f *Facts) *Agent {
+	for i := range p.Agents {
+		if r := &p.Agents[i]; r.Enabled && r.Match.Matches(f) {
+			return r
+		}
+	}
+	return nil
+}
+
+// AgentNamed gives the rule of that name, nil if there is none.
+func (p *Policy) AgentNamed(name string) *Agent {
+	for i := range p.Agents {
+		if p.Agents[i].Name == name {
+			return &p.Agents[i]
+		}
+	}
+	return nil
+}
+
+// Keeps gives the first keep rule that matches and is not void, nil if none does.
+func (p *Policy) Keeps(f *Facts, now time.Time) *Keeping {
+	for i := range p.Keep {
+		if r := &p.Keep[i]; now.Before(r.Until.Time()) && r.Match.Matches(f) {
+			return r
+		}
+	}
+	return nil
+}
+
+// SharedServer gives the first rule for shared servers that matches, nil if none does.
+func (p *Policy) SharedServer(f *Facts) *Shared {
+	for i := range p.Brokers.Shared {
+		if r := &p.Brokers.Shared[i]; r.Match.Matches(f) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Origin is FILE:LINE of a rule, or BuiltIn.
+func (p *Policy) Origin(r interface{ place() *string }) string { return p.origin(*r.place()) }

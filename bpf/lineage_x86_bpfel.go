@@ -348,6 +348,7 @@ const (
 	LineageProgVerbRelease     = "verb_release"
 	LineageProgVerbSentence    = "verb_sentence"
 	LineageProgVerbSettle      = "verb_settle"
+	LineageProgVerbTerms       = "verb_terms"
 	LineageProgVerbWhois       = "verb_whois"
 	LineageVarConfig           = "config"
 	LineageVarControl          = "control"
@@ -443,6 +444,7 @@ type LineageProgramSpecs struct {
 	VerbRelease    *ebpf.ProgramSpec `ebpf:"verb_release"`
 	VerbSentence   *ebpf.ProgramSpec `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.ProgramSpec `ebpf:"verb_settle"`
+	VerbTerms      *ebpf.ProgramSpec `ebpf:"verb_terms"`
 	VerbWhois      *ebpf.ProgramSpec `ebpf:"verb_whois"`
 }
 
@@ -601,6 +603,7 @@ type LineagePrograms struct {
 	VerbRelease    *ebpf.Program `ebpf:"verb_release"`
 	VerbSentence   *ebpf.Program `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.Program `ebpf:"verb_settle"`
+	VerbTerms      *ebpf.Program `ebpf:"verb_terms"`
 	VerbWhois      *ebpf.Program `ebpf:"verb_whois"`
 }
 
@@ -642,6 +645,7 @@ func (p *LineagePrograms) Close() error {
 		p.VerbRelease,
 		p.VerbSentence,
 		p.VerbSettle,
+		p.VerbTerms,
 		p.VerbWhois,
 	)
 }

@@ -68,6 +68,30 @@ static __always_inline long create(struct verb_args *a)
 	return err;
 }
 
+/* Hold an active session to other terms; a->flags, a->rule and a->name too. */
+static __always_inline long set_terms(struct verb_args *a)
+{
+	struct session *s = session_of(a->session);
+	struct ctl *c = ctl_of(a->session);
+
+	if (!s || !c)
+		return -ENOENT;
+	if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE)
+		return -EBUSY;
+	c->grace = a->grace;
+	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
+	c->max_processes = a->max_processes;
+	c->max_rss = a->max_rss;
+	c->idle = a->idle;
+	c->rule = a->rule;
+	c->flags = a->flags | (c->flags & (SESSION_KEPT | SESSION_AGENT));
+	__builtin_memcpy(c->name, a->name, sizeof(c->name));
+	if (c->expires)
+		arm_at(&control.due_boot, c->expires);
+	arm(1); /* its root may be gone */
+	return 0;
+}
+
 static __always_inline void sentence(struct verb_args *a)
 {
 	struct pass p = {};

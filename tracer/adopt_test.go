@@ -285,6 +285,37 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+// What an agent's session is held to is decided when it is known what it is.
+func TestSetTerms(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}); err != nil {
+		t.Fatal(err)
+	}
+	w := agent(t, agentName, "sleep 60 & echo $!; read go; exit")
+	w.goOn()
+	w.line()
+	s := opened(t, tr, w.pid())
+	w.goOn()
+	w.cmd.Wait()
+	if s, err := tr.Session(s.ID); err != nil || s.State != tracer.StateActive || s.Live != 1 {
+		t.Errorf("before: %+v, %v", s, err)
+	}
+	if err := tr.SetTerms(s.ID, tracer.SessionSpec{Name: "known", Rule: 3, MaxRSS: 5, Grace: 0}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Sentence(); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	s = settled(t, tr, s.ID)
+	if s.Name != "known" || s.Rule != 3 || s.MaxRSS != 5 || !s.Agent || s.Cause != tracer.CauseRootExit {
+		t.Errorf("after: %+v", s)
+	}
+	if err := tr.SetTerms(s.ID, tracer.SessionSpec{}); !errors.Is(err, tracer.ErrBusy) {
+		t.Errorf("set when it was over: %v", err)
+	}
+}
+
 // A lookalike is let go of with all its children, and not found again.
 func TestDissolve(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})

@@ -236,6 +236,8 @@ type SessionSpec struct {
 	Idle   time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
+	// Rule is whatever tells the rule that the session is due to, 0 if none.
+	Rule uint32
 	// Adopted says that Root has been running for some time: its descendants
 	// are entered by Adopt, or by Follow if it is a member.
 	Adopted bool
@@ -268,7 +270,7 @@ type SessionInfo struct {
 
 	Kept  bool   // its root was handed over from another session
 	Agent bool   // an exec opened it
-	Rule  uint32 // of Agent: as SetAgents had it
+	Rule  uint32 // 0: none is known
 
 	Live     int64 // entered and not dead, nested sessions included
 	Dying    int64 // dead for the exit hook, still being torn down

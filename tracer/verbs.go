@@ -60,29 +60,15 @@ func (t *Tracer) run(program string, args *bpf.LineageVerbArgs) error {
 // another process now. [ErrProtected], [ErrTooDeep], [ErrFull]; [ErrRoot] if
 // it is to be kept from a session that it is the root of.
 func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
-	if len(s.Name) > len(bpf.LineageVerbArgs{}.Name) {
-		return 0, fmt.Errorf("create session: name of %d bytes is too long", len(s.Name))
-	}
-	if s.Grace < 0 || s.MaxLifetime < 0 || s.Idle < 0 {
-		return 0, fmt.Errorf("create session: grace %v, lifetime %v, idle %v: must not be negative", s.Grace, s.MaxLifetime, s.Idle)
+	args, err := s.terms()
+	if err != nil {
+		return 0, fmt.Errorf("create session: %w", err)
 	}
 	var random [8]byte
 	rand.Read(random[:])
-	args := bpf.LineageVerbArgs{
-		Root:         wireIdentity(s.Root),
-		Owner:        wireIdentity(s.Owner),
-		Random:       binary.NativeEndian.Uint64(random[:]),
-		Grace:        uint64(s.Grace),
-		MaxProcesses: s.MaxProcesses,
-		MaxLifetime:  uint64(s.MaxLifetime),
-		MaxRss:       s.MaxRSS,
-		Idle:         uint64(s.Idle),
-		Uid:          s.UID,
-	}
-	copy(args.Name[:], s.Name)
-	if s.KeepOnRootExit {
-		args.Flags |= sessionKeepOnRootExit
-	}
+	args.Root, args.Owner = wireIdentity(s.Root), wireIdentity(s.Owner)
+	args.Random = binary.NativeEndian.Uint64(random[:])
+	args.Uid = s.UID
 	if s.Adopted {
 		args.Evidence = uint32(SourceRequest)
 	}
@@ -107,6 +93,40 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 		return 0, fmt.Errorf("create session for %v: %w", s.Root, err)
 	}
 	return SessionID(args.Session), nil
+}
+
+// terms are the arguments that say what a session is held to.
+func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
+	args := bpf.LineageVerbArgs{
+		Grace:        uint64(s.Grace),
+		MaxProcesses: s.MaxProcesses,
+		MaxLifetime:  uint64(s.MaxLifetime),
+		MaxRss:       s.MaxRSS,
+		Idle:         uint64(s.Idle),
+		Rule:         s.Rule,
+	}
+	if n := copy(args.Name[:], s.Name); n != len(s.Name) {
+		return args, fmt.Errorf("name of %d bytes is too long", len(s.Name))
+	}
+	if s.Grace < 0 || s.MaxLifetime < 0 || s.Idle < 0 {
+		return args, fmt.Errorf("grace %v, lifetime %v, idle %v: must not be negative", s.Grace, s.MaxLifetime, s.Idle)
+	}
+	if s.KeepOnRootExit {
+		args.Flags |= sessionKeepOnRootExit
+	}
+	return args, nil
+}
+
+// SetTerms holds an active session to other limits, name and rule; the rest of
+// the spec says nothing. A root that has died already ends it, if it is to.
+// [ErrNotFound]; [ErrBusy]: its end has begun.
+func (t *Tracer) SetTerms(id SessionID, s SessionSpec) error {
+	args, err := s.terms()
+	if err != nil {
+		return fmt.Errorf("set terms of session %v: %w", id, err)
+	}
+	args.Session = uint64(id)
+	return t.onSession(bpf.LineageProgVerbTerms, "set terms of", &args)
 }
 
 // End starts the end of a session and carries out what is due. Grace 0

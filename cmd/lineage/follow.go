@@ -28,6 +28,9 @@ func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 	if arg != "" {
 		q.Session = trees[0].Session.ID
 	}
+	if o.plain {
+		return a.linearTree(ctx, c, o, arg, format, q)
+	}
 	changed := make(chan struct{}, 1)
 	over := make(chan error, 1)
 	go func() {

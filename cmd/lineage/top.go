@@ -25,7 +25,8 @@ func (a *app) topCommand() *cobra.Command {
 to its session, what it holds, and how to end it. "?" lists the keys; q quits
 and ends nothing.
 
-Off a terminal it prints the tree once, as "lineage tree" does.`,
+Off a terminal it prints the tree once, as "lineage tree" does. For a screen
+reader, "lineage tree --follow --plain" writes one line for each change.`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}

@@ -28,6 +28,10 @@ func (a *app) treeCommand() *cobra.Command {
 processes included, and orphans with the parent that they have now. With a PID,
 show what that process started. Without an argument, show every live session.
 
+With --follow it is drawn again when something changes; with --follow --plain it
+is drawn once, and then each change is a line of its own, as screen readers and
+pipes want it.
+
 All digits are the id or name of a session if there is one, else a PID; write
 PID@START to mean the process.`,
 		Args:              argsCount(0, 1, ""),

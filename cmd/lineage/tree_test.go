@@ -148,6 +148,32 @@ func TestFollow(t *testing.T) {
 		go changes(2)
 		golden(t, "follow", newWorld(t, f).record("tree", "-f", "build"))
 	})
+	t.Run("a line for each change", func(t *testing.T) {
+		f := newFake()
+		f.stream = f.stream[3:]
+		golden(t, "follow plain", newWorld(t, f).record("tree", "-f", "--plain", "build"))
+	})
+	t.Run("lines, interrupted", func(t *testing.T) {
+		f := newFake()
+		w := newWorld(t, f)
+		f.streams = func(ctx context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
+			w.signals <- os.Interrupt
+			<-ctx.Done()
+			return each(&api.Event{Type: "fork"})
+		}
+		if code, _, stderr := w.run("tree", "-f", "--plain"); code != 0 || stderr != "" {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	})
+	t.Run("lines, broken", func(t *testing.T) {
+		f := newFake()
+		f.streams = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
+			return &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
+		}
+		if code, _, stderr := newWorld(t, f).run("tree", "-f", "--plain", "build"); code != 5 || !strings.Contains(stderr, "lost the daemon") {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	})
 	t.Run("broken", func(t *testing.T) {
 		f := newFake()
 		f.streams = func(context.Context, api.EventsQuery, func(*api.Event) error) error {

@@ -252,7 +252,7 @@ func (p *pane) holds(why *api.Why) {
 
 // policy is what will happen to a session.
 func (p *pane) policy(s *api.Session) {
-	mode := s.Mode
+	mode := orElse(s.Mode, "not known")
 	if mode == "observe" {
 		mode += ": only reported"
 	}

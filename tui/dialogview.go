@@ -52,7 +52,7 @@ func (d *dialog) text(m *model, columns int) (head, list, foot []string) {
 	t := m.theme
 	put(&head, t.strong, d.question(m))
 	for _, target := range d.targets {
-		target.write(m, d, func(p paint, s string) { put(&list, p, s) })
+		target.write(m, d, func(p paint, s string) { put(&list, p, s) }, columns)
 	}
 	switch d.stage {
 	case told:
@@ -124,11 +124,13 @@ func (d *dialog) grace() time.Duration {
 }
 
 // write lists what a target is about and what came of it.
-func (t *target) write(m *model, d *dialog, put func(paint, string)) {
+func (t *target) write(m *model, d *dialog, put func(paint, string), columns int) {
 	th := m.theme
 	switch {
 	case t.err != nil:
-		put(th.bad, t.name+": "+plain.Text(t.err.Error()))
+		for _, s := range wrap(t.name+": "+plain.Text(t.err.Error()), columns) {
+			put(th.bad, strings.TrimLeft(s, " "))
+		}
 	case t.report != nil && t.report.Verdict != "":
 		t.receipt(m, put)
 	case t.report != nil:

@@ -88,6 +88,9 @@ func awayError(err error, reason string) error {
 }
 
 func (f *feed) add(frame *api.Frame) {
+	if frame.Kind != "snapshot" && frame.Kind != "diff" {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next.away, f.next.over = nil, ""

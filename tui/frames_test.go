@@ -184,7 +184,7 @@ func TestFrames(t *testing.T) {
 func fits(t testing.TB, frame string, width, height int) {
 	t.Helper()
 	lines := strings.Split(frame, "\n")
-	if len(lines) != height {
+	if len(lines) != height && width >= leastColumns && height >= leastRows {
 		t.Errorf("%d lines, want %d", len(lines), height)
 	}
 	for i, l := range lines {

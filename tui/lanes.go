@@ -66,8 +66,11 @@ func (m *model) lane(l *line, r *picture.Row, look look) {
 	if m.beside() {
 		columns = m.width - m.detailColumns() - 1
 	}
-	lane := min(laneColumns(columns), max(l.left-2, 1))
-	label := m.line(max(l.left-lane-1, 0))
+	lane := min(laneColumns(columns), l.left-2)
+	if lane < 2 {
+		return
+	}
+	label := m.line(l.left - lane - 1)
 	label.put(look.paint, fmt.Sprintf("%s%s %d ", look.glyph, look.letter, p.PID))
 	text := paint{}
 	if r == m.view.Selected() {

@@ -187,6 +187,8 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	}
 	switch {
+	case m.tooSmall():
+		return nil
 	case m.dialog != nil:
 		return m.dialog.press(m, msg)
 	case m.prompt != nil:

@@ -1,9 +1,11 @@
 package tui
 
 import (
+	"fmt"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // The least terminal that has the details beside the tree.
@@ -11,6 +13,16 @@ const (
 	besideColumns = 80
 	besideRows    = 24
 )
+
+// The least terminal that anything can be read on.
+const (
+	leastColumns = 24
+	leastRows    = 8
+)
+
+// tooSmall tells that nothing is drawn. Then keys do nothing either, or one
+// could confirm what one cannot see.
+func (m *model) tooSmall() bool { return m.width < leastColumns || m.height < leastRows }
 
 // beside tells that the details are drawn beside the tree.
 func (m *model) beside() bool {
@@ -62,7 +74,8 @@ func (m *model) fill(lines []string, columns int) {
 // View draws the screen.
 func (m *model) View() tea.View {
 	v := tea.View{AltScreen: true, WindowTitle: "lineage top"}
-	if m.width <= 0 || m.height <= 0 {
+	if m.tooSmall() {
+		v.Content = ansi.Truncate(fmt.Sprintf("at least %dx%d", leastColumns, leastRows), max(m.width, 0), "")
 		return v
 	}
 	lines := append([]string{m.statusLine()}, m.body()...)

@@ -1,0 +1,243 @@
+package tui
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// onOrphan is a screen with 4130 selected.
+func onOrphan(t *testing.T, f *fake) *screen {
+	s := newScreen(t, f, Options{}, 80, 24)
+	s.frames(scene())
+	s.press("4")
+	s.typed("130")
+	s.press("enter")
+	return s
+}
+
+func sent(t *testing.T, s *screen, want ...string) {
+	t.Helper()
+	if !slices.Equal(s.fake.sent, want) {
+		t.Errorf("sent %q, want %q", s.fake.sent, want)
+	}
+}
+
+// Who was typing when the dialog opened did not mean it.
+func TestDialogIsDeafAtFirst(t *testing.T) {
+	for _, open := range []string{"x", "X"} {
+		s := onOrphan(t, newFake())
+		s.press(open)
+		for range 3 {
+			s.press("tab enter right enter l enter esc q n")
+			s.later(99 * time.Millisecond)
+		}
+		if s.dialog == nil || s.dialog.choice != 0 || s.dialog.stage != asking {
+			t.Fatalf("%s: a key of the first 300 ms did something", open)
+		}
+		sent(t, s)
+		s.later(4 * time.Millisecond)
+		s.press("tab")
+		if s.dialog.choice != 1 {
+			t.Errorf("%s: it is deaf for longer", open)
+		}
+	}
+}
+
+// What is listed has stood there for 300 ms before it can be confirmed.
+func TestDialogIsDeafWhenThePlanComes(t *testing.T) {
+	s := onOrphan(t, newFake())
+	_, cmd := s.Update(stroke("x"))
+	s.later(time.Hour)
+	s.press("tab enter")
+	if s.dialog == nil || s.dialog.stage != asking || !strings.Contains(s.draw(), "not yet: what would die is not known yet") {
+		t.Errorf("it was confirmed before the plan came\n%s", s.draw())
+	}
+	s.run(cmd)
+	s.press("enter")
+	sent(t, s)
+	s.later(301 * time.Millisecond)
+	s.press("enter")
+	sent(t, s, "end k3x9q2")
+}
+
+func TestCancelIsTheDefault(t *testing.T) {
+	for _, keys := range []string{"enter", "esc", "q", "n", "tab left enter", "tab tab esc"} {
+		for _, open := range []string{"x", "X"} {
+			s := onOrphan(t, newFake())
+			s.press(open)
+			s.later(time.Second)
+			s.press(keys)
+			if s.dialog != nil || s.quit {
+				t.Errorf("%s %s: the dialog is open %t, quit %t", open, keys, s.dialog != nil, s.quit)
+			}
+			sent(t, s)
+		}
+	}
+}
+
+func TestEnd(t *testing.T) {
+	for keys, want := range map[string]string{"tab enter": "end k3x9q2", "right right right enter": "end k3x9q2 now"} {
+		s := onOrphan(t, newFake())
+		s.press("x")
+		s.later(time.Second)
+		s.press(keys)
+		sent(t, s, want)
+		if !strings.Contains(s.draw(), "k3x9q2 build ended, clean: 4 of 4 processes in 12ms") {
+			t.Errorf("the result is not shown\n%s", s.draw())
+		}
+		s.press("enter")
+		if s.dialog == nil {
+			t.Error("the key that confirmed closes the result too")
+		}
+		s.later(time.Second)
+		s.press("enter")
+		if s.dialog != nil || !strings.Contains(s.draw(), "k3x9q2 build ended, clean") {
+			t.Errorf("the result does not stay\n%s", s.draw())
+		}
+		sent(t, s, want)
+	}
+}
+
+// The number may be another process' by the time of the kill: the one that was
+// looked at is named by its start too, and the dialog does not follow.
+func TestKillIsFrozen(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("X")
+	s.later(time.Second)
+	other := live(4130, 4123, 4123, "innocent")
+	other.StartNS = 9999e9
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Remove: []api.Ref{ref(4130)}, Upsert: []api.Process{other}})
+	if frame := s.draw(); !strings.Contains(frame, "Kill 4130 sleep only?") || !strings.Contains(frame, "4130@4130000000000") {
+		t.Errorf("the dialog is about something else\n%s", frame)
+	}
+	s.fake.killed, s.fake.killErr = nil, api.NewError(api.CodeIdentity, "pid 4130 is not the process you named (4130@4130000000000 exited); nothing was sent", "")
+	s.press("tab tab enter")
+	sent(t, s, "kill 4130@4130000000000 KILL")
+	if !strings.Contains(s.draw(), "nothing was sent") {
+		t.Errorf("the refusal is not shown\n%s", s.draw())
+	}
+}
+
+// The session of the row that was selected is ended, wherever the selection
+// goes meanwhile.
+func TestEndIsFrozen(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("x")
+	s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Sessions: []api.Session{{ID: "zzzzzz", State: "active"}}})
+	s.later(time.Second)
+	s.press("tab enter")
+	sent(t, s, "end k3x9q2")
+}
+
+func TestEndOfMarked(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.press("4")
+	s.typed("123")
+	s.press("enter space 4")
+	s.typed("160")
+	s.press("enter space 4")
+	s.typed("130")
+	s.press("enter space x")
+	s.later(time.Second)
+	s.press("tab enter")
+	slices.Sort(s.fake.sent)
+	sent(t, s, "end k3x9q2", "end m8p4z1")
+	if len(s.view.Picture.Marked()) != 0 {
+		t.Error("what was ended is still marked")
+	}
+}
+
+func TestKillOfMarked(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.press("4")
+	s.typed("130")
+	s.press("enter space 4")
+	s.typed("128")
+	s.press("enter space X")
+	s.later(time.Second)
+	s.press("tab enter")
+	slices.Sort(s.fake.sent)
+	sent(t, s, "kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM")
+}
+
+func TestReadOnly(t *testing.T) {
+	for name, change := range map[string]func(*screen){
+		"flag":      func(s *screen) { s.opts.ReadOnly = true },
+		"recording": func(s *screen) { s.opts.Source = "FILE" },
+		"member":    func(s *screen) { s.model.status.ReadOnly = true },
+	} {
+		for _, open := range []string{"x", "X"} {
+			s := onOrphan(t, newFake())
+			change(s)
+			s.press(open)
+			if s.dialog != nil || !strings.Contains(s.message, "read-only") {
+				t.Errorf("%s, %s: %q", name, open, s.message)
+			}
+			if !strings.Contains(s.draw(), "read-only") {
+				t.Errorf("%s: no banner", name)
+			}
+			sent(t, s)
+		}
+	}
+}
+
+// What the daemon refuses to plan is not sent.
+func TestNothingToConfirm(t *testing.T) {
+	for name, f := range map[string]func(*fake){
+		"refused by a guard": func(f *fake) { f.plan = &api.Plan{RefusedBy: "guard", Processes: f.plan.Processes} },
+		"nothing left":       func(f *fake) { f.plan = &api.Plan{State: "ended"} },
+		"denied":             func(f *fake) { f.plan, f.planErr = nil, api.NewError(api.CodeDenied, "no", "") },
+		"gone":               func(f *fake) { f.plan, f.planErr = nil, errors.New("broken") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fk := newFake()
+			f(fk)
+			s := onOrphan(t, fk)
+			s.press("x")
+			s.later(time.Second)
+			s.press("tab enter tab enter enter")
+			sent(t, s)
+		})
+	}
+}
+
+// An end that takes longer than the dialog is open tells its result later.
+func TestResultAfterTheDialog(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("x")
+	s.later(time.Second)
+	s.press("tab")
+	_, cmd := s.Update(stroke("enter"))
+	s.press("esc")
+	if s.dialog != nil || s.quit {
+		t.Fatal("Esc does not leave it")
+	}
+	s.run(cmd)
+	if !strings.Contains(s.draw(), "k3x9q2 build ended, clean") {
+		t.Errorf("no result\n%s", s.draw())
+	}
+}
+
+// What cannot be read cannot be confirmed.
+func TestDialogOnATinyTerminal(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("x")
+	s.later(time.Second)
+	s.send(tea.WindowSizeMsg{Width: leastColumns - 1, Height: leastRows})
+	s.press("tab enter")
+	sent(t, s)
+	s.send(tea.WindowSizeMsg{Width: leastColumns, Height: leastRows})
+	fits(t, s.draw(), leastColumns, leastRows)
+	if !strings.Contains(s.draw(), "[ Cancel ]") {
+		t.Errorf("the choice is not to be seen\n%s", s.draw())
+	}
+}

@@ -1,0 +1,205 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"pgregory.net/rapid"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// A daemon that comes back, with another count of its frames, finds everything
+// as it was left.
+func TestReconnect(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("/")
+	s.typed("make -j")
+	s.press("enter h space k k k k")
+	line, selected := s.view.Line(), s.view.Selected().Key()
+	before := s.draw()
+	s.send(feedMsg{away: errors.New("connection refused")})
+	if !strings.Contains(s.draw(), "away") {
+		t.Error("no banner")
+	}
+	again := scene()
+	again.Rev = 70
+	s.frames(again)
+	if s.view.Line() != line || s.view.Selected().Key() != selected || s.draw() != before {
+		t.Errorf("before\n%s\nafter\n%s", before, s.draw())
+	}
+}
+
+func TestPause(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	had := s.view.Picture.Len()
+	s.press("p")
+	for i := range 37 {
+		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6000+i, 4123, 4123, "new")}})
+	}
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(4123, 4121, 4121, "make", "all")}})
+	if s.view.Picture.Len() != had || !strings.Contains(s.draw(), "paused, 37 new") || strings.Contains(s.draw(), "make all") {
+		t.Errorf("%d processes\n%s", s.view.Picture.Len(), s.draw())
+	}
+	s.press("p")
+	if s.view.Picture.Len() != had+37 || strings.Contains(s.draw(), "paused") || !strings.Contains(s.draw(), "make all") {
+		t.Errorf("%d processes\n%s", s.view.Picture.Len(), s.draw())
+	}
+}
+
+// One question at a time: who runs over many rows asks for where he stops.
+func TestWhyIsAskedOnce(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	_, first := s.Update(stroke("down"))
+	for range 5 {
+		s.Update(stroke("down"))
+	}
+	if len(s.fake.asked) != 0 {
+		t.Errorf("asked %q within Update", s.fake.asked)
+	}
+	s.run(first)
+	at := s.view.Selected().Process
+	if len(s.fake.asked) != 2 || at == nil || s.fake.asked[1] != at.Ref.String() {
+		t.Errorf("asked %q", s.fake.asked)
+	}
+	s.later(time.Second)
+	s.run(s.askWhy())
+	if len(s.fake.asked) != 2 {
+		t.Errorf("asked again after a second: %q", s.fake.asked)
+	}
+	s.later(whyEvery)
+	s.run(s.askWhy())
+	if len(s.fake.asked) != 3 {
+		t.Errorf("not asked again: %q", s.fake.asked)
+	}
+}
+
+// q ends nothing, from everywhere but a line that is being typed.
+func TestQuit(t *testing.T) {
+	for _, keys := range []string{"q", "i q", "? q", "T q", "o q", "ctrl+c", "/ ctrl+c", "x ctrl+c"} {
+		s := onOrphan(t, newFake())
+		s.press(keys)
+		if !s.quit {
+			t.Errorf("%s does not quit", keys)
+		}
+		sent(t, s)
+	}
+	s := onOrphan(t, newFake())
+	s.press("/ q")
+	if s.quit {
+		t.Error("a typed q quits")
+	}
+}
+
+func TestRates(t *testing.T) {
+	var r rates
+	r.sample(noon, &api.WatchStatus{Forks: 1000, Live: 3})
+	r.sample(noon.Add(2*time.Second), &api.WatchStatus{Forks: 1100, Live: 4})
+	if r.now() != 50 {
+		t.Errorf("%v forks/s, want 50", r.now())
+	}
+	r.sample(noon.Add(3*time.Second), &api.WatchStatus{Forks: 5})
+	if r.now() != 0 {
+		t.Errorf("another daemon's count makes %v forks/s", r.now())
+	}
+	for i := range 200 {
+		r.sample(noon.Add(time.Duration(4+i)*time.Second), &api.WatchStatus{Forks: uint64(i)})
+	}
+	if len(r.forks) != samples || len(r.live) != samples {
+		t.Errorf("remembers %d and %d", len(r.forks), len(r.live))
+	}
+	if got := spark(unicodeGlyphs.spark, []float64{9, 0, 1, 2, 4}, 4); got != "▁▃▅█" {
+		t.Errorf("spark %s", got)
+	}
+}
+
+// Whatever is pressed at whatever size while whatever comes: the frame fits,
+// nothing is sent, and nothing breaks.
+func TestAnyKeys(t *testing.T) {
+	keys := []string{"up", "down", "left", "right", "enter", "esc", "pgup", "pgdown", "g", "G", "i", "space", "c", "U", "/", "n", "N", "f", ".",
+		"backspace", "F", "L", "p", "t", "s", "S", "T", "o", "x", "X", "?", "1", "4", "b", "!"}
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newScreen(t, newFake(), Options{}, 80, 24)
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0:
+				f := &api.Frame{Head: api.Head{Kind: "diff"}}
+				pid := rapid.IntRange(4121, 4140).Draw(rt, "pid")
+				if rapid.Bool().Draw(rt, "gone") {
+					f.Remove = []api.Ref{ref(pid)}
+				} else {
+					f.Upsert = []api.Process{exited(pid, rapid.IntRange(4121, 4140).Draw(rt, "creator"), 0, "sh")}
+				}
+				s.frames(f)
+			case 1:
+				s.frames(scene())
+			case 2:
+				s.send(tea.WindowSizeMsg{Width: rapid.IntRange(1, 120).Draw(rt, "width"), Height: rapid.IntRange(1, 40).Draw(rt, "height")})
+			default:
+				s.press(rapid.SampledFrom(keys).Draw(rt, "key"))
+			}
+			frame := s.draw()
+			fits(t, frame, s.width, s.height)
+			if t.Failed() {
+				rt.Fatalf("%dx%d\n%s", s.width, s.height, frame)
+			}
+		}
+		if len(s.fake.sent) != 0 {
+			rt.Fatalf("sent %q", s.fake.sent)
+		}
+	})
+}
+
+func TestSearch(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.press("j h k /")
+	s.typed("SLEEP")
+	s.press("enter")
+	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
+		t.Errorf("search does not find what is folded away")
+	}
+	s.press("/")
+	s.typed("sh")
+	s.press("enter")
+	var found []string
+	for range 4 {
+		found = append(found, fmt.Sprint(s.view.Selected().Process.PID))
+		s.press("n")
+	}
+	s.press("N")
+	found = append(found, fmt.Sprint(s.view.Selected().Process.PID))
+	// bash is shown once found: it is in a group that opens.
+	if got := strings.Join(found, " "); got != "5000 5001 5002 5003 5003" {
+		t.Errorf("found %s", got)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("L")
+	for i := range 5 {
+		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(7000+i, 4123, 4123, "new")}})
+		if r := s.view.Selected(); r.Process == nil || r.Process.PID != 7000+i {
+			t.Fatalf("the newest is not selected")
+		}
+	}
+	s.press("k")
+	if s.view.Following() != picture.FollowNothing {
+		t.Error("a key that moves does not stop it")
+	}
+	s.press("F")
+	ref := s.view.Selected().Key()
+	s.view.Picture.Fold(s.view.Selected().Up(), true)
+	s.frames(scene())
+	if s.view.Selected() == nil || s.view.Following() == picture.FollowRow && s.view.Selected().Key() != ref {
+		t.Error("the row is not followed")
+	}
+}

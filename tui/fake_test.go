@@ -142,7 +142,7 @@ func (s *screen) frames(frames ...*api.Frame) {
 // later is so much later: what is done each second has been done.
 func (s *screen) later(d time.Duration) {
 	s.clock = s.clock.Add(d)
-	s.run(s.second())
+	s.second()
 	s.arrange()
 }
 

@@ -99,7 +99,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.fed(msg)
 		cmd = m.feed.wait(m.ctx)
 	case tickMsg:
-		cmd = tea.Batch(tick(), m.second())
+		m.second()
+		cmd = tick()
 	case whyMsg:
 		m.explained(msg)
 	case planMsg:
@@ -162,11 +163,13 @@ func (m *model) pause() {
 }
 
 // second does what is done once a second.
-func (m *model) second() tea.Cmd {
+func (m *model) second() {
 	if m.known && m.away == nil {
 		m.rates.sample(m.now(), &m.status)
 	}
-	return nil
+	if !m.paused {
+		m.view.Resort()
+	}
 }
 
 func (m *model) say(format string, args ...any) {

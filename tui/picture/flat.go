@@ -28,8 +28,17 @@ func (v *View) Sort() (order Sort, locked bool) { return v.sort, v.locked }
 // NextSort takes the next order.
 func (v *View) NextSort() {
 	v.sort = (v.sort + 1) % sorts
-	v.locked = false
+	v.locked, v.sorted = false, false
 	v.restore()
+}
+
+// Resort puts the flat list in order again. Between two calls who comes, comes at
+// the bottom: a list that is sorted anew with each picture cannot be read.
+func (v *View) Resort() {
+	if v.mode != Tree {
+		v.sorted = false
+		v.restore()
+	}
 }
 
 // Lock keeps the order as it is: who comes, comes at the bottom.
@@ -70,24 +79,22 @@ func (v *View) list() {
 	}
 	old := v.flat
 	fresh := make([]*Row, 0, len(old))
-	if v.locked {
-		for _, r := range old {
-			if v.lists(r) {
-				fresh = append(fresh, r)
-			}
+	for _, r := range old {
+		if v.lists(r) {
+			fresh = append(fresh, r)
 		}
 	}
 	kept := len(fresh)
 	for _, r := range v.Picture.processes {
-		if v.lists(r) && !(v.locked && v.listed(r)) {
+		if !v.listed(r) && v.lists(r) {
 			fresh = append(fresh, r)
 		}
 	}
-	order := v.sort
-	if v.locked || v.mode == Orphans {
-		order = ByStart
+	slices.SortFunc(fresh[kept:], ByStart.compare)
+	if order := v.order(); !v.sorted && !v.locked {
+		slices.SortFunc(fresh, order.compare)
 	}
-	slices.SortFunc(fresh[kept:], order.compare)
+	v.sorted = true
 	for _, r := range old {
 		r.index = -1
 	}
@@ -98,6 +105,14 @@ func (v *View) list() {
 	if v.sel != nil && !v.listed(v.sel) {
 		v.sel = v.at(min(at, len(fresh)-1))
 	}
+}
+
+// order is the order of the list now: orphans always are in that of their start.
+func (v *View) order() Sort {
+	if v.mode == Orphans {
+		return ByStart
+	}
+	return v.sort
 }
 
 // compare puts the most expensive one first, else the oldest one.

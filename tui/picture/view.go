@@ -22,6 +22,7 @@ type View struct {
 	follow  Follow
 	sort    Sort
 	locked  bool
+	sorted  bool // the flat list is, or was a moment ago
 	flat    []*Row
 }
 
@@ -89,7 +90,7 @@ func (v *View) SetHeight(rows int) {
 // SetMode lays the rows out in another way.
 func (v *View) SetMode(m Mode) {
 	v.mode = m
-	v.locked = false
+	v.locked, v.sorted = false, false
 	v.flat = nil
 	v.refill()
 }

@@ -220,3 +220,39 @@ func TestFilterTerms(t *testing.T) {
 		}
 	}
 }
+
+// The flat list is in its order after each Resort; between two, and while it is
+// locked, nobody changes places.
+func TestFlat(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, v := newHost(), NewView(New())
+		v.SetHeight(4)
+		v.SetMode(Flat)
+		for range rapid.IntRange(0, 4).Draw(t, "sort") {
+			v.NextSort()
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "frames") {
+			before := slices.Clone(v.flat)
+			f := h.step(t)
+			for i := range f.Upsert {
+				f.Upsert[i].CPUSeconds = float64(rapid.IntRange(0, 9).Draw(t, "cpu"))
+			}
+			v.Apply(batch(f))
+			stayed := slices.DeleteFunc(before, func(r *Row) bool { return r.gone })
+			if len(stayed) > len(v.flat) || !slices.Equal(stayed, v.flat[:len(stayed)]) {
+				t.Fatalf("rows changed places")
+			}
+			if len(v.flat) != v.Picture.Len() {
+				t.Fatalf("%d of %d are listed", len(v.flat), v.Picture.Len())
+			}
+			checkView(t, v)
+			if rapid.Bool().Draw(t, "second") {
+				v.Resort()
+				order, _ := v.Sort()
+				if !slices.IsSortedFunc(v.flat, order.compare) {
+					t.Fatalf("not sorted by %v", order)
+				}
+			}
+		}
+	})
+}

@@ -24,7 +24,6 @@ func (l *line) put(p paint, s string) {
 	w := width(s)
 	if w > l.left {
 		s = ansi.Truncate(s, l.left, l.dots)
-		w = width(s)
 		l.b.WriteString(p.of(s))
 		l.left = 0
 		return

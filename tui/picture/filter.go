@@ -37,7 +37,7 @@ func ParseFilter(text string) (*Filter, error) {
 		t.value, t.not = strings.CutPrefix(t.value, "!")
 		if key, value, ok := strings.Cut(t.value, ":"); ok {
 			if !slices.Contains(filterKeys, key) {
-				return nil, fmt.Errorf("filter %s: want comm:, uid:, state: or session:", plain.Text(word))
+				return nil, fmt.Errorf("filter %s: want comm:, uid:, state: or session: and a value", plain.Text(word))
 			}
 			t.key, t.value = key, value
 		}

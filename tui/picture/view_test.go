@@ -170,12 +170,12 @@ func TestFilterKeepsAncestors(t *testing.T) {
 
 func TestParseFilter(t *testing.T) {
 	for text, want := range map[string]string{
-		"nosuch:1":     "filter nosuch:1: want comm:, uid:, state: or session:",
+		"nosuch:1":     "filter nosuch:1: want comm:, uid:, state: or session: and a value",
 		"uid:x":        "filter uid:x: want a number",
 		"state:dead":   "filter state:dead: want one of live, exited, zombie, orphan",
 		"!":            "filter !: nothing to look for",
 		"comm:":        "filter comm:: nothing to look for",
-		"\x1b[2J:\x1b": `filter \x1b[2J:\x1b: want comm:, uid:, state: or session:`,
+		"\x1b[2J:\x1b": `filter \x1b[2J:\x1b: want comm:, uid:, state: or session: and a value`,
 	} {
 		if _, err := ParseFilter(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)

@@ -28,7 +28,7 @@ export PREFIX DESTDIR FORCE PURGE
 E2E := ./testdata/e2e/... ./testdata/escapes ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
-KERNELS  := 5.10 6.1 6.12 6.18 7
+KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 VM_TESTS := tracer enforcer daemon testdata/e2e testdata/escapes
 
 GOLANGCI := golangci-lint-v2.15.0

@@ -1,14 +1,15 @@
 #!/bin/bash
-# fetch-kernels.sh DIR SERIES…: Debian's newest cloud kernel of each series, as
-# DIR/RELEASE/vmlinuz with a link DIR/SERIES to it. Nothing is installed: apt
-# works on a state of its own in DIR/.apt, with the mirrors of this system. A
-# series that is there already is not fetched again, unless UPDATE=1.
+# fetch-kernels.sh DIR SERIES…: Debian's newest kernel of each series, as
+# DIR/RELEASE/vmlinuz with a link DIR/SERIES to it: the cloud flavour of 6.18, the
+# real-time one of 6.18-rt. Nothing is installed: apt works on a state of its own
+# in DIR/.apt, with the mirrors of this system. A series that is there already is
+# not fetched again, unless UPDATE=1.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 # Which suite has which series. A series that is not listed is not in Debian.
 suite_of() {
-	case $1 in
+	case ${1%-rt} in
 	5.10) echo bullseye-security ;;
 	6.1) echo bookworm-security ;;
 	6.12) echo trixie-security ;;
@@ -45,8 +46,10 @@ private_apt "$dir/.apt" "${suites[@]}" || fail "cannot read the package lists of
 
 # newest prints the newest release of a series that the suite has.
 newest() {
-	apt-cache --names-only search "^linux-image-$1\.[0-9.]+[-+].*cloud-amd64\$" |
-		sed -n 's/^linux-image-\(.*-cloud-amd64\) .*/\1/p' | sort -V | tail -n 1
+	local flavour=cloud
+	case $1 in *-rt) flavour=rt ;; esac
+	apt-cache --names-only search "^linux-image-${1%-rt}\.[0-9.]+[-+].*$flavour-amd64\$" |
+		sed -n "s/^linux-image-\(.*-$flavour-amd64\) .*/\1/p" | sort -V | tail -n 1
 }
 
 # unpack puts the kernel of a release into DIR/RELEASE. Since 7.0 it is not in
@@ -68,7 +71,7 @@ unpack() {
 
 for series in "${wanted[@]}"; do
 	release=$(newest "$series")
-	[ -n "$release" ] || fail "$(suite_of "$series") has no cloud kernel of Linux $series"
+	[ -n "$release" ] || fail "$(suite_of "$series") has no kernel of Linux $series"
 	[ -s "$dir/$release/vmlinuz" ] || unpack "$release"
 	ln -sfn "$release" "$dir/$series"
 	echo "Linux $series: $release"

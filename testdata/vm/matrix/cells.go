@@ -55,12 +55,14 @@ func (s suite) with(env ...string) suite {
 }
 
 func (s suite) tests(only ...string) suite {
+	s.except = ""
 	s.only = "^(" + strings.Join(only, "|") + ")$"
 	return s
 }
 
 var (
-	tracer   = suite{dir: "tracer", timeout: time.Hour}
+	verifier = suite{dir: "tracer", part: "verifier", only: "^TestVerifierBudget$", timeout: 10 * time.Minute}
+	tracer   = suite{dir: "tracer", except: verifier.only, timeout: time.Hour}
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
 	daemon   = suite{dir: "daemon", timeout: time.Hour}
 	e2e      = suite{dir: "testdata/e2e", timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
@@ -68,13 +70,13 @@ var (
 )
 
 // everything is what a kernel has to pass in its usual configuration.
-var everything = []suite{tracer, enforcer, daemon, e2e, escapes}
+var everything = []suite{verifier, tracer, enforcer, daemon, e2e, escapes}
 
 // few tells in two minutes whether sessions are kept and ended at all.
 var few = []suite{
 	tracer.tests("TestOpen", "TestSessionLife", "TestEvents", "TestRootExitEndsMembers", "TestRootExitWithoutTracer",
-		"TestGrace", "TestNested", "TestReconcile", "TestVerifierBudget", "TestPinsOutliveTheTracer"),
-	e2e.tests("TestHold1.*", "TestHold2.*"),
+		"TestGrace", "TestNested", "TestReconcile", "TestVerifierBudget", "TestPinsOutliveTheTracer", "TestCountsDoNotDrift"),
+	e2e.tests("TestHold1.*", "TestHold2.*", "TestHold3.*"),
 }
 
 const (
@@ -92,10 +94,14 @@ var cells = []cell{
 		why: "Debian 12, and the newest without task iterators in BPF"},
 	{name: "6.12", series: "6.12", suites: everything,
 		why: "Debian 13, and the newest long-term kernel that cannot send signals from BPF"},
+	{name: "6.16", series: "6.16", suites: []suite{verifier, tracer, e2e},
+		why: "the first whose exit hook can end a session"},
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7", suites: everything, quick: few,
 		why: "the newest of Debian's backports; tracepoints are preemptible"},
+	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, tracer, e2e}, cpus: 2,
+		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 
 	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{tracer},
 		why: "an LSM program attaches there and never runs"},

@@ -16,7 +16,7 @@ func promised(release string) int {
 	}
 	since := func(m, n int) bool { return major > m || major == m && minor >= n }
 	switch {
-	case since(6, 16):
+	case since(6, 16) && !strings.Contains(release, "-rt-"):
 		return 4
 	case since(6, 13):
 		return 3
@@ -31,10 +31,10 @@ var excuses = []struct {
 	reason *regexp.Regexp
 	holds  func(c *cell, level int) bool
 }{
-	{regexp.MustCompile(`^level [123] has no end from the exit hook`),
-		func(_ *cell, level int) bool { return level < 4 }},
-	{regexp.MustCompile(`^(this kernel has )?level [12]\b`),
+	{regexp.MustCompile(`^(this kernel has |guarantee )?level [12]\b`),
 		func(_ *cell, level int) bool { return level < 3 }},
+	{regexp.MustCompile(`^(this kernel has |guarantee )?level 3\b`),
+		func(_ *cell, level int) bool { return level == 3 }},
 	{regexp.MustCompile(`no version 1 freezer is mounted`),
 		func(c *cell, _ int) bool { return c.cgroup != "v1" }},
 	{regexp.MustCompile(`^protect the daemon from members: lsm: loads, attaches and never runs, as bpf is not among`),

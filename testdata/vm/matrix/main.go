@@ -119,7 +119,7 @@ func runAll(chosen []*cell, jobs int, o options) error {
 			if len(r.problems()) > 0 {
 				failed = append(failed, c.name)
 			}
-			if !o.quick {
+			if !o.quick && ctx.Err() == nil {
 				if err := c.save(r); err != nil {
 					failed = append(failed, err.Error())
 				}

@@ -22,6 +22,8 @@ func TestPromised(t *testing.T) {
 		"6.13.0":                    3,
 		"6.15.9":                    3,
 		"6.16.0":                    4,
+		"6.18.15+deb13-rt-amd64":    3,
+		"6.1.0-56-rt-amd64":         2,
 		"6.18.15+deb13-cloud-amd64": 4,
 		"7.2.12+deb13-cloud-amd64":  4,
 		"10.0":                      4,

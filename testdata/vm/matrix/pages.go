@@ -232,13 +232,16 @@ func levelTable(all []*result) string {
 		none   string // what stands there if nothing was measured; "": no row
 	}{
 		{"6.16 or newer, not PREEMPT_RT", 4, "not measured"},
-		{"6.13 to 6.15, and PREEMPT_RT", 3, "not measured: Debian has no such kernel"},
+		{"6.13 to 6.15, and PREEMPT_RT", 3, "not measured"},
 		{"5.10 to 6.12", 2, ""},
 	} {
 		var on []string
 		for _, r := range all {
 			release, _, _ := strings.Cut(r.Release, "-")
 			release, _, _ = strings.Cut(release, "+")
+			if strings.Contains(r.Release, "-rt-") {
+				release += " PREEMPT_RT"
+			}
 			if r.Level == p.level && promised(r.Release) == p.level && len(r.problems()) == 0 && !slices.Contains(on, release) {
 				on = append(on, release)
 			}

@@ -14,6 +14,7 @@ var (
 	ErrUnsupported = errors.New("this host cannot be traced")
 
 	ErrNotRoot      = &UnsupportedError{What: "not root", Do: "run with sudo"}
+	ErrNoCapability = &UnsupportedError{What: "no capability to load tracing programs", Do: "run with CAP_SYS_ADMIN, or with CAP_BPF and CAP_PERFMON; in a container: --privileged --pid=host"}
 	ErrNoBTF        = &UnsupportedError{What: "the kernel has no BTF (/sys/kernel/btf/vmlinux)", Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
 	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old", Do: "use Linux 6.13 or later"}
 	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality", Do: "boot without lockdown=confidentiality"}

@@ -72,6 +72,7 @@ func Probe(dir string) Report {
 		return err == nil
 	}
 	ok := required("root", checkRoot())
+	ok = required("capabilities", checkCapabilities()) && ok
 	ok = required("initial PID namespace", checkPIDNamespace()) && ok
 	ok = required("BTF", checkBTF()) && ok
 	ok = required("bpffs", checkBPFFS(dir)) && ok

@@ -49,7 +49,7 @@ type Tracer struct {
 // The error satisfies ErrUnsupported if this host cannot be traced, and
 // ErrOtherABI if what is pinned cannot be read. Minimum kernel 6.13.
 func Open(o Options) (*Tracer, error) {
-	for _, err := range []error{checkRoot(), checkPIDNamespace(), checkBTF(), checkBPFFS(o.Dir), checkLockdown()} {
+	for _, err := range []error{checkRoot(), checkCapabilities(), checkPIDNamespace(), checkBTF(), checkBPFFS(o.Dir), checkLockdown()} {
 		if err != nil {
 			return nil, err
 		}

@@ -35,9 +35,9 @@ type Job struct {
 	Env     []string
 	Timeout time.Duration
 	Hide    []string // directories that are empty for this job
-	// Confined runs it as a container without privileges has it: root in a PID
-	// namespace of its own, with no capabilities.
-	Confined bool
+	// What a container takes away: root has no capabilities, and is in a PID
+	// namespace of its own.
+	NoCapabilities, PIDNamespace bool
 }
 
 // Begin is the line before a job's output.

@@ -66,7 +66,7 @@ func startAndWait(out *os.File, job *guest.Job) (code int, left []string, err er
 		<-copied // whoever held the pipe is dead
 	}()
 	flags := uintptr(unix.CLONE_NEWNS)
-	if job.Confined {
+	if job.PIDNamespace {
 		flags |= unix.CLONE_NEWPID
 	}
 	p, err := os.StartProcess("/init", []string{"init", enterArg, string(spec)}, &os.ProcAttr{
@@ -147,10 +147,12 @@ func enter() error {
 			return fmt.Errorf("hide %s: %w", dir, err)
 		}
 	}
-	if job.Confined {
+	if job.PIDNamespace {
 		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 			return fmt.Errorf("mount the namespace's proc: %w", err)
 		}
+	}
+	if job.NoCapabilities {
 		if err := dropCapabilities(); err != nil {
 			return err
 		}

@@ -24,7 +24,8 @@ const (
 // configuration of each kernel.
 var refused = []guest.Job{
 	{Name: "doctor without BTF", Hide: []string{"/sys/kernel/btf"}},
-	{Name: "doctor in a container", Confined: true},
+	{Name: "doctor in a container", PIDNamespace: true, NoCapabilities: true},
+	{Name: "doctor without capabilities", NoCapabilities: true},
 }
 
 // doctorJobs asks doctor about the cell, and about a kernel without BTF and a

@@ -1,0 +1,30 @@
+//go:build linux
+
+package tracer
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkCapabilities says whether this process may load tracing programs. Root in
+// a container usually may not, and the kernel tells it no more than EPERM.
+func checkCapabilities() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // 64 capabilities, the lower ones first
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return fmt.Errorf("get capabilities: %w", err)
+	}
+	if !canLoad(uint64(data[1].Effective)<<32 | uint64(data[0].Effective)) {
+		return ErrNoCapability
+	}
+	return nil
+}
+
+// canLoad is the kernel's own rule since 5.8: bpf_token_capable in
+// kernel/bpf/syscall.c, before it bpf_capable and perfmon_capable.
+func canLoad(effective uint64) bool {
+	has := func(c int) bool { return effective&(1<<c) != 0 }
+	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)
+}

@@ -79,6 +79,11 @@ func serveReal(t *testing.T, ring int, gate <-chan struct{}) (c api.Client, dir 
 // lines are read from out; it ends with in.
 func blocked(t *testing.T, c api.Client, script string) (s *api.Session, in io.WriteCloser, out *bufio.Reader, cmd *exec.Cmd) {
 	t.Helper()
+	return blockedAs(t, c, "lngtest", script)
+}
+
+func blockedAs(t *testing.T, c api.Client, name, script string) (s *api.Session, in io.WriteCloser, out *bufio.Reader, cmd *exec.Cmd) {
+	t.Helper()
 	cmd = exec.Command("sh", "-c", "read go\n"+script)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -97,7 +102,7 @@ func blocked(t *testing.T, c api.Client, script string) (s *api.Session, in io.W
 		cmd.Wait()
 	})
 	grace := int64(0)
-	s, err = c.Create(t.Context(), api.NewSession{Root: api.Ref{PID: cmd.Process.Pid}, Name: "lngtest", GraceMS: &grace})
+	s, err = c.Create(t.Context(), api.NewSession{Root: api.Ref{PID: cmd.Process.Pid}, Name: name, GraceMS: &grace})
 	if err != nil {
 		t.Fatal(err)
 	}

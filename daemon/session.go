@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -34,12 +35,14 @@ type session struct {
 	rootDied uint64 // boottime, as far as we know; 0: it lives
 	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
 
-	result   *enforcer.Result
-	judgedAt time.Duration // when result came
-	report   *api.Report   // with a verdict
-	over     chan struct{} // closed with the first verdict
-	told     bool          // over is closed
-	closed   bool          // the kernel's record is released
+	result *enforcer.Result
+	// foundEmpty is when a verdict first found it empty and the kernel's word of
+	// that had not come, 0: never.
+	foundEmpty time.Duration
+	report     *api.Report   // with a verdict
+	over       chan struct{} // closed with the first verdict
+	told       bool          // over is closed
+	closed     bool          // the kernel's record is released
 
 	// Of the last sample, and of those that died since the daemon began.
 	zombies int
@@ -158,7 +161,6 @@ func (o *owner) judged(r enforcer.Result) {
 		return
 	}
 	s.result = &r
-	s.judgedAt = o.clock.monotonic()
 	if !r.Gone && r.Info.ID == r.Session {
 		state := s.info.State
 		s.info = r.Info
@@ -177,8 +179,14 @@ func (o *owner) conclude(s *session) {
 	if s.result == s.written && !empty {
 		return
 	}
-	if empty && s.emptyAt == 0 && o.clock.monotonic()-s.judgedAt < emptyPatience {
-		return
+	if empty && s.emptyAt == 0 {
+		// From the first verdict on: as long as there is no receipt each look
+		// brings another.
+		now := max(o.clock.monotonic(), 1)
+		s.foundEmpty = cmp.Or(s.foundEmpty, now)
+		if now-s.foundEmpty < emptyPatience {
+			return
+		}
 	}
 	if empty && s.result.Verdict == enforcer.Left {
 		return // it has become empty since: the enforcer will say so

@@ -1,0 +1,131 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// listener collects what a reader of the events is told.
+type listener struct {
+	mu         sync.Mutex
+	forks      map[int]bool // PIDs
+	reconciled int          // of these
+	lost       uint64
+	gaps       []api.Event
+}
+
+func (h *listener) take(ev *api.Event) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case ev.Type == "fork":
+		h.forks[ev.Process.PID] = true
+		if ev.Process.Evidence.Kind == "reconciled" {
+			h.reconciled++
+		}
+	case ev.Type == "lost":
+		h.lost += ev.Count
+		h.gaps = append(h.gaps, *ev)
+	}
+	return nil
+}
+
+// TestRealConsumerStopped: nobody reads during a storm and a ring of one page
+// is soon full. Sessions end all the same; when reading goes on, the count of
+// the lost is the kernel's own, the gap has its time range, and a reader of the
+// events knows every survivor.
+func TestRealConsumerStopped(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	c, dir := serveReal(t, os.Getpagesize(), gate)
+	t.Cleanup(open)
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	h := &listener{forks: map[int]bool{}}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = c.Events(reading, api.EventsQuery{}, h.take) }()
+	defer func() { stop(); <-done }()
+
+	s, in, out, cmd := blocked(t, c, `i=0
+		while [ $i -lt 600 ]; do
+			/bin/true
+			[ $((i % 60)) = 0 ] && (setsid sleep 300 &)
+			i=$((i+1))
+		done
+		echo done; read go`)
+	if _, err := out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	other, _, _, leftover := blockedAs(t, c, "lngtest-other", `(setsid sleep 300 &); sleep 301`)
+	if _, err := c.End(ctx, other.ID, api.EndRequest{Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Report(ctx, other.ID, time.Minute)
+	if err != nil || r.Verdict != "clean" || !r.ConfirmedEmpty {
+		t.Errorf("ended while nobody reads: %+v %v", r, err)
+	}
+	leftover.Wait()
+
+	second, err := tracer.Open(tracer.Options{Dir: dir, RingSize: os.Getpagesize()}) // the kernel's own word
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	infos, err := second.Sessions()
+	if err != nil || len(infos) != 1 || infos[0].ID.String() != s.ID {
+		t.Fatalf("%+v %v", infos, err)
+	}
+	open()
+	var counters map[string]uint64
+	survivors, told := 0, 0
+	err = poll(ctx, func() (bool, error) {
+		survivors, told = 0, 0
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		err := second.Snapshot(infos[0].ID, func(p *tracer.Process) error {
+			if !p.Dead {
+				survivors++
+				if h.forks[int(p.PID)] {
+					told++
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			counters, err = second.Counters()
+		}
+		return survivors == 11 && told == survivors && h.lost > 0 && h.lost == counters["events_lost"], err
+	})
+	if err != nil {
+		t.Fatalf("%v: %d survivors, %d told; %d lost, %d told", err, survivors, told, counters["events_lost"], h.lost)
+	}
+	status, err := c.Status(ctx)
+	if err != nil || status.Lost != counters["events_lost"] || status.Lost == 0 {
+		t.Errorf("lost %d, the kernel says %d, %v", status.Lost, counters["events_lost"], err)
+	}
+	h.mu.Lock()
+	if h.reconciled == 0 || len(h.gaps) == 0 {
+		t.Errorf("%d reconciled, gaps %+v", h.reconciled, h.gaps)
+	}
+	for _, g := range h.gaps {
+		if g.Where != "ring" || g.UntilNS == 0 || g.SinceNS > g.UntilNS {
+			t.Errorf("gap %+v", g)
+		}
+	}
+	t.Logf("figure: %d events lost in %d gaps, %d of %d forks told as reconciled", h.lost, len(h.gaps), h.reconciled, len(h.forks))
+	h.mu.Unlock()
+	in.Close()
+	cmd.Wait()
+	if r, err := c.Report(ctx, s.ID, time.Minute); err != nil || r.Verdict != "clean" {
+		t.Errorf("%+v %v", r, err)
+	}
+}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
 )
 
 type treeOptions struct {
@@ -83,12 +83,15 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 		defer f.Close()
 		in = f
 	}
-	trees, err := readRecording(in)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		a.say("%s: the last line is cut off and was left out", o.input)
-	} else if err != nil {
+	r, err := daemon.OpenReplay(in, daemon.ReplayOptions{})
+	if err != nil {
 		return fmt.Errorf("read recording %s: %w", o.input, err)
 	}
+	defer r.Close()
+	if r.Cut() {
+		a.say("%s: the last line is cut off and was left out", o.input)
+	}
+	trees := r.Trees()
 	if arg != "" {
 		if trees, err = pick(trees, arg); err != nil {
 			return err

@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// recording is what the lines of a recording have told up to now.
+type recording struct {
+	version   api.Version
+	processes map[api.Ref]*api.Process
+	sessions  map[string]*api.Session
+	now       api.U64   // boottime of the last event
+	wall      time.Time // the same
+	forks     uint64
+	lost      uint64
+	rev       uint64 // grows with each line
+	revs      map[api.Ref]uint64
+}
+
+func newRecording() *recording {
+	return &recording{
+		processes: map[api.Ref]*api.Process{}, sessions: map[string]*api.Session{}, revs: map[api.Ref]uint64{},
+	}
+}
+
+// begin takes the first line.
+func (r *recording) begin(ev *api.Event) {
+	r.version = api.Version{
+		Head: api.Head{Schema: api.Schema, Kind: "version"}, Version: ev.Version, API: api.Major, Mode: "recording", Started: ev.Started,
+	}
+}
+
+func (r *recording) apply(ev *api.Event) {
+	r.rev++
+	r.now = max(r.now, ev.TimeNS)
+	if ev.Time != nil && ev.Time.After(r.wall) {
+		r.wall = *ev.Time
+	}
+	switch {
+	case ev.Type == "lost":
+		r.lost += ev.Count
+		return
+	case ev.Type == "session" && ev.Session != "":
+		s := r.session(ev.Session)
+		s.State, s.EndReason = ev.State, cmp.Or(ev.Reason, s.EndReason)
+		if s.State == "ended" && s.Ended == nil {
+			s.Ended = ev.Time
+		}
+		return
+	case ev.Process == nil:
+		return
+	}
+	p, known := r.processes[ev.Process.Ref]
+	if !known {
+		c := *ev.Process
+		p = &c
+		p.State = cmp.Or(p.State, "live")
+		r.processes[p.Ref] = p
+	}
+	r.revs[p.Ref] = r.rev
+	p.Session = cmp.Or(ev.Process.Session, p.Session, ev.Session)
+	if p.Session != "" {
+		s := r.session(p.Session)
+		if e := p.Evidence; s.Root == nil && e != nil && (e.Kind == "root" || e.Kind == "adopted") {
+			s.Root, s.Evidence, s.Started = p, e.Kind, p.Started
+			if p.UID != nil {
+				s.UID = *p.UID
+			}
+		}
+	}
+	switch ev.Type {
+	case "fork":
+		r.forks++
+		// Until it execs, a process is what its creator was.
+		if c := r.creator(p); c != nil && p.Argv == nil && p.Comm == c.Comm {
+			p.Exe, p.Argv, p.ArgvTruncated = cmp.Or(p.Exe, c.Exe), c.Argv, c.ArgvTruncated
+		}
+	case "exec":
+		p.Comm, p.Exe = cmp.Or(ev.Process.Comm, p.Comm), cmp.Or(ev.Process.Exe, p.Exe)
+		p.Argv, p.ArgvTruncated = ev.Process.Argv, ev.Process.ArgvTruncated
+	case "exit":
+		p.State, p.Exited = cmp.Or(ev.Process.State, "exited"), ev.Time
+		p.ExitCode, p.Signal = ev.Process.ExitCode, ev.Process.Signal
+	case "reparent":
+		p.Parent = ev.To
+	case "reaped":
+		p.State = "exited"
+	}
+}
+
+func (r *recording) session(id string) *api.Session {
+	s, ok := r.sessions[id]
+	if !ok {
+		s = &api.Session{Head: api.Head{Kind: "session"}, ID: id, State: "active"}
+		r.sessions[id] = s
+	}
+	return s
+}
+
+// process is p as it is shown, in a copy.
+func (r *recording) process(p *api.Process) api.Process {
+	shown := *p
+	shown.Head = api.Head{}
+	creator := r.creator(p)
+	shown.Orphan = p.State == "live" && (p.Orphan || creator != nil && creator.State != "live")
+	return shown
+}
+
+// trees puts the processes under their creators, in start order.
+func (r *recording) trees() []api.Tree {
+	refs := slices.SortedFunc(maps.Keys(r.processes), func(a, b api.Ref) int {
+		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.PID, b.PID))
+	})
+	children := map[api.Ref][]api.Ref{}
+	roots := map[string][]api.Ref{}
+	for _, ref := range refs {
+		p := r.processes[ref]
+		creator := r.creator(p)
+		if creator == nil || creator.Session != p.Session {
+			roots[p.Session] = append(roots[p.Session], ref)
+		} else {
+			children[creator.Ref] = append(children[creator.Ref], ref)
+		}
+	}
+	trees := []api.Tree{}
+	byID := map[string]int{}
+	for _, id := range slices.Sorted(maps.Keys(r.sessions)) {
+		s := *r.sessions[id]
+		byID[id] = len(trees)
+		trees = append(trees, api.Tree{Session: &s, Roots: roots[id], Nodes: []api.Node{}})
+	}
+	for _, ref := range refs {
+		p := r.processes[ref]
+		i, ok := byID[p.Session]
+		if !ok {
+			continue // of no session: the snapshot was one of the whole host
+		}
+		t := &trees[i]
+		t.Nodes = append(t.Nodes, api.Node{Process: r.process(p), Children: children[ref]})
+		n := &t.Nodes[len(t.Nodes)-1].Process
+		switch {
+		case n.State == "zombie":
+			t.Session.Zombies++
+		case n.State == "live":
+			t.Session.Live++
+			if n.Orphan {
+				t.Session.Orphans++
+			}
+		}
+	}
+	for i := range trees {
+		if s := trees[i].Session; s.Root != nil {
+			root := r.process(s.Root)
+			s.Root = &root
+		}
+	}
+	return trees
+}
+
+// creator gives the process that created p, if the recording knows it.
+func (r *recording) creator(p *api.Process) *api.Process {
+	if p.Creator == nil || *p.Creator == p.Ref {
+		return nil
+	}
+	return r.processes[*p.Creator]
+}
+
+// picture is who belongs to a live view: the living, who exited lately, and
+// their ancestors.
+func (r *recording) picture(memory time.Duration) map[api.Ref]bool {
+	in := map[api.Ref]bool{}
+	for _, p := range r.processes {
+		if p.State == "exited" && (p.Exited == nil || r.wall.Sub(*p.Exited) >= memory) {
+			continue
+		}
+		// A circle of creators, which no kernel makes, ends where it began.
+		for ; p != nil && p.Session != "" && !in[p.Ref]; p = r.creator(p) {
+			in[p.Ref] = true
+		}
+	}
+	return in
+}
+
+// find gives a process by its identity, or the youngest that had a PID.
+func (r *recording) find(ref api.Ref) (found *api.Process) {
+	if ref.StartNS != 0 {
+		return r.processes[ref]
+	}
+	for have, p := range r.processes {
+		if have.PID == ref.PID && (found == nil || have.StartNS > found.StartNS) {
+			found = p
+		}
+	}
+	return found
+}
+
+// edges are the steps from a process to the root of its session.
+func (r *recording) edges(ref api.Ref) (all []api.Edge) {
+	seen := map[api.Ref]bool{}
+	for p := r.processes[ref]; p != nil && p.Session != "" && !seen[p.Ref]; p = r.creator(p) {
+		seen[p.Ref] = true
+		e := api.Edge{Child: r.process(p), Kind: "fork", Time: p.Started}
+		if p.Evidence != nil {
+			e.Evidence = *p.Evidence
+		}
+		switch e.Evidence.Kind {
+		case "root", "adopted":
+			e.Kind = e.Evidence.Kind
+		}
+		if p.Creator != nil {
+			e.Creator = &api.EdgeEnd{Ref: *p.Creator}
+			if c := r.creator(p); c != nil {
+				e.Creator.Comm, e.Creator.Argv, e.Creator.Alive, e.Creator.Exited = c.Comm, c.Argv, c.State == "live", c.Exited
+			}
+		}
+		all = append(all, e)
+		if e.Kind == "root" {
+			break
+		}
+	}
+	return all
+}

@@ -1,0 +1,286 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+const recorded = `{"schema":"lineage/1","kind":"recording","boot_id":"b","version":"9.9.9","started":"2026-01-02T03:04:05Z"}
+{"kind":"process","pid":10,"start_ns":"100","session":"aaaaaa","comm":"agent","argv":["agent","-x"],"uid":1000,"state":"live","evidence":{"kind":"root","confidence":"strong"}}
+{"kind":"event","seq":"1","time_ns":"1000000000","time":"2026-01-02T03:04:06Z","type":"fork","session":"aaaaaa","process":{"pid":11,"start_ns":"1000000000","comm":"agent","state":"live","creator":{"pid":10,"start_ns":"100"},"evidence":{"kind":"fork","confidence":"strong"}}}
+{"kind":"event","seq":"2","time_ns":"1100000000","time":"2026-01-02T03:04:06.1Z","type":"fork","session":"aaaaaa","process":{"pid":12,"start_ns":"1100000000","comm":"agent","state":"live","creator":{"pid":11,"start_ns":"1000000000"},"evidence":{"kind":"fork","confidence":"strong"}}}
+{"kind":"heartbeat","time_ns":"1150000000"}
+{"kind":"event","seq":"3","time_ns":"1200000000","time":"2026-01-02T03:04:06.2Z","type":"exit","session":"aaaaaa","process":{"pid":11,"start_ns":"1000000000","state":"zombie","exit_code":3}}
+{"kind":"event","seq":"4","time_ns":"1200000001","time":"2026-01-02T03:04:06.2Z","type":"reaped","session":"aaaaaa","process":{"pid":11,"start_ns":"1000000000","state":"exited"}}
+{"kind":"event","seq":"5","time_ns":"1200000002","time":"2026-01-02T03:04:06.2Z","type":"lost","count":7,"where":"ring"}
+{"kind":"event","seq":"6","time_ns":"40000000000","time":"2026-01-02T03:04:45Z","type":"exit","session":"aaaaaa","process":{"pid":12,"start_ns":"1100000000","state":"exited","signal":"SIGKILL"}}
+`
+
+// pictureOf is a plain client of the lines.
+type pictureOf struct {
+	processes map[api.Ref]api.Process
+	status    api.WatchStatus
+	sessions  map[string]api.Session
+}
+
+func (p *pictureOf) apply(f *api.Frame) {
+	if f.Kind == "snapshot" {
+		*p = pictureOf{processes: map[api.Ref]api.Process{}, sessions: map[string]api.Session{}}
+	}
+	for _, r := range f.Remove {
+		delete(p.processes, r)
+	}
+	for _, u := range f.Upsert {
+		p.processes[u.Ref] = u
+	}
+	for _, s := range f.Sessions {
+		p.sessions[s.ID] = s
+	}
+	if f.Status != nil {
+		p.status = *f.Status
+	}
+}
+
+func TestReplayAtOnce(t *testing.T) {
+	ctx := t.Context()
+	r, err := OpenReplay(strings.NewReader(recorded), ReplayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if v, err := r.Version(ctx); err != nil || v.Version != "9.9.9" {
+		t.Errorf("%+v %v", v, err)
+	}
+	list, err := r.Sessions(ctx, "", "")
+	if err != nil || len(list.Items) != 1 || list.Items[0].Root == nil || list.Items[0].Live != 1 {
+		t.Fatalf("%+v %v", list, err)
+	}
+	again, _ := r.Sessions(ctx, "", "") // nothing is counted twice
+	if again.Items[0].Live != 1 {
+		t.Errorf("%+v", again)
+	}
+	for dead, want := range map[string]int{"all": 3, "ancestors": 1, "": 1} {
+		if tree, err := r.Tree(ctx, "aaaaaa", dead); err != nil || len(tree.Nodes) != want || len(tree.Roots) != 1 {
+			t.Errorf("%q: %+v %v", dead, tree, err)
+		}
+	}
+	p, err := r.Process(ctx, "12")
+	if err != nil || p.Signal != "SIGKILL" || p.Session != "aaaaaa" || len(p.Argv) != 2 {
+		t.Errorf("%+v %v", p, err)
+	}
+	why, err := r.Why(ctx, "12@1100000000")
+	if err != nil || len(why.Edges) != 3 || why.Edges[0].Creator.PID != 11 || why.Edges[0].Creator.Alive || why.Edges[2].Kind != "root" {
+		t.Errorf("%+v %v", why, err)
+	}
+	if s, err := r.Status(ctx); err != nil || s.Lost != 7 || s.Live != 1 || s.Sessions != 1 {
+		t.Errorf("%+v %v", s, err)
+	}
+	for _, word := range []string{"nosuch", ""} {
+		if _, err := r.Tree(ctx, word, ""); codeOf(err) != api.CodeNotFound {
+			t.Errorf("tree of %q: %v", word, err)
+		}
+	}
+	if _, err := r.Process(ctx, "99"); codeOf(err) != api.CodeNotFound {
+		t.Error(err)
+	}
+	if _, err := r.Process(ctx, "x"); codeOf(err) != api.CodeBadRequest {
+		t.Error(err)
+	}
+}
+
+func codeOf(err error) string {
+	e, _ := errors.AsType[*api.Error](err)
+	if e == nil {
+		return ""
+	}
+	return e.Code
+}
+
+func TestReplayIsReadOnly(t *testing.T) {
+	ctx := t.Context()
+	r, err := OpenReplay(strings.NewReader(recorded), ReplayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for what, f := range map[string]func() error{
+		"create":  func() error { _, err := r.Create(ctx, api.NewSession{}); return err },
+		"plan":    func() error { _, err := r.Plan(ctx, "aaaaaa"); return err },
+		"end":     func() error { _, err := r.End(ctx, "aaaaaa", api.EndRequest{}); return err },
+		"kill":    func() error { _, err := r.Kill(ctx, "10@100", api.KillRequest{Signal: "KILL"}); return err },
+		"report":  func() error { _, err := r.Report(ctx, "aaaaaa", 0); return err },
+		"port":    func() error { _, err := r.WhyPort(ctx, "tcp", 80); return err },
+		"path":    func() error { _, err := r.WhyPath(ctx, api.PathRef{}); return err },
+		"events":  func() error { return r.Events(ctx, api.EventsQuery{}, nil) },
+		"history": func() error { _, err := r.History(ctx, api.HistoryQuery{}); return err },
+		"policy":  func() error { _, err := r.Policy(ctx); return err },
+		"explain": func() error { _, err := r.PolicyExplain(ctx, "10"); return err },
+		"reload":  func() error { _, err := r.PolicyReload(ctx); return err },
+		"resume":  func() error { _, err := r.PolicyResume(ctx); return err },
+		"stop":    func() error { return r.Stop(ctx, true, true) },
+	} {
+		if err := f(); codeOf(err) != api.CodeDenied || !strings.Contains(err.Error(), "a recording") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// watchReplay reads lines until right says that the picture is.
+func watchReplay(t *testing.T, r *Replay, q api.WatchQuery, right func(*pictureOf) bool) *pictureOf {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	enough := errors.New("enough")
+	p := &pictureOf{}
+	rev := api.U64(0)
+	err := r.Watch(ctx, q, func(f *api.Frame) error {
+		if f.Rev <= rev {
+			t.Errorf("revision %d after %d", f.Rev, rev)
+		}
+		rev = f.Rev
+		if p.apply(f); right(p) {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestReplayInTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "recording")
+	if err := os.WriteFile(path, []byte(recorded), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	began := time.Now()
+	r, err := OpenReplay(f, ReplayOptions{Speed: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := watchReplay(t, r, api.WatchQuery{Session: "aaaaaa"}, func(p *pictureOf) bool { return p.processes[api.Ref{PID: 12, StartNS: 1100000000}].State == "exited" })
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("38 recorded seconds without an event took %v", took)
+	}
+	if len(p.processes) != 3 || !p.status.ReadOnly || p.status.Mode != "recording" || p.status.Forks != 2 || p.status.Lost != 7 {
+		t.Errorf("%+v", p)
+	}
+	if s := p.sessions["aaaaaa"]; s.Live != 1 {
+		t.Errorf("%+v", s)
+	}
+	if err := r.Watch(t.Context(), api.WatchQuery{Hz: 11}, nil); codeOf(err) != api.CodeBadRequest {
+		t.Error(err)
+	}
+	if err := r.Watch(t.Context(), api.WatchQuery{Session: "nosuch"}, nil); codeOf(err) != api.CodeNotFound {
+		t.Error(err)
+	}
+}
+
+// pipe is a reader that cannot be read twice.
+type pipe struct{ io.Reader }
+
+func TestReplayRefuses(t *testing.T) {
+	head, _, _ := strings.Cut(recorded, "\n")
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":              {"", "not a recording"},
+		"foreign":            {"hello\nworld\n", "not a recording"},
+		"foreign JSON":       {`{"kind":"session"}` + "\n", "not a recording"},
+		"a damaged line":     {head + "\n\n{{{\n", "line 3"},
+		"a number":           {head + "\n" + `{"kind":"event","seq":1}` + "\n", "line 2"},
+		"a line without end": {head + "\n" + strings.Repeat("x", api.MaxLine+1), "too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, speed := range []float64{0, 1e9} {
+				_, err := OpenReplay(strings.NewReader(c.text), ReplayOptions{Speed: speed})
+				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("speed %v: %v, want %q", speed, err, c.want)
+				}
+			}
+		})
+	}
+	t.Run("cut off", func(t *testing.T) {
+		for _, speed := range []float64{0, 1e9} {
+			r, err := OpenReplay(strings.NewReader(recorded[:len(recorded)-20]), ReplayOptions{Speed: speed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-r.done
+			if !r.Cut() {
+				t.Errorf("speed %v: it is whole", speed)
+			}
+			watchReplay(t, r, api.WatchQuery{}, func(p *pictureOf) bool { return len(p.processes) == 3 })
+			r.Close()
+		}
+	})
+	t.Run("damaged where it was read once", func(t *testing.T) {
+		r, err := OpenReplay(pipe{strings.NewReader(recorded + "{{{\n")}, ReplayOptions{Speed: 1e9})
+		if err == nil { // it may be found out before anybody watches
+			defer r.Close()
+			err = r.Watch(t.Context(), api.WatchQuery{}, func(*api.Frame) error { return nil })
+		}
+		if err == nil || !strings.Contains(err.Error(), "line 10") {
+			t.Error(err)
+		}
+	})
+}
+
+// FuzzReplay: whatever a file holds, it is refused or shown, and ends.
+func FuzzReplay(f *testing.F) {
+	f.Add([]byte(recorded))
+	head, rest, _ := strings.Cut(recorded, "\n")
+	f.Add([]byte(head + "\n"))
+	f.Add([]byte(rest))
+	for _, line := range []string{
+		`{"kind":"process","pid":1,"start_ns":"1","session":"a","creator":{"pid":1,"start_ns":"1"}}`,
+		`{"kind":"process","pid":1,"start_ns":"1","session":"a","creator":{"pid":2,"start_ns":"2"}}` + "\n" + `{"kind":"process","pid":2,"start_ns":"2","session":"a","creator":{"pid":1,"start_ns":"1"}}`,
+		`{"kind":"event","type":"session","session":"\u001b[2J","state":"ended"}`,
+		`{"kind":"event","type":"fork","time_ns":"18446744073709551615","process":{"pid":-1}}`,
+		`{"kind":"event","type":"exit","time":"9999-12-31T23:59:59Z","process":{"pid":1,"session":"a"}}`,
+	} {
+		f.Add([]byte(head + "\n" + line + "\n"))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		r, err := OpenReplay(bytes.NewReader(file), ReplayOptions{Speed: 1e18})
+		if err != nil {
+			if strings.Contains(fmt.Sprintf("%q", err), `\n`) && !bytes.Contains(file, []byte("\n")) {
+				t.Errorf("more than a line: %q", err)
+			}
+			return
+		}
+		defer r.Close()
+		<-r.done
+		for _, tree := range r.Trees() {
+			seen := map[api.Ref]bool{}
+			for _, n := range tree.Nodes {
+				if seen[n.Ref] {
+					t.Fatalf("%v twice", n.Ref)
+				}
+				seen[n.Ref] = true
+				if _, err := r.Why(t.Context(), n.Ref.String()); err != nil && codeOf(err) == "" {
+					t.Fatal(err)
+				}
+			}
+		}
+		enough := errors.New("enough")
+		if err := r.Watch(t.Context(), api.WatchQuery{}, func(*api.Frame) error { return enough }); !errors.Is(err, enough) {
+			t.Fatal(err)
+		}
+	})
+}

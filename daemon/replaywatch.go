@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// replayMemory is how long what exited stays in a live view, in recorded time.
+const replayMemory = 30 * time.Second
+
+// Watch gives the picture as it was, as fast as it is played back. At the end
+// of the recording it goes on with nothing new until ctx is done.
+func (r *Replay) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error {
+	if q.Hz < 0 || q.Hz > 10 {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %d: want 1 to 10", q.Hz), "")
+	}
+	if q.Hz == 0 {
+		q.Hz = 10
+	}
+	w := replayWatcher{replay: r, session: q.Session, processes: map[api.Ref]uint64{}, sessions: map[string]api.Session{}}
+	if q.Session != "" {
+		s, err := r.Session(ctx, q.Session)
+		if err != nil {
+			return err
+		}
+		w.session = s.ID
+	}
+	tick := time.NewTicker(time.Second / time.Duration(q.Hz))
+	defer tick.Stop()
+	for {
+		f, changed, err := w.frame()
+		if f != nil {
+			if err := each(f); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// replayWatcher knows what it has told.
+type replayWatcher struct {
+	replay    *Replay
+	session   string
+	lines     api.U64
+	processes map[api.Ref]uint64 // with the revision that was told
+	sessions  map[string]api.Session
+	status    api.WatchStatus
+}
+
+// frame is what is new, nil if nothing is. changed is closed when there may be
+// more, err is why there will be none.
+func (w *replayWatcher) frame() (f *api.Frame, changed <-chan struct{}, err error) {
+	w.replay.mu.Lock()
+	defer w.replay.mu.Unlock()
+	rec := w.replay.rec
+	f = &api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: rec.now}
+	if w.lines == 0 {
+		f.Head = api.Head{Schema: api.Schema, Kind: "snapshot"}
+	}
+	picture := rec.picture(replayMemory)
+	for ref := range picture {
+		p := rec.processes[ref]
+		shown := rec.process(p)
+		rev := rec.revs[ref] << 1
+		if shown.Orphan {
+			rev |= 1 // it became one without a line of its own
+		}
+		if (w.session == "" || p.Session == w.session) && (w.processes[ref] != rev || w.lines == 0) {
+			w.processes[ref] = rev
+			f.Upsert = append(f.Upsert, shown)
+		}
+	}
+	for ref := range w.processes {
+		if !picture[ref] {
+			delete(w.processes, ref)
+			f.Remove = append(f.Remove, ref)
+		}
+	}
+	status := api.WatchStatus{Mode: "recording", ReadOnly: true, Lost: rec.lost, Forks: rec.forks}
+	for _, t := range rec.trees() {
+		status.Live += t.Session.Live
+		old, told := w.sessions[t.Session.ID]
+		if s := t.Session; (w.session == "" || s.ID == w.session) && (!told || sessionDiffers(&old, s)) {
+			w.sessions[s.ID] = *s
+			f.Sessions = append(f.Sessions, *s)
+		}
+	}
+	if w.lines == 0 || w.statusDiffers(&status) {
+		w.status, f.Status = status, &status
+	}
+	changed, err = w.replay.changed, w.replay.err
+	if w.replay.cutLocked() {
+		err = nil
+	}
+	if w.lines > 0 && len(f.Upsert)+len(f.Remove)+len(f.Sessions) == 0 && f.Status == nil {
+		return nil, changed, err
+	}
+	w.lines++
+	f.Rev = w.lines
+	return f, changed, err
+}
+
+func (w *replayWatcher) statusDiffers(s *api.WatchStatus) bool {
+	return s.Lost != w.status.Lost || s.Forks != w.status.Forks || s.Live != w.status.Live
+}
+
+func sessionDiffers(a, b *api.Session) bool {
+	return a.State != b.State || a.EndReason != b.EndReason || a.Live != b.Live || a.Orphans != b.Orphans || a.Zombies != b.Zombies ||
+		(a.Root == nil) != (b.Root == nil)
+}

@@ -149,7 +149,14 @@ func eventText(p *page, kind string, ev *api.Event) string {
 	case "session":
 		add("%s", plain.Text(strings.TrimSpace(ev.State+" "+ev.Reason)))
 	case "lost":
-		add("%s, %s", count(int(ev.Count), "event", "events"), plain.Text(ev.Where))
+		what := "what happened before is not known"
+		if ev.Count > 0 {
+			what = count(int(ev.Count), "event", "events")
+		}
+		if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
+			what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
+		}
+		add("%s, %s", what, plain.Text(ev.Where))
 	}
 	line := strings.Join(parts, "  ")
 	if p.width > 0 && !p.wide {

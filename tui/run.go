@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,7 +34,7 @@ func Run(ctx context.Context, c Client, o Options) error {
 	m := newModel(ctx, c, o)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output),
 		tea.WithEnvironment(o.Environ)).Run()
-	if err != nil {
+	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("draw on the terminal: %w", err)
 	}
 	return nil

@@ -19,6 +19,7 @@ type fake struct {
 	stream   []api.Event
 	streams  func(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error // instead of stream
 
+	watch   func(ctx context.Context, each func(*api.Frame) error) error
 	planned func(*api.Plan) // changes a plan
 	checked *api.SelfCheck
 	asked   api.PathRef
@@ -108,7 +109,12 @@ func (f *fake) Kill(context.Context, string, api.KillRequest) (*api.Killed, erro
 	return nil, f.refuse
 }
 
-func (f *fake) Watch(context.Context, api.WatchQuery, func(*api.Frame) error) error { return f.refuse }
+func (f *fake) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {
+	if f.watch != nil {
+		return f.watch(ctx, each)
+	}
+	return f.refuse
+}
 
 func (f *fake) Plan(ctx context.Context, name string) (*api.Plan, error) {
 	s, err := f.Session(ctx, name)

@@ -137,7 +137,7 @@ type why struct {
 // who holds a key down over 1,000 rows asks for where he stops.
 func (m *model) askWhy() tea.Cmd {
 	r := m.view.Selected()
-	if r == nil || r.Kind != picture.ProcessRow || !m.hasDetails() || m.away != nil || m.done && m.opts.Source == "" {
+	if r == nil || r.Kind != picture.ProcessRow || !m.hasDetails() || m.away != nil || m.done {
 		return nil
 	}
 	ref := r.Process.Ref

@@ -102,7 +102,7 @@ func (p *pane) process(r *picture.Row) {
 	if pr.State == "live" {
 		p.fact("CPU, RSS", plain.CPU(pr.CPUSeconds)+", "+plain.Size(pr.RSSBytes))
 	}
-	p.fact("started", m.clock(m.born(pr))+", "+plain.Age(m.now().Sub(m.born(pr)))+" ago")
+	p.fact("started", m.clock(m.born(pr))+", "+plain.Age(m.present().Sub(m.born(pr)))+" ago")
 	if pr.NSPID != 0 && pr.NSPID != pr.PID {
 		p.fact("inside", fmt.Sprintf("PID %d of its namespace", pr.NSPID))
 	}
@@ -171,7 +171,7 @@ func (p *pane) chain(pr *api.Process, why *api.Why) {
 		if !e.Creator.Alive {
 			state = "exited"
 			if e.Creator.Exited != nil {
-				state += " " + plain.Age(p.m.now().Sub(*e.Creator.Exited)) + " ago"
+				state += " " + plain.Age(p.m.present().Sub(*e.Creator.Exited)) + " ago"
 			}
 		}
 		line := t.up + " " + plain.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s%s", e.Kind, e.Creator.PID, orElse(e.Creator.Comm, "?"), state, source(e.Evidence), how))
@@ -287,7 +287,7 @@ func (p *pane) session(s *api.Session) {
 		p.fact("ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
 	if s.Started != nil {
-		p.fact("started", m.clock(*s.Started)+", "+plain.Age(m.now().Sub(*s.Started))+" ago")
+		p.fact("started", m.clock(*s.Started)+", "+plain.Age(m.present().Sub(*s.Started))+" ago")
 	}
 	if s.Ended != nil {
 		p.fact("ended", m.clock(*s.Ended))
@@ -314,7 +314,7 @@ func (p *pane) group(r *picture.Row) {
 
 // clock shows a time of today as hour, minute and second, else with its date.
 func (m *model) clock(t time.Time) string {
-	now := m.now()
+	now := m.present()
 	t = t.In(now.Location())
 	if y, mo, d := now.Date(); t.Year() != y || t.Month() != mo || t.Day() != d {
 		return t.Format(time.DateTime)

@@ -15,7 +15,7 @@ const labelShare = 0.45
 
 // span is the time that the timeline shows.
 func (m *model) span() (from, to time.Time) {
-	to = m.now()
+	to = m.present()
 	from = to.Add(-time.Second)
 	root := m.view.Root()
 	if root == nil || root.Session == nil {

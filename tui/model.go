@@ -38,16 +38,17 @@ type model struct {
 	focus         focus
 	scroll        viewport.Model // details or help, while keys go to them
 
-	view   *picture.View
-	status api.WatchStatus
-	known  bool      // a picture has come
-	boot   time.Time // when the clock of the pictures was 0
-	rates  rates
-	lanes  bool         // the timeline instead of commands
-	before *picture.Row // the root of the view before the timeline
-	paused bool         // what comes is held
-	held   *picture.Batch
-	fresh  int // processes in it that the picture has not
+	view     *picture.View
+	status   api.WatchStatus
+	known    bool      // a picture has come
+	boot     time.Time // when the clock of the pictures was 0
+	recorded time.Time // the last picture's time, of a recording
+	rates    rates
+	lanes    bool         // the timeline instead of commands
+	before   *picture.Row // the root of the view before the timeline
+	paused   bool         // what comes is held
+	held     *picture.Batch
+	fresh    int // processes in it that the picture has not
 
 	away  error // the daemon's stream is broken
 	since time.Time
@@ -116,6 +117,34 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *model) now() time.Time { return m.opts.Now() }
 
+// present is the time of the picture: of a recording it is long ago.
+func (m *model) present() time.Time {
+	if m.opts.Source == "" || m.recorded.IsZero() {
+		return m.now()
+	}
+	return m.recorded
+}
+
+// dated finds out when the picture's clock was 0: now tells for a daemon's; a
+// recording's processes tell when they started by both clocks.
+func (m *model) dated(b *picture.Batch) {
+	switch {
+	case b.TimeNS == 0:
+		return
+	case m.opts.Source == "":
+		m.boot = m.now().Add(-time.Duration(b.TimeNS))
+		return
+	}
+	for _, p := range b.Upsert {
+		if m.boot.IsZero() && p.Started != nil {
+			m.boot = p.Started.Add(-time.Duration(p.StartNS))
+		}
+	}
+	if !m.boot.IsZero() {
+		m.recorded = m.boot.Add(time.Duration(b.TimeNS))
+	}
+}
+
 // fed takes what the feed brought.
 func (m *model) fed(msg feedMsg) {
 	if b := msg.batch; b != nil {
@@ -123,9 +152,7 @@ func (m *model) fed(msg feedMsg) {
 		if b.Status != nil {
 			m.status = *b.Status
 		}
-		if b.TimeNS != 0 {
-			m.boot = m.now().Add(-time.Duration(b.TimeNS))
-		}
+		m.dated(b)
 		if !m.rates.primed {
 			m.rates.sample(m.now(), &m.status)
 		}

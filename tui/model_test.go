@@ -203,3 +203,17 @@ func TestFollow(t *testing.T) {
 		t.Error("the row is not followed")
 	}
 }
+
+// What a recording shows was a moment ago when it was recorded.
+func TestRecordingTime(t *testing.T) {
+	s := newScreen(t, newFake(), Options{Source: "build.jsonl"}, 80, 24)
+	s.clock = noon.AddDate(1, 0, 0)
+	s.frames(scene())
+	if frame := s.draw(); !strings.Contains(frame, "exit 0 12s ago") || !strings.Contains(frame, "the recording build.jsonl") {
+		t.Errorf("draws\n%s", frame)
+	}
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: 4230e9})
+	if !strings.Contains(s.draw(), "exit 0 42s ago") {
+		t.Errorf("30 s later\n%s", s.draw())
+	}
+}

@@ -219,7 +219,7 @@ func (m *model) note(r *picture.Row) string {
 	case p.State == "exited":
 		s := howEnded(p)
 		if p.Exited != nil {
-			s += " " + plain.Age(m.now().Sub(*p.Exited)) + " ago"
+			s += " " + plain.Age(m.present().Sub(*p.Exited)) + " ago"
 		}
 		return s
 	case p.State == "zombie":
@@ -310,7 +310,7 @@ func (m *model) sessionRow(l *line, r *picture.Row) {
 }
 
 func (m *model) until(t time.Time) string {
-	if left := t.Sub(m.now()); left > 0 {
+	if left := t.Sub(m.present()); left > 0 {
 		return "SIGKILL in " + plain.Age(left.Round(time.Second))
 	}
 	return "SIGKILL is due"

@@ -21,7 +21,7 @@ type Options struct {
 	Theme    string // auto, contrast, mono; see Themes
 	ASCII    bool
 	Now      func() time.Time
-	Input    io.Reader
+	Input    io.Reader // nil: the terminal that controls us
 	Output   *os.File
 	Environ  []string
 }
@@ -31,9 +31,11 @@ type Options struct {
 func Run(ctx context.Context, c Client, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := newModel(ctx, c, o)
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output),
-		tea.WithEnvironment(o.Environ)).Run()
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ)}
+	if o.Input != nil {
+		opts = append(opts, tea.WithInput(o.Input))
+	}
+	_, err := tea.NewProgram(newModel(ctx, c, o), opts...).Run()
 	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("draw on the terminal: %w", err)
 	}

@@ -122,7 +122,7 @@ func (m *model) selfCheck() part {
 	}
 	long := "self-check ok"
 	if c.At != nil {
-		long += " " + plain.Age(m.now().Sub(*c.At)) + " ago"
+		long += " " + plain.Age(m.present().Sub(*c.At)) + " ago"
 	}
 	return part{long: long, middle: "check ok", paint: m.theme.dim}
 }
@@ -164,7 +164,7 @@ func (m *model) warnings() (all []banner) {
 	}
 	switch {
 	case m.opts.Source != "":
-		add(t.key, "READ-ONLY", "read-only: a recording")
+		add(t.key, "READ-ONLY", "read-only: the recording %s", m.opts.Source)
 	case m.opts.ReadOnly || s.ReadOnly:
 		add(t.key, "READ-ONLY", "read-only: nothing can be ended from here")
 	}

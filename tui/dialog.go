@@ -57,6 +57,28 @@ type dialog struct {
 	stage   stage
 	hears   time.Time // takes keys from then on
 	offset  int       // lines scrolled
+	list    []string  // what it lists, as it was drawn last
+	drawn   drawn     // what that was made of
+}
+
+// drawn is what a dialog's list depends on. A session of 10,000 processes is not
+// written anew for each frame.
+type drawn struct {
+	columns  int
+	stage    stage
+	answered int
+}
+
+// answers counts what has been heard of the targets.
+func (d *dialog) answers() (n int) {
+	for _, t := range d.targets {
+		for _, heard := range []bool{t.err != nil, t.plan != nil, t.report != nil, t.over()} {
+			if heard {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // target is one session or process of a dialog.
@@ -99,7 +121,7 @@ func (m *model) askEnd(r *picture.Row) tea.Cmd {
 	if len(rows) == 0 {
 		rows = []*picture.Row{r}
 	}
-	d := &dialog{choices: []string{"Cancel", "End", "End now (SIGKILL)"}}
+	d := &dialog{choices: []string{"Cancel", "End", "End now"}}
 	seen := map[string]bool{}
 	var cmds []tea.Cmd
 	for _, r := range rows {

@@ -227,6 +227,33 @@ func TestResultAfterTheDialog(t *testing.T) {
 	}
 }
 
+// While an end goes on its dialog says how far it is.
+func TestEndGoesOn(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.fake.end = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
+	s.press("x")
+	s.later(time.Second)
+	s.press("tab")
+	_, cmd := s.Update(stroke("enter"))
+	end, ok := cmd().(tea.BatchMsg)
+	if !ok {
+		end = tea.BatchMsg{cmd}
+	}
+	var more tea.Cmd
+	for _, c := range end {
+		if msg, ok := c().(reportMsg); ok {
+			_, more = s.Update(msg)
+		}
+	}
+	if !strings.Contains(s.draw(), "4 processes ended so far") {
+		t.Errorf("draws\n%s", s.draw())
+	}
+	s.run(more)
+	if !strings.Contains(s.draw(), "ended, clean") {
+		t.Errorf("draws\n%s", s.draw())
+	}
+}
+
 // What cannot be read cannot be confirmed.
 func TestDialogOnATinyTerminal(t *testing.T) {
 	s := onOrphan(t, newFake())

@@ -51,9 +51,13 @@ func (d *dialog) text(m *model, columns int) (head, list, foot []string) {
 	}
 	t := m.theme
 	put(&head, t.strong, d.question(m))
-	for _, target := range d.targets {
-		target.write(m, d, func(p paint, s string) { put(&list, p, s) }, columns)
+	if now := (drawn{columns, d.stage, d.answers()}); d.list == nil || now != d.drawn {
+		for _, target := range d.targets {
+			target.write(m, d, func(p paint, s string) { put(&list, p, s) }, columns)
+		}
+		d.list, d.drawn = list, now
 	}
+	list = d.list
 	switch d.stage {
 	case told:
 		put(&foot, t.dim, "Enter closes")

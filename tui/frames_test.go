@@ -3,6 +3,7 @@ package tui
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,9 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// foreground is bold, faint, the sixteen colours of letters, and their end.
+var foreground = regexp.MustCompile(`^(0?|1|2|22|3[0-79]|9[0-7])$`)
+
 // fits tells whether a frame is as large as the screen, and nothing in it but
 // text and colours.
 func fits(t testing.TB, frame string, width, height int) {
@@ -193,8 +197,14 @@ func fits(t testing.TB, frame string, width, height int) {
 		}
 		for j, r := range l {
 			if r == '\x1b' && strings.HasPrefix(l[j:], "\x1b[") {
-				if end := strings.IndexAny(l[j:], "m"); end < 0 || strings.Trim(l[j+2:j+end], "0123456789;") != "" {
-					t.Errorf("line %d has an escape that is no colour: %q", i, l)
+				end := strings.IndexByte(l[j:], 'm')
+				if end < 0 {
+					t.Fatalf("line %d has an escape that does not end: %q", i, l)
+				}
+				for code := range strings.SplitSeq(l[j+2:j+end], ";") {
+					if !foreground.MatchString(code) {
+						t.Fatalf("line %d has an escape that is none of the 16 colours in front: %q", i, l)
+					}
 				}
 				continue
 			}

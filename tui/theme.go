@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Themes are what --theme takes.
@@ -46,17 +47,17 @@ func newTheme(name string, ascii bool) theme {
 		t.session, t.selected, t.strong, t.warn, t.bad = bold, bold, bold, bold, bold
 		t.keyStyle = s().Bold(true)
 	case "contrast":
-		bright := func(c int) paint { return painter(s().Bold(true).Foreground(lipgloss.ANSIColor(c))) }
+		bright := func(c int) paint { return painter(s().Bold(true).Foreground(ansi.BasicColor(c))) }
 		t.session, t.live, t.zombie, t.ended, t.moved = bright(14), bright(10), bright(9), bright(13), bright(11)
 		t.selected, t.strong, t.warn, t.bad = bold, bold, bright(11), bright(9)
-		t.keyStyle = s().Bold(true).Foreground(lipgloss.ANSIColor(14))
+		t.keyStyle = s().Bold(true).Foreground(ansi.BasicColor(14))
 	default:
-		color := func(c int) paint { return painter(s().Foreground(lipgloss.ANSIColor(c))) }
+		color := func(c int) paint { return painter(s().Foreground(ansi.BasicColor(c))) }
 		faint := painter(s().Faint(true))
-		t.session = painter(s().Bold(true).Foreground(lipgloss.ANSIColor(6)))
+		t.session = painter(s().Bold(true).Foreground(ansi.BasicColor(6)))
 		t.live, t.exited, t.zombie, t.ended, t.moved = color(2), faint, color(1), color(5), color(3)
 		t.selected, t.strong, t.dim, t.warn, t.bad = bold, bold, faint, color(3), color(1)
-		t.keyStyle = s().Foreground(lipgloss.ANSIColor(6))
+		t.keyStyle = s().Foreground(ansi.BasicColor(6))
 	}
 	t.key = painter(t.keyStyle)
 	return t

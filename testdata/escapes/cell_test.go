@@ -12,8 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // A failure is what has gone wrong when a session ends.
@@ -132,7 +134,7 @@ func newHost(t *testing.T, c cell) *host {
 
 // policy makes the daemon give its verdict on what cannot be killed sooner, but
 // not so soon that a busy machine looks like it.
-const policy = "version: 1\nwait:\n  killed: 4s\n"
+var policy = fmt.Sprintf("version: 1\nwait:\n  killed: %v\n", tracertest.Slowed(4*time.Second))
 
 // serve starts the daemon unless one runs.
 func (h *host) serve(t *testing.T) {

@@ -69,6 +69,7 @@ func TestReadEvents(t *testing.T) {
 {"Action":"run","Test":"TestA"}
 {"Action":"output","Test":"TestA","Output":"    a_test.go:7: figure: fork_birth: verified 123 instructions\n"}
 {"Action":"output","Test":"TestA","Output":"    a_test.go:8: figure: 3 storms, 4 forks\n"}
+{"Action":"output","Test":"TestA","Output":"    a_test.go:9: figure: opened in 3 s\n"}
 {"Action":"pass","Test":"TestA","Elapsed":1}
 {"Action":"run","Test":"TestB"}
 {"Action":"output","Test":"TestB","Output":"=== RUN   TestB\n"}
@@ -157,7 +158,7 @@ func TestPages(t *testing.T) {
 		{Cell: "6.18", Release: "6.18.15+deb13", Level: 4, Why: "a|b",
 			Lacks:    []string{"x: on 6.18.15+deb13"},
 			Verified: map[string]int{"fork_birth": 123},
-			Suites: []suiteResult{{Name: "tracer", Date: "2026-01-02", Passed: 3, Figures: []string{"3 storms, 4 forks", "something else"},
+			Suites: []suiteResult{{Name: "tracer", Date: "2026-01-02", Passed: 3, Figures: []string{"3 storms, 4 forks"},
 				Skips: []skip{{"TestA", "r"}, {"TestB", "r"}, {"TestC", "r"}, {"TestD", "r"}}}}},
 		{Cell: "6.1", Release: "6.1.0-56", Level: 2, Problems: []string{"bad"}},
 	}

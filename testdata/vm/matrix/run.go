@@ -132,7 +132,7 @@ func (c *cell) judgeSuite(r *result, s suite, jobs map[string]boot.Job) suiteRes
 		problem("out of time")
 	case j.Code != 0 && tests.failed == 0:
 		problem("exit code %d:\n%s", j.Code, tail(string(j.Output), 12))
-	case tests.passed == 0:
+	case tests.passed+tests.failed == 0:
 		problem("nothing was tested:\n%s", tail(string(j.Output), 12))
 	}
 	maps.Copy(r.Verified, tests.verified)

@@ -32,6 +32,8 @@ type event struct{ Action, Test, Output string }
 var (
 	logLine  = regexp.MustCompile(`^\s*\w+\.go:\d+: `)
 	verified = regexp.MustCompile(`figure: (\w+): verified (\d+) instructions`)
+	// Of the others only these do not depend on how fast the machine is.
+	measured = regexp.MustCompile(`figure: (\d+ (storms|members), .*)`)
 )
 
 // readTests reads what a test binary printed with -test.v=test2json.
@@ -86,8 +88,8 @@ func (o *outcome) figure(line string) {
 		o.verified[m[1]], _ = strconv.Atoi(m[2])
 		return
 	}
-	if _, figure, found := strings.Cut(line, "figure: "); found {
-		o.figures = append(o.figures, strings.TrimSpace(figure))
+	if m := measured.FindStringSubmatch(line); m != nil {
+		o.figures = append(o.figures, m[1])
 	}
 }
 

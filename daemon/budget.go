@@ -90,6 +90,7 @@ func (o *owner) noteWouldEnd(x excess) {
 	_ = o.do(func() {
 		if s := o.sessions[x.session]; s != nil {
 			s.wouldEnd = append(s.wouldEnd, x.cause.String())
+			o.save(s)
 		}
 	})
 }

@@ -57,6 +57,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) e
 		}
 		s.enforcer.Began(x.info.ID, baseline)
 		x.token = sha256.Sum256([]byte(token))
+		s.owner.save(x)
 		d = s.owner.session(x, c)
 	})
 	if err == nil {

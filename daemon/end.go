@@ -45,6 +45,9 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 			report = s.owner.report(x, c)
 		}
 	})
+	if unremembered(err) {
+		report, err = s.pastReport(r.Context(), word, c, verbEnd, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -78,6 +81,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	err = s.owner.do(func() {
 		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
 			x.endCaller = auditCaller(c)
+			s.owner.save(x)
 			x.endedBy = &api.Caller{UID: int(c.uid), PID: int(c.id.PID), Comm: c.comm}
 		}
 	})
@@ -130,7 +134,15 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c caller) err
 	}
 	var over chan struct{}
 	var id tracer.SessionID
-	if err := s.withSession(r.PathValue("s"), c, verbRead, func(x *session) { over, id = x.over, x.info.ID }); err != nil {
+	err = s.withSession(r.PathValue("s"), c, verbRead, func(x *session) { over, id = x.over, x.info.ID })
+	if unremembered(err) {
+		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, verbRead, err)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, report)
+	}
+	if err != nil {
 		return err
 	}
 	timer := time.NewTimer(wait)

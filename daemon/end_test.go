@@ -279,9 +279,10 @@ func TestRestartWithBacklog(t *testing.T) {
 	}
 }
 
-// TestEndedAreBounded: the oldest of those that are over are forgotten.
+// TestEndedAreBounded: the oldest of those that are over go from memory; the
+// history, if there is one, has them.
 func TestEndedAreBounded(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, withoutHistory)
 	first := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
 	w.k.Exit(100, 0)
 	w.receipt(first.ID)

@@ -19,6 +19,7 @@ import (
 const (
 	bpffs       = "/sys/fs/bpf"
 	auditPath   = "/var/log/lineage/audit.jsonl" // of the default instance
+	historyPath = "/var/lib/lineage/history.db"  // of the default instance
 	lockTimeout = 5 * time.Second
 	pollPause   = 10 * time.Millisecond
 )
@@ -32,6 +33,8 @@ type instance struct {
 	pid    string
 	log    string
 	audit  string
+	// history is in a directory of its own, which nobody else reads.
+	history string
 }
 
 func instanceOf(socket string) (instance, error) {
@@ -47,9 +50,10 @@ func instanceOf(socket string) (instance, error) {
 		socket: socket, pins: filepath.Join(bpffs, "lineage"),
 		lock: filepath.Join(dir, "lock"), pid: filepath.Join(dir, "daemon.pid"), log: filepath.Join(dir, "daemon.log"),
 	}
-	i.audit = auditPath
+	i.audit, i.history = auditPath, historyPath
 	if socket != api.DefaultSocket {
 		i.audit = filepath.Join(dir, filepath.Base(auditPath))
+		i.history = filepath.Join(socket+".state", filepath.Base(historyPath))
 		sum := sha256.Sum256([]byte(socket))
 		i.pins += "-" + hex.EncodeToString(sum[:4])
 	}

@@ -14,7 +14,7 @@ import (
 
 // openLog gives the log and its end: lines of JSON in the file, if there is
 // one, else on stderr; under a service manager that reads stderr into the
-// journal they go there by themselves, with their fields; and to a terminal as
+// toJournald they go there by themselves, with their fields; and to a terminal as
 // text for people. Messages are constant, so that each is a kind of its own:
 // see damper. No argv is ever among the fields.
 func openLog(path string, stderr *os.File, env func(string) string) (zerolog.Logger, func(), error) {
@@ -35,7 +35,7 @@ func openLog(path string, stderr *os.File, env func(string) string) (zerolog.Log
 func logWriter(stderr *os.File, env func(string) string) io.Writer {
 	switch {
 	case journalReads(stderr, env("JOURNAL_STREAM")):
-		return &journal{to: journald.NewJournalDWriter(), stderr: stderr}
+		return &systemLog{to: journald.NewJournalDWriter(), stderr: stderr}
 	case isTerminal(stderr):
 		return zerolog.ConsoleWriter{Out: stderr, NoColor: env("NO_COLOR") != "", TimeFormat: "15:04:05"}
 	}
@@ -57,11 +57,11 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// journal is the journal by its own protocol. What it does not take goes to
+// systemLog is the journal by its own protocol. What it does not take goes to
 // stderr, which it reads as well.
-type journal struct{ to, stderr io.Writer }
+type systemLog struct{ to, stderr io.Writer }
 
-func (j *journal) Write(line []byte) (int, error) {
+func (j *systemLog) Write(line []byte) (int, error) {
 	if _, err := j.to.Write(line); err != nil {
 		return j.stderr.Write(line)
 	}

@@ -91,13 +91,13 @@ func TestLogInTheJournal(t *testing.T) {
 		if journalReads(w, stream) != want {
 			t.Errorf("%q: %v", stream, !want)
 		}
-		_, is := logWriter(w, func(string) string { return stream }).(*journal)
+		_, is := logWriter(w, func(string) string { return stream }).(*systemLog)
 		if is != want {
 			t.Errorf("%q: the journal is taken: %v", stream, is)
 		}
 	}
 	var stderr bytes.Buffer
-	j := &journal{to: refuses{}, stderr: &stderr}
+	j := &systemLog{to: refuses{}, stderr: &stderr}
 	if n, err := j.Write([]byte("{}\n")); n != 3 || err != nil || stderr.String() != "{}\n" {
 		t.Errorf("%d %v %q", n, err, stderr.String())
 	}

@@ -67,6 +67,11 @@ type owner struct {
 
 	meter meter
 
+	unsaved  map[tracer.SessionID]bool    // sessions that the history does not know as they are
+	saving   chan struct{}                // says so to the recorder
+	memories map[tracer.SessionID]*memory // of sessions that are older than the daemon, until it meets them
+	unkept   uint64                       // sessions that went before they were written
+
 	ending     chan tracer.SessionID // asks for what it holds now
 	portsWait  func() time.Duration
 	heldPeriod time.Duration
@@ -82,9 +87,12 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 		graph:    lineage.New(lineage.Options{}),
 		sessions: make(map[tracer.SessionID]*session),
 		watch:    make(map[tracer.SessionID]bool), meter: newMeter(),
-		resync:  make(chan resyncCause, 1),
-		doubted: make(chan struct{}, 1),
-		nested:  make(map[tracer.SessionID][]tracer.SessionID),
+		resync:   make(chan resyncCause, 1),
+		doubted:  make(chan struct{}, 1),
+		nested:   make(map[tracer.SessionID][]tracer.SessionID),
+		unsaved:  make(map[tracer.SessionID]bool),
+		saving:   make(chan struct{}, 1),
+		memories: make(map[tracer.SessionID]*memory),
 	}
 }
 
@@ -132,7 +140,7 @@ func (o *owner) drain() {
 
 // apply takes a batch of events into graph, sessions and ring, in their order.
 func (o *owner) apply(batch []tracer.Event) {
-	named, hidden := o.ring.readers.Load() > 0, false
+	hidden := false
 	for i := range batch {
 		ev := &batch[i]
 		s := o.sessionOf(ev.Session)
@@ -162,9 +170,7 @@ func (o *owner) apply(batch []tracer.Event) {
 			if s != nil {
 				o.died(s, ev)
 			}
-			if named {
-				o.nameExit(ev)
-			}
+			o.nameExit(ev)
 		}
 		le := graphEvent(ev)
 		o.graph.Apply(&le)
@@ -182,8 +188,8 @@ func (o *owner) apply(batch []tracer.Event) {
 
 // nameExit gives an exit the comm that its event does not carry.
 func (o *owner) nameExit(ev *tracer.Event) {
-	if n, ok := o.graph.Node(lineageID(ev.Process)); ok {
-		copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+	if comm, ok := o.graph.Comm(lineageID(ev.Process)); ok {
+		ev.Comm = comm
 	}
 }
 

@@ -29,6 +29,7 @@ type ring struct {
 	buf   []record
 	first uint64 // oldest sequence number that is still here
 	next  uint64 // the next to be given
+	began uint64 // the first that was ever given; it does not change
 	bytes int
 	wake  chan struct{} // closed when something is added
 }
@@ -37,7 +38,7 @@ type ring struct {
 // the boottime in microseconds, which no daemon's count catches up with, so a
 // reader that resumes at another daemon sees a gap and not a repetition.
 func newRing(seq uint64, size int) *ring {
-	return &ring{buf: make([]record, size), first: seq, next: seq, wake: make(chan struct{})}
+	return &ring{buf: make([]record, size), first: seq, next: seq, began: seq, wake: make(chan struct{})}
 }
 
 // add appends events, in order. It copies nothing but the events themselves.

@@ -27,6 +27,7 @@ func (s *server) routes() map[string]answer {
 		"GET /v1/processes/{ref}":       s.getProcess,
 		"GET /v1/why":                   s.getWhy,
 		"GET /v1/events":                s.getEvents,
+		"GET /v1/history":               s.getHistory,
 		"GET /v1/watch":                 s.getWatch,
 		"POST /v1/daemon/stop":          s.postStop,
 		"POST /v1/resync":               s.postResync,
@@ -77,6 +78,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 				d.Counters["recursion_misses."+name] = n
 			}
 			d.Counters["readers_dropped"] = s.tally.dropped.Load()
+			s.recorder.count(d.Counters)
 		}
 	})
 	if err != nil {
@@ -97,6 +99,7 @@ func (s *server) degradations() []string {
 	if err := s.self.err; err != nil {
 		all = append(all, "self_protect: "+err.Error())
 	}
+	all = append(all, s.recorder.degraded()...)
 	if err := s.privileges.err; err != nil {
 		all = append(all, "privileges were not given up: "+err.Error())
 	}
@@ -126,7 +129,7 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c caller) e
 	d := api.Sessions{Head: head("sessions"), Items: []api.Session{}}
 	err = s.owner.do(func() {
 		for _, x := range s.owner.sorted() {
-			if state == "live" && x.closed || state == "ended" && !x.closed ||
+			if x.closed || state == "ended" ||
 				q.Get("name") != "" && x.info.Name != q.Get("name") ||
 				!decide(c, verbRead, s.owner.target(c, x)).allow {
 				continue
@@ -137,6 +140,9 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c caller) e
 			d.Items = append(d.Items, item)
 		}
 	})
+	if err == nil && state != "live" {
+		err = s.addEnded(r.Context(), &d, q.Get("name"), c)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,6 +171,13 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c caller) er
 		d = s.owner.session(x, c)
 		d.Head = head("session")
 	})
+	if unremembered(err) {
+		p, err := s.past(r.Context(), r.PathValue("s"), c, verbRead, err)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, p.session())
+	}
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,10 @@ func (s *server) begin() error {
 		cancel()
 		<-s.owner.done
 	}
+	if err := s.remember(); err != nil {
+		s.endOwner()
+		return err
+	}
 	if _, err := s.sampler.sample(causeStart); err != nil {
 		s.endOwner()
 		return fmt.Errorf("read the kernel's sessions: %w", err)
@@ -56,6 +60,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	failed := make(chan error, 2)
 	wg.Go(func() { s.enforcer.Run(ctx, s.judged) })
 	wg.Go(func() { s.sampler.run(ctx) })
+	s.recorder.begin()
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
 	wg.Go(func() { s.owner.watchHeld(ctx) })
 	wg.Go(func() { s.exporter.run(ctx) })
@@ -110,6 +115,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	s.owner.inbox.close()
 	err = errors.Join(err, s.kernel.Close())
 	wg.Wait()
+	s.recorder.end() // it asks the owner
 	s.endOwner()
 	// What could not be written was told when it happened.
 	_ = s.audit.Close()

@@ -185,12 +185,15 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log ze
 	}
 	a := openAudit(i.audit, r, log)
 	s := h.server(k, self, a, o, r, log)
+	s.recorder = newRecorder(s.owner, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
 	s.protectSelf(r.started.SelfProtect)
 	if err := s.begin(); err != nil {
+		s.recorder.end()
 		return nil, nil, errors.Join(err, a.Close())
 	}
 	if d == nil {
 		if d, err = listen(i, o); err != nil {
+			s.recorder.end()
 			s.endOwner()
 			return nil, nil, errors.Join(err, a.Close())
 		}

@@ -50,6 +50,7 @@ type server struct {
 	pidNamespace string
 	group        int // gid of those who may read everything, -1: none
 	audit        auditLog
+	recorder     *recorder
 	clock        clock
 	log          zerolog.Logger
 	limits       limits

@@ -43,6 +43,7 @@ type session struct {
 	over       chan struct{} // closed with the first verdict
 	told       bool          // over is closed
 	closed     bool          // the kernel's record is released
+	saved      bool          // the history has it as it is now, closed
 
 	// Of the last sample, and of those that died since the daemon began.
 	zombies int
@@ -99,6 +100,11 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 			s.rootDied = info.EndedAt
 		}
 	}
+	if m := o.memories[info.ID]; m != nil {
+		delete(o.memories, info.ID)
+		s.remember(m)
+	}
+	o.save(s)
 	if info.State != tracer.StateActive || s.rootDied != 0 {
 		o.enforcer.Watch(info.ID)
 	}
@@ -205,6 +211,7 @@ func (o *owner) conclude(s *session) {
 	}
 	o.describe(s.report)
 	o.recorded(s)
+	o.save(s)
 	o.log.Info().Str(keySession, s.report.Session).Str(keyReason, s.report.EndReason).
 		Str(keyVerdict, s.report.Verdict).Str(keyWhy, s.report.VerdictWhy).
 		Int(keyKilled, s.report.Killed).Int(keyLeft, s.report.Left).
@@ -264,6 +271,7 @@ func (o *owner) close(s *session) {
 			o.log.Error().Err(err).Str(keySession, s.info.ID.String()).Msg("session not released")
 		}
 	}
+	o.save(s)
 	o.ended = append(o.ended, s)
 	s.holdings = holdings{}
 	o.outcomes += named(s.report)
@@ -272,6 +280,9 @@ func (o *owner) close(s *session) {
 		o.ended[0] = nil
 		o.ended = o.ended[1:]
 		o.outcomes -= named(old.report)
+		if !old.saved {
+			o.unkept++
+		}
 		o.drop(old)
 		o.graph.Forget(uint64(old.info.ID))
 	}

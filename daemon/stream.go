@@ -24,12 +24,13 @@ type stream struct {
 	types   []string         // empty: all
 	visible map[tracer.SessionID]bool
 	over    bool // the session's end was sent
+	span
 }
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
 func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) error {
-	q, err := query(r, "session", "type", "from", "snapshot")
+	q, err := query(r, "session", "type", "from", "since", "until", "snapshot")
 	if err != nil {
 		return err
 	}
@@ -48,12 +49,26 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("from %q: want a sequence number", text), "")
 		}
 	}
+	if st.since, st.until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
+		return err
+	}
+	st.asked, st.readable = from != math.MaxUint64 || !st.since.IsZero(), make(map[bootSession]bool)
+	if from == math.MaxUint64 && st.asked {
+		from = 0 // as far as it goes
+	}
 	snapshot := q.Get("snapshot")
 	if snapshot != "" && snapshot != "0" && snapshot != "1" {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", snapshot), "")
 	}
 	if word := q.Get("session"); word != "" {
-		if err := s.withSession(word, c, verbRead, func(x *session) { st.session = x.info.ID }); err != nil {
+		err := s.withSession(word, c, verbRead, func(x *session) { st.session = x.info.ID })
+		if unremembered(err) {
+			var p *past
+			if p, err = s.past(r.Context(), word, c, verbRead, err); err == nil {
+				st.session, st.boot = tracer.SessionID(p.ID), p.Boot
+			}
+		}
+		if err != nil {
 			return err
 		}
 	} else if d := decide(c, verbRead, target{uid: c.uid, relation: own}); !d.allow {
@@ -86,6 +101,19 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 
 // run sends until the reader, the session or the daemon goes.
 func (st *stream) run(ctx context.Context, from uint64) {
+	from, reason := st.replay(ctx, from)
+	if reason != "" {
+		if reason != reasonGone {
+			st.finish(reason)
+		}
+		return
+	}
+	var until <-chan time.Time
+	if !st.until.IsZero() {
+		timer := time.NewTimer(time.Until(st.until))
+		defer timer.Stop()
+		until = timer.C
+	}
 	beat := time.NewTicker(st.limits.heartbeat)
 	defer beat.Stop()
 	buf := make([]record, 256)
@@ -98,14 +126,20 @@ func (st *stream) run(ctx context.Context, from uint64) {
 		}
 		from = first + uint64(n)
 		for i := range buf[:n] {
-			st.send(&buf[i])
+			switch at := st.clock.wall(buf[i].Time); {
+			case !st.until.IsZero() && at != nil && at.After(st.until):
+				st.finish(reasonUntil)
+				return
+			case at == nil || !at.Before(st.since):
+				st.send(&buf[i])
+			}
 		}
 		clear(buf[:n])
 		if n == 0 {
 			st.checkOver()
 		}
 		if st.over {
-			st.end(api.Event{Head: api.Head{Kind: "end"}, Reason: "session_over"})
+			st.finish(reasonOver)
 			return
 		}
 		if !st.flush() {
@@ -118,7 +152,10 @@ func (st *stream) run(ctx context.Context, from uint64) {
 		case <-ctx.Done():
 			return
 		case <-st.stopping:
-			st.end(api.Event{Head: api.Head{Kind: "end"}, Reason: "stopping"})
+			st.finish(reasonStopping)
+			return
+		case <-until:
+			st.finish(reasonUntil)
 			return
 		case <-beat.C:
 			st.encode(heartbeat{"heartbeat", api.U64(st.clock.boottime())})
@@ -145,10 +182,14 @@ func (st *stream) send(r *record) {
 	if st.session != 0 && r.Type == tracer.EventSession && r.Session == st.session && r.State == tracer.StateEmpty {
 		st.over = true
 	}
-	if len(st.types) > 0 && !slices.Contains(st.types, eventNames[r.Type]) {
-		return
+	if st.wants(r.Type) {
+		st.encode(st.clock.event(r, st.caller))
 	}
-	st.encode(st.clock.event(r, st.caller))
+}
+
+// wants reports whether the reader asked for events of a type.
+func (st *stream) wants(t tracer.EventType) bool {
+	return len(st.types) == 0 || slices.Contains(st.types, eventNames[t])
 }
 
 // mayRead asks the owner once for each session: neither its uid nor its place
@@ -199,4 +240,9 @@ func (st *stream) present() []api.Process {
 		}
 	}
 	return all
+}
+
+// finish sends the last line.
+func (st *stream) finish(reason string) {
+	st.end(api.Event{Head: api.Head{Kind: "end"}, Reason: reason})
 }

@@ -256,7 +256,7 @@ func TestRing(t *testing.T) {
 }
 
 func TestReaderFellOff(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, withoutHistory)
 	w.session("user", 100, api.NewSession{})
 	from := w.s.owner.ring.end()
 	for range ringRecords + 10 {

@@ -44,11 +44,22 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 		}
 		s.owner.grow(&d, rows, c)
 	})
+	if unremembered(err) {
+		p, err := s.past(r.Context(), r.PathValue("s"), c, verbRead, err)
+		if err != nil {
+			return err
+		}
+		d, err := s.pastTree(r.Context(), p, at, c)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, d)
+	}
 	if err != nil {
 		return err
 	}
 	if !found {
-		return api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not in session %s", at.PID, r.PathValue("s")), "")
+		return notIn(at, r.PathValue("s"))
 	}
 	ps := make([]*api.Process, 0, len(d.Nodes))
 	for i := range d.Nodes {
@@ -58,6 +69,10 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 	}
 	s.enrich(c, ps...)
 	return reply(w, http.StatusOK, d)
+}
+
+func notIn(id tracer.Identity, session string) error {
+	return api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not in session %s", id.PID, session), "")
 }
 
 // subtree cuts rows, which are in preorder, to those at and below id.

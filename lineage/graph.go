@@ -80,6 +80,15 @@ func (g *Graph) Node(id ID) (Node, bool) {
 	return n.view(), true
 }
 
+// Comm tells the comm of a process, NUL padded, without copying the rest.
+func (g *Graph) Comm(id ID) (comm [16]byte, ok bool) {
+	n := g.index.find(id)
+	if n == nil {
+		return comm, false
+	}
+	return n.comm, true
+}
+
 // ByPID returns the process that has pid now, else the youngest remembered one
 // that had it.
 func (g *Graph) ByPID(pid uint32) (ID, bool) {

@@ -27,7 +27,7 @@ func (g *Graph) Restore(n *Node) {
 	g.Apply(&birth)
 	for i := range n.Commands {
 		c := &n.Commands[i]
-		if c.Time == n.ID.Start && g.inherits(n.ID) {
+		if i == 0 && c.Time == n.ID.Start && g.inherits(n.ID) {
 			continue // its creator is here and says it
 		}
 		var argv []byte

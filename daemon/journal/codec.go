@@ -48,7 +48,7 @@ func encode(records []Record) ([]byte, error) {
 		r := &records[i]
 		for _, v := range [...]uint64{
 			r.Seq - seq, uint64(r.Type), r.Time - at, uint64(r.Session), uint64(r.Flags), uint64(r.Evidence),
-			uint64(r.UID), r.Cgroup, uint64(r.ExitStatus), r.CPUTime, r.MaxRSS, uint64(r.State), uint64(r.Cause), r.Count,
+			uint64(r.UID), r.Cgroup, uint64(r.ExitStatus), r.CPUTime, r.MaxRSS, uint64(r.State), uint64(r.Cause), r.Count, r.Since,
 		} {
 			plain = binary.AppendUvarint(plain, v)
 		}
@@ -105,7 +105,7 @@ func decode(packed []byte) ([]Record, error) {
 		r.CPUTime, r.MaxRSS = d.uint(^uint64(0)), d.uint(^uint64(0))
 		r.State = tracer.State(d.uint(1<<32 - 1))
 		r.Cause = tracer.Cause(d.uint(1<<32 - 1))
-		r.Count = d.uint(^uint64(0))
+		r.Count, r.Since = d.uint(^uint64(0)), d.uint(^uint64(0))
 		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
 			id.PID = uint32(d.uint(1<<32 - 1))
 			id.Start = d.uint(^uint64(0))

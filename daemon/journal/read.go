@@ -140,6 +140,39 @@ func (j *Journal) Session(ctx context.Context, boot string, id uint64) (*Session
 	return &all[0], nil
 }
 
+// First gives the time of the oldest event, zero if there is none.
+func (j *Journal) First(ctx context.Context) (first time.Time, err error) {
+	err = j.rows(ctx, "SELECT began FROM events ORDER BY id LIMIT 1", nil, func(rows *sql.Rows) error {
+		var at int64
+		if err := rows.Scan(&at); err != nil {
+			return errDamaged
+		}
+		first = time.Unix(0, at).UTC()
+		return nil
+	})
+	return first, err
+}
+
+// Last gives the time of the last event of a boot, zero if there is none.
+func (j *Journal) Last(ctx context.Context, boot string) (last time.Time, err error) {
+	err = j.rows(ctx, "SELECT max(ended) FROM events WHERE boot = ?", []any{boot}, func(rows *sql.Rows) error {
+		var at sql.NullInt64
+		if err := rows.Scan(&at); err != nil {
+			return errDamaged
+		}
+		if at.Valid {
+			last = time.Unix(0, at.Int64).UTC()
+		}
+		return nil
+	})
+	return last, err
+}
+
+// Nested lists the sessions of a boot that are nested in one.
+func (j *Journal) Nested(ctx context.Context, boot string, parent uint64) ([]Session, error) {
+	return j.sessions(ctx, "boot = ? AND parent = ? ORDER BY started LIMIT 1024", boot, int64(parent))
+}
+
 // Processes gives the processes of a session in the order of their start.
 func (j *Journal) Processes(ctx context.Context, boot string, session uint64) (all []Process, err error) {
 	err = j.rows(ctx, "SELECT pid, start, session, doc, sum FROM processes WHERE boot = ? AND session = ? ORDER BY start LIMIT 131072",

@@ -67,11 +67,12 @@ func (p *Process) sum(boot string) uint32 {
 type Batch struct {
 	Sessions  []Session
 	Processes []Process
-	Events    []Record // by Seq, at most MaxBlock
+	Gone      []Process // rows that go
+	Events    []Record  // by Seq, at most MaxBlock
 	Zero      time.Time
 }
 
-func (b *Batch) empty() bool { return len(b.Sessions)+len(b.Processes)+len(b.Events) == 0 }
+func (b *Batch) empty() bool { return len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.Events) == 0 }
 
 // Write puts a batch into the file, all of it or, with an error, nothing. Rows
 // that are there already are replaced.
@@ -170,6 +171,12 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 			if _, err := put.ExecContext(ctx, j.o.Boot, p.PID, int64(p.Start), int64(p.Session), p.Doc, p.sum(j.o.Boot)); err != nil {
 				return err
 			}
+		}
+	}
+	for i := range b.Gone {
+		p := &b.Gone[i]
+		if _, err := tx.ExecContext(ctx, "DELETE FROM processes WHERE boot = ? AND pid = ? AND start = ?", j.o.Boot, p.PID, int64(p.Start)); err != nil {
+			return err
 		}
 	}
 	if n := len(b.Events); n > 0 {

@@ -1,0 +1,384 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// again stops the daemon and starts another one over the same kernel.
+func (w *world) again() {
+	w.Helper()
+	w.k.AllRead()
+	if err := w.stop(); err != nil {
+		w.Fatal(err)
+	}
+	w.start(Options{Version: "9.9.9"})
+}
+
+// boot says which boot it is.
+func boot(id string) worldOption {
+	return func(w *world) {
+		path := filepath.Join(string(w.h.proc), "sys/kernel/random/boot_id")
+		os.MkdirAll(filepath.Dir(path), 0o700)
+		if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// ended makes a session of user with one child, a secret and a leftover, that
+// is over.
+func (w *world) ended(pid uint32, name string) *api.Report {
+	w.Helper()
+	s := w.session("user", pid, api.NewSession{Name: name, GraceMS: ms(0)})
+	w.k.Exec(pid, "/bin/lngtest", "lngtest\x00--password\x00hunter2\x00")
+	w.k.Fork(pid, pid+1, "lngtest-child")
+	w.k.Exec(pid+1, "/bin/lngtest-child", "child\x00--token=hunter2\x00")
+	w.k.Exit(pid, 3<<8)
+	return w.receipt(s.ID)
+}
+
+// withoutHistory puts a file where its directory would be.
+func withoutHistory(w *world) {
+	if err := os.WriteFile(w.socket+".state", []byte("in the way"), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// A session that is over is found by a daemon that never knew it: with its
+// receipt, its tree, in the lists, without its secrets.
+func TestHistory(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	report := w.ended(100, "job")
+	if report.Verdict != "clean" {
+		t.Fatalf("%+v", report)
+	}
+	w.again()
+	for _, word := range []string{report.Session, "job"} {
+		s := into[api.Session](w.do("user", "GET", "/v1/sessions/"+word, nil), http.StatusOK)
+		if s.ID != report.Session || s.State != "ended" || s.EndReason != "root_exit" || s.Ended == nil || s.Peak == 0 || s.Root == nil ||
+			fmt.Sprint(s.Root.Argv) != "[lngtest --password [redacted]]" {
+			t.Errorf("%+v", s)
+		}
+		r := into[api.Report](w.do("user", "GET", "/v1/sessions/"+word+"/report", nil), http.StatusOK)
+		if r.Verdict != "clean" || len(r.Processes) != 1 || r.Processes[0].PID != 101 || r.Processes[0].Outcome != "kill" ||
+			fmt.Sprint(r.Processes[0].Argv) != "[child --token=[redacted]]" {
+			t.Errorf("%+v", r)
+		}
+		tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/"+word+"/tree", nil), http.StatusOK)
+		if len(tree.Nodes) != 2 || len(tree.Roots) != 1 || tree.Nodes[0].PID != 100 || *tree.Nodes[0].ExitCode != 3 || len(tree.Nodes[0].Children) != 1 ||
+			tree.Nodes[1].Signal != "SIGKILL" || tree.Nodes[1].State == "live" {
+			t.Errorf("%+v", tree)
+		}
+		end := into[api.Report](w.do("user", "POST", "/v1/sessions/"+word+"/end", nil), http.StatusOK)
+		if end.Verdict != "clean" {
+			t.Errorf("%+v", end)
+		}
+	}
+	for _, path := range []string{"/v1/sessions?state=ended", "/v1/sessions?state=all", "/v1/sessions?state=ended&name=job", "/v1/history"} {
+		for who, n := range map[string]int{"user": 1, "root": 1, "reader": 1, "else": 0} {
+			if d := into[api.Sessions](w.do(who, "GET", path, nil), http.StatusOK); len(d.Items) != n {
+				t.Errorf("%s %s: %+v", who, path, d)
+			}
+		}
+	}
+	d := into[api.Sessions](w.do("reader", "GET", "/v1/history", nil), http.StatusOK)
+	if d.Items[0].Root.Argv != nil {
+		t.Errorf("argv of another uid: %+v", d.Items[0].Root)
+	}
+	for _, path := range []string{"", "/report", "/tree"} {
+		w.do("else", "GET", "/v1/sessions/job"+path, nil).refused(api.CodeDenied)
+	}
+	w.do("else", "POST", "/v1/sessions/job/end", nil).refused(api.CodeDenied)
+	w.do("user", "GET", "/v1/sessions/nosuch", nil).refused(api.CodeNotFound)
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(w.i.history + "*")
+	if len(files) == 0 {
+		t.Fatal("nothing is on disk")
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err != nil || strings.Contains(string(b), "hunter2") {
+			t.Errorf("%s has the secret: %v", f, err)
+		}
+	}
+}
+
+// Members see what is nested in their own session, and no history.
+func TestHistoryOfMembers(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	w.ended(200, "other")
+	s := w.session("user", 100, api.NewSession{Name: "mine"})
+	w.k.Fork(100, 101, "lngtest-member")
+	w.proc(101, 100, 1000, "lngtest-member")
+	w.do("101", "GET", "/v1/history", nil).refused(api.CodeDenied)
+	w.do("101", "GET", "/v1/sessions/other", nil).refused(api.CodeDenied)
+	if d := into[api.Sessions](w.do("101", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(d.Items) != 1 || d.Items[0].ID != s.ID {
+		t.Errorf("%+v", d)
+	}
+	w.again()
+	w.do("101", "GET", "/v1/sessions/other", nil).refused(api.CodeDenied)
+}
+
+func TestHistoryPages(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	for n := range uint32(5) {
+		w.ended(100+10*n, fmt.Sprint("job", n))
+		w.k.Advance(time.Second)
+		if n == 2 {
+			w.again() // some in memory, some not
+		}
+	}
+	var names []string
+	path := "/v1/history?limit=2"
+	for path != "" {
+		d := into[api.Sessions](w.do("user", "GET", path, nil), http.StatusOK)
+		for _, s := range d.Items {
+			names = append(names, s.Name)
+		}
+		if path = ""; d.Next != "" {
+			path = "/v1/history?limit=2&next=" + url.QueryEscape(d.Next)
+		}
+	}
+	if got := strings.Join(names, " "); got != "job4 job3 job2 job1 job0" {
+		t.Errorf("got %s", got)
+	}
+	d := into[api.Sessions](w.do("user", "GET", "/v1/history?since=2026-01-02T04:04:06.5Z&until=2026-01-02T04:04:08.5Z", nil), http.StatusOK)
+	if len(d.Items) != 2 {
+		t.Errorf("%d between", len(d.Items))
+	}
+}
+
+func TestHistoryRefused(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	for q, want := range map[string]string{
+		"since=yesterday": "since:", "until=-5m": "until:", "since=1m&until=2m": "is after until", "limit=0": "limit", "limit=1001": "limit",
+		"limit=x": "limit", "next=x": "next", "next=MS4y&x=1": "unknown parameter", "sinse=1m": `did you mean "since"?`,
+		"since=1m&since=2m": "given twice", "next=LTEuMg": "next",
+	} {
+		e := w.do("root", "GET", "/v1/history?"+q, nil).refused(api.CodeBadRequest)
+		if !strings.Contains(e.Message+e.Hint, want) {
+			t.Errorf("%s: %s; %s", q, e.Message, e.Hint)
+		}
+	}
+	for _, q := range []string{"since=yesterday", "since=1m&until=2m", "until=x"} {
+		w.do("root", "GET", "/v1/events?"+q, nil).refused(api.CodeBadRequest)
+	}
+}
+
+// A daemon goes on with what the one before knew of a live session: who asked
+// for its end, who died how, its token, and what its members ran.
+func TestRemember(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	s := w.session("user", 100, api.NewSession{Name: "job", GraceMS: ms(600_000)})
+	w.k.Exec(100, "/bin/lngtest", "lngtest\x00-v\x00")
+	w.k.Fork(100, 101, "lngtest-child")
+	w.k.Fork(101, 102, "lngtest-child")
+	w.k.Edit(102, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+	w.k.Exec(102, "/bin/lngtest-child", "child\x00-x\x00")
+	w.k.Exit(101, 0)
+	w.k.Fork(100, 103, "lngtest-child")
+	var token [32]byte
+	w.s.owner.do(func() { token = w.s.owner.sessions[w.id(s.ID)].token })
+	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{}), http.StatusAccepted)
+	w.again()
+	var got [32]byte
+	w.s.owner.do(func() { got = w.s.owner.sessions[w.id(s.ID)].token })
+	if got != token || token == [32]byte{} {
+		t.Error("the token is forgotten")
+	}
+	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
+	if len(tree.Nodes) != 3 || tree.Nodes[0].PID != 100 || tree.Nodes[1].PID != 101 || tree.Nodes[2].PID != 102 ||
+		fmt.Sprint(tree.Nodes[2].Argv) != "[child -x]" || tree.Nodes[2].Exe != "/bin/lngtest-child" || !tree.Nodes[2].Orphan {
+		b, _ := json.Marshal(tree)
+		t.Errorf("%s", b)
+	}
+	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
+	if len(why.Edges) != 3 || why.Edges[1].Child.PID != 101 {
+		t.Errorf("%+v", why.Edges)
+	}
+	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	r := w.receipt(s.ID)
+	outcomes := map[int]string{}
+	for _, p := range r.Processes {
+		outcomes[p.PID] = p.Outcome
+	}
+	if r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != userPID || r.EndReason != "end" ||
+		fmt.Sprint(outcomes) != "map[100:term 102:kill 103:term]" {
+		t.Errorf("%+v %v", r.EndedBy, outcomes)
+	}
+}
+
+// After a restart of the host nothing lives, and history says why.
+func TestReboot(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	s := w.session("user", 100, api.NewSession{Name: "job"})
+	w.k.Fork(100, 101, "lngtest-child")
+	w.k.AllRead()
+	w.stop()
+	boot("b2")(w)
+	w.forget()
+	w.start(Options{Version: "9.9.9"})
+	var r *api.Report
+	w.until(func() bool {
+		a := w.do("user", "GET", "/v1/sessions/"+s.ID+"/report", nil)
+		if a.status == http.StatusOK {
+			r = into[api.Report](a, http.StatusOK)
+		}
+		return r != nil
+	})
+	if r.EndReason != "reboot" || r.Verdict != "clean" || !r.ConfirmedEmpty || !strings.Contains(r.VerdictWhy, "restarted") {
+		t.Errorf("%+v", r)
+	}
+	d := into[api.Sessions](w.do("user", "GET", "/v1/history", nil), http.StatusOK)
+	if len(d.Items) != 1 || d.Items[0].State != "ended" || d.Items[0].Ended != nil || d.Items[0].Live != 0 {
+		t.Errorf("%+v", d.Items)
+	}
+	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
+	if len(tree.Nodes) != 2 || tree.Nodes[0].State == "live" || tree.Nodes[1].State == "live" {
+		t.Errorf("%+v", tree.Nodes)
+	}
+}
+
+// A record that went without a daemon proves nothing.
+func TestUntracked(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	w.session("user", 100, api.NewSession{Name: "job"})
+	w.stop()
+	w.forget()
+	w.start(Options{Version: "9.9.9"})
+	w.until(func() bool { return w.do("user", "GET", "/v1/sessions/job/report", nil).status == http.StatusOK })
+	r := into[api.Report](w.do("user", "GET", "/v1/sessions/job/report", nil), http.StatusOK)
+	if r.EndReason != "untracked" || r.Verdict != "unknown" || r.ConfirmedEmpty {
+		t.Errorf("%+v", r)
+	}
+}
+
+// forget gives the world a kernel that knows of no session.
+func (w *world) forget() {
+	w.k = kerneltest.New()
+	w.host(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
+	w.host(shell, 1, 0, "lngtest-shell")
+	for name, pid := range callers {
+		w.host(pid, shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
+	}
+}
+
+// stream reads events until the stream ends.
+func (w *world) stream(who, query string) (all []api.Event, reason string) {
+	w.Helper()
+	a := w.do(who, "GET", "/v1/events?"+query, nil)
+	if a.status != http.StatusOK {
+		w.Fatalf("%d %s", a.status, a.body)
+	}
+	lines := bufio.NewScanner(strings.NewReader(string(a.body)))
+	for lines.Scan() {
+		var ev api.Event
+		if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
+			w.Fatal(err)
+		}
+		if ev.Kind == "end" {
+			return all, ev.Reason
+		}
+		all = append(all, ev)
+	}
+	w.Fatal("no end")
+	return nil, ""
+}
+
+// Events of before come from the history, gap-free up to the present.
+func TestEventsOfThePast(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	first := w.s.owner.ring.end()
+	report := w.ended(100, "job")
+	w.k.Advance(time.Second) // numbers go by the clock
+	w.again()
+	w.k.Advance(time.Hour)
+	second := w.ended(200, "job2")
+	describe := func(all []api.Event) string {
+		var b strings.Builder
+		last := api.U64(0)
+		for _, ev := range all {
+			if ev.Seq != 0 {
+				if ev.Seq <= last {
+					t.Errorf("%d after %d", ev.Seq, last)
+				}
+				last = ev.Seq
+			}
+			fmt.Fprintf(&b, "%s", ev.Type)
+			if ev.Process != nil {
+				fmt.Fprintf(&b, ":%d", ev.Process.PID)
+			}
+			b.WriteString(ev.Where + " ")
+		}
+		return b.String()
+	}
+	const before = "exec:100 fork:101 exec:101 exit:100 session exit:101 session "
+	const after = "fork:200 exec:200 fork:201 exec:201 exit:200 session exit:201 session "
+	for query, want := range map[string]string{
+		"since=2026-01-02T04:00:00Z&until=2026-01-02T06:00:00Z":  "losthistory fork:100 " + before + after,
+		"since=2026-01-02T05:00:00Z&until=2026-01-02T06:00:00Z":  after,
+		"session=job&since=2026-01-02T04:00:00Z":                 "losthistory fork:100 " + before,
+		"session=job&since=2026-01-02T04:00:00Z&type=fork":       "losthistory fork:100 fork:101 ",
+		"since=2026-01-02T04:00:00Z&until=2026-01-02T05:00:00Z":  "losthistory fork:100 " + before,
+		"session=job2&since=2026-01-02T05:00:00Z":                after,
+		fmt.Sprintf("from=%d&until=2026-01-02T06:00:00Z", first): "fork:100 " + before + after,
+	} {
+		all, reason := w.stream("user", query)
+		got := describe(all)
+		got = strings.NewReplacer("reaped:100 ", "", "reaped:101 ", "", "reaped:200 ", "", "reaped:201 ", "").Replace(got)
+		if got != want || (reason != "until") != strings.Contains(query, "session=") {
+			t.Errorf("%s\n got %s, %s\nwant %s", query, got, reason, want)
+		}
+	}
+	if all, _ := w.stream("else", "since=2026-01-02T05:00:00Z&until=2026-01-02T06:00:00Z"); len(all) != 0 {
+		t.Errorf("another uid sees %+v", all)
+	}
+	all, _ := w.stream("reader", "since=2026-01-02T04:30:00Z&until=2026-01-02T06:00:00Z&type=exec")
+	for _, ev := range all {
+		if ev.Process != nil && ev.Process.Argv != nil {
+			t.Errorf("another uid's argv: %+v", ev.Process)
+		}
+	}
+	if report.Verdict != "clean" || second.Verdict != "clean" {
+		t.Error(report, second)
+	}
+}
+
+// A history that cannot be used stops nothing: memory serves, and it is said.
+func TestWithoutHistory(t *testing.T) {
+	w := newWorld(t, boot("b1"), withoutHistory)
+	report := w.ended(100, "job")
+	st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	if !strings.Contains(strings.Join(st.Degraded, "\n"), "history is kept in memory only") {
+		t.Errorf("%q", st.Degraded)
+	}
+	if _, ok := st.Counters["history.failed"]; !ok {
+		t.Errorf("%v", st.Counters)
+	}
+	d := into[api.Sessions](w.do("user", "GET", "/v1/history", nil), http.StatusOK)
+	if len(d.Items) != 1 || d.Items[0].ID != report.Session {
+		t.Errorf("%+v", d)
+	}
+	w.do("user", "GET", "/v1/sessions/nosuch", nil).refused(api.CodeNotFound)
+	if all, _ := w.stream("user", "session=job&since=2026-01-02T04:00:00Z"); len(all) < 5 {
+		t.Errorf("%+v", all)
+	}
+	if err := w.stop(); err != nil {
+		t.Error(err)
+	}
+}

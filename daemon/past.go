@@ -1,0 +1,162 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// past is an ended session that only the history has.
+type past struct {
+	journal.Session
+	doc api.Session
+}
+
+// unremembered reports whether err says that memory has no such session, so
+// that the history may.
+func unremembered(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && e.Code == api.CodeNotFound
+}
+
+// past finds an ended session in the history, by id, else the newest one of
+// that name, those first that c may read. missing is what is said if there is
+// none, or no history.
+func (s *server) past(ctx context.Context, word string, c caller, v verb, missing error) (*past, error) {
+	if !sessionName.MatchString(word) {
+		return nil, missing
+	}
+	rows, err := s.recorder.journal.Find(ctx, word)
+	if err != nil {
+		s.log.Error().Err(err).Msg("history not read")
+		return nil, missing // the status says why
+	}
+	var refused *journal.Session
+	for i := range rows {
+		row := &rows[i]
+		if row.Ended.IsZero() {
+			continue // memory would have it, were it live
+		}
+		if !decide(c, verbRead, s.pastTarget(ctx, row, c)).allow {
+			refused = row
+			continue
+		}
+		if d := decide(c, v, s.pastTarget(ctx, row, c)); !d.allow {
+			return nil, s.refuse(c, v, word, d)
+		}
+		p := &past{Session: *row}
+		if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
+			return nil, fmt.Errorf("read session %s of the history: %w", word, err)
+		}
+		p.show(c)
+		return p, nil
+	}
+	if refused != nil {
+		return nil, s.refuse(c, v, word, decide(c, v, s.pastTarget(ctx, refused, c)))
+	}
+	return nil, missing
+}
+
+// pastTarget is a session of the history as access sees it.
+func (s *server) pastTarget(ctx context.Context, row *journal.Session, c caller) target {
+	t := target{uid: row.UID}
+	if c.member == 0 || row.Boot != s.bootID {
+		return t
+	}
+	for range 16 { // deeper than the kernel nests
+		if row.Parent == 0 {
+			return t
+		}
+		if tracer.SessionID(row.Parent) == c.member {
+			t.relation = nested
+			return t
+		}
+		up, err := s.recorder.journal.Session(ctx, row.Boot, row.Parent)
+		if err != nil || up == nil {
+			return t
+		}
+		row = up
+	}
+	return t
+}
+
+// show leaves out what c may not know.
+func (p *past) show(c caller) {
+	if r := p.doc.Root; r != nil && (r.UID == nil || !c.mayReadArgv(uint32(*r.UID))) {
+		r.Argv = nil
+	}
+	p.doc.Token = ""
+}
+
+func (p *past) session() *api.Session {
+	p.doc.Head = head("session")
+	return &p.doc
+}
+
+// report is the receipt as c may read it.
+func (p *past) report(c caller) (*api.Report, error) {
+	var r api.Report
+	if err := json.Unmarshal(p.Report, &r); err != nil {
+		return nil, fmt.Errorf("read receipt of session %s of the history: %w", p.Word, err)
+	}
+	r.Head = head("report")
+	if p.UID != c.uid && (c.uid != 0 || c.member != 0) {
+		for i := range r.Processes {
+			r.Processes[i].Argv = nil
+		}
+	}
+	return &r, nil
+}
+
+// pastReport is the receipt of a session that only the history has.
+func (s *server) pastReport(ctx context.Context, word string, c caller, v verb, missing error) (*api.Report, error) {
+	p, err := s.past(ctx, word, c, v, missing)
+	if err != nil {
+		return nil, err
+	}
+	return p.report(c)
+}
+
+// pastTree is what is remembered of its processes, nested sessions included.
+func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c caller) (*api.Tree, error) {
+	g := lineage.New(lineage.Options{})
+	family := []uint64{p.ID}
+	for i := 0; i < len(family) && len(family) <= maxEnded; i++ {
+		processes, err := s.recorder.journal.Processes(ctx, p.Boot, family[i])
+		if err != nil {
+			return nil, err
+		}
+		nodes := decodeNodes(processes)
+		for k := range nodes {
+			g.Restore(&nodes[k])
+		}
+		children, err := s.recorder.journal.Nested(ctx, p.Boot, family[i])
+		if err != nil {
+			return nil, err
+		}
+		for k := range children {
+			family = append(family, children[k].ID)
+		}
+	}
+	for _, id := range family {
+		g.Forget(id) // all of them are dead, whoever's end was not seen
+	}
+	d := &api.Tree{Head: head("tree"), Session: &p.doc, Roots: []api.Ref{}, Nodes: []api.Node{}}
+	rows := g.Tree(true, family...)
+	if !at.IsZero() {
+		if rows = subtree(rows, lineageID(at)); len(rows) == 0 {
+			return nil, notIn(at, p.Word)
+		}
+	}
+	then := &owner{graph: g, clock: clock{offset: p.Zero}} // as it was in its own boot
+	then.grow(d, rows, c)
+	return d, nil
+}

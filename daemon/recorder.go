@@ -1,0 +1,353 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+const (
+	// recordPeriod is between two batches of the history: what a daemon that is
+	// killed loses of it.
+	recordPeriod = 250 * time.Millisecond
+	// recordChunk bounds what one call asks of the owner, who waits for nobody.
+	recordChunk = 256
+	// recordClose bounds the last batch, when the daemon stops.
+	recordClose = 5 * time.Second
+	// maxSecrets bounds the command lines whose redaction is remembered.
+	maxSecrets = 4096
+)
+
+// recorder writes the history, behind everybody's back: of the events it is one
+// more reader of the ring, of sessions and processes it asks the owner when it
+// has time. What it does not keep up with falls off the ring and is counted.
+// Its fields belong to the goroutine that runs run.
+type recorder struct {
+	owner   *owner
+	journal *journal.Journal
+	boot    string
+	policy  func() *policy.Policy
+	log     zerolog.Logger
+	period  time.Duration
+	lost    atomic.Uint64 // events that fell off the ring before they were written
+
+	next     uint64                    // the first event that is not written
+	sessions map[tracer.SessionID]bool // to be written
+	touched  map[lineage.ID]bool       // processes that events told of
+	over     []journal.Session         // sessions that ended while no daemon looked
+	rows     map[lineage.ID]bool       // live processes that the file has
+	dead     map[tracer.SessionID]int  // dead processes that the file has, by live session
+	secrets  map[string][]string       // redacted command lines
+	by       *policy.Policy            // that redacted them
+	done     chan struct{}
+	cancel   context.CancelFunc
+}
+
+func newRecorder(o *owner, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
+	return &recorder{
+		owner: o, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: o.ring.end(),
+		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
+		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
+	}
+}
+
+// begin runs the recorder until end.
+func (r *recorder) begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.done = cancel, make(chan struct{})
+	go r.run(ctx)
+}
+
+// end writes what there is and closes the journal. A disk that does not answer
+// is not waited for.
+func (r *recorder) end() {
+	if r.done == nil {
+		_ = r.journal.Close() // nothing was written
+		return
+	}
+	r.cancel()
+	timer := time.NewTimer(recordClose)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		_ = r.journal.Close()
+	case <-timer.C:
+		r.log.Error().Str(keyPath, r.journal.Path()).Msg("the last of the history is not written in time")
+	}
+}
+
+func (r *recorder) run(ctx context.Context) {
+	defer close(r.done)
+	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
+		r.log.Error().Err(err).Str(keyPath, r.journal.Path()).Msg("history not checked")
+	}
+	tick := time.NewTicker(r.period)
+	defer tick.Stop()
+	for {
+		r.flush()
+		select {
+		case <-ctx.Done():
+			r.flush()
+			return
+		case <-r.owner.saving:
+		case <-tick.C:
+		}
+	}
+}
+
+// flush writes what is new, batch after batch. What cannot be written stays to
+// be written: the events in the ring as long as it holds them, the rest as a
+// note of what it is about.
+func (r *recorder) flush() {
+	for r.journal.Due() {
+		b, more := r.batch()
+		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone) == 0 {
+			return
+		}
+		// A batch is not given up half-way: the journal bounds itself.
+		if r.journal.Write(context.Background(), &b.Batch) != nil {
+			r.keep(b)
+			return // it has been told
+		}
+		r.written(b)
+		if !more {
+			return
+		}
+	}
+}
+
+// haul is what is written together, and what follows when it is.
+type haul struct {
+	journal.Batch
+	next     uint64
+	lost     uint64
+	sessions []tracer.SessionID
+	live     []lineage.ID // processes with a row from now on
+	past     map[lineage.ID]tracer.SessionID
+	ended    []tracer.SessionID
+}
+
+// batch gathers what is new; more: there is more than one takes.
+func (r *recorder) batch() (b *haul, more bool) {
+	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
+	b.Zero = r.owner.clock.offset
+	buf := make([]record, journal.MaxBlock-1)
+	n, first, _ := r.owner.ring.read(r.next, buf)
+	if b.lost = first - r.next; b.lost > 0 && n > 0 {
+		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
+		b.Events = append(b.Events, gap)
+	}
+	for i := range buf[:n] {
+		b.Events = append(b.Events, r.record(&buf[i]))
+	}
+	b.next = first + uint64(n)
+	b.Sessions = r.over
+	r.ask(b)
+	return b, n == len(buf) || len(r.sessions) > 0
+}
+
+// record is an event for the file, and notes what it changes.
+func (r *recorder) record(x *record) journal.Record {
+	ev := x.Event
+	if ev.Session != 0 {
+		switch ev.Type {
+		case tracer.EventExit, tracer.EventSession:
+			r.sessions[ev.Session] = true
+			fallthrough
+		case tracer.EventBirth, tracer.EventExec, tracer.EventReparent:
+			if ev.Process.PID != 0 {
+				r.touched[lineageID(ev.Process)] = true
+			}
+		}
+	}
+	if len(ev.Argv) > 0 {
+		ev.Argv = []byte(strings.Join(r.redact(splitArgv(ev.Argv)), "\x00") + "\x00")
+	}
+	return journal.Record{Seq: x.seq, Event: ev}
+}
+
+// ask takes sessions and processes from the owner, in small pieces.
+func (r *recorder) ask(b *haul) {
+	var rows []row
+	var ids []lineage.ID
+	o := r.owner
+	_ = o.do(func() {
+		for id := range o.unsaved {
+			r.sessions[id] = true
+		}
+		clear(o.unsaved)
+		for id := range r.sessions {
+			if len(rows) == recordChunk {
+				break
+			}
+			delete(r.sessions, id)
+			x := o.sessions[id]
+			if x == nil || id == 0 {
+				continue
+			}
+			o.refresh(x)
+			b.sessions = append(b.sessions, id)
+			rows = append(rows, o.row(x))
+			if x.closed {
+				b.ended = append(b.ended, id)
+				for _, t := range o.graph.Tree(true, uint64(id)) {
+					ids = append(ids, t.ID)
+				}
+			}
+		}
+	})
+	for i := range rows {
+		if s, err := rows[i].session(r); err != nil {
+			r.log.Error().Err(err).Str(keySession, rows[i].doc.ID).Msg("session not recorded")
+		} else {
+			b.Sessions = append(b.Sessions, s)
+		}
+	}
+	r.askProcesses(b, ids, true)
+	var touched []lineage.ID
+	for id := range r.touched {
+		touched = append(touched, id)
+	}
+	clear(r.touched)
+	r.askProcesses(b, touched, false)
+}
+
+// askProcesses takes those of ids that are needed, or all.
+func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
+	nodes := make([]lineage.Node, 0, recordChunk)
+	needed := make([]bool, 0, recordChunk)
+	for len(ids) > 0 {
+		chunk := ids[:min(recordChunk, len(ids))]
+		ids = ids[len(chunk):]
+		nodes, needed = nodes[:0], needed[:0]
+		g := r.owner.graph
+		_ = r.owner.do(func() {
+			for _, id := range chunk {
+				need := g.Needed(id)
+				if !all && !need && !r.rows[id] {
+					continue
+				}
+				if n, ok := g.Node(id); ok && n.Session != 0 {
+					nodes, needed = append(nodes, n), append(needed, need)
+				}
+			}
+		})
+		for i := range nodes {
+			r.process(b, &nodes[i], needed[i], all)
+		}
+	}
+}
+
+// process adds a process to the batch. Of the dead a live session keeps only so
+// many on disk, as the graph does.
+func (r *recorder) process(b *haul, n *lineage.Node, needed, all bool) {
+	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
+	id := tracer.SessionID(n.Session)
+	if !needed && !all {
+		b.past[n.ID] = id
+		if r.dead[id] >= lineage.DefaultHistory {
+			b.Gone = append(b.Gone, p)
+			return
+		}
+	} else if needed {
+		b.live = append(b.live, n.ID)
+	}
+	n.Argv = r.redact(n.Argv)
+	for i := range n.Commands {
+		n.Commands[i].Argv = r.redact(n.Commands[i].Argv)
+	}
+	doc, err := json.Marshal(n)
+	if err != nil {
+		r.log.Error().Err(err).Uint32(keyPID, n.ID.PID).Msg("process not recorded")
+		return
+	}
+	p.Doc = doc
+	b.Processes = append(b.Processes, p)
+}
+
+// written notes that a batch is in the file.
+func (r *recorder) written(b *haul) {
+	r.next, r.over = b.next, nil
+	r.lost.Add(b.lost)
+	for _, id := range b.live {
+		r.rows[id] = true
+	}
+	for id, session := range b.past {
+		if r.rows[id] {
+			delete(r.rows, id)
+			r.dead[session]++
+		}
+	}
+	if len(b.ended) == 0 {
+		return
+	}
+	_ = r.owner.do(func() {
+		for _, id := range b.ended {
+			delete(r.dead, id)
+			if x := r.owner.sessions[id]; x != nil {
+				x.saved = true
+			}
+		}
+	})
+}
+
+// keep notes what a batch that was not written was about.
+func (r *recorder) keep(b *haul) {
+	for _, id := range b.sessions {
+		r.sessions[id] = true
+	}
+	for i := range b.Processes {
+		if len(r.touched) < ringRecords {
+			r.touched[lineage.ID{PID: b.Processes[i].PID, Start: b.Processes[i].Start}] = true
+		}
+	}
+}
+
+// redact hides secrets in a command line. It remembers what it did: most
+// command lines come again.
+func (r *recorder) redact(argv []string) []string {
+	if len(argv) == 0 {
+		return argv
+	}
+	p := r.policy()
+	if p != r.by || len(r.secrets) >= maxSecrets {
+		r.by, r.secrets = p, make(map[string][]string)
+	}
+	key := strings.Join(argv, "\x00")
+	if known, ok := r.secrets[key]; ok {
+		return known
+	}
+	hidden := p.Redact(argv)
+	r.secrets[key] = hidden
+	return hidden
+}
+
+// degraded says what people must know of the history.
+func (r *recorder) degraded() []string {
+	if r == nil {
+		return nil // a picture without a daemon
+	}
+	return r.journal.Degraded()
+}
+
+// count adds the history's counters. It is called by the owner.
+func (r *recorder) count(counters map[string]uint64) {
+	st := r.journal.Stats()
+	for name, n := range map[string]uint64{
+		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,
+		"sessions_lost": r.owner.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
+	} {
+		counters["history."+name] = n
+	}
+}

@@ -29,6 +29,9 @@ func (t *Tracer) loadSingle(k *kernel, name string) (*ebpf.Program, link.Link, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the BPF object: %w", err)
 	}
+	if spec.Programs[name] == nil {
+		return nil, nil, errNoProgram
+	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	for name, m := range t.maps {
 		spec.Maps[name].MaxEntries, spec.Maps[name].Flags = m.MaxEntries(), m.Flags()
@@ -65,6 +68,9 @@ func activeLSMs() string {
 	}
 	return strings.TrimSpace(string(b))
 }
+
+// errNoProgram says that the object for this kernel has no such program.
+var errNoProgram = errors.New("not for kernels of this age")
 
 // errIdle says that a program was loaded and attached, and did not run.
 var errIdle = errors.New("loads, attaches and never runs")

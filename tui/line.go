@@ -63,5 +63,5 @@ func (m *model) fit(s string, columns int) string {
 
 // wrap breaks sanitised text into lines of so many columns.
 func wrap(s string, columns int) []string {
-	return strings.Split(ansi.Wrap(s, max(columns, 1), " ,;/"), "\n")
+	return strings.Split(ansi.Wrap(s, max(columns, 1), "/"), "\n")
 }

@@ -215,6 +215,9 @@ func (m *model) hidden(r *picture.Row) string {
 // note says what the row's place and letter do not.
 func (m *model) note(r *picture.Row) string {
 	p := r.Process
+	if s := m.figures(p); s != "" {
+		return s
+	}
 	switch {
 	case p.State == "exited":
 		s := howEnded(p)
@@ -238,12 +241,12 @@ func (m *model) note(r *picture.Row) string {
 	if e := p.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
 		return plain.Text(e.Kind)
 	}
-	return m.figures(p)
+	return ""
 }
 
 // figures are what the flat list is sorted by.
 func (m *model) figures(p *api.Process) string {
-	if m.view.Mode() != picture.Flat {
+	if m.view.Mode() != picture.Flat || p.State != "live" {
 		return ""
 	}
 	switch order, _ := m.view.Sort(); order {

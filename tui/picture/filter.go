@@ -24,7 +24,7 @@ type term struct {
 
 var filterKeys = []string{"comm", "uid", "state", "session"}
 
-// FilterStates are what state: takes.
+// FilterStates are what state: takes, each by its first letters too.
 var FilterStates = []string{"live", "exited", "zombie", "orphan"}
 
 // ParseFilter reads terms: comm:, uid:, state:, session:, or a word that is in
@@ -52,9 +52,11 @@ func ParseFilter(text string) (*Filter, error) {
 			}
 			t.uid = uid
 		case "state":
-			if !slices.Contains(FilterStates, t.value) {
+			i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, t.value) })
+			if i < 0 {
 				return nil, fmt.Errorf("filter %s: want one of %s", plain.Text(word), strings.Join(FilterStates, ", "))
 			}
+			t.value = FilterStates[i]
 		}
 		f.terms = append(f.terms, t)
 	}

@@ -170,9 +170,14 @@ func (v *View) restore() {
 	if v.mode != Tree {
 		v.list()
 	}
-	if v.follow == FollowNewest {
+	if n := v.Picture.Newest(); v.follow == FollowNewest && n != nil && v.holds(n) {
 		v.line = v.height - 1
-		v.Select(v.Picture.Newest())
+		if grouped(n) {
+			n = n.up // which stays folded
+		}
+		v.reveal(n)
+		v.sel = n
+		v.place(v.line)
 	}
 	if v.sel != nil && v.sel.gone {
 		v.sel = nil

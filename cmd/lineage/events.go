@@ -18,6 +18,7 @@ var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session
 
 func (a *app) eventsCommand() *cobra.Command {
 	var q api.EventsQuery
+	var since, until string
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happens, live: one line or one JSON object an event",
@@ -32,10 +33,14 @@ end, "-o json" is the same as "-o jsonl".`,
 	f.StringVar(&q.Session, "session", "", "only of this `session`, by id or name")
 	f.StringSliceVar(&q.Types, "type", nil, "only of these `types`: "+strings.Join(eventTypes, ", "))
 	f.BoolVar(&q.Snapshot, "snapshot", false, "the present processes first")
+	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if q.Since, q.Until, err = timeRange("events", since, until, a.now()); err != nil {
+			return err
+		}
 		for _, t := range q.Types {
 			if !slices.Contains(eventTypes, t) {
 				return usage("events: no type %q; want one of %s", t, strings.Join(eventTypes, ", "))
@@ -98,7 +103,7 @@ func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format str
 	switch ev.Kind {
 	case "recording":
 	case "end":
-		if ev.Reason != "session_over" {
+		if ev.Reason != "session_over" && ev.Reason != "until" {
 			a.say("events: the daemon ended the stream: %s", ev.Reason)
 		}
 	case "process":

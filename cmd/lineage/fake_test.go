@@ -172,6 +172,9 @@ func (f *fake) WhyPath(_ context.Context, file api.PathRef) (*api.Holders, error
 }
 
 func (f *fake) Report(ctx context.Context, id string, wait time.Duration) (*api.Report, error) {
+	if f.reports == nil {
+		return cleanReport(id), nil
+	}
 	return f.reports(ctx, id, wait)
 }
 

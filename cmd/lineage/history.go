@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func (a *app) historyCommand() *cobra.Command {
+	var q api.HistoryQuery
+	var since, until string
+	cmd := &cobra.Command{
+		Use:   "history [SESSION]",
+		Short: "List ended sessions, or show how one went",
+		Long: `List the sessions that have ended, the last first, as the daemon keeps them on
+disk; or show one of them: its receipt. Its processes are in "lineage tree".`,
+		Args:              argsCount(0, 1, "SESSION"),
+		ValidArgsFunction: a.completeSession("ended"),
+	}
+	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most so many `sessions`; 0: all")
+	rangeFlags(cmd, &since, &until, "ended")
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if q.Since, q.Until, err = timeRange("history", since, until, a.now()); err != nil {
+			return err
+		}
+		if q.Limit < 0 {
+			return usage("history: --limit %d: want 0 or more", q.Limit)
+		}
+		if len(args) > 0 && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
+			return usage("history: --since, --until and --limit are for the list, not for one SESSION")
+		}
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if len(args) > 0 {
+			return a.pastSession(cmd.Context(), c, args[0], format.value)
+		}
+		list, err := allPages(cmd.Context(), c, q)
+		if err != nil {
+			return err
+		}
+		return a.print(format.value, sessionListing(list))
+	}
+	return cmd
+}
+
+// pastSession shows the receipt of a session that is over.
+func (a *app) pastSession(ctx context.Context, c api.Client, name, format string) error {
+	s, err := c.Session(ctx, name)
+	if err != nil {
+		return err
+	}
+	if s.State != "ended" {
+		return &exitError{api.ExitNotFound, fmt.Errorf("history %s: it is %s, not over; see \"lineage tree %s\"", name, s.State, s.ID)}
+	}
+	r, err := c.Report(ctx, s.ID, 0)
+	if err != nil {
+		return err
+	}
+	r.Head = head("report")
+	return a.print(format, reportListing([]*api.Report{r}, false))
+}
+
+// allPages asks for pages until there are as many as wanted.
+func allPages(ctx context.Context, c api.Client, q api.HistoryQuery) (*api.Sessions, error) {
+	all := &api.Sessions{}
+	want := q.Limit
+	for {
+		q.Limit = api.MaxPage
+		if want > 0 {
+			q.Limit = min(want-len(all.Items), api.MaxPage)
+		}
+		page, err := c.History(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		if page.Next == "" || want > 0 && len(all.Items) >= want {
+			return all, nil
+		}
+		q.Next = page.Next
+	}
+}
+
+func rangeFlags(cmd *cobra.Command, since, until *string, what string) {
+	cmd.Flags().StringVar(since, "since", "", what+" at this `time` or later: 10m ago, or as 2026-03-04T12:00:00Z")
+	cmd.Flags().StringVar(until, "until", "", what+" at this `time` or before")
+}
+
+// timeRange reads --since and --until.
+func timeRange(command, since, until string, now time.Time) (from, to time.Time, err error) {
+	for _, x := range []struct {
+		flag, text string
+		t          *time.Time
+	}{{"since", since, &from}, {"until", until, &to}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.t, err = api.ParseTime(x.text, now); err != nil {
+			return from, to, usage("%s: --%s: %w", command, x.flag, err)
+		}
+	}
+	if !from.IsZero() && !to.IsZero() && from.After(to) {
+		return from, to, usage("%s: --since %s is after --until %s", command, since, until)
+	}
+	return from, to, nil
+}

@@ -119,7 +119,8 @@ type File struct {
 }
 
 // Wanted names a file. Device and Inode are as its stat(2) says, and 0 if only
-// the path is known: then it is the file of that path in our mount namespace.
+// the path is known: then it is the file of that path in our mount namespace, or
+// in that of the host's init: a service manager gives us one of our own.
 type Wanted struct {
 	Path          string
 	Device, Inode uint64
@@ -134,10 +135,7 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 	if err != nil {
 		held.unknown("locks: %v", err)
 	}
-	if self, err := r.self(); err == nil {
-		m.own, _ = self.namespace("mnt")
-		self.close()
-	}
+	m.own = r.ownMounts()
 	sockets := r.unixSockets(ctx, w.Path, &held)
 	left := maxDescriptors
 	err = r.host(ctx, func(p *process) error {
@@ -187,6 +185,21 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 	return files, held
 }
 
+// ownMounts gives our mount namespace and that of the host's init.
+func (r *Reader) ownMounts() (own []uint64) {
+	for _, open := range []func() (*process, error){r.self, func() (*process, error) { return r.open(1) }} {
+		p, err := open()
+		if err != nil {
+			continue
+		}
+		if ns, err := p.namespace("mnt"); err == nil {
+			own = append(own, ns)
+		}
+		p.close()
+	}
+	return own
+}
+
 // unixSockets gives the listening unix sockets of a name in our network
 // namespace.
 func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[uint64]listener {
@@ -215,7 +228,7 @@ func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[u
 type matcher struct {
 	reader *Reader
 	wanted Wanted
-	own    uint64            // our mount namespace
+	own    []uint64          // the mount namespaces in which a path is the wanted one
 	mounts map[uint64]string // device by mount id, of all namespaces read
 	spaces map[uint64]bool   // mount namespaces read
 }
@@ -229,8 +242,9 @@ func (m *matcher) match(p *process, d *descriptor) (fdinfo, bool, error) {
 		return info, false, err
 	}
 	if d.link == m.wanted.Path && (m.wanted.Inode == 0 || info.inode == 0 || info.inode == m.wanted.Inode) {
-		ns, err := p.namespace("mnt")
-		return info, err == nil && ns == m.own, err
+		if ns, err := p.namespace("mnt"); err != nil || slices.Contains(m.own, ns) {
+			return info, err == nil, err
+		}
 	}
 	if m.wanted.Inode == 0 || info.inode != m.wanted.Inode {
 		return info, false, nil

@@ -199,3 +199,28 @@ func TestNotify(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// A service manager that hardens a daemon gives it a mount namespace of its own.
+// A path is still that of who asks.
+func TestOwnMountNamespace(t *testing.T) {
+	i := stage.New(t)
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := i.Command(nil, nil)
+	cmd.Path, cmd.Args = unshare, []string{"unshare", "--mount", stage.Lineage, "daemon", "--socket", i.Socket}
+	d := stage.Start(t, cmd)
+	i.Until("daemon that answers", func() bool { return d.Exited() || i.Version() != nil })
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "holder"}, "daemonise", "stay")
+	m.Ready()
+	if p := i.Must("why", m.Path); !strings.Contains(p.Out.String(), "holder") {
+		t.Errorf("who holds %s: %v", m.Path, p)
+	}
+	i.End("holder")
+	m.MustBeGone()
+	run.Wait()
+	d.Process.Signal(unix.SIGTERM)
+	d.Wait()
+}

@@ -25,7 +25,7 @@ VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/... ./testdata/escapes ./testdata/vm/...
+E2E := ./testdata/e2e/... ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
@@ -34,7 +34,8 @@ VM_TESTS := tracer enforcer daemon testdata/e2e testdata/escapes
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race \
-	test-install test-e2e test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long lint docs docs-check demo bench clean fmt
+	test-install test-systemd test-e2e test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
+	lint docs docs-check demo bench clean fmt
 
 ## help: list the targets
 help:
@@ -172,6 +173,11 @@ test-kernels-quick: test-kernels
 ## test-install: install, install again and uninstall, into a folder
 test-install: all
 	$(GOTEST) ./testdata/install
+
+## test-systemd: installed, under a real systemd, in a virtual machine (4 min); LNGTEST_CHECKS
+test-systemd: all
+	@$(call install,$(VM_PACKAGES))
+	$(GOTEST) -timeout 15m ./testdata/vm/systemd
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:

@@ -1,0 +1,131 @@
+//go:build linux
+
+package systemd
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
+)
+
+const (
+	repository = "../../.."
+	cache      = repository + "/.cache"
+	series     = "6.18" // of the guest's kernel
+)
+
+// fetched runs a script that downloads. Where there is no network the test is
+// skipped, but not in CI.
+func fetched(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		t.Fatalf("%v: %v: %s", args, err, out)
+	default:
+		t.Skipf("%v: %v: %s", args, err, out)
+	}
+}
+
+// names are the checks of the guest's script, in their order.
+func names(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("guest/checks.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?s)\nfor name in (.*?); do`).FindSubmatch(text)
+	if m == nil {
+		t.Fatal("the script has no list of checks")
+	}
+	return strings.Fields(strings.ReplaceAll(string(m[1]), "\\\n", ""))
+}
+
+// overlay is what the guest has besides Debian: what make all made, and how it
+// is installed and checked.
+func overlay(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"bin/lineage", "bin/man", "bin/completion", "packaging", "LICENSE", "testdata/vm/systemd/guest"} {
+		from, to := filepath.Join(repository, name), filepath.Join(dir, "src", name)
+		err := os.MkdirAll(filepath.Dir(to), 0o755)
+		if err == nil {
+			err = exec.Command("cp", "-a", from, to).Run()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v; run make all", name, err)
+		}
+	}
+	if only := os.Getenv("LNGTEST_CHECKS"); only != "" {
+		if err := os.WriteFile(filepath.Join(dir, "src/only"), []byte(only), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	units := filepath.Join(dir, "etc/systemd/system")
+	err := os.MkdirAll(filepath.Join(units, "multi-user.target.wants"), 0o755)
+	for _, link := range []string{"lngtest.service", "multi-user.target.wants/lngtest.service"} {
+		if err == nil {
+			err = os.Symlink("/src/testdata/vm/systemd/guest/lngtest.service", filepath.Join(units, link))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestSystemd(t *testing.T) {
+	fetched(t, "../fetch-qemu.sh", cache+"/qemu")
+	fetched(t, "../fetch-kernels.sh", cache+"/kernels", series)
+	fetched(t, "./rootfs.sh", cache+"/systemd")
+	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", series))
+	if err != nil {
+		t.Fatal(err)
+	}
+	initramfs, err := boot.Pack(cache+"/systemd/root", overlay(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := boot.Machine{
+		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: 1536,
+		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning", Timeout: 10 * time.Minute,
+	}
+	r, err := m.Run(t.Context(), initramfs)
+	if r == nil {
+		t.Fatal(err)
+	}
+	t.Logf("figure: the guest took %v", r.Took.Round(time.Second))
+	ran := map[string]boot.Job{}
+	for _, job := range r.Jobs {
+		ran[job.Name] = job
+	}
+	for _, name := range names(t) {
+		t.Run(name, func(t *testing.T) {
+			job, ok := ran[name]
+			t.Logf("%s", job.Output)
+			switch {
+			case !ok:
+				t.Error("did not run")
+			case job.Code != 0:
+				t.Errorf("exit %d", job.Code)
+			}
+		})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if complaints := boot.Complaints(r.Console); len(complaints) > 0 {
+		t.Errorf("the kernel complains: %q", complaints)
+	}
+	if errors.Is(err, boot.ErrUnfinished) || t.Failed() {
+		t.Logf("console:\n%s", r.Console)
+	}
+}

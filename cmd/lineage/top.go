@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/tui"
 )
 
 type topOptions struct {
+	input    string
+	speed    float64
 	readOnly bool
 	theme    choice
 	ascii    bool
@@ -25,12 +31,16 @@ func (a *app) topCommand() *cobra.Command {
 to its session, what it holds, and how to end it. "?" lists the keys; q quits
 and ends nothing.
 
+With --input it plays a recording back, without a daemon and without root.
+
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
 reader, "lineage tree --follow --plain" writes one line for each change.`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
+	f.StringVarP(&o.input, "input", "i", "", `play a recording back (lineage events -o jsonl --snapshot > FILE); "-" is stdin`)
+	f.Float64Var(&o.speed, "speed", 1, "so many recorded seconds in one, with --input; 0: all of it at once")
 	f.BoolVar(&o.readOnly, "read-only", false, "end nothing, whatever is pressed")
 	f.Var(&o.theme, "theme", "`auto`, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.BoolVar(&o.ascii, "ascii", false, "ASCII only")
@@ -44,26 +54,71 @@ reader, "lineage tree --follow --plain" writes one line for each change.`,
 		if len(args) > 0 {
 			session = args[0]
 		}
+		show := tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii, Input: a.stdin}
+		switch {
+		case o.input == "" && cmd.Flags().Changed("speed"):
+			return usage("top: --speed is for a recording; name it with --input")
+		case o.speed < 0 || math.IsNaN(o.speed) || math.IsInf(o.speed, 0):
+			return usage("top: --speed %v: want 0 or more", o.speed)
+		case o.input != "" && !a.fullScreen():
+			return a.recordedTree(treeOptions{input: o.input, plain: o.ascii}, session, "table")
+		case o.input != "":
+			return a.recordedTop(cmd.Context(), o, session, show)
+		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return a.top(cmd.Context(), c, session, tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii})
+		if a.fullScreen() {
+			return a.top(cmd.Context(), c, session, show)
+		}
+		trees, err := askTrees(cmd.Context(), c, session, false)
+		if err != nil {
+			return err
+		}
+		return a.print("table", treeListing(trees, session != "", o.ascii))
 	}
 	return cmd
 }
 
-// top shows the live tree on a terminal, elsewhere the tree of now.
-func (a *app) top(ctx context.Context, c api.Client, session string, o tui.Options) error {
-	out, ok := a.stdout.(*os.File)
-	if _, isTerminal := terminal(a.stdout); !ok || !isTerminal || a.env("TERM") == "dumb" {
-		trees, err := askTrees(ctx, c, session, false)
+// fullScreen tells that there is a terminal that can be drawn on.
+func (a *app) fullScreen() bool {
+	_, ok := terminal(a.stdout)
+	return ok && a.env("TERM") != "dumb"
+}
+
+// recordedTop plays a recording back. If that comes from stdin, keys come from
+// the terminal that controls us.
+func (a *app) recordedTop(ctx context.Context, o topOptions, session string, show tui.Options) error {
+	in := a.stdin
+	show.Source = "stdin"
+	if o.input == "-" {
+		show.Input = nil
+	} else {
+		f, err := os.Open(o.input)
 		if err != nil {
-			return err
+			return fmt.Errorf("open recording: %w", err)
 		}
-		return a.print("table", treeListing(trees, session != "", o.ASCII))
+		defer f.Close()
+		in, show.Source = f, filepath.Base(o.input)
 	}
+	r, err := daemon.OpenReplay(in, daemon.ReplayOptions{Speed: o.speed})
+	if err != nil {
+		return fmt.Errorf("read recording %s: %w", o.input, err)
+	}
+	defer r.Close()
+	if err := a.top(ctx, r, session, show); err != nil {
+		return err
+	}
+	if r.Cut() {
+		a.say("%s: the last line is cut off and was left out", o.input)
+	}
+	return nil
+}
+
+// top shows the live tree of a session, or of all.
+func (a *app) top(ctx context.Context, c api.Client, session string, o tui.Options) error {
 	if session != "" {
 		s, err := c.Session(ctx, session)
 		if err != nil {
@@ -71,7 +126,8 @@ func (a *app) top(ctx context.Context, c api.Client, session string, o tui.Optio
 		}
 		o.Query.Session = s.ID
 	}
-	o.Now, o.Input, o.Output, o.Environ = a.now, a.stdin, out, os.Environ()
+	o.Now, o.Environ = a.now, os.Environ()
+	o.Output, _ = a.stdout.(*os.File)
 	return tui.Run(ctx, c, o)
 }
 

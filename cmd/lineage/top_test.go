@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -65,6 +66,56 @@ func TestTopTheme(t *testing.T) {
 		got, err := w.topTheme(cmd.Flag("theme").Value.String(), cmd.Flags().Changed("theme"))
 		if err != nil || got != tt.want {
 			t.Errorf("%+v: %s, %v", tt, got, err)
+		}
+	}
+}
+
+func recordingFile(t *testing.T) string {
+	code, recorded, stderr := newWorld(t, newFake()).run("events", "-o", "jsonl", "--snapshot")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	file := filepath.Join(t.TempDir(), "recording")
+	if err := os.WriteFile(file, []byte(recorded), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A recording needs no daemon. Off a terminal it is drawn as tree draws it.
+func TestTopRecording(t *testing.T) {
+	file := recordingFile(t)
+	w := newWorld(t, nil)
+	code, top, stderr := w.run("top", "-i", file)
+	_, tree, _ := w.run("tree", "-i", file)
+	if code != 0 || top != tree || top == "" {
+		t.Errorf("exit %d: %s%s", code, top, stderr)
+	}
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, []byte("root:x:0:0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, onTerminal := range []bool{false, true} {
+		for line, want := range map[string]struct {
+			code int
+			says string
+		}{
+			"top -i " + bad:                   {1, "not a recording"},
+			"top -i /nosuch/lngtest":          {1, "open recording: "},
+			"top -i " + file + " nosuch":      {3, "nosuch: not "},
+			"top --speed 2":                   {2, "--speed is for a recording"},
+			"top --speed -1 -i " + file:       {2, "want 0 or more"},
+			"top --speed NaN --input " + file: {2, "want 0 or more"},
+		} {
+			w := newWorld(t, nil)
+			if onTerminal {
+				y := newTypist(t, "lngtest-never", "")
+				w.stdin, w.stdout = y.tty, y.tty
+			}
+			code, stdout, stderr := w.run(strings.Fields(line)...)
+			if code != want.code || stdout != "" || !strings.Contains(stderr, want.says) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s, terminal %t: exit %d, %s%s", line, onTerminal, code, stdout, stderr)
+			}
 		}
 	}
 }
@@ -144,6 +195,7 @@ func TestTopOnATerminal(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, 0, ""},
+		{"recording", "read-only: the recording", "q", nil, 0, ""},
 		{"panic", "", "", func(context.Context, func(*api.Frame) error) error { panic("lngtest") }, 1, "lineage: draw on the terminal: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,7 +204,11 @@ func TestTopOnATerminal(t *testing.T) {
 			w, y := newWorld(t, f), newTypist(t, tt.see, tt.keys)
 			before := settings(t, y.tty)
 			w.stdin, w.stdout = y.tty, y.tty
-			code, _, stderr := w.run("top")
+			args := []string{"top"}
+			if tt.watch == nil {
+				args = append(args, "--speed", "0", "-i", recordingFile(t))
+			}
+			code, _, stderr := w.run(args...)
 			if code != tt.code || !strings.HasPrefix(stderr, tt.says) || strings.Count(stderr, "\n") != tt.code {
 				t.Errorf("exit %d: %s", code, stderr)
 			}

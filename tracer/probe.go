@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -262,7 +263,13 @@ func release() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
+// realtime tells whether the kernel is PREEMPT_RT, which it says in its version
+// (init/Makefile). Linux 6.18 with it has no /sys/kernel/realtime.
 func realtime() bool {
-	b, err := os.ReadFile("/sys/kernel/realtime")
-	return err == nil && strings.TrimSpace(string(b)) == "1"
+	var u unix.Utsname
+	return unix.Uname(&u) == nil && isRealtime(unix.ByteSliceToString(u.Version[:]))
+}
+
+func isRealtime(version string) bool {
+	return slices.Contains(strings.Fields(version), "PREEMPT_RT")
 }

@@ -36,7 +36,7 @@ GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race \
 	test-install test-systemd test-e2e test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
-	lint docs docs-check demo bench clean fmt
+	lint docs docs-check demo fuzz bench clean fmt
 
 ## help: list the targets
 help:
@@ -212,6 +212,10 @@ docs-check: build
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
 demo: build
 	@testdata/demo.sh
+
+## fuzz: each fuzz target for FUZZTIME (20s)
+fuzz:
+	testdata/fuzz.sh
 
 ## bench: the Go benchmarks, as root
 bench:

@@ -79,6 +79,7 @@ func (s *server) postReload(w http.ResponseWriter, r *http.Request, c caller) er
 	if err := s.reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
+	s.managed(c, "policy reload")
 	return reply(w, http.StatusOK, s.rules.document())
 }
 
@@ -90,6 +91,7 @@ func (s *server) postResume(w http.ResponseWriter, r *http.Request, c caller) er
 		s.log.Warn().Str(keyVerb, verbManage.String()).Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).
 			Msg("circuit breaker closed")
 	}
+	s.managed(c, "policy resume")
 	return reply(w, http.StatusOK, s.rules.document())
 }
 

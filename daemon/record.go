@@ -56,18 +56,32 @@ func (s *server) done(c caller, v verb, what string) {
 	})
 }
 
+// managed records a verb about the daemon itself.
+func (s *server) managed(c caller, what string) {
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: verbManage.String(), Decision: audit.Done, Reason: what,
+		Caller: auditCaller(c), Mode: s.rules.mode(),
+	})
+}
+
 // signalled records what came of a signal to one process.
 func (s *server) signalled(c caller, decision, reason string, session string, ref api.Ref) {
-	s.audit.Add(audit.Record{
+	rec := audit.Record{
 		Time: time.Now().UTC(), Verb: verbKill.String(), Decision: decision, Reason: reason, Caller: auditCaller(c),
 		Target: &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}, Mode: s.rules.mode(),
-	})
+	}
+	if decision == audit.Refused {
+		s.tally.refused(verbKill.String())
+		s.refusals.add(rec)
+		return
+	}
+	s.audit.Add(rec)
 }
 
 // refused records a refusal. what names the target as the caller did.
 func (s *server) refused(c caller, v verb, what, why string) {
 	s.tally.refused(v.String())
-	s.audit.Add(audit.Record{
+	s.refusals.add(audit.Record{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
 		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
 	})

@@ -146,6 +146,7 @@ func (s *server) postResync(w http.ResponseWriter, r *http.Request, c caller) er
 	if err := s.owner.do(func() { doc.Lost = s.owner.lost }); err != nil {
 		return err
 	}
+	s.managed(c, "resync")
 	return reply(w, http.StatusOK, doc)
 }
 

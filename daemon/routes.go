@@ -282,7 +282,7 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c caller) erro
 	if req.Unload && live > 0 && !req.Force {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
 	}
-	s.done(c, verbManage, "")
+	s.managed(c, "stop")
 	err := reply(w, http.StatusAccepted, head("stop"))
 	s.stop(req.Unload)
 	return err

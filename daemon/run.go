@@ -76,7 +76,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	})
 	httpd := s.httpServer()
 	wg.Go(func() {
-		if err := httpd.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := httpd.Serve(documented{ln, s.version}); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	})
@@ -118,6 +118,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	s.recorder.end() // it asks the owner
 	s.endOwner()
 	// What could not be written was told when it happened.
+	s.refusals.flush()
 	_ = s.audit.Close()
 	return lock, unload, err
 }

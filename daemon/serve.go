@@ -314,7 +314,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,
 		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
 	}
-	s.feed = newFeed(s)
+	s.feed, s.refusals = newFeed(s), newRefusals(a, h.clock.monotonic)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &exporter{
 		address: r.started.Daemon.Metrics.String(), handler: s.metrics, limits: h.limits, log: log,

@@ -51,6 +51,7 @@ type server struct {
 	group        int // gid of those who may read everything, -1: none
 	audit        auditLog
 	recorder     *recorder
+	refusals     *refusals
 	clock        clock
 	log          zerolog.Logger
 	limits       limits
@@ -90,7 +91,7 @@ func (s *server) httpServer() *http.Server {
 		MaxHeaderBytes:    4 << 10,
 		ErrorLog:          httpLog(s.log),
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			p, err := s.peerOf(nc)
+			p, err := s.peerOf(nc.(*documentedConn).Conn)
 			if err != nil {
 				s.log.Error().Err(err).Msg("peer not read")
 				return ctx

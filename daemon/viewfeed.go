@@ -68,6 +68,7 @@ func (f *feed) join(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 	case <-f.server.stopping:
+	case <-f.server.owner.done:
 	}
 	f.leave()
 	return false

@@ -28,7 +28,9 @@ type Record struct {
 	Target   *Target     `json:"target,omitempty"`
 	Mode     string      `json:"mode"`
 	Report   *api.Report `json:"report,omitempty"`
-	Lost     uint64      `json:"lost,omitempty"` // records before this one that were not written
+	// Count is how many refusals like it the record stands for; absent: one.
+	Count uint64 `json:"count,omitempty"`
+	Lost  uint64 `json:"lost,omitempty"` // records before this one that were not written
 }
 
 // Caller is who asked.

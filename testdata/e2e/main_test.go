@@ -11,6 +11,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "lngtest-inside" {
+		os.Exit(inside(os.Args[2]))
+	}
 	if err := stage.Prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)

@@ -1,0 +1,149 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// raw sends bytes and reads the reply, as who.
+func (w *world) raw(who, request string) (answered, net.Conn) {
+	w.Helper()
+	w.k.AllRead()
+	c, err := w.dial(who)
+	if err != nil {
+		w.Fatal(err)
+	}
+	go io.WriteString(c, request)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		c.Close()
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return answered{w.T, resp.StatusCode, resp.Header, b}, c
+}
+
+// TestMalformedIsDocumented: what net/http refuses by itself is refused in a
+// document, too.
+func TestMalformedIsDocumented(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct{ request, code string }{
+		"headers of 8 KiB": {"GET /v1/version HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 16<<10) + "\r\n\r\n", api.CodeTooLarge},
+		"many headers":     {"GET /v1/version HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: a\r\n", 4<<10) + "\r\n", api.CodeTooLarge},
+		"a long path":      {"GET /" + strings.Repeat("a", 16<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", api.CodeTooLarge},
+		"no HTTP":          {"hello\r\n\r\n", api.CodeBadRequest},
+		"no host":          {"GET /v1/version HTTP/1.1\r\n\r\n", api.CodeBadRequest},
+		"two lengths":      {"POST /v1/resync HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", api.CodeBadRequest},
+		"control bytes":    {"GET /\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n", api.CodeBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, conn := w.raw("user", c.request)
+			conn.Close()
+			a.T = t
+			e := a.refused(c.code)
+			if strings.ContainsAny(e.Message, "\n\x1b") || a.header.Get(api.HeaderAPI) != "1" || a.header.Get(api.HeaderVersion) != "9.9.9" {
+				t.Errorf("%+v %v", e, a.header)
+			}
+		})
+	}
+	t.Run("headers of 7 KiB", func(t *testing.T) {
+		a, conn := w.raw("user", "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", 7<<10)+"\r\n\r\n")
+		conn.Close()
+		into[api.Version](a, http.StatusOK)
+	})
+}
+
+// TestSizeOfRequests: 64 KiB and not a byte more.
+func TestSizeOfRequests(t *testing.T) {
+	w := newWorld(t)
+	pad := func(n int) string { return `{` + strings.Repeat(" ", n-2) + `}` }
+	into[resynced](w.do("root", "POST", "/v1/resync", pad(maxBody)), http.StatusOK)
+	w.do("root", "POST", "/v1/resync", pad(maxBody+1)).refused(api.CodeTooLarge)
+}
+
+// TestConnectionsAreLimited: in all, of a uid, of a session.
+func TestConnectionsAreLimited(t *testing.T) {
+	if l := defaultLimits; l.conns != 2048 || l.memberConns != 32 || l.uidConns != 256 || l.memberRate != 50 || l.send != 5*time.Second || maxBody != 64<<10 {
+		t.Errorf("%+v", l)
+	}
+	for name, c := range map[string]struct {
+		set      func(*limits)
+		who      string
+		unbound  string // who still gets in; "": nobody
+		verdicts int
+	}{
+		"all":       {func(l *limits) { l.conns = 3 }, "root", "", 3},
+		"a uid":     {func(l *limits) { l.uidConns = 3 }, "user", "root", 3},
+		"a session": {func(l *limits) { l.memberConns = 3 }, "100", "user", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(w *world) { c.set(&w.h.limits) })
+			w.session("user", 100, api.NewSession{})
+			w.until(func() bool { return w.s.conns.count() == 0 })
+			var open []net.Conn
+			for range c.verdicts {
+				a, conn := w.raw(c.who, "GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n")
+				into[api.Version](a, http.StatusOK)
+				open = append(open, conn)
+			}
+			a := w.do(c.who, "GET", "/v1/version", nil)
+			a.refused(api.CodeTooMany)
+			if a.header.Get("Retry-After") == "" {
+				t.Errorf("%v", a.header)
+			}
+			if c.unbound != "" {
+				into[api.Version](w.do(c.unbound, "GET", "/v1/version", nil), http.StatusOK)
+			}
+			for _, conn := range open {
+				conn.Close()
+			}
+			w.until(func() bool { return w.s.conns.count() == 0 })
+			into[api.Version](w.do(c.who, "GET", "/v1/version", nil), http.StatusOK)
+			if w.s.tally.refusedSoFar()[verbLimit] == 0 {
+				t.Error("it is not counted")
+			}
+		})
+	}
+}
+
+func (t *conns) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
+}
+
+// TestStoppingAndStarting: what a client hears of a daemon that is not there
+// for it.
+func TestStoppingDaemon(t *testing.T) {
+	w := newWorld(t)
+	w.s.endOwner()
+	w.do("root", "GET", "/v1/sessions", nil).refused(api.CodeStopping)
+	if e := w.do("root", "GET", "/v1/watch", nil).refusedDocument(); e.Exit != api.ExitUnreachable {
+		t.Errorf("%+v", e)
+	}
+	_ = w.stop()
+}
+
+func (a answered) refusedDocument() *api.Error {
+	a.Helper()
+	var doc api.ErrorDocument
+	if err := json.Unmarshal(a.body, &doc); err != nil || doc.Error == nil {
+		a.Fatalf("status %d is no refusal: %s", a.status, fmt.Sprintf("%.200s", a.body))
+	}
+	return doc.Error
+}

@@ -1,0 +1,231 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// inside is what an agent does from inside its session, of which it is the
+// root: each line of its standard input is a request, "METHOD PATH BODY", and
+// brings a line with the status; "raw HOW" is one of the ways to annoy.
+func inside(socket string) int {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		if word == "raw" {
+			fmt.Println(annoy(socket, rest))
+			continue
+		}
+		path, body, _ := strings.Cut(rest, " ")
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(ask(c, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", word, path, len(body), body)))
+		c.Close()
+	}
+	return 0
+}
+
+// ask sends bytes and gives status and body, in one line.
+func ask(c net.Conn, request string) string {
+	go io.WriteString(c, request)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return "closed"
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return fmt.Sprintf("%d %s", resp.StatusCode, strings.TrimSpace(string(b)))
+}
+
+func annoy(socket, how string) string {
+	dial := func() net.Conn {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			panic(err)
+		}
+		return c
+	}
+	switch how {
+	case "slow": // headers that never end: the daemon hangs up
+		c := dial()
+		defer c.Close()
+		io.WriteString(c, "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: ")
+		if _, err := io.ReadAll(c); err != nil {
+			return err.Error()
+		}
+		return "closed"
+	case "many": // more connections than a session may have
+		for range 40 {
+			c := dial()
+			defer c.Close()
+			if answer := ask(c, "GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(answer, "200") {
+				return answer
+			}
+		}
+		return "200"
+	case "fast": // more requests than a session may make
+		c := dial()
+		defer c.Close()
+		r := bufio.NewReader(c)
+		for range 500 {
+			io.WriteString(c, "GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n")
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				return "closed"
+			}
+			io.Copy(io.Discard, resp.Body)
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Sprint(resp.StatusCode)
+			}
+		}
+		return "200"
+	case "garbage":
+		c := dial()
+		defer c.Close()
+		return ask(c, strings.Repeat("\x00\xff", 1<<16)+"\r\n\r\n")
+	case "fat":
+		c := dial()
+		defer c.Close()
+		return ask(c, "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+	}
+	return "?"
+}
+
+// TestFromInside: an agent of the operator's own uid, or root, can read its own
+// session and nothing else; it ends and keeps nothing, changes nothing, and its
+// requests, however slow, many or malformed, stop nobody.
+func TestFromInside(t *testing.T) {
+	for _, who := range []string{"root", "nobody"} {
+		t.Run(who, func(t *testing.T) {
+			i := stage.NewDaemon(t)
+			m := stage.NewMarker(t, i.Dir)
+			other := i.Run(m, []string{"--name", "other", "--grace", "0s"}, "daemonise", "stay")
+			m.Ready()
+			theirs := i.Session("other")
+
+			requests, answers := startInside(i, who)
+			send := func(line string) string {
+				t.Helper()
+				fmt.Fprintln(requests, line)
+				if !answers.Scan() {
+					t.Fatalf("%s: no answer", line)
+				}
+				return answers.Text()
+			}
+			mine := i.Session("mine")
+			process := func(s api.Session, signal string) string {
+				return fmt.Sprintf(`POST /v1/processes/%v/kill {"signal":%q}`, s.Root.Ref, signal)
+			}
+			for line, want := range map[string]string{
+				"GET /v1/version":                                       "200",
+				"GET /v1/sessions/mine":                                 "200",
+				"GET /v1/sessions/mine/tree":                            "200",
+				"GET /v1/sessions/" + theirs.ID:                         "403",
+				"GET /v1/sessions/" + theirs.ID + "/tree":               "403",
+				"GET /v1/sessions/" + theirs.ID + "/report":             "403",
+				"GET /v1/events?session=" + theirs.ID:                   "403",
+				"GET /v1/watch?session=" + theirs.ID:                    "403",
+				"GET /v1/why?ref=" + theirs.Root.Ref.String():           "403",
+				"GET /v1/processes/" + theirs.Root.Ref.String():         "403",
+				"POST /v1/sessions/mine/end":                            "403",
+				"POST /v1/sessions/mine/end {\"now\":true}":             "403",
+				"POST /v1/sessions/" + theirs.ID + "/end":               "403",
+				process(mine, "KILL"):                                   "403",
+				process(theirs, "KILL"):                                 "403",
+				"GET /v1/policy":                                        "403",
+				"POST /v1/policy/reload":                                "403",
+				"POST /v1/policy/resume":                                "403",
+				"POST /v1/daemon/stop {\"unload\":true,\"force\":true}": "403",
+				"POST /v1/resync":                                       "403",
+				"POST /v1/selfcheck":                                    "403",
+				"GET /metrics":                                          "403",
+				"POST /v1/sessions {\"root\":{\"pid\":1}}":              "40", // some kernels hide it: 404
+				fmt.Sprintf("POST /v1/sessions {\"root\":{\"pid\":%d}}", theirs.Root.PID): "403",
+			} {
+				if got := send(line); !strings.HasPrefix(got, want) {
+					t.Errorf("%s: %.200s, want %s", line, got, want)
+				}
+				unix.Nanosleep(&unix.Timespec{Nsec: 25e6}, nil) // it may ask 50 times a second
+			}
+			if got := send("GET /v1/sessions?state=all"); !strings.Contains(got, mine.ID) || strings.Contains(got, theirs.ID) {
+				t.Errorf("sessions: %.300s", got)
+			}
+			for how, want := range map[string]string{"garbage": "413", "fat": "413", "slow": "closed", "many": "429", "fast": "429"} {
+				if got := send("raw " + how); !strings.HasPrefix(got, want) {
+					t.Errorf("%s: %.200s, want %s", how, got, want)
+				}
+				if i.Version() == nil {
+					t.Fatalf("%s stopped the daemon", how)
+				}
+			}
+			if s := i.Session("mine"); s.State != "active" {
+				t.Errorf("%+v", s)
+			}
+			if s := i.Session("other"); s.State != "active" || s.Live != theirs.Live {
+				t.Errorf("%+v", s)
+			}
+			i.End("mine")
+			i.End("other")
+			m.MustBeGone()
+			other.Wait()
+			requests.Close()
+		})
+	}
+}
+
+// startInside runs the agent as the root of a session of its own. Who does not
+// answer yet does so with the first request.
+func startInside(i *stage.Instance, who string) (requests *os.File, answers *bufio.Scanner) {
+	i.T.Helper()
+	in, requests, err := os.Pipe()
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	out, w, err := os.Pipe()
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	i.T.Cleanup(func() { requests.Close(); out.Close() })
+	self := i.Copy(os.Args[0])
+	args := []string{"run", "--name", "mine", "--grace", "0s", "--", self, "lngtest-inside", i.Socket}
+	cmd := i.Command(args, nil)
+	if who == "nobody" {
+		cmd.Path = i.Copy(stage.Lineage)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Nobody}}
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, w, os.Stderr
+	if err := cmd.Start(); err != nil {
+		i.T.Fatal(err)
+	}
+	i.T.Cleanup(func() {
+		requests.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	in.Close()
+	w.Close()
+	answers = bufio.NewScanner(out)
+	answers.Buffer(nil, 2<<20)
+	fmt.Fprintln(requests, "GET /v1/version")
+	if !answers.Scan() {
+		i.T.Fatal("the agent does not answer")
+	}
+	return requests, answers
+}

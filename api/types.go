@@ -406,6 +406,8 @@ type Doctor struct {
 	Items     []DoctorItem `json:"items"`
 	// SelfCheck is the daemon's last one, absent if none answers.
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
+	// Capabilities are the daemon's, absent if none answers.
+	Capabilities []string `json:"capabilities,omitempty"`
 }
 
 // DoctorItem is one thing that lineage needs or can use.

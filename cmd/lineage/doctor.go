@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,9 @@ answers, tell what came of its last self-check.`,
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
-		d.SelfCheck = a.selfCheck(cmd.Context())
+		if st := a.status(cmd.Context()); st != nil {
+			d.SelfCheck, d.Capabilities = st.SelfCheck, st.Capabilities
+		}
 		if err := a.print(format.value, doctorListing(d)); err != nil {
 			return err
 		}
@@ -39,9 +42,9 @@ answers, tell what came of its last self-check.`,
 // doctorPatience is how long a daemon has to answer.
 const doctorPatience = 2 * time.Second
 
-// selfCheck is the daemon's last one; nil if there is no answer, as the kernel
+// status is what the daemon says of itself; nil if there is no answer, as the kernel
 // is what doctor is about.
-func (a *app) selfCheck(ctx context.Context) *api.SelfCheck {
+func (a *app) status(ctx context.Context) *api.Status {
 	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 	defer cancel()
 	c, err := a.client(ctx)
@@ -53,7 +56,7 @@ func (a *app) selfCheck(ctx context.Context) *api.SelfCheck {
 	if err != nil {
 		return nil
 	}
-	return st.SelfCheck
+	return st
 }
 
 // levels is what each guarantee level means, for people.
@@ -104,6 +107,9 @@ func writeDoctor(p *page, d *api.Doctor) {
 			verdict = c.At.In(p.now.Location()).Format("2006-01-02 15:04:05") + " " + verdict
 		}
 		p.line("%s", p.paint(color, plain.Text("the daemon's self-check at "+verdict)))
+	}
+	if len(d.Capabilities) > 0 {
+		p.line("%s", plain.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))
 	}
 	p.wide = true // what to do about it is no use in part
 	var t table

@@ -19,10 +19,11 @@ type fake struct {
 	stream   []api.Event
 	streams  func(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error // instead of stream
 
-	watch   func(ctx context.Context, each func(*api.Frame) error) error
-	planned func(*api.Plan) // changes a plan
-	checked *api.SelfCheck
-	asked   api.PathRef
+	watch        func(ctx context.Context, each func(*api.Frame) error) error
+	planned      func(*api.Plan) // changes a plan
+	checked      *api.SelfCheck
+	capabilities []string
+	asked        api.PathRef
 
 	historyAsked []api.HistoryQuery
 	eventsAsked  []api.EventsQuery
@@ -40,7 +41,7 @@ func (f *fake) Version(context.Context) (*api.Version, error) {
 }
 
 func (f *fake) Status(context.Context) (*api.Status, error) {
-	return &api.Status{SelfCheck: f.checked}, f.refuse
+	return &api.Status{SelfCheck: f.checked, Capabilities: f.capabilities}, f.refuse
 }
 
 func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, error) {

@@ -299,3 +299,12 @@ func TestSocketFromEnvironment(t *testing.T) {
 		t.Errorf("--socket is weaker than LINEAGE_SOCKET: %s", stderr)
 	}
 }
+
+func TestDoctorTellsTheCapabilities(t *testing.T) {
+	w := newWorld(t, &fake{capabilities: []string{"cap_kill", "cap_sys_ptrace"}})
+	w.host.doctor = func() api.Doctor { return api.Doctor{Supported: true} }
+	_, out, _ := w.run("doctor")
+	if want := "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n"; !strings.Contains(out, want) {
+		t.Errorf("%q, want %q", out, want)
+	}
+}

@@ -94,6 +94,7 @@ func TestSystemd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checks := names(t)
 	m := boot.Machine{
 		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: 1536,
 		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning", Timeout: 10 * time.Minute,
@@ -107,7 +108,7 @@ func TestSystemd(t *testing.T) {
 	for _, job := range r.Jobs {
 		ran[job.Name] = job
 	}
-	for _, name := range names(t) {
+	for _, name := range checks {
 		t.Run(name, func(t *testing.T) {
 			job, ok := ran[name]
 			t.Logf("%s", job.Output)

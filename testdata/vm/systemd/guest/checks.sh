@@ -15,7 +15,7 @@ check() {
 	printf '\036begin %s\n' "$name"
 	(set -euo pipefail; "$name")
 	code=$? # not asked for by an if or an ||: there set -e would do nothing
-	printf '\n\036end %s %d %d\n' "$name" "$code" $(((${EPOCHREALTIME/./} - began) / 1000))
+	printf '\n\036end %d %d %s\n' "$code" $(((${EPOCHREALTIME/./} - began) / 1000)) "$name"
 }
 
 # until_ waits for a command that has no event to wait for.

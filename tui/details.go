@@ -295,7 +295,11 @@ func (p *pane) session(s *api.Session) {
 	p.fact("nested in", s.Parent)
 	p.policy(s)
 	p.blank()
-	p.text(m.theme.dim, "", "x ends it and all that it started; T shows its timeline")
+	hint := "T shows its timeline"
+	if s.State != "ended" && !m.readOnly() {
+		hint = "x ends it and all that it started; " + hint
+	}
+	p.text(m.theme.dim, "", hint)
 }
 
 func (p *pane) group(r *picture.Row) {

@@ -98,6 +98,12 @@ func (t *target) over() bool {
 	return t.err != nil || t.killed != nil || t.report != nil && t.report.Verdict != ""
 }
 
+// readOnly tells that nothing can be ended from here.
+func (m *model) readOnly() bool {
+	return m.opts.ReadOnly || m.opts.Source != "" || m.status.ReadOnly
+}
+
+// refuse says why nothing can be ended from here, if so.
 func (m *model) refuse() bool {
 	switch {
 	case m.opts.ReadOnly:

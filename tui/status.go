@@ -24,6 +24,9 @@ func (m *model) statusLine() string {
 	parts := []part{m.title()}
 	if m.known {
 		level := part{long: fmt.Sprintf("level %d %s", s.Level, plain.Text(s.Mode)), short: fmt.Sprintf("L%d %s", s.Level, plain.Text(s.Mode))}
+		if s.Level == 0 { // of a recording
+			level.long, level.short = plain.Text(s.Mode), plain.Text(s.Mode)
+		}
 		level.middle = level.short
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
 		live := fmt.Sprintf("%d live", s.Live)
@@ -115,6 +118,8 @@ func (m *model) title() part {
 func (m *model) selfCheck() part {
 	c := m.status.SelfCheck
 	switch {
+	case m.opts.Source != "":
+		return part{}
 	case c == nil:
 		return part{long: "no self-check yet", middle: "check -", paint: m.theme.dim}
 	case !c.OK:

@@ -8,6 +8,8 @@ import (
 // ABI names the layout of everything that this package would pin: a daemon
 // may open only the pins that a daemon with the same ABI made.
 func ABI() string {
-	sum := sha256.Sum256(_LineageBytes)
-	return hex.EncodeToString(sum[:4])
+	h := sha256.New()
+	h.Write(_LineageBytes)
+	h.Write(_BaselineBytes)
+	return hex.EncodeToString(h.Sum(nil)[:4])
 }

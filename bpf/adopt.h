@@ -35,16 +35,16 @@ __noinline int admitted(u64 session)
 }
 
 /* False: it is not in `from` any more. To 0: it is let go of. */
-static __always_inline bool move(struct entry *e, u64 from, u64 to)
+static __always_inline bool move(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
 	joined(to);
-	if (__sync_val_compare_and_swap(&e->session, from, to) != from) {
+	if (!reassign(id, e, from, to)) {
 		left(to);
 		return false;
 	}
 	left(from);
 	if (!to)
-		__sync_fetch_and_or(&e->flags, FLAG_RELEASED);
+		set_flags(e, FLAG_RELEASED);
 	return true;
 }
 
@@ -56,6 +56,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 session,
 				  const struct identity *creator, u32 evidence)
 {
 	u32 tgid = leader->tgid;
+	struct identity id = { .start = leader->start_boottime, .tgid = tgid };
 	struct entry n = {
 		.start = leader->start_boottime,
 		.session = session,
@@ -69,7 +70,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 session,
 		return false;
 	if (e) {
 		if (e->session || e->flags & (FLAG_PROTECTED | FLAG_RELEASED) ||
-		    !move(e, 0, session))
+		    !move(&id, e, 0, session))
 			return false;
 		e->evidence = evidence;
 		e->creator = *creator;

@@ -9,7 +9,6 @@
 
 #include "elder.h"
 #include "session.h"
-#include "signal.h"
 
 /* The entry of a process that is creating another; one that it should have is made. */
 static __always_inline struct entry *creator_entry(struct task_struct *creator)
@@ -32,7 +31,9 @@ __noinline int follow(u32 tgid, u64 start, u64 from, u64 to)
 {
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	return e && e->start == start && move(e, from, to);
+	struct identity id = { .start = start, .tgid = tgid };
+
+	return e && e->start == start && move(&id, e, from, to);
 }
 
 /*
@@ -82,6 +83,7 @@ static __always_inline struct entry *enter_child(struct entry *creator, u32 crea
 
 #define RECOUNT_NS 10000000
 
+#ifndef BASELINE
 /*
  * Zombies count against max_processes, as they hold PIDs. That one was waited
  * for the kernel tells a grace period late; before a session is ended for its
@@ -91,13 +93,19 @@ static __always_inline bool recount(void)
 {
 	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
 
-	if (now - last < RECOUNT_NS ||
-	    __sync_val_compare_and_swap(&control.recounted, last, now) != last)
+	if (now - last < RECOUNT_NS || !swap(&control.recounted, last, now))
 		return false;
 	if (bpf_task_from_pid)
 		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
 	return true;
 }
+#else
+/* Where fentry/release_task tells of each wait at once there is nothing to recount. */
+static __always_inline bool recount(void)
+{
+	return config.exact_reaps;
+}
+#endif
 
 static __always_inline bool above_limit(struct session *s, s64 limit)
 {
@@ -105,6 +113,22 @@ static __always_inline bool above_limit(struct session *s, s64 limit)
 		return true;
 	return s->live + s->unreaped > limit && recount() && s->live + s->unreaped > limit;
 }
+
+#ifdef BASELINE
+/*
+ * Only verbs move states here, and find out who was reaped: user space is told
+ * of a session that is active, with the cause, and asks for a pass.
+ */
+static __always_inline void ask_for_pass(struct ctl *c)
+{
+	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
+
+	if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE || now - last < RECOUNT_NS)
+		return;
+	*(volatile u64 *)&control.recounted = now;
+	emit_session(c->id, STATE_ACTIVE, CAUSE_MAX_PROCESSES);
+}
+#endif
 
 /* The newborn that takes a session over its limit starts its end, and dies at birth. */
 static __always_inline bool over_limit(u64 id)
@@ -116,10 +140,19 @@ static __always_inline bool over_limit(u64 id)
 		if (!s || !c)
 			return false;
 		if (c->max_processes && above_limit(s, c->max_processes)) {
+#ifdef BASELINE
+			*(volatile u32 *)&c->over = 1;
+			ask_for_pass(c);
+#else
 			if (begin_end(c, CAUSE_MAX_PROCESSES, c->grace))
 				arm(1);
+#endif
 			return true;
 		}
+#ifdef BASELINE
+		if (c->max_processes && s->live + s->unreaped > c->max_processes)
+			ask_for_pass(c);
+#endif
 		id = s->parent;
 	}
 	return false;
@@ -133,6 +166,35 @@ static __always_inline bool over_limit(u64 id)
 static __always_inline bool doomed(u64 id)
 {
 	return condemned(id) || over_limit(id);
+}
+
+/*
+ * A member's child that cannot be entered, e is NULL then, does not run, nor
+ * does one that is doomed. Below level 3 nothing here can signal it: a doomed
+ * one's creator, which runs this, forks no more, and the child dies when it
+ * next enters the kernel or a pass meets it. The creator of one that was not
+ * entered lives: as its child it is found again, see reconcile_birth.
+ */
+static __always_inline void kill_newborn(struct entry *creator, struct task_struct *child,
+					 struct entry *e)
+{
+#ifndef BASELINE
+	if (config.can_signal && bpf_send_signal_task &&
+	    !bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
+		count(COUNT_NEWBORN_KILLED);
+		if (e)
+			set_flags(e, FLAG_KILLED);
+		return;
+	}
+#endif
+	count(COUNT_NEWBORN_UNKILLED);
+	if (e)
+		set_flags(e, FLAG_UNKILLED);
+	arm(1);
+	if (e && !config.can_signal) {
+		set_flags(creator, FLAG_KILLED);
+		bpf_send_signal(SIGKILL);
+	}
 }
 
 static __always_inline void on_fork(struct task_struct *creator, struct task_struct *child)
@@ -153,20 +215,8 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 			count(COUNT_MISSED_BIRTH);
 	}
 	e = enter_child(c, tgid, child, cgroup_of(child), &failed);
-	if (e ? doomed(e->session) : failed) {
-		/* A member's child that cannot be entered does not run. */
-		if (config.can_signal && bpf_send_signal_task &&
-		    !bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
-			count(COUNT_NEWBORN_KILLED);
-			if (e)
-				__sync_fetch_and_or(&e->flags, FLAG_KILLED);
-		} else {
-			count(COUNT_NEWBORN_UNKILLED);
-			if (e)
-				__sync_fetch_and_or(&e->flags, FLAG_UNKILLED);
-			arm(1);
-		}
-	}
+	if (e ? doomed(e->session) : failed)
+		kill_newborn(c, child, e);
 }
 
 #endif

@@ -6,36 +6,38 @@
 #ifndef LINEAGE_DEATH_H
 #define LINEAGE_DEATH_H
 
-#include "kfuncs.h"
+#include "arbiter.h"
 #include "session.h"
+#ifndef BASELINE
+#include "kfuncs.h"
+#endif
 
 /*
- * Count the death of the entry and remove it. remember: it is a real exit
- * that leaves a zombie, not a stale entry. False: somebody else did.
+ * Count the death of the entry and remove it. keep: it is a real exit that
+ * leaves a zombie, not a stale entry. False: somebody else did.
  */
-static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool remember)
+static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
 {
 	struct identity id = { .start = start, .tgid = tgid };
-	struct dead_entry d = { .mark = start << 1 | 1 };
+	u64 session;
 	u32 flags;
 
-	if (__sync_val_compare_and_swap(&e->start, start, 0) != start)
+	if (!seize(&id, e, &session))
 		return false;
-	/* Whoever moves a process between sessions swaps this word too. */
-	d.session = __sync_lock_test_and_set(&e->session, 0);
 	flags = e->flags;
-	if (d.session) {
-		if (remember && bpf_map_update_elem(&dead, &id, &d, BPF_NOEXIST)) {
+	if (session) {
+		if (keep && !remember(&id, session)) {
 			count(COUNT_DEAD_FAILED);
-			remember = false;
+			keep = false;
 		}
-		if (remember)
-			chain_count(d.session, DIED);
+		if (keep)
+			chain_count(session, DIED);
 		else
-			chain_count(d.session, DIED_FORGOTTEN);
+			chain_count(session, DIED_FORGOTTEN);
 	}
 	if (bpf_map_delete_elem(&processes, &tgid))
 		count(COUNT_DELETE_FAILED);
+	let_go(&id);
 	/*
 	 * Its sessions may have to end: the pass finds out which, by their
 	 * roots and owners that are no longer entered.
@@ -72,12 +74,20 @@ static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 	return NULL;
 }
 
+static __always_inline bool alive(const struct identity *id)
+{
+	u32 tgid = id->tgid;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && e->start == id->start;
+}
+
 /* Its memory, files and ports are gone: end `dying`, once. */
-static __always_inline void torn_down(struct dead_entry *d, u64 start)
+static __always_inline void torn_down(const struct identity *id, struct dead_entry *d)
 {
 	u64 session = d->session;
 
-	if (__sync_val_compare_and_swap(&d->mark, start << 1 | 1, start << 1) == (start << 1 | 1))
+	if (end_dying(id, d))
 		chain_count(session, TORN_DOWN);
 }
 
@@ -102,7 +112,6 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
 {
 	struct event_exit *x;
 	struct entry n = *e;
-	bool counted;
 
 	if (!n.session) {
 		bury(tgid, e, n.start, true);
@@ -113,14 +122,15 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
 	 * reads of the exit finds it counted, and "empty" follows the last exit.
 	 */
 	x = reserve(struct event_exit);
-	if (x)
-		tell_exit(x, t, &n, tgid);
-	else
+	if (!x) {
 		lost();
-	counted = bury(tgid, e, n.start, true);
-	if (x && counted)
+		bury(tgid, e, n.start, true);
+		return;
+	}
+	tell_exit(x, t, &n, tgid);
+	if (bury(tgid, e, n.start, true))
 		bpf_ringbuf_submit(x, wakeup(n.flags & FLAG_ROOT));
-	else if (x)
+	else
 		bpf_ringbuf_discard(x, BPF_RB_NO_WAKEUP);
 }
 
@@ -154,7 +164,7 @@ static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 	struct event_reaped *e;
 	u64 session = d->session;
 
-	torn_down(d, id->start);
+	torn_down(id, d);
 	if (bpf_map_delete_elem(&dead, id))
 		return;
 	chain_count(session, REAPED);
@@ -180,22 +190,29 @@ static __always_inline void on_free(struct task_struct *t)
 		reaped(&id, d);
 }
 
+/* A leader that is a zombie has died for good when it is the last of its threads. */
+static __always_inline bool is_gone(struct task_struct *leader)
+{
+	return leader->exit_state && leader->signal->nr_threads <= 1;
+}
+
+#ifndef BASELINE
 /* Bring one dead process up to date: torn down, reaped. */
 static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d, void *ctx)
 {
 	struct identity id = *key; /* the element goes with the delete */
 	struct task_struct *t = bpf_task_from_pid(id.tgid);
 	bool hashed = t && t->start_boottime == id.start;
-	/* A leader that is a zombie has died for good when it is the last of its threads. */
-	bool gone = hashed && t->exit_state && t->signal->nr_threads <= 1;
+	bool gone = hashed && is_gone(t);
 
 	if (t)
 		bpf_task_release(t);
 	if (!hashed)
 		reaped(&id, d);
 	else if (gone)
-		torn_down(d, id.start);
+		torn_down(&id, d);
 	return 0;
 }
+#endif
 
 #endif

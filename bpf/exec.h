@@ -2,7 +2,46 @@
 #ifndef LINEAGE_EXEC_H
 #define LINEAGE_EXEC_H
 
+#include "birth.h"
+#include "current.h"
 #include "open.h"
+
+#ifndef BASELINE
+/*
+ * Not bpf_ringbuf_output: whether to wake the reader may be asked only when
+ * the event has its place in the ring, see sleep() of the reader.
+ */
+static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
+{
+	struct bpf_dynptr ring;
+
+	if (bpf_ringbuf_reserve_dynptr(&events, len, 0, &ring))
+		count(COUNT_LOST);
+	else
+		bpf_dynptr_write(&ring, 0, x, len, 0);
+	bpf_ringbuf_submit_dynptr(&ring, wakeup(false));
+}
+#else
+/*
+ * Before 5.19 there is no way to ask only when the event has its place in the
+ * ring: ask again, and wake a reader that went to sleep meanwhile.
+ */
+static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
+{
+	u64 flags = wakeup(false);
+	void *nothing;
+
+	if (len > sizeof(*x) || bpf_ringbuf_output(&events, x, len, flags)) {
+		count(COUNT_LOST);
+		return;
+	}
+	if (!(flags & BPF_RB_NO_WAKEUP) || *(volatile u32 *)&control.polling)
+		return;
+	nothing = bpf_ringbuf_reserve(&events, sizeof(u64), 0);
+	if (nothing)
+		bpf_ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
+}
+#endif
 
 static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
 				      const struct entry *n, u32 tgid)
@@ -10,7 +49,6 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 	u32 zero = 0, len = 0, room;
 	struct exec_scratch *x = bpf_map_lookup_elem(&scratch, &zero);
 	struct mm_struct *mm = t->mm;
-	struct bpf_dynptr ring;
 	unsigned long from, size;
 	long got;
 
@@ -44,28 +82,19 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 	bpf_probe_read_kernel(x->e.comm, sizeof(x->e.comm), t->comm);
 	header(&x->e.h, EVENT_EXEC, tgid, n->start, n->session, n->flags);
 	len += room & (ARGV_MAX_LEN - 1);
-	/*
-	 * Not bpf_ringbuf_output: whether to wake the reader may be asked only
-	 * when the event has its place in the ring, see sleep() of the reader.
-	 */
-	len += sizeof(x->e);
-	if (bpf_ringbuf_reserve_dynptr(&events, len, 0, &ring))
-		count(COUNT_LOST);
-	else
-		bpf_dynptr_write(&ring, 0, x, len, 0);
-	bpf_ringbuf_submit_dynptr(&ring, wakeup(false));
+	emit_scratch(x, len + sizeof(x->e));
 }
 
 /* A member that runs although it is condemned. Runs in the process itself. */
-static __always_inline void on_syscall(struct task_struct *t)
+static __always_inline void on_syscall(void)
 {
-	u32 tgid = t->tgid;
+	u32 tgid = current_tgid();
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	if (!e || !e->session || e->flags & FLAG_PROTECTED ||
-	    e->start != t->group_leader->start_boottime || !condemned(e->session))
+	if (!e || !e->session || e->flags & FLAG_PROTECTED || e->start != current_start() ||
+	    !condemned(e->session))
 		return;
-	__sync_fetch_and_or(&e->flags, FLAG_KILLED);
+	set_flags(e, FLAG_KILLED);
 	bpf_send_signal(SIGKILL);
 }
 
@@ -85,7 +114,7 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	n = *e;
 	if (condemned(n.session)) {
 		bpf_send_signal(SIGKILL);
-		__sync_fetch_and_or(&e->flags, FLAG_KILLED);
+		set_flags(e, FLAG_KILLED);
 	}
 	emit_exec(t, bprm, &n, tgid);
 }

@@ -2,20 +2,16 @@
 
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The programs. One file for each hook family holds what they do; here is
- * where they hang. On one tracepoint programs run in the order of their
- * attachment, and user space attaches bookkeeping before sentence.
+ * The programs for kernels that find, walk and signal tasks from BPF (6.7, and
+ * 6.13 for the signals). One file for each hook family holds what they do;
+ * here and in hooks.h is where they hang. On one tracepoint programs run in
+ * the order of their attachment, and user space attaches bookkeeping before
+ * sentence.
  */
-#include "lineage.h"
-#include "exec.h"
-#include "reparent.h"
+#include "hooks.h"
 #include "self.h"
 #include "sentence.h"
-#include "snapshot.h"
-#include "verbs.h"
-#include <bpf/bpf_tracing.h>
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+#include "syscall.h"
 
 /* bpf2go exports what is named here; an unused type has no BTF. */
 const struct event_birth *const unused_birth = NULL;
@@ -29,34 +25,6 @@ const enum event_type *const unused_event_type = NULL;
 const enum entry_flags *const unused_entry_flags = NULL;
 const enum counter *const unused_counter = NULL;
 const enum source *const unused_source = NULL;
-
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(fork_birth, struct task_struct *creator, struct task_struct *child)
-{
-	on_fork(creator, child);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(exec_event, struct task_struct *t, int old_pid, struct linux_binprm *bprm)
-{
-	on_exec(t, bprm);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(exit_death, struct task_struct *t)
-{
-	on_exit(t);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_free")
-int BPF_PROG(free_reaped, struct task_struct *t)
-{
-	on_free(t);
-	return 0;
-}
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fork_sentence)
@@ -77,55 +45,6 @@ int BPF_PROG(exit_sentence)
 {
 	carry_out();
 	return 0;
-}
-
-/*
- * Level 2 only, and only while condemned members live: it costs every syscall
- * of the host. What no pass has met yet dies when it next enters the kernel.
- */
-SEC("tp_btf/sys_enter")
-int BPF_PROG(syscall_closer)
-{
-	on_syscall(bpf_get_current_task_btf());
-	return 0;
-}
-
-SEC("fentry/attach_pid")
-int BPF_PROG(attach_birth, struct task_struct *child, enum pid_type type)
-{
-	if (type == PIDTYPE_TGID)
-		on_attach(child, bpf_get_current_task_btf());
-	return 0;
-}
-
-SEC("fentry/do_notify_parent")
-int BPF_PROG(notify_death, struct task_struct *t)
-{
-	on_notify(t);
-	return 0;
-}
-
-SEC("fentry/kill_orphaned_pgrp")
-int BPF_PROG(orphan_reparent, struct task_struct *t, struct task_struct *father)
-{
-	on_reparent(t, father);
-	return 0;
-}
-
-/*
- * One of the two. The flags are u64 since 6.18, commit edd3cb05c00a, and were unsigned
- * long before: where this runs that is the same.
- */
-SEC("lsm/task_alloc")
-int BPF_PROG(refuse_lsm, struct task_struct *child, u64 clone_flags, int ret)
-{
-	return ret ? ret : refuse_fork(bpf_get_current_task_btf(), clone_flags);
-}
-
-SEC("fmod_ret/security_task_alloc")
-int BPF_PROG(refuse_fmod_ret, struct task_struct *child, u64 clone_flags, int ret)
-{
-	return ret ? ret : refuse_fork(bpf_get_current_task_btf(), clone_flags);
 }
 
 SEC("lsm/task_kill")
@@ -171,15 +90,6 @@ int BPF_PROG(self_rename, struct inode *from, struct dentry *what, struct inode 
 	return ret ? ret : deny_rename(from, what, to, bpf_get_current_task_btf());
 }
 
-SEC("iter/task")
-int snapshot(struct bpf_iter__task *ctx)
-{
-	struct seq_file *seq = ctx->meta->seq;
-	struct task_struct *t = ctx->task;
-
-	return t ? on_snapshot(seq, t) : 0; /* NULL: the walk is over */
-}
-
 #define VERB(name, body)                      \
 	SEC("syscall")                        \
 	int verb_##name(void *ctx)            \
@@ -195,18 +105,18 @@ int snapshot(struct bpf_iter__task *ctx)
 		return err;                   \
 	}
 
-VERB(create, err = create(a))
-VERB(end, err = end(a))
+VERB(create, err = create_found(a))
+VERB(end, err = end_all(a))
 VERB(sentence, sentence(a))
 VERB(settle, err = settle(a))
 VERB(release, err = release(a))
-VERB(protect, err = protect(a))
+VERB(protect, err = protect_found(a))
 VERB(mark, err = mark(a))
-VERB(whois, err = whois(a))
+VERB(whois, err = whois_found(a))
 VERB(reconcile, reconcile(a))
 VERB(terms, err = set_terms(a))
-VERB(enter, err = enter_stranger(a))
-VERB(adopt, err = adopt_all(a))
+VERB(enter, err = enter_found(a))
+VERB(adopt, adopt_all(a))
 VERB(follow, move_all(a, true))
 VERB(move, err = move_one(a))
 VERB(dissolve, err = dissolve(a))

@@ -29,11 +29,13 @@ enum entry_flags {
 	FLAG_PROTECTED = 1 << 0, /* never signalled by a pass */
 	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
 	FLAG_ROOT = 1 << 2,
-	FLAG_UNKILLED = 1 << 3, /* born condemned where it could not be signalled */
-	FLAG_TERMED = 1 << 4, /* a pass sent SIGTERM */
-	FLAG_KILLED = 1 << 5, /* a pass or its birth sent SIGKILL */
+	/* 1 << 3 to 1 << 5 were what was sent, once: an elder may have them set. */
 	FLAG_RELEASED = 1 << 6, /* was let go of: nothing makes it a member again by itself */
 	FLAG_DAEMON = 1 << 7, /* what self-protection protects */
+	/* What was sent, in a byte of its own: see set_flags. */
+	FLAG_UNKILLED = 1 << 8, /* born condemned where it could not be signalled */
+	FLAG_TERMED = 1 << 9, /* a pass sent SIGTERM */
+	FLAG_KILLED = 1 << 10, /* it was sent SIGKILL */
 };
 
 enum evidence {
@@ -154,7 +156,7 @@ struct ctl {
 	u32 max_processes;
 	u32 uid;
 	u32 rule; /* of an agent's session: as its agent has it */
-	u32 pad;
+	u32 over; /* baseline: a birth found it above max_processes */
 	u8 name[NAME_LEN];
 };
 
@@ -216,6 +218,10 @@ struct verb_args {
 	u32 added;
 	u32 removed;
 	s32 live; /* members that the walk met */
+	/* of the baseline object */
+	u64 forks; /* in: of the session, before the walk */
+	s32 err; /* of a walk, which returns nothing */
+	u32 pad;
 };
 
 enum event_type {

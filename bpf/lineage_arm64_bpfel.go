@@ -29,6 +29,8 @@ type LineageConfig struct {
 	_             structs.HostLayout
 	CanSignal     uint32
 	SecondWriters uint32
+	ExactReaps    uint32
+	Pad           uint32
 	RingHalf      uint64
 }
 
@@ -71,7 +73,7 @@ type LineageCtl struct {
 	MaxProcesses uint32
 	Uid          uint32
 	Rule         uint32
-	Pad          uint32
+	Over         uint32
 	Name         [64]uint8
 }
 
@@ -108,11 +110,11 @@ const (
 	LineageEntryFlagsFLAG_PROTECTED LineageEntryFlags = 1
 	LineageEntryFlagsFLAG_OWNER     LineageEntryFlags = 2
 	LineageEntryFlagsFLAG_ROOT      LineageEntryFlags = 4
-	LineageEntryFlagsFLAG_UNKILLED  LineageEntryFlags = 8
-	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 16
-	LineageEntryFlagsFLAG_KILLED    LineageEntryFlags = 32
 	LineageEntryFlagsFLAG_RELEASED  LineageEntryFlags = 64
 	LineageEntryFlagsFLAG_DAEMON    LineageEntryFlags = 128
+	LineageEntryFlagsFLAG_UNKILLED  LineageEntryFlags = 256
+	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 512
+	LineageEntryFlagsFLAG_KILLED    LineageEntryFlags = 1024
 )
 
 type LineageEventBirth struct {
@@ -292,6 +294,9 @@ type LineageVerbArgs struct {
 	Added        uint32
 	Removed      uint32
 	Live         int32
+	Forks        uint64
+	Err          int32
+	Pad          uint32
 }
 
 // Names of all BPF objects in the ELF.

@@ -2,13 +2,15 @@
 #ifndef LINEAGE_MAPS_H
 #define LINEAGE_MAPS_H
 
-#include "lineage.h"
+#include "atomics.h"
 #include <bpf/bpf_helpers.h>
 
 /* Set by the loader before the programs are verified. */
 const volatile struct config {
 	u32 can_signal; /* bpf_send_signal_task is there: 6.13, commit 6280cf718db0 */
 	u32 second_writers; /* the fentry programs are attached */
+	u32 exact_reaps; /* fentry/release_task is attached */
+	u32 pad;
 	u64 ring_half; /* bytes in the ring above which the reader is woken even if it polls */
 } config = {};
 
@@ -145,7 +147,7 @@ static __always_inline u64 count(u32 which)
 {
 	u64 *c = bpf_map_lookup_elem(&counters, &which);
 
-	return c ? __sync_fetch_and_add(c, 1) : 0;
+	return c ? fetch_add(c, 1) : 0;
 }
 
 #endif

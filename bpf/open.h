@@ -24,7 +24,7 @@ static __always_inline struct entry *enter(struct task_struct *t, const struct e
 		if (!e)
 			return NULL;
 	} else {
-		__sync_fetch_and_or(&e->flags, n->flags);
+		set_flags(e, n->flags);
 	}
 	if (!t->signal->live.counter) {
 		forget(tgid, n->start);
@@ -52,6 +52,7 @@ static __always_inline u32 depth_of(u64 id)
 static __always_inline long enter_root(struct task_struct *t, struct session *s, u64 id,
 				       u32 evidence)
 {
+	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
 	struct entry *e = entry_of(tgid, t->start_boottime);
 	struct entry n = {
@@ -68,9 +69,9 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 		if (e->flags & FLAG_PROTECTED)
 			return -EPERM;
 		/* In place, and only if nobody moved or buried it meanwhile. */
-		if (__sync_val_compare_and_swap(&e->session, parent, id) != parent)
+		if (!reassign(&self, e, parent, id))
 			return -ESRCH;
-		__sync_fetch_and_or(&e->flags, FLAG_ROOT);
+		set_flags(e, FLAG_ROOT);
 		if (parent) {
 			n.creator = e->creator;
 			session_count(s, JOINED);
@@ -95,6 +96,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
  */
 static __always_inline long hand_over(struct task_struct *t, struct session *s, u64 id, u64 from)
 {
+	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
 	struct entry *e = entry_of(tgid, t->start_boottime);
 	struct session *old = session_of(from);
@@ -104,9 +106,9 @@ static __always_inline long hand_over(struct task_struct *t, struct session *s, 
 		return -EPERM;
 	if (old->root.tgid == tgid && old->root.start == t->start_boottime)
 		return -EBUSY;
-	if (!move(e, from, id))
+	if (!move(&self, e, from, id))
 		return -ESRCH;
-	__sync_fetch_and_or(&e->flags, FLAG_ROOT);
+	set_flags(e, FLAG_ROOT);
 	n = *e;
 	emit_birth(t, tgid, &n, cgroup_of(t));
 	return 0;
@@ -146,6 +148,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	c->id = id;
 	s->id = id;
 	c->rule = a->rule;
+	c->over = 0;
 	err = a->flags & SESSION_KEPT ? hand_over(root, s, id, a->from) :
 					enter_root(root, s, id, a->evidence);
 	if (err) {
@@ -155,6 +158,8 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	}
 	if (c->expires)
 		arm_at(&control.due_boot, c->expires);
+	if (s->owner.tgid && !alive(&s->owner))
+		arm(1);
 	a->session = id;
 	emit_session(id, STATE_ACTIVE, CAUSE_NONE);
 	return 0;
@@ -171,7 +176,7 @@ static __always_inline bool admit(u32 uid)
 		if (!n)
 			return false;
 	}
-	if (__sync_fetch_and_add(n, 1) < AGENTS_PER_UID)
+	if (fetch_add(n, 1) < AGENTS_PER_UID)
 		return true;
 	__sync_fetch_and_add(n, -1);
 	return false;

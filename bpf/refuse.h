@@ -8,28 +8,27 @@
 #ifndef LINEAGE_REFUSE_H
 #define LINEAGE_REFUSE_H
 
+#include "current.h"
 #include "session.h"
 
 #define CLONE_THREAD 0x00010000
 
-/* The entry of a process that acts now, if it is a member. For any context. */
-static __always_inline struct entry *member(struct task_struct *t)
+/* The entry of a process, if it is a member. For any context. */
+static __always_inline struct entry *member_at(u32 tgid, u64 start)
 {
-	struct task_struct *leader = t->group_leader;
-	u32 tgid = leader->tgid;
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	return e && e->start == leader->start_boottime && *(volatile u64 *)&e->session ? e : NULL;
+	return e && e->start == start && *(volatile u64 *)&e->session ? e : NULL;
 }
 
 /* Threads pass: a Go program dies of one that is refused, and does not say why. */
-static __always_inline int refuse_fork(struct task_struct *creator, u64 clone_flags)
+static __always_inline int refuse_fork(u64 clone_flags)
 {
 	struct entry *e;
 
 	if (clone_flags & CLONE_THREAD)
 		return 0;
-	e = member(creator);
+	e = member_at(current_tgid(), current_start());
 	if (!e || !condemned(e->session))
 		return 0;
 	count(COUNT_FORK_REFUSED);

@@ -8,21 +8,33 @@
 #define LINEAGE_REPARENT_H
 
 #include "birth.h"
+#include "current.h"
+
+/* The entry of current, which is creating a process. */
+static __always_inline struct entry *attaching_entry(u32 tgid)
+{
+#ifndef BASELINE
+	return creator_entry(bpf_get_current_task_btf());
+#else
+	/* Untyped: a stranger that is to be adopted is, in sched_process_fork. */
+	return entry_of(tgid, current_start());
+#endif
+}
 
 /* attach_pid(child, PIDTYPE_TGID) is a new process; current is its creator. */
-static __always_inline void on_attach(struct task_struct *child, struct task_struct *creator)
+static __always_inline void on_attach(struct task_struct *child)
 {
-	u32 tgid = creator->tgid;
+	u32 tgid = current_tgid();
 	bool failed = false;
 	struct entry *c, *e;
 
-	c = creator_entry(creator);
+	c = attaching_entry(tgid);
 	if (!c || !c->session)
 		return;
 	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */
-	e = enter_child(c, tgid, child, cgroup_of(creator), &failed);
+	e = enter_child(c, tgid, child, current_cgroup(), &failed);
 	if (e && condemned(e->session)) {
-		__sync_fetch_and_or(&e->flags, FLAG_UNKILLED);
+		set_flags(e, FLAG_UNKILLED);
 		arm(1);
 	}
 }
@@ -45,7 +57,7 @@ static __always_inline void on_notify(struct task_struct *t)
 	}
 	d = bpf_map_lookup_elem(&dead, &id);
 	if (d)
-		torn_down(d, id.start);
+		torn_down(&id, d);
 }
 
 /*

@@ -15,6 +15,12 @@
 #define PTRACE_MODE_ATTACH 0x02
 #define BPF_FS_MAGIC 0xcafe4a11
 
+/* The entry of a process that acts now, if it is a member. */
+static __always_inline struct entry *member(struct task_struct *t)
+{
+	return member_at(t->group_leader->tgid, t->group_leader->start_boottime);
+}
+
 /* Is it the daemon? Its entry goes with it, so that a later owner of the PID is not. */
 static __always_inline bool is_daemon(struct task_struct *t)
 {

@@ -13,105 +13,19 @@
 #ifndef LINEAGE_SENTENCE_H
 #define LINEAGE_SENTENCE_H
 
-#include "birth.h"
+#include "judge.h"
+#include "signal.h"
 
 #define RETRY_NS 1000000
-
-struct pass {
-	u64 now; /* CLOCK_MONOTONIC */
-	u64 now_boot;
-	u64 next; /* earliest deadline that was met and still runs */
-	u64 next_boot; /* the same of max_lifetime */
-	/* u64, as the verifier generalises only whole stack slots in a loop. */
-	u64 visited;
-	u64 sent;
-	u64 failed;
-	u64 unsent; /* no signals from BPF here: user space sends them */
-	u64 limit; /* processes to signal, 0: all */
-};
-
-static __always_inline bool alive(const struct identity *id)
-{
-	u32 tgid = id->tgid;
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
-
-	return e && e->start == id->start;
-}
-
-/* Bring the session's state up to date; give it, and since when it ends. */
-static __always_inline u32 judge(struct session *s, struct ctl *c, struct pass *p)
-{
-	u32 state = STATE(*(volatile u32 *)&c->status);
-
-	if (state == STATE_ACTIVE) {
-		u64 expires = c->expires;
-
-		if (expires && expires <= p->now_boot)
-			begin_end(c, c->flags & SESSION_KEPT ? CAUSE_EXPIRED : CAUSE_MAX_LIFETIME,
-				  c->grace);
-		else if (expires && (!p->next_boot || expires < p->next_boot))
-			p->next_boot = expires;
-		if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))
-			begin_end(c, CAUSE_ROOT_EXIT, c->grace);
-		else if (s->owner.tgid && !alive(&s->owner))
-			begin_end(c, CAUSE_OWNER_EXIT, c->grace);
-		state = STATE(*(volatile u32 *)&c->status);
-	}
-	if (state == STATE_ENDING) {
-		u64 deadline = *(volatile u64 *)&c->deadline;
-
-		if (deadline && deadline <= p->now) {
-			condemn(c);
-			state = STATE(*(volatile u32 *)&c->status);
-		} else if (deadline && (!p->next || deadline < p->next)) {
-			p->next = deadline;
-		}
-	}
-	return state;
-}
-
-/* What the member's sessions demand: 0, SIGTERM or SIGKILL. Global as signal_process is. */
-__noinline int demand(u64 id, u64 since, u32 flags, struct pass *p)
-{
-	int sig = 0;
-
-	if (!p)
-		return 0;
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
-		u32 state;
-
-		if (!s || !c)
-			break;
-		state = judge(s, c, p);
-		if (state >= STATE_CONDEMNED)
-			return SIGKILL;
-		/* Who was born after the end began is somebody's last helper: it gets the grace. */
-		if (state == STATE_ENDING && !(flags & FLAG_TERMED) &&
-		    (!c->ended_at || since <= c->ended_at))
-			sig = SIGTERM;
-		id = s->parent;
-	}
-	return sig;
-}
 
 static __always_inline void visit(struct task_struct *t, struct pass *p)
 {
 	u32 tgid = t->tgid, mark;
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 	struct task_struct *ref;
-	u64 session;
-	int sig, err;
+	int sig = due_signal(t, e, p), err;
 
-	if (!e || e->start != t->start_boottime)
-		return;
-	session = *(volatile u64 *)&e->session;
-	if (!session || e->flags & FLAG_PROTECTED)
-		return;
-	sig = demand(session, e->since, e->flags, p);
-	/* Already being killed: the kernel's own word, not ours. */
-	if (!sig || t->signal->flags & SIGNAL_GROUP_EXIT)
+	if (!sig || !e)
 		return;
 	if (!config.can_signal) {
 		p->unsent++;
@@ -123,7 +37,7 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 	 * stranger's flag says at worst that it had its SIGTERM.
 	 */
 	mark = sig == SIGKILL ? FLAG_KILLED : FLAG_TERMED;
-	__sync_fetch_and_or(&e->flags, mark);
+	set_flags(e, mark);
 	ref = bpf_task_acquire(t);
 	if (!ref)
 		return;
@@ -132,7 +46,7 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 	if (!err) {
 		p->sent++;
 	} else if (t->signal->live.counter > 0) {
-		__sync_fetch_and_and(&e->flags, ~mark);
+		clear_flags(e, mark);
 		p->failed++;
 		count(err == -EBUSY ? COUNT_SIGNAL_BUSY : COUNT_SIGNAL_FAILED);
 	}
@@ -172,7 +86,7 @@ static __always_inline bool claim(u64 *due, u64 now)
 {
 	u64 old = *(volatile u64 *)due;
 
-	return old && old <= now && __sync_val_compare_and_swap(due, old, 0) == old;
+	return old && old <= now && swap(due, old, 0);
 }
 
 /*

@@ -38,7 +38,7 @@ static __always_inline bool earliest(u64 *when, u64 t)
 
 		if (old && old <= t)
 			return true;
-		if (__sync_val_compare_and_swap(when, old, t) == old)
+		if (swap(when, old, t))
 			return true;
 	}
 	return false;
@@ -76,7 +76,7 @@ static __always_inline void session_count(struct session *s, enum change what)
 		/* fall through */
 	case JOINED:
 		/* With a result: a full barrier, the state is read after it. */
-		live = __sync_fetch_and_add(&s->live, 1) + 1;
+		live = fetch_add(&s->live, 1) + 1;
 		if (live > (s64)s->peak)
 			s->peak = live;
 		break;
@@ -164,7 +164,7 @@ static __always_inline bool begin_end(struct ctl *c, u32 cause, u64 grace)
 
 	if (STATE(old) != STATE_ACTIVE)
 		return false;
-	if (__sync_val_compare_and_swap(&c->status, old, STATUS(state, cause)) != old)
+	if (!swap(&c->status, old, STATUS(state, cause)))
 		return false;
 	c->ended_at = bpf_ktime_get_boot_ns();
 	if (grace)
@@ -180,7 +180,7 @@ static __always_inline bool condemn(struct ctl *c)
 
 	if (STATE(old) != STATE_ENDING)
 		return false;
-	if (__sync_val_compare_and_swap(&c->status, old, STATUS(STATE_CONDEMNED, cause)) != old)
+	if (!swap(&c->status, old, STATUS(STATE_CONDEMNED, cause)))
 		return false;
 	emit_session(c->id, STATE_CONDEMNED, cause);
 	return true;

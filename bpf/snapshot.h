@@ -7,7 +7,7 @@
 #ifndef LINEAGE_SNAPSHOT_H
 #define LINEAGE_SNAPSHOT_H
 
-#include "session.h"
+#include "death.h"
 #include <bpf/bpf_core_read.h>
 
 static __always_inline s64 rss_of(struct mm_struct *mm)
@@ -25,12 +25,13 @@ static __always_inline s64 rss_of(struct mm_struct *mm)
 
 static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
 {
-	struct pid *pid = t->thread_pid;
 	u32 level, nr = 0;
+	u64 pid = 0; /* a number: older verifiers add nothing unknown to a typed pointer */
 
+	bpf_probe_read_kernel(&pid, sizeof(pid), &t->thread_pid);
 	if (!pid)
 		return 0;
-	level = pid->level;
+	level = BPF_CORE_READ((struct pid *)pid, level);
 	bpf_probe_read_kernel(&nr, sizeof(nr),
 			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
 				      level * bpf_core_type_size(struct upid) +
@@ -93,7 +94,7 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 	x.ns_pid = pid_in_own_namespace(t);
 	if (!signal->live.counter)
 		x.seen_flags |= SEEN_DEAD;
-	if (t->exit_state && signal->nr_threads <= 1)
+	if (is_gone(t))
 		x.seen_flags |= SEEN_ZOMBIE;
 	if (t->flags & PF_KTHREAD)
 		x.seen_flags |= SEEN_KTHREAD;

@@ -114,6 +114,9 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 // sessionEvent takes the kernel's word on a session's state.
 func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
 	if ev.State < tracer.StateEnding {
+		if ev.Cause != tracer.CauseNone {
+			o.watch[s.info.ID] = true // a pass has to begin the end
+		}
 		return
 	}
 	o.changed(s.info.ID)

@@ -17,8 +17,10 @@ import (
 
 // A running process with children, one of which is another session's owner and
 // one of which somebody protects.
-func TestAdopt(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestAdopt(t *testing.T) { everySide(t, testAdopt) }
+
+func testAdopt(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `sleep 60 & echo $!; sh -c 'sleep 61 & echo $!; wait' & echo $!; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`)
 	w.goOn()
 	child, a, b, guarded := parse(t, w.line()), parse(t, w.line()), parse(t, w.line()), parse(t, w.line())
@@ -59,8 +61,10 @@ func TestAdopt(t *testing.T) {
 
 // Fifty threads fork all the time while their process is adopted. Not one of
 // their children is missed: nobody is left when the session has ended.
-func TestAdoptWhileForking(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestAdoptWhileForking(t *testing.T) { everySide(t, testAdoptWhileForking) }
+
+func testAdoptWhileForking(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	rounds := 5
 	if testing.Short() {
 		rounds = 1
@@ -90,8 +94,10 @@ func TestAdoptWhileForking(t *testing.T) {
 }
 
 // A stranger is entered on evidence, with what descends from it.
-func TestEnter(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestEnter(t *testing.T) { everySide(t, testEnter) }
+
+func testEnter(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w, stranger := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	stranger.goOn()
@@ -131,8 +137,10 @@ func TestEnter(t *testing.T) {
 
 // Who is handed over outlives its session, with its descendants and what they
 // fork, and ends when its time is over.
-func TestKeep(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestKeep(t *testing.T) { everySide(t, testKeep) }
+
+func testKeep(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `sh -c 'sleep 60 & echo $!; wait' & echo $!; sleep 62 & echo $!; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -186,8 +194,10 @@ func TestKeep(t *testing.T) {
 	settled(t, tr, k)
 }
 
-func TestKeepExpires(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestKeepExpires(t *testing.T) { everySide(t, testKeepExpires) }
+
+func testKeepExpires(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -243,8 +253,10 @@ func opened(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.SessionInfo {
 const agentName = "lngtest-agent"
 
 // A program of an agent's name is a session from its exec on.
-func TestAgents(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestAgents(t *testing.T) { everySide(t, testAgents) }
+
+func testAgents(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	if err := tr.SetAgents([]tracer.Agent{
 		{Comm: agentName, Rule: 7, Grace: time.Minute, MaxProcesses: 99, Idle: time.Hour},
 		{Comm: "lngtest-other"},
@@ -286,8 +298,10 @@ func TestAgents(t *testing.T) {
 }
 
 // What an agent's session is held to is decided when it is known what it is.
-func TestSetTerms(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestSetTerms(t *testing.T) { everySide(t, testSetTerms) }
+
+func testSetTerms(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}); err != nil {
 		t.Fatal(err)
 	}
@@ -317,8 +331,10 @@ func TestSetTerms(t *testing.T) {
 }
 
 // A lookalike is let go of with all its children, and not found again.
-func TestDissolve(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestDissolve(t *testing.T) { everySide(t, testDissolve) }
+
+func testDissolve(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName}}); err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,12 @@ func (e *elder) lay(entry *btf.Struct) error {
 func (e *elder) fit(spec *ebpf.CollectionSpec) error {
 	inner := spec.Maps[bpf.LineageMapElder].InnerMap
 	inner.MaxEntries, inner.Flags, inner.ValueSize = e.processes.MaxEntries(), e.processes.Flags(), e.processes.ValueSize()
-	inner.Key, inner.Value = nil, nil
+	// Up to 6.1 a template is equal only if it has a type too.
+	value, err := structOf(e.processes, "entry")
+	if err != nil {
+		return fmt.Errorf("take over from %s: %w", e.dir, err)
+	}
+	inner.Value = value
 	if err := spec.Variables[bpf.LineageVarElderLayout].Set(e.layout); err != nil {
 		return fmt.Errorf("take over from %s: %w", e.dir, err)
 	}

@@ -16,7 +16,7 @@ var (
 	ErrNotRoot      = &UnsupportedError{What: "not root", Do: "run with sudo"}
 	ErrNoCapability = &UnsupportedError{What: "no capability to load tracing programs", Do: "run with CAP_SYS_ADMIN, or with CAP_BPF and CAP_PERFMON; in a container: --privileged --pid=host"}
 	ErrNoBTF        = &UnsupportedError{What: "the kernel has no BTF (/sys/kernel/btf/vmlinux)", Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
-	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old", Do: "use Linux 6.13 or later"}
+	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old", Do: "use Linux " + MinKernel + " or later"}
 	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality", Do: "boot without lockdown=confidentiality"}
 	ErrPIDNamespace = &UnsupportedError{What: "not in the initial PID namespace", Do: "run on the host, or in a container with --pid=host"}
 	ErrNoBPFFS      = &UnsupportedError{What: "no bpffs", Do: "run: mount -t bpf bpf /sys/fs/bpf"}

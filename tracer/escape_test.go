@@ -58,13 +58,16 @@ func (w *workload) gone() {
 // Each way to make a process: attributed to its creator, and ended.
 func TestWaysToEscape(t *testing.T) {
 	for level := 2; level <= 4; level++ {
-		t.Run(fmt.Sprint("level ", level), func(t *testing.T) { testWaysToEscape(t, level) })
+		t.Run(fmt.Sprint("level ", level), func(t *testing.T) { testWaysToEscape(t, tracer.Options{Level: level}) })
+	}
+	if kernelIsAtLeast(t, 6, 7) {
+		t.Run("baseline", func(t *testing.T) { testWaysToEscape(t, tracer.Options{Baseline: true}) })
 	}
 }
 
-func testWaysToEscape(t *testing.T, level int) {
-	tr := tracertest.New(t, tracer.Options{Level: level})
-	if got := tr.Features().Level; got < level {
+func testWaysToEscape(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	if got := tr.Features().Level; got < o.Level {
 		t.Skipf("this kernel has level %d: %v", got, tr.Features().Missing)
 	}
 	for _, args := range [][]string{
@@ -89,13 +92,7 @@ func testWaysToEscape(t *testing.T, level int) {
 			if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "nobody lives", func() bool {
-				s, err := tr.Session(id)
-				if err == nil && s.Live > 0 {
-					_, err = tr.Sentence()
-				}
-				return err == nil && s.Live == 0
-			})
+			nobodyLives(t, tr, id, 5)
 			w.cmd.Process.Wait()
 			settled(t, tr, id)
 			w.gone()
@@ -119,8 +116,10 @@ func testWaysToEscape(t *testing.T, level int) {
 }
 
 // A clone(CLONE_PARENT) has the creator that made it, and another parent.
-func TestCreatorIsNotParent(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestCreatorIsNotParent(t *testing.T) { everySide(t, testCreatorIsNotParent) }
+
+func testCreatorIsNotParent(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := program(t, "cloneparent", "1")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -138,11 +137,14 @@ func TestCreatorIsNotParent(t *testing.T) {
 	settled(t, tr, id)
 }
 
-func TestMaxProcesses(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestMaxProcesses(t *testing.T) { everySide(t, testMaxProcesses) }
+
+func testMaxProcesses(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := program(t, "bomb", "500")
 	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 20})
 	w.goOn()
+	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.cmd.Wait()
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses || s.Peak > 21 {
@@ -152,8 +154,10 @@ func TestMaxProcesses(t *testing.T) {
 
 // Children that were waited for do not count, although the kernel tells of them
 // late; zombies that nobody waits for do.
-func TestMaxProcessesCountsZombiesOnly(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestMaxProcessesCountsZombiesOnly(t *testing.T) { everySide(t, testMaxProcessesCountsZombiesOnly) }
+
+func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; echo done; read go`)
 	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 5})
 	w.goOn()
@@ -170,6 +174,7 @@ func TestMaxProcessesCountsZombiesOnly(t *testing.T) {
 	z := program(t, "zombies", "500") // for longer than the 10 ms between two looks
 	id = create(t, tr, z, tracer.SessionSpec{MaxProcesses: 20})
 	z.goOn()
+	nobodyLives(t, tr, id, 3)
 	z.gone()
 	z.cmd.Wait()
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses {
@@ -178,8 +183,10 @@ func TestMaxProcessesCountsZombiesOnly(t *testing.T) {
 }
 
 // The lifetime ends a session at the first event after it, and nobody asks.
-func TestMaxLifetime(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestMaxLifetime(t *testing.T) { everySide(t, testMaxLifetime) }
+
+func testMaxLifetime(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, "sleep 60 & echo; wait")
 	id := create(t, tr, w, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond})
 	w.goOn()
@@ -189,6 +196,9 @@ func TestMaxLifetime(t *testing.T) {
 		if err == nil && s.Live > 0 {
 			err = exec.Command("/bin/true").Run() // an event
 		}
+		if err == nil && tr.Features().Level < 3 {
+			_, err = tr.Sentence()
+		}
 		return err == nil && s.Live == 0
 	})
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxLifetime {
@@ -196,8 +206,10 @@ func TestMaxLifetime(t *testing.T) {
 	}
 }
 
-func TestNested(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestNested(t *testing.T) { everySide(t, testNested) }
+
+func testNested(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `exec 3<&0; sh -c 'echo $$; read go <&3; sleep 60 & echo; wait' & wait`)
 	outer := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -208,10 +220,10 @@ func TestNested(t *testing.T) {
 	}
 	w.goOn()
 	w.line()
-	o, _ := tr.Session(outer)
+	out, _ := tr.Session(outer)
 	i, _ := tr.Session(inner)
-	if i.Parent != outer || i.Live != 2 || o.Live != 3 {
-		t.Errorf("inner of %v has %d live, outer %d", i.Parent, i.Live, o.Live)
+	if i.Parent != outer || i.Live != 2 || out.Live != 3 {
+		t.Errorf("inner of %v has %d live, outer %d", i.Parent, i.Live, out.Live)
 		for _, p := range members(t, tr, outer) {
 			t.Logf("%v %v: session %v, creator %v, parent %v", p.Identity, p.Comm, p.Session, p.Creator, p.Parent)
 		}
@@ -223,7 +235,7 @@ func TestNested(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled(t, tr, inner)
-	until(t, "the outer root lives alone", func() bool { o, _ = tr.Session(outer); return o.Live <= 1 })
+	until(t, "the outer root lives alone", func() bool { out, _ := tr.Session(outer); return out.Live <= 1 })
 	tr.End(outer, tracer.CauseEnd, 0)
 	w.gone()
 	w.cmd.Wait()
@@ -231,8 +243,10 @@ func TestNested(t *testing.T) {
 }
 
 // Ending the outer session ends what is nested in it.
-func TestNestedEndsWithAncestor(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestNestedEndsWithAncestor(t *testing.T) { everySide(t, testNestedEndsWithAncestor) }
+
+func testNestedEndsWithAncestor(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `sh -c 'echo $$; sleep 60 & wait' & wait`)
 	outer := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -249,8 +263,10 @@ func TestNestedEndsWithAncestor(t *testing.T) {
 	settled(t, tr, outer)
 }
 
-func TestProtected(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestProtected(t *testing.T) { everySide(t, testProtected) }
+
+func testProtected(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, "read never")
 	if err := tr.Protect(w.pid()); err != nil {
 		t.Fatal(err)
@@ -268,8 +284,10 @@ func TestProtected(t *testing.T) {
 	settled(t, tr, id)
 }
 
-func TestCreateRefuses(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestCreateRefuses(t *testing.T) { everySide(t, testCreateRefuses) }
+
+func testCreateRefuses(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, "read never")
 	self, err := tr.Identify(w.pid())
 	if err != nil {
@@ -320,9 +338,11 @@ func thread(t *testing.T) uint32 {
 }
 
 // A birth that no hook saw is found by the kernel's own walk, and only it.
-func TestReconcile(t *testing.T) {
-	dir := tracertest.Dir(t)
-	tr := tracertest.New(t, tracer.Options{Dir: dir})
+func TestReconcile(t *testing.T) { everySide(t, testReconcile) }
+
+func testReconcile(t *testing.T, o tracer.Options) {
+	o.Dir = tracertest.Dir(t)
+	tr := tracertest.New(t, o)
 	w := start(t, "sleep 60 & echo $!; while read go; do sleep 61 & echo $!; done")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -333,7 +353,7 @@ func TestReconcile(t *testing.T) {
 	t.Cleanup(func() { unix.Kill(int(outside), unix.SIGKILL) })
 
 	for _, name := range []string{"fork_birth", "exit_death", "attach_birth", "notify_death"} {
-		unhook(t, dir, name)
+		unhook(t, o.Dir, name)
 	}
 	var missed uint32
 	live := int64(2)

@@ -39,6 +39,7 @@ var trampolines = []string{
 	bpf.LineageProgAttachBirth,
 	bpf.LineageProgNotifyDeath,
 	bpf.LineageProgOrphanReparent,
+	bpf.BaselineProgReleaseReaped,
 }
 
 // collection is how the programs are loaded. A test has the verifier say more.
@@ -48,6 +49,9 @@ var collection ebpf.CollectionOptions
 // What is left, and its configuration, is what the pins are named for.
 func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error {
 	for _, name := range trampolines {
+		if spec.Programs[name] == nil {
+			continue // of the other object
+		}
 		to := spec.Programs[name].AttachTo
 		if err := k.fentry(to); err != nil {
 			t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("fentry/%s: %s", to, reason(err)))
@@ -110,8 +114,11 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{bpf.LineageMapProcesses, bpf.LineageMapDead} {
+	for _, name := range []string{bpf.LineageMapProcesses, bpf.LineageMapDead, bpf.BaselineMapDying} {
 		m := spec.Maps[name]
+		if m == nil {
+			continue
+		}
 		m.MaxEntries = min(n, maxProcesses)
 		if m.MaxEntries > preallocated {
 			m.Flags |= unix.BPF_F_NO_PREALLOC
@@ -124,6 +131,9 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	}
 	if spec.Programs[bpf.LineageProgAttachBirth] != nil && spec.Programs[bpf.LineageProgNotifyDeath] != nil {
 		config.SecondWriters = 1
+	}
+	if spec.Programs[bpf.BaselineProgReleaseReaped] != nil {
+		config.ExactReaps = 1
 	}
 	if err := spec.Variables[bpf.LineageVarConfig].Set(config); err != nil {
 		return fmt.Errorf("configure the programs: %w", err)

@@ -12,8 +12,10 @@ import (
 )
 
 // Identify agrees with the kernel's own walk, for the living and for zombies.
-func TestIdentify(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestIdentify(t *testing.T) { everySide(t, testIdentify) }
+
+func testIdentify(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	zombie := start(t, "exit 0")
 	zombie.goOn()
 	until(t, "a zombie", func() bool {
@@ -45,8 +47,10 @@ func TestIdentify(t *testing.T) {
 
 // The dead of a session are members until they are reaped, and nobody's once
 // its record is gone.
-func TestSnapshotHasZombies(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestSnapshotHasZombies(t *testing.T) { everySide(t, testSnapshotHasZombies) }
+
+func testSnapshotHasZombies(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := program(t, "zombies", "5")
 	id := create(t, tr, w, tracer.SessionSpec{KeepOnRootExit: true})
 	w.goOn()

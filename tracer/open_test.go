@@ -20,9 +20,12 @@ func TestOpen(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	f := tr.Features()
 	t.Logf("opened in %v, features %+v", time.Since(t0), f)
-	want := 3
-	if kernelIsAtLeast(t, 6, 16) && !realtime() {
+	want := 2
+	switch {
+	case kernelIsAtLeast(t, 6, 16) && !realtime():
 		want = 4
+	case kernelIsAtLeast(t, 6, 13):
+		want = 3
 	}
 	if f.Level != want {
 		t.Errorf("level %d, want %d: %v", f.Level, want, f.Missing)

@@ -46,9 +46,11 @@ func unhook(t *testing.T, dir, name string) {
 }
 
 // Sessions, and attribution, go on while no tracer is open.
-func TestPinsOutliveTheTracer(t *testing.T) {
-	dir := tracertest.Dir(t)
-	first := tracertest.New(t, tracer.Options{Dir: dir})
+func TestPinsOutliveTheTracer(t *testing.T) { everySide(t, testPinsOutliveTheTracer) }
+
+func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
+	o.Dir = tracertest.Dir(t)
+	first := tracertest.New(t, o)
 	w := start(t, "read go; setsid sleep 60 & echo $!; wait")
 	id := create(t, first, w, tracer.SessionSpec{Name: "pinned"})
 	if err := first.Close(); err != nil {
@@ -58,7 +60,7 @@ func TestPinsOutliveTheTracer(t *testing.T) {
 	w.goOn()
 	born := parse(t, w.line())
 
-	second := tracertest.New(t, tracer.Options{Dir: dir})
+	second := tracertest.New(t, o)
 	if got, want := second.Features(), first.Features(); got.Level != want.Level || got.ABI != want.ABI {
 		t.Errorf("opened %+v, loaded %+v", got, want)
 	}

@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MinKernel is the oldest kernel that this version can end sessions on: the
-// first with bpf_send_signal_task.
-const MinKernel = "6.13"
+// MinKernel is the oldest kernel that this version runs on.
+const MinKernel = "5.10"
 
 // initialPIDNamespace is the inode of the first PID namespace, PROC_PID_INIT_INO.
 const initialPIDNamespace = 4026531836
@@ -82,7 +81,7 @@ func Probe(dir string) Report {
 		return r
 	}
 	k, err := probeKernel()
-	if !required("signals from BPF (bpf_send_signal_task, "+MinKernel+")", err) {
+	if !required("kernel "+MinKernel+" or later", err) {
 		return r
 	}
 	if !required("tp_btf programs", k.tpBTF()) {
@@ -96,6 +95,8 @@ func Probe(dir string) Report {
 		}
 		r.Checks = append(r.Checks, c)
 	}
+	optional("tasks from BPF (bpf_iter_task_new, 6.7)", k.tasks, "other programs that walk all tasks for each request, level 2")
+	optional("signals from BPF (bpf_send_signal_task, 6.13)", k.signals, "sessions are ended from user space, and every system call of the host costs more while one is")
 	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
 	refuser, err := k.findRefuser()
 	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer")
@@ -112,7 +113,11 @@ type kernel struct {
 	spec     *btf.Spec
 	types    *btf.Cache // of spec: reading it anew for each program would cost more than loading them
 	realtime bool
+	tasks    error // why BPF cannot find and walk tasks by itself, nil: it can (6.7)
+	signals  error // why it cannot signal another process, nil: it can (6.13)
 }
+
+var errNotAskedFor = errors.New("not asked for")
 
 func probeKernel() (*kernel, error) {
 	types := btf.NewCache()
@@ -121,13 +126,27 @@ func probeKernel() (*kernel, error) {
 		return nil, fmt.Errorf("read kernel BTF: %w", err)
 	}
 	k := &kernel{spec: spec, types: types, realtime: realtime()}
-	for _, name := range []string{"bpf_send_signal_task", "bpf_iter_task_new", "bpf_task_from_pid"} {
-		var f *btf.Func
-		if err := spec.TypeByName(name, &f); err != nil {
-			return nil, ErrKernelTooOld.with(release() + " has no " + name)
+	if err := k.lacks("bpf_prog_test_run_raw_tp", MinKernel); err != nil {
+		return nil, ErrKernelTooOld.with(release() + " has no " + err.Error())
+	}
+	for _, name := range []string{"bpf_rcu_read_lock", "bpf_task_acquire", "bpf_task_from_pid", "bpf_iter_task_new"} {
+		if k.tasks == nil {
+			k.tasks = k.lacks(name, "6.7")
 		}
 	}
+	if k.signals = k.lacks("bpf_send_signal_task", "6.13"); k.signals == nil {
+		k.signals = k.tasks
+	}
 	return k, nil
+}
+
+// lacks names the function, and the kernel that has it, if this one does not.
+func (k *kernel) lacks(function, since string) error {
+	var f *btf.Func
+	if err := k.spec.TypeByName(function, &f); err != nil {
+		return fmt.Errorf("%s: kernel %s+", function, since)
+	}
+	return nil
 }
 
 // exitHook says why the exit hook cannot end a session, nil if it can: the
@@ -154,6 +173,9 @@ func (k *kernel) exitHook() error {
 
 // level gives the guarantee level and what the next one lacks.
 func (k *kernel) level() (int, []string) {
+	if err := k.signals; err != nil {
+		return 2, []string{"level 3 lacks: " + err.Error()}
+	}
 	if err := k.exitHook(); err != nil {
 		return 3, []string{"level 4 lacks: " + err.Error()}
 	}

@@ -48,8 +48,10 @@ func TestLostEvents(t *testing.T) {
 }
 
 // Many events in order, none lost, with the default ring.
-func TestReadKeepsUp(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestReadKeepsUp(t *testing.T) { everySide(t, testReadKeepsUp) }
+
+func testReadKeepsUp(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	events := collect(t, tr)
 	w := program(t, "vforkstorm", "20000", "1", "4")
 	id := create(t, tr, w, tracer.SessionSpec{})

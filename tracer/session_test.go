@@ -92,6 +92,21 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// nobodyLives waits until the session has no live member. From the level on the
+// kernel sees to it by itself; below it is asked to.
+func nobodyLives(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, level int) {
+	t.Helper()
+	until(t, "nobody lives", func() bool {
+		if tr.Features().Level < level {
+			if _, err := tr.Sentence(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := tr.Session(id)
+		return err == nil && s.Live == 0
+	})
+}
+
 func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.SessionInfo {
 	t.Helper()
 	var s tracer.SessionInfo
@@ -117,8 +132,10 @@ func members(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) []tracer.Proc
 	return all
 }
 
-func TestSessionLife(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestSessionLife(t *testing.T) { everySide(t, testSessionLife) }
+
+func testSessionLife(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `(sleep 60 & echo $!); read go; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{Name: "life", UID: 7, Grace: 3 * time.Second})
 
@@ -168,8 +185,10 @@ func TestSessionLife(t *testing.T) {
 	}
 }
 
-func TestEvents(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestEvents(t *testing.T) { everySide(t, testEvents) }
+
+func testEvents(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	events := collect(t, tr)
 	w := start(t, `/bin/true one "two three"; exit 7`)
 	id := create(t, tr, w, tracer.SessionSpec{})
@@ -236,45 +255,57 @@ func collect(t testing.TB, tr *tracer.Tracer) <-chan tracer.Event {
 }
 
 // The root's own exit ends the session inside the kernel, nobody asks for it.
-func TestRootExitEndsMembers(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestRootExitEndsMembers(t *testing.T) { everySide(t, testRootExitEndsMembers) }
+
+func testRootExitEndsMembers(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `setsid sleep 60 & setsid sleep 61 & echo; exit 3`)
 	id := create(t, tr, w, tracer.SessionSpec{Grace: 0})
 	w.goOn()
-	until(t, "nobody lives", func() bool { s, err := tr.Session(id); return err == nil && s.Live == 0 })
+	nobodyLives(t, tr, id, 4)
 	if s := settled(t, tr, id); s.Cause != tracer.CauseRootExit {
 		t.Errorf("cause %v", s.Cause)
 	}
 }
 
-func TestOwnerExitEndsMembers(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestOwnerExitEndsMembers(t *testing.T) { everySide(t, testOwnerExitEndsMembers) }
+
+func testOwnerExitEndsMembers(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	owner := start(t, "read never")
 	w := start(t, `sleep 60 & echo; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{Owner: tracer.Identity{PID: owner.pid()}})
 	w.goOn()
 	w.line()
+	if _, err := tr.Sentence(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := tr.Session(id); err != nil || s.State != tracer.StateActive || s.Owner.Start == 0 {
+		t.Fatalf("while the owner lives: %+v, %v", s, err)
+	}
 	owner.cmd.Process.Kill()
-	until(t, "nobody lives", func() bool { s, err := tr.Session(id); return err == nil && s.Live == 0 })
+	nobodyLives(t, tr, id, 4)
 	if s := settled(t, tr, id); s.Cause != tracer.CauseOwnerExit {
 		t.Errorf("cause %v", s.Cause)
 	}
 }
 
 // SIGTERM comes at once, SIGKILL at the first event after the deadline.
-func TestGrace(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{})
+func TestGrace(t *testing.T) { everySide(t, testGrace) }
+
+func testGrace(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
 	w := start(t, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
-	id := create(t, tr, w, tracer.SessionSpec{Grace: 200 * time.Millisecond})
+	id := create(t, tr, w, tracer.SessionSpec{Grace: time.Second})
 	w.goOn()
 	w.line()
-	if err := tr.End(id, tracer.CauseEnd, 200*time.Millisecond); err != nil {
+	if err := tr.End(id, tracer.CauseEnd, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.line(); got != "term" {
 		t.Errorf("the root printed %q", got)
 	}
-	// Its own forks are events enough; Sentence is not called.
-	until(t, "nobody lives", func() bool { s, err := tr.Session(id); return err == nil && s.Live == 0 })
+	// Its own forks are events enough where a fork's hook may signal.
+	nobodyLives(t, tr, id, 3)
 	settled(t, tr, id)
 }

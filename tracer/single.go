@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/lineage-ebpf/lineage/bpf"
 )
 
 // leaveOut takes the programs out of the object that are loaded one by one:
@@ -25,7 +24,7 @@ func leaveOut(spec *ebpf.CollectionSpec) {
 // loadSingle loads one of the programs that leaveOut left out, over the maps
 // that are there, and attaches it.
 func (t *Tracer) loadSingle(k *kernel, name string) (*ebpf.Program, link.Link, error) {
-	spec, err := bpf.LoadLineage()
+	spec, err := t.object()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the BPF object: %w", err)
 	}

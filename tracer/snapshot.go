@@ -27,10 +27,17 @@ const (
 // walk is the kernel's own (iter/task): who lives through all of it is in it.
 // The Process is each's only until it returns.
 func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
+	t.verbs.Lock()
 	raw, err := t.walk(id)
+	t.verbs.Unlock()
 	if err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
+	return records(raw, each)
+}
+
+// records calls each for every process of a snapshot.
+func records(raw []byte, each func(*Process) error) error {
 	const size = int(unsafe.Sizeof(bpf.LineageSeen{}))
 	if len(raw)%size != 0 {
 		return fmt.Errorf("snapshot: %d bytes are no whole records of %d", len(raw), size)
@@ -57,26 +64,34 @@ func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
 	return nil
 }
 
+// walk makes the snapshot. The caller holds t.verbs.
 func (t *Tracer) walk(id SessionID) ([]byte, error) {
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
 	t.control.setFilter(id)
-	it, err := link.AttachIter(link.IterOptions{Program: t.programs[bpf.LineageProgSnapshot]})
+	var b bytes.Buffer
+	b.Grow(64 << 10)
+	if err := t.iterate(link.IterOptions{Program: t.programs[bpf.LineageProgSnapshot]}, &b); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// iterate has the kernel call the iterator program for every task, or every
+// element of a map, and writes what that says to w.
+func (t *Tracer) iterate(o link.IterOptions, w io.Writer) error {
+	it, err := link.AttachIter(o)
 	if err != nil {
-		return nil, fmt.Errorf("make the iterator: %w", err)
+		return fmt.Errorf("make the iterator: %w", err)
 	}
 	defer it.Close()
 	r, err := it.Open()
 	if err != nil {
-		return nil, fmt.Errorf("open the iterator: %w", err)
+		return fmt.Errorf("open the iterator: %w", err)
 	}
 	defer r.Close()
-	var b bytes.Buffer
-	b.Grow(64 << 10)
-	if _, err := io.Copy(&b, r); err != nil {
-		return nil, fmt.Errorf("read the iterator: %w", err)
+	if _, err := io.Copy(w, r); err != nil {
+		return fmt.Errorf("read the iterator: %w", err)
 	}
-	return b.Bytes(), nil
+	return nil
 }
 
 func process(s *bpf.LineageSeen, page uint64) Process {

@@ -21,6 +21,9 @@ type Options struct {
 	Dir      string // of the pins, on a bpffs; its parent must exist
 	RingSize int    // bytes, a power of two and at least a page; 0: DefaultRingSize
 	Level    int    // at most this guarantee level; 0: the best that this kernel has
+	// Baseline takes the programs for kernels before 6.7 on a later one too.
+	// They give level 2 at most.
+	Baseline bool
 }
 
 // Tracer is a loaded kernel side. Read is for one goroutine; everything else
@@ -29,6 +32,7 @@ type Tracer struct {
 	dir      string
 	pins     string // the name of ours in dir
 	features Features
+	baseline bool // the programs are bpf/baseline.bpf.c, whose verbs are walks
 	programs map[string]*ebpf.Program
 	maps     map[string]*ebpf.Map
 	control  control
@@ -47,7 +51,7 @@ type Tracer struct {
 // both kernel sides trace until the new one knows all of their members.
 //
 // The error satisfies ErrUnsupported if this host cannot be traced, and
-// ErrOtherABI if what is pinned cannot be read. Minimum kernel 6.13.
+// ErrOtherABI if what is pinned cannot be read. Minimum kernel 5.10.
 func Open(o Options) (*Tracer, error) {
 	for _, err := range []error{checkRoot(), checkCapabilities(), checkPIDNamespace(), checkBTF(), checkBPFFS(o.Dir), checkLockdown()} {
 		if err != nil {
@@ -64,6 +68,9 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Baseline {
+		k.signals, k.tasks = errNotAskedFor, errNotAskedFor
+	}
 	level, missing := k.level()
 	switch {
 	case o.Level == 0 || o.Level >= level:
@@ -77,6 +84,7 @@ func Open(o Options) (*Tracer, error) {
 	}
 	t := &Tracer{
 		dir:      o.Dir,
+		baseline: k.tasks != nil,
 		features: Features{Level: level, Missing: missing, ABI: bpf.ABI()},
 		programs: map[string]*ebpf.Program{},
 		maps:     map[string]*ebpf.Map{},
@@ -88,8 +96,16 @@ func Open(o Options) (*Tracer, error) {
 	return t, nil
 }
 
+// object reads the BPF object that this kernel takes.
+func (t *Tracer) object() (*ebpf.CollectionSpec, error) {
+	if t.baseline {
+		return bpf.LoadBaseline()
+	}
+	return bpf.LoadLineage()
+}
+
 func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
-	spec, err := bpf.LoadLineage()
+	spec, err := t.object()
 	if err != nil {
 		return fmt.Errorf("read the BPF object: %w", err)
 	}

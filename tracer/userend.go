@@ -34,6 +34,15 @@ func (t *Tracer) sentenceFromUser() (PassResult, error) {
 			return total, err
 		}
 		total.Visited = args.Visited
+		if t.baseline {
+			ended, err := t.endOverLimit()
+			if err != nil {
+				return total, err
+			}
+			if ended {
+				continue
+			}
+		}
 		if args.Unsent == 0 {
 			return total, nil
 		}

@@ -37,6 +37,9 @@ const (
 
 // run carries out one verb. The caller holds t.verbs.
 func (t *Tracer) run(program string, args *bpf.LineageVerbArgs) error {
+	if t.baseline {
+		return t.runByIterator(program, args)
+	}
 	m := t.maps[bpf.LineageMapVerb]
 	if err := m.Put(uint32(0), args); err != nil {
 		return fmt.Errorf("%s: put arguments: %w", program, err)
@@ -78,7 +81,7 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	}
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
-	switch err := t.run(bpf.LineageProgVerbCreate, &args); {
+	switch err := t.create(&args); {
 	case errors.Is(err, unix.ESRCH):
 		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrNotFound)
 	case errors.Is(err, unix.EPERM):
@@ -129,6 +132,15 @@ func (t *Tracer) SetTerms(id SessionID, s SessionSpec) error {
 	return t.onSession(bpf.LineageProgVerbTerms, "set terms of", &args)
 }
 
+func (t *Tracer) create(args *bpf.LineageVerbArgs) error {
+	if t.baseline && args.Owner.Tgid != 0 {
+		if err := t.run(bpf.BaselineProgVerbOwn, args); err != nil {
+			return err
+		}
+	}
+	return t.run(bpf.LineageProgVerbCreate, args)
+}
+
 // End starts the end of a session and carries out what is due. Grace 0
 // condemns it: every member gets SIGKILL now, newborn ones die at birth.
 // Otherwise every member gets SIGTERM and SIGCONT now, and SIGKILL follows the
@@ -177,6 +189,9 @@ func (t *Tracer) sentence() (bpf.LineageVerbArgs, error) {
 // still being torn down. That tells an [EventSession] with [StateEmpty], after
 // the last member's exit.
 func (t *Tracer) Settle(id SessionID) (SessionInfo, error) {
+	if t.baseline {
+		return t.settleByWalks(id)
+	}
 	if err := t.onSession(bpf.LineageProgVerbSettle, "settle", &bpf.LineageVerbArgs{Session: uint64(id)}); err != nil {
 		return SessionInfo{}, err
 	}
@@ -250,6 +265,9 @@ func (t *Tracer) Reconcile() (added, removed int, err error) {
 	var args bpf.LineageVerbArgs
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
+	if t.baseline {
+		return t.reconcileByWalks()
+	}
 	if err := t.run(bpf.LineageProgVerbReconcile, &args); err != nil {
 		return 0, 0, fmt.Errorf("reconcile: %w", err)
 	}

@@ -1,0 +1,67 @@
+//go:build ignore
+
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * The programs for the kernels from 5.10 on that cannot load lineage.bpf.c:
+ * levels 1 and 2. No signal is sent to another process, states move in verbs
+ * only, and the verbs are walks.
+ */
+#define BASELINE
+#include "hooks.h"
+#include "walk.h"
+
+/* The parent waits for it: before sched_process_free, which is a grace period later. */
+SEC("fentry/release_task")
+int BPF_PROG(release_reaped, struct task_struct *t)
+{
+	on_free(t);
+	return 0;
+}
+
+#define WALK(name, each, last)                      \
+	SEC("iter/task")                            \
+	int verb_##name(struct bpf_iter__task *ctx) \
+	{                                           \
+		struct task_struct *t = ctx->task;  \
+		struct verb_args *a = args();       \
+                                                    \
+		if (!a)                             \
+			return 0;                   \
+		if (t)                              \
+			each;                       \
+		else                                \
+			last;                       \
+		return 0;                           \
+	}
+
+#define VERB(name, body)                                    \
+	SEC("iter/bpf_map_elem")                            \
+	int verb_##name(struct bpf_iter__bpf_map_elem *ctx) \
+	{                                                   \
+		struct verb_args *a = args();               \
+                                                            \
+		if (a && ctx->key)                          \
+			a->err = body;                      \
+		return 0;                                   \
+	}
+
+WALK(own, own_walked(a, t), (void)0)
+WALK(create, create_walked(a, t), (void)0)
+WALK(sentence, sentence_walked(a, t), a->err = 0)
+WALK(settle, settle_walked(a, t), settle(a))
+WALK(protect, protect_walked(a, t), (void)0)
+WALK(whois, whois_walked(a, t), (void)0)
+WALK(reconcile, reconcile_walked(a, t), a->err = 0)
+WALK(bury, bury_walked(a, t), (bury_unmet(a), a->err = 0))
+VERB(end, end(a))
+VERB(release, release(a))
+VERB(mark, mark(a))
+VERB(reap, reap(a))
+WALK(enter, enter_walked(a, t), (void)0)
+WALK(adopt, adopt_walked(a, t), a->err = 0)
+WALK(follow, follow_walked(a, t), a->err = 0)
+WALK(dissolve, dissolve_walked(a, t), dissolve(a))
+WALK(carry, carry_walked(a, t), a->err = 0)
+VERB(terms, set_terms(a))
+VERB(move, move_one(a))
+VERB(carry_dead, carry_dead(a))

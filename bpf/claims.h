@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The arbiters of the baseline object, see arbiter.h. Without an atomic that
+ * tells who won, an insert does that fails if the key is there, or a delete
+ * that fails if it is not; the keys are identities, which never come again.
+ */
+#ifndef LINEAGE_CLAIMS_H
+#define LINEAGE_CLAIMS_H
+
+/* Whose entry is being buried or moved at this moment. Nobody waits for a claim. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct identity);
+	__type(value, u32);
+} claims SEC(".maps");
+
+/* The dead whose memory, files and ports may not be gone yet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct identity);
+	__type(value, u32);
+} dying SEC(".maps");
+
+/* True for one caller, until it lets go. */
+static __always_inline bool claim(const struct identity *id)
+{
+	u32 mine = 1;
+	long err = bpf_map_update_elem(&claims, id, &mine, BPF_NOEXIST);
+
+	if (err && err != -EEXIST)
+		count(COUNT_DELETE_FAILED);
+	return !err;
+}
+
+/* The key under which who comes to bury it leaves word for who has the claim. */
+static __always_inline struct identity word_of(const struct identity *id)
+{
+	return (struct identity){ .start = id->start, .tgid = id->tgid, .pad = 1 };
+}
+
+/* True if somebody came to bury it meanwhile: its last thread is gone. */
+static __always_inline bool let_go(const struct identity *id)
+{
+	struct identity word = word_of(id);
+
+	bpf_map_delete_elem(&claims, id);
+	return !bpf_map_delete_elem(&claims, &word);
+}
+
+/* Under the claim the entry stays: only who holds it deletes. */
+static __always_inline struct entry *claimed(const struct identity *id)
+{
+	u32 tgid = id->tgid;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (e && e->start == id->start)
+		return e;
+	let_go(id);
+	return NULL;
+}
+
+/*
+ * Word is left before the second try: either that finds the claim free, or who
+ * holds it finds the word, as both are orders of the same map's buckets.
+ */
+static __always_inline bool seize(const struct identity *id, struct entry *seen, u64 *session)
+{
+	struct identity word = word_of(id);
+	struct entry *e;
+	u32 died = 1;
+
+	if (!claim(id)) {
+		bpf_map_update_elem(&claims, &word, &died, BPF_ANY);
+		if (!claim(id))
+			return false;
+	}
+	e = claimed(id);
+	if (!e)
+		return false;
+	*session = e->session;
+	return true;
+}
+
+static __always_inline bool remember(const struct identity *id, u64 session)
+{
+	struct dead_entry d = { .mark = id->start << 1 | 1, .session = session };
+	u32 one = 1;
+
+	if (bpf_map_update_elem(&dead, id, &d, BPF_NOEXIST))
+		return false;
+	if (!bpf_map_update_elem(&dying, id, &one, BPF_NOEXIST))
+		return true;
+	bpf_map_delete_elem(&dead, id);
+	return false;
+}
+
+static __always_inline bool end_dying(const struct identity *id, struct dead_entry *d)
+{
+	if (bpf_map_delete_elem(&dying, id))
+		return false;
+	d->mark = id->start << 1; /* for who takes over */
+	return true;
+}
+
+int forget(u32 tgid, u64 start);
+
+static __always_inline bool reassign(const struct identity *id, struct entry *seen, u64 from,
+				     u64 to)
+{
+	struct entry *e;
+	bool moved;
+
+	if (!claim(id))
+		return false;
+	e = claimed(id);
+	if (!e)
+		return false;
+	moved = e->session == from;
+	if (moved)
+		e->session = to;
+	if (let_go(id))
+		forget(id->tgid, id->start);
+	return moved;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What runs now. Typed only since 5.11 (bpf_get_current_task_btf). */
+#ifndef LINEAGE_CURRENT_H
+#define LINEAGE_CURRENT_H
+
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+static __always_inline u32 current_tgid(void)
+{
+	return bpf_get_current_pid_tgid() >> 32;
+}
+
+#ifndef BASELINE
+
+static __always_inline u64 current_start(void)
+{
+	return bpf_get_current_task_btf()->group_leader->start_boottime;
+}
+
+static __always_inline u64 current_cgroup(void)
+{
+	return bpf_get_current_task_btf()->cgroups->dfl_cgrp->kn->id;
+}
+
+#else
+
+static __always_inline u64 current_start(void)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(t, group_leader, start_boottime);
+}
+
+static __always_inline u64 current_cgroup(void)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(t, cgroups, dfl_cgrp, kn, id);
+}
+
+#endif
+#endif

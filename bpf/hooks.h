@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The programs that both objects have, and the types that bpf2go exports. */
+#ifndef LINEAGE_HOOKS_H
+#define LINEAGE_HOOKS_H
+
+#include "exec.h"
+#include "refuse.h"
+#include "reparent.h"
+#include "snapshot.h"
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(fork_birth, struct task_struct *creator, struct task_struct *child)
+{
+	on_fork(creator, child);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(exec_event, struct task_struct *t, int old_pid, struct linux_binprm *bprm)
+{
+	on_exec(t, bprm);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exit_death, struct task_struct *t)
+{
+	on_exit(t);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(free_reaped, struct task_struct *t)
+{
+	on_free(t);
+	return 0;
+}
+
+/*
+ * Level 2 only, and only while condemned members live: it costs every syscall
+ * of the host. What no pass has met yet dies when it next enters the kernel.
+ */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(syscall_closer)
+{
+	on_syscall();
+	return 0;
+}
+
+SEC("fentry/attach_pid")
+int BPF_PROG(attach_birth, struct task_struct *child, enum pid_type type)
+{
+	if (type == PIDTYPE_TGID)
+		on_attach(child);
+	return 0;
+}
+
+SEC("fentry/do_notify_parent")
+int BPF_PROG(notify_death, struct task_struct *t)
+{
+	on_notify(t);
+	return 0;
+}
+
+SEC("fentry/kill_orphaned_pgrp")
+int BPF_PROG(orphan_reparent, struct task_struct *t, struct task_struct *father)
+{
+	on_reparent(t, father);
+	return 0;
+}
+
+/*
+ * One of the two. The flags are u64 since 6.18, commit edd3cb05c00a, and were unsigned
+ * long before: where this runs that is the same.
+ */
+SEC("lsm/task_alloc")
+int BPF_PROG(refuse_lsm, struct task_struct *child, u64 clone_flags, int ret)
+{
+	return ret ? ret : refuse_fork(clone_flags);
+}
+
+SEC("fmod_ret/security_task_alloc")
+int BPF_PROG(refuse_fmod_ret, struct task_struct *child, u64 clone_flags, int ret)
+{
+	return ret ? ret : refuse_fork(clone_flags);
+}
+
+SEC("iter/task")
+int snapshot(struct bpf_iter__task *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	struct task_struct *t = ctx->task;
+
+	return t ? on_snapshot(seq, t) : 0; /* NULL: the walk is over */
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The verbs as syscall programs, run by BPF_PROG_RUN: kfuncs find and walk the tasks. */
+#ifndef LINEAGE_SYSCALL_H
+#define LINEAGE_SYSCALL_H
+
+#include "sentence.h"
+#include "verbs.h"
+
+/* The named process if it lives: a thread group leader, not a kernel thread. */
+static __always_inline struct task_struct *find(const struct identity *id)
+{
+	struct task_struct *t = bpf_task_from_pid(id->tgid);
+
+	if (!t)
+		return NULL;
+	if (!is_named(t, id)) {
+		bpf_task_release(t);
+		return NULL;
+	}
+	return t;
+}
+
+static __always_inline long own_found(struct verb_args *a)
+{
+	struct task_struct *t = find(&a->owner);
+	long err;
+
+	if (!t)
+		return -ESRCH;
+	err = enter_owner(a, t);
+	bpf_task_release(t);
+	return err;
+}
+
+static __always_inline long create_found(struct verb_args *a)
+{
+	struct task_struct *root = find(&a->root);
+	long err = 0;
+
+	if (!root)
+		return -ESRCH;
+	if (a->owner.tgid)
+		err = own_found(a);
+	if (!err)
+		err = create(a, root);
+	bpf_task_release(root);
+	return err;
+}
+
+static __always_inline long protect_found(struct verb_args *a)
+{
+	struct task_struct *t = find(&a->root);
+	long err;
+
+	if (!t)
+		return -ESRCH;
+	err = protect(t);
+	bpf_task_release(t);
+	return err;
+}
+
+static __always_inline long whois_found(struct verb_args *a)
+{
+	struct task_struct *t = bpf_task_from_pid(a->root.tgid);
+	long err;
+
+	if (!t)
+		return -ESRCH;
+	err = whois(a, t);
+	bpf_task_release(t);
+	return err;
+}
+
+static __always_inline void sentence(struct verb_args *a)
+{
+	struct pass p = {};
+
+	/* Everything due is carried out now; what comes up meanwhile is due again. */
+	take_out(&control.due);
+	take_out(&control.due_boot);
+	pass_all(&p);
+	a->visited = p.visited;
+	a->sent = p.sent;
+	a->failed = p.failed;
+	a->unsent = p.unsent;
+	a->more = *(volatile u64 *)&control.due != 0;
+}
+
+static __always_inline long end_all(struct verb_args *a)
+{
+	long err = end(a);
+
+	if (!err)
+		sentence(a);
+	return err;
+}
+
+static __always_inline u64 members_alive(u64 id)
+{
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u64 n = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it)))
+		n += is_member(t->tgid, t->start_boottime, id);
+	bpf_iter_task_destroy(&it);
+	return n;
+}
+
+static __always_inline long settle(struct verb_args *a)
+{
+	struct session *s = session_of(a->session);
+	struct ctl *c = ctl_of(a->session);
+	u64 forks;
+
+	if (!s || !c)
+		return -ENOENT;
+	bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
+	forks = *(volatile u64 *)&s->forks;
+	a->live = members_alive(a->session);
+	close_if_empty(a, s, c, forks);
+	return 0;
+}
+
+static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32 *removed)
+{
+	u64 start = e->start;
+	struct task_struct *t;
+	bool gone;
+
+	if (!start)
+		return 0;
+	t = bpf_task_from_pid(*tgid);
+	gone = !t || t->start_boottime != start || !t->signal->live.counter;
+	if (t)
+		bpf_task_release(t);
+	if (gone && forget(*tgid, start))
+		(*removed)++;
+	return 0;
+}
+
+/* Global, so that the verifier looks at it once: without it 6.12 gives up. */
+__noinline int reconcile_one(struct task_struct *t __arg_trusted)
+{
+	return reconcile_birth(t);
+}
+
+static __always_inline void reconcile(struct verb_args *a)
+{
+	u32 added = 0, removed = 0;
+	struct bpf_iter_task it;
+	struct task_struct *t;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it))) {
+		struct task_struct *ref = bpf_task_acquire(t);
+
+		if (!ref)
+			continue;
+		added += reconcile_one(ref);
+		bpf_task_release(ref);
+	}
+	bpf_iter_task_destroy(&it);
+	bpf_for_each_map_elem(&processes, reconcile_death, &removed, 0);
+	a->added = added;
+	a->removed = removed;
+}
+
+static __always_inline long enter_found(struct verb_args *a)
+{
+	struct task_struct *t = find(&a->root);
+	long err;
+
+	if (!t)
+		return -ESRCH;
+	err = enter_stranger(a, t);
+	bpf_task_release(t);
+	return err;
+}
+
+/*
+ * Enter every stranger whose parent is in the session. With control.adopting
+ * set before the first pass, nobody is missed when one has found nobody: who
+ * was born since is entered by the fork hook.
+ */
+static __always_inline void adopt_all(struct verb_args *a)
+{
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u32 added = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it)))
+		added += adopt_child(a, t);
+	bpf_iter_task_destroy(&it);
+	a->added = added;
+}
+
+/*
+ * Move the members of `from` to `session`: all of them, or, if only is set,
+ * those whose creator is there already. Until a pass has moved nobody; a child
+ * that is being born follows its creator.
+ */
+static __always_inline void move_all(struct verb_args *a, bool only)
+{
+	u64 from = a->from, to = a->session;
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u32 moved = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it)))
+		moved += move_member(t->tgid, t->start_boottime, from, to, only);
+	bpf_iter_task_destroy(&it);
+	a->added = moved;
+}
+
+static __always_inline long dissolve(struct verb_args *a)
+{
+	struct session *s = session_of(a->session);
+	struct ctl *c = ctl_of(a->session);
+
+	if (!s || !c)
+		return -ENOENT;
+	if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE)
+		return -EBUSY;
+	a->from = a->session;
+	a->session = s->parent;
+	move_all(a, false);
+	a->session = a->from;
+	if (!a->added)
+		close_dissolved(a->session, c);
+	return 0;
+}
+
+/* Enter everybody alive whom the elder has: the dead are in its `dead`. */
+static __always_inline void carry_all(struct verb_args *a)
+{
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u32 added = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it)))
+		added += carry_task(t);
+	bpf_iter_task_destroy(&it);
+	a->added = added;
+}
+
+#endif

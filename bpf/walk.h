@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The verbs where BPF cannot find or walk tasks by itself: each is an iter/task
+ * program that the kernel calls for every thread, in the order of PIDs, and
+ * once with no task when the walk is over. Verbs that need no task are
+ * iter/bpf_map_elem programs over the one element of `verb`: not raw_tp ones,
+ * which BPF_PROG_RUN takes, as for these a hash without preallocation makes
+ * 5.10 warn. The result stands in a->err, which user space sets to -ESRCH
+ * before.
+ */
+#ifndef LINEAGE_WALK_H
+#define LINEAGE_WALK_H
+
+#include "verbs.h"
+
+static __always_inline void own_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (a->err == -ESRCH && is_named(t, &a->owner))
+		a->err = enter_owner(a, t);
+}
+
+static __always_inline void create_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (a->err != -ESRCH || !is_named(t, &a->root))
+		return;
+	if (a->owner.tgid && !alive(&a->owner))
+		return;
+	a->err = create(a, t);
+}
+
+static __always_inline void protect_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (a->err == -ESRCH && is_named(t, &a->root))
+		a->err = protect(t);
+}
+
+static __always_inline void whois_walked(struct verb_args *a, struct task_struct *t)
+{
+	if ((u32)t->pid == a->root.tgid)
+		a->err = whois(a, t);
+}
+
+/* The half of the sentence that needs no signal; user space sends them. */
+static __always_inline void sentence_walked(struct verb_args *a, struct task_struct *t)
+{
+	u32 tgid = t->tgid;
+	struct pass p = { .now = bpf_ktime_get_ns(), .now_boot = bpf_ktime_get_boot_ns() };
+
+	if (t->pid != t->tgid)
+		return;
+	a->visited++;
+	if (due_signal(t, bpf_map_lookup_elem(&processes, &tgid), &p))
+		a->unsent++;
+}
+
+/*
+ * Any thread proves its process alive: during an exec by a thread the walk may
+ * meet neither the old leader nor the new one as such.
+ */
+static __always_inline void settle_walked(struct verb_args *a, struct task_struct *t)
+{
+	struct identity id = { .start = t->group_leader->start_boottime, .tgid = t->tgid };
+	struct dead_entry *d;
+
+	a->live += is_member(id.tgid, id.start, a->session);
+	if (t->pid != t->tgid)
+		return;
+	d = bpf_map_lookup_elem(&dead, &id);
+	if (d && is_gone(t))
+		torn_down(&id, d);
+}
+
+/* a->forks was read before the walk. */
+static __always_inline void settle(struct verb_args *a)
+{
+	struct session *s = session_of(a->session);
+	struct ctl *c = ctl_of(a->session);
+
+	if (!s || !c) {
+		a->err = -ENOENT;
+		return;
+	}
+	close_if_empty(a, s, c, a->forks);
+	a->err = 0;
+}
+
+static __always_inline void reconcile_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (t->pid == t->tgid)
+		a->added += reconcile_birth(t);
+}
+
+/* User space made a walk that did not meet it: its parent waited for it. */
+static __always_inline long reap(struct verb_args *a)
+{
+	struct dead_entry *d = bpf_map_lookup_elem(&dead, &a->root);
+
+	if (!d)
+		return -ESRCH;
+	reaped(&a->root, d);
+	return 0;
+}
+
+/* The entry whose process no snapshot has: if this walk does not meet it either it is gone. */
+static __always_inline void bury_walked(struct verb_args *a, struct task_struct *t)
+{
+	if ((u32)t->tgid == a->root.tgid && t->group_leader->start_boottime == a->root.start &&
+	    t->signal->live.counter)
+		a->live++;
+}
+
+static __always_inline void bury_unmet(struct verb_args *a)
+{
+	if (!a->live)
+		a->removed = forget(a->root.tgid, a->root.start);
+}
+
+static __always_inline void enter_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (a->err == -ESRCH && is_named(t, &a->root))
+		a->err = enter_stranger(a, t);
+}
+
+static __always_inline void adopt_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (t->pid == t->tgid)
+		a->added += adopt_child(a, t);
+}
+
+static __always_inline void follow_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (t->pid == t->tgid)
+		a->added += move_member(t->tgid, t->start_boottime, a->from, a->session, true);
+}
+
+static __always_inline void dissolve_walked(struct verb_args *a, struct task_struct *t)
+{
+	struct session *s = session_of(a->session);
+	struct ctl *c = ctl_of(a->session);
+
+	if (t->pid == t->tgid && s && c && STATE(*(volatile u32 *)&c->status) == STATE_ACTIVE)
+		a->added += move_member(t->tgid, t->start_boottime, a->session, s->parent, false);
+}
+
+static __always_inline void dissolve(struct verb_args *a)
+{
+	struct ctl *c = ctl_of(a->session);
+
+	if (!session_of(a->session) || !c) {
+		a->err = -ENOENT;
+	} else if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE) {
+		a->err = -EBUSY;
+	} else {
+		if (!a->added)
+			close_dissolved(a->session, c);
+		a->err = 0;
+	}
+}
+
+static __always_inline void carry_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (t->pid == t->tgid)
+		a->added += carry_task(t);
+}
+
+#endif

@@ -1,0 +1,206 @@
+//go:build linux
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxReconciles = 8    // walks in the order of PIDs: a child's may be below its parent's
+	batch         = 1024 // elements of a map that are read at once
+)
+
+// single are the verbs that need no task: programs over the one element of the
+// verb map. The others walk all tasks.
+var single = []string{
+	bpf.BaselineProgVerbEnd, bpf.BaselineProgVerbRelease, bpf.BaselineProgVerbMark, bpf.BaselineProgVerbReap,
+	bpf.BaselineProgVerbTerms, bpf.BaselineProgVerbMove, bpf.BaselineProgVerbCarryDead,
+}
+
+// runByIterator is run with the baseline programs. The caller holds t.verbs.
+func (t *Tracer) runByIterator(program string, args *bpf.LineageVerbArgs) error {
+	m := t.maps[bpf.LineageMapVerb]
+	args.Err = -int32(unix.ESRCH) // nobody was met
+	if err := m.Put(uint32(0), args); err != nil {
+		return fmt.Errorf("%s: put arguments: %w", program, err)
+	}
+	o := link.IterOptions{Program: t.programs[program]}
+	if slices.Contains(single, program) {
+		o.Map = m
+	}
+	if err := t.iterate(o, io.Discard); err != nil {
+		return fmt.Errorf("%s: %w", program, err)
+	}
+	if err := m.Lookup(uint32(0), args); err != nil {
+		return fmt.Errorf("%s: get results: %w", program, err)
+	}
+	if args.Err < 0 {
+		return unix.Errno(-args.Err)
+	}
+	return nil
+}
+
+// reconcileByWalks is Reconcile with the baseline programs. The caller holds
+// t.verbs.
+func (t *Tracer) reconcileByWalks() (added, removed int, err error) {
+	for range maxReconciles {
+		var args bpf.LineageVerbArgs
+		if err := t.run(bpf.LineageProgVerbReconcile, &args); err != nil {
+			return added, removed, fmt.Errorf("reconcile: %w", err)
+		}
+		if args.Added == 0 {
+			break
+		}
+		added += int(args.Added)
+	}
+	gone, err := t.entriesWithoutProcess()
+	if err != nil {
+		return added, removed, fmt.Errorf("reconcile: %w", err)
+	}
+	for _, id := range gone {
+		// The program walks once more and removes it only if it meets nobody.
+		args := bpf.LineageVerbArgs{Root: wireIdentity(id)}
+		if err := t.run(bpf.BaselineProgVerbBury, &args); err != nil {
+			return added, removed, fmt.Errorf("reconcile %v: %w", id, err)
+		}
+		removed += int(args.Removed)
+	}
+	return added, removed, nil
+}
+
+// entriesWithoutProcess gives who is entered and was not met alive by a walk
+// that began later. The caller holds t.verbs.
+func (t *Tracer) entriesWithoutProcess() ([]Identity, error) {
+	var entered []Identity
+	err := eachElement(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
+		entered = append(entered, Identity{pid, e.Start})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the entries: %w", err)
+	}
+	return t.unmet(entered, func(p *Process) bool { return !p.Dead })
+}
+
+// settleByWalks is Settle with the baseline programs: the walk ends the dying of
+// zombies; who is waited for already is no longer met by one.
+func (t *Tracer) settleByWalks(id SessionID) (SessionInfo, error) {
+	for looked := false; ; looked = true {
+		before, err := t.Session(id)
+		if err != nil {
+			return SessionInfo{}, fmt.Errorf("settle: %w", err)
+		}
+		args := bpf.LineageVerbArgs{Session: uint64(id), Forks: before.Forks}
+		if err := t.onSession(bpf.LineageProgVerbSettle, "settle", &args); err != nil {
+			return SessionInfo{}, err
+		}
+		info, err := t.Session(id)
+		if err != nil || looked || info.Live > 0 || info.Dying == 0 {
+			return info, err
+		}
+		if err := t.reapUnmet(); err != nil {
+			return info, err
+		}
+	}
+}
+
+// endOverLimit begins the end of sessions whose living and zombies are above
+// max_processes. Hooks count them, but hear of a wait too late to judge.
+func (t *Tracer) endOverLimit() (ended bool, err error) {
+	over, err := t.overLimit()
+	if err != nil || len(over) == 0 {
+		return false, err
+	}
+	if err := t.reapUnmet(); err != nil {
+		return false, err
+	}
+	if over, err = t.overLimit(); err != nil {
+		return false, err
+	}
+	for _, s := range over {
+		err := t.onSession(bpf.LineageProgVerbEnd, "end", &bpf.LineageVerbArgs{
+			Session: uint64(s.ID), Cause: uint32(CauseMaxProcesses), Grace: uint64(s.Grace),
+		})
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return ended, err
+		}
+		ended = true
+	}
+	return ended, nil
+}
+
+func (t *Tracer) overLimit() ([]SessionInfo, error) {
+	all, err := t.Sessions()
+	return slices.DeleteFunc(all, func(s SessionInfo) bool {
+		return s.State != StateActive || s.MaxProcesses == 0 || s.Live+s.Unreaped <= int64(s.MaxProcesses)
+	}), err
+}
+
+// reapUnmet counts those of the dead as reaped whom a walk does not meet. The
+// kernel tells of them by itself, a grace period late; from 6.2 on it may skip
+// to tell.
+func (t *Tracer) reapUnmet() error {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	var dead []Identity
+	err := eachElement(t.maps[bpf.LineageMapDead], func(id bpf.LineageIdentity, _ *bpf.LineageDeadEntry) {
+		dead = append(dead, identity(id))
+	})
+	if err != nil {
+		return fmt.Errorf("list the dead: %w", err)
+	}
+	if dead, err = t.unmet(dead, func(*Process) bool { return true }); err != nil {
+		return err
+	}
+	for _, id := range dead {
+		err := t.run(bpf.BaselineProgVerbReap, &bpf.LineageVerbArgs{Root: wireIdentity(id)})
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("reap %v: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// unmet gives those of ids that a walk which begins now does not meet as such.
+// The caller holds t.verbs.
+func (t *Tracer) unmet(ids []Identity, as func(*Process) bool) ([]Identity, error) {
+	met := map[Identity]bool{}
+	raw, err := t.walk(0)
+	if err != nil {
+		return nil, fmt.Errorf("walk: %w", err)
+	}
+	err = records(raw, func(p *Process) error {
+		met[p.Identity] = as(p)
+		return nil
+	})
+	return slices.DeleteFunc(ids, func(id Identity) bool { return met[id] }), err
+}
+
+// eachElement calls each for every element of a hash.
+func eachElement[K comparable, V any](m *ebpf.Map, each func(K, *V)) error {
+	var (
+		cursor ebpf.MapBatchCursor
+		keys   = make([]K, batch)
+		values = make([]V, batch)
+	)
+	for {
+		n, err := m.BatchLookup(&cursor, keys, values, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+		for i := range keys[:n] {
+			each(keys[i], &values[i])
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,19 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// everySide runs a test with each kernel side that this kernel can load: the
+// one that it is given, and the one for old kernels.
+func everySide(t *testing.T, test func(*testing.T, tracer.Options)) {
+	t.Run("best", func(t *testing.T) { test(t, tracer.Options{}) })
+	if !kernelIsAtLeast(t, 6, 7) {
+		return // it was the one for old kernels
+	}
+	t.Run("baseline", func(t *testing.T) { test(t, tracer.Options{Baseline: true}) })
+}

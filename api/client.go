@@ -16,6 +16,8 @@ type Client interface {
 	Sessions(ctx context.Context, state, name string) (*Sessions, error)
 	Session(ctx context.Context, s string) (*Session, error)
 	Create(ctx context.Context, req NewSession) (*Session, error)
+	// Keep hands processes, with their descendants, over to a kept session.
+	Keep(ctx context.Context, req KeepRequest) (*Session, error)
 	// Tree gives the processes of a session; dead is ancestors or all.
 	Tree(ctx context.Context, s, dead string) (*Tree, error)
 	// Plan says what an end would do now, and sends nothing.

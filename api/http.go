@@ -213,6 +213,10 @@ func (c *client) Create(ctx context.Context, req NewSession) (*Session, error) {
 	return fetch[Session](c, ctx, http.MethodPost, "/v1/sessions", nil, req)
 }
 
+func (c *client) Keep(ctx context.Context, req KeepRequest) (*Session, error) {
+	return fetch[Session](c, ctx, http.MethodPost, "/v1/keep", nil, req)
+}
+
 func (c *client) Session(ctx context.Context, s string) (*Session, error) {
 	return ofSession[Session](c, ctx, http.MethodGet, s, "", nil, nil)
 }

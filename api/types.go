@@ -84,6 +84,11 @@ type Session struct {
 	Level        int        `json:"level"`
 	Mode         string     `json:"mode"`
 	Evidence     string     `json:"evidence,omitempty"` // of its root: root, adopted
+	Rule         string     `json:"rule,omitempty"`     // of the policy, that it is due to
+	Kept         bool       `json:"kept,omitempty"`     // handed over from another session
+	Until        *time.Time `json:"until,omitempty"`    // of a kept one
+	Reason       string     `json:"reason,omitempty"`   // of a kept one
+	Warnings     []string   `json:"warnings,omitempty"` // only in the reply to who asked for it
 	Degraded     []string   `json:"degraded,omitempty"`
 	Token        string     `json:"token,omitempty"` // only in the reply to its creator
 }
@@ -350,14 +355,24 @@ type Status struct {
 // NewSession asks for a session over the caller's own child, blocked before
 // its exec. StartNS of the root may be absent: its parent holds the PID.
 type NewSession struct {
-	Root          Ref    `json:"root"`
-	Name          string `json:"name,omitempty"`
+	Root Ref    `json:"root"`
+	Name string `json:"name,omitempty"`
+	// Adopt makes a session of a process that has been running for some time,
+	// with its descendants. It has no owner.
+	Adopt         bool   `json:"adopt,omitempty"`
 	GraceMS       *int64 `json:"grace_ms,omitempty"`     // absent: the policy's defaults.grace
 	OnRootExit    string `json:"on_root_exit,omitempty"` // end (default), report
 	MaxProcesses  int    `json:"max_processes,omitempty"`
 	MaxLifetimeMS int64  `json:"max_lifetime_ms,omitempty"`
 	MaxRSSBytes   int64  `json:"max_rss_bytes,omitempty"`
 	IdleMS        int64  `json:"idle_ms,omitempty"`
+}
+
+// KeepRequest hands processes over to a kept session that outlives theirs.
+type KeepRequest struct {
+	Refs   []Ref     `json:"refs"` // with start_ns; the first one's name is the session's
+	Reason string    `json:"reason"`
+	Until  time.Time `json:"until"`
 }
 
 // EndRequest ends a session. Both absent: the session's own grace.

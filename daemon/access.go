@@ -15,6 +15,8 @@ const (
 	verbHello   verb = iota // version and status
 	verbRead                // anything that tells of a session or a process
 	verbCreate              // a session of the caller's own child
+	verbAdopt               // a session of a process that runs
+	verbKeep                // hand a member over to a session that outlives its own
 	verbEnd                 // end a session
 	verbKill                // signal one member
 	verbManage              // the daemon itself
@@ -22,7 +24,7 @@ const (
 )
 
 func (v verb) String() string {
-	return [...]string{"hello", "read", "create", "end", "kill", "manage", "metrics"}[v]
+	return [...]string{"hello", "read", "create", "adopt", "keep", "end", "kill", "manage", "metrics"}[v]
 }
 
 // caller is who asks, judged anew for each request.
@@ -78,7 +80,7 @@ func decide(c caller, v verb, t target) decision {
 		return yes
 	}
 	switch v {
-	case verbCreate:
+	case verbCreate, verbAdopt: // whose processes, is looked at apart
 		return yes
 	case verbMetrics:
 		if c.group {
@@ -90,7 +92,7 @@ func decide(c caller, v verb, t target) decision {
 			return yes
 		}
 		return decision{why: fmt.Sprintf("it belongs to uid %d", t.uid), hint: "run with sudo"}
-	case verbEnd, verbKill:
+	case verbEnd, verbKill, verbKeep:
 		if t.uid == c.uid {
 			return yes
 		}

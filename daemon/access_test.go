@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 		"nested":                {uid: mine, relation: nested},
 		"nested of another uid": {uid: others, relation: nested},
 	}
-	verbs := []verb{verbHello, verbRead, verbCreate, verbEnd, verbKill, verbManage, verbMetrics}
+	verbs := []verb{verbHello, verbRead, verbCreate, verbAdopt, verbKeep, verbEnd, verbKill, verbManage, verbMetrics}
 	member := map[string]bool{
 		"read own": true, "read own of another uid": true, "read nested": true, "read nested of another uid": true,
 		"end nested": true, "end nested of another uid": true,
@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 			return false
 		case who == "member" || who == "root member" || who == "group member":
 			return v == verbCreate || member[fmt.Sprintf("%v %s", v, what)]
-		case who == "root" || v == verbCreate:
+		case who == "root" || v == verbCreate || v == verbAdopt:
 			return true
 		case v == verbManage:
 			return false

@@ -23,7 +23,8 @@ type excess struct {
 
 // overBudget judges the limits that the kernel does not, against the last
 // sample. What a session was made with comes before the policy's default.
-func (o *owner) overBudget(d *policy.Defaults) (over []excess) {
+func (o *owner) overBudget(p *policy.Policy) (over []excess) {
+	d := &p.Defaults
 	now := o.clock.monotonic()
 	for _, s := range o.sessions {
 		if s.closed {
@@ -32,15 +33,29 @@ func (o *owner) overBudget(d *policy.Defaults) (over []excess) {
 		limits := s.info
 		limits.MaxRSS = cmp.Or(limits.MaxRSS, uint64(d.MaxRSS))
 		limits.Idle = cmp.Or(limits.Idle, d.Idle.Std())
+		if r := p.AgentNamed(s.info.Name); s.info.Rule != 0 && r != nil {
+			t := p.Terms(r)
+			limits.MaxRSS, limits.Idle = t.MaxRSS, t.Idle
+		}
 		u := enforcer.Usage{RSS: s.rss, CPU: s.cpu + s.cpuDead, Births: s.info.Forks}
 		cause := s.budget.Exceeded(limits, u, now, d.IdleCPU.Std())
 		if cause == tracer.CauseNone {
 			continue
 		}
-		byPolicy := cause == tracer.CauseMaxRSS && s.info.MaxRSS == 0 || cause == tracer.CauseIdle && s.info.Idle == 0
+		byPolicy := s.info.Rule != 0 || cause == tracer.CauseMaxRSS && s.info.MaxRSS == 0 || cause == tracer.CauseIdle && s.info.Idle == 0
 		over = append(over, excess{s.info.ID, cause, s.info.Grace, byPolicy})
 	}
 	return over
+}
+
+// spareLeftovers notes that the policy, were it enforced, would end what the
+// root of a rule's session leaves.
+func (o *owner) spareLeftovers(s *session) {
+	if s.info.Rule == 0 || s.info.State != tracer.StateActive || o.mode() == "enforce" || o.reports(s.info.Name) {
+		return
+	}
+	s.wouldEnd = append(s.wouldEnd, tracer.CauseRootExit.String())
+	o.log.Warn().Str(keySession, s.info.ID.String()).Str(keyReason, tracer.CauseRootExit.String()).Msg("would end: its root has exited")
 }
 
 // endOver ends a session that is over a limit. One that only the policy set is
@@ -55,6 +70,7 @@ func (p *sampler) endOver(x excess) {
 		}
 		may, tripped := p.rules.mayEnd()
 		if tripped {
+			p.tripped()
 			log.Error().Msg("too many ends by the policy: from now on it is only observed")
 		}
 		if !may {

@@ -30,6 +30,9 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) e
 	if err := s.decode(w, r, &req); err != nil {
 		return err
 	}
+	if req.Adopt {
+		return s.postAdopted(w, &req, c)
+	}
 	if d := decide(c, verbCreate, target{uid: c.uid}); !d.allow {
 		return s.refuse(c, verbCreate, "session", d)
 	}
@@ -179,7 +182,7 @@ func otherProcess(ref api.Ref) error {
 // that two cannot take one name and no event of it comes before it is known.
 func (o *owner) create(spec tracer.SessionSpec) (*session, error) {
 	for _, x := range o.sessions {
-		if spec.Name != "" && !x.closed && x.info.Name == spec.Name && x.info.UID == spec.UID {
+		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && x.info.UID == spec.UID {
 			return nil, api.NewError(api.CodeBusyName,
 				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
 		}

@@ -16,6 +16,13 @@ type kernel interface {
 	Lookup(pid uint32) (tracer.Entry, error)
 	Sessions() ([]tracer.SessionInfo, error)
 	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
+	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
+	SetAgents(agents []tracer.Agent) error
+	Adopt(id tracer.SessionID) (int, error)
+	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Follow(from, id tracer.SessionID) (int, error)
+	Move(p tracer.Identity, from, to tracer.SessionID) error
+	Dissolve(id tracer.SessionID) (int, error)
 	Release(id tracer.SessionID) error
 	Protect(pid uint32) error
 	SelfProtect(on bool) error

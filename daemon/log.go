@@ -27,6 +27,7 @@ const (
 	keyPID          = "pid"
 	keyPath         = "path"
 	keyReason       = "reason"
+	keyRule         = "rule"
 	keyRemoved      = "removed"
 	keySession      = "session"
 	keySessions     = "sessions"

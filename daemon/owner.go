@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/holds"
@@ -65,6 +66,12 @@ type owner struct {
 	untold   uint64           // changes that doubts had no room for
 	doubted  chan struct{}    // there are some
 
+	unjudged chan tracer.SessionID  // opened by an agent's name, not looked at yet
+	execs    chan tracer.Identity   // members that are other programs now, for the keep rules
+	keeping  atomic.Bool            // there are keep rules
+	ruled    func(tracer.Cause)     // a rule's session ends by itself
+	reports  func(rule string) bool // its sessions' leftovers are only reported
+
 	meter meter
 
 	unsaved  map[tracer.SessionID]bool    // sessions that the history does not know as they are
@@ -93,6 +100,8 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 		unsaved:  make(map[tracer.SessionID]bool),
 		saving:   make(chan struct{}, 1),
 		memories: make(map[tracer.SessionID]*memory),
+		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
+		ruled: func(tracer.Cause) {}, reports: func(string) bool { return false },
 	}
 }
 
@@ -165,6 +174,10 @@ func (o *owner) apply(batch []tracer.Event) {
 		case tracer.EventBirth:
 			if s != nil && ev.Evidence == tracer.EvidenceFork {
 				o.forks++
+			}
+		case tracer.EventExec:
+			if s != nil && o.keeping.Load() && !s.info.Kept {
+				o.askKeep(ev.Process)
 			}
 		case tracer.EventExit:
 			if s != nil {

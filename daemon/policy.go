@@ -38,6 +38,7 @@ func (s *server) reload() error {
 		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")
 		return err
 	}
+	s.applyRules()
 	d := s.rules.document()
 	s.log.Info().Str(keyFile, d.File).Str(keyMode, d.Mode).Msg("policy taken")
 	if len(d.NeedsRestart) > 0 {
@@ -51,6 +52,16 @@ func (s *server) reload() error {
 func (s *server) carryOut(p *policy.Policy) {
 	wait := p.Wait.Killed.Std()
 	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
+	s.owner.keeping.Store(len(p.Keep) > 0)
+	s.arm(p)
+}
+
+// applyRules holds what runs to the policy in force.
+func (s *server) applyRules() {
+	p := s.rules.policy()
+	s.reterm()
+	s.findRunning(p)
+	s.keepRunning(p)
 }
 
 func (s *server) getPolicy(w http.ResponseWriter, r *http.Request, c caller) error {
@@ -88,6 +99,7 @@ func (s *server) postResume(w http.ResponseWriter, r *http.Request, c caller) er
 		return err
 	}
 	if s.rules.breaker.Resume() {
+		s.reterm()
 		s.log.Warn().Str(keyVerb, verbManage.String()).Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).
 			Msg("circuit breaker closed")
 	}

@@ -67,6 +67,28 @@ func bytesCutLast(b []byte, sep byte) (before, after []byte, ok bool) {
 	return b[:i], b[i+1:], true
 }
 
+// terminal gives the POSIX session and the controlling terminal's device
+// number, 0 if there is none.
+func (p procfs) terminal(pid uint32) (sid uint32, tty int64, err error) {
+	b, err := p.read(pid, "stat", maxProcFile)
+	if err != nil {
+		return 0, 0, err
+	}
+	_, rest, ok := bytesCutLast(b, ')')
+	fields := bytes.Fields(rest) // state ppid pgrp session tty_nr
+	if !ok || len(fields) < 5 {
+		return 0, 0, fmt.Errorf("read stat of pid %d: %w", pid, errMalformed)
+	}
+	n, err := strconv.ParseUint(string(fields[3]), 10, 32)
+	if err == nil {
+		tty, err = strconv.ParseInt(string(fields[4]), 10, 64)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read stat of pid %d: %w", pid, errMalformed)
+	}
+	return uint32(n), tty, nil
+}
+
 // status gives the four uids (real, effective, saved, filesystem), all group
 // ids, the name and the PID in its own namespace.
 func (p procfs) status(pid uint32) (s procStatus, err error) {

@@ -18,6 +18,11 @@ func (r *Replay) Create(context.Context, api.NewSession) (*api.Session, error) {
 	return nil, r.denied("create")
 }
 
+// Keep is refused.
+func (r *Replay) Keep(context.Context, api.KeepRequest) (*api.Session, error) {
+	return nil, r.denied("keep")
+}
+
 // Plan is refused: there is nobody to end.
 func (r *Replay) Plan(_ context.Context, s string) (*api.Plan, error) {
 	return nil, r.denied("plan " + s)

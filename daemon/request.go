@@ -68,6 +68,9 @@ func knownFields(body []byte, t reflect.Type, prefix string) error {
 		if !ok {
 			return unknown("field", prefix+name, slices.Sorted(maps.Keys(fields)))
 		}
+		if _, own := reflect.New(ft).Interface().(json.Unmarshaler); own {
+			continue
+		}
 		if ft.Kind() == reflect.Struct && !bytes.Equal(object[name], []byte("null")) {
 			if err := knownFields(object[name], ft, prefix+name+"."); err != nil {
 				return err

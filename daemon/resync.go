@@ -20,10 +20,11 @@ const (
 	causeMisses  resyncCause = "misses"  // the kernel skipped programs
 	causeBirths  resyncCause = "births"  // a birth or death took another way, or failed
 	causeMember  resyncCause = "member"  // the kernel has a member that the picture lacks
+	causeMoved   resyncCause = "moved"   // members changed their session
 	causeRequest resyncCause = "request" // somebody asked
 )
 
-var resyncCauses = [...]resyncCause{causeStart, causeLost, causeMisses, causeBirths, causeMember, causeRequest}
+var resyncCauses = [...]resyncCause{causeStart, causeLost, causeMisses, causeBirths, causeMember, causeMoved, causeRequest}
 
 // maxFindings is how many changes a resync names.
 const maxFindings = 1000

@@ -22,6 +22,7 @@ func (s *server) routes() map[string]answer {
 		"GET /v1/sessions/{s}":          s.getSession,
 		"GET /v1/sessions/{s}/tree":     s.getTree,
 		"GET /v1/sessions/{s}/report":   s.getReport,
+		"POST /v1/keep":                 s.postKeep,
 		"POST /v1/sessions/{s}/end":     s.postEnd,
 		"POST /v1/sessions/{s}/plan":    s.postPlan,
 		"GET /v1/processes/{ref}":       s.getProcess,

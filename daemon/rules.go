@@ -33,6 +33,7 @@ type rules struct {
 	current *policy.Policy
 	loaded  time.Time
 	refused string // why the file as it is was not taken
+	unarmed string // why the kernel does not look for agents
 }
 
 // loadRules reads the policy at a start. What is wrong with it is refused: who
@@ -167,11 +168,24 @@ func (r *rules) mayEnd() (may, tripped bool) {
 	return r.breaker.Allow()
 }
 
+// armed notes whether the kernel looks for the agents of the rules.
+func (r *rules) armed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unarmed = ""
+	if err != nil {
+		r.unarmed = err.Error()
+	}
+}
+
 // degraded says what people must know of the rules.
 func (r *rules) degraded() (why []string) {
 	r.mu.Lock()
-	refused := r.refused
+	refused, unarmed := r.refused, r.unarmed
 	r.mu.Unlock()
+	if unarmed != "" {
+		why = append(why, "agent rules are not in force: "+unarmed)
+	}
 	if refused != "" {
 		why = append(why, "the policy file was not taken: "+refused)
 	}

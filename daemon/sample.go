@@ -22,6 +22,8 @@ type sampler struct {
 	owner  *owner
 	rules  *rules
 	period time.Duration
+	// tripped is called when an end opened the circuit breaker.
+	tripped func()
 
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
@@ -103,7 +105,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		o.counted(misses, counters, skipped)
 		o.known(infos)
 		o.repaired(r, now, o.sampled(now, seen))
-		over = o.overBudget(&p.rules.policy().Defaults)
+		over = o.overBudget(p.rules.policy())
 	})
 	for _, x := range over {
 		p.endOver(x)
@@ -180,6 +182,7 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 		if s.closed {
 			continue
 		}
+		o.askJudge(&info)
 		state := max(s.info.State, info.State)
 		s.info = info
 		s.info.State = state

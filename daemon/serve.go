@@ -319,6 +319,8 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.exporter = &exporter{
 		address: r.started.Daemon.Metrics.String(), handler: s.metrics, limits: h.limits, log: log,
 	}
+	s.sampler.tripped = s.reterm
+	own.ruled, own.reports = s.countRuled, s.reportsOnly
 	s.carryOut(r.policy())
 	if g, err := user.LookupGroup(readGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {

@@ -52,6 +52,8 @@ type session struct {
 	cpuDead time.Duration
 	budget  enforcer.Budget
 
+	kept *kept // why, if it is
+
 	wouldEnd []string // causes for which the policy would end it, were it enforced
 }
 
@@ -91,6 +93,7 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 		o.nested[info.Parent] = append(o.nested[info.Parent], info.ID)
 	}
 	o.changed(info.ID)
+	o.askJudge(&info)
 	if output, err := o.holds.Output(info.Root); err == nil {
 		s.output = output
 	}
@@ -113,11 +116,17 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 
 // sessionEvent takes the kernel's word on a session's state.
 func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
+	if ev.Cause == tracer.CauseReleased {
+		return // of one that is let go of there is nothing to report
+	}
 	if ev.State < tracer.StateEnding {
 		if ev.Cause != tracer.CauseNone {
 			o.watch[s.info.ID] = true // a pass has to begin the end
 		}
 		return
+	}
+	if s.info.State == tracer.StateActive && s.info.Rule != 0 {
+		o.ruled(ev.Cause)
 	}
 	o.changed(s.info.ID)
 	if ev.State < tracer.StateEmpty {
@@ -157,6 +166,7 @@ func (o *owner) died(s *session, ev *tracer.Event) {
 	}
 	if root {
 		s.rootDied = ev.Time
+		o.spareLeftovers(s)
 	}
 	if s.rootDied != 0 || s.info.State != tracer.StateActive {
 		o.watch[s.info.ID] = true

@@ -93,7 +93,7 @@ func (s *server) parent(ref *api.Ref, c caller) *api.Process {
 
 func (o *owner) edge(e *lineage.Edge, c caller) api.Edge {
 	d := api.Edge{Kind: e.Kind.String(), Time: o.clock.wall(e.Time), Child: api.Process{Ref: *refOf(e.Child)}}
-	if v := evidence(e.Evidence); v != nil {
+	if v := evidence(e.Evidence, e.Source); v != nil {
 		d.Evidence = *v
 	}
 	uid := uint32(0)

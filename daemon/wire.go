@@ -18,7 +18,7 @@ func lineageID(id tracer.Identity) lineage.ID { return lineage.ID(id) }
 func graphEvent(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
 		Type: graphTypes[ev.Type], Time: ev.Time, ID: lineageID(ev.Process), Session: uint64(ev.Session),
-		Evidence: lineage.Evidence(ev.Evidence), Creator: lineageID(ev.Creator), Parent: lineageID(ev.Parent),
+		Evidence: lineage.Evidence(ev.Evidence), Source: uint8(ev.Source), Creator: lineageID(ev.Creator), Parent: lineageID(ev.Parent),
 		From: lineageID(ev.From), Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
 		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
@@ -38,7 +38,7 @@ var graphTypes = [...]lineage.EventType{
 func graphSeen(p *tracer.Process, comm []byte) lineage.Seen {
 	return lineage.Seen{
 		ID: lineageID(p.Identity), Session: uint64(p.Session), Since: p.Since,
-		Evidence: lineage.Evidence(p.Evidence), Creator: lineageID(p.Creator), Parent: lineageID(p.Parent),
+		Evidence: lineage.Evidence(p.Evidence), Source: uint8(p.Source), Creator: lineageID(p.Creator), Parent: lineageID(p.Parent),
 		Comm: comm, UID: p.UID, Cgroup: p.Cgroup, CPUTime: p.CPUTime, RSS: p.RSS,
 		Dead: p.Dead, Zombie: p.Zombie,
 	}
@@ -69,7 +69,7 @@ func (o *owner) process(n *lineage.Node, c caller) api.Process {
 		RSSBytes:   n.RSS,
 		Started:    o.clock.wall(n.ID.Start),
 		Exited:     o.clock.wall(n.Exited),
-		Evidence:   evidence(n.Evidence),
+		Evidence:   evidence(n.Evidence, n.Source),
 	}
 	if n.State == lineage.Unknown {
 		p.State = ""
@@ -105,16 +105,16 @@ func exitOf(status uint32) (code *int, signal string) {
 	return &c, ""
 }
 
-func evidence(e lineage.Evidence) *api.Evidence {
+func evidence(e lineage.Evidence, source uint8) *api.Evidence {
 	if e == lineage.NoEvidence {
 		return nil
 	}
-	v := &api.Evidence{Kind: tracer.Evidence(e).String(), Confidence: "strong"}
-	switch e {
-	case lineage.Adopted:
-		v.Confidence = "weak"
-	case lineage.Reconciled:
+	v := &api.Evidence{Kind: tracer.Evidence(e).String(), Source: tracer.Source(source).String(), Confidence: "strong"}
+	switch {
+	case e == lineage.Reconciled:
 		v.Source = "iterator"
+	case !tracer.Source(source).Strong():
+		v.Confidence = "weak"
 	}
 	return v
 }
@@ -126,9 +126,18 @@ func (o *owner) session(s *session, c caller) api.Session {
 		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: s.state(),
 		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Zombies: s.zombies,
 		CPUSeconds: seconds(uint64(s.cpu + s.cpuDead)), RSSBytes: s.rss,
-		Started: o.clock.wall(info.Created), EndReason: info.Cause.String(),
+		Started: o.clock.wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
 		GraceSeconds: info.Grace.Seconds(), Level: o.kernel.Features().Level, Mode: o.mode(),
 		Evidence: tracer.EvidenceRoot.String(), Degraded: o.degraded,
+	}
+	if info.Rule != 0 {
+		d.Rule = info.Name
+	}
+	if s.kept != nil {
+		d.Reason = s.kept.reason
+	}
+	if info.Kept && info.Expires != 0 {
+		d.Until = o.clock.wall(info.Expires)
 	}
 	if info.Owner.PID != 0 {
 		d.Owner = refOf(lineageID(info.Owner))
@@ -203,12 +212,12 @@ func (c clock) event(r *record, who caller) api.Event {
 	ev.Process = p
 	reconciled := r.Evidence == tracer.EvidenceReconciled
 	if reconciled {
-		p.Evidence = evidence(lineage.Reconciled)
+		p.Evidence = evidence(lineage.Reconciled, 0)
 	}
 	switch r.Type {
 	case tracer.EventBirth:
 		p.State, p.Creator, p.Parent = "live", refOf(lineageID(r.Creator)), refOf(lineageID(r.Parent))
-		p.Evidence, p.Started = evidence(lineage.Evidence(r.Evidence)), c.wall(r.Process.Start)
+		p.Evidence, p.Started = evidence(lineage.Evidence(r.Evidence), uint8(r.Source)), c.wall(r.Process.Start)
 		p.UID = intPtr(r.UID)
 	case tracer.EventExec:
 		p.State, p.Exe, p.UID = "live", string(r.Filename), intPtr(r.UID)

@@ -21,6 +21,7 @@ type Edge struct {
 	Creator  ID // zero: not known
 	Kind     Kind
 	Evidence Evidence
+	Source   uint8  // of Evidence
 	Time     uint64 // boottime ns: when it was entered, else its start
 
 	// What the creator ran when it forked Child.
@@ -75,7 +76,7 @@ func (n *node) root() *node {
 }
 
 func (n *node) edge(root bool) Edge {
-	e := Edge{Child: n.id, Creator: n.creatorID, Evidence: n.evidence, Time: n.born, Hops: n.hops}
+	e := Edge{Child: n.id, Creator: n.creatorID, Evidence: n.evidence, Source: n.source, Time: n.born, Hops: n.hops}
 	if !n.birth {
 		e.Time = n.id.Start
 	}

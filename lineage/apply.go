@@ -37,7 +37,7 @@ func (g *Graph) birth(e *Event) {
 	g.meet(n)
 	n.reconciled = false
 	g.enter(n, e.Session, e.Time)
-	g.justify(n, e.Evidence, e.Time)
+	g.justify(n, e.Evidence, e.Source, e.Time)
 	if e.Parent.names() && e.Time >= n.parentAt {
 		n.parent, n.parentAt = e.Parent, e.Time
 	}
@@ -168,14 +168,14 @@ func (g *Graph) enter(n *node, id uint64, at uint64) {
 }
 
 // justify notes why n is a member. The latest word counts.
-func (g *Graph) justify(n *node, why Evidence, at uint64) {
+func (g *Graph) justify(n *node, why Evidence, source uint8, at uint64) {
 	if at < n.evidenceAt {
 		return
 	}
 	if n.evidence != why {
 		g.mark(n)
 	}
-	n.evidence, n.evidenceAt = why, at
+	n.evidence, n.source, n.evidenceAt = why, source, at
 	g.enroll(n)
 }
 

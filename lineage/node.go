@@ -47,9 +47,10 @@ type Node struct {
 	ID       ID
 	Session  uint64 // now, or the last one; 0: none
 	Evidence Evidence
-	Creator  ID // true for good, also when that process is forgotten
-	Under    ID // the nearest remembered one of its creators; zero: none is
-	Parent   ID // now, or the last one
+	Source   uint8 // as the event or the snapshot had it
+	Creator  ID    // true for good, also when that process is forgotten
+	Under    ID    // the nearest remembered one of its creators; zero: none is
+	Parent   ID    // now, or the last one
 	State    State
 	Orphan   bool // live and no root, and its creator is dead
 
@@ -133,6 +134,7 @@ type node struct {
 
 	state    State
 	evidence Evidence
+	source   uint8
 	standing standing
 
 	held        bool // present, or a held child needs it
@@ -186,7 +188,7 @@ func (n *node) sessionID() uint64 {
 // view copies n out.
 func (n *node) view() Node {
 	v := Node{
-		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Creator: n.creatorID, Parent: n.parent,
+		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Source: n.source, Creator: n.creatorID, Parent: n.parent,
 		State: n.state, Orphan: n.orphan(),
 		Comm: text(n.comm), UID: n.uid, Cgroup: n.cgroup,
 		Born: n.id.Start, Exited: n.exited,

@@ -15,7 +15,7 @@ func (g *Graph) Restore(n *Node) {
 		return
 	}
 	birth := Event{
-		Type: Birth, Time: n.ID.Start, ID: n.ID, Session: n.Session, Evidence: n.Evidence,
+		Type: Birth, Time: n.ID.Start, ID: n.ID, Session: n.Session, Evidence: n.Evidence, Source: n.Source,
 		Creator: n.Creator, Parent: n.Parent, Comm: []byte(n.Comm), UID: n.UID, Cgroup: n.Cgroup,
 	}
 	if len(n.Reparents) > 0 {

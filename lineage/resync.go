@@ -143,11 +143,13 @@ func (p *pass) merge(s *Seen) {
 
 // enter notes session, evidence and, if nobody told it, the creator.
 func (p *pass) enter(n *node, s *Seen) {
-	if s.Session != 0 {
+	// One that lives and is in no session was let go of; of the dead the kernel
+	// may not know it any more.
+	if s.Session != 0 || !s.Dead && !s.Zombie {
 		p.g.enter(n, s.Session, p.now)
 	}
 	if s.Evidence != NoEvidence {
-		p.g.justify(n, s.Evidence, p.now)
+		p.g.justify(n, s.Evidence, s.Source, p.now)
 	}
 	if !n.creatorID.names() {
 		p.g.link(n, s.Creator, s.Session, s.Evidence)

@@ -47,6 +47,7 @@ type Event struct {
 	ID       ID
 	Session  uint64
 	Evidence Evidence // Birth
+	Source   uint8    // Birth: what the evidence rests on; the graph only keeps it
 	Creator  ID       // Birth
 	Parent   ID       // Birth, Reparent (the new one)
 	From     ID       // Reparent
@@ -70,6 +71,7 @@ type Seen struct {
 	Session  uint64
 	Since    uint64 // when it was entered
 	Evidence Evidence
+	Source   uint8
 	Creator  ID
 	Parent   ID
 	Comm     []byte

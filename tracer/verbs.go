@@ -72,7 +72,10 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	args.Root, args.Owner = wireIdentity(s.Root), wireIdentity(s.Owner)
 	args.Random = binary.NativeEndian.Uint64(random[:])
 	args.Uid = s.UID
-	if s.Adopted {
+	switch {
+	case s.Adopted && s.Rule != 0:
+		args.Evidence = uint32(SourceRule)
+	case s.Adopted:
 		args.Evidence = uint32(SourceRequest)
 	}
 	if s.KeptFrom != 0 {

@@ -25,6 +25,9 @@ type fake struct {
 	capabilities []string
 	asked        api.PathRef
 
+	created []api.NewSession
+	kept    []api.KeepRequest
+
 	historyAsked []api.HistoryQuery
 	eventsAsked  []api.EventsQuery
 
@@ -66,7 +69,10 @@ func (f *fake) Session(_ context.Context, name string) (*api.Session, error) {
 	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %s: not found", name), "")
 }
 
-func (f *fake) Create(context.Context, api.NewSession) (*api.Session, error) { return nil, f.refuse }
+func (f *fake) Create(_ context.Context, req api.NewSession) (*api.Session, error) {
+	f.created = append(f.created, req)
+	return &api.Session{ID: "found0", Name: req.Name, Live: 3, State: "active"}, f.refuse
+}
 
 func (f *fake) Tree(ctx context.Context, name, dead string) (*api.Tree, error) {
 	s, err := f.Session(ctx, name)
@@ -352,4 +358,9 @@ func cleanReport(id string) *api.Report {
 		LocksReleased: []api.Lock{heldLock},
 		OutputHeldBy:  []api.Process{{Ref: ref(78), Comm: "tmux"}},
 		HoldsUnknown:  []string{"pid 4128: the time was over"}}
+}
+
+func (f *fake) Keep(_ context.Context, req api.KeepRequest) (*api.Session, error) {
+	f.kept = append(f.kept, req)
+	return &api.Session{ID: "kept00", Live: 2, Kept: true, Until: &req.Until, Reason: req.Reason, Warnings: []string{"pid 5 loses its terminal when pid 4 ends"}}, f.refuse
 }

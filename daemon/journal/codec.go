@@ -47,7 +47,7 @@ func encode(records []Record) ([]byte, error) {
 	for i := range records {
 		r := &records[i]
 		for _, v := range [...]uint64{
-			r.Seq - seq, uint64(r.Type), r.Time - at, uint64(r.Session), uint64(r.Flags), uint64(r.Evidence),
+			r.Seq - seq, uint64(r.Type), r.Time - at, uint64(r.Session), uint64(r.Flags), uint64(r.Evidence) | uint64(r.Source)<<8,
 			uint64(r.UID), r.Cgroup, uint64(r.ExitStatus), r.CPUTime, r.MaxRSS, uint64(r.State), uint64(r.Cause), r.Count, r.Since,
 		} {
 			plain = binary.AppendUvarint(plain, v)
@@ -98,7 +98,8 @@ func decode(packed []byte) ([]Record, error) {
 		r.Time = at + d.uint(^uint64(0))
 		r.Session = tracer.SessionID(d.uint(^uint64(0)))
 		r.Flags = tracer.EntryFlags(d.uint(1<<32 - 1))
-		r.Evidence = tracer.Evidence(d.uint(1<<32 - 1))
+		why := d.uint(1<<16 - 1)
+		r.Evidence, r.Source = tracer.Evidence(why&0xff), tracer.Source(why>>8)
 		r.UID = uint32(d.uint(1<<32 - 1))
 		r.Cgroup = d.uint(^uint64(0))
 		r.ExitStatus = uint32(d.uint(1<<32 - 1))

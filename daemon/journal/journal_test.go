@@ -77,7 +77,8 @@ func TestCodec(t *testing.T) {
 			x.Type, x.Time, x.Session = tracer.EventType(r.Uint32()), r.Uint64(), tracer.SessionID(r.Uint64())
 			x.Process, x.Creator = tracer.Identity{PID: r.Uint32(), Start: r.Uint64()}, tracer.Identity{PID: r.Uint32(), Start: r.Uint64()}
 			x.Parent, x.From = tracer.Identity{PID: r.Uint32()}, tracer.Identity{Start: r.Uint64()}
-			x.Flags, x.Evidence, x.UID, x.Cgroup = tracer.EntryFlags(r.Uint32()), tracer.Evidence(r.Uint32()), r.Uint32(), r.Uint64()
+			x.Flags, x.Evidence, x.UID, x.Cgroup = tracer.EntryFlags(r.Uint32()), tracer.Evidence(r.Uint32()&0xff), r.Uint32(), r.Uint64()
+			x.Source = tracer.Source(r.Uint32() & 0xff)
 			x.ExitStatus, x.CPUTime, x.MaxRSS, x.Count, x.Since = r.Uint32(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
 			x.State, x.Cause, x.ArgvTruncated = tracer.State(r.Uint32()), tracer.Cause(r.Uint32()), r.Uint32()&1 == 0
 			copy(x.Comm[:15], "comm"[:r.IntN(5)])

@@ -33,6 +33,7 @@ type Kernel struct {
 	procs    map[uint32]*Proc
 	sessions map[tracer.SessionID]*tracer.SessionInfo
 	keep     map[tracer.SessionID]bool // KeepOnRootExit
+	agents   []tracer.Agent
 	events   []tracer.Event
 	seq      uint64
 	nextSlot uint64

@@ -142,19 +142,22 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 	if p == nil || p.Dead || spec.Root.Start != 0 && p.Identity != spec.Root {
 		return 0, fmt.Errorf("create session: %w", tracer.ErrNotFound)
 	}
-	k.nextSlot++
-	id := tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
-	s := &tracer.SessionInfo{ID: id, Parent: p.Session, Root: p.Identity, Owner: spec.Owner, Name: spec.Name,
-		UID: spec.UID, State: tracer.StateActive, Grace: spec.Grace, Created: uint64(k.now), MaxProcesses: spec.MaxProcesses,
-		MaxLifetime: spec.MaxLifetime, MaxRSS: spec.MaxRSS, Idle: spec.Idle}
+	if spec.KeptFrom != 0 {
+		if old := k.sessions[spec.KeptFrom]; old == nil || p.Session != spec.KeptFrom || old.Root == p.Identity {
+			return 0, fmt.Errorf("create session: %w", tracer.ErrRoot)
+		}
+		k.move(p, 0)
+		p.Flags &^= tracer.FlagReleased
+		defer func(why tracer.Evidence, by tracer.Identity) { p.Evidence, p.Creator = why, by }(p.Evidence, p.Creator)
+	}
+	id, s := k.open(p)
+	s.Owner, s.Name, s.UID, s.Grace, s.Rule = spec.Owner, spec.Name, spec.UID, spec.Grace, spec.Rule
+	s.MaxProcesses, s.MaxLifetime, s.MaxRSS, s.Idle = spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle
+	s.Kept = spec.KeptFrom != 0
 	if s.MaxLifetime > 0 {
 		s.Expires = s.Created + uint64(s.MaxLifetime)
 	}
-	k.sessions[id] = s
-	k.keep[id] = spec.KeepOnRootExit
-	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live--; s.Forks-- })
-	p.Flags |= tracer.FlagRoot
-	k.enter(p, id, tracer.EvidenceRoot, p.Parent)
+	k.keep[id] = spec.KeepOnRootExit || s.Kept
 	if o := k.procs[spec.Owner.PID]; o != nil {
 		o.Entered = true
 		o.Flags |= tracer.FlagOwner

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/plain"
+)
+
+func (a *app) adoptCommand() *cobra.Command {
+	var req api.NewSession
+	var grace, lifetime, idle time.Duration
+	onExit := choice{"end", []string{"end", "report"}}
+	cmd := &cobra.Command{
+		Use:   "adopt PID",
+		Short: "Make a running process and its present descendants a session",
+		Long: `Make a session of a process that runs already, with everything that descends
+from it now and everything that it will start. Its descendants are found by the
+kernel's parents: what was orphaned before is not among them, and no fork is
+missed while they are looked for.
+
+The session ends like any other: when the process exits, with "lineage end", or
+by a limit. The PID of a member makes a session nested in its own.
+
+PID@START, as "-o name" prints it, is safe against a PID that was reused.`,
+		Args:              argsCount(1, 1, "PID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Name, "name", "", "the session's `name`")
+	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the daemon's, 5s)")
+	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this long")
+	f.DurationVar(&idle, "idle", 0, "end the session when for so long nothing was born and it used less than 1s of CPU")
+	f.Var(&onExit, "on-exit", "what happens to the leftovers when the process exits: `end` or report")
+	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ref, err := api.ParseRef(args[0])
+		if err != nil {
+			return usage("adopt %s: not a process; name it as PID or PID@START", args[0])
+		}
+		if cmd.Flags().Changed("grace") {
+			if grace < 0 || grace > maxGrace {
+				return usage("adopt: --grace %v: want 0 to %s", grace, "10m")
+			}
+			ms := grace.Milliseconds()
+			req.GraceMS = &ms
+		}
+		for name, d := range map[string]time.Duration{"max-lifetime": lifetime, "idle": idle} {
+			if cmd.Flags().Changed(name) && d < time.Millisecond {
+				return usage("adopt: --%s %v: want a duration of at least 1ms", name, d)
+			}
+		}
+		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.value
+		req.MaxLifetimeMS, req.IdleMS = lifetime.Milliseconds(), idle.Milliseconds()
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		s, err := c.Create(cmd.Context(), req)
+		if err != nil {
+			return err
+		}
+		return a.print(format.value, a.opened(s, "adopted"))
+	}
+	return cmd
+}
+
+func (a *app) keepCommand() *cobra.Command {
+	var req api.KeepRequest
+	var until string
+	cmd := &cobra.Command{
+		Use:   "keep PID...",
+		Short: "Hand processes over to a session that outlives their own",
+		Long: `Hand members of a session, with their descendants, over to a kept session: one
+that is shown like any other, that the end of their former session does not
+reach, and that ends by itself at the time given. Why it is kept stands with it.
+
+A process cannot keep itself: the command has to be run from outside of the
+session. The root of a session is not kept; with it the session goes on anyway.`,
+		Args:              argsCount(1, 256, "PID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Reason, "reason", "", "why, for whoever finds it later")
+	f.StringVar(&until, "until", "", "until `when`: a duration (8h), a date, or an RFC 3339 time")
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, name := range []string{"reason", "until"} {
+			if !cmd.Flags().Changed(name) {
+				return usage("keep: --%s is missing; see \"lineage keep --help\"", name)
+			}
+		}
+		var ok bool
+		if req.Until, ok = moment(until, time.Now()); !ok {
+			return usage("keep: --until %q: want a duration such as 8h, a date such as 2027-06-30, or an RFC 3339 time", until)
+		}
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for _, arg := range args {
+			ref, err := api.ParseRef(arg)
+			if err != nil {
+				return usage("keep %s: not a process; name it as PID or PID@START", arg)
+			}
+			if ref.StartNS == 0 {
+				p, err := c.Process(cmd.Context(), arg)
+				if err != nil {
+					return err
+				}
+				ref = p.Ref
+			}
+			req.Refs = append(req.Refs, ref)
+		}
+		s, err := c.Keep(cmd.Context(), req)
+		if err != nil {
+			return err
+		}
+		for _, w := range s.Warnings {
+			a.say("keep: %s", w)
+		}
+		return a.print(format.value, a.opened(s, "kept"))
+	}
+	return cmd
+}
+
+// moment is a time to come: so long from now, the end of a day, or a time.
+func moment(text string, now time.Time) (time.Time, bool) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), d > 0
+	}
+	if day, err := time.ParseInLocation(time.DateOnly, text, now.Location()); err == nil {
+		return day.AddDate(0, 0, 1), true
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return t, err == nil
+}
+
+// opened tells of a session that was made of running processes.
+func (a *app) opened(s *api.Session, how string) listing {
+	return listing{
+		doc: s, items: []any{s}, names: []string{s.ID},
+		text: func(p *page) {
+			name := s.ID
+			if s.Name != "" {
+				name += " (" + plain.Text(s.Name) + ")"
+			}
+			line := fmt.Sprintf("session %s: %d processes %s", name, s.Live, how)
+			if s.Until != nil {
+				line += " until " + s.Until.Local().Format(time.DateTime)
+			}
+			p.line("%s", line)
+		},
+	}
+}

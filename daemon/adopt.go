@@ -1,0 +1,159 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// postAdopted makes a session of a process that has been running for some
+// time. Its present descendants come with it.
+func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c caller) error {
+	if d := decide(c, verbAdopt, target{uid: c.uid}); !d.allow {
+		return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+	}
+	spec, err := s.spec(req, c)
+	if err != nil {
+		return err
+	}
+	spec.Owner, spec.Adopted = tracer.Identity{}, true
+	var uids []uint32
+	if spec.Root, uids, err = s.living(req.Root); err != nil {
+		return err
+	}
+	for _, uid := range uids {
+		if c.uid != 0 && uid != c.uid {
+			return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID),
+				decision{why: fmt.Sprintf("it runs as uid %d", uid), hint: "run with sudo"})
+		}
+	}
+	spec.UID = uids[1]
+	if err := s.enforcer.CheckRoot(spec.Root, c.id); err != nil {
+		return err
+	}
+	info, n, err := s.adopt(spec)
+	if err != nil {
+		return err
+	}
+	var d api.Session
+	if err := s.owner.do(func() {
+		if x := s.owner.sessions[info.ID]; x != nil {
+			d = s.owner.session(x, c)
+		}
+	}); err != nil {
+		return err
+	}
+	s.log.Info().Str(keySession, d.ID).Str(keyName, d.Name).Uint32(keyUID, c.uid).Uint32(keyPID, spec.Root.PID).
+		Int(keyAdded, n).Msg("process adopted")
+	s.done(c, verbAdopt, d.ID)
+	d.Head = head("session")
+	return reply(w, http.StatusCreated, d)
+}
+
+// adopt opens a session over a running process and enters its descendants: if
+// it is a stranger by the kernel's parents, and if it is a member those whom it
+// created, dead creators in between included.
+func (s *server) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int, err error) {
+	var from tracer.SessionID
+	var refused error
+	err = s.owner.do(func() {
+		if e, err := s.kernel.Lookup(spec.Root.PID); err == nil && e.Identity == spec.Root {
+			from = e.Session
+		}
+		x, err := s.owner.create(spec)
+		if refused = err; err == nil {
+			info = x.info
+		}
+	})
+	if err = errors.Join(err, refused); err != nil {
+		return info, 0, err
+	}
+	if from != 0 {
+		n, err = s.follow(from, info.ID, spec.Root)
+	} else {
+		n, err = s.kernel.Adopt(info.ID)
+	}
+	s.refresh(info.ID)
+	s.owner.askResync(causeMoved)
+	return info, n, err
+}
+
+// follow moves the descendants of a process that has changed its session: those
+// whose creator is there by the kernel's own word, then those whose creators
+// are dead and remembered here, until there are none.
+func (s *server) follow(from, to tracer.SessionID, root tracer.Identity) (total int, err error) {
+	for range tracer.MaxDepth * 8 {
+		n, err := s.kernel.Follow(from, to)
+		total += n
+		if err != nil {
+			return total, err
+		}
+		var orphans []tracer.Identity
+		if err := s.owner.do(func() { orphans = s.owner.orphansOf(from, to, root) }); err != nil {
+			return total, err
+		}
+		moved := 0
+		for _, id := range orphans {
+			if err := s.kernel.Move(id, from, to); err == nil {
+				moved++
+			} else if !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrRoot) {
+				return total, err
+			}
+		}
+		if total += moved; moved == 0 {
+			return total, nil
+		}
+	}
+	return total, nil
+}
+
+// orphansOf are the members of from that descend from root over creators that
+// are dead, and that the kernel has there still.
+func (o *owner) orphansOf(from, to tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
+	for id := range o.graph.Orphans(uint64(from)) {
+		for _, e := range o.graph.Ancestry(id) {
+			if e.Creator == lineageID(root) {
+				if now, err := o.kernel.Lookup(id.PID); err == nil && now.Identity == tracer.Identity(id) && now.Session == from {
+					all = append(all, tracer.Identity(id))
+				}
+				break
+			}
+		}
+	}
+	return all
+}
+
+// living names a live process and gives its four uids. The identity is taken
+// before procfs is read and confirmed after it.
+func (s *server) living(ref api.Ref) (tracer.Identity, []uint32, error) {
+	pid := uint32(ref.PID)
+	id, err := s.kernel.Identify(pid)
+	switch {
+	case errors.Is(err, tracer.ErrNotFound):
+		return id, nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
+	case err != nil:
+		return id, nil, fmt.Errorf("identify pid %d: %w", pid, err)
+	case ref.StartNS != 0 && uint64(ref.StartNS) != id.Start:
+		return id, nil, otherProcess(ref)
+	}
+	task, _, err := s.proc.stat(pid)
+	if err != nil {
+		return id, nil, fmt.Errorf("read pid %d: %w", pid, err)
+	}
+	st, err := s.proc.status(pid)
+	if err != nil {
+		return id, nil, fmt.Errorf("read pid %d: %w", pid, err)
+	}
+	if now, err := s.kernel.Identify(pid); err != nil || now != id {
+		return id, nil, otherProcess(ref)
+	}
+	if task == 'Z' || task == 'X' {
+		return id, nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+	}
+	return id, st.uids, nil
+}

@@ -1,0 +1,309 @@
+//go:build linux
+
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Agent rules. The kernel opens a session for every exec under a name that
+// some rule has, and nothing follows from it: its root's exit ends nobody.
+// Here it is found out whether a rule matches indeed. Then the session gets the
+// rule's terms; else it is dissolved, and its members are strangers again.
+
+// arm tells the kernel the names that the policy's rules look for.
+func (s *server) arm(p *policy.Policy) {
+	var agents []tracer.Agent
+	for i := range p.Agents {
+		r := &p.Agents[i]
+		if !r.Enabled {
+			continue
+		}
+		for _, comm := range r.Match.Comm {
+			at := slices.IndexFunc(agents, func(a tracer.Agent) bool { return a.Comm == comm })
+			if at < 0 {
+				at = len(agents)
+				agents = append(agents, tracer.Agent{Comm: comm, KeepOnRootExit: true})
+			}
+			agents[at].Nests = agents[at].Nests || r.Nests()
+		}
+	}
+	err := s.kernel.SetAgents(agents)
+	if err != nil {
+		s.log.Error().Err(err).Msg("agent rules not in force")
+	}
+	s.rules.armed(err)
+}
+
+// askJudge asks for a look at a session that an agent's name opened. If nobody
+// can take it now, the next sample asks again.
+func (o *owner) askJudge(info *tracer.SessionInfo) {
+	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
+		return
+	}
+	select {
+	case o.unjudged <- info.ID:
+	default:
+	}
+}
+
+// judgeAgents looks at what the kernel opened, one after the other.
+func (s *server) judgeAgents(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-s.owner.unjudged:
+			s.judgeAgent(id)
+		}
+	}
+}
+
+func (s *server) judgeAgent(id tracer.SessionID) {
+	info, err := s.kernel.Session(id)
+	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
+		return // it was looked at already, or is over
+	}
+	p := s.rules.policy()
+	facts := s.rootFacts(info.Root)
+	rule := p.Agent(facts)
+	if rule != nil && info.Parent != 0 && !rule.Nests() {
+		rule = nil // it is inside a session, and that one's affair
+	}
+	if rule == nil {
+		s.dissolve(info, facts)
+		return
+	}
+	if err := s.kernel.SetTerms(id, s.terms(p, rule)); err != nil {
+		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Str(keySession, id.String()).Msg("agent's session without its terms")
+		}
+		return
+	}
+	s.refresh(id)
+	s.log.Info().Str(keySession, id.String()).Str(keyRule, rule.Name).Uint32(keyPID, info.Root.PID).Msg("agent found")
+	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)))
+}
+
+// dissolve lets a lookalike go.
+func (s *server) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
+	n, err := s.kernel.Dissolve(info.ID)
+	if err != nil {
+		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Str(keySession, info.ID.String()).Msg("lookalike not let go of")
+		}
+		return
+	}
+	what := "it was gone before it could be looked at"
+	if facts != nil {
+		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
+	}
+	s.log.Info().Str(keySession, info.ID.String()).Uint32(keyPID, info.Root.PID).Int(keyRemoved, n).Str(keyWhy, what).Msg("lookalike let go of")
+	s.ruled(info, audit.Refused, what)
+	_ = s.owner.do(func() { s.owner.letGo(info.ID) })
+}
+
+// letGo forgets a session that was dissolved: it never was one. Its processes
+// live on, in no session or in the one around it.
+func (o *owner) letGo(id tracer.SessionID) {
+	o.enforcer.Forget(id)
+	if _, err := o.kernel.Settle(id); err == nil {
+		if err := o.kernel.Release(id); err != nil {
+			o.log.Error().Err(err).Str(keySession, id.String()).Msg("session not released")
+		}
+	}
+	x := o.sessions[id]
+	if x == nil || x.closed {
+		return
+	}
+	o.drop(x)
+	if len(o.gone) >= 64 {
+		o.gone = o.gone[1:]
+	}
+	o.gone = append(o.gone, id)
+	if x.info.Parent == 0 {
+		o.graph.Forget(uint64(id))
+	}
+	o.askResync(causeMoved)
+}
+
+// terms are what the policy holds a rule's sessions to. While it is only
+// observed they are held to nothing, and what would have ended is recorded.
+func (s *server) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
+	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
+	t := p.Terms(r)
+	spec.Grace = t.Grace
+	if s.rules.enforced() {
+		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
+		spec.KeepOnRootExit = t.Report
+	}
+	return spec
+}
+
+// reterm holds the sessions of rules to what the policy says now: it was read
+// again, or the breaker opened or was closed.
+func (s *server) reterm() {
+	var due []tracer.SessionInfo
+	_ = s.owner.do(func() {
+		for _, x := range s.owner.sessions {
+			if x.info.Rule != 0 && !x.closed && x.info.State == tracer.StateActive {
+				due = append(due, x.info)
+			}
+		}
+	})
+	p := s.rules.policy()
+	for _, info := range due {
+		r := p.AgentNamed(info.Name)
+		if r == nil || !r.Enabled {
+			continue // its rule is gone: what it was held to stays
+		}
+		if err := s.kernel.SetTerms(info.ID, s.terms(p, r)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Str(keySession, info.ID.String()).Msg("session without its rule's terms")
+			continue
+		}
+		s.refresh(info.ID)
+	}
+}
+
+// countRuled counts the end of a rule's session that the kernel carried out by
+// itself. It runs in the owner's goroutine.
+func (s *server) countRuled(cause tracer.Cause) {
+	switch cause {
+	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
+		if _, tripped := s.rules.mayEnd(); tripped {
+			s.log.Error().Msg("too many ends by the policy: from now on it is only observed")
+			go s.reterm()
+		}
+	}
+}
+
+// reportsOnly reports whether a rule leaves the leftovers of a root that exits.
+func (s *server) reportsOnly(rule string) bool {
+	p := s.rules.policy()
+	r := p.AgentNamed(rule)
+	return r != nil && p.Terms(r).Report
+}
+
+// refresh takes the kernel's record of a session as it is now.
+func (s *server) refresh(id tracer.SessionID) {
+	info, err := s.kernel.Session(id)
+	if err != nil {
+		return
+	}
+	_ = s.owner.do(func() {
+		if x := s.owner.sessions[id]; x != nil && !x.closed {
+			x.info = info
+			s.owner.changed(id)
+		}
+	})
+}
+
+// findRunning makes sessions of the processes that run already and that a rule
+// matches, each with its descendants: those of the oldest first, so that an
+// agent that another one started is inside that one's.
+func (s *server) findRunning(p *policy.Policy) {
+	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
+		return
+	}
+	var found []tracer.Process
+	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
+		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&(tracer.FlagProtected|tracer.FlagReleased) == 0 && looksFor(p, t.Comm.String()) {
+			found = append(found, *t)
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error().Err(err).Msg("running agents not looked for")
+		return
+	}
+	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range found {
+		s.adoptRunning(p, &found[i])
+	}
+}
+
+// looksFor reports whether an enabled rule looks for that comm.
+func looksFor(p *policy.Policy, comm string) bool {
+	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled && slices.Contains(r.Match.Comm, comm) })
+}
+
+func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process) {
+	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
+		return // the session of an ancestor has it by now
+	}
+	facts := s.rootFacts(t.Identity)
+	rule := p.Agent(facts)
+	if rule == nil || len(p.Protected(facts)) > 0 || s.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		return
+	}
+	spec := s.terms(p, rule)
+	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
+	info, n, err := s.adopt(spec)
+	if err != nil {
+		s.log.Error().Err(err).Uint32(keyPID, t.PID).Msg("running agent not adopted")
+		return
+	}
+	s.log.Info().Str(keySession, info.ID.String()).Str(keyRule, rule.Name).Uint32(keyPID, t.PID).Int(keyAdded, n).Msg("running agent adopted")
+	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)))
+}
+
+// rootFacts is what is known of a session's root, nil if it is not enough to
+// judge it. Of one that has exited the events tell; its file is then known only
+// as the exec named it.
+func (s *server) rootFacts(id tracer.Identity) *policy.Facts {
+	f := s.facts(id.PID, maxFacts)
+	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
+		f = s.remembered(lineageID(id), maxFacts)
+	}
+	if f != nil && f.Parent == nil {
+		var creator lineage.ID
+		_ = s.owner.do(func() {
+			if n, ok := s.owner.graph.Node(lineageID(id)); ok {
+				creator = n.Creator
+			}
+		})
+		f.Parent = s.remembered(creator, maxFacts-1)
+	}
+	return f
+}
+
+// remembered is what the graph knows of a process and its creators.
+func (s *server) remembered(id lineage.ID, depth int) *policy.Facts {
+	if id.PID <= 1 || depth == 0 {
+		return nil
+	}
+	var n lineage.Node
+	var ok bool
+	_ = s.owner.do(func() { n, ok = s.owner.graph.Node(id) })
+	if !ok {
+		return nil
+	}
+	uid := n.UID
+	f := &policy.Facts{Comm: n.Comm, Argv: n.Argv, UID: &uid}
+	if strings.HasPrefix(n.Exe, "/") {
+		f.Exe = n.Exe
+	}
+	f.Parent = s.remembered(n.Creator, depth-1)
+	return f
+}
+
+// ruled records what became of a session that a rule is about.
+func (s *server) ruled(info tracer.SessionInfo, decision, reason string) {
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: "agent", Decision: decision, Reason: reason,
+		Target: &audit.Target{Session: info.ID.String(), PID: int(info.Root.PID), StartNS: api.U64(info.Root.Start)},
+		Mode:   s.rules.mode(),
+	})
+}

@@ -1,0 +1,296 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const agentRules = `mode: enforce
+agents:
+  - name: lngtest
+    enabled: true
+    match: {comm: lngtest-agent, exe: /bin/lngtest-agent, uid: [1000]}
+    grace: 3s
+    max_processes: 40
+    idle: 30m
+  - name: lngtest-task
+    enabled: true
+    match: {comm: lngtest-agent, parent: {comm: lngtest-service}}
+    max_rss: 1GiB
+    on_root_exit: report
+  - {name: lngtest-off, match: {comm: lngtest-off}}
+`
+
+// becomes makes a process exec under a comm, as procfs shows it too.
+func (w *world) becomes(pid, parent, uid uint32, comm string) tracer.SessionID {
+	w.Helper()
+	os.RemoveAll(w.h.proc.path(pid, ""))
+	w.proc(pid, parent, uid, comm)
+	return w.k.Become(pid, comm)
+}
+
+// held is the kernel's record of a session, when the rules have judged it.
+func (w *world) held(id tracer.SessionID) (info tracer.SessionInfo) {
+	w.Helper()
+	w.until(func() bool {
+		var err error
+		info, err = w.k.Session(id)
+		return err == nil && info.Rule != 0
+	})
+	return info
+}
+
+func TestAgents(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	if all := p.k.Agents(); len(all) != 1 || all[0].Comm != "lngtest-agent" || !all[0].Nests || !all[0].KeepOnRootExit {
+		t.Fatalf("the kernel looks for %+v", all)
+	}
+	p.host(300, shell, 1000, "lngtest-sh")
+	id := p.becomes(300, shell, 1000, "lngtest-agent")
+	info := p.held(id)
+	if info.Name != "lngtest" || info.Grace != 3*time.Second || info.MaxProcesses != 40 || info.Idle != 30*time.Minute {
+		t.Errorf("%+v", info)
+	}
+	d := into[api.Session](p.do("user", "GET", "/v1/sessions/lngtest", nil), http.StatusOK)
+	if d.Rule != "lngtest" || d.UID != 1000 || d.ID != id.String() {
+		t.Errorf("%+v", d)
+	}
+	p.k.Exit(300, 0)
+	if r := p.receipt(id.String()); r.EndReason != "root_exit" || r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A rule for the task children of a service opens sessions inside a session too,
+// and one that has no such rule does not.
+func TestAgentInSession(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	s := p.session("root", 100, api.NewSession{})
+	p.k.Fork(100, 101, "lngtest-service")
+	p.proc(101, 100, 0, "lngtest-service")
+	p.k.Fork(101, 102, "lngtest-x")
+	task := p.held(p.becomes(102, 101, 0, "lngtest-agent"))
+	if task.Name != "lngtest-task" || task.MaxRSS != 1<<30 || task.Parent.String() != s.ID {
+		t.Errorf("%+v", task)
+	}
+	p.k.Fork(100, 103, "lngtest-x")
+	inner := p.becomes(103, 100, 1000, "lngtest-agent") // the first rule is not about members
+	p.until(func() bool { return p.k.Proc(103).Session.String() == s.ID })
+	p.until(func() bool { _, err := p.k.Session(inner); return err != nil })
+}
+
+// Who only has the name is let go of, with its children, and nothing is sent.
+func TestLookalike(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	for _, tt := range []struct {
+		pid, uid uint32
+		why      string
+	}{
+		{300, 1001, "another uid"},
+		{310, 1000, "another file"},
+	} {
+		p.host(tt.pid, shell, tt.uid, "lngtest-sh")
+		if tt.why == "another file" {
+			os.RemoveAll(p.h.proc.path(tt.pid, ""))
+			p.proc(tt.pid, shell, tt.uid, "lngtest-agent")
+			os.Remove(p.h.proc.path(tt.pid, "exe"))
+			os.Symlink("/tmp/lngtest-agent", p.h.proc.path(tt.pid, "exe"))
+			p.k.Become(tt.pid, "lngtest-agent")
+		} else {
+			p.becomes(tt.pid, shell, tt.uid, "lngtest-agent")
+		}
+		p.k.Fork(tt.pid, tt.pid+1, "lngtest-child")
+		p.until(func() bool {
+			all, err := p.k.Sessions()
+			return err == nil && len(all) == 0 && p.k.Proc(tt.pid).Flags&tracer.FlagReleased != 0
+		})
+		if pr := p.k.Proc(tt.pid + 1); pr.Session != 0 || pr.Dead {
+			t.Errorf("%s: child %+v", tt.why, pr)
+		}
+		p.k.Exit(tt.pid, 0)
+	}
+	if n := len(p.k.Signals()); n != 0 {
+		t.Errorf("%d signals: %v", n, p.k.Signals())
+	}
+	if all := into[api.Sessions](p.do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(all.Items) != 0 {
+		t.Errorf("sessions %+v", all.Items)
+	}
+	if text := p.audit(); strings.Count(text, "no rule matches") != 2 {
+		t.Errorf("audit: %s", text)
+	}
+}
+
+func (p *policed) audit() string {
+	p.Helper()
+	text, err := os.ReadFile(p.i.audit)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(text)
+}
+
+// Observed, a rule's session is shown and held to nothing.
+func TestAgentsObserved(t *testing.T) {
+	p := newPoliced(t, strings.Replace(agentRules, "enforce", "observe", 1))
+	p.host(300, shell, 1000, "lngtest-sh")
+	id := p.becomes(300, shell, 1000, "lngtest-agent")
+	if info := p.held(id); info.MaxProcesses != 0 || info.Idle != 0 {
+		t.Errorf("%+v", info)
+	}
+	p.k.Fork(300, 301, "lngtest-child")
+	p.k.Exit(300, 0)
+	p.k.AllRead()
+	if pr := p.k.Proc(301); pr.Dead || len(p.k.Signals()) != 0 {
+		t.Errorf("%+v, %v", pr, p.k.Signals())
+	}
+	// What it would have been held to it is held to when the policy is enforced.
+	p.write(agentRules)
+	into[api.Policy](p.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	r := p.receipt(id.String())
+	if r.EndReason != "root_exit" || r.Killed+r.Left+len(r.Processes) == 0 || len(r.WouldEnd) != 1 || r.WouldEnd[0] != "root_exit" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What runs when the daemon starts is found, and its children with it.
+func TestAgentsRunning(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.host(300, shell, 1000, "lngtest-agent")
+	p.host(301, 300, 1000, "lngtest-child")
+	p.host(302, shell, 1001, "lngtest-agent")
+	p.host(303, shell, 1000, "lngtest-off")
+	p.start(Options{Version: "9.9.9", Policy: p.file})
+	p.until(func() bool { return p.k.Proc(301).Session != 0 })
+	info := p.held(p.k.Proc(300).Session)
+	if info.Name != "lngtest" || info.UID != 1000 || info.Live != 2 || p.k.Proc(301).Session != info.ID {
+		t.Errorf("%+v", info)
+	}
+	if p.k.Proc(302).Session != 0 || p.k.Proc(303).Session != 0 {
+		t.Error("strangers were adopted")
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	w := newWorld(t)
+	adopt := func(who string, pid int, req api.NewSession) answered {
+		req.Root, req.Adopt = api.Ref{PID: pid}, true
+		return w.do(who, "POST", "/v1/sessions", req)
+	}
+	w.host(300, shell, 1000, "lngtest-old")
+	w.host(301, 300, 1000, "lngtest-child")
+	w.host(302, 301, 0, "lngtest-root")
+	adopt("else", 300, api.NewSession{}).refused(api.CodeDenied)
+	adopt("away", 300, api.NewSession{}).refused(api.CodePIDNamespace)
+	adopt("user", 999, api.NewSession{}).refused(api.CodeNotFound)
+	adopt("root", int(os.Getpid()), api.NewSession{}).refused(api.CodeGuarded)
+	s := into[api.Session](adopt("user", 300, api.NewSession{Name: "found"}), http.StatusCreated)
+	if s.Token != "" || s.Owner != nil || s.UID != 1000 {
+		t.Errorf("%+v", s)
+	}
+	if s := into[api.Session](w.do("user", "GET", "/v1/sessions/found", nil), http.StatusOK); s.Live != 3 {
+		t.Errorf("%+v", s)
+	}
+	adopt("301", 301, api.NewSession{}).refused(api.CodeDenied) // a member
+	// A member's PID makes a nested session of it and of what it created.
+	w.k.Fork(301, 303, "lngtest-grandchild")
+	n := into[api.Session](adopt("root", 301, api.NewSession{}), http.StatusCreated)
+	if n.Parent != s.ID {
+		t.Errorf("%+v", n)
+	}
+	for pid, want := range map[uint32]string{300: s.ID, 301: n.ID, 302: n.ID, 303: n.ID} {
+		if got := w.k.Proc(pid).Session.String(); got != want {
+			t.Errorf("%d is in %s, want %s", pid, got, want)
+		}
+	}
+}
+
+func TestKeep(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{Name: "work"})
+	for _, f := range [][2]uint32{{100, 101}, {101, 102}, {102, 103}, {100, 104}} {
+		w.k.Fork(f[0], f[1], "lngtest-member")
+		w.proc(f[1], f[0], 1000, "lngtest-member")
+	}
+	w.k.Exit(102, 0) // 103 is an orphan of what is to be kept
+	ref := func(pid uint32) api.Ref {
+		return api.Ref{PID: int(pid), StartNS: api.U64(w.k.Proc(pid).Start)}
+	}
+	until := time.Now().Add(time.Hour)
+	keep := func(who string, refs ...api.Ref) answered {
+		return w.do(who, "POST", "/v1/keep", api.KeepRequest{Refs: refs, Reason: "shared cache", Until: until})
+	}
+	keep("else", ref(101)).refused(api.CodeDenied)
+	keep("101", ref(101)).refused(api.CodeDenied) // itself
+	keep("104", ref(101)).refused(api.CodeDenied) // another of its session
+	keep("user", ref(100)).refused(api.CodeGuarded)
+	keep("user", api.Ref{PID: 101}).refused(api.CodeBadRequest)
+	keep("user").refused(api.CodeBadRequest)
+	keep("user", api.Ref{PID: 101, StartNS: 1}).refused(api.CodeIdentity)
+	keep("root", ref(shell)).refused(api.CodeNotFound)
+	w.do("user", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{ref(101)}, Reason: " ", Until: until}).refused(api.CodeBadRequest)
+	w.do("user", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{ref(101)}, Reason: "r", Until: time.Now()}).refused(api.CodeBadRequest)
+
+	k := into[api.Session](keep("user", ref(101)), http.StatusCreated)
+	if !k.Kept || k.Reason != "shared cache" || k.Until == nil || k.Parent != "" || k.UID != 1000 {
+		t.Errorf("%+v", k)
+	}
+	for pid, want := range map[uint32]string{100: s.ID, 101: k.ID, 103: k.ID, 104: s.ID} {
+		if got := w.k.Proc(pid).Session.String(); got != want {
+			t.Errorf("%d is in %s, want %s", pid, got, want)
+		}
+	}
+	keep("user", ref(101)).refused(api.CodeBadRequest) // kept already
+	into[api.Report](w.do("user", "POST", "/v1/sessions/work/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	if r := w.receipt(s.ID); r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+	dead := func(pid uint32) bool { p := w.k.Proc(pid); return p == nil || p.Dead }
+	if dead(101) || dead(103) || !dead(104) {
+		t.Error("the end met the kept ones, or not the others")
+	}
+}
+
+// A rule keeps a member when it becomes the program, and what runs when it is read.
+func TestKeepRule(t *testing.T) {
+	const rule = "keep:\n  - {name: cache, match: {exe: /bin/lngtest-cache}, reason: shared, until: 2099-01-01}\n  - {name: old, match: {exe: /bin/lngtest-old}, reason: over, until: 2001-01-01}\n"
+	p := newPoliced(t, rule)
+	s := p.session("user", 100, api.NewSession{})
+	for _, pid := range []uint32{101, 102} {
+		p.k.Fork(100, pid, "lngtest-x")
+	}
+	p.proc(101, 100, 1000, "lngtest-cache")
+	p.k.Exec(101, "/bin/lngtest-cache", "lngtest-cache\x00")
+	p.proc(102, 100, 1000, "lngtest-old")
+	p.k.Exec(102, "/bin/lngtest-old", "lngtest-old\x00")
+	p.until(func() bool { return p.k.Proc(101).Session.String() != s.ID })
+	k := into[api.Session](p.do("root", "GET", "/v1/sessions/"+p.k.Proc(101).Session.String(), nil), http.StatusOK)
+	if !k.Kept || k.Reason != "shared" || k.Until == nil || k.Until.Before(time.Now()) {
+		t.Errorf("%+v", k)
+	}
+	if got := p.k.Proc(102).Session.String(); got != s.ID {
+		t.Errorf("a void rule kept 102 in %s", got)
+	}
+	p.write("")
+	into[api.Policy](p.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.k.Fork(100, 103, "lngtest-x")
+	p.proc(103, 100, 1000, "lngtest-cache")
+	p.k.Exec(103, "/bin/lngtest-cache", "lngtest-cache\x00")
+	p.k.AllRead()
+	p.write(rule)
+	into[api.Policy](p.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.until(func() bool { return p.k.Proc(103).Session.String() != s.ID })
+	if text := p.audit(); strings.Count(text, "rule cache") != 2 {
+		t.Errorf("audit: %s", text)
+	}
+}

@@ -1,0 +1,189 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// SetAgents replaces the agents that Become looks for.
+func (k *Kernel) SetAgents(agents []tracer.Agent) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["SetAgents"]; err != nil {
+		return err
+	}
+	k.agents = slices.Clone(agents)
+	return nil
+}
+
+// Agents are those that were set last.
+func (k *Kernel) Agents() []tracer.Agent {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.agents)
+}
+
+// Become is an exec under a comm that may be an agent's; it gives the session
+// that it opened, 0 if none.
+func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[pid]
+	p.Comm = tracer.Comm{}
+	copy(p.Comm[:15], comm)
+	i := slices.IndexFunc(k.agents, func(a tracer.Agent) bool { return a.Comm == comm })
+	if i < 0 || p.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0 {
+		return 0
+	}
+	a := k.agents[i]
+	if p.Session != 0 && (!a.Nests || p.Flags&tracer.FlagRoot != 0) {
+		return 0
+	}
+	id, s := k.open(p)
+	s.UID, s.Agent, s.Rule = p.UID, true, a.Rule
+	k.keep[id] = a.KeepOnRootExit
+	k.emit(tracer.Event{Type: tracer.EventSession, Session: id, State: tracer.StateActive})
+	k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Comm: p.Comm, UID: p.UID})
+	return id
+}
+
+// SetTerms changes what a session is held to.
+func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["SetTerms"]; err != nil {
+		return err
+	}
+	s := k.sessions[id]
+	switch {
+	case s == nil:
+		return fmt.Errorf("set terms of session %v: %w", id, tracer.ErrNotFound)
+	case s.State != tracer.StateActive:
+		return fmt.Errorf("set terms of session %v: %w", id, tracer.ErrBusy)
+	}
+	s.Name, s.Rule, s.Grace, s.MaxProcesses = spec.Name, spec.Rule, spec.Grace, spec.MaxProcesses
+	s.MaxLifetime, s.MaxRSS, s.Idle = spec.MaxLifetime, spec.MaxRSS, spec.Idle
+	s.Expires = 0
+	if s.MaxLifetime > 0 {
+		s.Expires = s.Created + uint64(s.MaxLifetime)
+	}
+	k.keep[id] = spec.KeepOnRootExit
+	k.judge()
+	return nil
+}
+
+// Adopt enters every stranger whose parent is in the session.
+func (k *Kernel) Adopt(id tracer.SessionID) (n int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for again := true; again; {
+		again = false
+		for _, p := range k.procs {
+			up := k.procs[p.Parent.PID]
+			if p.Session == 0 && !p.Dead && up != nil && up.Identity == p.Parent && up.Session == id &&
+				p.Flags&(tracer.FlagProtected|tracer.FlagReleased) == 0 {
+				p.Source = tracer.SourceParent
+				k.enter(p, id, tracer.EvidenceAdopted, up.Identity)
+				n, again = n+1, true
+			}
+		}
+	}
+	return n, k.fail["Adopt"]
+}
+
+// Enter makes a stranger a member.
+func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[who.PID]
+	switch {
+	case k.fail["Enter"] != nil:
+		return k.fail["Enter"]
+	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
+		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
+	case p.Session != 0 || p.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0:
+		return fmt.Errorf("enter %v: %w", who, tracer.ErrProtected)
+	}
+	p.Source = source
+	k.enter(p, id, tracer.EvidenceAdopted, creator)
+	return nil
+}
+
+// Follow moves those whose creator is in id.
+func (k *Kernel) Follow(from, id tracer.SessionID) (n int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for again := true; again; {
+		again = false
+		for _, p := range k.procs {
+			c := k.procs[p.Creator.PID]
+			if p.Session == from && !p.Dead && c != nil && c.Identity == p.Creator && c.Session == id {
+				k.move(p, id)
+				n, again = n+1, true
+			}
+		}
+	}
+	return n, k.fail["Follow"]
+}
+
+// Move moves one member.
+func (k *Kernel) Move(who tracer.Identity, from, to tracer.SessionID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p, s := k.procs[who.PID], k.sessions[from]
+	switch {
+	case p == nil || p.Identity != who || p.Session != from || s == nil:
+		return fmt.Errorf("move %v: %w", who, tracer.ErrNotFound)
+	case s.Root == who:
+		return fmt.Errorf("move %v: %w", who, tracer.ErrRoot)
+	}
+	k.move(p, to)
+	return k.fail["Move"]
+}
+
+// Dissolve lets all members go.
+func (k *Kernel) Dissolve(id tracer.SessionID) (n int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sessions[id]
+	switch {
+	case s == nil:
+		return 0, fmt.Errorf("dissolve session %v: %w", id, tracer.ErrNotFound)
+	case s.State != tracer.StateActive:
+		return 0, fmt.Errorf("dissolve session %v: %w", id, tracer.ErrBusy)
+	}
+	for _, p := range k.procs {
+		if p.Session == id && !p.Dead {
+			k.move(p, s.Parent)
+			n++
+		}
+	}
+	s.State, s.Cause = tracer.StateEmpty, tracer.CauseReleased
+	k.emit(tracer.Event{Type: tracer.EventSession, Session: id, State: s.State, Cause: s.Cause})
+	return n, k.fail["Dissolve"]
+}
+
+func (k *Kernel) move(p *Proc, to tracer.SessionID) {
+	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live-- })
+	p.Session = to
+	k.chain(to, func(s *tracer.SessionInfo) { s.Live++; s.Peak = max(s.Peak, uint64(s.Live)) })
+	if to == 0 {
+		p.Flags |= tracer.FlagReleased
+	}
+}
+
+// open makes a record over p, which is its root; nested in the session that p is in.
+func (k *Kernel) open(p *Proc) (tracer.SessionID, *tracer.SessionInfo) {
+	k.nextSlot++
+	id := tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
+	s := &tracer.SessionInfo{ID: id, Parent: p.Session, Root: p.Identity, State: tracer.StateActive, Created: uint64(k.now)}
+	k.sessions[id] = s
+	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live--; s.Forks-- })
+	p.Flags |= tracer.FlagRoot
+	k.enter(p, id, tracer.EvidenceRoot, p.Parent)
+	return id, s
+}

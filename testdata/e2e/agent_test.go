@@ -1,0 +1,207 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// named makes a copy of a test program under the name, in dir.
+func named(t *testing.T, dir, program, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(stage.Program(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// policed starts a daemon with a policy.
+func policed(t *testing.T, i *stage.Instance, text string) {
+	t.Helper()
+	path := filepath.Join(i.Dir, "policy.yaml")
+	if err := os.WriteFile(path, []byte("version: 1\n"+text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	i.Daemon("--policy", path)
+}
+
+// byRule are the live sessions of a rule.
+func byRule(i *stage.Instance, rule string) (all []api.Session) {
+	i.T.Helper()
+	for _, s := range stage.Query[api.Sessions](i, "ls").Items {
+		if s.Rule == rule {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// A service that lives on leaks a hundred and twenty-one task children. Each is
+// found, is a session of its own under its rule, and ends when it idles; the
+// service is not touched, and neither are two hundred that only look alike.
+func TestLeakingService(t *testing.T) {
+	const tasks, lookalikes = 121, 200
+	i := stage.New(t)
+	task := named(t, i.Dir, "gone", "lngtest-task")
+	service := filepath.Join(i.Dir, "lngtest-service")
+	if err := os.Symlink("/bin/sh", service); err != nil {
+		t.Fatal(err)
+	}
+	policed(t, i, fmt.Sprintf(`mode: enforce
+breaker: {ends_per_minute: 1000}
+agents:
+  - name: lngtest-task
+    enabled: true
+    match: {comm: lngtest-task, exe: %s, parent: {comm: lngtest-service}}
+    idle: 1s
+    grace: 0s
+`, task))
+	script := func(program string, n int) string {
+		return fmt.Sprintf(`i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); done; echo started >&9; wait; kill -STOP $$`, n, program)
+	}
+	// The same name, arguments and file, but nobody's task; and another file.
+	other := stage.NewMarker(t, i.Dir)
+	elsewhere := filepath.Join(i.Dir, "elsewhere")
+	if err := os.Mkdir(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copied := named(t, elsewhere, "gone", "lngtest-task")
+	lookalike := stage.Start(t, shell(other, "/bin/sh", "exec 9>"+other.Path+"; "+script(task, lookalikes/2)))
+	another := stage.Start(t, shell(other, service, "exec 9>"+other.Path+"; "+script(copied, lookalikes/2)))
+	other.Line("started", 2)
+
+	m := stage.NewMarker(t, i.Dir)
+	leaking := stage.Start(t, shell(m, service, "exec 9>"+m.Path+"; "+script(task, tasks)))
+	m.Line("started", 1)
+	most := 0
+	i.Agrees("found", func() error {
+		most = max(most, len(byRule(i, "lngtest-task")))
+		ended := 0
+		for _, s := range stage.Query[api.Sessions](i, "ls", "--all").Items {
+			if s.Rule == "lngtest-task" && s.State == "ended" && s.EndReason == "idle" {
+				ended++
+			}
+		}
+		if ended != tasks {
+			return fmt.Errorf("%d tasks have ended idle, want %d", ended, tasks)
+		}
+		return nil
+	})
+	i.Agrees("leak", func() error {
+		if left := m.Holders(); len(left) != 1 || left[0] != leaking.Process.Pid {
+			return fmt.Errorf("alive are %d, want only the service %d", len(left), leaking.Process.Pid)
+		}
+		return nil
+	})
+	if leaking.Exited() || lookalike.Exited() || another.Exited() {
+		t.Error("a shell ended")
+	}
+	// Each is a process and its child, and there are the two shells.
+	if n := len(other.Holders()); n != 2*lookalikes+2 {
+		t.Errorf("%d lookalikes and shells live, want %d", n, 2*lookalikes+2)
+	}
+	t.Logf("figure: %d of %d tasks ended by their rule, %d at once; %d lookalikes live", tasks, tasks, most, lookalikes)
+	for _, x := range []*stage.Marker{m, other} {
+		x.Kill()
+		x.Gone()
+	}
+	for _, p := range []*stage.Process{leaking, lookalike, another} {
+		p.Wait()
+	}
+}
+
+// shell is a shell under another name that holds the marker.
+func shell(m *stage.Marker, path, script string) *exec.Cmd {
+	cmd := exec.Command(path, "-c", script)
+	cmd.Env = append(os.Environ(), m.Env()...)
+	return cmd
+}
+
+// A server that its agent left behind keeps port and parent; it is a session
+// from the agent's exec on, though nobody ran it through us.
+func TestAgentCrashes(t *testing.T) {
+	i := stage.New(t)
+	agent := filepath.Join(i.Dir, "lngtest-agent")
+	if err := os.Symlink("/bin/sh", agent); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policed(t, i, fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-agent, exe: %s}, grace: 200ms}\n", exe))
+	m := stage.NewMarker(t, i.Dir)
+	cmd := shell(m, agent, "(setsid "+stage.Program("port")+" &); exec 9>"+m.Path+"; sleep 60")
+	p := stage.Start(t, cmd)
+	m.Ready()
+	s := byRule(i, "lngtest-agent")
+	if len(s) != 1 || s[0].Root == nil || s[0].Root.PID != p.Process.Pid {
+		t.Fatalf("sessions %+v", s)
+	}
+	i.Agrees("members", func() error {
+		if s := i.Record(s[0].ID); s.Live < 2 {
+			return fmt.Errorf("live %d", s.Live)
+		}
+		return nil
+	})
+	began := time.Now()
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.Gone()
+	t.Logf("figure: the port's holder was gone %v after its agent, with a grace of 200ms", time.Since(began).Round(time.Millisecond))
+	p.Wait()
+}
+
+// What runs already is adopted by name, ends like any session, and what is kept
+// of it lives on.
+func TestAdoptAndKeep(t *testing.T) {
+	i := stage.NewDaemon(t)
+	m := stage.NewMarker(t, i.Dir)
+	p := stage.Start(t, shell(m, "/bin/sh", "exec 9>"+m.Path+"; sleep 300 & echo $! >&9; (setsid sleep 301 & echo $! >&9); sleep 302 & echo started >&9; wait"))
+	m.Line("started", 1)
+	i.Must("adopt", fmt.Sprint(p.Process.Pid), "--name", "found", "--grace", "0s")
+	s := i.Session("found")
+	if s.Live != 3 { // the orphan was orphaned before
+		t.Errorf("%+v", s)
+	}
+	var kept int
+	for _, n := range stage.Query[api.Tree](i, "tree", "found").Nodes {
+		if n.Evidence != nil && n.Evidence.Kind == "adopted" && len(n.Argv) == 2 && n.Argv[1] == "300" {
+			kept = n.PID
+		}
+	}
+	if kept == 0 {
+		t.Fatal("the adopted child is not in the tree")
+	}
+	k := stage.Query[api.Session](i, "keep", fmt.Sprint(kept), "--reason", "a test wants it", "--until", "1h")
+	if !k.Kept || k.Reason == "" {
+		t.Errorf("%+v", k)
+	}
+	i.End("found")
+	p.Wait()
+	if err := unix.Kill(kept, 0); err != nil {
+		t.Errorf("the kept process: %v", err)
+	}
+	if left := m.Holders(); len(left) != 2 {
+		t.Errorf("alive: %v, want the kept one and the orphan", left)
+	}
+	i.End(k.ID)
+	m.Kill()
+	m.Gone()
+}

@@ -78,6 +78,7 @@ type Session struct {
 	Started      *time.Time `json:"started,omitempty"`
 	Ended        *time.Time `json:"ended,omitempty"`
 	EndReason    string     `json:"end_reason,omitempty"`
+	Verdict      string     `json:"verdict,omitempty"` // of its receipt, when it has ended: clean, left, unknown
 	GraceSeconds float64    `json:"grace_seconds"`
 	Deadline     *time.Time `json:"deadline,omitempty"`
 	Parent       string     `json:"parent,omitempty"` // the session that it is nested in

@@ -69,7 +69,7 @@ func TestHistory(t *testing.T) {
 	w.again()
 	for _, word := range []string{report.Session, "job"} {
 		s := into[api.Session](w.do("user", "GET", "/v1/sessions/"+word, nil), http.StatusOK)
-		if s.ID != report.Session || s.State != "ended" || s.EndReason != "root_exit" || s.Ended == nil || s.Peak == 0 || s.Root == nil ||
+		if s.ID != report.Session || s.State != "ended" || s.Verdict != "clean" || s.EndReason != "root_exit" || s.Ended == nil || s.Peak == 0 || s.Root == nil ||
 			fmt.Sprint(s.Root.Argv) != "[lngtest --password [redacted]]" {
 			t.Errorf("%+v", s)
 		}
@@ -82,6 +82,10 @@ func TestHistory(t *testing.T) {
 		if len(tree.Nodes) != 2 || len(tree.Roots) != 1 || tree.Nodes[0].PID != 100 || *tree.Nodes[0].ExitCode != 3 || len(tree.Nodes[0].Children) != 1 ||
 			tree.Nodes[1].Signal != "SIGKILL" || tree.Nodes[1].State == "live" {
 			t.Errorf("%+v", tree)
+		}
+		if plan := into[api.Plan](w.do("user", "POST", "/v1/sessions/"+word+"/plan", nil), http.StatusOK); plan.Session != report.Session ||
+			plan.State != "ended" || plan.Token != "" || plan.Processes == nil || len(plan.Processes) != 0 {
+			t.Errorf("%+v", plan)
 		}
 		end := into[api.Report](w.do("user", "POST", "/v1/sessions/"+word+"/end", nil), http.StatusOK)
 		if end.Verdict != "clean" {
@@ -103,6 +107,7 @@ func TestHistory(t *testing.T) {
 		w.do("else", "GET", "/v1/sessions/job"+path, nil).refused(api.CodeDenied)
 	}
 	w.do("else", "POST", "/v1/sessions/job/end", nil).refused(api.CodeDenied)
+	w.do("else", "POST", "/v1/sessions/job/plan", nil).refused(api.CodeDenied)
 	w.do("user", "GET", "/v1/sessions/nosuch", nil).refused(api.CodeNotFound)
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
@@ -116,6 +121,48 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s has the secret: %v", f, err)
 		}
 	}
+}
+
+// A process of a session that only the history has is told of, by PID as long as
+// nobody else has it, and by PID@START.
+func TestHistoryOfProcesses(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	report := w.ended(100, "job")
+	child := report.Processes[0].Ref
+	w.ended(200, "other")
+	w.again()
+	for _, word := range []string{"101", child.String()} {
+		d := into[api.Why](w.do("user", "GET", "/v1/why?ref="+word, nil), http.StatusOK)
+		if d.Process.Ref != child || d.Process.Signal != "SIGKILL" || fmt.Sprint(d.Process.Argv) != "[child --token=[redacted]]" ||
+			d.Session == nil || d.Session.ID != report.Session || d.Session.State != "ended" || len(d.Edges) != 2 ||
+			d.Edges[0].Creator.PID != 100 || d.Edges[0].Creator.Alive || d.Edges[0].Creator.Exited == nil || d.Edges[1].Kind != "root" {
+			t.Errorf("%s: %+v", word, d)
+		}
+		p := into[api.Process](w.do("user", "GET", "/v1/processes/"+word, nil), http.StatusOK)
+		if p.Kind != "process" || p.Ref != child || p.State == "live" || p.Session != report.Session {
+			t.Errorf("%s: %+v", word, p)
+		}
+		if p := into[api.Process](w.do("reader", "GET", "/v1/processes/"+word, nil), http.StatusOK); p.Argv != nil {
+			t.Errorf("argv of another uid: %+v", p)
+		}
+		w.do("else", "GET", "/v1/why?ref="+word, nil).refused(api.CodeDenied)
+		w.do("else", "GET", "/v1/processes/"+word, nil).refused(api.CodeDenied)
+	}
+	w.host(101, shell, 1000, "lngtest-another")
+	if p := into[api.Process](w.do("user", "GET", "/v1/processes/101", nil), http.StatusOK); p.Ref == child || p.State != "live" {
+		t.Errorf("the PID is another's: %+v", p)
+	}
+	if p := into[api.Process](w.do("user", "GET", "/v1/processes/"+child.String(), nil), http.StatusOK); p.Ref != child {
+		t.Errorf("%+v", p)
+	}
+	for word, code := range map[string]string{"101@5": api.CodeIdentity, "999": api.CodeNotFound, "999@5": api.CodeNotFound} {
+		e := w.do("user", "GET", "/v1/why?ref="+word, nil).refused(code)
+		if code == api.CodeNotFound && !strings.Contains(e.Hint, "lineage history") {
+			t.Errorf("%s: %+v", word, e)
+		}
+	}
+	// A verb that signals does not take the dead for somebody.
+	w.do("user", "POST", "/v1/processes/"+child.String()+"/kill", map[string]string{"signal": "TERM"}).refused(api.CodeIdentity)
 }
 
 // Members see what is nested in their own session, and no history.
@@ -241,11 +288,11 @@ func TestReboot(t *testing.T) {
 		}
 		return r != nil
 	})
-	if r.EndReason != "reboot" || r.Verdict != "clean" || !r.ConfirmedEmpty || !strings.Contains(r.VerdictWhy, "restarted") {
+	if r.EndReason != "reboot" || r.Session != s.ID || r.Verdict != "clean" || !r.ConfirmedEmpty || !strings.Contains(r.VerdictWhy, "restarted") {
 		t.Errorf("%+v", r)
 	}
 	d := into[api.Sessions](w.do("user", "GET", "/v1/history", nil), http.StatusOK)
-	if len(d.Items) != 1 || d.Items[0].State != "ended" || d.Items[0].Ended != nil || d.Items[0].Live != 0 {
+	if len(d.Items) != 1 || d.Items[0].State != "ended" || d.Items[0].Verdict != "clean" || d.Items[0].Ended != nil || d.Items[0].Live != 0 {
 		t.Errorf("%+v", d.Items)
 	}
 	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
@@ -52,17 +53,22 @@ func (s *server) past(ctx context.Context, word string, c caller, v verb, missin
 		if d := decide(c, v, s.pastTarget(ctx, row, c)); !d.allow {
 			return nil, s.refuse(c, v, word, d)
 		}
-		p := &past{Session: *row}
-		if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
-			return nil, fmt.Errorf("read session %s of the history: %w", word, err)
-		}
-		p.show(c)
-		return p, nil
+		return decodePast(row, c)
 	}
 	if refused != nil {
 		return nil, s.refuse(c, v, word, decide(c, v, s.pastTarget(ctx, refused, c)))
 	}
 	return nil, missing
+}
+
+// decodePast is a row as c may read it.
+func decodePast(row *journal.Session, c caller) (*past, error) {
+	p := &past{Session: *row}
+	if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
+		return nil, fmt.Errorf("read session %s of the history: %w", row.Word, err)
+	}
+	p.show(c)
+	return p, nil
 }
 
 // pastTarget is a session of the history as access sees it.
@@ -127,17 +133,8 @@ func (s *server) pastReport(ctx context.Context, word string, c caller, v verb, 
 
 // pastTree is what is remembered of its processes, nested sessions included.
 func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c caller) (*api.Tree, error) {
-	g := lineage.New(lineage.Options{})
 	family := []uint64{p.ID}
 	for i := 0; i < len(family) && len(family) <= maxEnded; i++ {
-		processes, err := s.recorder.journal.Processes(ctx, p.Boot, family[i])
-		if err != nil {
-			return nil, err
-		}
-		nodes := decodeNodes(processes)
-		for k := range nodes {
-			g.Restore(&nodes[k])
-		}
 		children, err := s.recorder.journal.Nested(ctx, p.Boot, family[i])
 		if err != nil {
 			return nil, err
@@ -146,17 +143,37 @@ func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c ca
 			family = append(family, children[k].ID)
 		}
 	}
-	for _, id := range family {
-		g.Forget(id) // all of them are dead, whoever's end was not seen
+	then, err := s.pastOwner(ctx, p.Zero, p.Boot, family...)
+	if err != nil {
+		return nil, err
 	}
 	d := &api.Tree{Head: head("tree"), Session: &p.doc, Roots: []api.Ref{}, Nodes: []api.Node{}}
-	rows := g.Tree(true, family...)
+	rows := then.graph.Tree(true, family...)
 	if !at.IsZero() {
 		if rows = subtree(rows, lineageID(at)); len(rows) == 0 {
 			return nil, notIn(at, p.Word)
 		}
 	}
-	then := &owner{graph: g, clock: clock{offset: p.Zero}} // as it was in its own boot
 	then.grow(d, rows, c)
 	return d, nil
+}
+
+// pastOwner has the picture of sessions as it was in their own boot, whose
+// boottime 0 was at zero, and nothing else of an owner.
+func (s *server) pastOwner(ctx context.Context, zero time.Time, boot string, sessions ...uint64) (*owner, error) {
+	then := &owner{graph: lineage.New(lineage.Options{}), kernel: s.kernel, clock: clock{offset: zero}}
+	for _, id := range sessions {
+		processes, err := s.recorder.journal.Processes(ctx, boot, id)
+		if err != nil {
+			return nil, err
+		}
+		nodes := decodeNodes(processes)
+		for i := range nodes {
+			then.graph.Restore(&nodes[i])
+		}
+	}
+	for _, id := range sessions {
+		then.graph.Forget(id) // all of them are dead, whoever's end was not seen
+	}
+	return then, nil
 }

@@ -135,6 +135,14 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 			d.RefusedBy = "not permitted: " + v.why
 		}
 	})
+	if unremembered(err) {
+		p, err := s.past(r.Context(), r.PathValue("s"), c, verbRead, err)
+		if err != nil {
+			return err
+		}
+		d.Session, d.Name, d.State = p.Word, p.Name, p.doc.State
+		return reply(w, http.StatusOK, d)
+	}
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (s *server) identity(text string, c caller) (id tracer.Identity, live bool,
 	case reused:
 		return id, false, otherProcess(ref)
 	}
-	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), "")
+	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), `it may be one of an ended session: see "lineage history"`)
 }
 
 // getProcess tells of one process.
@@ -117,6 +117,14 @@ func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c caller) er
 		return err
 	}
 	id, live, err := s.identity(r.PathValue("ref"), c)
+	if forgotten(err) {
+		d, err := s.pastWhy(r.Context(), r.PathValue("ref"), c, err)
+		if err != nil {
+			return err
+		}
+		d.Process.Head = head("process")
+		return reply(w, http.StatusOK, &d.Process)
+	}
 	if err != nil {
 		return err
 	}

@@ -130,6 +130,7 @@ func (s *server) overWithoutUs(ctx context.Context, row *journal.Session) journa
 	if doc.EndReason == "" {
 		doc.EndReason = reason
 	}
+	doc.Verdict = string(verdict)
 	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), tracer.StateEmpty.String(), nil, nil
 	doc.Live, doc.Orphans, doc.Leftovers, doc.Zombies = 0, 0, 0, 0
 	report := api.Report{

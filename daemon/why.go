@@ -28,6 +28,14 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error 
 		return api.NewError(api.CodeBadRequest, "want one of ref, port and path", "")
 	}
 	id, live, err := s.identity(q.Get("ref"), c)
+	if forgotten(err) {
+		d, err := s.pastWhy(r.Context(), q.Get("ref"), c, err)
+		if err != nil {
+			return err
+		}
+		d.Head = head("why")
+		return reply(w, http.StatusOK, d)
+	}
 	if err != nil {
 		return err
 	}

@@ -153,6 +153,9 @@ func (o *owner) session(s *session, c caller) api.Session {
 	}
 	if s.closed {
 		d.Ended = o.clock.wall(s.emptyAt)
+		if s.report != nil {
+			d.Verdict = s.report.Verdict
+		}
 		return d
 	}
 	d.Ports = s.ports()

@@ -174,23 +174,41 @@ func (j *Journal) Nested(ctx context.Context, boot string, parent uint64) ([]Ses
 }
 
 // Processes gives the processes of a session in the order of their start.
-func (j *Journal) Processes(ctx context.Context, boot string, session uint64) (all []Process, err error) {
-	err = j.rows(ctx, "SELECT pid, start, session, doc, sum FROM processes WHERE boot = ? AND session = ? ORDER BY start LIMIT 131072",
-		[]any{boot, int64(session)}, func(rows *sql.Rows) error {
-			var p Process
-			var start, id int64
-			var sum uint32
-			if err := rows.Scan(&p.PID, &start, &id, &p.Doc, &sum); err != nil {
-				return errDamaged
-			}
-			p.Start, p.Session = uint64(start), uint64(id)
-			if p.sum(boot) != sum {
-				return errDamaged
-			}
-			all = append(all, p)
-			return nil
-		})
+func (j *Journal) Processes(ctx context.Context, boot string, session uint64) ([]Process, error) {
+	return j.processes(ctx, boot, "boot = ? AND session = ? ORDER BY start LIMIT 131072", boot, int64(session))
+}
+
+// processes reads processes of a boot; damaged ones are left out and counted.
+func (j *Journal) processes(ctx context.Context, boot, where string, args ...any) (all []Process, err error) {
+	err = j.rows(ctx, "SELECT pid, start, session, doc, sum FROM processes WHERE "+where, args, func(rows *sql.Rows) error {
+		var p Process
+		var start, id int64
+		var sum uint32
+		if err := rows.Scan(&p.PID, &start, &id, &p.Doc, &sum); err != nil {
+			return errDamaged
+		}
+		p.Start, p.Session = uint64(start), uint64(id)
+		if p.sum(boot) != sum {
+			return errDamaged
+		}
+		all = append(all, p)
+		return nil
+	})
 	return all, err
+}
+
+// Process gives a process of a boot, with start 0 the youngest that had the
+// PID; nil: there is none.
+func (j *Journal) Process(ctx context.Context, boot string, pid uint32, start uint64) (*Process, error) {
+	where, args := "boot = ? AND pid = ?", []any{boot, pid}
+	if start != 0 {
+		where, args = where+" AND start = ?", append(args, int64(start))
+	}
+	all, err := j.processes(ctx, boot, where+" ORDER BY start DESC LIMIT 1", args...)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
 }
 
 // Block is a run of events of one boot.

@@ -1,0 +1,70 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/lineage"
+)
+
+// forgotten reports whether err says that memory has no such process, or
+// another one of its PID, so that the history may.
+func forgotten(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && (e.Code == api.CodeNotFound || e.Code == api.CodeIdentity)
+}
+
+// pastWhy answers why of a process that only the history has: one of this boot,
+// whose numbers mean what the caller means. missing is what is said if there is
+// none, or none that c may read.
+func (s *server) pastWhy(ctx context.Context, text string, c caller, missing error) (*api.Why, error) {
+	ref, err := api.ParseRef(text)
+	if err != nil {
+		return nil, missing
+	}
+	j := s.recorder.journal
+	found, err := j.Process(ctx, s.bootID, uint32(ref.PID), uint64(ref.StartNS))
+	var row *journal.Session
+	if err == nil && found != nil {
+		row, err = j.Session(ctx, s.bootID, found.Session)
+	}
+	if err != nil {
+		s.log.Error().Err(err).Msg("history not read") // the status says why
+	}
+	if row == nil || row.Ended.IsZero() {
+		return nil, missing // what memory forgot of a live session is not told by halves
+	}
+	if d := decide(c, verbRead, s.pastTarget(ctx, row, c)); !d.allow {
+		return nil, s.refuse(c, verbRead, "process "+text, d)
+	}
+	p, err := decodePast(row, c)
+	if err != nil {
+		return nil, err
+	}
+	// The edges lead to the root of the outermost session it was nested in.
+	line := []uint64{row.ID}
+	for up := row; up != nil && up.Parent != 0 && len(line) < 16; {
+		line = append(line, up.Parent)
+		if up, err = j.Session(ctx, row.Boot, up.Parent); err != nil {
+			return nil, err
+		}
+	}
+	then, err := s.pastOwner(ctx, row.Zero, row.Boot, line...)
+	if err != nil {
+		return nil, err
+	}
+	id := lineage.ID{PID: found.PID, Start: found.Start}
+	n, ok := then.graph.Node(id)
+	if !ok {
+		return nil, missing // another version wrote it
+	}
+	d := &api.Why{Process: then.process(&n, c), Session: p.session()}
+	for _, e := range then.graph.Ancestry(id) {
+		d.Edges = append(d.Edges, then.edge(&e, c))
+	}
+	return d, nil
+}

@@ -119,6 +119,9 @@ func eventText(p *page, kind string, ev *api.Event) string {
 	when := ""
 	if ev.Time != nil {
 		when = ev.Time.In(p.now.Location()).Format("15:04:05.000")
+		if clock := p.clock(ev.Time); len(clock) > len(time.TimeOnly) { // of another day
+			when = clock[:len(time.DateOnly)+1] + when
+		}
 	} else if ev.TimeNS != 0 {
 		when = fmt.Sprintf("%.3f", time.Duration(ev.TimeNS).Seconds())
 	}

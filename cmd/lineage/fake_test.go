@@ -288,7 +288,7 @@ func newFake() *fake {
 	stuck.Task, stuck.Session = "D", "m8p4z1"
 	ending := api.Session{ID: "m8p4z1", UID: 0, State: "condemned", Root: &stuck, Live: 1, CPUSeconds: 0.25, RSSBytes: 900,
 		Started: at(-90000), EndReason: "end", GraceSeconds: 0.25, Level: 4, Mode: "observe", Evidence: "adopted"}
-	over := api.Session{ID: "e7d7c7", Name: "old", UID: 1000, State: "ended", Started: at(-7200), Ended: at(-3600), EndReason: "root_exit",
+	over := api.Session{ID: "e7d7c7", Name: "old", UID: 1000, State: "ended", Started: at(-7200), Ended: at(-3600), EndReason: "root_exit", Verdict: "clean",
 		GraceSeconds: 5, Level: 4, Mode: "observe"}
 
 	orphan := by(live(4130, "sleep", "300"), 4122, 4100)
@@ -315,7 +315,7 @@ func newFake() *fake {
 	return &fake{
 		sessions: []api.Session{build, ending, over},
 		trees: map[string]*api.Tree{"k3x9q2": tree, "m8p4z1": {Session: &ending, Roots: []api.Ref{ref(5000)}, Nodes: []api.Node{node(stuck)}},
-			"e7d7c7": {Session: &over}},
+			"e7d7c7": {Session: &over, Roots: []api.Ref{ref(4121)}, Nodes: []api.Node{node(by(exited(4121, "sh", 3), 4100, 4100), 4123), node(by(exited(4123, "make", 2), 4121, 4121))}}},
 		whys: map[int]*api.Why{
 			900: {Process: api.Process{Ref: ref(900), Comm: "cron", State: "live"}, Parent: &api.Process{Ref: api.Ref{PID: 1, StartNS: 5}, Comm: "init"}},
 			4130: {Process: orphan, Parent: &init, Session: &build, Edges: []api.Edge{

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 func (a *app) historyCommand() *cobra.Command {
@@ -17,7 +18,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Use:   "history [SESSION]",
 		Short: "List ended sessions, or show how one went",
 		Long: `List the sessions that have ended, the last first, as the daemon keeps them on
-disk; or show one of them: its receipt. Its processes are in "lineage tree".`,
+disk; or show one of them: its receipt, and the processes that are remembered.`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
@@ -46,12 +47,12 @@ disk; or show one of them: its receipt. Its processes are in "lineage tree".`,
 		if err != nil {
 			return err
 		}
-		return a.print(format.value, sessionListing(list))
+		return a.print(format.value, historyListing(list))
 	}
 	return cmd
 }
 
-// pastSession shows the receipt of a session that is over.
+// pastSession shows a session that is over.
 func (a *app) pastSession(ctx context.Context, c api.Client, name, format string) error {
 	s, err := c.Session(ctx, name)
 	if err != nil {
@@ -64,8 +65,12 @@ func (a *app) pastSession(ctx context.Context, c api.Client, name, format string
 	if err != nil {
 		return err
 	}
-	r.Head = head("report")
-	return a.print(format, reportListing([]*api.Report{r}, false))
+	t, err := c.Tree(ctx, s.ID, "all")
+	if err != nil {
+		return err
+	}
+	t.Session = s
+	return a.print(format, pastListing(r, t))
 }
 
 // allPages asks for pages until there are as many as wanted.
@@ -87,6 +92,102 @@ func allPages(ctx context.Context, c api.Client, q api.HistoryQuery) (*api.Sessi
 		}
 		q.Next = page.Next
 	}
+}
+
+func historyListing(list *api.Sessions) listing {
+	l := sessionListing(list)
+	l.text = func(p *page) { writeHistory(p, list.Items) }
+	return l
+}
+
+func writeHistory(p *page, sessions []api.Session) {
+	var t table
+	header := []string{"ID", "NAME", "ENDED", "DURATION", "REASON", "VERDICT", "PROCESSES", "CPU", "ROOT"}
+	if p.wide {
+		header = append(header, "STARTED", "UID", "PARENT", "PEAK", "LEVEL", "COMMAND")
+	}
+	t.row(header...)
+	for i := range sessions {
+		s := &sessions[i]
+		row := []string{s.ID, or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), or(s.EndReason, "-"), or(s.Verdict, "-"),
+			fmt.Sprint(s.Forks + 1), plain.CPU(s.CPUSeconds), rootName(s)}
+		if p.wide {
+			row = append(row, wallTime(p, s.Started), fmt.Sprint(s.UID), or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootCommand(p, s))
+		}
+		for i := range row {
+			row[i] = plain.Text(row[i])
+		}
+		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
+	}
+	t.write(p)
+}
+
+// wallTime is a date with its time, however near.
+func wallTime(p *page, t *time.Time) string {
+	if t == nil {
+		return "-" // of a session that went with its host nobody knows it
+	}
+	return t.In(p.now.Location()).Format(time.DateTime)
+}
+
+// lasted is from a session's start to its end.
+func lasted(s *api.Session) string {
+	if s.Started == nil || s.Ended == nil {
+		return "-"
+	}
+	d := s.Ended.Sub(*s.Started)
+	if d < time.Minute {
+		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
+	}
+	return plain.Age(d)
+}
+
+func verdictColor(verdict string) string {
+	switch verdict {
+	case "clean":
+		return ""
+	case "left":
+		return red
+	}
+	return yellow
+}
+
+// pastDocument is `history SESSION -o json`.
+type pastDocument struct {
+	api.Head
+	Session *api.Session `json:"session"`
+	Report  *api.Report  `json:"report"`
+	Roots   []api.Ref    `json:"roots"`
+	Nodes   []api.Node   `json:"nodes"`
+}
+
+// pastListing shows a session that is over: what it was, how it ended, and who
+// was in it.
+func pastListing(r *api.Report, t *api.Tree) listing {
+	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
+	l := treeListing([]api.Tree{*t}, true, false)
+	l.doc = pastDocument{head("history"), t.Session, r, append([]api.Ref{}, t.Roots...), append([]api.Node{}, t.Nodes...)}
+	l.items = append([]any{t.Session, r}, l.items...)
+	l.names = []string{t.Session.ID}
+	draw := l.text
+	l.text = func(p *page) {
+		s := t.Session
+		when := "when it ended is not known"
+		if s.Ended != nil {
+			when = fmt.Sprintf("ended %s, lasted %s", wallTime(p, s.Ended), lasted(s))
+		}
+		p.line("started %s, %s", wallTime(p, s.Started), when)
+		writeReport(p, r)
+		if by := r.EndedBy; by != nil {
+			p.line("  ended by uid %d, pid %d %s", by.UID, by.PID, plain.Text(by.Comm))
+		}
+		if r.VerdictWhy != "" {
+			p.line("  %s", plain.Text(r.VerdictWhy))
+		}
+		p.line("")
+		draw(p)
+	}
+	return l
 }
 
 func rangeFlags(cmd *cobra.Command, since, until *string, what string) {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// What is not known of the past is not made up, and what processes were called
+// does nothing to a terminal.
+func TestHistoryOfAnotherBoot(t *testing.T) {
+	f := newFake()
+	root := exited(70, "evil\x1b[2J", 1)
+	s := api.Session{ID: "q1w2e3", Name: "lost", UID: 1000, State: "ended", Root: &root, Forks: 3, Peak: 2, Started: at(-90000),
+		EndReason: "reboot", Verdict: "clean", Level: 4, Mode: "observe"}
+	short := s
+	short.ID, short.Name, short.Ended, short.EndReason, short.Verdict = "z9x8c7", "", at(-89998), "end", "left"
+	f.sessions = []api.Session{s, short}
+	f.trees["q1w2e3"] = &api.Tree{Roots: []api.Ref{root.Ref}, Nodes: []api.Node{{Process: root}}}
+	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+		r := cleanReport(id)
+		r.Processes, r.EndedBy, r.VerdictWhy = nil, &api.Caller{UID: 1000, PID: 9, Comm: "sh\x1b[2J"}, "the host was restarted"
+		return r, nil
+	}
+	golden(t, "history rebooted", newWorld(t, f).record("history")+newWorld(t, f).record("history", "-o", "wide")+
+		newWorld(t, f).record("history", "lost"))
+}
+
+// Pages are asked for until there are as many as wanted; the times are those of
+// the caller's clock.
+func TestHistoryPages(t *testing.T) {
+	f := newFake()
+	f.sessions = nil
+	for _, id := range []string{"aaaaa1", "aaaaa2", "aaaaa3", "aaaaa4", "aaaaa5"} {
+		f.sessions = append(f.sessions, api.Session{ID: id, State: "ended"})
+	}
+	for args, want := range map[string]int{"": 5, "--limit 0": 5, "--limit 3": 3, "--limit 2": 2, "--since 1h --until 2026-03-04T12:00:00Z": 5} {
+		f.historyAsked = nil
+		code, stdout, stderr := newWorld(t, f).run(strings.Fields("history -o name " + args)...)
+		if got := strings.Fields(stdout); code != 0 || stderr != "" || len(got) != want || got[want-1] != f.sessions[want-1].ID {
+			t.Errorf("%q: %d %q %q", args, code, stdout, stderr)
+		}
+		q := f.historyAsked[0]
+		if strings.Contains(args, "since") && (!q.Since.Equal(noon.Add(-time.Hour)) || !q.Until.Equal(noon.Add(-200*time.Second))) {
+			t.Errorf("asked for %+v", q)
+		}
+	}
+}
+
+// An event of another day is shown with its date.
+func TestEventsOfAnotherDay(t *testing.T) {
+	f := newFake()
+	f.stream = []api.Event{{Seq: 9, Time: at(-90000), Type: "exec", Process: new(live(4140, "git")), Session: "k3x9q2"},
+		{Seq: 10, Time: at(-9), Type: "exec", Process: new(live(4140, "git")), Session: "k3x9q2"}, {Head: api.Head{Kind: "end"}, Reason: "until"}}
+	code, stdout, stderr := newWorld(t, f).run("events", "--since", "48h", "--until", "0s")
+	lines := strings.Split(stdout, "\n")
+	if code != 0 || stderr != "" || !strings.HasPrefix(lines[0], "2026-03-03 11:03:20.000  exec") || !strings.HasPrefix(lines[1], "12:03:11.000  exec") {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+	if q := f.eventsAsked[0]; !q.Since.Equal(noon.Add(-48*time.Hour)) || !q.Until.Equal(noon) {
+		t.Errorf("asked for %+v", q)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +259,16 @@ func TestRing(t *testing.T) {
 func TestReaderFellOff(t *testing.T) {
 	w := newWorld(t, withoutHistory)
 	w.session("user", 100, api.NewSession{})
-	from := w.s.owner.ring.end()
+	// What the session's beginning still brings comes before the mark.
+	w.k.Exec(100, "/bin/mark", "mark\x00")
+	var from uint64
+	w.until(func() bool {
+		buf := make([]record, 64)
+		n, first, _ := w.s.owner.ring.read(w.s.owner.ring.began, buf)
+		i := slices.IndexFunc(buf[:n], func(r record) bool { return string(r.Filename) == "/bin/mark" })
+		from = first + uint64(i) + 1
+		return i >= 0
+	})
 	for range ringRecords + 10 {
 		w.k.Exec(100, "/bin/a", "a\x00")
 	}

@@ -334,10 +334,13 @@ type Version struct {
 // Status is GET /v1/status.
 type Status struct {
 	Head
-	Level    int      `json:"level"`
-	Missing  []string `json:"missing,omitempty"` // what the next level lacks
-	Mode     string   `json:"mode"`
-	Degraded []string `json:"degraded,omitempty"`
+	Level   int      `json:"level"`
+	Missing []string `json:"missing,omitempty"` // what the next level lacks
+	Mode    string   `json:"mode"`
+	// Limits are optional programs that the kernel refused. What the level
+	// promises holds without them.
+	Limits   []string `json:"limits,omitempty"`
+	Degraded []string `json:"degraded,omitempty"` // what does not work as it should
 	// RefusesForks is what refuses condemned members their forks: lsm, fmod_ret
 	// or none. It makes an end shorter, and proves nothing.
 	RefusesForks string `json:"refuses_forks"`

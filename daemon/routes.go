@@ -58,7 +58,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 		return err
 	}
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
+	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.result()}
 	err := s.owner.do(func() {
 		o := s.owner

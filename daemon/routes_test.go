@@ -39,6 +39,25 @@ func TestVersionAndStatus(t *testing.T) {
 	}
 }
 
+// A program that the kernel refuses and nothing promised depends on is told, and
+// is no alarm: every reader of the tree would have it before his eyes for ever.
+func TestLimitsAreNoDegradation(t *testing.T) {
+	w := newWorld(t)
+	limit, broken := "fentry/attach_pid: refused by this kernel", "loaded anew: link_fork_birth is gone"
+	w.k.Feature.Limits, w.k.Feature.Degraded = []string{limit}, []string{broken}
+	s := w.session("user", 100, api.NewSession{})
+	st := into[api.Status](w.do("user", "GET", "/v1/status", nil), http.StatusOK)
+	if !slices.Equal(st.Limits, []string{limit}) || !slices.Equal(st.Degraded, []string{broken}) {
+		t.Errorf("limits %q, degraded %q", st.Limits, st.Degraded)
+	}
+	if first := w.watch("user", "").next(); !slices.Equal(first.Status.Degraded, []string{broken}) {
+		t.Errorf("the tree is degraded by %q", first.Status.Degraded)
+	}
+	if got := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); len(got.Degraded) != 0 {
+		t.Errorf("the session is degraded by %q", got.Degraded)
+	}
+}
+
 func TestCreate(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{Name: "build", GraceMS: ms(1500), MaxProcesses: 9})

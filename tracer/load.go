@@ -54,7 +54,7 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 		}
 		to := spec.Programs[name].AttachTo
 		if err := k.fentry(to); err != nil {
-			t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("fentry/%s: %s", to, reason(err)))
+			t.features.Limits = append(t.features.Limits, fmt.Sprintf("fentry/%s: %s", to, reason(err)))
 			delete(spec.Programs, name)
 		}
 	}

@@ -26,7 +26,8 @@ const initialPIDNamespace = 4026531836
 type Features struct {
 	Level    int      // guarantee level, see docs/DESIGN.md
 	Missing  []string // what the next level lacks
-	Degraded []string // optional programs that this kernel refused, with the reason
+	Limits   []string // optional programs that this kernel refused, with the reason; what the level promises holds without them
+	Degraded []string // what does not work as it should
 	Refuses  Refuser  // what refuses condemned members their forks
 	ABI      string   // of the pins
 }

@@ -56,7 +56,7 @@ func (t *Tracer) refuseForks(k *kernel, links map[string]link.Link) {
 		}
 		err = fmt.Errorf("%v: %s", r, reason(bad))
 	}
-	t.features.Degraded = append(t.features.Degraded, "condemned members may fork: "+err.Error())
+	t.features.Limits = append(t.features.Limits, "condemned members may fork: "+err.Error())
 }
 
 // pinnedRefuser is what the pinned kernel side was loaded with.
@@ -66,7 +66,7 @@ func (t *Tracer) pinnedRefuser() Refuser {
 			return r
 		}
 	}
-	t.features.Degraded = append(t.features.Degraded, "condemned members may fork: refused when the kernel side was loaded")
+	t.features.Limits = append(t.features.Limits, "condemned members may fork: refused when the kernel side was loaded")
 	return RefuserNone
 }
 

@@ -39,17 +39,17 @@ func TestRefuser(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	f := tr.Features()
-	t.Logf("refuses forks: %v, degraded %q", f.Refuses, f.Degraded)
+	t.Logf("refuses forks: %v, limits %q", f.Refuses, f.Limits)
 	want := tracer.RefuserFmodRet
 	if bpfLSM() {
 		want = tracer.RefuserLSM
 	}
 	if f.Refuses != want {
-		lacks(t, !locked(), f.Degraded)
+		lacks(t, !locked(), f.Limits)
 	}
 	tr.Close()
 	if got := tracertest.New(t, tracer.Options{Dir: dir}).Features(); got.Refuses != want {
-		t.Errorf("opened again it is %v: %q", got.Refuses, got.Degraded)
+		t.Errorf("opened again it is %v: %q", got.Refuses, got.Limits)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestRefuser(t *testing.T) {
 func TestForkOfTheCondemned(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Level: 2})
 	if tr.Features().Refuses == tracer.RefuserNone {
-		lacks(t, !locked(), tr.Features().Degraded)
+		lacks(t, !locked(), tr.Features().Limits)
 	}
 	w := program(t, "forks", "3")
 	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 3})

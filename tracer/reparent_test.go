@@ -15,7 +15,7 @@ import (
 // needsTrampolines skips where the kernel refuses fentry programs.
 func needsTrampolines(t *testing.T, tr *tracer.Tracer) {
 	t.Helper()
-	for _, why := range tr.Features().Degraded {
+	for _, why := range tr.Features().Limits {
 		if strings.HasPrefix(why, "fentry/") {
 			lacks(t, !locked(), why)
 		}

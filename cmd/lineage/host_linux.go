@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io/fs"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,4 +51,12 @@ func doctor() api.Doctor {
 		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK, Required: c.Required, Why: c.Detail, Do: c.Do})
 	}
 	return d
+}
+
+// fileID is by what the daemon knows a file under each of its names.
+func fileID(info fs.FileInfo) (device, inode uint64) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Dev, st.Ino
+	}
+	return 0, 0
 }

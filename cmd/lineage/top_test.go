@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +9,6 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
-
-	"github.com/lineage-ebpf/lineage/api"
 )
 
 // Off a terminal top is a picture of now.
@@ -163,65 +159,4 @@ func (y *typist) saw() string {
 	y.tty.Close()
 	<-y.over
 	return y.seen.String()
-}
-
-func settings(t *testing.T, tty *os.File) unix.Termios {
-	t.Helper()
-	s, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return *s
-}
-
-// The terminal is as it was when top ends, however it ends.
-func TestTopOnATerminal(t *testing.T) {
-	t.Setenv("TERM", "xterm")
-	frame := &api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{live(4121, "lngtest-seen")},
-		Sessions: []api.Session{{ID: "k3x9q2", State: "active"}}, Status: &api.WatchStatus{}}
-	for _, tt := range []struct {
-		name, see, keys string
-		watch           func(ctx context.Context, each func(*api.Frame) error) error
-		code            int
-		says            string
-	}{
-		{"quit", "lngtest-seen", "q", func(ctx context.Context, each func(*api.Frame) error) error {
-			each(frame)
-			<-ctx.Done()
-			return ctx.Err()
-		}, 0, ""},
-		{"interrupt", "lngtest-seen", "\x03", func(ctx context.Context, each func(*api.Frame) error) error {
-			each(frame)
-			<-ctx.Done()
-			return ctx.Err()
-		}, 0, ""},
-		{"recording", "read-only: the recording", "q", nil, 0, ""},
-		{"panic", "", "", func(context.Context, func(*api.Frame) error) error { panic("lngtest") }, 1, "lineage: draw on the terminal: "},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFake()
-			f.watch = tt.watch
-			w, y := newWorld(t, f), newTypist(t, tt.see, tt.keys)
-			before := settings(t, y.tty)
-			w.stdin, w.stdout = y.tty, y.tty
-			args := []string{"top"}
-			if tt.watch == nil {
-				args = append(args, "--speed", "0", "-i", recordingFile(t))
-			}
-			code, _, stderr := w.run(args...)
-			if code != tt.code || !strings.HasPrefix(stderr, tt.says) || strings.Count(stderr, "\n") != tt.code {
-				t.Errorf("exit %d: %s", code, stderr)
-			}
-			if after := settings(t, y.tty); after != before {
-				t.Errorf("the terminal was %+v and is %+v", before, after)
-			}
-			seen := y.saw()
-			if on, off := strings.LastIndex(seen, "\x1b[?1049h"), strings.LastIndex(seen, "\x1b[?1049l"); on > off {
-				t.Errorf("the alternate screen is left on: %q", seen[max(len(seen)-200, 0):])
-			}
-			if off, on := strings.LastIndex(seen, "\x1b[?25l"), strings.LastIndex(seen, "\x1b[?25h"); off > on {
-				t.Error("the cursor is left hidden")
-			}
-		})
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -119,8 +118,8 @@ func pathRef(arg string) (api.PathRef, error) {
 		return f, nil
 	}
 	// The name of a unix socket says all: its file is nobody's to have open.
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode()&os.ModeSocket == 0 {
-		f.Device, f.Inode = st.Dev, st.Ino
+	if info.Mode()&os.ModeSocket == 0 {
+		f.Device, f.Inode = fileID(info)
 	}
 	return f, nil
 }

@@ -45,8 +45,8 @@ func hear(c *net.UnixConn, patience time.Duration) ([]string, error) {
 	return strings.Split(string(b[:n]), "\n"), err
 }
 
-// drain takes the messages that are there.
-func drain(t *testing.T, c *net.UnixConn) {
+// takeAll takes the messages that are there.
+func takeAll(t *testing.T, c *net.UnixConn) {
 	t.Helper()
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -117,7 +117,7 @@ func TestManagerStuckOwner(t *testing.T) {
 	stuck, free := make(chan bool), make(chan bool)
 	go w.s.owner.do(func() { close(stuck); <-free })
 	<-stuck
-	drain(t, c) // what was sent before
+	takeAll(t, c) // what was sent before
 	// One answer of the owner's may be on its way. Were it not asked, there
 	// would be a message each millisecond.
 	heard := 0

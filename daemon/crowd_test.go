@@ -62,7 +62,7 @@ func TestCrowdOfReaders(t *testing.T) {
 			t.Fatal(err, resp)
 		}
 		if n%2 == 0 {
-			go drain(c)
+			go swallow(c)
 		}
 	}
 	before := inUse()
@@ -76,7 +76,7 @@ func TestCrowdOfReaders(t *testing.T) {
 		alone[ends/2], p99(alone), readers, crowded[ends/2], p99(crowded), grown>>10)
 }
 
-func drain(c net.Conn) {
+func swallow(c net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
 		if _, err := c.Read(buf); err != nil {

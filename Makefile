@@ -124,14 +124,17 @@ test-unit:
 test-race:
 	$(PRIVATE) $(GOTEST) -race -p 1 ./...
 
-## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS
+## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout 20m ./testdata/e2e
 
-## test-e2e-long: the same, 200 rounds, a storm of 20 s, 500 kills of the daemon
+## test-e2e-long: the same, 200 rounds, a storm of 20 s, 500 kills of the daemon, 5 M forks
 test-e2e-long: export LNGTEST_ROUNDS = 200
 test-e2e-long: export LNGTEST_STORM = 20
 test-e2e-long: export LNGTEST_KILLS = 500
+test-e2e-long: export LNGTEST_SOAK = 5000000
+test-e2e-long: export LNGTEST_DEPTH = 5000
+test-e2e-long: export LNGTEST_SESSIONS = 10000
 test-e2e-long: test-e2e leftovers
 
 ## test-escapes: every way out of a session, as root, at the best level; LNGTEST_ROWS, LNGTEST_ROUNDS

@@ -8,7 +8,7 @@
 int main(int argc, char **argv)
 {
 	begin(argc, argv);
-	long links = number(argc, argv, 1, 300, 1, 2000);
+	long links = number(argc, argv, 1, 300, 1, 5000);
 
 	sigset_t told;
 	int sig;

@@ -289,7 +289,7 @@ type Caller struct {
 // Report is the receipt of an end.
 type Report struct {
 	Head
-	Session        string    `json:"session"`
+	Session        string    `json:"session,omitempty"` // absent: of init, which has none
 	Name           string    `json:"name,omitempty"`
 	State          string    `json:"state"`
 	EndReason      string    `json:"end_reason,omitempty"`
@@ -298,9 +298,9 @@ type Report struct {
 	VerdictWhy     string    `json:"verdict_why,omitempty"`
 	DurationMS     float64   `json:"duration_ms"`
 	Processes      []Outcome `json:"processes"`
-	Started        int       `json:"started"` // members over the session's whole life
-	Exited         int       `json:"exited"`  // … gone before the end began
-	Killed         int       `json:"killed"`  // … that needed SIGKILL
+	Started        int       `json:"started,omitempty"` // members over the session's whole life; absent: unknown
+	Exited         int       `json:"exited"`            // … gone before the end began
+	Killed         int       `json:"killed"`            // … that needed SIGKILL
 	Left           int       `json:"left"`
 	Zombies        []Zombie  `json:"zombies,omitempty"`
 	ConfirmedEmpty bool      `json:"confirmed_empty"`

@@ -21,6 +21,9 @@ type job struct {
 	status unix.WaitStatus
 	exited bool
 	halted bool // stopped, and we did not stop with it
+
+	orphans int                        // reaped so far
+	orphan  func(int, unix.WaitStatus) // told of each; may be nil
 }
 
 func newJob(pid int, tty *terminal, eager bool, sigs *caught) *job {
@@ -60,22 +63,49 @@ func (j *job) settle(failed bool) {
 }
 
 // reap waits for all children that have something to say: the command, and
-// orphans of the session that became ours.
-func (j *job) reap() {
-	for {
-		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG|unix.WUNTRACED, nil)
+// orphans that became ours. It tells whether there is no child at all.
+func (j *job) reap() (childless bool) {
+	for range reapBatch {
+		pid, err := exitedChild()
 		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil || pid == 0:
-			return
-		case pid != j.pid:
-		case ws.Stopped():
-			j.stopped(ws.StopSignal())
-		default:
-			j.status, j.exited = ws, true
+		case errors.Is(err, unix.ECHILD):
+			return true
+		case err != nil:
+			return false
+		case pid != 0:
+			j.collect(pid)
+		case j.exited || !j.collect(j.pid): // it may have stopped
+			return false
 		}
 	}
+	j.sigs.lookAgain()
+	return false
+}
+
+// collect takes what child pid has to say, and tells whether it was anything.
+func (j *job) collect(pid int) bool {
+	options := unix.WNOHANG
+	if pid == j.pid && !j.exited {
+		options |= unix.WUNTRACED
+	}
+	var ws unix.WaitStatus
+	got, err := unix.Wait4(pid, &ws, options|unix.WALL, nil)
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return true
+	case err != nil || got != pid:
+		return false
+	case pid != j.pid || j.exited:
+		j.orphans++
+		if j.orphan != nil {
+			j.orphan(pid, ws)
+		}
+	case ws.Stopped():
+		j.stopped(ws.StopSignal())
+	default:
+		j.status, j.exited = ws, true
+	}
+	return true
 }
 
 // signal acts on a signal that was sent to us.

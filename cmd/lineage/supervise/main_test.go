@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ func TestMain(m *testing.M) {
 		Shim(os.Args[2:])
 	case len(os.Args) > 1 && os.Args[1] == "__lngtest":
 		os.Exit(command(os.Args[2:]))
+	case os.Getenv("LNGTEST_INIT") != "":
+		os.Exit(runInit())
 	case os.Getenv("LNGTEST_RUN") != "":
 		os.Exit(runFake())
 	}
@@ -220,6 +223,8 @@ func command(args []string) int {
 		return watch("root")
 	case "watch":
 		return watch(args[1])
+	case "codes":
+		return codes(args[1])
 	case "join": // moves into the group of its parent, then waits
 		pgrp, err := unix.Getpgid(os.Getppid())
 		if err == nil {
@@ -237,7 +242,7 @@ func command(args []string) int {
 // watch prints the signals it gets. It ends with its input, or by itself.
 func watch(who string) int {
 	sigs := make(chan os.Signal, 16)
-	signal.Notify(sigs, append([]os.Signal{unix.SIGCONT}, forwarded...)...)
+	signal.Notify(sigs, slices.Concat([]os.Signal{unix.SIGCONT}, forwarded, forwardedByInit)...)
 	over := make(chan struct{})
 	go func() {
 		bufio.NewReader(os.Stdin).ReadString('\n')
@@ -247,7 +252,7 @@ func watch(who string) int {
 	for {
 		select {
 		case s := <-sigs:
-			fmt.Println(who, "got", unix.SignalName(s.(unix.Signal)))
+			fmt.Println(who, "got", signalName(s.(unix.Signal)))
 		case <-over:
 			return 0
 		case <-time.After(deadline):

@@ -43,7 +43,7 @@ func (r *runner) tell(rep *api.Report, hurry bool) {
 		return
 	}
 	if err := writeReceipt(r.Report, rep); err != nil {
-		r.say("run: report %s: %v", r.Report, err)
+		r.say("%s: report %s: %v", r.verb, r.Report, err)
 	}
 }
 
@@ -58,7 +58,10 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	if rep.Verdict == verdictClean && (len(over) == 0 || r.Quiet) {
 		return freed
 	}
-	head := fmt.Sprintf("session %s: ", rep.Session)
+	head := "init: "
+	if rep.Session != "" {
+		head = fmt.Sprintf("session %s: ", rep.Session)
+	}
 	if len(over) > 0 {
 		head += fmt.Sprintf("%s left over when %s exited; ", count(over, rep), r.command())
 	}
@@ -72,7 +75,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(over)-i))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, commandLine(p), ending(p, hurry)))
+		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, commandLine(p), fate(p, hurry)))
 	}
 	return append(lines, freed...)
 }
@@ -155,8 +158,8 @@ func (r *runner) summary(rep *api.Report) string {
 	return "all ended"
 }
 
-// ending says how a leftover went. hurry: SIGKILL came without a grace.
-func ending(p api.Outcome, hurry bool) string {
+// fate says how a leftover went. hurry: SIGKILL came without a grace.
+func fate(p api.Outcome, hurry bool) string {
 	var s string
 	switch p.Outcome {
 	case outcomeSelf:

@@ -62,6 +62,8 @@ type Options struct {
 	// Dial only reaches it. Both may be called more than once.
 	Connect func(context.Context) (api.Client, error)
 	Dial    func(context.Context) (api.Client, error)
+
+	verb string // run or init, for messages
 }
 
 // failure is an error that decides Run's exit code.
@@ -79,8 +81,13 @@ func (f *failure) Unwrap() error { return f.err }
 // before it ran. ctx matters until the command runs; after that its end alone
 // decides when Run returns.
 func Run(ctx context.Context, o Options) int {
+	o.verb = "run"
 	r := &runner{Options: o}
-	code, err := r.run(ctx)
+	return r.code(r.run(ctx))
+}
+
+// code is what the process exits with; an error is told.
+func (r *runner) code(code int, err error) int {
 	if err == nil {
 		return code
 	}
@@ -155,17 +162,17 @@ func (r *runner) run(ctx context.Context) (int, error) {
 // check finds what can be found wrong before anything is started.
 func (r *runner) check() (*account, error) {
 	if len(r.Args) == 0 || r.Args[0] == "" {
-		return nil, errors.New("run: no command given; try: lineage run -- COMMAND")
+		return nil, fmt.Errorf("%s: no command given; try: lineage %[1]s -- COMMAND", r.verb)
 	}
 	if g := r.Grace; g != nil && (*g < 0 || *g > maxGrace) {
-		return nil, fmt.Errorf("run: grace %v: want 0s to %v", *g, maxGrace)
+		return nil, fmt.Errorf("%s: grace %v: want 0s to %v", r.verb, *g, maxGrace)
 	}
 	if r.OnExit != "" && r.OnExit != OnExitEnd && r.OnExit != OnExitReport {
 		return nil, fmt.Errorf("run: on-exit %q: want %s or %s", r.OnExit, OnExitEnd, OnExitReport)
 	}
 	if r.Report != "" {
 		if err := canWrite(r.Report); err != nil {
-			return nil, fmt.Errorf("run: report %s: %w", r.Report, err)
+			return nil, fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
 		}
 	}
 	var who *account
@@ -180,7 +187,7 @@ func (r *runner) check() (*account, error) {
 	}
 	// The shim's exec is what counts, this only saves a session in vain.
 	if err := executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
-		return nil, execFailure(r.Args[0], err)
+		return nil, execFailure(r.verb, r.Args[0], err)
 	}
 	return who, nil
 }
@@ -205,7 +212,7 @@ func (r *runner) create(ctx context.Context, c api.Client, pid int, signals <-ch
 			return got.session, got.err
 		case s := <-signals:
 			if sig := s.(unix.Signal); endsRun(sig) {
-				return nil, &failure{exitSignal + int(sig), fmt.Errorf("run: %v before %s ran", sig, r.command())}
+				return nil, &failure{exitSignal + int(sig), fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // main must look for it before anything else and call [Shim].
 const ShimArg = "__shim"
 
-// order is what run tells its shim once the session exists.
+// order is what run tells its shim once the session exists. Init has none.
 type order struct {
 	Session    string   `json:"session"`
 	Token      string   `json:"token"`
@@ -42,6 +42,7 @@ const (
 // shim is the blocked child as run sees it.
 type shim struct {
 	pid     int
+	verb    string   // ours, for messages
 	name    string   // of the command
 	orders  *os.File // closed without an order, the shim exits
 	refusal *os.File
@@ -53,13 +54,13 @@ type shim struct {
 func startShim(o *Options, who *account) (*shim, error) {
 	orders, refusals := make([]int, 2), make([]int, 2)
 	if err := unix.Pipe2(orders, unix.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("run: make pipe: %w", err)
+		return nil, fmt.Errorf("%s: make pipe: %w", o.verb, err)
 	}
-	s := &shim{name: o.Args[0], orders: os.NewFile(uintptr(orders[1]), "orders")}
+	s := &shim{verb: o.verb, name: o.Args[0], orders: os.NewFile(uintptr(orders[1]), "orders")}
 	defer unix.Close(orders[0])
 	if err := unix.Pipe2(refusals, unix.O_CLOEXEC); err != nil {
 		s.orders.Close()
-		return nil, fmt.Errorf("run: make pipe: %w", err)
+		return nil, fmt.Errorf("%s: make pipe: %w", o.verb, err)
 	}
 	s.refusal = os.NewFile(uintptr(refusals[0]), "refusal")
 	defer unix.Close(refusals[1])
@@ -80,9 +81,9 @@ func startShim(o *Options, who *account) (*shim, error) {
 	if err != nil {
 		s.close()
 		if errors.Is(err, unix.E2BIG) {
-			return nil, execFailure(s.name, unix.E2BIG)
+			return nil, execFailure(s.verb, s.name, unix.E2BIG)
 		}
-		return nil, fmt.Errorf("run: start shim: %w", err)
+		return nil, fmt.Errorf("%s: start shim: %w", o.verb, err)
 	}
 	return s, nil
 }
@@ -113,26 +114,26 @@ func (s *shim) release(o order) error {
 	defer s.close()
 	b, err := json.Marshal(o)
 	if err != nil {
-		return fmt.Errorf("run: encode order: %w", err)
+		return fmt.Errorf("%s: encode order: %w", s.verb, err)
 	}
 	// A failed write means that the shim is dead.
 	_, _ = s.orders.Write(b)
 	s.orders.Close()
 	said, err := io.ReadAll(s.refusal)
 	if err != nil {
-		return fmt.Errorf("run: read from shim: %w", err)
+		return fmt.Errorf("%s: read from shim: %w", s.verb, err)
 	}
 	if len(said) == 0 {
 		return nil
 	}
 	var no refusal
 	if err := json.Unmarshal(said, &no); err != nil {
-		return fmt.Errorf("run: decode refusal: %w", err)
+		return fmt.Errorf("%s: decode refusal: %w", s.verb, err)
 	}
 	if no.Step == stepUser {
-		return fmt.Errorf("run: become user %s: %w", o.Account.Name, no.Errno)
+		return fmt.Errorf("%s: become user %s: %w", s.verb, o.Account.Name, no.Errno)
 	}
-	return execFailure(s.name, no.Errno)
+	return execFailure(s.verb, s.name, no.Errno)
 }
 
 // abort ends a shim that has not become the command, and reaps it.
@@ -152,12 +153,12 @@ func (s *shim) close() {
 }
 
 // execFailure is the failure to execute name, with the codes of env(1).
-func execFailure(name string, err error) error {
+func execFailure(verb, name string, err error) error {
 	code := exitCannot
 	if errors.Is(err, unix.ENOENT) {
 		code = exitNotFound
 	}
-	return &failure{code, fmt.Errorf("run: %s: %w", name, err)}
+	return &failure{code, fmt.Errorf("%s: %s: %w", verb, name, err)}
 }
 
 // Shim is the process that becomes the command: it waits for its order, then
@@ -206,8 +207,10 @@ func becomeCommand(args []string) int {
 		signal.Ignore(unix.SIGQUIT)
 	}
 	env := os.Environ()
-	env = setEnv(env, "LINEAGE_SESSION", o.Session)
-	env = setEnv(env, "LINEAGE_TOKEN", o.Token)
+	if o.Session != "" {
+		env = setEnv(env, "LINEAGE_SESSION", o.Session)
+		env = setEnv(env, "LINEAGE_TOKEN", o.Token)
+	}
 	return refuse(stepExec, try(args[0], os.Getenv("PATH"), func(file string) error {
 		err := syscall.Exec(file, args, env)
 		if errors.Is(err, unix.ENOEXEC) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -54,7 +55,8 @@ type caught struct {
 
 // catchSignals must be called before the first fork, so that no exit of a
 // child is missed. A caught signal is at its default in the children again.
-func catchSignals(inherited ignores) *caught {
+// others are caught besides what run forwards.
+func catchSignals(inherited ignores, others ...os.Signal) *caught {
 	c := &caught{
 		children: make(chan os.Signal, 1), // one is enough: it says "look"
 		to:       make(chan os.Signal, 64),
@@ -66,7 +68,7 @@ func catchSignals(inherited ignores) *caught {
 		unix.SIGQUIT: inherited.quit,
 		unix.SIGTSTP: inherited.stop,
 	}
-	for _, s := range append([]os.Signal{unix.SIGTSTP, unix.SIGCONT}, forwarded...) {
+	for _, s := range slices.Concat([]os.Signal{unix.SIGTSTP, unix.SIGCONT}, forwarded, others) {
 		if !ignored[s] {
 			signal.Notify(c.to, s)
 		}
@@ -75,6 +77,14 @@ func catchSignals(inherited ignores) *caught {
 		signal.Ignore(unix.SIGQUIT)
 	}
 	return c
+}
+
+// lookAgain has the children looked at once more.
+func (c *caught) lookAgain() {
+	select {
+	case c.children <- unix.SIGCHLD:
+	default: // it is due anyway
+	}
 }
 
 func (c *caught) stop() {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+)
+
+// initCommand is the command line of init; run does the work and gives the
+// exit code.
+func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cobra.Command {
+	o := supervise.Options{}
+	var grace time.Duration
+	before := func(format string, args ...any) error {
+		return &exitError{exitBeforeCommand, fmt.Errorf(format, args...)}
+	}
+	cmd := &cobra.Command{
+		Use:   "init [flags] -- CMD [ARG...]",
+		Short: "Run a command as PID 1 of a container does: forward, reap, end what is left",
+		Long: `Run CMD from PID 1 of a container, without a daemon, BPF or privilege. Signals
+go to CMD. What is orphaned is reaped; children that CMD does not wait for stay
+its own. When CMD exits, all that is left in the container gets SIGTERM, and
+SIGKILL when the grace is over; init returns when nobody is left. SIGTERM,
+SIGINT, SIGHUP or SIGQUIT while it waits ends the grace, a second one the wait.
+
+Not PID 1, it becomes a subreaper and does the same for what descends from CMD.
+What another daemon started for CMD is unknown then.
+
+The exit code is CMD's, 128 + signal if it died of one, 127 if it does not
+exist, 126 if it cannot be executed, and 125 if something else failed before
+CMD ran.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return before(`init: CMD is missing; see "lineage init --help"`)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("grace") {
+				if grace < 0 || grace > maxGrace {
+					return before("init: --grace %v: want 0 to %s", grace, "10m")
+				}
+				o.Grace = &grace
+			}
+			o.Args, o.Env = args, os.Environ()
+			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
+			return &exitError{code: run(cmd.Context(), o)}
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return before(`init: %w; see "lineage init --help"`, err)
+	})
+	f := cmd.Flags()
+	f.SetInterspersed(false) // CMD's flags are CMD's, without -- too
+	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default 5s)")
+	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
+	f.BoolVarP(&o.Quiet, "quiet", "q", false, "no word about leftovers that were ended")
+	return cmd
+}

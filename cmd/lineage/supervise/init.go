@@ -1,0 +1,142 @@
+//go:build linux
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/plain"
+)
+
+// defaultGrace is that of the policy's defaults. Init reads no policy.
+const defaultGrace = 5 * time.Second
+
+// forwardedByInit are the signals that init forwards besides those of run: a
+// container's stop signal may be any. Not those that the kernel raises for a
+// fault of ours, and not SIGURG and SIGPROF, which are the Go runtime's.
+var forwardedByInit = func() []os.Signal {
+	all := []os.Signal{unix.SIGALRM, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR, unix.SIGXCPU, unix.SIGXFSZ}
+	for n := unix.Signal(35); n <= 64; n++ { // those before are the C library's, and Go does not catch them
+		all = append(all, n)
+	}
+	return all
+}()
+
+// Init runs o.Args as run does, without a session, a daemon or privilege: as
+// PID 1 of a PID namespace it answers for all of the namespace, as another
+// process it becomes a subreaper and answers for its descendants. It reaps
+// what is orphaned, ends what is left when the command exits, and returns the
+// command's exit code or its own, as [Run] does. Of o only Grace, Report,
+// Quiet, Args, Env and the streams matter. Needs Linux 5.3.
+func Init(_ context.Context, o Options) int {
+	o = Options{Grace: o.Grace, Report: o.Report, Quiet: o.Quiet, Args: o.Args, Env: o.Env,
+		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, verb: "init"}
+	r := &runner{Options: o}
+	return r.code(r.init())
+}
+
+func (r *runner) init() (int, error) {
+	inherited := inheritedIgnores()
+	sigs := catchSignals(inherited, forwardedByInit...)
+	defer sigs.stop()
+	if _, err := r.check(); err != nil {
+		return 0, err
+	}
+	family, err := r.family()
+	if err != nil {
+		return 0, err
+	}
+	r.tty = openTerminal()
+	defer r.tty.close()
+	shim, err := startShim(&r.Options, nil)
+	if err != nil {
+		return 0, err
+	}
+	// Only now: what we ignore would be ignored in the command too.
+	signal.Ignore(unix.SIGPIPE)
+
+	j := newJob(shim.pid, r.tty, r.handsOver(inherited), sigs)
+	if sig := calledOff(sigs); sig != 0 {
+		shim.abort()
+		return 0, &failure{exitSignal + int(sig), fmt.Errorf("init: %v before %s ran", sig, r.command())}
+	}
+	j.start()
+	if err := shim.release(order{IgnoreQuit: inherited.quit}); err != nil {
+		shim.abort()
+		j.settle(false)
+		return 0, err
+	}
+	status := j.wait()
+	j.settle(status != 0)
+
+	grace := defaultGrace
+	if r.Grace != nil {
+		grace = *r.Grace
+	}
+	e := newEnding(family, j)
+	rep := e.run(grace)
+	r.tell(rep, e.hurried || grace == 0)
+	return exitCode(status), nil
+}
+
+// calledOff gives a signal that has asked us to end before the command ran.
+// The others are forwarded later.
+func calledOff(c *caught) unix.Signal {
+	var others []os.Signal
+	for {
+		select {
+		case s := <-c.to:
+			if sig := s.(unix.Signal); endsRun(sig) {
+				return sig
+			}
+			others = append(others, s)
+		default:
+			for _, s := range others {
+				c.to <- s
+			}
+			return 0
+		}
+	}
+}
+
+// hostNamespace is the initial PID namespace: PROC_PID_INIT_INO of
+// include/linux/proc_ns.h.
+const hostNamespace = "pid:[4026531836]"
+
+// family finds out for whom we answer.
+func (r *runner) family() (family, error) {
+	if self, err := os.Readlink("/proc/self"); err != nil {
+		return nil, fmt.Errorf("init: look at /proc: %w; mount it", err)
+	} else if self != strconv.Itoa(os.Getpid()) {
+		return nil, errors.New("init: /proc is another PID namespace's; mount it (unshare --fork --pid --mount-proc)")
+	}
+	if os.Getpid() == 1 {
+		if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns == hostNamespace {
+			return nil, errors.New("init: this is the init of the host, or nobody can tell; lineage init is for containers")
+		}
+		return namespace{}, nil
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("init: become a subreaper: %w", err)
+	}
+	// Whoever execs init may have children already. Their orphans would be
+	// ours too, and nobody could tell them from the command's.
+	if list := (descendants{}).list(); len(list) > 0 {
+		return nil, fmt.Errorf("init: it has a child already, %d (%s), which is not CMD's; do not start init by exec",
+			list[0].pid, plain.Text(list[0].comm))
+	}
+	if !r.Quiet {
+		r.say("init: not PID 1, so a subreaper: what descends from %s is ended; %s", r.command(), unknownToSubreaper)
+	}
+	return descendants{}, nil
+}
+
+const unknownToSubreaper = "what another daemon started for it is unknown"

@@ -1,0 +1,111 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// container runs args as PID 1 of a PID namespace, without daemon or session,
+// and gives its PID here.
+func container(i *stage.Instance, m *stage.Marker, args ...string) (*stage.Process, int) {
+	i.T.Helper()
+	cmd := exec.Command("unshare", append([]string{"--fork", "--pid", "--mount-proc", "--kill-child", "--"}, args...)...)
+	cmd.Env = append(os.Environ(), m.Env()...)
+	cmd.Dir = i.Dir
+	p := stage.Start(i.T, cmd)
+	m.Ready()
+	return p, stage.Number(i.T, childrenOf(p.Process.Pid))
+}
+
+// childrenOf lists the children of all threads of pid, zombies too.
+func childrenOf(pid int) string {
+	var all []string
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, name := range files {
+		b, _ := os.ReadFile(name)
+		all = append(all, strings.Fields(string(b))...)
+	}
+	return strings.Join(all, " ")
+}
+
+func countChildren(pid int) int { return len(strings.Fields(childrenOf(pid))) }
+
+// An application that is PID 1 piles up the orphans of its container. Under
+// init they are reaped, and the children that it has not waited for yet stay
+// its own, with their exit codes.
+func TestInitReapsUnderAnApplication(t *testing.T) {
+	const children, orphans = 100, 500
+	app := []string{stage.Program("codes"), fmt.Sprint(children), fmt.Sprint(orphans)}
+
+	t.Run("without", func(t *testing.T) {
+		i := stage.New(t)
+		p, one := container(i, stage.NewMarker(t, i.Dir), app...)
+		i.Until("all orphans are zombies of PID 1", func() bool { return countChildren(one) == children+orphans })
+		unix.Kill(one, unix.SIGTERM)
+		if p.Wait(); p.Code() != 0 {
+			t.Error(p)
+		}
+	})
+	t.Run("with", func(t *testing.T) {
+		i := stage.New(t)
+		file := filepath.Join(i.Dir, "receipt.json")
+		p, one := container(i, stage.NewMarker(t, i.Dir), append([]string{stage.Lineage, "init", "--report", file, "--"}, app...)...)
+		i.Until("init has one child", func() bool { return countChildren(one) == 1 })
+		if n := countChildren(stage.Number(t, childrenOf(one))); n != children {
+			t.Errorf("the application has %d children, want its own %d", n, children)
+		}
+		unix.Kill(one, unix.SIGTERM)
+		if p.Wait(); p.Code() != 0 || p.Err.Len() != 0 {
+			t.Error(p)
+		}
+		r := report(t, file)
+		if r.Verdict != "clean" || !r.ConfirmedEmpty || r.Exited != orphans+1 || len(r.Processes) != 0 {
+			t.Errorf("receipt %+v", r)
+		}
+	})
+}
+
+// What the command leaves in the container is ended, by whatever way it left:
+// daemons, the deaf and the stopped; and a container inside with it.
+func TestInitEndsTheContainer(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+	}{
+		{"daemonise", nil}, {"ignoreterm", nil}, {"stopped", nil}, {"detach", nil}, {"pidns", nil}, {"zombieleader", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := stage.New(t)
+			m := stage.NewMarker(t, i.Dir)
+			file := filepath.Join(i.Dir, "receipt.json")
+			script := `"$@" & read -r x; exit 3`
+			cmd := exec.Command("unshare", append([]string{"--fork", "--pid", "--mount-proc", "--kill-child", "--",
+				stage.Lineage, "init", "--grace", "200ms", "--report", file, "--", "bash", "-c", script, "bash", stage.Program(tt.name)}, tt.args...)...)
+			cmd.Env = append(os.Environ(), m.Env()...)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := stage.Start(t, cmd)
+			m.Ready()
+			in.Close()
+			if p.Wait(); p.Code() != 3 {
+				t.Error(p)
+			}
+			m.MustBeGone()
+			if r := report(t, file); r.Verdict != "clean" || !r.ConfirmedEmpty || len(r.Processes) == 0 {
+				t.Errorf("receipt %+v", r)
+			}
+		})
+	}
+}

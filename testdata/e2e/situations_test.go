@@ -1,0 +1,217 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// What people came with.
+
+// An agent crashes after it has started a development server, as "npm run dev"
+// is one, that does not leave when it is asked to: the port can be bound again
+// when run returns, within a second of the grace.
+func TestCrashFreesThePort(t *testing.T) {
+	grace := tracertest.Slowed(time.Second)
+	for _, server := range []string{"npm", "port"} {
+		t.Run(server, func(t *testing.T) {
+			i := stage.NewDaemon(t)
+			m := stage.NewMarker(t, i.Dir)
+			start := stage.Program("port") + " 10000"
+			if server == "npm" {
+				start = npmServer(t, i.Dir)
+			}
+			file := filepath.Join(i.Dir, "report.json")
+			// What an agent's shell tool does with a command that is to stay.
+			script := "(" + start + " >server.log 2>&1 &); exec 9>" + m.Path + "; echo root $$ >&9; sleep 60"
+			run := i.Start([]string{"run", "--grace", grace.String(), "--report", file, "--", "sh", "-c", script}, m.Env())
+			port := stage.Number(t, m.Line("port", 1)[0])
+			client, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			i.Agrees("the port's holder", func() error {
+				p := i.Must("why", fmt.Sprintf(":%d", port))
+				if !strings.Contains(p.Out.String(), "session ") {
+					return fmt.Errorf("%v", p)
+				}
+				return nil
+			})
+
+			if err := unix.Kill(stage.Number(t, m.Line("root", 1)[0]), unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			crashed := time.Now()
+			run.Wait()
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			took := time.Since(crashed)
+			if err != nil {
+				t.Errorf("run has returned, and %v", err)
+			} else {
+				l.Close()
+			}
+			m.MustBeGone()
+			if limit := grace + tracertest.Slowed(time.Second); took > limit {
+				t.Errorf("it took %v, more than %v", took, limit)
+			}
+			if run.Code() != 128+int(unix.SIGKILL) {
+				t.Errorf("%v", run)
+			}
+			r := report(t, file)
+			of := func(p api.Port) bool { return p.Port == port }
+			if r.Verdict != "clean" || !slices.ContainsFunc(r.PortsFreed, of) {
+				t.Errorf("verdict %q, freed %+v", r.Verdict, r.PortsFreed)
+			}
+			t.Logf("figure: port free %v after the crash, grace %v", took.Round(time.Millisecond), grace)
+		})
+	}
+}
+
+// npmServer makes a package in dir and gives the command that serves it.
+func npmServer(t *testing.T, dir string) string {
+	t.Helper()
+	for _, tool := range []string{"npm", "node"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"package.json": `{"name": "lngtest", "version": "1.0.0", "scripts": {"dev": "node lngtest-dev.js"}}`,
+		"lngtest-dev.js": `const fs = require("node:fs"), net = require("node:net");
+const marker = fs.openSync(process.env.LNGTEST_MARKER, "w");
+const server = net.createServer(() => {}).listen(0, "127.0.0.1", () => fs.writeSync(marker, "port " + server.address().port + "\n"));
+process.on("SIGTERM", () => {});
+setTimeout(() => process.exit(1), 60000);
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "npm run dev --no-update-notifier --cache " + filepath.Join(dir, "npm")
+}
+
+// The root is killed by SIGKILL and leaves a daemonised service with a pool of
+// workers under PID 1. Nothing of that leads back to it but our books.
+func TestServiceUnderInit(t *testing.T) {
+	const workers = 8
+	start := func(t *testing.T, flags ...string) (*stage.Instance, *stage.Marker, *stage.Process, map[int]int) {
+		i := stage.NewDaemon(t)
+		m := stage.NewMarker(t, i.Dir)
+		run := i.Run(m, append([]string{"--name", "pool", "--subreaper=false"}, flags...), "pool", fmt.Sprint(workers))
+		m.Ready()
+		service, pids := m.Line("service", 1), m.Members(workers)
+		if parent := stage.ProcStatus(stage.Number(t, service[0]), "PPid"); parent == service[1] || parent == fmt.Sprint(run.Process.Pid) {
+			t.Fatalf("the service's parent is %s", parent)
+		}
+		return i, m, run, pids
+	}
+	kill := func(t *testing.T, pid int) {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	t.Run("ended with the root", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "report.json")
+		i, m, run, pids := start(t, "--grace", "200ms", "--report", file)
+		kill(t, i.Session("pool").Root.PID)
+		run.Wait()
+		m.MustBeGone()
+		r := report(t, file)
+		if r.Verdict != "clean" || !r.ConfirmedEmpty || r.EndReason != "root_exit" {
+			t.Errorf("%+v", r)
+		}
+		for pid := range pids {
+			if !slices.ContainsFunc(r.Processes, func(p api.Outcome) bool { return p.PID == pid && p.Leftover }) {
+				t.Errorf("worker %d is not named as a leftover", pid)
+			}
+		}
+	})
+
+	t.Run("run killed with it", func(t *testing.T) {
+		i, m, run, _ := start(t, "--grace", "0s")
+		root := i.Session("pool").Root.PID
+		kill(t, run.Process.Pid)
+		_ = unix.Kill(root, unix.SIGKILL) // the session's end may have come first
+		m.Gone()
+		run.Wait()
+	})
+
+	t.Run("left, found and ended", func(t *testing.T) {
+		i, m, run, pids := start(t, "--on-exit", "report")
+		kill(t, i.Session("pool").Root.PID)
+		run.Wait()
+		if !strings.Contains(run.Err.String(), "nothing was ended") {
+			t.Errorf("%v", run)
+		}
+		i.Agrees("leftovers", func() error {
+			if s := i.Session("pool"); s.Live != workers+1 || s.Leftovers != workers+1 {
+				return fmt.Errorf("%d live, %d leftovers", s.Live, s.Leftovers)
+			}
+			return nil
+		})
+		for pid := range pids {
+			why := stage.Query[api.Why](i, "why", fmt.Sprint(pid))
+			if why.Session == nil || why.Session.Name != "pool" || len(why.Edges) != 4 {
+				t.Errorf("%d: session %+v, %d edges", pid, why.Session, len(why.Edges))
+			}
+		}
+		i.End("--grace", "200ms", "pool")
+		m.MustBeGone()
+	})
+}
+
+// A command prints its JSON and exits; what it left in the background to sync
+// holds a lock, takes two seconds to finish, and has another line for the same
+// output. All that is over when run returns, and the lock has been named.
+func TestBackgroundSync(t *testing.T) {
+	if _, err := exec.LookPath("flock"); err != nil {
+		t.Skip(err)
+	}
+	i := stage.NewDaemon(t)
+	m := stage.NewMarker(t, i.Dir)
+	file, lock := filepath.Join(i.Dir, "report.json"), filepath.Join(i.Dir, "sync.lock")
+	const sync = `trap "sleep 2; echo late; exit" TERM; echo there >in; echo ready >&9; while :; do sleep 1 & wait; done`
+	script := "exec 9>" + m.Path + `; mkfifo in
+(setsid flock sync.lock sh -c '` + sync + `' &)
+read there <in
+echo '{"ok": true}'`
+	run := i.Start([]string{"run", "--grace", "10s", "--report", file, "--", "sh", "-c", script}, nil).Wait()
+	m.MustBeGone()
+	// What came late came before run was over: a reader of the whole output has it.
+	if run.Held || run.Code() != 0 || run.Out.String() != "{\"ok\": true}\nlate\n" {
+		t.Errorf("output held after the end: %v; %v", run.Held, run)
+	}
+	if !strings.Contains(run.Err.String(), "released flock "+lock) {
+		t.Errorf("stderr does not name the lock: %s", run.Err.String())
+	}
+	r := report(t, file)
+	of := func(l api.Lock) bool { return l.Path == lock && l.Type == "flock" }
+	if r.Verdict != "clean" || !slices.ContainsFunc(r.LocksReleased, of) || len(r.LocksHeld)+len(r.OutputHeldBy) != 0 {
+		t.Errorf("verdict %q, released %+v, held %+v, output %+v", r.Verdict, r.LocksReleased, r.LocksHeld, r.OutputHeldBy)
+	}
+	f, err := os.Open(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Errorf("the lock is held: %v", err)
+	}
+}

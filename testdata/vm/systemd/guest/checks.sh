@@ -15,12 +15,13 @@ check() {
 	printf '\036begin %s\n' "$name"
 	(set -euo pipefail; "$name")
 	code=$? # not asked for by an if or an ||: there set -e would do nothing
+	[ "$code" -eq 0 ] || journalctl -u lineage -o short-monotonic --no-hostname -n 60
 	printf '\n\036end %d %d %s\n' "$code" $(((${EPOCHREALTIME/./} - began) / 1000)) "$name"
 }
 
 # until_ waits for a command that has no event to wait for.
 until_() {
-	local until=$((EPOCHSECONDS + 60))
+	local until=$((EPOCHSECONDS + 180))
 	while [ $EPOCHSECONDS -lt $until ]; do
 		! "$@" >/dev/null 2>&1 || return 0
 		sleep 0.1
@@ -75,7 +76,11 @@ capabilities() {
 		done
 	done
 }
-journal() { has "$(journalctl -u lineage -o cat)" '"message":"serving"'; }
+journal() { # in its own words, with their level and fields
+	said=$(journalctl -u lineage -o json MESSAGE=serving)
+	has "$said" '"PRIORITY":"6"'
+	has "$said" '"_PID":"'"$(daemon_pid)"'"'
+}
 sessions() { session one 3001; lineage tree one; }
 others() { # what other users hold: procfs of theirs is read
 	tester lineage run --name theirs --grace 0s -- bash -c 'exec 9>/tmp/held; exec sleep 3002' &
@@ -126,7 +131,7 @@ killed() {
 }
 watchdog() { # a stopped daemon is missed
 	mkdir -p /run/systemd/system/lineage.service.d
-	printf '[Service]\nWatchdogSec=4s\n' >/run/systemd/system/lineage.service.d/lngtest.conf
+	printf '[Service]\nWatchdogSec=5s\nTimeoutAbortSec=1s\n' >/run/systemd/system/lineage.service.d/lngtest.conf
 	systemctl daemon-reload
 	systemctl restart lineage
 	before=$(daemon_pid) id=$(id_of one)

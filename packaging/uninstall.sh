@@ -59,6 +59,7 @@ remove "$bashdir/lineage"
 remove "$zshdir/_lineage"
 remove "$fishdir/lineage.fish"
 remove "$docdir/policy.yaml"
+remove "$docdir/agents.yaml"
 remove "$docdir/LICENSE"
 remove "$sysusersdir/lineage.conf"
 for unit in "${units[@]}"; do

@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The rules that are shipped are off, each of them; switched on they match what
+// they are for, and nothing that is only near it.
+func TestAgentsFile(t *testing.T) {
+	const file = "../../packaging/agents.yaml"
+	shipped, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range shipped.Agents {
+		if r := &shipped.Agents[i]; r.Enabled {
+			t.Errorf("%s is enabled", r.Name)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Parse(file, []byte(strings.ReplaceAll(string(text), "enabled: false", "enabled: true")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &Facts{Comm: "worker-service", Exe: "/opt/worker/worker-service"}
+	npm := "/usr/lib/node_modules/@google/gemini-cli/bundle/gemini.js"
+	matched := map[string]bool{}
+	for _, tt := range []struct {
+		facts Facts
+		rule  string
+	}{
+		{Facts{Comm: "claude", Exe: "/home/u/.local/share/claude/versions/2.1.0"}, "claude-code"},
+		{Facts{Comm: "claude", Parent: service}, "worker-task"},
+		{Facts{Comm: "claude", Parent: &Facts{Comm: "bash", Parent: service}}, "claude-code"},
+		{Facts{Comm: "codex"}, "codex"},
+		{Facts{Comm: "gemini", Exe: "/usr/bin/env", Argv: []string{"env", "node", npm}}, "gemini-cli"},
+		{Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", npm, "-p", "x"}}, "gemini-cli-by-argv"},
+		{Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", "/srv/server.js"}}, ""},
+		{Facts{Comm: "cursor-agent"}, "cursor-agent"},
+		{Facts{Comm: "aider"}, "aider"},
+		{Facts{Comm: "python3", Argv: []string{"python3", "-m", "aider"}}, ""},
+		{Facts{Comm: "goose"}, "goose"},
+		{Facts{Comm: "goosed"}, "goose"},
+		{Facts{Comm: "opencode"}, "opencode"},
+		{Facts{Comm: "openhands"}, "openhands"},
+		{Facts{Comm: "copilot"}, "copilot-cli"},
+		{Facts{Comm: "claude-desktop"}, ""},
+		{Facts{Comm: "bash", Argv: []string{"bash", "-c", "claude"}}, ""},
+		{Facts{}, ""},
+	} {
+		got := ""
+		if r := p.Agent(&tt.facts); r != nil {
+			got = r.Name
+		}
+		if got != tt.rule {
+			t.Errorf("%+v: rule %q, want %q", tt.facts, got, tt.rule)
+		}
+		matched[got] = true
+	}
+	for i := range p.Agents {
+		r := &p.Agents[i]
+		if !matched[r.Name] {
+			t.Errorf("nothing matched %s", r.Name)
+		}
+		if r.Nests() != (r.Name == "worker-task") {
+			t.Errorf("%s nests: %v", r.Name, r.Nests())
+		}
+	}
+}

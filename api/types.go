@@ -427,6 +427,8 @@ type Doctor struct {
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
 	// Capabilities are the daemon's, absent if none answers.
 	Capabilities []string `json:"capabilities,omitempty"`
+	// Degraded is what does not work in the daemon as it should.
+	Degraded []string `json:"degraded,omitempty"`
 }
 
 // DoctorItem is one thing that lineage needs or can use.

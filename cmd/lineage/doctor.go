@@ -18,7 +18,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Say what this host's kernel can do, what is missing and what to do",
 		Long: `Try every program and feature of the kernel by itself, without changing
 anything. Exits with 0 if sessions can be tracked here, else with 7. If a daemon
-answers, tell what came of its last self-check.`,
+answers, tell what came of its last self-check and what does not work in it.`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -26,7 +26,7 @@ answers, tell what came of its last self-check.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
 		if st := a.status(cmd.Context()); st != nil {
-			d.SelfCheck, d.Capabilities = st.SelfCheck, st.Capabilities
+			d.SelfCheck, d.Capabilities, d.Degraded = st.SelfCheck, st.Capabilities, st.Degraded
 		}
 		if err := a.print(format.value, doctorListing(d)); err != nil {
 			return err
@@ -107,6 +107,9 @@ func writeDoctor(p *page, d *api.Doctor) {
 			verdict = c.At.In(p.now.Location()).Format("2006-01-02 15:04:05") + " " + verdict
 		}
 		p.line("%s", p.paint(color, plain.Text("the daemon's self-check at "+verdict)))
+	}
+	for _, what := range d.Degraded {
+		p.line("%s", p.paint(red, plain.Text("the daemon is degraded: "+what)))
 	}
 	if len(d.Capabilities) > 0 {
 		p.line("%s", plain.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))

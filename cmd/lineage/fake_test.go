@@ -22,6 +22,7 @@ type fake struct {
 	watch        func(ctx context.Context, each func(*api.Frame) error) error
 	planned      func(*api.Plan) // changes a plan
 	checked      *api.SelfCheck
+	degraded     []string
 	capabilities []string
 	asked        api.PathRef
 
@@ -44,7 +45,7 @@ func (f *fake) Version(context.Context) (*api.Version, error) {
 }
 
 func (f *fake) Status(context.Context) (*api.Status, error) {
-	return &api.Status{SelfCheck: f.checked, Capabilities: f.capabilities}, f.refuse
+	return &api.Status{SelfCheck: f.checked, Capabilities: f.capabilities, Degraded: f.degraded}, f.refuse
 }
 
 func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, error) {

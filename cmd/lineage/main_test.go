@@ -291,7 +291,7 @@ func TestDoctorTellsTheSelfCheck(t *testing.T) {
 		{OK: true, At: at(-60)},
 		{At: at(-60), Why: "the kernel has the orphan in session\x1b[31m aaaaaa"},
 	} {
-		w := newWorld(t, &fake{checked: c})
+		w := newWorld(t, &fake{checked: c, degraded: []string{"history is kept in memory only: disk\x1b[31m full"}})
 		text += w.record("doctor") + w.record("doctor", "-o", "json")
 	}
 	golden(t, "doctor self-check", text)

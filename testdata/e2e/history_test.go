@@ -1,0 +1,384 @@
+//go:build linux
+
+package e2e
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite" // to look at the daemon's file
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// past is `lineage history SESSION -o json`.
+type past struct {
+	Session api.Session
+	Report  api.Report
+	Nodes   []api.Node
+}
+
+// historyFile is where the daemon of an instance keeps its history.
+func historyFile(i *stage.Instance) string { return filepath.Join(i.Socket+".state", "history.db") }
+
+// written waits until the file has a session of that name of which holds is
+// true: a daemon that is killed before has no reason to remember it.
+func written(i *stage.Instance, name, holds string) {
+	i.T.Helper()
+	u := url.URL{Scheme: "file", Path: historyFile(i), RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	defer db.Close()
+	i.Until("row of "+name, func() bool {
+		n := 0
+		if err := db.QueryRow("SELECT count(*) FROM sessions WHERE name = ? AND "+holds, name).Scan(&n); err != nil {
+			i.T.Fatal(err)
+		}
+		return n == 1
+	})
+}
+
+// session runs a shell that leaves a daemonised sleep behind, to its end.
+func session(i *stage.Instance, name string) {
+	i.T.Helper()
+	m := stage.NewMarker(i.T, i.Dir)
+	script := fmt.Sprintf(`exec 9>%s; setsid sleep 300 & until read c </proc/$!/comm && [ "$c" = sleep ]; do :; done; exit 3`, m.Path)
+	if p := i.Lineage("run", "-q", "--name", name, "--grace", "0s", "--", "sh", "-c", script, "--password", "hunter2"); p.Code() != 3 {
+		i.T.Fatal(p)
+	}
+	m.MustBeGone()
+}
+
+// What a daemon that was killed knew of the sessions that are over, the next one
+// tells: the list, the receipt, the processes and the events.
+func TestHistory(t *testing.T) {
+	i := stage.New(t)
+	daemon := i.Daemon()
+	session(i, "first")
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "second", "--grace", "60s"}, "ignoreterm")
+	m.Ready()
+	// Its end is asked for by one command, and carried out under another daemon.
+	end := i.Start([]string{"end", "--yes", "second"}, nil)
+	written(i, "second", "ended IS NULL AND instr(state, '\"ended_by\"') > 0")
+	written(i, "first", "ended IS NOT NULL")
+	daemon.Stop()
+	end.Stop()
+	i.Daemon()
+	i.End("--now", "second")
+	m.MustBeGone()
+	run.Wait()
+
+	list := stage.Query[api.Sessions](i, "history")
+	var names []string
+	for _, s := range list.Items {
+		names = append(names, s.Name)
+		if s.State != "ended" || s.Verdict != "clean" || s.Ended == nil || s.Started == nil || s.Ended.Before(*s.Started) {
+			t.Errorf("%+v", s)
+		}
+	}
+	if !slices.Equal(names, []string{"second", "first"}) {
+		t.Fatalf("history has %v", names)
+	}
+	table := i.Must("history").Out.String()
+	for _, want := range []string{"ENDED", "DURATION", "VERDICT", "first", "second", "root_exit", "clean"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %s in\n%s", want, table)
+		}
+	}
+	if got := i.Must("history", "--limit", "1", "-o", "name").Out.String(); got != list.Items[0].ID+"\n" {
+		t.Errorf("limit 1: %q", got)
+	}
+	if got := stage.Query[api.Sessions](i, "history", "--until", "1h"); len(got.Items) != 0 {
+		t.Errorf("an hour ago: %+v", got.Items)
+	}
+
+	first := stage.Query[past](i, "history", "first")
+	if first.Session.ID != list.Items[1].ID || first.Report.Verdict != "clean" || first.Report.EndReason != "root_exit" || !first.Report.ConfirmedEmpty {
+		t.Errorf("%+v %+v", first.Session, first.Report)
+	}
+	var sleep *api.Node
+	for k := range first.Nodes {
+		if n := &first.Nodes[k]; n.Comm == "sleep" {
+			sleep = n
+		}
+		if n := &first.Nodes[k]; n.State == "live" {
+			t.Errorf("%+v is alive", n)
+		}
+	}
+	if sleep == nil || sleep.Signal != "SIGKILL" || fmt.Sprint(sleep.Argv) != "[sleep 300]" {
+		t.Fatalf("the leftover is %+v of %+v", sleep, first.Nodes)
+	}
+	if root := first.Session.Root; root == nil || !slices.Equal(root.Argv[len(root.Argv)-2:], []string{"--password", "[redacted]"}) {
+		t.Errorf("root %+v", root)
+	}
+	why := stage.Query[api.Why](i, "why", sleep.Ref.String())
+	if why.Process.Ref != sleep.Ref || why.Session == nil || why.Session.ID != first.Session.ID || why.Edges[len(why.Edges)-1].Kind != "root" {
+		t.Errorf("%+v", why)
+	}
+	plan := i.Must("end", "--dry-run", "first")
+	if want := "ended, nothing to end"; !strings.Contains(plan.Out.String(), want) {
+		t.Errorf("want %q: %v", want, plan)
+	}
+	if p := i.Must("end", "--yes", "first"); !strings.Contains(p.Out.String(), "clean") {
+		t.Error(p)
+	}
+
+	second := stage.Query[past](i, "history", "second")
+	by := second.Report.EndedBy
+	if by == nil || by.PID != end.Process.Pid || by.Comm != "lineage" || second.Report.EndReason != "end" {
+		t.Errorf("ended by %+v, want pid %d: %+v", by, end.Process.Pid, second.Report)
+	}
+
+	// Names of then, in the order of then; the stream ends by itself.
+	events := func(args ...string) string {
+		var b strings.Builder
+		out := i.Must(append([]string{"events", "-o", "jsonl"}, args...)...).Out.String()
+		for line := range strings.Lines(out) {
+			var ev api.Event
+			if err := json.Unmarshal([]byte(line), &ev); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			switch {
+			case ev.Kind == "end":
+				fmt.Fprintf(&b, "end:%s ", ev.Reason)
+			case ev.Type == "exec" && ev.Process != nil:
+				fmt.Fprintf(&b, "exec:%s ", ev.Process.Comm)
+			case ev.Type == "session":
+				fmt.Fprintf(&b, "session:%s ", ev.State)
+			}
+		}
+		return b.String()
+	}
+	in := func(text string, words ...string) bool {
+		for _, w := range words {
+			_, rest, ok := strings.Cut(text, w)
+			if !ok {
+				return false
+			}
+			text = rest
+		}
+		return true
+	}
+	if got := events("--since", "10m", "--until", "0s"); !in(got, "exec:sh", "exec:sleep", "session:ended", "exec:lngtest-ignoret", "end:until") {
+		t.Errorf("events since 10m: %s", got)
+	}
+	if got := events("--since", "10m", "--session", "first"); !in(got, "exec:sh", "exec:sleep", "session:ended", "end:session_over") || in(got, "ignoret") {
+		t.Errorf("events of the first: %s", got)
+	}
+	if got := events("--since", "10m", "--until", "9m"); got != "end:until " {
+		t.Errorf("events of before: %s", got)
+	}
+	if p := i.Must("events", "--since", "10m", "--until", "0s", "--type", "session"); strings.Contains(p.Out.String(), "exec") || !strings.Contains(p.Out.String(), "ended") {
+		t.Error(p)
+	}
+
+	files, err := filepath.Glob(historyFile(i) + "*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err != nil || strings.Contains(string(b), "hunter2") {
+			t.Errorf("%s has the secret: %v", f, err)
+		}
+		if st, err := os.Stat(f); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", f, st.Mode(), err)
+		}
+	}
+}
+
+func TestHistoryRefuses(t *testing.T) {
+	i := stage.NewDaemon(t)
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"history nosuch", 3, `session "nosuch": not found`},
+		{"history a/b", 3, "not found"},
+		{"history --since yesterday", 2, `--since: "yesterday" is no time`},
+		{"history --until -5m", 2, `--until: "-5m" is no time`},
+		{"history --since 1m --until 2m", 2, "--since 1m is after --until 2m"},
+		{"history --since 0001-01-01T00:00:00Z", 2, "out of range"},
+		{"history --limit -1", 2, "--limit -1: want 0 or more"},
+		{"history --limit x", 2, "invalid argument"},
+		{"history --limit 2 nosuch", 2, "for the list, not for one SESSION"},
+		{"history one two", 2, `unexpected argument "two"`},
+		{"events --since tomorrow", 2, `--since: "tomorrow" is no time`},
+		{"events --since 1m --until 2m", 2, "--since 1m is after --until 2m"},
+		{"events --session nosuch --since 10m", 3, `session "nosuch": not found`},
+		{"why 4194300", 3, "lineage history"},
+		{fmt.Sprintf("why %d@5", os.Getpid()), 3, "is not the process you named"},
+	} {
+		p := i.Lineage(strings.Fields(tt.args)...)
+		text := p.Err.String()
+		if p.Code() != tt.code || p.Out.Len() != 0 || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "lineage: ") || !strings.Contains(text, tt.want) {
+			t.Errorf("want exit %d and %q: %v", tt.code, tt.want, p)
+		}
+	}
+}
+
+// degraded waits until the daemon says, or no longer says, what is wrong.
+func degraded(i *stage.Instance, what string, want bool) {
+	i.T.Helper()
+	i.Agrees("status", func() error {
+		all := strings.Join(i.Status().Degraded, "\n")
+		if strings.Contains(all, what) != want {
+			return fmt.Errorf("degraded: %q; %q is wanted: %v", all, what, want)
+		}
+		return nil
+	})
+	if p := i.Must("doctor"); strings.Contains(p.Out.String(), "the daemon is degraded: "+what) != want {
+		i.T.Errorf("%q is wanted: %v: %v", what, want, p)
+	}
+}
+
+// A daemon whose disk is full, or read-only, ends sessions as ever, and says
+// that it forgets them; it writes again as soon as it can.
+func TestHistoryWithoutDisk(t *testing.T) {
+	for name, tt := range map[string]struct {
+		flags uintptr
+		data  string
+		spoil func(dir string) error
+		mend  func(dir string) error
+	}{
+		"full": {0, "size=256k,mode=0700", func(dir string) error {
+			f, err := os.Create(filepath.Join(dir, "ballast"))
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			for err == nil {
+				_, err = f.Write(make([]byte, 4096))
+			}
+			return nil // there is no more room
+		}, func(dir string) error { return os.Remove(filepath.Join(dir, "ballast")) }},
+		"read-only": {unix.MS_RDONLY, "size=4m,mode=0700", func(string) error { return nil },
+			func(dir string) error { return unix.Mount("", dir, "", unix.MS_REMOUNT, "size=4m") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := stage.New(t)
+			dir := filepath.Dir(historyFile(i))
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount("lngtest", dir, "tmpfs", tt.flags, tt.data); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := tt.spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			i.Daemon()
+			session(i, "here")
+			degraded(i, "history is kept in memory only", true)
+			if list := stage.Query[api.Sessions](i, "history"); len(list.Items) != 1 || list.Items[0].Name != "here" || list.Items[0].Verdict != "clean" {
+				t.Errorf("%+v", list.Items)
+			}
+			if st := i.Status(); st.Counters["history.failed"] == 0 && st.Counters["history.batches"] != 0 {
+				t.Errorf("%v", st.Counters)
+			}
+			if err := tt.mend(dir); err != nil {
+				t.Fatal(err)
+			}
+			degraded(i, "history is kept in memory only", false)
+			written(i, "here", "ended IS NOT NULL")
+		})
+	}
+}
+
+// A file that is no history, or a damaged one, is kept aside as it is.
+func TestHistorySetAside(t *testing.T) {
+	i := stage.New(t)
+	daemon := i.Daemon()
+	session(i, "old")
+	written(i, "old", "ended IS NOT NULL")
+	daemon.Stop()
+	spoiled := []byte(strings.Repeat("this is no history\n", 1000))
+	for _, part := range []string{"-wal", "-shm"} {
+		if err := os.Remove(historyFile(i) + part); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(historyFile(i), spoiled, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.Daemon()
+	session(i, "new")
+	degraded(i, "the history was begun anew, the one before was set aside: "+historyFile(i)+".foreign-", true)
+	if list := stage.Query[api.Sessions](i, "history"); len(list.Items) != 1 || list.Items[0].Name != "new" {
+		t.Errorf("%+v", list.Items)
+	}
+	aside, err := filepath.Glob(historyFile(i) + ".foreign-*Z")
+	if err != nil || len(aside) != 1 {
+		t.Fatal(aside, err)
+	}
+	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(spoiled) {
+		t.Errorf("%s is not what was there: %v", aside[0], err)
+	}
+	written(i, "new", "ended IS NOT NULL")
+}
+
+// After the host was restarted nothing of before lives, and the history says so.
+func TestHistoryOfAnotherBoot(t *testing.T) {
+	i := stage.New(t)
+	daemon := i.Daemon()
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Run(m, []string{"--name", "before"}, "daemonise", "stay")
+	m.Members(1)
+	m.Ready()
+	id := i.Session("before").ID
+	written(i, "before", "ended IS NULL")
+	daemon.Stop()
+	run.Stop()
+	m.Kill()
+	m.Gone()
+	i.Must("daemon", "--unload", "--force") // the pins go with the host
+	const path = "/proc/sys/kernel/random/boot_id"
+	other := filepath.Join(i.Dir, "boot_id")
+	if err := os.WriteFile(other, []byte("12345678-9abc-4def-8123-456789abcdef\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(other, path, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	i.Daemon()
+	i.Agrees("history", func() error {
+		if s := i.Record(id); s.State != "ended" {
+			return fmt.Errorf("state %s", s.State)
+		}
+		return nil
+	})
+	p := stage.Query[past](i, "history", "before")
+	if p.Session.EndReason != "reboot" || p.Report.Verdict != "clean" || !strings.Contains(p.Report.VerdictWhy, "restarted") || len(p.Nodes) == 0 {
+		t.Errorf("%+v %+v", p.Session, p.Report)
+	}
+	if text := i.Must("history", "before").Out.String(); !strings.Contains(text, "when it ended is not known") {
+		t.Error(text)
+	}
+	// Events of before have their boot, and no number.
+	out := i.Must("events", "--since", "10m", "--until", "0s", "-o", "jsonl").Out.String()
+	if !strings.Contains(out, `"boot_id"`) || !strings.Contains(out, `"session":"`+id+`"`) {
+		t.Error(out)
+	}
+}

@@ -59,6 +59,15 @@ func TestAgents(t *testing.T) {
 	if info.Name != "lngtest" || info.Grace != 3*time.Second || info.MaxProcesses != 40 || info.Idle != 30*time.Minute {
 		t.Errorf("%+v", info)
 	}
+	x := into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=300", nil), http.StatusOK)
+	if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" || !strings.HasSuffix(x.Items[0].Origin, "policy.yaml:4") {
+		t.Errorf("explained as %+v", x.Items)
+	}
+	p.host(305, shell, 1000, "lngtest-agent")
+	x = into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=305", nil), http.StatusOK)
+	if len(x.Items) != 1 || x.Items[0].Effect != "it opens a session, grace 3s, max_processes 40, idle 30m0s" {
+		t.Errorf("explained as %+v", x.Items)
+	}
 	d := into[api.Session](p.do("user", "GET", "/v1/sessions/lngtest", nil), http.StatusOK)
 	if d.Rule != "lngtest" || d.UID != 1000 || d.ID != id.String() {
 		t.Errorf("%+v", d)

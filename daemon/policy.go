@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/user"
@@ -149,12 +150,56 @@ func (s *server) getExplain(w http.ResponseWriter, r *http.Request, c caller) er
 	if p.Session != "" {
 		effect = "nothing: its own session is not kept from ending it"
 	}
-	for _, rule := range s.rules.policy().Protected(facts) {
+	rules := s.rules.policy()
+	for _, rule := range rules.Protected(facts) {
 		d.Items = append(d.Items, api.PolicyRule{
 			Kind: "policy_rule", Rule: rule.Key, Reason: rule.Reason, Origin: rule.Origin, Effect: effect,
 		})
 	}
+	facts = s.rootFacts(id) // as agent and keep rules see it: with the creator, not the parent
+	if r := rules.Agent(facts); r != nil {
+		d.Items = append(d.Items, api.PolicyRule{
+			Kind: "policy_rule", Rule: "agents." + r.Name, Origin: rules.Origin(r), Effect: s.agentEffect(rules, r, p.Session != ""),
+		})
+	}
+	if r := rules.Keeps(facts, time.Now()); r != nil {
+		effect := "nothing: it is in no session"
+		if p.Session != "" {
+			effect = "it is handed over to a kept session until " + r.Until.String()
+		}
+		d.Items = append(d.Items, api.PolicyRule{
+			Kind: "policy_rule", Rule: "keep." + r.Name, Reason: r.Reason, Origin: rules.Origin(r), Effect: effect,
+		})
+	}
 	return reply(w, http.StatusOK, d)
+}
+
+// agentEffect says what an agent rule does with a process that it matches.
+func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, member bool) string {
+	if member && !r.Nests() {
+		return "nothing: it is in a session, and the rule is for processes outside"
+	}
+	t := p.Terms(r)
+	effect := fmt.Sprintf("it opens a session, grace %v", t.Grace)
+	for _, limit := range []struct {
+		name string
+		set  bool
+		v    any
+	}{
+		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime}, {"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
+		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
+	} {
+		if limit.set {
+			effect += fmt.Sprintf(", %s %v", limit.name, limit.v)
+		}
+	}
+	if t.Report {
+		effect += ", leftovers are only reported"
+	}
+	if !s.rules.enforced() {
+		effect += "; observed: nothing is ended, it is recorded what would be"
+	}
+	return effect
 }
 
 // maxFacts bounds the ancestors that a rule may ask for.

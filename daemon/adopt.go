@@ -22,17 +22,15 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c calle
 		return err
 	}
 	spec.Owner, spec.Adopted = tracer.Identity{}, true
-	var uids []uint32
-	if spec.Root, uids, err = s.living(req.Root); err != nil {
+	root, err := s.living(req.Root)
+	if err != nil {
 		return err
 	}
-	for _, uid := range uids {
-		if c.uid != 0 && uid != c.uid {
-			return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID),
-				decision{why: fmt.Sprintf("it runs as uid %d", uid), hint: "run with sudo"})
-		}
+	if uid, foreign := root.foreignTo(c); foreign {
+		return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID),
+			decision{why: fmt.Sprintf("it runs as uid %d", uid), hint: "run with sudo"})
 	}
-	spec.UID = uids[1]
+	spec.Root, spec.UID = root.id, root.uids[1]
 	if err := s.enforcer.CheckRoot(spec.Root, c.id); err != nil {
 		return err
 	}
@@ -128,32 +126,50 @@ func (o *owner) orphansOf(from, to tracer.SessionID, root tracer.Identity) (all 
 	return all
 }
 
-// living names a live process and gives its four uids. The identity is taken
-// before procfs is read and confirmed after it.
-func (s *server) living(ref api.Ref) (tracer.Identity, []uint32, error) {
+// living is a process that is no zombie, as procfs tells of it.
+type living struct {
+	id     tracer.Identity
+	parent uint32
+	uids   []uint32 // real, effective, saved, filesystem
+}
+
+// foreignTo finds a uid of the process that the caller may not act for.
+func (p *living) foreignTo(c caller) (uid uint32, found bool) {
+	for _, uid := range p.uids {
+		if c.uid != 0 && uid != c.uid {
+			return uid, true
+		}
+	}
+	return 0, false
+}
+
+// living looks at the process that a ref names. The identity is taken before
+// procfs is read and confirmed after it, so that both speak of one process.
+func (s *server) living(ref api.Ref) (p living, err error) {
 	pid := uint32(ref.PID)
-	id, err := s.kernel.Identify(pid)
+	p.id, err = s.kernel.Identify(pid)
 	switch {
 	case errors.Is(err, tracer.ErrNotFound):
-		return id, nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
 	case err != nil:
-		return id, nil, fmt.Errorf("identify pid %d: %w", pid, err)
-	case ref.StartNS != 0 && uint64(ref.StartNS) != id.Start:
-		return id, nil, otherProcess(ref)
+		return p, fmt.Errorf("identify pid %d: %w", pid, err)
+	case ref.StartNS != 0 && uint64(ref.StartNS) != p.id.Start:
+		return p, otherProcess(ref)
 	}
-	task, _, err := s.proc.stat(pid)
+	task, parent, err := s.proc.stat(pid)
 	if err != nil {
-		return id, nil, fmt.Errorf("read pid %d: %w", pid, err)
+		return p, fmt.Errorf("read pid %d: %w", pid, err)
 	}
 	st, err := s.proc.status(pid)
 	if err != nil {
-		return id, nil, fmt.Errorf("read pid %d: %w", pid, err)
+		return p, fmt.Errorf("read pid %d: %w", pid, err)
 	}
-	if now, err := s.kernel.Identify(pid); err != nil || now != id {
-		return id, nil, otherProcess(ref)
+	if now, err := s.kernel.Identify(pid); err != nil || now != p.id {
+		return p, otherProcess(ref)
 	}
 	if task == 'Z' || task == 'X' {
-		return id, nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
 	}
-	return id, st.uids, nil
+	p.parent, p.uids = parent, st.uids
+	return p, nil
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -130,47 +129,23 @@ func graceOf(ms int64) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// child names the caller's own live child. The identity is taken before procfs
-// is read and confirmed after it, so that both speak of one process; the
-// caller has not reaped it, so its PID cannot go to another one unseen.
+// child names the caller's own live child. The caller has not reaped it, so its
+// PID cannot go to another one unseen.
 func (s *server) child(c caller, ref api.Ref) (tracer.Identity, error) {
-	pid := uint32(ref.PID)
-	id, err := s.kernel.Identify(pid)
-	if errors.Is(err, tracer.ErrNotFound) {
-		return id, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
-	}
+	p, err := s.living(ref)
 	if err != nil {
-		return id, fmt.Errorf("identify pid %d: %w", pid, err)
-	}
-	if ref.StartNS != 0 && uint64(ref.StartNS) != id.Start {
-		return id, otherProcess(ref)
-	}
-	task, parent, err := s.proc.stat(pid)
-	if err != nil {
-		return id, fmt.Errorf("read pid %d: %w", pid, err)
-	}
-	st, err := s.proc.status(pid)
-	if err != nil {
-		return id, fmt.Errorf("read pid %d: %w", pid, err)
-	}
-	if now, err := s.kernel.Identify(pid); err != nil || now != id {
-		return id, otherProcess(ref)
+		return p.id, err
 	}
 	deny := func(why string) (tracer.Identity, error) {
-		return id, s.refuse(c, verbCreate, fmt.Sprintf("session of pid %d", pid), decision{why: why})
+		return p.id, s.refuse(c, verbCreate, fmt.Sprintf("session of pid %d", ref.PID), decision{why: why})
 	}
-	if parent != c.id.PID {
+	if p.parent != c.id.PID {
 		return deny("it is not the caller's child")
 	}
-	if task == 'Z' || task == 'X' {
-		return id, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+	if uid, ok := p.foreignTo(c); ok {
+		return deny(fmt.Sprintf("it runs as uid %d", uid))
 	}
-	for _, uid := range st.uids {
-		if c.uid != 0 && uid != c.uid {
-			return deny(fmt.Sprintf("it runs as uid %d", uid))
-		}
-	}
-	return id, nil
+	return p.id, nil
 }
 
 func otherProcess(ref api.Ref) error {

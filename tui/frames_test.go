@@ -180,6 +180,57 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// Who has never seen it finds out from the screen alone how to end a session and
+// how to see why a process belongs to it, and both are where it says.
+func TestNewUser(t *testing.T) {
+	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 60}} {
+		s := newScreen(t, newFake(), Options{}, size.width, size.height)
+		says := func(where string, all ...string) {
+			t.Helper()
+			frame := strings.Join(strings.Fields(ansi.Strip(s.draw())), " ")
+			for _, want := range all {
+				if !strings.Contains(frame, want) {
+					t.Errorf("%dx%d, %s does not say %q:\n%s", size.width, size.height, where, want, s.draw())
+				}
+			}
+		}
+		s.frames(scene())
+		says("home", "x end", "Enter why", "? help", "q quit")
+		s.press("?")
+		says("help", "To end a session: select it or any of its processes and press x.",
+			"To see why a process belongs to its session: select it and press Enter.", "Esc back")
+		s.press("esc 4")
+		s.typed("130")
+		s.press("enter enter")
+		says("details", "why it belongs there", "fork by 4122 sh", "x end", "Esc back")
+		s.press("x")
+		says("dialog", "End session k3x9q2 build?", "[ Cancel ]", "Nothing is sent.")
+	}
+}
+
+// No word of the help is cut off.
+func TestHelpIsWhole(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 40, 10)
+	s.frames(scene())
+	if text := strings.Join(s.helpLines(40), "\n"); strings.Contains(text, s.theme.dots) {
+		t.Errorf("cut off:\n%s", text)
+	}
+}
+
+// A command that is too long gives way to how many there are of it.
+func TestCountOfALongCommand(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 40, 10)
+	f := scene()
+	for i := range 12 {
+		f.Upsert = append(f.Upsert, exited(6000+i, 4123, 1, "a-command-that-is-longer", "than-the-screen-is-wide"))
+	}
+	s.frames(f)
+	s.press("G")
+	if frame := s.draw(); !strings.Contains(frame, "×12") {
+		t.Errorf("no count:\n%s", frame)
+	}
+}
+
 // foreground is bold, faint, the sixteen colours of letters, and their end.
 var foreground = regexp.MustCompile(`^(0?|1|2|22|3[0-79]|9[0-7])$`)
 

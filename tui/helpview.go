@@ -14,7 +14,11 @@ func (m *model) hints() []key.Binding {
 	back := k.Escape
 	up, down := k.Up, k.Down
 	switch m.focus {
-	case onDetails, onHelp:
+	case onDetails:
+		end := k.EndSession
+		end.SetHelp("x", "end")
+		return []key.Binding{back, end, up, down, k.PageUp, k.PageDown, k.Quit}
+	case onHelp:
 		return []key.Binding{back, up, down, k.PageUp, k.PageDown, k.Quit}
 	}
 	return k.ShortHelp()
@@ -44,24 +48,35 @@ func (m *model) helpLines(columns int) []string {
 		l.put(p, s)
 		lines = append(lines, l.full())
 	}
+	// entry says what something is for, in as many lines as it takes.
+	entry := func(p paint, what, does string) {
+		const indent = 17
+		for _, part := range wrap(does, columns-indent-1) {
+			l := m.line(columns)
+			l.put(p, fmt.Sprintf("   %-*s", indent-4, what))
+			l.put(paint{}, " "+strings.TrimLeft(part, " "))
+			lines = append(lines, l.full())
+			what = ""
+		}
+	}
+	text := func(p paint, indent, s string) {
+		for _, part := range wrap(s, columns-len(indent)-1) {
+			put(p, indent+strings.TrimLeft(part, " "))
+		}
+	}
 	keys := func(title string, all []key.Binding) {
 		put(m.theme.strong, " "+title)
 		for _, k := range all {
-			l := m.line(columns)
-			l.put(m.theme.key, fmt.Sprintf("   %-13s", m.theme.keys.Replace(k.Help().Key)))
-			l.put(paint{}, " "+k.Help().Desc)
-			lines = append(lines, l.full())
+			entry(m.theme.key, m.theme.keys.Replace(k.Help().Key), k.Help().Desc)
 		}
 	}
 	t := m.theme
-	put(paint{}, " To end a session: select it or any of its processes and press x.")
-	put(paint{}, " To see why a process belongs to its session: select it and press Enter.")
+	text(paint{}, " ", "To end a session: select it or any of its processes and press x.")
+	text(paint{}, " ", "To see why a process belongs to its session: select it and press Enter.")
 	if now := m.warnings(); len(now) > 0 {
 		put(t.strong, " Now")
 		for _, w := range now {
-			for _, s := range wrap(w.long, columns-4) {
-				put(w.paint, "   "+strings.TrimLeft(s, " "))
-			}
+			text(w.paint, "   ", w.long)
 		}
 	}
 	put(t.strong, " Rows")
@@ -69,16 +84,13 @@ func (m *model) helpLines(columns int) []string {
 		look
 		means string
 	}{
-		{look{t.live, t.glyphs.live, "S"}, "live; the letter is the kernel's state: R S D T"},
+		{look{t.live, t.glyphs.live, "S"}, "live; R S D T: the kernel's state; L: it was not asked"},
 		{look{t.moved, t.glyphs.moved, "S"}, "live, and its parent is not who created it"},
 		{look{t.exited, t.glyphs.exited, "X"}, "exited, with its code or signal"},
 		{look{t.zombie, " ", t.glyphs.zombie}, "zombie: exited, its parent has to reap it"},
 		{look{t.ended, t.glyphs.ended, "E"}, "ended by us"},
 	} {
-		l := m.line(columns)
-		l.put(s.paint, fmt.Sprintf("   %-13s", s.glyph+s.letter))
-		l.put(paint{}, " "+s.means)
-		lines = append(lines, l.full())
+		entry(s.paint, s.glyph+s.letter, s.means)
 	}
 	for _, g := range m.keys.Groups() {
 		keys(g.Title, g.Keys)

@@ -114,8 +114,9 @@ func (m *model) row(l *line, r *picture.Row) {
 		m.sessionRow(l, r)
 	case picture.GroupRow:
 		look := m.look(r.First())
-		command := fmt.Sprintf("%s%s %s %s%d", look.glyph, look.letter, m.command(r.First().Process), m.theme.times, r.Count())
-		m.spread(l, r, look.paint, command, howEnded(r.First().Process), look.paint)
+		command := look.glyph + look.letter + " " + m.command(r.First().Process)
+		times := fmt.Sprintf(" %s%d", m.theme.times, r.Count())
+		m.spread(l, r, look.paint, command, times, howEnded(r.First().Process), look.paint)
 	default:
 		m.processRow(l, r)
 	}
@@ -173,11 +174,12 @@ func (m *model) processRow(l *line, r *picture.Row) {
 	if p.State != "exited" {
 		text = paint{}
 	}
-	m.spread(l, r, text, fmt.Sprintf("%d %s", p.PID, m.command(p)), m.note(r), look.paint)
+	m.spread(l, r, text, fmt.Sprintf("%d %s", p.PID, m.command(p)), "", m.note(r), look.paint)
 }
 
-// spread writes a command and a note; the command gives way.
-func (m *model) spread(l *line, r *picture.Row, text paint, command, note string, noted paint) {
+// spread writes a command, how many times it is there, and a note; the command
+// gives way.
+func (m *model) spread(l *line, r *picture.Row, text paint, command, times, note string, noted paint) {
 	if r.Folded() {
 		note = strings.TrimSpace(note + m.hidden(r))
 	}
@@ -188,8 +190,7 @@ func (m *model) spread(l *line, r *picture.Row, text paint, command, note string
 	if r == m.view.Selected() && (text.on == "" || r.Process != nil && r.Process.State != "exited") {
 		text = m.theme.selected
 	}
-	command = m.fit(command, room)
-	l.put(text, command)
+	l.put(text, m.fit(command, max(room-width(times), 0))+times)
 	if note != "" {
 		l.put(paint{}, "  ")
 		l.put(noted, note)
@@ -309,7 +310,7 @@ func (m *model) sessionRow(l *line, r *picture.Row) {
 	if len(s.Degraded) > 0 {
 		facts = append(facts, "degraded")
 	}
-	m.spread(l, r, p, sessionName(s), strings.Join(facts, " "+m.theme.sep+" "), m.theme.dim)
+	m.spread(l, r, p, sessionName(s), "", strings.Join(facts, " "+m.theme.sep+" "), m.theme.dim)
 }
 
 func (m *model) until(t time.Time) string {

@@ -16,7 +16,7 @@ PRIVATE := testdata/bpffs.sh
 GOTEST  := testdata/gotest.sh
 
 # What the tests need of the system, and what only the C side needs.
-TEST_PACKAGES := gcc libc6-dev mandoc
+TEST_PACKAGES := gcc libc6-dev mandoc tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4

@@ -1,0 +1,114 @@
+//go:build linux
+
+package stage
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Terminal is a screen and a keyboard with a command at them: a tmux of the
+// test's own, which reads no configuration and serves no other socket.
+type Terminal struct {
+	*Instance
+	server *Process
+}
+
+// wrapper runs a command on the terminal and tells what the terminal was before
+// and after.
+const wrapper = `stty -a >before; echo lngtest-before
+sh -c 'echo $$ >pid; exec "$@"' sh "$@"
+code=$?; stty -a >after; echo "lngtest-after $code"; exec sleep 300`
+
+// Terminal runs lineage with args on a terminal of that size, which the test's
+// end takes away.
+func (i *Instance) Terminal(width, height int, args ...string) *Terminal {
+	i.T.Helper()
+	t := &Terminal{Instance: i}
+	t.server = Start(i.T, t.tmux("-D")) // in front, so that nobody else has to reap it
+	i.Until("tmux that answers", func() bool { return t.server.Exited() || t.tmux("-N", "show-options", "-g").Run() == nil })
+	t.do(slices.Concat([]string{"new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "-c", i.Dir,
+		"-e", "LINEAGE_SOCKET=" + i.Socket, "--", "sh", "-c", wrapper, "sh", Lineage}, args)...)
+	i.T.Cleanup(func() {
+		if i.T.Failed() {
+			i.T.Logf("the screen:\n%s", t.Screen())
+		}
+		t.do("kill-server")
+		t.server.Wait()
+	})
+	return t
+}
+
+func (t *Terminal) tmux(args ...string) *exec.Cmd {
+	cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(t.Dir, "tmux"), "-f", "/dev/null"}, args...)...)
+	cmd.Env = append(cmd.Environ(), "TMUX=", "TMUX_PANE=", "NO_COLOR=", "LINEAGE_THEME=")
+	return cmd
+}
+
+// do has tmux do something.
+func (t *Terminal) do(args ...string) string {
+	t.T.Helper()
+	out, err := t.tmux(append([]string{"-N"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.T.Fatalf("tmux %q: %v: %s; its server: %s", args, err, out, t.server.Err.String())
+	}
+	return string(out)
+}
+
+// Press presses keys, by tmux's names for them, all at once.
+func (t *Terminal) Press(keys ...string) {
+	t.T.Helper()
+	t.do(append([]string{"send-keys", "--"}, keys...)...)
+}
+
+// Type types a text.
+func (t *Terminal) Type(text string) {
+	t.T.Helper()
+	t.do("send-keys", "-l", "--", text)
+}
+
+// Resize gives the terminal another size.
+func (t *Terminal) Resize(width, height int) {
+	t.T.Helper()
+	t.do("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
+}
+
+// State is what tmux knows of the terminal, by its name for it.
+func (t *Terminal) State(name string) string {
+	t.T.Helper()
+	return strings.TrimSpace(t.do("display-message", "-p", "#{"+name+"}"))
+}
+
+// Screen is what can be read now.
+func (t *Terminal) Screen() string {
+	t.T.Helper()
+	return t.do("capture-pane", "-p")
+}
+
+// See looks at the screen until it is right, and gives it.
+func (t *Terminal) See(what string, right func(screen string) bool) string {
+	t.T.Helper()
+	return t.Insist(what, right)
+}
+
+// Insist presses keys, again and again, until the screen is right: a dialog does
+// not hear at first.
+func (t *Terminal) Insist(what string, right func(screen string) bool, keys ...string) string {
+	t.T.Helper()
+	for deadline := time.Now().Add(Patience); ; <-time.After(20 * time.Millisecond) {
+		screen := t.Screen()
+		if right(screen) {
+			return screen
+		}
+		if time.Now().After(deadline) {
+			t.T.Fatalf("no %s within %v", what, Patience)
+		}
+		if len(keys) > 0 {
+			t.Press(keys...)
+		}
+	}
+}

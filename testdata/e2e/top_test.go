@@ -1,0 +1,389 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// The shop is a session with a server, a database whose creator is dead, and two
+// jobs of one shell. It starts one more of whatever is ordered by name.
+const shop = `exec 9>%s 3<%s
+./web 300 &
+(./db 300 &)
+./boss jobs &
+echo ready >&9
+while read name <&3; do ./$name 300 & done`
+
+const jobs = `./job 301 & ./job 302 & wait`
+
+// later is a session that is calm until it is told.
+const later = `exec 3<%s; echo waiting >%s; read go <&3; exec %s 2000 4 2`
+
+// A watcher is somebody at lineage top, on a terminal, with the shop to look at.
+type watcher struct {
+	*stage.Terminal
+	daemon *stage.Process
+	m      *stage.Marker
+	run    *stage.Process
+	orders *os.File
+}
+
+// newTop opens the shop and looks at it. Who comes before the shop is above it.
+func newTop(t *testing.T, before func(*stage.Instance), args ...string) *watcher {
+	t.Helper()
+	i := stage.New(t)
+	w := &watcher{daemon: i.Daemon(), m: stage.NewMarker(t, i.Dir)}
+	if before != nil {
+		before(i)
+	}
+	for name, of := range map[string]string{"web": "sleep", "db": "sleep", "job": "sleep", "late": "sleep", "boss": "sh"} {
+		if err := os.Symlink("/bin/"+of, filepath.Join(i.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var path string
+	path, w.orders = fifo(i, "orders")
+	for name, script := range map[string]string{"shop": fmt.Sprintf(shop, w.m.Path, path), "jobs": jobs} {
+		if err := os.WriteFile(filepath.Join(i.Dir, name), []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run = i.Start([]string{"run", "-q", "--name", "shop", "--", "sh", "shop"}, nil)
+	w.m.Ready()
+	w.Terminal = i.Terminal(80, 24, append([]string{"top"}, args...)...)
+	w.See("the shop", hasAll("./web", "./db", "./job 301", "./job 302"))
+	return w
+}
+
+// fifo is one that neither side has to wait for.
+func fifo(i *stage.Instance, name string) (string, *os.File) {
+	i.T.Helper()
+	path := filepath.Join(i.Dir, name)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		i.T.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	i.T.Cleanup(func() { f.Close() })
+	return path, f
+}
+
+// order has the shop start one more.
+func (w *watcher) order(name string) {
+	w.T.Helper()
+	if _, err := fmt.Fprintln(w.orders, name); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+func hasAll(words ...string) func(string) bool {
+	return func(screen string) bool {
+		for _, word := range words {
+			if !strings.Contains(screen, word) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func hasNone(words ...string) func(string) bool {
+	return func(screen string) bool {
+		for _, word := range words {
+			if strings.Contains(screen, word) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func both(a, b func(string) bool) func(string) bool {
+	return func(screen string) bool { return a(screen) && b(screen) }
+}
+
+// selected is the line under the cursor, and which one that is.
+func selected(screen string) (row string, at int) {
+	for line := range strings.Lines(screen) {
+		if strings.HasPrefix(line, "›") {
+			row, _, _ = strings.Cut(line, "│ ") // the details are beside it
+			return line, at
+		}
+		at++
+	}
+	return "", -1
+}
+
+func on(word string) func(string) bool {
+	return func(screen string) bool {
+		row, _ := selected(screen)
+		return strings.Contains(row, word)
+	}
+}
+
+// find goes to the row that the word is in.
+func (w *watcher) find(word string) string {
+	w.T.Helper()
+	w.Press("/")
+	w.Type(word)
+	w.Press("Enter")
+	return w.See("row of "+word, on(word))
+}
+
+// folded is what the jobs are once their shell's row is.
+func folded(screen string) bool {
+	return hasAll("./db", "+2")(screen) && !strings.Contains(tree(screen), "./job 3")
+}
+
+func TestTopMoves(t *testing.T) {
+	w := newTop(t, nil)
+	jobs := []string{"./job 301", "./job 302"}
+
+	w.find("./boss")
+	w.Press("Left")
+	w.See("fold", folded)
+	w.Press("Right")
+	w.See("unfolded row", hasAll(jobs...))
+
+	w.Press("f")
+	w.Type("comm:db")
+	w.Press("Enter")
+	w.See("filter with the ancestors of what matches", both(hasAll("filter comm:db", "./db", "exit 0"), hasNone("./web", "./boss")))
+	w.Press("Escape")
+	w.See("all rows again", hasAll("./web", "./boss"))
+
+	first, _ := selected(w.find("./job"))
+	w.Press("n")
+	w.See("next match", func(s string) bool { row, _ := selected(s); return on("./job")(s) && row != first })
+	w.Press("N")
+	w.See("match before", func(s string) bool { row, _ := selected(s); return row == first })
+
+	w.find("./boss")
+	w.Press(".")
+	w.See("view from the row", both(hasAll(append(jobs, "from ")...), hasNone("./web")))
+	w.Press("BSpace")
+	w.See("view from one up", hasAll("./web"))
+
+	w.Press("L")
+	w.order("late")
+	w.See("newest process", on("./late"))
+	w.Press("Up")
+	w.See("end of following", both(hasNone("follows the newest"), func(s string) bool { return !on("./late")(s) }))
+	w.close("q")
+}
+
+// tree is the screen without the details.
+func tree(screen string) string {
+	var b strings.Builder
+	for line := range strings.Lines(screen) {
+		b.WriteString(string([]rune(line)[:min(47, len([]rune(line)))]) + "\n")
+	}
+	return b.String()
+}
+
+// A terminal that becomes tiny and large again shows the same row, selected.
+func TestTopResized(t *testing.T) {
+	w := newTop(t, nil)
+	row, _ := selected(w.find("./db"))
+	pid := regexp.MustCompile(`\d+`).FindString(row)
+	w.See("the details beside the tree", hasAll("why it belongs there", "command   ./db 300"))
+	w.Resize(40, 10)
+	w.See("small screen", func(s string) bool { return on(pid)(s) && wide(s) <= 40 && strings.Count(s, "\n") == 10 })
+	w.Press("Enter")
+	w.See("details on a small screen", hasAll("why it belongs"))
+	w.Press("Escape")
+	w.Resize(80, 24)
+	w.See("large screen", both(on(pid), hasAll("why it belongs there", "timeline")))
+	w.close("C-c")
+}
+
+// wide is how wide what is written on the screen is.
+func wide(screen string) (most int) {
+	for line := range strings.Lines(screen) {
+		most = max(most, len([]rune(strings.TrimRight(line, "\n "))))
+	}
+	return most
+}
+
+// While 2,000 processes a second come and go above it, the selected row stays
+// where it is.
+func TestTopInAStorm(t *testing.T) {
+	var storm *stage.Marker
+	var orders *os.File
+	w := newTop(t, func(i *stage.Instance) {
+		storm = stage.NewMarker(t, i.Dir)
+		var path string
+		path, orders = fifo(i, "storm")
+		i.Start([]string{"run", "-q", "--name", "early", "--", "sh", "-c", fmt.Sprintf(later, path, storm.Path, stage.Program("vforkstorm"))}, storm.Env())
+		storm.Line("waiting", 1)
+	})
+	_, line := selected(w.find("./db"))
+	if _, err := orders.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	looks, most := 0, 0
+	rate := regexp.MustCompile(`(\d+) forks/s`)
+	for storm.Drain(); len(storm.Lines("storm")) == 0; storm.Drain() {
+		s := w.Screen()
+		if row, at := selected(s); at != line || !strings.Contains(row, "./db") {
+			t.Fatalf("look %d: %q is selected on line %d, was on line %d", looks, row, at, line)
+		}
+		if m := rate.FindStringSubmatch(s); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+		looks++
+	}
+	w.See("what the storm left", hasAll(" ×"))
+	if row, at := selected(w.Screen()); at != line || !strings.Contains(row, "./db") {
+		t.Errorf("after the storm %q is selected on line %d, was on line %d", row, at, line)
+	}
+	forks, ms := stage.Number(t, storm.Lines("storm")[0][0]), stage.Number(t, storm.Lines("storm")[0][1])
+	if most == 0 || looks < 10 {
+		t.Errorf("at most %d forks/s in %d looks", most, looks)
+	}
+	t.Logf("figure: %d forks in %d ms, at most %d/s shown, %d looks", forks, ms, most, looks)
+	w.End("--now", "early")
+	storm.MustBeGone()
+	w.close("SIGTERM")
+}
+
+// x asks first: what is typed without looking does nothing, Enter cancels, and
+// only who chooses to end it ends it.
+func TestTopEnds(t *testing.T) {
+	w := newTop(t, nil)
+	w.find("./db")
+	asked := both(hasAll("End session", "shop?", "[ Cancel ]", "processes die", "Nothing is sent."), hasNone("asking what would die"))
+	closed := hasNone("Cancel")
+	active := func(when string) {
+		t.Helper()
+		if s := w.Record("shop"); s.State != "active" {
+			t.Fatalf("%s the session is %s", when, s.State)
+		}
+	}
+	w.Press("x", "Tab", "Enter", "Enter")
+	w.See("dialog that is still open", asked)
+	active("after keys in the first 300 ms")
+	w.Insist("end of the dialog", closed, "Enter")
+	active("after Enter in a new dialog")
+	w.Insist("tree", hasAll("x end"), "Escape") // one Enter too many opened the details
+
+	w.Press("x")
+	w.See("dialog", asked)
+	w.Insist("choice to end", hasAll("[ End ]"), "Left", "Right")
+	active("before the choice was confirmed")
+	w.Press("Enter")
+	w.See("result", hasAll("Result", "shop ended, clean: 6 of 6 processes"))
+	w.m.Gone()
+	if r := w.Record("shop"); r.State != "ended" || r.EndReason != "end" {
+		t.Errorf("the session is %+v", r)
+	}
+	w.run.Wait()
+	w.Insist("end of the dialog", hasNone("Enter closes"), "Enter")
+	w.See("result that stays", hasAll("shop ended, clean"))
+	w.close("q")
+}
+
+// A daemon that is killed and comes again is a banner; fold, selection and line
+// stay, and so does everything else.
+func TestTopOutlivesTheDaemon(t *testing.T) {
+	w := newTop(t, nil)
+	w.find("./boss")
+	w.Press("Left")
+	w.See("fold", folded)
+	row, at := selected(w.find("./db"))
+	pid := regexp.MustCompile(`\d+`).FindString(row)
+	same := func(s string) bool {
+		row, now := selected(s)
+		return now == at && strings.Contains(row, pid+" ") && folded(s)
+	}
+	if err := w.daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.daemon.Stop()
+	w.See("banner, and the tree as it was", both(hasAll("the daemon is away"), same))
+	w.Daemon()
+	w.See("end of the banner", both(hasNone("is away"), same))
+	w.order("late")
+	w.See("new life, and the rest as it was", both(hasAll("./late"), same))
+	w.close("C-c")
+}
+
+// pid is top's.
+func (w *watcher) pid() int {
+	text, err := os.ReadFile(filepath.Join(w.Dir, "pid"))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return stage.Number(w.T, strings.TrimSpace(string(text)))
+}
+
+// restored looks at the terminal after top has ended.
+func (w *watcher) restored() {
+	w.T.Helper()
+	s := w.See("end of top", hasAll("lngtest-after "))
+	if !strings.HasPrefix(s, "lngtest-before\nlngtest-after ") || strings.Contains(s, "./web") {
+		w.T.Errorf("the screen that was there is not there again:\n%s", s)
+	}
+	for name, want := range map[string]string{"alternate_on": "0", "cursor_flag": "1", "mouse_any_flag": "0", "insert_flag": "0", "keypad_flag": "0"} {
+		if got := w.State(name); got != want {
+			w.T.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	before, err := os.ReadFile(filepath.Join(w.Dir, "before"))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	after, err := os.ReadFile(filepath.Join(w.Dir, "after"))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if string(before) != string(after) || len(before) == 0 {
+		w.T.Errorf("stty -a before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// close leaves top, and ends the shop. However it was left, the terminal is as it
+// was, and leaving ends nothing.
+func (w *watcher) close(leave string) {
+	w.T.Helper()
+	if w.State("alternate_on") != "1" {
+		w.T.Error("top draws on the screen that others have written on")
+	}
+	live := w.Record("shop").Live
+	if leave == "SIGTERM" {
+		if err := unix.Kill(w.pid(), unix.SIGTERM); err != nil {
+			w.T.Fatal(err)
+		}
+	} else {
+		w.Press(leave)
+	}
+	w.restored()
+	if now := w.Record("shop").Live; now != live {
+		w.T.Errorf("leaving top left %d of %d alive", now, live)
+	}
+	w.shut()
+}
+
+// shut ends the shop if it is not over.
+func (w *watcher) shut() {
+	w.T.Helper()
+	if w.Record("shop").State != "ended" {
+		w.End("--now", "shop")
+	}
+	w.m.MustBeGone()
+	w.run.Wait()
+}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // application is SQLite's application_id of our files: "lnge".
@@ -106,21 +107,11 @@ func migrate(ctx context.Context, db *sql.DB, version int) error {
 
 // sameSchema compares the file's schema with what the steps made.
 func sameSchema(ctx context.Context, db *sql.DB, version int) error {
-	model, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		return fmt.Errorf("read schema: %w", err)
-	}
-	defer model.Close()
-	model.SetMaxOpenConns(1)
-	for _, step := range steps[:version] {
-		if _, err := model.ExecContext(ctx, step); err != nil {
-			return fmt.Errorf("make schema: %w", err)
-		}
-	}
-	want, err := schema(ctx, model)
+	all, err := models()
 	if err != nil {
 		return err
 	}
+	want := all[version]
 	got, err := schema(ctx, db)
 	if err != nil {
 		return err
@@ -131,6 +122,29 @@ func sameSchema(ctx context.Context, db *sql.DB, version int) error {
 	}
 	return nil
 }
+
+// models are the schemas that the steps make, by version.
+var models = sync.OnceValues(func() ([]map[string]string, error) {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	all := make([]map[string]string, 1, len(steps)+1)
+	for _, step := range steps {
+		if _, err := db.ExecContext(ctx, step); err != nil {
+			return nil, fmt.Errorf("make schema: %w", err)
+		}
+		s, err := schema(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+})
 
 func schema(ctx context.Context, db *sql.DB) (map[string]string, error) {
 	rows, err := db.QueryContext(ctx, "SELECT type || ' ' || name || ' ' || tbl_name, coalesce(sql, '') FROM sqlite_schema LIMIT 100")

@@ -4,42 +4,55 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
+// perReader is what one may take of the heap, in bytes: what it writes next,
+// net/http's buffers, and what this test reads it with.
+const perReader = 2*writeSize + 32<<10
+
 // TestCrowdOfReaders: LNGTEST_CROWD readers of the events, a hundred without it,
-// half of them stopped, while sessions come and go. Every end comes to its verdict, and memory stays within
-// what the readers' lines and one ring may take. It prints what an end took;
-// nothing is decided by that.
+// half of them stopped, while sessions come and go. Every end comes to its
+// verdict; each reader that takes its lines gets all of them, in order, or is
+// told what it lost, and no command line that is not for it; the stopped ones
+// are closed, and counted; and memory stays within what the readers' lines and
+// one ring may take. It prints what an end took; nothing is decided by that.
 func TestCrowdOfReaders(t *testing.T) {
-	readers, ends := 100, 5
+	const ends, members = 100, 10
+	readers := 100
 	if text := os.Getenv("LNGTEST_CROWD"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		readers, ends = n, 100
+		readers = n
 	}
-	took := func(w *world, base uint32) (all []time.Duration) {
+	w := newWorld(t, func(w *world) { w.h.limits.uidConns, w.h.limits.stall = 2*readers, 3*time.Second })
+	took := func(base uint32) (all []time.Duration) {
 		for n := range uint32(ends) {
-			s := w.session("user", base+n*100, api.NewSession{GraceMS: ms(0)})
-			for k := uint32(1); k < 50; k++ {
-				w.k.Fork(base+n*100, base+n*100+k, "lngtest-x")
-				w.k.Exec(base+n*100+k, "/bin/x", "x\x00--long-argument\x00")
+			root := base + n*members
+			s := w.session("user", root, api.NewSession{GraceMS: ms(0)})
+			for k := uint32(1); k < members; k++ {
+				w.k.Fork(root, root+k, "lngtest-x")
+				w.k.Exec(root+k, "/bin/x", "x\x00--long-argument\x00")
 			}
 			began := time.Now()
 			into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-			if r := w.receipt(s.ID); r.Verdict != "clean" {
+			if r := w.receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != members {
 				t.Errorf("%+v", r)
 			}
 			all = append(all, time.Since(began))
@@ -47,42 +60,125 @@ func TestCrowdOfReaders(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	w := newWorld(t, func(w *world) { w.h.limits.uidConns = 2 * readers })
-	alone := took(w, 1000)
+	alone := took(1000)
+	w.k.AllRead()
+	from := w.s.owner.ring.end()
+	before := inUse()
+	var crowd sync.WaitGroup
+	counts := make([]readCount, readers)
 	for n := range readers {
-		c, err := w.dial("root")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
-		r := bufio.NewReader(c)
-		resp, err := http.ReadResponse(r, nil)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatal(err, resp)
-		}
+		who := []string{"root", "reader"}[n/2%2] // who is not its uid, sees no command line
+		r := w.reads(who)
 		if n%2 == 0 {
-			go swallow(c)
+			counts[n].at.Store(from)
+			crowd.Go(func() { counts[n].follow(r) })
 		}
 	}
-	before := inUse()
-	crowded := took(w, 10000)
+	crowded := took(10000)
 	grown := inUse() - before
-	if limit := int64(readers)*(keptBuffer+64<<10) + 2*ringBytes; grown > limit {
+	if limit := int64(readers)*perReader + 2*ringBytes; grown > limit {
 		t.Errorf("the heap grew by %d KiB, allowed are %d", grown>>10, limit>>10)
 	}
-	p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
-	t.Logf("figure: end of 50 members: alone median %v p99 %v; %d readers median %v p99 %v; heap + %d KiB",
-		alone[ends/2], p99(alone), readers, crowded[ends/2], p99(crowded), grown>>10)
-}
-
-func swallow(c net.Conn) {
-	buf := make([]byte, 64<<10)
-	for {
-		if _, err := c.Read(buf); err != nil {
-			return
+	// More than the kernel holds for who takes nothing.
+	s := w.session("user", 9000, api.NewSession{})
+	long := strings.Repeat("a", 3000) + "\x00"
+	w.until(func() bool {
+		for range 20 {
+			w.k.Exec(9000, "/bin/a", long)
+		}
+		w.k.AllRead()
+		return w.s.tally.dropped.Load() >= uint64(readers/2)
+	})
+	if r := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
+		t.Errorf("%+v", r)
+	}
+	end := w.s.owner.ring.end()
+	for n := range counts {
+		w.until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
+	}
+	go w.stop()
+	crowd.Wait()
+	for n := range counts {
+		c := &counts[n]
+		if n%2 == 0 && (c.err != nil || c.at.Load() != end || c.argv != (n/2%2 == 0) || c.read+c.lost != end-from) {
+			t.Errorf("reader %d: %d read and %d lost to %d, command lines %v, %v; want all from %d to %d",
+				n, c.read, c.lost, c.at.Load(), c.argv, c.err, from, end)
 		}
 	}
+	if n := w.s.tally.dropped.Load(); n != uint64(readers/2) {
+		t.Errorf("%d readers were dropped, want the %d stopped ones", n, readers/2)
+	}
+	p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
+	t.Logf("figure: end of %d members: alone median %v p99 %v; %d readers median %v p99 %v; %d events; heap + %d KiB",
+		members, alone[ends/2], p99(alone), readers, crowded[ends/2], p99(crowded), end-from, grown>>10)
+}
+
+// reads begins to read the events from now on, and stops after the headers.
+func (w *world) reads(who string) *http.Response {
+	w.Helper()
+	c, err := w.dial(who)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { c.Close() })
+	fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		w.Fatal(err, resp)
+	}
+	return resp
+}
+
+// readCount is what one reader got.
+type readCount struct {
+	at         atomic.Uint64 // the number that comes next
+	read, lost uint64
+	argv       bool // a command line was among it
+	over       atomic.Bool
+	err        error
+}
+
+// follow reads to the end of a stream and counts. A line is not decoded: there
+// are millions.
+func (c *readCount) follow(resp *http.Response) {
+	defer c.over.Store(true)
+	r := bufio.NewReaderSize(resp.Body, 16<<10)
+	for next := c.at.Load(); ; c.at.Store(next) {
+		text, err := r.ReadSlice('\n')
+		switch {
+		case err != nil:
+			c.err = err
+			return
+		case bytes.HasPrefix(text, []byte(`{"kind":"end","reason":"stopping"`)):
+			return
+		case bytes.HasPrefix(text, []byte(`{"kind":"heartbeat"`)):
+			continue
+		case field(text, `"where":"`) == "reader":
+			first, _ := strconv.ParseUint(field(text, `"from":"`), 10, 64)
+			last, _ := strconv.ParseUint(field(text, `"to":"`), 10, 64)
+			if first != next || last < first {
+				c.err = fmt.Errorf("expected %d: %s", next, text)
+				return
+			}
+			c.lost += last + 1 - first
+			next = last + 1
+		default:
+			if field(text, `"seq":"`) != strconv.FormatUint(next, 10) {
+				c.err = fmt.Errorf("expected %d: %s", next, text)
+				return
+			}
+			c.read++
+			next++
+			c.argv = c.argv || bytes.Contains(text, []byte(`"argv":`))
+		}
+	}
+}
+
+// field is what follows a name, up to the next quote.
+func field(text []byte, name string) string {
+	_, after, _ := bytes.Cut(text, []byte(name))
+	value, _, _ := bytes.Cut(after, []byte(`"`))
+	return string(value)
 }
 
 // inUse is what is in use after a collection, in bytes.
@@ -91,4 +187,42 @@ func inUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse)
+}
+
+// TestRecentLines: a line is made once for those who may see the same, and
+// never again while it is held.
+func TestRecentLines(t *testing.T) {
+	w := newWorld(t)
+	root, other := caller{uid: 0}, caller{uid: 1}
+	r := record{seq: 7}
+	r.Type, r.UID, r.Filename, r.Argv = tracer.EventExec, 1000, []byte("/bin/x"), []byte("x\x00--secret\x00")
+	get := func(c caller) []byte {
+		b, err := w.s.line(&r, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	shown, hidden := get(root), get(other)
+	if !bytes.Contains(shown, []byte("--secret")) || bytes.Contains(hidden, []byte("--secret")) {
+		t.Errorf("root gets %s, another uid %s", shown, hidden)
+	}
+	if again := get(root); &again[0] != &shown[0] {
+		t.Error("it was made twice")
+	}
+	if again := get(caller{uid: 1000}); &again[0] != &shown[0] {
+		t.Error("it was made twice for its own uid")
+	}
+	r.seq += recentLines
+	if newer := get(root); bytes.Equal(newer, shown) {
+		t.Errorf("%s", newer)
+	}
+	r.seq -= recentLines
+	if late := get(root); !bytes.Equal(late, shown) {
+		t.Errorf("who is behind gets %s", late)
+	}
+	r.seq += recentLines
+	if newer := get(root); !bytes.Contains(newer, []byte(`"seq":"`+strconv.Itoa(7+recentLines)+`"`)) {
+		t.Errorf("%s", newer)
+	}
 }

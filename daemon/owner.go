@@ -52,6 +52,7 @@ type owner struct {
 	gone     []tracer.SessionID
 	canaries []hidden // oldest first
 	batch    []tracer.Event
+	records  []record                  // scratch of publish
 	watch    map[tracer.SessionID]bool // scratch of apply
 
 	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches
@@ -192,7 +193,7 @@ func (o *owner) apply(batch []tracer.Event) {
 		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return o.hides(ev.Session) != nil })
 	}
 	o.meter.told(batch)
-	o.ring.add(batch...)
+	o.publish(batch...)
 	for id := range o.watch {
 		o.enforcer.Watch(id)
 	}

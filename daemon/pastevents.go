@@ -44,52 +44,75 @@ func (st *stream) replay(ctx context.Context, from uint64) (next uint64, reason 
 	if !st.since.IsZero() {
 		boot = ""
 	}
-	r := st.owner.ring
-	var first *time.Time // of what is held
-	next = from
-	for after := int64(0); ; {
-		b, err := st.recorder.journal.Next(ctx, after, st.since, boot, from)
-		if err != nil {
-			st.log.Error().Err(err).Msg("history not read") // the status says why
+	p := pastReader{stream: st, boot: boot, from: from, next: from}
+	for {
+		more, reason := p.gather(ctx)
+		if reason != "" {
+			return p.next, reason
 		}
-		if err != nil || b == nil {
+		if !more {
 			break
-		}
-		after = b.ID
-		then := clock{offset: b.Zero}
-		for i := range b.Records {
-			x := &b.Records[i]
-			at := then.wall(x.Time)
-			if b.Boot == st.bootID && x.Seq < next || at == nil || at.Before(st.since) {
-				continue
-			}
-			if !st.until.IsZero() && at.After(st.until) {
-				return next, reasonUntil
-			}
-			if first == nil {
-				first = at
-				st.older(ctx, *at, from, x.Seq)
-			}
-			if b.Boot == st.bootID {
-				next = x.Seq + 1
-			}
-			if st.sendPast(ctx, b, then, x); st.over {
-				return next, reasonOver
-			}
 		}
 		select {
 		case <-st.stopping:
-			return next, reasonStopping
+			return p.next, reasonStopping
 		default:
 		}
 		if !st.flush() || ctx.Err() != nil {
-			return next, reasonGone
+			return p.next, reasonGone
 		}
 	}
-	if first == nil { // what fell off the ring is told with what it still has
-		st.older(ctx, st.started, from, r.began)
+	began := st.owner.ring.began
+	if !p.any { // what fell off the ring is told with what it still has
+		st.older(ctx, st.started, from, began)
 	}
-	return max(next, r.began), "" // the numbers between are nobody's: another daemon began
+	return max(p.next, began), "" // the numbers between are nobody's: another daemon began
+}
+
+// pastReader is where a stream is in the history.
+type pastReader struct {
+	*stream
+	boot       string // "": each
+	after      int64  // the last block that was read
+	from, next uint64
+	any        bool // something was found
+}
+
+// gather encodes a block, one stream at a time: readers of the past leave the
+// processor to those of the present, and to the owner.
+func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
+	p.replaying.Lock()
+	defer p.replaying.Unlock()
+	b, err := p.recorder.journal.Next(ctx, p.after, p.since, p.boot, p.from)
+	if err != nil {
+		p.log.Error().Err(err).Msg("history not read") // the status says why
+	}
+	if err != nil || b == nil {
+		return false, ""
+	}
+	p.after = b.ID
+	then := clock{offset: b.Zero}
+	for i := range b.Records {
+		x := &b.Records[i]
+		at := then.wall(x.Time)
+		if b.Boot == p.bootID && x.Seq < p.next || at == nil || at.Before(p.since) {
+			continue
+		}
+		if !p.until.IsZero() && at.After(p.until) {
+			return true, reasonUntil
+		}
+		if !p.any {
+			p.any = true
+			p.older(ctx, *at, p.from, x.Seq)
+		}
+		if b.Boot == p.bootID {
+			p.next = x.Seq + 1
+		}
+		if p.sendPast(ctx, b, then, x); p.over {
+			return true, reasonOver
+		}
+	}
+	return true, ""
 }
 
 // older says that what was asked for begins before what is held.
@@ -116,7 +139,7 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 // sendPast encodes an event of the history that the reader asked for and may
 // see.
 func (st *stream) sendPast(ctx context.Context, b *journal.Block, then clock, x *journal.Record) {
-	r := record{x.Seq, x.Event}
+	r := record{seq: x.Seq, Event: x.Event}
 	if r.Type == 0 || int(r.Type) >= len(eventNames) || r.Type != tracer.EventLost && !st.mayReadPast(ctx, bootSession{b.Boot, r.Session}) {
 		return
 	}
@@ -138,24 +161,43 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 	if key.id == 0 {
 		return false
 	}
-	if key.boot == st.bootID && st.boot == "" && st.mayRead(key.id) {
-		return true
-	}
 	may, known := st.readable[key]
 	if known {
 		return may
 	}
-	row, err := st.recorder.journal.Session(ctx, key.boot, uint64(key.id))
+	a, err := st.aboutPast(key)
+	var row *journal.Session
+	if err == nil && a == nil {
+		row, err = st.recorder.journal.Session(ctx, key.boot, uint64(key.id))
+	}
 	switch {
 	case err != nil:
 		return false
+	case a != nil:
+		may = st.mayRead(a)
 	case row == nil: // nobody's: for those who may read everything
 		may = st.session == 0 && decide(st.caller, verbRead, target{uid: ^uint32(0)}).allow && st.caller.uid != ^uint32(0)
 	default:
 		may = decide(st.caller, verbRead, st.pastTarget(ctx, row, st.caller)).allow && st.selects(ctx, row)
 	}
+	if len(st.readable) >= maxVisible {
+		clear(st.readable)
+	}
 	st.readable[key] = may
 	return may
+}
+
+// aboutPast asks the owner for a session of this boot, nil if it has none.
+func (st *stream) aboutPast(key bootSession) (a *about, err error) {
+	if key.boot != st.bootID || st.boot != "" {
+		return nil, nil
+	}
+	err = st.owner.do(func() {
+		if x := st.owner.sessions[key.id]; x != nil {
+			a = st.owner.about(x)
+		}
+	})
+	return a, err
 }
 
 // selects reports whether a session of the history is the one that was asked
@@ -165,7 +207,7 @@ func (st *stream) selects(ctx context.Context, row *journal.Session) bool {
 	if boot == "" {
 		boot = st.bootID
 	}
-	for range 16 { // deeper than the kernel nests
+	for range maxDepth {
 		if st.session == 0 || row.Boot == boot && tracer.SessionID(row.ID) == st.session {
 			return true
 		}

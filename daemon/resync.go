@@ -55,7 +55,7 @@ func (o *owner) repaired(r *resynced, now uint64, changes []lineage.Change) {
 	}
 	if r.cause == causeStart && len(o.sessions) > 0 {
 		// What happened while no daemon ran is in nobody's memory.
-		o.ring.add(tracer.Event{Type: tracer.EventLost, Time: now})
+		o.publish(tracer.Event{Type: tracer.EventLost, Time: now})
 	}
 	for _, c := range changes {
 		switch {
@@ -90,7 +90,7 @@ func (o *owner) settleDoubts() {
 	}
 	o.doubts, o.untold = nil, 0
 	o.meter.told(told)
-	o.ring.add(told...)
+	o.publish(told...)
 }
 
 // events are what should have been told, without what nobody knows.

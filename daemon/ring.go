@@ -3,8 +3,11 @@
 package daemon
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -18,6 +21,63 @@ const (
 type record struct {
 	seq uint64
 	tracer.Event
+	about *about // nil: nobody knows its session
+}
+
+// about is what decides who may read the events of a session. It goes with
+// each of them, so that readers have nothing to ask the owner. But for over
+// nothing of it ever changes.
+type about struct {
+	uid  uint32
+	line []tracer.SessionID // the session, then those that it is nested in
+	over atomic.Bool        // the session's last event has been added
+}
+
+// within reports whether the session is ancestor or nested in it.
+func (a *about) within(ancestor tracer.SessionID) bool { return slices.Contains(a.line, ancestor) }
+
+// target is the session as decide takes it.
+func (a *about) target(c caller) target {
+	t := target{uid: a.uid}
+	switch {
+	case c.member == 0:
+	case c.member == a.line[0]:
+		t.relation = own
+	case a.within(c.member):
+		t.relation = nested
+	}
+	return t
+}
+
+// about is made with the first event that readers get of a session.
+func (o *owner) about(s *session) *about {
+	if s.about == nil {
+		s.about = &about{uid: s.info.UID}
+		for id := s.info.ID; id != 0 && len(s.about.line) < maxDepth; {
+			s.about.line = append(s.about.line, id)
+			up := o.sessions[id]
+			if up == nil {
+				break
+			}
+			id = up.info.Parent
+		}
+	}
+	return s.about
+}
+
+// publish gives events to the readers.
+func (o *owner) publish(events ...tracer.Event) {
+	records := o.records[:0]
+	for i := range events {
+		r := record{Event: events[i]}
+		if s := o.sessions[r.Session]; s != nil {
+			r.about = o.about(s)
+		}
+		records = append(records, r)
+	}
+	o.ring.add(records...)
+	clear(records)
+	o.records = records
 }
 
 // ring is the recent events, one for all readers: each has a cursor into it
@@ -31,18 +91,21 @@ type ring struct {
 	next  uint64 // the next to be given
 	began uint64 // the first that was ever given; it does not change
 	bytes int
-	wake  chan struct{} // closed when something is added
+	wake  chan struct{} // closed when something was added
+	added chan struct{} // tells pace
 }
 
 // newRing starts at seq. Sequence numbers go on across daemons: they start at
 // the boottime in microseconds, which no daemon's count catches up with, so a
 // reader that resumes at another daemon sees a gap and not a repetition.
 func newRing(seq uint64, size int) *ring {
-	return &ring{buf: make([]record, size), first: seq, next: seq, began: seq, wake: make(chan struct{})}
+	return &ring{buf: make([]record, size), first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1)}
 }
 
-// add appends events, in order. It copies nothing but the events themselves.
-func (r *ring) add(events ...tracer.Event) {
+// add appends events, in order, and gives them their numbers. It copies nothing
+// but the events themselves. What it costs does not depend on the readers:
+// pace wakes them.
+func (r *ring) add(events ...record) {
 	if len(events) == 0 {
 		return
 	}
@@ -56,9 +119,37 @@ func (r *ring) add(events ...tracer.Event) {
 			*old = record{}
 			r.first++
 		}
-		r.buf[r.next%uint64(len(r.buf))] = record{r.next, *ev}
+		ev.seq = r.next
+		r.buf[r.next%uint64(len(r.buf))] = *ev
 		r.next++
 	}
+	r.mu.Unlock()
+	select {
+	case r.added <- struct{}{}:
+	default:
+	}
+}
+
+// pace wakes the readers when something was added: all at once, and not before
+// what comes with it is gathered, so that each gets one write for many events.
+func (r *ring) pace(ctx context.Context, gather time.Duration) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.added:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gather):
+		}
+		r.wakeUp()
+	}
+}
+
+func (r *ring) wakeUp() {
+	r.mu.Lock()
 	wake := r.wake
 	r.wake = make(chan struct{})
 	r.mu.Unlock()
@@ -74,7 +165,7 @@ func (r *ring) end() uint64 {
 
 // read copies events from seq on into buf. first is the sequence number of the
 // oldest event it could give: if it is greater than seq those between are
-// lost. With nothing to give it returns a channel that is closed when there is.
+// lost. wake is closed when there is more.
 func (r *ring) read(seq uint64, buf []record) (n int, first uint64, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

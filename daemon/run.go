@@ -22,6 +22,7 @@ const shutdownTimeout = 2 * time.Second
 func (s *server) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.owner.run(ctx)
+	go s.owner.ring.pace(ctx, s.limits.flush)
 	s.endOwner = func() {
 		cancel()
 		<-s.owner.done

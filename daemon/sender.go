@@ -8,20 +8,25 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 )
 
-// keptBuffer is how much memory a stream keeps between two writes, in bytes.
-const keptBuffer = 64 << 10
+// writeSize is how much a stream gathers before it writes, in bytes; one line
+// may be longer. Beyond it a buffer is not used again.
+const writeSize = 32 << 10
+
+// buffers are of streams that have nothing to write.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // sender sends the lines of a stream to one reader.
 type sender struct {
 	*server
 	caller caller
 
-	w    http.ResponseWriter
-	rc   *http.ResponseController
-	line bytes.Buffer
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	out *bytes.Buffer // nil: nothing to write
 }
 
 func (s *server) sender(w http.ResponseWriter, c caller) sender {
@@ -39,22 +44,33 @@ func (s *sender) encode(doc any) {
 		s.log.Error().Err(err).Msg("line not encoded")
 		return
 	}
-	s.line.Write(b)
-	s.line.WriteByte('\n')
+	s.append(b)
+	s.out.WriteByte('\n')
 }
+
+func (s *sender) append(text []byte) {
+	if s.out == nil {
+		s.out = buffers.Get().(*bytes.Buffer)
+	}
+	s.out.Write(text)
+}
+
+// full reports that it is time to write.
+func (s *sender) full() bool { return s.out != nil && s.out.Len() >= writeSize }
 
 // flush sends what is encoded. A reader that takes nothing for the limit is
 // dropped.
 func (s *sender) flush() bool {
-	if s.line.Len() == 0 {
+	if s.out == nil {
 		s.rc.Flush()
 		return true
 	}
 	s.rc.SetWriteDeadline(time.Now().Add(s.limits.stall))
-	_, err := s.w.Write(s.line.Bytes())
-	if s.line.Reset(); s.line.Cap() > keptBuffer {
-		s.line = bytes.Buffer{}
+	_, err := s.w.Write(s.out.Bytes())
+	if s.out.Reset(); s.out.Cap() <= 2*writeSize {
+		buffers.Put(s.out)
 	}
+	s.out = nil
 	if err == nil {
 		err = s.rc.Flush()
 	}

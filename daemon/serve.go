@@ -306,7 +306,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		kernel: k, enforcer: e, owner: own, sampler: &sampler{owner: own, rules: r, period: h.period},
 		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers),
+		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
 		conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
 	}
 	s.rules, s.hup, s.manager = r, h.hup, h.manager

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -69,6 +70,10 @@ type server struct {
 	self         selfProtection
 	selfCheck    *selfCheck
 	feed         *feed
+	recent       recent
+	turns        turns
+	presenting   sync.Mutex // held while a reader gets the present processes
+	replaying    sync.Mutex // held while one gets a block of the history
 	tally        tally
 	metrics      http.Handler
 	exporter     *exporter

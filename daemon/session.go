@@ -20,6 +20,9 @@ import (
 // is taken as lost.
 const emptyPatience = time.Second
 
+// maxDepth is deeper than the kernel nests.
+const maxDepth = 16
+
 // session is what the daemon adds to the kernel's record.
 type session struct {
 	info    tracer.SessionInfo // as last told; the counts may be old
@@ -31,6 +34,7 @@ type session struct {
 	lost      uint64 // events that were lost before it began
 	holdings
 	written *enforcer.Result // that report is about
+	about   *about           // for the readers of its events; nil: it had none yet
 
 	rootDied uint64 // boottime, as far as we know; 0: it lives
 	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
@@ -275,6 +279,7 @@ func (o *owner) describe(r *api.Report) {
 // ones.
 func (o *owner) close(s *session) {
 	s.closed = true
+	o.about(s).over.Store(true)
 	o.changed(s.info.ID)
 	s.info.State = tracer.StateEmpty
 	s.info.Live = 0
@@ -332,7 +337,7 @@ func (o *owner) live() int { return len(o.sessions) - len(o.ended) }
 
 // within reports whether a session is ancestor or nested in it.
 func (o *owner) within(id, ancestor tracer.SessionID) bool {
-	for range 16 { // deeper than the kernel nests
+	for range maxDepth {
 		if id == ancestor {
 			return true
 		}

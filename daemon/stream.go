@@ -21,11 +21,15 @@ import (
 type stream struct {
 	sender
 	session tracer.SessionID // 0: whatever the caller may read
+	about   *about           // the session's; nil: it is over
 	types   []string         // empty: all
 	visible map[tracer.SessionID]bool
 	over    bool // the session's end was sent
 	span
 }
+
+// maxVisible is how many sessions a reader remembers to see or not.
+const maxVisible = 64
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
@@ -77,12 +81,21 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 	s.owner.ring.readers.Add(1)
 	defer s.owner.ring.readers.Add(-1)
 	var present []api.Process
+	if snapshot == "1" {
+		s.presenting.Lock() // the owner has others to serve between two of them
+	}
 	err = s.owner.do(func() {
 		if snapshot == "1" {
 			present = st.present()
 		}
+		if x := s.owner.sessions[st.session]; x != nil {
+			st.about = s.owner.about(x)
+		}
 		from = min(from, s.owner.ring.end()) // what follows the snapshot
 	})
+	if snapshot == "1" {
+		s.presenting.Unlock()
+	}
 	if err != nil {
 		return err
 	}
@@ -90,7 +103,9 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 	if snapshot == "1" {
 		st.encode(api.Event{Head: head("recording"), BootID: s.bootID, Version: s.version, Started: &s.started})
 		for i := range present {
-			st.encode(&present[i])
+			if st.encode(&present[i]); st.full() && !st.flush() {
+				return nil
+			}
 		}
 	}
 	if st.flush() {
@@ -116,36 +131,16 @@ func (st *stream) run(ctx context.Context, from uint64) {
 	}
 	beat := time.NewTicker(st.limits.heartbeat)
 	defer beat.Stop()
-	buf := make([]record, 256)
 	for {
-		n, first, wake := st.owner.ring.read(from, buf)
-		if first > from {
-			st.tally.missed.Add(first - from)
-			st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
-				LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
-		}
-		from = first + uint64(n)
-		for i := range buf[:n] {
-			switch at := st.clock.wall(buf[i].Time); {
-			case !st.until.IsZero() && at != nil && at.After(st.until):
-				st.finish(reasonUntil)
-				return
-			case at == nil || !at.Before(st.since):
-				st.send(&buf[i])
-			}
-		}
-		clear(buf[:n])
-		if n == 0 {
-			st.checkOver()
-		}
-		if st.over {
-			st.finish(reasonOver)
+		next, wake, reason := st.gather(from)
+		if reason != "" {
+			st.finish(reason)
 			return
 		}
 		if !st.flush() {
 			return
 		}
-		if n == len(buf) {
+		if from = next; wake == nil {
 			continue
 		}
 		select {
@@ -160,13 +155,51 @@ func (st *stream) run(ctx context.Context, from uint64) {
 		case <-beat.C:
 			st.encode(heartbeat{"heartbeat", api.U64(st.clock.boottime())})
 		case <-wake:
-			// Gather what comes with it: one write for many events.
-			select {
-			case <-time.After(st.limits.flush):
-			case <-ctx.Done():
-			}
 		}
 	}
+}
+
+// gather takes a turn, and encodes what there is from a number on until there
+// is enough for a write. It gives the number to go on with, and what says that
+// there is more, nil if there is already; or why the stream is at its end.
+func (st *stream) gather(from uint64) (next uint64, wake <-chan struct{}, reason string) {
+	buf := <-st.turns
+	var n int
+	var first uint64
+	defer func() {
+		clear(buf[:n])
+		st.turns <- buf
+	}()
+	// Asked first: what was added before the session was over is read below.
+	over := st.session != 0 && (st.about == nil || st.about.over.Load())
+	n, first, wake = st.owner.ring.read(from, buf)
+	if first > from {
+		st.tally.missed.Add(first - from)
+		st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
+			LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
+	}
+	for i := range buf[:n] {
+		switch at := st.clock.wall(buf[i].Time); {
+		case !st.until.IsZero() && at != nil && at.After(st.until):
+			return 0, nil, reasonUntil
+		case at == nil || !at.Before(st.since):
+			st.send(&buf[i])
+		}
+		if st.full() {
+			return first + uint64(i) + 1, nil, st.atEnd(false)
+		}
+	}
+	if n == len(buf) {
+		wake = nil
+	}
+	return first + uint64(n), wake, st.atEnd(over && n == 0)
+}
+
+func (st *stream) atEnd(over bool) string {
+	if over || st.over {
+		return reasonOver
+	}
+	return ""
 }
 
 type heartbeat struct {
@@ -176,15 +209,21 @@ type heartbeat struct {
 
 // send encodes an event that the reader asked for and may see.
 func (st *stream) send(r *record) {
-	if r.Type == 0 || int(r.Type) >= len(eventNames) || !st.mayRead(r.Session) && r.Type != tracer.EventLost {
+	if r.Type == 0 || int(r.Type) >= len(eventNames) || r.Type != tracer.EventLost && !st.mayRead(r.about) {
 		return
 	}
 	if st.session != 0 && r.Type == tracer.EventSession && r.Session == st.session && r.State == tracer.StateEmpty {
 		st.over = true
 	}
-	if st.wants(r.Type) {
-		st.encode(st.clock.event(r, st.caller))
+	if !st.wants(r.Type) {
+		return
 	}
+	text, err := st.line(r, st.caller)
+	if err != nil {
+		st.log.Error().Err(err).Msg("line not encoded")
+		return
+	}
+	st.append(text)
 }
 
 // wants reports whether the reader asked for events of a type.
@@ -192,35 +231,20 @@ func (st *stream) wants(t tracer.EventType) bool {
 	return len(st.types) == 0 || slices.Contains(st.types, eventNames[t])
 }
 
-// mayRead asks the owner once for each session: neither its uid nor its place
-// among the others ever changes.
-func (st *stream) mayRead(id tracer.SessionID) bool {
-	may, known := st.visible[id]
-	if known || id == 0 {
-		return may
-	}
-	err := st.owner.do(func() {
-		if x := st.owner.sessions[id]; x != nil {
-			may = decide(st.caller, verbRead, st.owner.target(st.caller, x)).allow &&
-				(st.session == 0 || st.owner.within(id, st.session))
-		}
-	})
-	if err != nil {
+// mayRead decides once for each session, as long as it remembers.
+func (st *stream) mayRead(a *about) bool {
+	if a == nil {
 		return false
 	}
-	st.visible[id] = may
-	return may
-}
-
-// checkOver ends the stream of a session that was over before it began.
-func (st *stream) checkOver() {
-	if st.session == 0 {
-		return
+	may, known := st.visible[a.line[0]]
+	if !known {
+		may = decide(st.caller, verbRead, a.target(st.caller)).allow && (st.session == 0 || a.within(st.session))
+		if len(st.visible) >= maxVisible {
+			clear(st.visible)
+		}
+		st.visible[a.line[0]] = may
 	}
-	_ = st.owner.do(func() {
-		x := st.owner.sessions[st.session]
-		st.over = x == nil || x.closed
-	})
+	return may
 }
 
 // present lists the processes of the snapshot, in the owner's goroutine.

@@ -335,7 +335,7 @@ func BenchmarkFrame(b *testing.B) {
 				for more := true; more; {
 					f, _, wake := r.w.next()
 					r.w.encode(f)
-					r.w.line.Reset()
+					r.w.out.Reset()
 					more = wake == nil
 				}
 			}
@@ -351,7 +351,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		for more := true; more; {
 			f, _, wake := r.w.next()
 			r.w.encode(f)
-			r.w.line.Reset()
+			r.w.out.Reset()
 			more = wake == nil
 		}
 	}

@@ -60,6 +60,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
 		}
+		nobodyLives(t, tr, id, 3)
 		w.gone()
 		w.cmd.Wait()
 		settled(t, tr, id)
@@ -108,6 +109,7 @@ func TestManyMembers(t *testing.T) {
 	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
+	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.cmd.Wait()
 	settled(t, tr, id)

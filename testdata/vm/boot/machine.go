@@ -36,6 +36,7 @@ type Result struct {
 	Jobs    []Job
 	Console []byte
 	Took    time.Duration
+	CPU     time.Duration // that QEMU had: what Took would be on an idle host, about
 }
 
 // LSM is the kernel's list of security modules with bpf among them: without it
@@ -92,7 +93,7 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 	if err := qemu.Run(); err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("run %s: %w: %s", m.QEMU, err, bytes.TrimSpace(said.Bytes()))
 	}
-	r := &Result{Took: time.Since(began)}
+	r := &Result{Took: time.Since(began), CPU: qemu.ProcessState.UserTime() + qemu.ProcessState.SystemTime()}
 	out, err := os.ReadFile(output)
 	if err != nil {
 		return nil, err

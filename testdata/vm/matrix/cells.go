@@ -56,26 +56,34 @@ func (s suite) with(env ...string) suite {
 
 func (s suite) tests(only ...string) suite {
 	s.except = ""
-	s.only = "^(" + strings.Join(only, "|") + ")$"
+	s.only = oneOf(only)
 	return s
 }
 
+func oneOf(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
+
 var (
 	verifier = suite{dir: "tracer", part: "verifier", only: "^TestVerifierBudget$", timeout: 10 * time.Minute}
-	tracer   = suite{dir: "tracer", except: verifier.only, timeout: time.Hour}
+	basics   = suite{dir: "tracer", part: "basics", only: oneOf(basicTests), timeout: 20 * time.Minute}
+	tracer   = suite{dir: "tracer", except: verifier.only + "|" + basics.only, timeout: time.Hour}
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
 	daemon   = suite{dir: "daemon", timeout: time.Hour}
 	e2e      = suite{dir: "testdata/e2e", timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
 	escapes  = suite{dir: "testdata/escapes", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 )
 
-// everything is what a kernel has to pass in its usual configuration.
-var everything = []suite{verifier, tracer, enforcer, daemon, e2e, escapes}
+// basicTests tell in a minute or two whether sessions are kept and ended at all.
+var basicTests = []string{
+	"TestOpen", "TestSessionLife", "TestEvents", "TestRootExitEndsMembers", "TestRootExitWithoutTracer", "TestGrace",
+	"TestNested", "TestReconcile", "TestPinsOutliveTheTracer", "TestCountsDoNotDrift",
+}
 
-// few tells in two minutes whether sessions are kept and ended at all.
+// everything is what a kernel has to pass in its usual configuration.
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, e2e, escapes}
+
+// few is what every change has to pass.
 var few = []suite{
-	tracer.tests("TestOpen", "TestSessionLife", "TestEvents", "TestRootExitEndsMembers", "TestRootExitWithoutTracer",
-		"TestGrace", "TestNested", "TestReconcile", "TestVerifierBudget", "TestPinsOutliveTheTracer", "TestCountsDoNotDrift"),
+	verifier, basics,
 	// Of these no run starts a daemon by itself: it would not wait as long.
 	e2e.tests("TestHold3.*"),
 }
@@ -95,26 +103,26 @@ var cells = []cell{
 		why: "Debian 12, and the newest without task iterators in BPF"},
 	{name: "6.12", series: "6.12", suites: everything,
 		why: "Debian 13, and the newest long-term kernel that cannot send signals from BPF"},
-	{name: "6.16", series: "6.16", suites: []suite{verifier, tracer, e2e}, quick: few,
+	{name: "6.16", series: "6.16", suites: []suite{verifier, basics, tracer, e2e},
 		why: "the first whose exit hook can end a session"},
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7", suites: everything, quick: few,
 		why: "the newest of Debian's backports; tracepoints are preemptible"},
-	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, tracer, e2e}, cpus: 2,
+	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 
-	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{tracer},
+	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, tracer},
 		why: "an LSM program attaches there and never runs"},
-	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{tracer},
+	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, tracer},
 		why: "level 2 without the LSM program that refuses forks"},
-	{name: "6.18 lockdown=integrity", series: "6.18", append: integrity, suites: []suite{tracer, e2e},
+	{name: "6.18 lockdown=integrity", series: "6.18", append: integrity, suites: []suite{basics, tracer, e2e},
 		why: "what a host with secure boot has"},
 	{name: "6.1 lockdown=confidentiality", series: "6.1", append: confidentiality, untracked: true,
 		why: "BPF may not read the kernel's memory: doctor has to say so"},
 	{name: "6.18 lockdown=confidentiality", series: "6.18", append: confidentiality, untracked: true,
 		why: "the same, new"},
-	{name: "6.1 cgroup v1", series: "6.1", cgroup: "v1", suites: []suite{tracer, cgroupRows},
+	{name: "6.1 cgroup v1", series: "6.1", cgroup: "v1", suites: []suite{basics, tracer, cgroupRows},
 		why: "hosts of that age still have it; the freezer holds SIGKILL back"},
 	{name: "6.18 cgroup v1", series: "6.18", cgroup: "v1", suites: []suite{cgroupRows},
 		why: "the same, where the kernel ends sessions by itself"},
@@ -122,7 +130,7 @@ var cells = []cell{
 		suites: []suite{storms, races, many},
 		why:    "races between CPUs; more processes than the usual pid_max allows"},
 	{name: "7 preempt=full 4 CPUs", series: "7", append: boot.LSM + " preempt=full", cpus: 4,
-		suites: []suite{tracer, storms, races},
+		suites: []suite{basics, tracer, storms, races},
 		why:    "the kernel skips programs that are preempted: the second writers have to see what they miss"},
 }
 

@@ -109,13 +109,13 @@ func runAll(chosen []*cell, jobs int, o options) error {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			began := time.Now()
-			r, err := c.run(ctx, o)
+			r, cpu, err := c.run(ctx, o)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				r.Problems = append(r.Problems, err.Error())
 			}
-			report(r, time.Since(began))
+			report(r, time.Since(began), cpu)
 			if len(r.problems()) > 0 {
 				failed = append(failed, c.name)
 			}
@@ -139,8 +139,8 @@ func runAll(chosen []*cell, jobs int, o options) error {
 	return writePages()
 }
 
-func report(r *result, took time.Duration) {
-	fmt.Printf("%s: Linux %s, level %d, %v\n", r.Cell, r.Release, r.Level, took.Round(time.Second))
+func report(r *result, took, cpu time.Duration) {
+	fmt.Printf("%s: Linux %s, level %d, %v, %v of a CPU\n", r.Cell, r.Release, r.Level, took.Round(time.Second), cpu.Round(time.Second))
 	for _, s := range r.Suites {
 		fmt.Printf("  %-22s %3d passed %3d failed %3d skipped, %d s\n", s.Name, s.Passed, s.Failed, len(s.Skips), s.Seconds)
 	}

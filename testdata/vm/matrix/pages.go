@@ -94,16 +94,34 @@ func (t *table) row(cells ...string) {
 
 // cellTable is what came of each cell.
 func cellTable(all []*result) string {
-	t := newTable("cell", "kernel", "why", "level:", "passed:", "skipped:", "problems:", "on")
+	t := newTable("cell", "kernel", "why", "level:", "passed:", "skipped:", "problems:", "on", "not run")
 	for _, r := range all {
 		passed, skipped := r.tests()
 		level := fmt.Sprint(r.Level)
 		if r.Level == 0 {
 			level = "refused"
 		}
-		t.row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.problems())), r.date())
+		t.row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.problems())), r.date(), strings.Join(r.notRun(), ", "))
 	}
 	return t.b.String()
+}
+
+// notRun are the suites of the cell that it has no result of.
+func (r *result) notRun() (names []string) {
+	i := slices.IndexFunc(cells, func(c cell) bool { return c.name == r.Cell })
+	if i < 0 {
+		return nil // a cell of old
+	}
+	for _, s := range cells[i].suites {
+		if !r.ran(s) {
+			names = append(names, s.name())
+		}
+	}
+	return names
+}
+
+func (r *result) ran(s suite) bool {
+	return slices.ContainsFunc(r.Suites, func(n suiteResult) bool { return n.Name == s.name() && n.Passed > 0 })
 }
 
 func (r *result) tests() (passed, skipped int) {
@@ -220,8 +238,9 @@ var gives = map[int]string{
 	4: "the root's exit ends its session inside the kernel, with the daemon dead or stopped",
 }
 
-// levelTable is the promise, with the kernels that were measured to keep it. What
-// could be measured and was not is no promise.
+// levelTable is the promise, with the kernels that were measured to keep it: of
+// which sessions were ended there, too. What could be measured and was not is no
+// promise.
 func levelTable(all []*result) string {
 	t := newTable("kernel", "level", "gives", "measured on")
 	for _, p := range []struct {
@@ -240,7 +259,7 @@ func levelTable(all []*result) string {
 			if strings.Contains(r.Release, "-rt-") {
 				release += " PREEMPT_RT"
 			}
-			if r.Level == p.level && promised(r.Release) == p.level && len(r.problems()) == 0 && !slices.Contains(on, release) {
+			if r.Level == p.level && promised(r.Release) == p.level && r.ran(basics) && len(r.problems()) == 0 && !slices.Contains(on, release) {
 				on = append(on, release)
 			}
 		}

@@ -24,12 +24,12 @@ const (
 )
 
 // run boots the cell's machine, runs everything in it and judges it. The
-// result is never nil.
-func (c *cell) run(ctx context.Context, o options) (*result, error) {
-	r := &result{Cell: c.name, Why: c.why, Verified: map[string]int{}}
+// result is never nil; cpu is what the machine had of the host's.
+func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration, err error) {
+	r = &result{Cell: c.name, Why: c.why, Verified: map[string]int{}}
 	dir, err := filepath.EvalSymlinks(filepath.Join(kernelsDir, c.series))
 	if err != nil {
-		return r, err
+		return r, 0, err
 	}
 	r.Release = filepath.Base(dir)
 	suites := c.chosen(o)
@@ -57,17 +57,17 @@ func (c *cell) run(ctx context.Context, o options) (*result, error) {
 	}
 	initramfs, err := image.Build(plan)
 	if err != nil {
-		return r, err
+		return r, 0, err
 	}
 	booted, err := m.Run(ctx, initramfs)
 	if booted == nil {
-		return r, err
+		return r, 0, err
 	}
 	if saveErr := c.saveLogs(booted); saveErr != nil {
 		err = errors.Join(err, saveErr)
 	}
 	c.judge(r, booted, suites, o)
-	return r, err
+	return r, booted.CPU, err
 }
 
 func (s suite) job(program string) guest.Job {

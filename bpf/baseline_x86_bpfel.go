@@ -203,6 +203,13 @@ const (
 	BaselineProgRefuseFmodRet  = "refuse_fmod_ret"
 	BaselineProgRefuseLsm      = "refuse_lsm"
 	BaselineProgReleaseReaped  = "release_reaped"
+	BaselineProgSelfKill       = "self_kill"
+	BaselineProgSelfMap        = "self_map"
+	BaselineProgSelfProgram    = "self_program"
+	BaselineProgSelfPtrace     = "self_ptrace"
+	BaselineProgSelfRename     = "self_rename"
+	BaselineProgSelfSigio      = "self_sigio"
+	BaselineProgSelfUnlink     = "self_unlink"
 	BaselineProgSnapshot       = "snapshot"
 	BaselineProgSyscallCloser  = "syscall_closer"
 	BaselineProgVerbAdopt      = "verb_adopt"
@@ -282,6 +289,13 @@ type BaselineProgramSpecs struct {
 	RefuseFmodRet  *ebpf.ProgramSpec `ebpf:"refuse_fmod_ret"`
 	RefuseLsm      *ebpf.ProgramSpec `ebpf:"refuse_lsm"`
 	ReleaseReaped  *ebpf.ProgramSpec `ebpf:"release_reaped"`
+	SelfKill       *ebpf.ProgramSpec `ebpf:"self_kill"`
+	SelfMap        *ebpf.ProgramSpec `ebpf:"self_map"`
+	SelfProgram    *ebpf.ProgramSpec `ebpf:"self_program"`
+	SelfPtrace     *ebpf.ProgramSpec `ebpf:"self_ptrace"`
+	SelfRename     *ebpf.ProgramSpec `ebpf:"self_rename"`
+	SelfSigio      *ebpf.ProgramSpec `ebpf:"self_sigio"`
+	SelfUnlink     *ebpf.ProgramSpec `ebpf:"self_unlink"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
 	VerbAdopt      *ebpf.ProgramSpec `ebpf:"verb_adopt"`
@@ -419,6 +433,13 @@ type BaselinePrograms struct {
 	RefuseFmodRet  *ebpf.Program `ebpf:"refuse_fmod_ret"`
 	RefuseLsm      *ebpf.Program `ebpf:"refuse_lsm"`
 	ReleaseReaped  *ebpf.Program `ebpf:"release_reaped"`
+	SelfKill       *ebpf.Program `ebpf:"self_kill"`
+	SelfMap        *ebpf.Program `ebpf:"self_map"`
+	SelfProgram    *ebpf.Program `ebpf:"self_program"`
+	SelfPtrace     *ebpf.Program `ebpf:"self_ptrace"`
+	SelfRename     *ebpf.Program `ebpf:"self_rename"`
+	SelfSigio      *ebpf.Program `ebpf:"self_sigio"`
+	SelfUnlink     *ebpf.Program `ebpf:"self_unlink"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
 	VerbAdopt      *ebpf.Program `ebpf:"verb_adopt"`
@@ -455,6 +476,13 @@ func (p *BaselinePrograms) Close() error {
 		p.RefuseFmodRet,
 		p.RefuseLsm,
 		p.ReleaseReaped,
+		p.SelfKill,
+		p.SelfMap,
+		p.SelfProgram,
+		p.SelfPtrace,
+		p.SelfRename,
+		p.SelfSigio,
+		p.SelfUnlink,
 		p.Snapshot,
 		p.SyscallCloser,
 		p.VerbAdopt,

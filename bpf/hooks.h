@@ -4,8 +4,8 @@
 #define LINEAGE_HOOKS_H
 
 #include "exec.h"
-#include "refuse.h"
 #include "reparent.h"
+#include "self.h"
 #include "snapshot.h"
 #include <bpf/bpf_tracing.h>
 
@@ -95,6 +95,49 @@ int snapshot(struct bpf_iter__task *ctx)
 	struct task_struct *t = ctx->task;
 
 	return t ? on_snapshot(seq, t) : 0; /* NULL: the walk is over */
+}
+
+SEC("lsm/task_kill")
+int BPF_PROG(self_kill, struct task_struct *t, void *info, int sig, void *cred, int ret)
+{
+	return ret ? ret : deny_signal(t, sig);
+}
+
+SEC("lsm/file_send_sigiotask")
+int BPF_PROG(self_sigio, struct task_struct *t, void *owner, int sig, int ret)
+{
+	return ret ? ret : deny_sigio(t);
+}
+
+SEC("lsm/ptrace_access_check")
+int BPF_PROG(self_ptrace, struct task_struct *t, unsigned int mode, int ret)
+{
+	return ret ? ret : deny_ptrace(t, mode);
+}
+
+SEC("lsm/bpf_map")
+int BPF_PROG(self_map, struct bpf_map *map, unsigned int mode, int ret)
+{
+	return ret ? ret : deny_map(map);
+}
+
+SEC("lsm/bpf_prog")
+int BPF_PROG(self_program, struct bpf_prog *p, int ret)
+{
+	return ret ? ret : deny_program(p);
+}
+
+SEC("lsm/inode_unlink")
+int BPF_PROG(self_unlink, struct inode *dir, struct dentry *d, int ret)
+{
+	return ret ? ret : deny_unlink(dir);
+}
+
+SEC("lsm/inode_rename")
+int BPF_PROG(self_rename, struct inode *from, struct dentry *what, struct inode *to,
+	     struct dentry *over, int ret)
+{
+	return ret ? ret : deny_rename(from, what, to);
 }
 
 #endif

@@ -9,7 +9,6 @@
  * sentence.
  */
 #include "hooks.h"
-#include "self.h"
 #include "sentence.h"
 #include "syscall.h"
 
@@ -45,49 +44,6 @@ int BPF_PROG(exit_sentence)
 {
 	carry_out();
 	return 0;
-}
-
-SEC("lsm/task_kill")
-int BPF_PROG(self_kill, struct task_struct *t, void *info, int sig, void *cred, int ret)
-{
-	return ret ? ret : deny_signal(t, sig, bpf_get_current_task_btf());
-}
-
-SEC("lsm/file_send_sigiotask")
-int BPF_PROG(self_sigio, struct task_struct *t, void *owner, int sig, int ret)
-{
-	return ret ? ret : deny_sigio(t);
-}
-
-SEC("lsm/ptrace_access_check")
-int BPF_PROG(self_ptrace, struct task_struct *t, unsigned int mode, int ret)
-{
-	return ret ? ret : deny_ptrace(t, mode, bpf_get_current_task_btf());
-}
-
-SEC("lsm/bpf_map")
-int BPF_PROG(self_map, struct bpf_map *map, unsigned int mode, int ret)
-{
-	return ret ? ret : deny_map(map, bpf_get_current_task_btf());
-}
-
-SEC("lsm/bpf_prog")
-int BPF_PROG(self_program, struct bpf_prog *p, int ret)
-{
-	return ret ? ret : deny_program(p, bpf_get_current_task_btf());
-}
-
-SEC("lsm/inode_unlink")
-int BPF_PROG(self_unlink, struct inode *dir, struct dentry *d, int ret)
-{
-	return ret ? ret : deny_unlink(dir, bpf_get_current_task_btf());
-}
-
-SEC("lsm/inode_rename")
-int BPF_PROG(self_rename, struct inode *from, struct dentry *what, struct inode *to,
-	     struct dentry *over, int ret)
-{
-	return ret ? ret : deny_rename(from, what, to, bpf_get_current_task_btf());
 }
 
 #define VERB(name, body)                      \

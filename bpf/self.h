@@ -15,12 +15,6 @@
 #define PTRACE_MODE_ATTACH 0x02
 #define BPF_FS_MAGIC 0xcafe4a11
 
-/* The entry of a process that acts now, if it is a member. */
-static __always_inline struct entry *member(struct task_struct *t)
-{
-	return member_at(t->group_leader->tgid, t->group_leader->start_boottime);
-}
-
 /* Is it the daemon? Its entry goes with it, so that a later owner of the PID is not. */
 static __always_inline bool is_daemon(struct task_struct *t)
 {
@@ -31,9 +25,10 @@ static __always_inline bool is_daemon(struct task_struct *t)
 	return e && e->start == leader->start_boottime && e->flags & FLAG_DAEMON;
 }
 
-static __always_inline int deny(bool is_ours, struct task_struct *who)
+/* Refuses a member, if it is current, what it would do to what is ours. */
+static __always_inline int deny(bool is_ours)
 {
-	if (!is_ours || !member(who))
+	if (!is_ours || !member_at(current_tgid(), current_start()))
 		return 0;
 	count(COUNT_SELF_DENIED);
 	return -EPERM;
@@ -43,9 +38,9 @@ static __always_inline int deny(bool is_ours, struct task_struct *who)
  * The kernel's own signals do not come here, and current is who sends: but for a
  * USB transfer that is over, which tells only who started it.
  */
-static __always_inline int deny_signal(struct task_struct *to, int sig, struct task_struct *from)
+static __always_inline int deny_signal(struct task_struct *to, int sig)
 {
-	return sig ? deny(is_daemon(to), from) : 0;
+	return sig ? deny(is_daemon(to)) : 0;
 }
 
 /*
@@ -65,9 +60,9 @@ static __always_inline int deny_sigio(struct task_struct *to)
  * ptrace, process_vm_writev, /proc/PID/mem, pidfd_getfd. Looking (PTRACE_MODE_READ)
  * stays free, or ps and lsof would fail in a session.
  */
-static __always_inline int deny_ptrace(struct task_struct *of, u32 mode, struct task_struct *who)
+static __always_inline int deny_ptrace(struct task_struct *of, u32 mode)
 {
-	return mode & PTRACE_MODE_ATTACH ? deny(is_daemon(of), who) : 0;
+	return mode & PTRACE_MODE_ATTACH ? deny(is_daemon(of)) : 0;
 }
 
 static __always_inline bool known(u32 device, u32 id)
@@ -78,9 +73,9 @@ static __always_inline bool known(u32 device, u32 id)
 }
 
 /* Whoever has a descriptor of a map may write to it, by a program if not by itself. */
-static __always_inline int deny_map(struct bpf_map *map, struct task_struct *who)
+static __always_inline int deny_map(struct bpf_map *map)
 {
-	return deny(known(0, map->id), who);
+	return deny(known(0, map->id));
 }
 
 /*
@@ -103,11 +98,11 @@ static __always_inline int deny_map(struct bpf_map *map, struct task_struct *who
  * Each load, open by id and open of a pin ends here. All of ours are of types
  * that are denied, so that nobody has to know them by their ids.
  */
-static __always_inline int deny_program(struct bpf_prog *p, struct task_struct *who)
+static __always_inline int deny_program(struct bpf_prog *p)
 {
 	u32 type = p->type;
 
-	return deny(type > 63 || !(HARMLESS_TYPES & TYPE(type)), who);
+	return deny(type > 63 || !(HARMLESS_TYPES & TYPE(type)));
 }
 
 static __always_inline bool own_inode(struct inode *i)
@@ -116,20 +111,19 @@ static __always_inline bool own_inode(struct inode *i)
 }
 
 /* A link that is unpinned detaches its program. */
-static __always_inline int deny_unlink(struct inode *dir, struct task_struct *who)
+static __always_inline int deny_unlink(struct inode *dir)
 {
-	return deny(own_inode(dir), who);
+	return deny(own_inode(dir));
 }
 
 /* Away, over a pin, or the directory itself, which the next daemon would not find. */
-static __always_inline int deny_rename(struct inode *from, struct dentry *what, struct inode *to,
-				       struct task_struct *who)
+static __always_inline int deny_rename(struct inode *from, struct dentry *what, struct inode *to)
 {
 	struct inode *itself = what->d_inode;
 
 	if (from->i_sb->s_magic != BPF_FS_MAGIC)
 		return 0;
-	return deny(own_inode(from) || own_inode(to) || (itself && own_inode(itself)), who);
+	return deny(own_inode(from) || own_inode(to) || (itself && own_inode(itself)));
 }
 
 #endif

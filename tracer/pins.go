@@ -101,45 +101,38 @@ func (t *Tracer) pin(links map[string]link.Link) error {
 }
 
 // openPins opens our kernel side if it is pinned. Else it makes one, from the
-// newest that is there; whatever else is pinned is retired then.
-func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) error {
+// newest that is there; whatever else is pinned is retired then. Where a part
+// was gone, births may have been missed.
+func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) (missed bool, err error) {
 	ours, others, err := survey(t.dir, t.pins)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if ours {
 		err := t.openComplete(spec)
 		if err == nil {
-			return t.retire(others)
+			return false, t.retire(others)
 		}
 		if !errors.Is(err, os.ErrNotExist) {
-			return err
+			return false, err
 		}
 		// Somebody unpinned a part: what was traced meanwhile is not known.
 		t.closeObjects()
 		t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("loaded anew: %v", err))
 		if err := replace(filepath.Join(t.dir, t.pins), filepath.Join(t.dir, damaged)); err != nil {
-			return err
+			return false, err
 		}
 		others = append([]string{damaged}, others...)
 	}
 	from, err := openElder(t.dir, others)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer from.close()
 	if err := t.load(k, spec, from); err != nil {
-		return err
+		return false, err
 	}
-	if err := t.retire(others); err != nil {
-		return err
-	}
-	if slices.Contains(others, damaged) {
-		if _, _, err := t.Reconcile(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.Contains(others, damaged), t.retire(others)
 }
 
 // survey tells what is pinned under dir: whether ours is, and which others

@@ -54,23 +54,25 @@ func TestRefuser(t *testing.T) {
 }
 
 // A condemned member may not fork, in whatever way. Its threads go on, and so
-// does every process of others. A session that went over its limit is condemned
-// in the kernel, and below level 3 nobody dies of it before a pass: its members
-// live for as long as this test looks.
+// does every process of others. Below level 3 nobody dies of the state alone:
+// the members live for as long as this test looks.
 func TestForkOfTheCondemned(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Level: 2})
 	if tr.Features().Refuses == tracer.RefuserNone {
 		lacks(t, !locked(), tr.Features().Limits)
 	}
 	w := program(t, "forks", "3")
-	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 3})
+	id := create(t, tr, w, tracer.SessionSpec{})
 	stranger := program(t, "forks", "0")
 	for _, p := range []*workload{w, stranger} {
 		p.goOn()
 		p.until("ready")
 	}
+	if err := tr.Condemn(id); err != nil {
+		t.Fatal(err)
+	}
 	if s, err := tr.Session(id); err != nil || s.State != tracer.StateCondemned || s.Live != 4 {
-		t.Fatalf("over its limit the session is %+v, %v", s, err)
+		t.Fatalf("the condemned session is %+v, %v", s, err)
 	}
 	stranger.goOn()
 	for _, want := range []string{"fork 0", "vfork 0", "clone3 0", "posix_spawn 0", "thread 0", "done"} {

@@ -208,10 +208,12 @@ func TestOpenStalePins(t *testing.T) {
 }
 
 // A kernel side of which somebody unpinned a part is made anew, with its sessions.
-func TestOpenDamaged(t *testing.T) {
+func TestOpenDamaged(t *testing.T) { everySide(t, testOpenDamaged) }
+
+func testOpenDamaged(t *testing.T, o tracer.Options) {
 	for _, part := range []string{"link_fork_birth", "program_verb_end", "map_counters"} {
 		t.Run(part, func(t *testing.T) {
-			o := tracer.Options{Dir: tracertest.Dir(t)}
+			o.Dir = tracertest.Dir(t)
 			first := tracertest.New(t, o)
 			w := start(t, "sleep 60 & echo $!; read go; sleep 60 & echo $!; wait")
 			id := create(t, first, w, tracer.SessionSpec{Name: "survives"})
@@ -236,6 +238,7 @@ func TestOpenDamaged(t *testing.T) {
 				t.Errorf("live %d, %v", n, err)
 			}
 			second.End(id, tracer.CauseEnd, 0)
+			nobodyLives(t, second, id, 3)
 			w.gone()
 			w.cmd.Wait()
 			settled(t, second, id)

@@ -115,13 +115,19 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	if t.pins, err = pinsName(spec); err != nil {
 		return err
 	}
-	if err := t.openPins(k, spec); err != nil {
+	missed, err := t.openPins(k, spec)
+	if err != nil {
 		return err
 	}
 	if t.control, err = openControl(t, t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {
 		return err
 	}
 	t.control.setAdopting(0) // whoever began it is dead
+	if missed {
+		if _, _, err := t.Reconcile(); err != nil {
+			return err
+		}
+	}
 	rd, err := ringbuf.NewReader(t.maps[bpf.LineageMapEvents])
 	if err != nil {
 		return fmt.Errorf("open the ring buffer: %w", err)

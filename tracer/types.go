@@ -241,6 +241,9 @@ type SessionSpec struct {
 	// Adopted says that Root has been running for some time: its descendants
 	// are entered by Adopt, or by Follow if it is a member.
 	Adopted bool
+	// Source is the evidence on which Root was found; 0: a rule or somebody
+	// named it.
+	Source Source
 	// KeptFrom, if not 0, hands Root, a member of that session, over to a
 	// session that is nested nowhere: what befalls the old one does not reach
 	// it. MaxLifetime is then until when, KeepOnRootExit is implied.

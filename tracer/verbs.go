@@ -73,6 +73,8 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	args.Random = binary.NativeEndian.Uint64(random[:])
 	args.Uid = s.UID
 	switch {
+	case s.Adopted && s.Source != SourceNone:
+		args.Evidence = uint32(s.Source)
 	case s.Adopted && s.Rule != 0:
 		args.Evidence = uint32(SourceRule)
 	case s.Adopted:

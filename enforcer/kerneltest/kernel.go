@@ -175,7 +175,7 @@ func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creato
 		s.Peak = max(s.Peak, uint64(s.Live))
 	})
 	k.emit(tracer.Event{Type: tracer.EventBirth, Process: p.Identity, Session: id, Evidence: why,
-		Creator: creator, Parent: p.Parent, Comm: p.Comm, UID: p.UID, Flags: p.Flags})
+		Source: p.Source, Creator: creator, Parent: p.Parent, Comm: p.Comm, UID: p.UID, Flags: p.Flags})
 }
 
 // Exec replaces the program of pid.

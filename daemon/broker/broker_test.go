@@ -1,0 +1,142 @@
+package broker
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+)
+
+func TestMarks(t *testing.T) {
+	sum := func(s string) Sum { return sha256.Sum256([]byte(s)) }
+	for environ, want := range map[string]Marks{
+		"":                                   {},
+		"LINEAGE_TOKEN=":                     {},
+		"LINEAGE_TOKEN":                      {},
+		"XLINEAGE_TOKEN=a\x00":               {},
+		"A=1\x00LINEAGE_TOKEN=abc\x00B=2":    {Token: sum("abc")},
+		"LINEAGE_TOKEN=a\x00LINEAGE_TOKEN=b": {Token: sum("a")},
+		"LINEAGE_TOKEN=a=b\x00":              {Token: sum("a=b")},
+		"BUILD_ID=7\x00BUILD_IDS=8\x00":      {Cookies: []Cookie{{"BUILD_ID", sum("7")}}},
+		"SSH_CONNECTION=127.0.0.1 5 127.0.0.1 22\x00": {LocalSSH: true},
+		"SSH_CONNECTION=10.0.0.9 5 10.0.0.1 22\x00":   {},
+		"SSH_CONNECTION=x\x00":                        {},
+	} {
+		got := MarksOf([]byte(environ))
+		if got.Token != want.Token || got.LocalSSH != want.LocalSSH || len(got.Cookies) != len(want.Cookies) ||
+			len(want.Cookies) > 0 && got.Cookies[0] != want.Cookies[0] {
+			t.Errorf("%q: %+v", environ, got)
+		}
+	}
+}
+
+func TestJobToken(t *testing.T) {
+	want := Sum(sha256.Sum256([]byte("ABC")))
+	for script, ok := range map[string]bool{
+		"#!/bin/sh\n# atrun uid=0\nHOME=/; export HOME\nLINEAGE_TOKEN=ABC; export LINEAGE_TOKEN\ncd /\n": true,
+		"LINEAGE_TOKEN=ABC":                      false, // cut off
+		"LINEAGE_TOKEN=; export LINEAGE_TOKEN\n": false,
+		"echo LINEAGE_TOKEN=ABC; export B\n":     false,
+		"":                                       false,
+	} {
+		if got := JobToken([]byte(script)); (got == want) != ok || !ok && got != (Sum{}) {
+			t.Errorf("%q: %x", script, got)
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for text, want := range map[string]Place{
+		"":                                  {User: -1},
+		"0::/\n":                            {User: -1},
+		"nonsense":                          {User: -1},
+		"0::/system.slice/run-u7.service\n": {Unit: "run-u7.service", User: -1},
+		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n":              {Unit: "x.service", User: 1000},
+		"0::/user.slice/user-1000.slice/user@1000.service/init.scope\n":                       {Unit: "init.scope", User: 1000},
+		"0::/user.slice/user-1000.slice/user@1000.service\n":                                  {User: 1000},
+		"0::/system.slice/x.service/user@-1.service\n":                                        {Unit: "user@-1.service", User: -1},
+		"0::/system.slice/docker-" + id + ".scope\n":                                          {Unit: "docker-" + id + ".scope", User: -1, Container: id},
+		"3:cpu:/docker/" + id + "\n1:name=systemd:/system.slice/docker.service\n0::/docker\n": {Unit: "docker.service", User: -1, Container: id},
+		"3:cpu:/system.slice/a.service\n0::/b.service\n":                                      {Unit: "b.service", User: -1},
+	} {
+		if got := PlaceOf(text); got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestErrand(t *testing.T) {
+	for command, want := range map[string]string{
+		"/usr/bin/tmux":                                     "tmux",
+		"/usr/bin/tmux new-session -d sleep 9":              "tmux",
+		"tmux -L x -f /dev/null neww sleep 9":               "tmux",
+		"tmux -L new ls":                                    "",
+		"tmux kill-server":                                  "",
+		"/bin/nottmux new":                                  "",
+		"screen -dmS x sleep 9":                             "screen",
+		"screen -ls":                                        "",
+		"systemd-run --unit=x sleep 9":                      "systemd unit x.service",
+		"systemd-run --user -u x.service -p A=b sleep -u y": "systemd unit x.service",
+		"systemd-run sleep 9 --unit=y":                      "systemd",
+		"systemd-run -- sleep --unit=y":                     "systemd",
+		"systemd-run --scope sleep 9":                       "",
+		"at now + 1 minute":                                 "atd",
+		"at -l":                                             "",
+		"crontab -":                                         "cron",
+		"crontab -l":                                        "",
+		"docker ps":                                         "",
+		"docker run alpine":                                 "docker new",
+		"docker -H unix:///x run -d --name n -e A=b alpine sh": "docker new container n",
+		"docker container run --name=n alpine":                 "docker new container n",
+		"docker run alpine sh --name n":                        "docker new",
+		"docker exec run sh":                                   "docker",
+		"docker -H run ps":                                     "",
+		"ssh localhost true":                                   "sshd",
+		"ssh -p 22 me@127.0.0.1 true":                          "sshd",
+		"ssh example.org true":                                 "",
+	} {
+		argv := strings.Fields(command)
+		e, ok := ErrandOf(argv[0], argv)
+		got := ""
+		if ok {
+			got = e.Kind.Name
+			if e.Unit != "" {
+				got += " unit " + e.Unit
+			}
+			if e.NewContainer {
+				got += " new"
+			}
+			if e.Container != "" {
+				got += " container " + e.Container
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+		if ok && !IsClient([]byte(argv[0])) {
+			t.Errorf("%s: no client", command)
+		}
+	}
+	if _, ok := ErrandOf("tmux", nil); ok {
+		t.Error("no words ask for nothing")
+	}
+}
+
+// Whatever the words and environments of others are, nothing here fails.
+func FuzzHostile(f *testing.F) {
+	f.Add("tmux", "new\x00-L", []byte("LINEAGE_TOKEN=a\x00SSH_CONNECTION= "))
+	f.Add("docker", "docker\x00container", []byte("0::/user@/x.service"))
+	f.Add("docker", "docker\x00run\x00--name", []byte{0, '=', 0})
+	f.Fuzz(func(t *testing.T, exe, words string, b []byte) {
+		if e, ok := ErrandOf(exe, strings.Split(words, "\x00")); ok && (e.Kind == nil || !IsClient([]byte(exe))) {
+			t.Errorf("%+v", e)
+		}
+		if m := MarksOf(b); len(m.Cookies) > len(cookies) {
+			t.Errorf("%d cookies", len(m.Cookies))
+		}
+		JobToken(b)
+		if p := PlaceOf(string(b)); p.Container != "" && len(p.Container) != 64 {
+			t.Errorf("%+v", p)
+		}
+	})
+}

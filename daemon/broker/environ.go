@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"bytes"
+	"crypto/sha256"
+)
+
+// Sum is the SHA-256 of a value; the zero Sum is no value. What is compared
+// are sums, so that no environment is ever kept.
+type Sum [sha256.Size]byte
+
+// Cookie is a variable that a known program marks its processes with.
+type Cookie struct {
+	Name  string
+	Value Sum
+}
+
+// token is what `lineage run` gives to its members, a secret of the session.
+const token = "LINEAGE_TOKEN"
+
+// cookies are set by GitHub's runner, Jenkins and Claude Code.
+var cookies = []string{"RUNNER_TRACKING_ID", "BUILD_ID", "JENKINS_NODE_COOKIE", "CLAUDE_CODE_SESSION_ID"}
+
+// Marks are what an environment says of where a process comes from.
+type Marks struct {
+	Token   Sum
+	Cookies []Cookie
+	// LocalSSH: it serves an ssh connection of this host to itself.
+	LocalSSH bool
+}
+
+// MarksOf reads an environment as /proc/PID/environ has it. Of a variable that
+// is there twice the first counts, as for getenv(3). What is empty is not set.
+func MarksOf(environ []byte) (m Marks) {
+	seen := make(map[string]bool)
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		name, value, ok := bytes.Cut(variable, []byte{'='})
+		if !ok || len(value) == 0 || seen[string(name)] {
+			continue
+		}
+		switch {
+		case string(name) == token:
+			m.Token = sha256.Sum256(value)
+		case string(name) == "SSH_CONNECTION":
+			m.LocalSSH = local(value)
+		case isCookie(name):
+			m.Cookies = append(m.Cookies, Cookie{string(name), sha256.Sum256(value)})
+		default:
+			continue
+		}
+		seen[string(name)] = true
+	}
+	return m
+}
+
+func isCookie(name []byte) bool {
+	for _, c := range cookies {
+		if string(name) == c {
+			return true
+		}
+	}
+	return false
+}
+
+// local reads SSH_CONNECTION: the client's address and port, then the server's.
+func local(connection []byte) bool {
+	f := bytes.Fields(connection)
+	return len(f) == 4 && bytes.Equal(f[0], f[2])
+}
+
+// JobToken reads the script that at(1) makes of a job: it begins with the
+// environment of whoever asked for it, a variable a line.
+func JobToken(script []byte) Sum {
+	for line := range bytes.Lines(script) {
+		rest, ok := bytes.CutPrefix(line, []byte(token+"="))
+		if value, _, ends := bytes.Cut(rest, []byte{';'}); ok && ends && len(value) > 0 {
+			return sha256.Sum256(value)
+		}
+	}
+	return Sum{}
+}

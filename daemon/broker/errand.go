@@ -1,0 +1,205 @@
+package broker
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind is a program that starts work for others.
+type Kind struct {
+	Name string
+	// Servers are the names of the files that its children's parents run; what
+	// a server forks is a member's only if the member asked for it.
+	Servers []string
+	// Later: it starts the work at a time of its own, not when it is asked.
+	Later bool
+	// Forks: where no server runs, the client forks one.
+	Forks bool
+	// Relays: the client's exit code is that of the work. Else it tells whether
+	// the broker took it.
+	Relays bool
+}
+
+// client is what members run to ask a broker. The table is all that is known
+// of brokers: another one is a line more.
+type client struct {
+	kind  Kind
+	names []string // of its file
+	// verbs are the words of a command line that ask for work; none: each does.
+	verbs []string
+	// idle are the options with which nothing is asked for.
+	idle []string
+	// takes are the options before the verb that have a value of their own.
+	takes []string
+	// server are options whose value tells one server from another.
+	server []string
+	// unit and container are options whose value names what is asked for.
+	unit, container string
+}
+
+var clients = []client{{
+	kind:  Kind{Name: "tmux", Servers: []string{"tmux"}, Forks: true},
+	names: []string{"tmux"},
+	verbs: []string{"new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "respawnp",
+		"respawn-window", "respawnw", "run-shell", "run", "if-shell", "if", "send-keys", "send", "display-popup", "popup", "pipe-pane", "pipep"},
+	takes:  []string{"-c", "-f", "-L", "-S", "-T"},
+	server: []string{"-L", "-S"},
+}, {
+	kind:  Kind{Name: "screen", Servers: []string{"screen"}, Forks: true},
+	names: []string{"screen"},
+	idle:  []string{"-ls", "-list", "-wipe", "-v", "-r", "-x"},
+}, {
+	kind:  Kind{Name: "systemd", Servers: []string{"systemd"}},
+	names: []string{"systemd-run"},
+	unit:  "--unit",
+	idle:  []string{"--scope", "--help", "-h", "--version"}, // a scope is entered by systemd-run itself
+}, {
+	kind:  Kind{Name: "atd", Servers: []string{"atd"}, Later: true},
+	names: []string{"at", "batch"},
+	idle:  []string{"-l", "-c", "-d", "-r", "-V"},
+}, {
+	kind:  Kind{Name: "cron", Servers: []string{"cron", "crond"}, Later: true},
+	names: []string{"crontab"},
+	idle:  []string{"-l", "-r"},
+}, {
+	kind:  Kind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"}, Relays: true},
+	names: []string{"docker"},
+	verbs: []string{"run", "start", "restart", "exec", "create", "build", "compose", "container run", "container start",
+		"container restart", "container exec", "container create"},
+	takes:     []string{"-c", "--context", "--config", "-H", "--host", "-l", "--log-level", "--tlscacert", "--tlscert", "--tlskey"},
+	container: "--name",
+}, {
+	kind:  Kind{Name: "sshd", Servers: []string{"sshd", "sshd-session"}, Relays: true},
+	names: []string{"ssh"},
+	idle:  []string{"-V", "-G", "-Q"},
+}}
+
+// Errand is what a command line asks a broker for.
+type Errand struct {
+	Kind      *Kind
+	Server    string // that it names, as it does
+	Unit      string // that it names, with its suffix
+	Container string // the name that it gives to it
+	// NewContainer: it makes the container that it names. Else the container may
+	// be others' too.
+	NewContainer bool
+}
+
+// maxWords bounds what is looked at of a command line.
+const maxWords = 256
+
+// IsClient reports whether a program of that file may ask a broker.
+func IsClient(exe []byte) bool {
+	return isClient[string(exe[bytes.LastIndexByte(exe, '/')+1:])]
+}
+
+var isClient = func() map[string]bool {
+	all := make(map[string]bool)
+	for _, c := range clients {
+		for _, name := range c.names {
+			all[name] = true
+		}
+	}
+	return all
+}()
+
+// ErrandOf reads the command line of a program, whose file is exe. Its words
+// are the caller's to choose: what they say is a claim, not evidence.
+func ErrandOf(exe string, argv []string) (e Errand, ok bool) {
+	if len(argv) == 0 {
+		return e, false
+	}
+	i := slices.IndexFunc(clients, func(c client) bool { return slices.Contains(c.names, path.Base(exe)) })
+	if i < 0 {
+		return e, false
+	}
+	c := &clients[i]
+	words := argv[1:min(len(argv), maxWords)]
+	if !c.asks(words) {
+		return e, false
+	}
+	e = Errand{Kind: &c.kind}
+	for _, name := range c.server {
+		if value := option(words, name, ""); value != "" {
+			e.Server = name + " " + value
+		}
+	}
+	if c.unit != "" {
+		if e.Unit = option(words, c.unit, "-u"); e.Unit != "" && !strings.HasSuffix(e.Unit, ".service") {
+			e.Unit += ".service"
+		}
+	}
+	if verb := c.verb(words); c.container != "" && (verb == "run" || verb == "container run") {
+		behind := words[slices.Index(words, "run")+1:]
+		e.Container, e.NewContainer = option(behind, c.container, ""), true
+	}
+	if c.kind.Name == "sshd" && !localhost(words) {
+		return Errand{}, false
+	}
+	return e, true
+}
+
+// asks reports whether the words ask for work at all. tmux without a word
+// makes a session.
+func (c *client) asks(words []string) bool {
+	if len(c.verbs) > 0 {
+		verb := c.verb(words)
+		return slices.Contains(c.verbs, verb) || verb == "" && c.kind.Name == "tmux"
+	}
+	for _, w := range words {
+		if slices.Contains(c.idle, w) {
+			return false
+		}
+		if !strings.HasPrefix(w, "-") {
+			break // what follows belongs to the command that is asked for
+		}
+	}
+	return true
+}
+
+// verb is the first word that is neither an option nor an option's value; of
+// "container" the next one belongs to it.
+func (c *client) verb(words []string) string {
+	for i := 0; i < len(words); i++ {
+		switch w := words[i]; {
+		case slices.Contains(c.takes, w):
+			i++
+		case strings.HasPrefix(w, "-"):
+		case w == "container" && i+1 < len(words):
+			return w + " " + words[i+1]
+		default:
+			return w
+		}
+	}
+	return ""
+}
+
+// option gives the value of an option, in either way to write it. Two words in
+// a row that are no options end the options, whichever of them take a value:
+// what follows is for the command that is asked for.
+func option(words []string, long, short string) string {
+	free := 0
+	for i, w := range words {
+		if value, ok := strings.CutPrefix(w, long+"="); ok {
+			return value
+		}
+		if (w == long || short != "" && w == short) && i+1 < len(words) {
+			return words[i+1]
+		}
+		if free++; strings.HasPrefix(w, "-") {
+			free = 0
+		}
+		if w == "--" || free == 2 {
+			return ""
+		}
+	}
+	return ""
+}
+
+// localHost is this host by name or number, with or without a user.
+var localHost = regexp.MustCompile(`^(ssh://)?([^@]*@)?(localhost|127\.[0-9.]+|::1|\[::1\])(:[0-9]+)?$`)
+
+func localhost(words []string) bool { return slices.ContainsFunc(words, localHost.MatchString) }

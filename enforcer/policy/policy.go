@@ -50,9 +50,9 @@ type Defaults struct {
 
 // Brokers says what is attributed through other daemons.
 type Brokers struct {
-	Adopt  []string `key:"adopt" one:"env|unit|container|socket|cookie|sid" only:"env unit container socket cookie sid" doc:"evidence that makes a member"`
-	End    string   `key:"end" one:"strong|all|none" only:"strong" doc:"which evidence is enough to end it with the session"`
-	Shared []Shared `key:"shared" only:"" doc:"servers that end with the last session that used them"`
+	Adopt  []string `key:"adopt" one:"env|unit|container|socket|cookie|sid" doc:"the evidence by which work is attributed; sid is the POSIX session and the process group"`
+	End    string   `key:"end" one:"strong|all|none" doc:"which evidence is enough to end it with the session; none: it is only shown"`
+	Shared []Shared `key:"shared" doc:"servers that several sessions use: they leave the session that started them"`
 }
 
 // Breaker is the circuit breaker over the ends that the daemon starts by

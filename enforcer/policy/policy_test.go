@@ -103,7 +103,10 @@ func TestGood(t *testing.T) {
 		"defaults: {max_rss: 8GiB, max_processes: 400, max_lifetime: 4h}": with(func(p *Policy) {
 			p.Defaults.MaxRSS, p.Defaults.MaxProcesses, p.Defaults.MaxLifetime = 8<<30, 400, Duration(4*time.Hour)
 		}),
-		"brokers: {end: strong, shared: []}":      Default(),
+		"brokers: {end: strong, shared: []}": Default(),
+		"brokers: {adopt: [unit, env], end: none}": with(func(p *Policy) {
+			p.Brokers = Brokers{Adopt: []string{"unit", "env"}, End: "none"}
+		}),
 		"breaker: {ends_per_minute: 1}":           with(func(p *Policy) { p.Breaker.EndsPerMinute = 1 }),
 		"wait: {killed: 100ms, ports: 0}":         with(func(p *Policy) { p.Wait = Wait{Killed: Duration(100 * time.Millisecond)} }),
 		"daemon: {level: 2, ring_size: 64KiB}":    with(func(p *Policy) { p.Daemon.Level, p.Daemon.RingSize = "2", 64<<10 }),

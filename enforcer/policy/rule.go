@@ -90,7 +90,7 @@ func (r *Keeping) check() (string, *wrong) {
 type Shared struct {
 	Name  string `key:"name" form:"name" need:"1" doc:"unique in the list"`
 	Match Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
-	End   string `key:"end" one:"last|never" doc:"last: with the last session that used it; never"`
+	End   string `key:"end" one:"last|never" doc:"last (default): with the last session of its uid that ran while it did; never"`
 
 	placed
 }
@@ -168,6 +168,26 @@ func (p *Policy) SharedServer(f *Facts) *Shared {
 	for i := range p.Brokers.Shared {
 		if r := &p.Brokers.Shared[i]; r.Match.Matches(f) {
 			return r
+		}
+	}
+	return nil
+}
+
+func (r *Shared) check() (string, *wrong) {
+	if r.Lasts() && len(r.Match.Exe) == 0 {
+		return "match", &wrong{"exe is missing", "what is never ended must not be the member's to choose; add exe: /PATH"}
+	}
+	return "", nil
+}
+
+// Lasts reports whether the server outlives every session.
+func (r *Shared) Lasts() bool { return r.End == "never" }
+
+// SharedNamed gives the rule for shared servers of that name, nil if there is none.
+func (p *Policy) SharedNamed(name string) *Shared {
+	for i := range p.Brokers.Shared {
+		if p.Brokers.Shared[i].Name == name {
+			return &p.Brokers.Shared[i]
 		}
 	}
 	return nil

@@ -84,12 +84,15 @@ type Session struct {
 	Parent       string     `json:"parent,omitempty"` // the session that it is nested in
 	Level        int        `json:"level"`
 	Mode         string     `json:"mode"`
-	Evidence     string     `json:"evidence,omitempty"` // of its root: root, adopted
-	Rule         string     `json:"rule,omitempty"`     // of the policy, that it is due to
-	Kept         bool       `json:"kept,omitempty"`     // handed over from another session
-	Until        *time.Time `json:"until,omitempty"`    // of a kept one
-	Reason       string     `json:"reason,omitempty"`   // of a kept one
-	Warnings     []string   `json:"warnings,omitempty"` // only in the reply to who asked for it
+	Evidence     string     `json:"evidence,omitempty"`    // of its root: root, adopted
+	Rule         string     `json:"rule,omitempty"`        // of the policy, that it is due to
+	Kept         bool       `json:"kept,omitempty"`        // handed over from another session
+	Until        *time.Time `json:"until,omitempty"`       // of a kept one
+	Reason       string     `json:"reason,omitempty"`      // of a kept one
+	BrokeredBy   string     `json:"brokered_by,omitempty"` // the session whose work it holds, on evidence
+	Shared       string     `json:"shared,omitempty"`      // the rule for a server of several sessions
+	Brokered     []Brokered `json:"brokered,omitempty"`    // what members handed to other daemons
+	Warnings     []string   `json:"warnings,omitempty"`    // only in the reply to who asked for it
 	Degraded     []string   `json:"degraded,omitempty"`
 	Token        string     `json:"token,omitempty"` // only in the reply to its creator
 }
@@ -259,7 +262,10 @@ type Why struct {
 	Parent  *Process `json:"parent,omitempty"` // the kernel's parent now
 	Session *Session `json:"session,omitempty"`
 	Edges   []Edge   `json:"edges,omitempty"`
-	Holds   *Holds   `json:"holds,omitempty"`
+	// Brokered is how the work that the process is part of came to its session,
+	// if not by a fork.
+	Brokered *Brokered `json:"brokered,omitempty"`
+	Holds    *Holds    `json:"holds,omitempty"`
 }
 
 // Outcome is how one process of an ended session went.
@@ -270,6 +276,20 @@ type Outcome struct {
 	Outcome  string   `json:"outcome"` // self, term, kill, kept, left
 	Why      string   `json:"why,omitempty"`
 	Leftover bool     `json:"leftover,omitempty"` // was alive when its session's root was gone
+}
+
+// Brokered is work that a member handed to another daemon: a process that was
+// found to be such, or what was asked for and nothing was found of.
+type Brokered struct {
+	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: nobody was seen asking
+	// State is attributed, unattributed, or pending while it may still be found.
+	State    string     `json:"state"`
+	Asked    *Process   `json:"asked,omitempty"` // the member that asked
+	Time     *time.Time `json:"time,omitempty"`  // when
+	Process  *Process   `json:"process,omitempty"`
+	Evidence *Evidence  `json:"evidence,omitempty"`
+	Session  string     `json:"session,omitempty"` // that the process was entered for
+	Ends     bool       `json:"ends,omitempty"`    // with the session whose work it is
 }
 
 // Zombie is a dead process that waits for its parent.
@@ -305,6 +325,8 @@ type Report struct {
 	Zombies        []Zombie  `json:"zombies,omitempty"`
 	ConfirmedEmpty bool      `json:"confirmed_empty"`
 	Truncated      bool      `json:"truncated,omitempty"` // Processes names only some
+	// Brokered is what members handed to other daemons.
+	Brokered []Brokered `json:"brokered,omitempty"`
 	// WouldEnd are the reasons for which the policy would have ended it, were it enforced.
 	WouldEnd []string `json:"would_end,omitempty"`
 

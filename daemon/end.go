@@ -111,6 +111,7 @@ func (o *owner) report(x *session, c caller) *api.Report {
 		o.describe(r)
 	}
 	shown := *r
+	shown.Brokered = o.brokered(x, c)
 	if x.info.UID != c.uid && (c.uid != 0 || c.member != 0) {
 		shown.Processes = append([]api.Outcome{}, r.Processes...)
 		for i := range shown.Processes {

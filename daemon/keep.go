@@ -133,11 +133,18 @@ func (s *server) keep(from tracer.SessionInfo, all []tracer.Identity, name, reas
 		Root: all[0], Name: name, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
 	}
+	return s.handOver(spec, all, func(x *session) { x.kept = &kept{reason, from.ID} })
+}
+
+// handOver opens a session over members of another one, and moves them there
+// with their descendants. note runs in the owner's goroutine.
+func (s *server) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(*session)) (info tracer.SessionInfo, err error) {
 	var refused error
+	from := spec.KeptFrom
 	err = s.owner.do(func() {
 		x, err := s.owner.create(spec)
 		if refused = err; err == nil {
-			x.kept = &kept{reason, from.ID}
+			note(x)
 			info = x.info
 		}
 	})
@@ -145,12 +152,12 @@ func (s *server) keep(from tracer.SessionInfo, all []tracer.Identity, name, reas
 		return info, err
 	}
 	for _, id := range all[1:] {
-		if err := s.kernel.Move(id, from.ID, info.ID); err != nil {
+		if err := s.kernel.Move(id, from, info.ID); err != nil {
 			s.log.Warn().Err(err).Str(keySession, info.ID.String()).Uint32(keyPID, id.PID).Msg("process not kept")
 		}
 	}
 	for _, id := range all {
-		if _, err := s.follow(from.ID, info.ID, id); err != nil {
+		if _, err := s.follow(from, info.ID, id); err != nil {
 			s.log.Error().Err(err).Str(keySession, info.ID.String()).Msg("descendants not kept")
 		}
 	}
@@ -198,7 +205,7 @@ func (s *server) keepByRule(ctx context.Context) {
 
 // keepRunning asks the keep rules about all members.
 func (s *server) keepRunning(p *policy.Policy) {
-	if len(p.Keep) == 0 {
+	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {
 		return
 	}
 	var members []tracer.Identity
@@ -223,8 +230,8 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	}
 	facts := s.rootFacts(id)
 	now := time.Now()
-	rule := p.Keeps(facts, now)
-	if rule == nil {
+	rule, shared := p.Keeps(facts, now), p.SharedServer(facts)
+	if rule == nil && shared == nil {
 		return
 	}
 	var from tracer.SessionInfo
@@ -234,6 +241,12 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		}
 	})
 	if from.ID == 0 || from.Kept || from.State != tracer.StateActive {
+		return
+	}
+	if rule == nil {
+		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Uint32(keyPID, id.PID).Str(keyRule, shared.Name).Msg("shared server not let out of its session")
+		}
 		return
 	}
 	info, err := s.keep(from, []tracer.Identity{id}, "", rule.Reason, rule.Until.Time())

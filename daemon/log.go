@@ -33,6 +33,8 @@ const (
 	keySessions     = "sessions"
 	keySignal       = "signal"
 	keySocket       = "socket"
+	keySource       = "source"
+	keyStrong       = "strong"
 	keySuppressed   = "suppressed"
 	keyTarget       = "target"
 	keyUID          = "uid"

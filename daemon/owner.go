@@ -70,6 +70,7 @@ type owner struct {
 	unjudged chan tracer.SessionID  // opened by an agent's name, not looked at yet
 	execs    chan tracer.Identity   // members that are other programs now, for the keep rules
 	keeping  atomic.Bool            // there are keep rules
+	asked    chan struct{}          // a member asked a broker for something
 	ruled    func(tracer.Cause)     // a rule's session ends by itself
 	reports  func(rule string) bool // its sessions' leftovers are only reported
 
@@ -102,6 +103,7 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 		saving:   make(chan struct{}, 1),
 		memories: make(map[tracer.SessionID]*memory),
 		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
+		asked: make(chan struct{}, 1),
 		ruled: func(tracer.Cause) {}, reports: func(string) bool { return false },
 	}
 }
@@ -175,8 +177,12 @@ func (o *owner) apply(batch []tracer.Event) {
 		case tracer.EventBirth:
 			if s != nil && ev.Evidence == tracer.EvidenceFork {
 				o.forks++
+				s.forked(ev)
 			}
 		case tracer.EventExec:
+			if s != nil {
+				o.asks(s, ev)
+			}
 			if s != nil && o.keeping.Load() && !s.info.Kept {
 				o.askKeep(ev.Process)
 			}

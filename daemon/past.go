@@ -99,6 +99,7 @@ func (p *past) show(c caller) {
 	if r := p.doc.Root; r != nil && (r.UID == nil || !c.mayReadArgv(uint32(*r.UID))) {
 		r.Argv = nil
 	}
+	p.doc.Brokered = c.readable(p.doc.Brokered)
 	p.doc.Token = ""
 }
 
@@ -114,6 +115,7 @@ func (p *past) report(c caller) (*api.Report, error) {
 		return nil, fmt.Errorf("read receipt of session %s of the history: %w", p.Word, err)
 	}
 	r.Head = head("report")
+	r.Brokered = c.readable(r.Brokered)
 	if p.UID != c.uid && (c.uid != 0 || c.member != 0) {
 		for i := range r.Processes {
 			r.Processes[i].Argv = nil

@@ -53,7 +53,7 @@ func (s *server) reload() error {
 func (s *server) carryOut(p *policy.Policy) {
 	wait := p.Wait.Killed.Std()
 	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
-	s.owner.keeping.Store(len(p.Keep) > 0)
+	s.owner.keeping.Store(len(p.Keep)+len(p.Brokers.Shared) > 0)
 	s.arm(p)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -37,13 +38,14 @@ type memory struct {
 	RootDied  api.U64         `json:"root_died,omitempty"`
 	CPUDead   time.Duration   `json:"cpu_dead_ns,omitempty"`
 	WouldEnd  []string        `json:"would_end,omitempty"`
+	Brokered  brokered        `json:"brokered,omitzero"`
 	Receipt   enforcer.Booked `json:"receipt"`
 }
 
 func (s *session) memory() memory {
 	m := memory{
 		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
-		WouldEnd: s.wouldEnd, Receipt: s.receipt.Booked(),
+		WouldEnd: s.wouldEnd, Brokered: s.brokered.clone(), Receipt: s.receipt.Booked(),
 	}
 	if s.token != [32]byte{} {
 		m.Token = hex.EncodeToString(s.token[:])
@@ -58,6 +60,7 @@ func (s *session) remember(m *memory) {
 	}
 	s.endedBy, s.endCaller, s.wouldEnd = m.EndedBy, m.EndCaller, m.WouldEnd
 	s.cpuDead, s.receipt = m.CPUDead, enforcer.Resume(m.Receipt)
+	s.brokered = m.Brokered
 	if s.output == "" {
 		s.output = m.Output
 	}
@@ -100,12 +103,14 @@ func (x *row) session(r *recorder) (s journal.Session, err error) {
 		root.Argv = r.redact(root.Argv)
 		x.doc.Root = &root
 	}
+	x.doc.Brokered = hushed(x.doc.Brokered, r.redact)
 	if s.Doc, err = json.Marshal(&x.doc); err != nil {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	if x.report != nil {
 		shown := *x.report
 		shown.Processes = redacted(shown.Processes, r.redact)
+		shown.Brokered = hushed(shown.Brokered, r.redact)
 		if s.Report, err = json.Marshal(&shown); err != nil {
 			return s, fmt.Errorf("encode receipt: %w", err)
 		}
@@ -113,6 +118,9 @@ func (x *row) session(r *recorder) (s journal.Session, err error) {
 	if x.ended != nil {
 		s.Ended = *x.ended
 		return s, nil // nobody has to remember more
+	}
+	for _, e := range x.memory.Brokered.Errands {
+		e.Argv = r.redact(e.Argv)
 	}
 	x.memory.Receipt.Outcomes = redacted(x.memory.Receipt.Outcomes, r.redact)
 	if s.State, err = json.Marshal(&x.memory); err != nil {
@@ -126,6 +134,19 @@ func redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outc
 	out := append([]api.Outcome{}, outcomes...)
 	for i := range out {
 		out[i].Argv = redact(out[i].Argv)
+	}
+	return out
+}
+
+// hushed is a copy of brokered work without secrets.
+func hushed(all []api.Brokered, redact func([]string) []string) []api.Brokered {
+	out := slices.Clone(all)
+	for i := range out {
+		if out[i].Asked != nil {
+			asked := *out[i].Asked
+			asked.Argv = redact(asked.Argv)
+			out[i].Asked = &asked
+		}
 	}
 	return out
 }

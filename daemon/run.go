@@ -66,6 +66,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	wg.Go(func() { s.owner.watchHeld(ctx) })
 	wg.Go(func() { s.judgeAgents(ctx) })
 	wg.Go(func() { s.keepByRule(ctx) })
+	wg.Go(func() { s.watchBrokers(ctx) })
 	wg.Go(s.applyRules)
 	wg.Go(func() { s.exporter.run(ctx) })
 	s.manager.notify(managerReady)

@@ -19,9 +19,12 @@ import (
 // lost: present parents, CPU and memory of the members, what was missed. It is
 // the fallback for whatever an event should have told.
 type sampler struct {
-	owner  *owner
-	rules  *rules
-	period time.Duration
+	owner     *owner
+	rules     *rules
+	period    time.Duration
+	crowd     crowd
+	strangers chan []tracer.Process // of the last looks
+	hurry     chan struct{}         // asks for a look out of turn
 	// tripped is called when an end opened the circuit breaker.
 	tripped func()
 
@@ -30,6 +33,10 @@ type sampler struct {
 	comms    []byte            // of seen
 	misses   uint64            // recursion misses at the last look
 	counters map[string]uint64 // at the last look, nil before the first
+}
+
+func newSampler(o *owner, r *rules, period time.Duration) *sampler {
+	return &sampler{owner: o, rules: r, period: period, strangers: make(chan []tracer.Process, 1), hurry: make(chan struct{}, 1)}
 }
 
 func (p *sampler) run(ctx context.Context) {
@@ -41,6 +48,7 @@ func (p *sampler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-p.hurry:
 		case cause = <-p.owner.resync:
 		case <-p.owner.doubted:
 			look = false
@@ -93,7 +101,10 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	}
 	infos = slices.DeleteFunc(infos, isCanary)
 	skipped := grown == causeMisses
-	if len(infos) == 0 && r.cause == causeNone {
+	if err := o.do(func() { p.crowd.horizon = o.horizon() }); err != nil {
+		return nil, err
+	}
+	if len(infos) == 0 && r.cause == causeNone && p.crowd.horizon == 0 {
 		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
 	}
 	now, seen, err := p.snapshot()
@@ -110,6 +121,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	for _, x := range over {
 		p.endOver(x)
 	}
+	p.crowd.hand(p.strangers)
 	return r, err
 }
 
@@ -147,12 +159,14 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
 	err = p.owner.kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
+		p.crowd.meet(t)
 		p.seen = append(p.seen, graphSeen(t, p.comms[len(p.comms)-len(t.Comm):]))
 		return nil
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read task list: %w", err)
 	}
+	p.crowd.walked()
 	return now, p.seen, nil
 }
 

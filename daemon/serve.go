@@ -78,6 +78,7 @@ type host struct {
 	unload       func(dir string) error
 	live         func(dir, except string) (int, error) // sessions that are pinned there
 	proc         procfs
+	files        string // the root of its files, default /
 	pidNamespace string
 	peerOf       func(net.Conn) (peer, error)
 	clock        clock
@@ -303,12 +304,13 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	own.portsWait = func() time.Duration { return r.policy().Wait.Ports.Std() }
 	own.heldPeriod = cmp.Or(h.heldPeriod, heldPeriod)
 	s := &server{
-		kernel: k, enforcer: e, owner: own, sampler: &sampler{owner: own, rules: r, period: h.period},
+		kernel: k, enforcer: e, owner: own, sampler: newSampler(own, r, h.period),
 		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
 		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
 		conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
 	}
+	s.me, s.files = self, cmp.Or(h.files, "/")
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = &selfCheck{
 		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,

@@ -48,6 +48,8 @@ type server struct {
 	holds        *holds.Reader
 	plans        *plans
 	reading      chan struct{} // taken while a request reads all of procfs
+	me           tracer.Identity
+	files        string // the root of the host's files
 	pidNamespace string
 	group        int // gid of those who may read everything, -1: none
 	audit        auditLog

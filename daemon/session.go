@@ -57,6 +57,7 @@ type session struct {
 	budget  enforcer.Budget
 
 	kept *kept // why, if it is
+	brokered
 
 	wouldEnd []string // causes for which the policy would end it, were it enforced
 }
@@ -154,6 +155,7 @@ func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
 // was signalled.
 func (o *owner) died(s *session, ev *tracer.Event) {
 	s.cpuDead += time.Duration(ev.CPUTime)
+	s.left(ev)
 	signalled := ev.Flags&(tracer.FlagTermed|tracer.FlagKilled) != 0
 	root := ev.Process == s.info.Root
 	// The record may be ahead of the events: the time tells whether this death
@@ -227,6 +229,7 @@ func (o *owner) conclude(s *session) {
 		s.report.Truncated = true // an exit may be among the lost
 	}
 	o.describe(s.report)
+	s.report.Brokered = o.brokered(s, caller{})
 	o.recorded(s)
 	o.save(s)
 	o.log.Info().Str(keySession, s.report.Session).Str(keyReason, s.report.EndReason).

@@ -186,6 +186,7 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 			root := w.redacted(d.Root)
 			d.Root = &root
 		}
+		d.Brokered = w.caller.readable(d.Brokered)
 		f.Sessions = append(f.Sessions, d)
 	case it.process == nil && it.session == nil:
 		f.Status = w.status(v)

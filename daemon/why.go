@@ -76,6 +76,9 @@ func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (a
 		}
 		for _, e := range s.owner.graph.Ancestry(n.ID) {
 			d.Edges = append(d.Edges, s.owner.edge(&e, c))
+			if d.Brokered == nil {
+				d.Brokered = s.owner.broughtBy(tracer.Identity(e.Child), tracer.SessionID(n.Session), c)
+			}
 		}
 	})
 	if err == nil && live && d.Process.Parent != nil {

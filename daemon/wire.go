@@ -133,6 +133,10 @@ func (o *owner) session(s *session, c caller) api.Session {
 	if info.Rule != 0 {
 		d.Rule = info.Name
 	}
+	d.Brokered, d.Shared = o.brokered(s, c), s.Shared
+	if s.For != 0 {
+		d.BrokeredBy, d.Evidence = s.For.String(), tracer.EvidenceAdopted.String()
+	}
 	if s.kept != nil {
 		d.Reason = s.kept.reason
 	}

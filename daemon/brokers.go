@@ -1,0 +1,229 @@
+//go:build linux
+
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Work that a member hands to another daemon is not forked by the session: a
+// stranger does it. Whoever was born since a session began is looked at, and
+// attributed on evidence. What strong evidence shows enters the session itself;
+// the rest is shown beside it, in a session of its own.
+type brokers struct {
+	*server
+	jars map[tracer.SessionID]*jar
+}
+
+// After an errand the host is looked at more often for a while.
+var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
+	time.Second, time.Second, time.Second, time.Second}
+
+// watchBrokers looks at those whom the sampler meets.
+func (s *server) watchBrokers(ctx context.Context) {
+	b := &brokers{server: s, jars: make(map[tracer.SessionID]*jar)}
+	hurry := time.NewTimer(time.Hour)
+	defer hurry.Stop()
+	next := len(haste)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case met := <-s.sampler.strangers:
+			b.judge(met)
+			b.endDue()
+		case <-s.owner.asked:
+			next = 0
+			hurry.Reset(haste[0])
+		case <-hurry.C:
+			select {
+			case s.sampler.hurry <- struct{}{}:
+			default:
+			}
+			if next++; next < len(haste) {
+				hurry.Reset(haste[next])
+			}
+		}
+	}
+}
+
+// judge looks at processes, the oldest first: their descendants come with them.
+func (b *brokers) judge(met []tracer.Process) {
+	all := b.claimants()
+	if len(all) == 0 {
+		return
+	}
+	slices.SortFunc(met, func(x, y tracer.Process) int { return cmp.Compare(x.Start, y.Start) })
+	policy := b.rules.policy()
+	tasting := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
+	for i := range met {
+		t := &met[i]
+		if k := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == t.Session }); k >= 0 && tasting {
+			b.taste(t, &all[k].info)
+		}
+	}
+	for i := range all {
+		if j := b.jars[all[i].info.ID]; j != nil {
+			all[i].cookies = j.own
+		}
+	}
+	for i := range met {
+		t := &met[i]
+		if t.Session != 0 || b.taken(t) {
+			continue
+		}
+		x, ok := b.read(t)
+		if !ok {
+			continue
+		}
+		p := b.prove(&x, all, policy.Brokers.Adopt)
+		if p == nil || len(policy.Protected(b.facts(t.PID, maxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+			continue
+		}
+		b.take(&x, p)
+	}
+}
+
+// taken reports whether a process is a member by now, or not to be one.
+func (b *brokers) taken(t *tracer.Process) bool {
+	e, err := b.kernel.Lookup(t.PID)
+	return err == nil && e.Identity == t.Identity && (e.Session != 0 || e.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0)
+}
+
+// claimants are the sessions that strangers may work for.
+func (b *brokers) claimants() (all []claimant) {
+	_ = b.owner.do(func() {
+		for id := range b.jars {
+			if x := b.owner.sessions[id]; x == nil || x.closed {
+				delete(b.jars, id)
+			}
+		}
+		for _, x := range b.owner.sessions {
+			if x.info.Kept || x.For != 0 || x.closed && !x.awaits() {
+				continue
+			}
+			c := claimant{info: x.info, token: x.token, uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(x.Errands)}
+			if n, ok := b.owner.graph.Node(lineageID(x.info.Root)); ok && !n.Ghost {
+				c.uids = append(c.uids, n.UID)
+			}
+			for _, e := range x.Errands {
+				c.errands = append(c.errands, *e)
+			}
+			all = append(all, c)
+		}
+	})
+	return all
+}
+
+// ends reports whether that evidence is enough to end something with the
+// session whose work it is.
+func (b *brokers) ends(source tracer.Source) bool {
+	word := b.rules.policy().Brokers.End
+	return b.rules.enforced() && (word == "all" || word == "strong" && source.Strong())
+}
+
+// take attributes a stranger.
+func (b *brokers) take(x *candidate, p *proof) {
+	into, err := p.info.ID, error(nil)
+	if p.source.Strong() && b.ends(p.source) && !p.over {
+		err = b.kernel.Enter(into, x.Identity, p.client, p.source)
+	} else {
+		into, err = b.companion(x, p)
+	}
+	switch {
+	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
+		return // it is gone, or somebody's by now
+	case err != nil:
+		b.log.Error().Err(err).Str(keySession, p.info.ID.String()).Uint32(keyPID, x.PID).Msg("brokered work not attributed")
+		return
+	}
+	n, err := b.kernel.Adopt(into)
+	if err != nil {
+		b.log.Error().Err(err).Str(keySession, into.String()).Msg("descendants of brokered work not entered")
+	}
+	_ = b.owner.do(func() {
+		if s := b.owner.sessions[p.info.ID]; s != nil {
+			b.owner.found(s, attributed{
+				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
+				Ends: b.ends(p.source), At: b.clock.boottime(),
+			})
+		}
+	})
+	b.log.Info().Str(keySession, into.String()).Uint32(keyPID, x.PID).Str(keySource, p.source.String()).
+		Bool(keyStrong, p.source.Strong()).Int(keyAdded, n).Msg("brokered work attributed")
+	b.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.info.ID),
+		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.mode(),
+	})
+	b.owner.askResync(causeMoved)
+}
+
+// companion enters a stranger for the session that holds such work of another
+// one, and makes it if there is none. It belongs to the uid of what is in it: a
+// session's user has no say over others' processes for a coincidence.
+func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
+	weak := !p.source.Strong()
+	var refused error
+	made := false
+	err = b.owner.do(func() {
+		for _, s := range b.owner.sessions {
+			if s.For == p.info.ID && s.Weak == weak && s.info.UID == x.UID && !s.closed && s.info.State == tracer.StateActive {
+				id = s.info.ID
+				return
+			}
+		}
+		s, err := b.owner.create(tracer.SessionSpec{
+			Root: x.Identity, UID: x.UID, Grace: p.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
+		})
+		if refused = err; err == nil {
+			id, made = s.info.ID, true
+			s.For, s.Weak = p.info.ID, weak
+			b.owner.save(s)
+		}
+	})
+	if err = errors.Join(err, refused); err != nil || made {
+		return id, err
+	}
+	return id, b.kernel.Enter(id, x.Identity, p.client, p.source)
+}
+
+// endDue ends what is over with another session: what was found to be its work,
+// as far as the policy goes, and servers that nobody is left to use.
+func (b *brokers) endDue() {
+	policy := b.rules.policy()
+	word := policy.Brokers.End
+	var due []excess
+	_ = b.owner.do(func() {
+		for _, x := range b.owner.sessions {
+			if x.closed || x.info.State != tracer.StateActive {
+				continue
+			}
+			switch {
+			case x.For != 0 && b.owner.over(x.For) && (word == "all" || word == "strong" && !x.Weak):
+				due = append(due, excess{x.info.ID, tracer.CauseAncestor, x.info.Grace, true})
+			case x.Shared != "":
+				if r := policy.SharedNamed(x.Shared); (r == nil || !r.Lasts()) && !b.owner.used(x) {
+					due = append(due, excess{x.info.ID, tracer.CauseExpired, x.info.Grace, true})
+				}
+			}
+		}
+	})
+	for _, x := range due {
+		b.sampler.endOver(x)
+	}
+}
+
+// over reports whether a session has begun to end, or is forgotten.
+func (o *owner) over(id tracer.SessionID) bool {
+	s := o.sessions[id]
+	return s == nil || s.closed || s.info.State != tracer.StateActive
+}

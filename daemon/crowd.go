@@ -1,0 +1,99 @@
+//go:build linux
+
+package daemon
+
+import "github.com/lineage-ebpf/lineage/tracer"
+
+const (
+	// maxCrowd bounds how many processes wait to be looked at.
+	maxCrowd = 8192
+	// A process that is new, or another program, is looked at some times in a
+	// row: it may not have come to its own exec yet. Then seldom: an exec need
+	// not change the comm.
+	looksInRow = 3
+	looksApart = 30
+)
+
+// crowd are the processes of the host that were born since a session began:
+// members tell by which variables others know them, strangers may be at work
+// for a session. The kernel tells no events of strangers, so the sampler's walk
+// over all processes shows them.
+type crowd struct {
+	horizon uint64 // boottime ns: nobody older counts; 0: nobody does
+	seen    map[tracer.Identity]glance
+	walk    uint32
+	waiting []tracer.Process
+}
+
+// glance is what is remembered of one of them.
+type glance struct {
+	comm  tracer.Comm
+	looks uint32
+	walk  uint32 // in which it was met last
+}
+
+// meet takes one process of a walk.
+func (c *crowd) meet(t *tracer.Process) {
+	if c.horizon == 0 || t.Start < c.horizon || t.Dead || t.Kernel || t.PID <= 1 ||
+		t.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0 {
+		return
+	}
+	if c.seen == nil {
+		c.seen = make(map[tracer.Identity]glance)
+	}
+	g := c.seen[t.Identity]
+	if g.comm != t.Comm {
+		g = glance{comm: t.Comm}
+	}
+	g.walk = c.walk
+	if (g.looks < looksInRow || g.looks%looksApart == 0) && len(c.waiting) < maxCrowd {
+		c.waiting = append(c.waiting, *t)
+		g.looks++
+	} else if g.looks >= looksInRow {
+		g.looks++
+	}
+	c.seen[t.Identity] = g
+}
+
+// walked ends a walk: who was not met is gone.
+func (c *crowd) walked() {
+	for id, g := range c.seen {
+		if g.walk != c.walk {
+			delete(c.seen, id)
+		}
+	}
+	c.walk++
+}
+
+// hand gives those that wait to whoever looks at them, if nobody is still busy
+// with the last ones.
+func (c *crowd) hand(to chan<- []tracer.Process) {
+	select {
+	case to <- c.waiting:
+		c.waiting = nil
+	default:
+	}
+}
+
+// horizon is since when processes may be at work for a session, 0: there is
+// none that they could work for.
+func (o *owner) horizon() uint64 {
+	first := uint64(0)
+	for _, s := range o.sessions {
+		if (!s.closed || s.awaits()) && !s.info.Kept && s.For == 0 && (first == 0 || s.info.Root.Start < first) {
+			first = s.info.Root.Start
+		}
+	}
+	return first
+}
+
+// awaits reports whether a broker may still begin what a session that is over
+// asked for.
+func (s *session) awaits() bool {
+	for _, e := range s.Errands {
+		if e.Kind.Later && !e.Failed && s.token != [32]byte{} {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,229 @@
+//go:build linux
+
+package daemon
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// How many errands, and how many processes that were found for it, a session
+// remembers. What comes after is attributed as well, and not told.
+const (
+	maxErrands = 64
+	maxFound   = 256
+)
+
+// settling is how long after a client has gone its broker may take to begin.
+const settling = 2 * time.Second
+
+// errand is what a member asked a broker for.
+type errand struct {
+	broker.Errand
+	Client tracer.Identity
+	Comm   string
+	UID    uint32
+	Argv   []string
+	Asked  uint64 // boottime of the client's exec
+	Left   uint64 // … of its exit, 0: it lives
+	Failed bool   // it said so
+	Inside bool   // its server is a member
+	Found  bool   // something was found of it
+}
+
+// attributed is a process that was found to be brokered.
+type attributed struct {
+	Process tracer.Identity
+	Comm    string
+	Source  tracer.Source
+	Asked   *errand          // nil: nobody was seen asking
+	Session tracer.SessionID // that it was entered for
+	Ends    bool             // with the session whose work it is
+	At      uint64           // boottime
+}
+
+// brokered is what a session has handed to others.
+type brokered struct {
+	Errands []*errand
+	Found   []attributed
+	// Overflow: there was more than is remembered.
+	Overflow bool
+	// For is the session whose work this one holds, 0: it is none of these.
+	For tracer.SessionID
+	// Weak: … on evidence that may be a coincidence.
+	Weak bool
+	// Shared is the rule by which this one holds a server of several sessions.
+	Shared string
+}
+
+// clone is for whoever encodes it outside the owner's goroutine.
+func (b *brokered) clone() brokered {
+	c := *b
+	c.Errands, c.Found = make([]*errand, len(b.Errands)), slices.Clone(b.Found)
+	for i, e := range b.Errands {
+		n := *e
+		c.Errands[i] = &n
+	}
+	for i := range c.Found {
+		if k := slices.Index(b.Errands, c.Found[i].Asked); k >= 0 {
+			c.Found[i].Asked = c.Errands[k]
+		}
+	}
+	return c
+}
+
+// within reports whether the broker may have begun the process for the errand.
+// Without an exact name to go by, that is soon after it was asked.
+func (e *errand) within(start uint64, named bool) bool {
+	until := e.Asked + uint64(5*settling)
+	if e.Left != 0 {
+		until = min(until, e.Left+uint64(settling))
+	}
+	if named {
+		until = e.Left + uint64(settling)
+	}
+	return start >= e.Asked && (start <= until || named && e.Left == 0)
+}
+
+// asks notes the errand, if the program is a broker's client.
+func (o *owner) asks(s *session, ev *tracer.Event) {
+	if !broker.IsClient(ev.Filename) || s.closed {
+		return
+	}
+	argv := splitArgv(ev.Argv)
+	e, ok := broker.ErrandOf(string(ev.Filename), argv)
+	if !ok {
+		return
+	}
+	if len(s.Errands) == maxErrands {
+		s.Overflow = true
+		return
+	}
+	s.Errands = append(s.Errands, &errand{
+		Errand: e, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Argv: argv, Asked: ev.Time,
+		Inside: s.inside(&e),
+	})
+	o.save(s)
+	select {
+	case o.asked <- struct{}{}:
+	default:
+	}
+}
+
+// left notes that the client of an errand has gone.
+func (s *session) left(ev *tracer.Event) {
+	for _, e := range s.Errands {
+		if e.Client == ev.Process {
+			code, signal := exitOf(ev.ExitStatus)
+			e.Left, e.Failed = ev.Time, !e.Kind.Relays && (signal != "" || *code != 0)
+		}
+	}
+}
+
+// found books a process that was attributed to a session.
+func (o *owner) found(s *session, a attributed) {
+	if a.Asked != nil {
+		a.Asked.Found = true
+	}
+	if len(s.Found) == maxFound {
+		s.Overflow = true
+		return
+	}
+	s.Found = append(s.Found, a)
+	o.save(s)
+	o.changed(s.info.ID)
+}
+
+// forked notes that a client has forked. One that starts its server where none
+// runs did that: what the server starts is forked by the session.
+func (s *session) forked(ev *tracer.Event) {
+	for _, e := range s.Errands {
+		if e.Kind.Forks && e.Client == ev.Creator {
+			e.Inside = true
+		}
+	}
+}
+
+// inside reports whether an earlier errand started the server of this one.
+func (s *session) inside(e *broker.Errand) bool {
+	return slices.ContainsFunc(s.Errands, func(o *errand) bool {
+		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
+	})
+}
+
+// brokered tells what a session handed to others, as c may read it.
+func (o *owner) brokered(s *session, c caller) (all []api.Brokered) {
+	over := s.closed || s.info.State == tracer.StateEmpty
+	for _, e := range s.Errands {
+		if e.Found || e.Failed || e.Inside {
+			continue
+		}
+		b := o.errand(e, c)
+		b.State = "pending"
+		if over || !e.Kind.Later && e.Left != 0 && o.clock.boottime() > e.Left+uint64(settling) {
+			b.State = "unattributed"
+		}
+		all = append(all, b)
+	}
+	for i := range s.Found {
+		all = append(all, o.attributed(&s.Found[i], c))
+	}
+	return all
+}
+
+func (o *owner) attributed(f *attributed, c caller) (b api.Brokered) {
+	if f.Asked != nil {
+		b = o.errand(f.Asked, c)
+	}
+	b.State, b.Ends, b.Session = "attributed", f.Ends, f.Session.String()
+	b.Process = &api.Process{Ref: enforcer.Ref(f.Process), Comm: f.Comm}
+	b.Evidence = evidence(lineage.Adopted, uint8(f.Source))
+	return b
+}
+
+// broughtBy tells how a process that no member forked came to its session, nil
+// if it is none of these.
+func (o *owner) broughtBy(id tracer.Identity, session tracer.SessionID, c caller) *api.Brokered {
+	s := o.sessions[session]
+	if s != nil && s.For != 0 {
+		s = o.sessions[s.For]
+	}
+	if s == nil {
+		return nil
+	}
+	for i := range s.Found {
+		if s.Found[i].Process == id {
+			b := o.attributed(&s.Found[i], c)
+			return &b
+		}
+	}
+	return nil
+}
+
+// errand is who asked, when, and for what.
+func (o *owner) errand(e *errand, c caller) api.Brokered {
+	asked := api.Process{Ref: enforcer.Ref(e.Client), Comm: e.Comm, UID: intPtr(e.UID)}
+	if c.mayReadArgv(e.UID) {
+		asked.Argv = e.Argv
+	}
+	return api.Brokered{Broker: e.Kind.Name, Asked: &asked, Time: o.clock.wall(e.Asked)}
+}
+
+// readable leaves out the command lines that c may not read.
+func (c caller) readable(all []api.Brokered) []api.Brokered {
+	out := slices.Clone(all)
+	for i := range out {
+		if asked := out[i].Asked; asked != nil && (asked.UID == nil || !c.mayReadArgv(uint32(*asked.UID))) {
+			shown := *asked
+			shown.Argv = nil
+			out[i].Asked = &shown
+		}
+	}
+	return out
+}

@@ -1,0 +1,304 @@
+//go:build linux
+
+package daemon
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxEnviron = 256 << 10
+	maxJob     = 256 << 10 // of the script that at(1) makes
+)
+
+// candidate is a process of no session, with what procfs tells of it.
+type candidate struct {
+	tracer.Process
+	marks  broker.Marks
+	place  broker.Place
+	server string // the name of its parent's file
+}
+
+// claimant is a session that a stranger may work for: a copy, that belongs to
+// whoever looks at strangers.
+type claimant struct {
+	info    tracer.SessionInfo
+	token   broker.Sum
+	uids    []uint32
+	over    bool
+	errands []errand
+	asked   []*errand // the originals, for the owner
+	cookies map[broker.Cookie]bool
+}
+
+// proof is why a stranger works for a session.
+type proof struct {
+	*claimant
+	source tracer.Source
+	asked  *errand // the owner's; nil: nobody was seen asking
+	client tracer.Identity
+}
+
+// read looks at a stranger in procfs; false if it is gone or cannot be read.
+func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
+	x.Process = *t
+	environ, err := b.proc.read(t.PID, "environ", maxEnviron)
+	if err != nil {
+		return x, false
+	}
+	x.marks = broker.MarksOf(environ)
+	clear(environ)
+	cgroup, err := b.proc.read(t.PID, "cgroup", maxProcFile)
+	if err != nil {
+		return x, false
+	}
+	x.place = broker.PlaceOf(string(cgroup))
+	if t.Parent.PID > 1 {
+		x.server = base(b.proc.exe(t.Parent.PID))
+	}
+	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
+		x.marks.Token = b.job(t.PID)
+	}
+	now, err := b.kernel.Identify(t.PID)
+	return x, err == nil && now == t.Identity
+}
+
+// base is the name of a file, "" if there is none.
+func base(path string) string {
+	path = strings.TrimSuffix(path, " (deleted)") // an upgrade replaces what runs
+	if path == "" {
+		return ""
+	}
+	return filepath.Base(path)
+}
+
+// job reads the token out of the script that atd gives to the shell as its
+// standard input: at(1) keeps the environment there, and the shell's own is
+// atd's.
+func (b *brokers) job(pid uint32) (token broker.Sum) {
+	// Opened by its link the file has an offset of its own. A FIFO there would
+	// block.
+	f, err := os.OpenFile(b.proc.path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return token
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return token
+	}
+	script, err := io.ReadAll(io.LimitReader(f, maxJob))
+	if err != nil {
+		return token
+	}
+	return broker.JobToken(script)
+}
+
+// prove finds the session that a stranger works for, by the best evidence that
+// the policy takes. Evidence is strong only where the member could have ended
+// the process by itself: then nobody gains by making it up.
+func (b *brokers) prove(x *candidate, all []claimant, takes []string) *proof {
+	allowed := func(s tracer.Source) bool {
+		word := s.String()
+		if s == tracer.SourcePGRP {
+			word = tracer.SourceSID.String()
+		}
+		return slices.Contains(takes, word)
+	}
+	if p := byToken(x, all); p != nil && allowed(p.source) {
+		return p
+	}
+	for _, find := range []func(*candidate, *claimant) *proof{b.byUnit, b.byContainer, b.bySocket} {
+		for i := range all {
+			if p := find(x, &all[i]); p != nil && allowed(p.source) {
+				return p
+			}
+		}
+	}
+	if p := byCookie(x, all); p != nil && allowed(p.source) {
+		return p
+	}
+	if p := b.byPosix(x, all); p != nil && allowed(p.source) {
+		return p
+	}
+	return nil
+}
+
+func byToken(x *candidate, all []claimant) *proof {
+	if x.marks.Token == (broker.Sum{}) {
+		return nil
+	}
+	for i := range all {
+		c := &all[i]
+		if c.token != x.marks.Token || c.token == (broker.Sum{}) || !slices.Contains(c.uids, x.UID) {
+			continue
+		}
+		p := &proof{claimant: c, source: tracer.SourceEnv}
+		for k := range c.errands { // the last one that this could be of
+			e := &c.errands[k]
+			if slices.Contains(e.Kind.Servers, x.server) && (e.Kind.Later || e.within(x.Start, true)) {
+				p.asked, p.client = c.asked[k], e.Client
+			}
+		}
+		return p
+	}
+	return nil
+}
+
+func (b *brokers) byUnit(x *candidate, c *claimant) *proof {
+	if x.place.Unit == "" || c.over {
+		return nil
+	}
+	for k := range c.errands {
+		e := &c.errands[k]
+		if e.Unit != x.place.Unit || !e.within(x.Start, true) {
+			continue
+		}
+		// The host's own units are root's to end, a user's are the user's.
+		if x.place.User < 0 && e.UID != 0 || x.place.User >= 0 && x.place.User != int(e.UID) {
+			continue
+		}
+		if b.transient(x.place, e.Asked) {
+			return &proof{c, tracer.SourceUnit, c.asked[k], e.Client}
+		}
+	}
+	return nil
+}
+
+func (b *brokers) byContainer(x *candidate, c *claimant) *proof {
+	if x.place.Container == "" || c.over {
+		return nil
+	}
+	for k := range c.errands {
+		e := &c.errands[k]
+		if !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
+			continue
+		}
+		name, created := b.container(x)
+		if name == e.Container && uint64(created.Sub(b.clock.offset)) >= e.Asked {
+			return &proof{c, tracer.SourceContainer, c.asked[k], e.Client}
+		}
+	}
+	return nil
+}
+
+// bySocket takes what a broker forked soon after a member had asked it. That it
+// was for this one is likely, and no more.
+func (b *brokers) bySocket(x *candidate, c *claimant) *proof {
+	if c.over {
+		return nil
+	}
+	for k := range c.errands {
+		e := &c.errands[k]
+		if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
+			continue
+		}
+		fits := x.UID == e.UID
+		switch e.Kind.Name {
+		case "docker":
+			fits = x.place.Container != ""
+		case "systemd":
+			fits = e.Unit == "" && (x.place.User < 0 || x.place.User == int(e.UID)) &&
+				strings.HasPrefix(x.place.Unit, "run-") && b.transient(x.place, e.Asked)
+		case "sshd":
+			fits = fits && x.marks.LocalSSH
+		}
+		if fits {
+			return &proof{c, tracer.SourceSocket, c.asked[k], e.Client}
+		}
+	}
+	return nil
+}
+
+// byCookie takes what has a variable that members of one session have, and
+// nobody around it.
+func byCookie(x *candidate, all []claimant) (p *proof) {
+	for i := range all {
+		c := &all[i]
+		if c.over || !slices.Contains(c.uids, x.UID) || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) {
+			continue
+		}
+		if p != nil {
+			return nil // two sessions have it: it tells nothing
+		}
+		p = &proof{claimant: c, source: tracer.SourceCookie}
+	}
+	return p
+}
+
+// byPosix takes what is in the POSIX session or process group of a member that
+// leads it: while it lives the number is its own.
+func (b *brokers) byPosix(x *candidate, all []claimant) *proof {
+	for _, by := range []struct {
+		leader uint32
+		source tracer.Source
+	}{{x.SID, tracer.SourceSID}, {x.PGID, tracer.SourcePGRP}} {
+		if by.leader <= 1 || by.leader == x.PID {
+			continue
+		}
+		e, err := b.kernel.Lookup(by.leader)
+		if err != nil || e.Session == 0 || e.Start > x.Start {
+			continue
+		}
+		for i := range all {
+			if c := &all[i]; c.info.ID == e.Session && !c.over && slices.Contains(c.uids, x.UID) {
+				return &proof{claimant: c, source: by.source}
+			}
+		}
+	}
+	return nil
+}
+
+// jar are the variables by which one session's members can be known.
+type jar struct {
+	outside map[broker.Cookie]bool // that its surroundings have too
+	own     map[broker.Cookie]bool
+}
+
+const maxCookies = 16 // of one session
+
+// taste learns the variables of a member.
+func (b *brokers) taste(t *tracer.Process, info *tracer.SessionInfo) {
+	j := b.jars[info.ID]
+	if j == nil {
+		j = &jar{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
+		b.jars[info.ID] = j
+		for _, id := range []tracer.Identity{b.me, info.Owner, info.Root} {
+			for _, c := range b.cookies(id) {
+				j.outside[c] = true
+			}
+		}
+	}
+	for _, c := range b.cookies(t.Identity) {
+		switch {
+		case t.Identity == info.Root:
+			j.outside[c] = true
+			delete(j.own, c)
+		case !j.outside[c] && len(j.own) < maxCookies:
+			j.own[c] = true
+		}
+	}
+}
+
+func (b *brokers) cookies(id tracer.Identity) []broker.Cookie {
+	if id.PID == 0 {
+		return nil
+	}
+	environ, err := b.proc.read(id.PID, "environ", maxEnviron)
+	if err != nil {
+		return nil
+	}
+	m := broker.MarksOf(environ)
+	clear(environ)
+	if now, err := b.kernel.Identify(id.PID); err != nil || now != id {
+		return nil
+	}
+	return m.Cookies
+}

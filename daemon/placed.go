@@ -1,0 +1,80 @@
+//go:build linux
+
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"golang.org/x/sys/unix"
+)
+
+// transient reports whether a unit was made on request, by systemd-run or over
+// D-Bus, since a time: systemd writes its description then. The unit's name is
+// a cgroup's, so it is no path.
+func (b *brokers) transient(p broker.Place, since uint64) bool {
+	dir := "/run/systemd/transient"
+	if p.User >= 0 {
+		dir = fmt.Sprintf("/run/user/%d/systemd/transient", p.User)
+	}
+	st, err := os.Lstat(filepath.Join(b.files, dir, p.Unit))
+	// The file's time is that of the last clock tick.
+	return err == nil && uint64(st.ModTime().Add(20*time.Millisecond).Sub(b.clock.offset)) >= since
+}
+
+const maxBundle = 4 << 20
+
+// container gives the name of the container that a process is in, and when it
+// was made, by docker's own record. The way there is the kernel's: the working
+// directory of its parent, the shim, is the bundle, whose mounts lie beside the
+// record. All of it has to be root's.
+func (b *brokers) container(x *candidate) (name string, created time.Time) {
+	var bundle struct {
+		Mounts []struct {
+			Destination, Source string
+		}
+	}
+	dir := b.proc.cwd(x.Parent.PID)
+	if dir == "" || filepath.Base(dir) != x.place.Container || readRoots(filepath.Join(dir, "config.json"), &bundle) != nil {
+		return "", created
+	}
+	for _, m := range bundle.Mounts {
+		if m.Destination != "/etc/hostname" || filepath.Base(filepath.Dir(m.Source)) != x.place.Container {
+			continue
+		}
+		var record struct {
+			ID, Name string
+			Created  time.Time
+		}
+		if readRoots(filepath.Join(filepath.Dir(m.Source), "config.v2.json"), &record) != nil || record.ID != x.place.Container {
+			return "", created
+		}
+		return strings.TrimPrefix(record.Name, "/"), record.Created
+	}
+	return "", created
+}
+
+// readRoots decodes a file that only root can have written.
+func readRoots(path string, into any) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return fmt.Errorf("open record: %w", err)
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("look at record %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != 0 || st.Mode&0o022 != 0 || st.Size > maxBundle {
+		return fmt.Errorf("record %s: not root's own, or too large", path)
+	}
+	if err := json.NewDecoder(f).Decode(into); err != nil {
+		return fmt.Errorf("decode record %s: %w", path, err)
+	}
+	return nil
+}

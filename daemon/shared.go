@@ -1,0 +1,46 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// share hands a server that several sessions use over to a session of its own.
+func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
+	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
+	info, err := s.handOver(spec, []tracer.Identity{id}, func(x *session) {
+		x.kept = &kept{"a server of several sessions, rule " + rule.Name, from.ID}
+		x.Shared = rule.Name
+		s.owner.save(x)
+	})
+	if err != nil {
+		return err
+	}
+	s.log.Info().Str(keySession, info.ID.String()).Str(keyRule, rule.Name).Uint32(keyPID, id.PID).Msg("shared server let out of its session")
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: verbKeep.String(), Decision: audit.Done,
+		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),
+		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.mode(),
+	})
+	return nil
+}
+
+// used reports whether a session lives that may use a shared server. Who
+// connects to it is not told by the kernel, so each of its uid may: a server
+// that is ended too late is a leak that is shown, one that is ended too early
+// is somebody's broken build.
+func (o *owner) used(x *session) bool {
+	for _, s := range o.sessions {
+		if s != x && !s.closed && s.info.State == tracer.StateActive && s.info.UID == x.info.UID && !s.info.Kept && s.For == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -70,6 +70,11 @@ func (d *drawing) draw() {
 		}
 		stack = append(stack, d.steps(s.node.Children, s.depth+1, lines)...)
 	}
+	if s := d.t.Session; s != nil {
+		for i := range s.Brokered {
+			d.p.line("%s", plain.Brokered(&s.Brokered[i], s.ID))
+		}
+	}
 }
 
 // steps gives the rows for refs in reverse order, equal exited ones as one.

@@ -148,6 +148,9 @@ func title(s *api.Session) string {
 	if s.EndReason != "" {
 		parts = append(parts, s.EndReason)
 	}
+	if s.BrokeredBy != "" {
+		parts = append(parts, "brokered by "+s.BrokeredBy)
+	}
 	if len(s.Degraded) > 0 {
 		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))
 	}

@@ -104,6 +104,9 @@ func writeReport(p *page, r *api.Report) {
 		p.line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
 	}
 	writeFreed(p, r)
+	for i := range r.Brokered {
+		p.line("  %s", plain.Brokered(&r.Brokered[i], r.Session))
+	}
 }
 
 func millis(ms float64) time.Duration {

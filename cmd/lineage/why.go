@@ -163,6 +163,9 @@ func writeWhy(p *page, why *api.Why) {
 	for i := range why.Edges {
 		p.line("  %s", edgeText(p, why.Session, &why.Edges[i]))
 	}
+	if b := why.Brokered; b != nil {
+		p.line("  %s", plain.Brokered(b, why.Session.ID))
+	}
 }
 
 // edgeText is one step on one line.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // Outcomes of a process in a receipt.
@@ -54,7 +55,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 			over = append(over, p)
 		}
 	}
-	freed := freed(rep, len(over) > 0 && !r.Quiet)
+	freed := append(freed(rep, len(over) > 0 && !r.Quiet), handed(rep)...)
 	if rep.Verdict == verdictClean && (len(over) == 0 || r.Quiet) {
 		return freed
 	}
@@ -78,6 +79,17 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, commandLine(p), fate(p, hurry)))
 	}
 	return append(lines, freed...)
+}
+
+// handed names the work that was handed to other daemons and that the end did
+// not reach.
+func handed(rep *api.Report) (lines []string) {
+	for i := range rep.Brokered {
+		if b := &rep.Brokered[i]; !b.Ends {
+			lines = append(lines, fmt.Sprintf("session %s: %s", rep.Session, plain.Brokered(b, rep.Session)))
+		}
+	}
+	return lines
 }
 
 const maxHeld = 8 // ports and locks named on stderr

@@ -1,0 +1,35 @@
+package plain
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Brokered tells of work that a member handed to another daemon, and what is
+// known of it; session is the one whose work it is.
+func Brokered(b *api.Brokered, session string) string {
+	s := "brokered, unattributed"
+	switch {
+	case b.Process != nil:
+		s = fmt.Sprintf("brokered: %d %s", b.Process.PID, Text(b.Process.Comm))
+		if e := b.Evidence; e != nil {
+			s += fmt.Sprintf(", %s(%s), %s", Text(e.Kind), Text(e.Source), Text(e.Confidence))
+		}
+		if b.Session != session {
+			s += ", in session " + Text(b.Session)
+		}
+		if !b.Ends {
+			s += ", not ended with this one"
+		}
+	case b.State == "pending":
+		s = "brokered, not found yet"
+	}
+	if b.Asked != nil {
+		s += fmt.Sprintf(": %d %s asked %s", b.Asked.PID, Command(b.Asked.Argv, b.Asked.Comm, b.Asked.ArgvTruncated, CommandBytes), Text(b.Broker))
+		if b.Time != nil {
+			s += b.Time.Local().Format(" at 15:04:05")
+		}
+	}
+	return s
+}

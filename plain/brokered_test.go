@@ -1,0 +1,26 @@
+package plain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func TestBrokered(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
+	asked := &api.Process{Ref: api.Ref{PID: 7}, Comm: "tmux", Argv: []string{"tmux", "new", "a\x1b b"}}
+	found := &api.Process{Ref: api.Ref{PID: 9}, Comm: "sh\x1b"}
+	env := &api.Evidence{Kind: "adopted", Source: "env", Confidence: "strong"}
+	weak := &api.Evidence{Kind: "adopted", Source: "socket", Confidence: "weak"}
+	for want, b := range map[string]api.Brokered{
+		`brokered, unattributed: 7 tmux new 'a\x1b b' asked tmux at 03:04:05`:                                               {Broker: "tmux", State: "unattributed", Asked: asked, Time: &at},
+		`brokered, not found yet: 7 tmux new 'a\x1b b' asked tmux`:                                                          {Broker: "tmux", State: "pending", Asked: asked},
+		`brokered: 9 sh\x1b, adopted(env), strong`:                                                                          {State: "attributed", Process: found, Evidence: env, Session: "s", Ends: true},
+		`brokered: 9 sh\x1b, adopted(socket), weak, in session t, not ended with this one: 7 tmux new 'a\x1b b' asked tmux`: {Broker: "tmux", State: "attributed", Process: found, Evidence: weak, Session: "t", Asked: asked},
+	} {
+		if got := Brokered(&b, "s"); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

@@ -19,13 +19,14 @@ GOTEST  := testdata/gotest.sh
 TEST_PACKAGES := gcc libc6-dev mandoc tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
+BROKER_PACKAGES := tmux at cron docker.io iptables busybox-static
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 
 # Where install.sh and uninstall.sh put things.
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/... ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/e2e/... ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
@@ -34,7 +35,7 @@ VM_TESTS := tracer enforcer daemon testdata/e2e testdata/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
 
-.PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race \
+.PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
 	test-install test-systemd test-e2e test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
 	lint docs docs-check demo fuzz bench clean fmt
 
@@ -127,6 +128,11 @@ test-race:
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout 20m ./testdata/e2e
+
+## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
+test-brokers: build programs
+	@$(call install,$(BROKER_PACKAGES))
+	$(PRIVATE) $(GOTEST) -timeout 10m ./testdata/brokers
 
 ## test-e2e-long: the same, 200 rounds, a storm of 20 s, 500 kills of the daemon, 5 M forks
 test-e2e-long: export LNGTEST_ROUNDS = 200

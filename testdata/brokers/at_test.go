@@ -1,0 +1,57 @@
+//go:build linux
+
+package brokers
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// A job of at(1) carries the environment of who asked for it.
+func TestAt(t *testing.T) {
+	need(t, "at", "atd")
+	i := policed(t, "end: strong")
+	stage.Start(t, exec.Command("atd", "-f"))
+	i.Until("atd", func() bool { _, err := os.Stat("/run/atd.pid"); return err == nil })
+	a := ask(i, "echo 'sleep 131; sleep 132' | at now")
+	b := a.brokered("attributed")
+	is(t, b, "atd", "env", "strong", true)
+	i.End("work")
+	if alive(b) {
+		t.Error("the job lives")
+	}
+}
+
+// What cron starts has nothing of who asked for it, unless that was put there:
+// it is told that it was asked. This takes until the next full minute.
+func TestCron(t *testing.T) {
+	need(t, "cron", "crontab")
+	i := policed(t, "end: strong")
+	stage.Start(t, exec.Command("cron", "-f"))
+	a := ask(i, `{ echo "LINEAGE_TOKEN=$LINEAGE_TOKEN"; echo '* * * * * exec sleep 131'; } | crontab -`)
+	if b := a.brokered("pending"); b.Broker != "cron" || b.Asked == nil {
+		t.Errorf("%+v", b)
+	}
+	stage.Patience *= 3
+	defer func() { stage.Patience /= 3 }()
+	b := a.brokered("attributed")
+	is(t, b, "cron", "env", "strong", true)
+	if err := exec.Command("crontab", "-r").Run(); err != nil {
+		t.Error(err)
+	}
+	i.End("work")
+	if alive(b) {
+		t.Error("the job lives")
+	}
+
+	a.run.Wait()
+	a = ask(i, `echo '0 0 1 1 * true' | crontab -`)
+	a.brokered("pending")
+	i.End("work")
+	if r := a.receipt(); len(r.Brokered) != 1 || r.Brokered[0].State != "unattributed" {
+		t.Errorf("%+v", r.Brokered)
+	}
+}

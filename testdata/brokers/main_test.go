@@ -1,0 +1,158 @@
+//go:build linux
+
+package brokers
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) {
+	err := stage.Prepare()
+	if err == nil {
+		err = private()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "brokers:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// private gives the brokers empty directories where the host has its own: this
+// is a mount namespace of the test's.
+func private() error {
+	spools := map[string]unix.Stat_t{}
+	for _, dir := range []string{"/var/spool/cron/atjobs", "/var/spool/cron/atspool", "/var/spool/cron/crontabs"} {
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err == nil {
+			spools[dir] = st
+		}
+	}
+	for _, dir := range []string{"/run", "/var/spool/cron"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("lngtest", dir, "tmpfs", 0, "mode=755"); err != nil {
+			return fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
+	for dir, st := range spools {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		if err := os.Chown(dir, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+		if err := unix.Chmod(dir, st.Mode); err != nil {
+			return err
+		}
+		if filepath.Base(dir) != "atjobs" {
+			continue
+		}
+		seq := filepath.Join(dir, ".SEQ") // the number of the last job
+		if err := os.WriteFile(seq, nil, 0o600); err != nil {
+			return err
+		}
+		if err := os.Chown(seq, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// need skips a test whose program is not installed.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("no %s; run make test-brokers", p)
+		}
+	}
+}
+
+// agent is a session whose root runs a script and then waits.
+type agent struct {
+	*stage.Instance
+	run *stage.Process
+}
+
+// policed starts a daemon that carries out what it finds.
+func policed(t *testing.T, brokers string) *stage.Instance {
+	t.Helper()
+	i := stage.New(t)
+	file := filepath.Join(i.Dir, "policy.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nmode: enforce\nbrokers: {"+brokers+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.Daemon("--policy", file)
+	return i
+}
+
+func ask(i *stage.Instance, script string) *agent {
+	i.T.Helper()
+	a := &agent{Instance: i}
+	a.run = i.Start([]string{"run", "--report", filepath.Join(i.Dir, "report.json"), "--name", "work", "--grace", "0s", "--", "sh", "-c", script + "\nexec sleep 120"}, nil)
+	return a
+}
+
+// brokered waits for what the session handed over, in one state.
+func (a *agent) brokered(state string) (b api.Brokered) {
+	a.T.Helper()
+	a.Until("word of "+state+" work", func() bool {
+		if a.run.Exited() {
+			a.T.Fatal(a.run)
+		}
+		for _, s := range stage.Query[api.Sessions](a.Instance, "ls").Items {
+			for _, x := range s.Brokered {
+				if s.Name == "work" && x.State == state {
+					b = x
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return b
+}
+
+// receipt is what run wrote when it was over.
+func (a *agent) receipt() (r api.Report) {
+	a.T.Helper()
+	a.run.Wait()
+	text, err := os.ReadFile(filepath.Join(a.Dir, "report.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		a.T.Fatal(err)
+	}
+	return r
+}
+
+// alive reports whether the process that was found, still runs.
+func alive(b api.Brokered) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.Process.PID))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+// is fails unless the evidence is that one.
+func is(t *testing.T, b api.Brokered, broker, source, confidence string, ends bool) {
+	t.Helper()
+	if b.Broker != broker || b.Evidence == nil || b.Evidence.Source != source || b.Evidence.Confidence != confidence || b.Ends != ends {
+		t.Errorf("want %s by %s, %s, ends %v: %+v %+v", broker, source, confidence, ends, b, b.Evidence)
+	}
+}

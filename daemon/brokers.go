@@ -133,7 +133,8 @@ func (b *brokers) ends(source tracer.Source) bool {
 
 // take attributes a stranger.
 func (b *brokers) take(x *candidate, p *proof) {
-	into, err := p.info.ID, error(nil)
+	into := p.info.ID
+	var err error
 	if p.source.Strong() && b.ends(p.source) && !p.over {
 		err = b.kernel.Enter(into, x.Identity, p.client, p.source)
 	} else {

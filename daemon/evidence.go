@@ -50,12 +50,11 @@ type proof struct {
 // read looks at a stranger in procfs; false if it is gone or cannot be read.
 func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
-	environ, err := b.proc.read(t.PID, "environ", maxEnviron)
-	if err != nil {
-		return x, false
+	// Without CAP_SYS_PTRACE others' environments are not to be read.
+	if environ, err := b.proc.read(t.PID, "environ", maxEnviron); err == nil {
+		x.marks = broker.MarksOf(environ)
+		clear(environ)
 	}
-	x.marks = broker.MarksOf(environ)
-	clear(environ)
 	cgroup, err := b.proc.read(t.PID, "cgroup", maxProcFile)
 	if err != nil {
 		return x, false

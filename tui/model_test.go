@@ -166,6 +166,12 @@ func TestSearch(t *testing.T) {
 	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
 		t.Errorf("search does not find what is folded away")
 	}
+	s.press("g /")
+	s.typed("sleep 30") // as the row shows it: of two arguments
+	s.press("enter")
+	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
+		t.Errorf("search does not find what is in two arguments")
+	}
 	s.press("/")
 	s.typed("sh")
 	s.press("enter")

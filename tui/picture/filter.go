@@ -153,7 +153,8 @@ func (r *Row) has(value string) bool {
 	case ProcessRow:
 		pr := r.Process
 		return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value ||
-			slices.ContainsFunc(pr.Argv, func(a string) bool { return contains(a, value) })
+			slices.ContainsFunc(pr.Argv, func(a string) bool { return contains(a, value) }) ||
+			strings.Contains(value, " ") && contains(strings.Join(pr.Argv, " "), value)
 	}
 	return false
 }

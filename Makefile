@@ -26,7 +26,7 @@ VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/... ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/e2e/... ./testdata/brokers ./testdata/pictures ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
@@ -37,7 +37,7 @@ GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
 	test-install test-systemd test-e2e test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
-	lint docs docs-check demo fuzz bench clean fmt
+	lint docs docs-check demo pictures fuzz bench clean fmt
 
 ## help: list the targets
 help:
@@ -127,7 +127,7 @@ test-race:
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
-	$(PRIVATE) $(GOTEST) -timeout 20m ./testdata/e2e
+	$(PRIVATE) $(GOTEST) -timeout 20m ./testdata/e2e ./testdata/pictures
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
@@ -222,6 +222,10 @@ docs-check: build
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
 demo: build
 	@testdata/demo.sh
+
+## pictures: docs/pictures, of lineage top on real sessions (root)
+pictures: deps build programs
+	testdata/pictures.sh
 
 ## fuzz: each fuzz target for FUZZTIME (20s)
 fuzz:

@@ -115,12 +115,11 @@ func both(a, b func(string) bool) func(string) bool {
 	return func(screen string) bool { return a(screen) && b(screen) }
 }
 
-// selected is the line under the cursor, and which one that is.
+// selected is the row under the cursor, and which line that is.
 func selected(screen string) (row string, at int) {
 	for line := range strings.Lines(screen) {
 		if strings.HasPrefix(line, "›") {
-			row, _, _ = strings.Cut(line, "│ ") // the details are beside it
-			return line, at
+			return tree(line), at
 		}
 		at++
 	}

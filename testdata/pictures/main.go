@@ -1,0 +1,85 @@
+// pictures draws a terminal's text and colours, as "tmux capture-pane -e" gives
+// them on stdin, as an SVG on stdout.
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"html"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// The size of a cell, in units of the picture, for letters of fontSize.
+const (
+	cellWidth, cellHeight = 8.4, 18
+	fontSize, margin      = 14, 12
+)
+
+func main() {
+	title := flag.String("title", "", "what the picture shows, in `words`")
+	flag.Parse()
+	if err := copyPicture(os.Stdout, os.Stdin, *title); err != nil {
+		fmt.Fprintln(os.Stderr, "pictures:", err)
+		os.Exit(1)
+	}
+}
+
+// copyPicture draws what it reads.
+func copyPicture(w io.Writer, r io.Reader, title string) error {
+	var lines []string
+	in := bufio.NewScanner(r)
+	for in.Scan() {
+		lines = append(lines, in.Text())
+	}
+	if err := in.Err(); err != nil {
+		return fmt.Errorf("read the screen: %w", err)
+	}
+	out := bufio.NewWriter(w)
+	draw(out, title, lines)
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write the picture: %w", err)
+	}
+	return nil
+}
+
+// draw writes the picture of lines.
+func draw(w io.Writer, title string, lines []string) {
+	columns := 0
+	for _, l := range lines {
+		columns = max(columns, ansi.StringWidth(l))
+	}
+	width, height := float64(columns)*cellWidth+2*margin, len(lines)*cellHeight+2*margin
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img">
+<title>%s</title>
+<rect width="100%%" height="100%%" rx="6" fill="%s"/>
+<g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">
+`, width, height, width, height, text(title), background, fontSize, foreground)
+	for row, l := range lines {
+		for _, r := range runs(l) {
+			words := strings.TrimLeft(r.text, " ") // a viewer may drop blanks in front
+			if words == "" {
+				continue
+			}
+			column := r.column + len(r.text) - len(words)
+			fmt.Fprintf(w, `<text x="%.1f" y="%d"%s>%s</text>`+"\n",
+				margin+float64(column)*cellWidth, margin+row*cellHeight+fontSize, r.attributes(), text(strings.TrimRight(words, " ")))
+		}
+	}
+	fmt.Fprint(w, "</g>\n</svg>\n")
+}
+
+// text makes s fit for XML, which has no control characters.
+func text(s string) string {
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s))
+}

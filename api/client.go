@@ -30,6 +30,10 @@ type Client interface {
 	// Kill signals one member, named by PID@START_NS. CodeIdentity: another
 	// process has that PID now, and nothing was sent.
 	Kill(ctx context.Context, ref string, req KillRequest) (*Killed, error)
+	// Orphans lists the orphans, leftovers and zombies of a session, and Leaks
+	// says how it grows; "" is every session that the caller may read.
+	Orphans(ctx context.Context, session string) (*Orphans, error)
+	Leaks(ctx context.Context, session string) (*Leaks, error)
 	Why(ctx context.Context, ref string) (*Why, error)
 	// WhyPort tells who listens on a port; proto is tcp or udp. CodeNotFound:
 	// nobody does.

@@ -234,6 +234,7 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	if rule == nil && shared == nil {
 		return
 	}
+	s.rules.matched(rule.Name)
 	var from tracer.SessionInfo
 	_ = s.owner.do(func() {
 		if x := s.owner.sessionOf(e.Session); x != nil {

@@ -57,6 +57,8 @@ type owner struct {
 
 	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches
 
+	growth growth
+
 	lost     uint64 // events, since the daemon began
 	forks    uint64 // of members, since the daemon began
 	misses   map[string]uint64

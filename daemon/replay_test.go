@@ -120,6 +120,8 @@ func TestReplayIsReadOnly(t *testing.T) {
 		"kill":    func() error { _, err := r.Kill(ctx, "10@100", api.KillRequest{Signal: "KILL"}); return err },
 		"report":  func() error { _, err := r.Report(ctx, "aaaaaa", 0); return err },
 		"port":    func() error { _, err := r.WhyPort(ctx, "tcp", 80); return err },
+		"orphans": func() error { _, err := r.Orphans(ctx, ""); return err },
+		"leaks":   func() error { _, err := r.Leaks(ctx, ""); return err },
 		"path":    func() error { _, err := r.WhyPath(ctx, api.PathRef{}); return err },
 		"events":  func() error { return r.Events(ctx, api.EventsQuery{}, nil) },
 		"history": func() error { _, err := r.History(ctx, api.HistoryQuery{}); return err },

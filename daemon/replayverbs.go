@@ -43,6 +43,14 @@ func (r *Replay) Report(_ context.Context, s string, _ time.Duration) (*api.Repo
 	return nil, r.denied("report " + s)
 }
 
+// Orphans is refused: a recording says who was an orphan in its tree.
+func (r *Replay) Orphans(context.Context, string) (*api.Orphans, error) {
+	return nil, r.denied("orphans")
+}
+
+// Leaks is refused.
+func (r *Replay) Leaks(context.Context, string) (*api.Leaks, error) { return nil, r.denied("report") }
+
 // WhyPort is refused: ports are no part of a recording.
 func (r *Replay) WhyPort(context.Context, string, int) (*api.Holders, error) {
 	return nil, r.denied("why")

@@ -27,6 +27,8 @@ func (s *server) routes() map[string]answer {
 		"POST /v1/sessions/{s}/plan":    s.postPlan,
 		"GET /v1/processes/{ref}":       s.getProcess,
 		"GET /v1/why":                   s.getWhy,
+		"GET /v1/orphans":               s.getOrphans,
+		"GET /v1/leaks":                 s.getLeaks,
 		"GET /v1/events":                s.getEvents,
 		"GET /v1/history":               s.getHistory,
 		"GET /v1/watch":                 s.getWatch,

@@ -32,8 +32,9 @@ type rules struct {
 	mu      sync.Mutex
 	current *policy.Policy
 	loaded  time.Time
-	refused string // why the file as it is was not taken
-	unarmed string // why the kernel does not look for agents
+	refused string          // why the file as it is was not taken
+	unarmed string          // why the kernel does not look for agents
+	keeps   map[string]bool // keep rules that have matched, by name
 }
 
 // loadRules reads the policy at a start. What is wrong with it is refused: who
@@ -176,6 +177,28 @@ func (r *rules) armed(err error) {
 	if err != nil {
 		r.unarmed = err.Error()
 	}
+}
+
+// matched notes that a keep rule has.
+func (r *rules) matched(keep string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keeps == nil {
+		r.keeps = make(map[string]bool)
+	}
+	r.keeps[keep] = true
+}
+
+// keepUnmatched names the keep rules that never have: misspelt, or not needed.
+func (r *rules) keepUnmatched() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.current.Keep {
+		if name := r.current.Keep[i].Name; !r.keeps[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // degraded says what people must know of the rules.

@@ -218,6 +218,7 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 // sampled repairs the graph and sums up the members.
 func (o *owner) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	changes := o.graph.Resync(now, seen)
+	o.growth.sample(now, seen)
 	for id, s := range o.sessions {
 		s.rss, s.cpu, s.zombies = 0, 0, 0
 		if !s.closed {

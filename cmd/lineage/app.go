@@ -154,7 +154,7 @@ bookkeeping; and it ends all of it.`,
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the daemon's `path` (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&a.color, "color", "colour the output: `auto`, always or never")
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(a.color.words, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(),
+	root.AddCommand(a.lsCommand(), a.orphansCommand(), a.reportCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(),
 		a.policyCommand(), a.doctorCommand(), a.versionCommand())
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)

@@ -26,6 +26,9 @@ type fake struct {
 	capabilities []string
 	asked        api.PathRef
 
+	orphans *api.Orphans
+	leaks   *api.Leaks
+	killed  []string
 	created []api.NewSession
 	kept    []api.KeepRequest
 
@@ -113,8 +116,16 @@ func (f *fake) End(_ context.Context, id string, req api.EndRequest) (*api.Repor
 	return cleanReport(id), nil
 }
 
-func (f *fake) Kill(context.Context, string, api.KillRequest) (*api.Killed, error) {
-	return nil, f.refuse
+func (f *fake) Kill(_ context.Context, name string, req api.KillRequest) (*api.Killed, error) {
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	f.killed = append(f.killed, name+" "+req.Signal)
+	r, err := api.ParseRef(name)
+	if err != nil || r.StartNS == 0 {
+		return nil, api.NewError(api.CodeBadRequest, "want PID@START_NS", "")
+	}
+	return &api.Killed{Process: api.Process{Ref: r, Comm: "make"}, Outcome: "sent"}, nil
 }
 
 func (f *fake) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {

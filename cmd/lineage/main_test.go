@@ -125,6 +125,9 @@ func TestFormats(t *testing.T) {
 		"history of":  {"history", "old"},
 		"end":         {"end", "--yes", "build"},
 		"end several": {"end", "--yes", "build", "m8p4z1"},
+		"orphans":     {"orphans"},
+		"report":      {"report"},
+		"nudge":       {"orphans", "--nudge"},
 		"doctor":      {"doctor"},
 		"version":     {"version"},
 	} {

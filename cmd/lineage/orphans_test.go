@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Orphans gives one of each kind, with a hostile name and two reapers.
+func (f *fake) Orphans(context.Context, string) (*api.Orphans, error) {
+	if f.refuse != nil || f.orphans != nil {
+		return f.orphans, f.refuse
+	}
+	zombie := func(pid, parent int, session string) api.Orphan {
+		z := by(exited(pid, "as\x1b[2J", 0), parent, parent)
+		z.State = "zombie"
+		return api.Orphan{Process: z, Why: api.WhyZombie, SessionName: "build", Reaper: &api.Process{Ref: ref(parent), Comm: "make\n", Session: session}}
+	}
+	left := by(live(5100, "node", "server.js"), 5000, 1)
+	left.Session = "m8p4z1"
+	return &api.Orphans{Items: []api.Orphan{
+		{Process: by(live(4130, "sleep", "300"), 4122, 4100), Why: api.WhyOrphan, SessionName: "build"},
+		zombie(4127, 4123, "k3x9q2"), zombie(4129, 4123, "k3x9q2"), zombie(4131, 900, "m8p4z1"),
+		{Process: left, Why: api.WhyLeftover},
+	}}, nil
+}
+
+// Leaks gives a session that grows, and one of which too little is known.
+func (f *fake) Leaks(context.Context, string) (*api.Leaks, error) {
+	if f.refuse != nil || f.leaks != nil {
+		return f.leaks, f.refuse
+	}
+	known := func(n, b, over float64) api.Growth {
+		return api.Growth{Known: true, OverSeconds: over, ProcessesPerHour: &n, BytesPerHour: &b}
+	}
+	unknown := api.Growth{Why: "not enough data yet", OverSeconds: 180}
+	hours := 2.25
+	return &api.Leaks{
+		Host: &api.Leak{Head: api.Head{Kind: "leak"}, Processes: 400, RSSBytes: 60 << 30, Growth: known(20, 7<<30, 7200)},
+		Items: []api.Leak{
+			{Session: "k3x9q2", Name: "build", State: "active", Processes: 122, Leftovers: 121, Zombies: 2, RSSBytes: 44 << 30, Growth: known(20, 7<<30, 7200),
+				HoursToExhaustion: &hours, Exhausts: "memory",
+				Commands: []api.LeakCommand{{Comm: "agent", Processes: 121, RSSBytes: 44 << 30, Growth: known(20, 7<<30, 7200)}, {Comm: "\x1b[2J", Processes: 1, Growth: known(0, -3<<20, 7200)}},
+				Ports:    []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 3000, PID: 4121}}, Locks: []api.Lock{{Type: "file", Path: "/tmp/index.lock", PID: 4121}}},
+			{Session: "m8p4z1", State: "active", Processes: 1, RSSBytes: 900, Growth: unknown},
+		},
+		KeepUnmatched: []string{"cachee"},
+	}, nil
+}
+
+// Only sessions without their root end, never a kept one, and never one in
+// which somebody's root lives.
+func TestLeftBehind(t *testing.T) {
+	session := func(id, parent string, live, leftovers int) api.Session {
+		return api.Session{ID: id, Parent: parent, State: "active", Live: live, Leftovers: leftovers}
+	}
+	kept := session("kept00", "", 2, 2)
+	kept.Kept = true
+	ending := session("ending", "", 2, 2)
+	ending.State = "ending"
+	keptWithin := session("k00000", "l33333", 1, 1)
+	keptWithin.Kept = true
+	all := []api.Session{
+		session("living", "", 3, 0), session("inner0", "living", 1, 1), // its own root is gone
+		session("l11111", "", 4, 4), session("nested", "l11111", 2, 2), session("deeper", "nested", 1, 1),
+		session("l22222", "", 4, 4), session("middle", "l22222", 1, 1), session("agent0", "middle", 1, 0),
+		session("l33333", "", 2, 2), keptWithin,
+		session("idle00", "", 0, 0), kept, ending,
+	}
+	ids, spared := leftBehind(all, "")
+	if want := []string{"inner0", "l11111"}; !slices.Equal(ids, want) {
+		t.Errorf("would end %v, want %v", ids, want)
+	}
+	text := strings.Join(spared, "\n")
+	for _, id := range []string{"kept00", "l22222", "middle", "l33333", "k00000"} {
+		if !strings.Contains(text, "session "+id+" ") && !strings.Contains(text, "session "+id+":") {
+			t.Errorf("nothing is said of %s:\n%s", id, text)
+		}
+	}
+	for only, want := range map[string][]string{"l11111": {"l11111"}, "nested": {"nested"}, "living": nil, "kept00": nil, "l22222": nil} {
+		if ids, _ := leftBehind(all, only); !slices.Equal(ids, want) {
+			t.Errorf("of %s would end %v, want %v", only, ids, want)
+		}
+	}
+}
+
+func TestOrphansEnd(t *testing.T) {
+	f := newFake()
+	w := newWorld(t, f)
+	if code, _, stderr := w.run("orphans", "--end"); code != api.ExitUsage || len(f.ends) != 0 {
+		t.Errorf("without a terminal: exit %d, %s, ended %v", code, stderr, f.ends)
+	}
+	if code, _, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.ends) != 0 || !strings.Contains(stderr, "nothing to end") {
+		t.Errorf("with nothing to end: exit %d, %s, ended %v", code, stderr, f.ends)
+	}
+	f.sessions[0].Leftovers = f.sessions[0].Live
+	if code, _, stderr := w.run("orphans", "--end", "--yes", "nobody"); code != api.ExitNotFound || len(f.ends) != 0 {
+		t.Errorf("of nobody: exit %d, %s, ended %v", code, stderr, f.ends)
+	}
+	if code, stdout, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.ends) != 1 || !strings.HasPrefix(f.ends[0], "k3x9q2") {
+		t.Errorf("exit %d, %s%s, ended %v", code, stdout, stderr, f.ends)
+	}
+	for _, line := range []string{"orphans --end --nudge", "orphans --yes", "orphans a b", "report a b", "report --nope"} {
+		if code, _, stderr := w.run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
+	}
+}
+
+// Each parent is told once, by one of its zombies; one that cannot be is told of.
+func TestNudge(t *testing.T) {
+	f := newFake()
+	w := newWorld(t, f)
+	if code, _, stderr := w.run("orphans", "--nudge"); code != 0 || stderr != "" || !slices.Equal(f.killed, []string{"4127@4127000 CHLD", "4131@4131000 CHLD"}) {
+		t.Errorf("exit %d, %s, killed %v", code, stderr, f.killed)
+	}
+	f.refuse = api.NewError(api.CodeDenied, "kill 4127: not permitted", "")
+	if code, _, stderr := w.run("orphans", "--nudge"); code != api.ExitDenied || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}

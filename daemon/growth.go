@@ -1,0 +1,312 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// maxGrown bounds the sessions and commands whose past is kept: 9 MB.
+const maxGrown = 2048
+
+// growth keeps how the host, its sessions and their commands grow. It belongs
+// to the owner.
+type growth struct {
+	host     lineage.Trend
+	sessions map[tracer.SessionID]*grown
+	kept     int  // sessions and commands
+	full     bool // the last sample had more
+}
+
+// grown is the past of a session, nested ones excluded, and of what it runs.
+type grown struct {
+	lineage.Trend
+	commands map[string]*lineage.Trend
+}
+
+// usage is a sum over processes.
+type usage struct {
+	processes int
+	rss       uint64
+}
+
+func (u *usage) add(p *lineage.Seen) {
+	u.processes++
+	u.rss += p.RSS
+}
+
+func (u *usage) at(now uint64) lineage.Usage {
+	return lineage.Usage{At: now, Processes: u.processes, RSS: u.rss}
+}
+
+// sample takes a look at every process of the host into the past, once a minute.
+// A command that has no process any more begins anew.
+func (g *growth) sample(now uint64, seen []lineage.Seen) {
+	if !g.host.Due(now) {
+		return
+	}
+	var host usage
+	sessions := make(map[tracer.SessionID]map[string]*usage)
+	for i := range seen {
+		p := &seen[i]
+		host.add(p)
+		if p.Session == 0 {
+			continue
+		}
+		commands := sessions[tracer.SessionID(p.Session)]
+		if commands == nil {
+			commands = make(map[string]*usage)
+			sessions[tracer.SessionID(p.Session)] = commands
+		}
+		comm, _, _ := bytes.Cut(p.Comm, []byte{0})
+		u := commands[string(comm)]
+		if u == nil {
+			u = new(usage)
+			commands[string(comm)] = u
+		}
+		u.add(p)
+	}
+	g.host.Add(host.at(now))
+	maps.DeleteFunc(g.sessions, func(id tracer.SessionID, s *grown) bool {
+		maps.DeleteFunc(s.commands, func(comm string, _ *lineage.Trend) bool {
+			gone := sessions[id][comm] == nil
+			if gone {
+				g.kept--
+			}
+			return gone
+		})
+		gone := sessions[id] == nil
+		if gone {
+			g.kept--
+		}
+		return gone
+	})
+	g.full = false
+	for id, commands := range sessions {
+		g.session(id, now, commands)
+	}
+}
+
+func (g *growth) session(id tracer.SessionID, now uint64, commands map[string]*usage) {
+	s := g.sessions[id]
+	if s == nil {
+		if !g.room() {
+			return
+		}
+		if g.sessions == nil {
+			g.sessions = make(map[tracer.SessionID]*grown)
+		}
+		s = &grown{commands: make(map[string]*lineage.Trend)}
+		g.sessions[id] = s
+	}
+	var all usage
+	for comm, u := range commands {
+		all.processes += u.processes
+		all.rss += u.rss
+		t := s.commands[comm]
+		if t == nil {
+			if !g.room() {
+				continue
+			}
+			t = new(lineage.Trend)
+			s.commands[comm] = t
+		}
+		t.Add(u.at(now))
+	}
+	s.Add(all.at(now))
+}
+
+// room takes a place for one more.
+func (g *growth) room() bool {
+	if g.kept == maxGrown {
+		g.full = true
+		return false
+	}
+	g.kept++
+	return true
+}
+
+// growthOf is a trend on the wire.
+func growthOf(t *lineage.Trend) api.Growth {
+	d := api.Growth{OverSeconds: seconds(t.Span())}
+	g, ok := t.Growth()
+	if !ok {
+		d.Why = "not enough data yet"
+		return d
+	}
+	d.Known, d.ProcessesPerHour, d.BytesPerHour = true, &g.Processes, &g.RSS
+	return d
+}
+
+// room is what is left of something, by its name.
+type room struct {
+	what    string
+	left    float64
+	perHour float64
+}
+
+// exhausts finds what is used up first.
+func exhausts(d *api.Leak, rooms ...room) {
+	if !d.Growth.Known {
+		return
+	}
+	for _, r := range rooms {
+		if hours, ok := lineage.HoursUntil(r.left, r.perHour); ok && (d.HoursToExhaustion == nil || hours < *d.HoursToExhaustion) {
+			d.HoursToExhaustion, d.Exhausts = &hours, r.what
+		}
+	}
+}
+
+// limitsOf are what a session can use up besides what the host has.
+func limitsOf(d *api.Leak, info *tracer.SessionInfo, host []room) (rooms []room) {
+	if !d.Growth.Known {
+		return nil
+	}
+	processes, rss := *d.Growth.ProcessesPerHour, *d.Growth.BytesPerHour
+	for _, r := range host {
+		r.perHour = map[string]float64{whatMemory: rss, whatPIDs: processes}[r.what]
+		rooms = append(rooms, r)
+	}
+	if info.MaxRSS != 0 {
+		rooms = append(rooms, room{"max_rss", float64(info.MaxRSS) - float64(d.RSSBytes), rss})
+	}
+	if info.MaxProcesses != 0 {
+		rooms = append(rooms, room{"max_processes", float64(info.MaxProcesses) - float64(info.Live+info.Unreaped), processes})
+	}
+	return rooms
+}
+
+const (
+	whatMemory = "memory"
+	whatPIDs   = "pids"
+)
+
+// rooms is what the host has left: MemAvailable of /proc/meminfo, and the PIDs
+// that no task has. What cannot be read is left out.
+func (p procfs) rooms() (rooms []room) {
+	text := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(string(p), name))
+		return string(b)
+	}
+	for line := range strings.Lines(text("meminfo")) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemAvailable:" {
+			if kb, err := strconv.ParseUint(f[1], 10, 53); err == nil {
+				rooms = append(rooms, room{what: whatMemory, left: float64(kb) * 1024})
+			}
+		}
+	}
+	most, err := strconv.ParseUint(strings.TrimSpace(text("sys/kernel/pid_max")), 10, 32)
+	if f := strings.Fields(text("loadavg")); err == nil && len(f) > 3 {
+		_, tasks, _ := strings.Cut(f[3], "/")
+		if n, err := strconv.ParseUint(tasks, 10, 32); err == nil {
+			rooms = append(rooms, room{what: whatPIDs, left: float64(most) - float64(n)})
+		}
+	}
+	return rooms
+}
+
+// getLeaks tells what sessions hold and how it grows.
+func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "session")
+	if err != nil {
+		return err
+	}
+	d := api.Leaks{Head: head("leaks"), Items: []api.Leak{}}
+	rooms := s.proc.rooms()
+	if word := q.Get("session"); word != "" {
+		err = s.withSession(word, c, verbRead, func(x *session) {
+			if !x.closed {
+				d.Items = append(d.Items, s.owner.leak(x, rooms))
+			}
+		})
+		if err == nil && len(d.Items) == 0 {
+			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s is over and holds nothing", word), "lineage history shows how it went")
+		}
+	} else {
+		all := decide(c, verbMetrics, target{}).allow
+		err = s.owner.do(func() {
+			for _, x := range s.owner.sorted() {
+				if !x.closed && decide(c, verbRead, s.owner.target(c, x)).allow {
+					d.Items = append(d.Items, s.owner.leak(x, rooms))
+				}
+			}
+			if all {
+				d.Host = s.owner.hostLeak(rooms)
+			}
+			d.Truncated = s.owner.growth.full
+		})
+		if all {
+			d.KeepUnmatched = s.rules.keepUnmatched()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// leak is a session, its nested ones excluded.
+func (o *owner) leak(x *session, rooms []room) api.Leak {
+	o.refresh(x)
+	n := o.graph.Count(uint64(x.info.ID))
+	d := api.Leak{
+		Head: api.Head{Kind: "leak"}, Session: x.info.ID.String(), Name: x.info.Name, State: x.state(),
+		Started: o.clock.wall(x.info.Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.rss,
+	}
+	if x.rootDied != 0 {
+		d.Leftovers = n.Live
+	}
+	g := o.growth.sessions[x.info.ID]
+	if g == nil {
+		g = new(grown)
+	}
+	d.Growth = growthOf(&g.Trend)
+	for comm, t := range g.commands {
+		last := t.Last()
+		d.Commands = append(d.Commands, api.LeakCommand{Comm: comm, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(t)})
+	}
+	slices.SortFunc(d.Commands, func(a, b api.LeakCommand) int {
+		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm))
+	})
+	exhausts(&d, limitsOf(&d, &x.info, rooms)...)
+	if h := holdsOf(x.held, nil); h != nil {
+		d.Ports, d.Locks = h.Ports, h.Locks
+	}
+	return d
+}
+
+// hostLeak is all processes of the host, as of the last sample; nil if there
+// was none: without a session nobody looks.
+func (o *owner) hostLeak(rooms []room) *api.Leak {
+	last := o.growth.host.Last()
+	if last.At == 0 {
+		return nil
+	}
+	d := &api.Leak{Head: api.Head{Kind: "leak"}, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(&o.growth.host)}
+	for _, x := range o.sessions {
+		if x.closed {
+			continue
+		}
+		n := o.graph.Count(uint64(x.info.ID))
+		d.Orphans += n.Orphans
+		d.Zombies += n.Zombies
+		if x.rootDied != 0 {
+			d.Leftovers += n.Live
+		}
+	}
+	exhausts(d, limitsOf(d, &tracer.SessionInfo{}, rooms)...)
+	return d
+}

@@ -1,0 +1,95 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// getOrphans lists the live processes whose creator or root is dead, and the
+// zombies with the parent that has to reap them.
+func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) error {
+	q, err := query(r, "session")
+	if err != nil {
+		return err
+	}
+	d := api.Orphans{Head: head("orphans"), Items: []api.Orphan{}}
+	if word := q.Get("session"); word != "" {
+		err = s.withSession(word, c, verbRead, func(x *session) {
+			for _, id := range s.owner.family(x.info.ID) {
+				d.Items = s.owner.orphans(d.Items, s.owner.sessions[tracer.SessionID(id)], c)
+			}
+		})
+	} else {
+		err = s.owner.do(func() {
+			for _, x := range s.owner.sorted() {
+				if decide(c, verbRead, s.owner.target(c, x)).allow {
+					d.Items = s.owner.orphans(d.Items, x, c)
+				}
+			}
+		})
+	}
+	if err != nil {
+		return err
+	}
+	ps := make([]*api.Process, len(d.Items))
+	for i := range d.Items {
+		ps[i] = &d.Items[i].Process
+	}
+	s.enrich(c, ps...)
+	for i := range d.Items {
+		if p := &d.Items[i]; p.Why == api.WhyZombie && p.Parent != nil {
+			p.Reaper = s.reaper(*p.Parent)
+		}
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// orphans adds those of one session, nested ones excluded.
+func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
+	if x == nil || x.closed {
+		return all
+	}
+	id := uint64(x.info.ID)
+	add := func(n lineage.ID, why string) {
+		if node, ok := o.graph.Node(n); ok {
+			p := o.process(&node, c)
+			p.Head = api.Head{Kind: "orphan"}
+			all = append(all, api.Orphan{Process: p, Why: why, SessionName: x.info.Name, Kept: x.info.Kept})
+		}
+	}
+	if x.rootDied != 0 {
+		for n := range o.graph.Members(id) {
+			add(n, api.WhyLeftover)
+		}
+	} else {
+		for n := range o.graph.Orphans(id) {
+			add(n, api.WhyOrphan)
+		}
+	}
+	for n := range o.graph.Zombies(id) {
+		add(n, api.WhyZombie)
+	}
+	return all
+}
+
+// reaper is who has to wait for a zombie. PID and command of every process are
+// anybody's to read in /proc; no more than that is said.
+func (s *server) reaper(ref api.Ref) *api.Process {
+	p := &api.Process{Ref: ref}
+	id := tracer.Identity{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+	if e, err := s.kernel.Lookup(id.PID); err == nil && e.Identity == id && e.Session != 0 {
+		p.Session = e.Session.String()
+	}
+	if st, err := s.proc.status(id.PID); err == nil {
+		p.Comm = st.name
+	}
+	if now, err := s.kernel.Identify(id.PID); err == nil && ref.StartNS != 0 && now != id {
+		return &api.Process{Ref: ref} // it is another process by now
+	}
+	return p
+}

@@ -1,0 +1,59 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// Zombies are listed with the parent that has to reap them, which a nudge tells
+// and does not end; what a gone root left is ended, and the rest lives.
+func TestOrphans(t *testing.T) {
+	i := stage.NewDaemon(t)
+	const pile = 200
+	zombies := stage.NewMarker(t, i.Dir)
+	parent := i.Run(zombies, []string{"--name", "pile"}, "zombies", fmt.Sprint(pile))
+	zombies.Ready()
+	left := stage.NewMarker(t, i.Dir)
+	i.Run(left, []string{"--name", "left", "--on-exit", "report"}, "daemonise").Wait()
+
+	i.Agrees("orphans", func() error {
+		var leftovers, piled int
+		for _, o := range stage.Query[api.Orphans](i, "orphans").Items {
+			switch {
+			case o.Why == api.WhyLeftover && o.SessionName == "left":
+				leftovers++
+			case o.Why == api.WhyZombie && o.SessionName == "pile" && o.Reaper != nil && o.Reaper.Comm == "lngtest-zombies" &&
+				o.Reaper.StartNS != 0 && o.Reaper.Session == o.Session:
+				piled++
+			default:
+				return fmt.Errorf("%+v", o)
+			}
+		}
+		if leftovers != 1 || piled != pile {
+			return fmt.Errorf("%d leftovers and %d zombies, want 1 and %d", leftovers, piled, pile)
+		}
+		return nil
+	})
+	if p := i.Must("orphans", "--nudge", "pile"); p.Out.Len() == 0 {
+		t.Error(p)
+	}
+	i.Agrees("report", func() error {
+		d := stage.Query[api.Leaks](i, "report", "pile")
+		if l := d.Items[0]; l.Processes != pile+1 || l.Zombies != pile || l.Growth.Known || l.Growth.Why == "" || len(l.Commands) == 0 {
+			return fmt.Errorf("%+v", l)
+		}
+		return nil
+	})
+	i.Must("orphans", "--end", "--yes")
+	left.MustBeGone()
+	if !zombies.Drain() || parent.Exited() {
+		t.Error("a session whose root lives was ended")
+	}
+	i.End("--now", "pile")
+	zombies.MustBeGone()
+}

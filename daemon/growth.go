@@ -52,10 +52,12 @@ func (u *usage) at(now uint64) lineage.Usage {
 	return lineage.Usage{At: now, Processes: u.processes, RSS: u.rss}
 }
 
-// sample takes a look at every process of the host into the past, once a minute.
+// sample takes a look at every process of the host into the past, once a minute
+// and when there is a new session: a Trend takes no more than it wants.
 // A command that has no process any more begins anew.
 func (g *growth) sample(now uint64, seen []lineage.Seen) {
-	if !g.host.Due(now) {
+	fresh := func(p lineage.Seen) bool { return p.Session != 0 && g.sessions[tracer.SessionID(p.Session)] == nil }
+	if !g.host.Due(now) && (g.full || !slices.ContainsFunc(seen, fresh)) {
 		return
 	}
 	var host usage

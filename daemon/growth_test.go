@@ -43,7 +43,7 @@ func (w *world) look() {
 	}
 }
 
-func about(got *float64, want float64) bool {
+func nearly(got *float64, want float64) bool {
 	return got != nil && math.Abs(*got-want) <= 1e-3*math.Abs(want) // the fake clock ticks
 }
 
@@ -75,23 +75,23 @@ func TestLeaks(t *testing.T) {
 	}
 	l := d.Items[0]
 	if l.Kind != "leak" || l.Session != leaking.ID || l.Name != "leaking" || l.Processes != 27 || l.RSSBytes != 26<<20+4096 ||
-		!about(l.Growth.ProcessesPerHour, 120) || !about(l.Growth.BytesPerHour, 120<<20) ||
-		!about(l.HoursToExhaustion, 10) || l.Exhausts != "memory" {
+		!nearly(l.Growth.ProcessesPerHour, 120) || !nearly(l.Growth.BytesPerHour, 120<<20) ||
+		!nearly(l.HoursToExhaustion, 10) || l.Exhausts != "memory" {
 		t.Errorf("%+v, growth %v %v", l, *l.Growth.ProcessesPerHour, *l.Growth.BytesPerHour)
 	}
-	if len(l.Commands) != 2 || l.Commands[0].Processes != 26 || !about(l.Commands[0].Growth.ProcessesPerHour, 120) {
+	if len(l.Commands) != 2 || l.Commands[0].Processes != 26 || !nearly(l.Commands[0].Growth.ProcessesPerHour, 120) {
 		t.Errorf("commands %+v", l.Commands)
 	}
 	if s := d.Items[1]; !s.Growth.Known || *s.Growth.ProcessesPerHour != 0 || s.HoursToExhaustion != nil || s.Exhausts != "" {
 		t.Errorf("the session that stands still: %+v", s)
 	}
-	if !about(d.Host.Growth.ProcessesPerHour, 120) || !about(d.Host.HoursToExhaustion, 10) {
+	if !nearly(d.Host.Growth.ProcessesPerHour, 120) || !nearly(d.Host.HoursToExhaustion, 10) {
 		t.Errorf("host %+v", d.Host)
 	}
 	// PIDs may be what is short.
 	w.has(1200<<10, 32168, 32768)
 	d = into[api.Leaks](w.do("root", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
-	if l := d.Items[0]; !about(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
+	if l := d.Items[0]; !nearly(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
 		t.Errorf("%+v", l)
 	}
 	// Its own limit is nearer.
@@ -99,7 +99,7 @@ func TestLeaks(t *testing.T) {
 		t.Errorf("%+v", rooms)
 	} else {
 		l.HoursToExhaustion = nil
-		if exhausts(&l, rooms...); !about(l.HoursToExhaustion, 0.25) || l.Exhausts != "max_processes" {
+		if exhausts(&l, rooms...); !nearly(l.HoursToExhaustion, 0.25) || l.Exhausts != "max_processes" {
 			t.Errorf("%+v", l)
 		}
 	}

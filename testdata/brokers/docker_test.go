@@ -24,7 +24,8 @@ func dockerd(t *testing.T, i *stage.Instance) (docker string) {
 	}
 	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
 	d := exec.Command("dockerd", "--iptables=false", "--bridge=none", "-H", socket, "--data-root", filepath.Join(i.Dir, "docker"),
-		"--exec-root", filepath.Join(i.Dir, "exec"), "--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs")
+		"--exec-root", filepath.Join(i.Dir, "exec"), "--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs",
+		"--cgroup-parent", "/"+filepath.Base(i.Dir))
 	p := stage.Start(t, d)
 	client := func(args ...string) *exec.Cmd {
 		return exec.Command("docker", append([]string{"-H", socket}, args...)...)
@@ -37,6 +38,14 @@ func dockerd(t *testing.T, i *stage.Instance) (docker string) {
 		p.Wait()
 		exec.Command("umount", "-R", filepath.Join(i.Dir, "docker")).Run()
 		exec.Command("umount", "-R", filepath.Join(i.Dir, "exec")).Run()
+		for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
+			cgroups, _ := filepath.Glob(pattern + filepath.Base(i.Dir))
+			for _, dir := range cgroups {
+				if err := os.Remove(dir); err != nil {
+					t.Error(err)
+				}
+			}
+		}
 	})
 	i.Until("dockerd that answers", func() bool {
 		if p.Exited() {

@@ -190,7 +190,9 @@ static __always_inline void dismiss(u32 uid)
 		__sync_fetch_and_add(n, -1);
 }
 
-static __always_inline void open_for(struct task_struct *t, struct agent *g)
+/* comm is its name until user space gives it that of its rule. */
+static __always_inline void open_for(struct task_struct *t, struct agent *g,
+				     const char comm[COMM_LEN])
 {
 	u32 zero = 0, slot, uid = uid_of(t);
 	struct verb_args *a = bpf_map_lookup_elem(&opening, &zero);
@@ -215,6 +217,7 @@ static __always_inline void open_for(struct task_struct *t, struct agent *g)
 	a->rule = g->rule;
 	a->uid = uid;
 	a->evidence = SOURCE_RULE;
+	__builtin_memcpy(a->name, comm, COMM_LEN);
 	if (create_in(a, t, slot)) {
 		bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
 		dismiss(uid);
@@ -245,7 +248,7 @@ static __always_inline void on_agent(struct task_struct *t, struct entry *e)
 		    (!(g->flags & AGENT_NESTS) || e->flags & FLAG_ROOT || condemned(e->session)))
 			return;
 	}
-	open_for(t->group_leader, g);
+	open_for(t->group_leader, g, comm);
 }
 
 #endif

@@ -78,6 +78,11 @@ func (s *server) judgeAgent(id tracer.SessionID) {
 	}
 	p := s.rules.policy()
 	facts := s.rootFacts(info.Root)
+	if facts != nil && info.Name != "" {
+		// What it was run as. A script that "#!/usr/bin/env" hands on is called
+		// otherwise by now, and any process may call itself what it likes.
+		facts.Comm = info.Name
+	}
 	rule := p.Agent(facts)
 	if rule != nil && info.Parent != 0 && !rule.Nests() {
 		rule = nil // it is inside a session, and that one's affair

@@ -78,6 +78,16 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+// A script goes by its interpreter's name when it is looked at. What it was run
+// as is the kernel's to tell.
+func TestAgentIsAScript(t *testing.T) {
+	p := newPoliced(t, "mode: enforce\nagents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent, exe: /bin/lngtest-sh}}\n")
+	p.host(300, shell, 1000, "lngtest-sh")
+	if info := p.held(p.k.Become(300, "lngtest-agent")); info.Name != "lngtest" {
+		t.Errorf("%+v", info)
+	}
+}
+
 // A rule for the task children of a service opens sessions inside a session too,
 // and one that has no such rule does not.
 func TestAgentInSession(t *testing.T) {

@@ -44,7 +44,7 @@ func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 		return 0
 	}
 	id, s := k.open(p)
-	s.UID, s.Agent, s.Rule = p.UID, true, a.Rule
+	s.Name, s.UID, s.Agent, s.Rule = comm, p.UID, true, a.Rule
 	k.keep[id] = a.KeepOnRootExit
 	k.emit(tracer.Event{Type: tracer.EventSession, Session: id, State: tracer.StateActive})
 	k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Comm: p.Comm, UID: p.UID})

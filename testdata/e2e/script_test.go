@@ -1,0 +1,44 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// An agent that is a script of another program's, as most are: "#!/usr/bin/env"
+// is a second exec, under the name of the interpreter, which is what the process
+// is called when anybody looks. The name that it was started by is its agent's.
+func TestAgentIsAScript(t *testing.T) {
+	i := stage.New(t)
+	script := filepath.Join(i.Dir, "lngtest-script")
+	m := stage.NewMarker(t, i.Dir)
+	text := "#!/usr/bin/env sh\nexec 9>" + m.Path + "\n(setsid sleep 300 &)\necho ready >&9\nread go\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	policed(t, i, "mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-script}, grace: 200ms}\n")
+	cmd := exec.Command(script)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stage.Start(t, cmd)
+	m.Ready()
+	i.Agrees("session", func() error {
+		s := byRule(i, "lngtest-agent")
+		if len(s) != 1 || s[0].Root == nil || s[0].Root.PID != p.Process.Pid || s[0].Live != 2 {
+			return fmt.Errorf("sessions %+v", s)
+		}
+		return nil
+	})
+	in.Close()
+	m.Gone()
+	p.Wait()
+}

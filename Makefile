@@ -26,7 +26,7 @@ VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/... ./testdata/brokers ./testdata/pictures ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/pictures ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
@@ -36,7 +36,7 @@ VM_TESTS := tracer enforcer daemon testdata/e2e testdata/escapes
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
-	test-install test-systemd test-e2e test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
+	test-install test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
 	lint docs docs-check demo pictures fuzz bench clean fmt
 
 ## help: list the targets
@@ -114,7 +114,7 @@ endef
 test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) -race -p 1 ./...
-	@$(MAKE) test-e2e test-escapes test-install leftovers
+	@$(MAKE) test-e2e test-recipes test-escapes test-install leftovers
 	@$(GOTEST) --counts
 
 ## test-unit: what needs no root
@@ -142,6 +142,10 @@ test-e2e-long: export LNGTEST_SOAK = 5000000
 test-e2e-long: export LNGTEST_DEPTH = 5000
 test-e2e-long: export LNGTEST_SESSIONS = 10000
 test-e2e-long: test-e2e leftovers
+
+## test-recipes: what docs/RECIPES.md shows, as it stands there, as root
+test-recipes: build programs
+	$(PRIVATE) $(GOTEST) ./testdata/recipes
 
 ## test-escapes: every way out of a session, as root, at the best level; LNGTEST_ROWS, LNGTEST_ROUNDS
 test-escapes: build programs
@@ -188,7 +192,7 @@ test-install: all
 ## test-systemd: installed, under a real systemd, in a virtual machine (4 min); LNGTEST_CHECKS
 test-systemd: all
 	@$(call install,$(VM_PACKAGES))
-	$(GOTEST) -timeout 15m ./testdata/vm/systemd
+	$(GOTEST) -timeout 30m ./testdata/vm/systemd
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:

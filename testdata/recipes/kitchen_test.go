@@ -1,0 +1,122 @@
+//go:build linux
+
+package recipes
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// named finds a block with a name, and its text.
+var named = regexp.MustCompile("(?ms)^<!-- recipe: ([a-z.-]+) -->\n```[a-z]+\n(.*?)^```$")
+
+// blocks are the recipes by name, as they stand.
+func blocks(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/RECIPES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+		if all[m[1]] != "" {
+			t.Fatalf("two recipes are called %s", m[1])
+		}
+		all[m[1]] = m[2]
+	}
+	if marks, fences := strings.Count(string(text), "\n<!-- recipe:"), strings.Count(string(text), "\n```"); marks != len(all) || 2*marks != fences {
+		t.Fatalf("%d marks, %d blocks, %d fences", marks, len(all), fences)
+	}
+	return all
+}
+
+// recipe is one of them.
+func recipe(t *testing.T, name string) string {
+	t.Helper()
+	text := blocks(t)[name]
+	if text == "" {
+		t.Fatalf("there is no recipe %s", name)
+	}
+	return text
+}
+
+// A kitchen is an instance with a folder of programs: lineage and stand-ins.
+type kitchen struct {
+	*stage.Instance
+	marker *stage.Marker
+	bin    string
+}
+
+// newKitchen has a daemon, and a stand-in for each program named.
+func newKitchen(t *testing.T, programs ...string) *kitchen {
+	t.Helper()
+	i := stage.NewDaemon(t)
+	k := &kitchen{Instance: i, marker: stage.NewMarker(t, i.Dir), bin: filepath.Join(i.Dir, "bin")}
+	if err := os.Mkdir(k.bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(i.Copy(stage.Lineage), filepath.Join(k.bin, "lineage")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range programs {
+		k.program(name, `echo "ran ${0##*/} $*" >&9
+(setsid sleep 300 &)
+exit 3`)
+	}
+	return k
+}
+
+// program makes a stand-in. It holds the marker as descriptor 9, and so does
+// what it starts.
+func (k *kitchen) program(name, script string) {
+	k.T.Helper()
+	text := "#!/bin/bash\nexec 9>\"$LNGTEST_MARKER\"\n" + script + "\n"
+	if err := os.WriteFile(filepath.Join(k.bin, name), []byte(text), 0o755); err != nil {
+		k.T.Fatal(err)
+	}
+}
+
+// file writes one into the instance's folder.
+func (k *kitchen) file(name, text string) string {
+	k.T.Helper()
+	path := filepath.Join(k.Dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		k.T.Fatal(err)
+	}
+	return path
+}
+
+// start runs a command with the kitchen's programs before the system's.
+func (k *kitchen) start(env []string, args ...string) *stage.Process {
+	k.T.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = slices.Concat(k.marker.Env(), []string{
+		"PATH=" + k.bin + ":" + os.Getenv("PATH"), "LINEAGE_SOCKET=" + k.Socket, "HOME=" + k.Dir, "LC_ALL=C.UTF-8",
+	}, env)
+	cmd.Dir = k.Dir
+	return stage.Start(k.T, cmd)
+}
+
+// installed runs a command with the kitchen's programs in /usr/local/bin, for
+// what names them there. Nobody else sees them there.
+func (k *kitchen) installed(env []string, args ...string) *stage.Process {
+	k.T.Helper()
+	const script = `mount --bind "$0" /usr/local/bin && exec "$@"`
+	return k.start(env, slices.Concat([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c", script, k.bin}, args)...)
+}
+
+// ran demands that a stand-in was run with these arguments, once.
+func (k *kitchen) ran(what string) {
+	k.T.Helper()
+	k.marker.Line("ran", 1)
+	if got := k.marker.Lines("ran"); len(got) != 1 || strings.Join(got[0], " ") != what {
+		k.T.Errorf("ran %q, want %q", got, what)
+	}
+}

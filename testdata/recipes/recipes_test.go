@@ -1,0 +1,307 @@
+//go:build linux
+
+package recipes
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// Every recipe has a test here.
+func TestNames(t *testing.T) {
+	want := []string{"actions-hook", "actions-step", "agents-check", "agents-policy", "api.js", "api.py", "claude-function", "claude-hooks",
+		"codex-exec", "command", "cron", "dockerfile", "systemd"}
+	if got := slices.Sorted(maps.Keys(blocks(t))); !slices.Equal(got, want) {
+		t.Errorf("recipes %v, want %v", got, want)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	k := newKitchen(t, "make")
+	p := k.start(nil, "sh", "-c", recipe(t, "command")).Wait()
+	k.marker.MustBeGone()
+	k.ran("make -j4")
+	if p.Code() != 3 || !strings.Contains(p.Err.String(), "1 process was left over when make exited; all ended") {
+		t.Errorf("%v", p)
+	}
+}
+
+func TestClaudeFunction(t *testing.T) {
+	k := newKitchen(t, "claude")
+	p := k.start(nil, "bash", "-c", recipe(t, "claude-function")+`claude -p "two words"`).Wait()
+	k.marker.MustBeGone()
+	k.ran("claude -p two words")
+	if p.Code() != 3 || p.Err.Len() != 0 {
+		t.Errorf("%v", p)
+	}
+}
+
+// The agent runs its hooks by sh, with a document on stdin. It has become a
+// session when the first returns, with what it had started.
+func TestClaudeHooks(t *testing.T) {
+	var settings struct {
+		Hooks map[string][]struct {
+			Matcher string
+			Hooks   []struct{ Type, Command string }
+		}
+	}
+	if err := json.Unmarshal([]byte(recipe(t, "claude-hooks")), &settings); err != nil {
+		t.Fatal(err)
+	}
+	hook := func(event string) string {
+		if h := settings.Hooks[event]; len(settings.Hooks) == 2 && len(h) == 1 && len(h[0].Hooks) == 1 && h[0].Hooks[0].Type == "command" {
+			return h[0].Hooks[0].Command
+		}
+		t.Fatalf("%s: %+v", event, settings)
+		return ""
+	}
+	k := newKitchen(t)
+	if err := os.Mkdir(filepath.Join(k.Dir, ".claude"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	k.program("lngtest-agent", `sleep 301 &
+run() { printf '{"session_id": "abc", "hook_event_name": "%s"}' "$1" | sh -c "$2" || echo "failed $1" >&9; }
+run SessionStart "$START"
+run SessionStart "$START" # once more: resumed
+(setsid sleep 302 &)
+run Stop "$STOP"
+echo hooked >&9
+read -r go # the end is told from outside
+exit 3`)
+	env := []string{"START=" + hook("SessionStart"), "STOP=" + hook("Stop")}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.Command("bash", "-c", `exec lngtest-agent <&3`)
+	cmd.Env = slices.Concat(k.marker.Env(), env, []string{"PATH=" + k.bin + ":" + os.Getenv("PATH"), "LINEAGE_SOCKET=" + k.Socket, "HOME=" + k.Dir})
+	cmd.Dir, cmd.ExtraFiles = k.Dir, []*os.File{in}
+	agent := stage.Start(t, cmd)
+	in.Close()
+	k.marker.Wait("hooks", func(bool) bool { return len(k.marker.Lines("hooked")) > 0 || agent.Exited() })
+	if failed := k.marker.Lines("failed"); len(failed) > 0 {
+		t.Errorf("failed: %v", failed)
+	}
+	name := fmt.Sprintf("claude-%d", agent.Process.Pid)
+	if !slices.ContainsFunc(stage.Query[api.Sessions](k.Instance, "ls").Items, func(s api.Session) bool { return s.Name == name }) {
+		t.Fatalf("not adopted: %s", agent.Err.String())
+	}
+	if s := k.Session(name); s.Root == nil || s.Root.PID != agent.Process.Pid {
+		t.Errorf("%+v", s)
+	}
+	k.Agrees("members", func() error {
+		if s := k.Session(name); s.Live != 3 {
+			return fmt.Errorf("%d live, want the agent and two sleeps", s.Live)
+		}
+		return nil
+	})
+	tree, err := os.ReadFile(filepath.Join(k.Dir, ".claude/lineage-tree"))
+	if err != nil || !strings.Contains(string(tree), "sleep 302") {
+		t.Errorf("%v: %s", err, tree)
+	}
+	out.Close()
+	agent.Wait()
+	k.marker.Gone()
+}
+
+func TestCodexExec(t *testing.T) {
+	k := newKitchen(t, "codex")
+	k.start(nil, "sh", "-c", recipe(t, "codex-exec")).Wait()
+	k.marker.MustBeGone()
+	k.ran("codex exec fix the failing test")
+	var r api.Report
+	b, err := os.ReadFile(filepath.Join(k.Dir, "codex.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil || r.Verdict != "clean" || len(r.Processes) != 1 {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
+// Only checked: with a daemon it would be about the programs of this machine.
+func TestAgentsPolicy(t *testing.T) {
+	k := newKitchen(t)
+	k.file("policy.yaml", recipe(t, "agents-policy"))
+	p := k.start(nil, "sh", "-c", recipe(t, "agents-check")).Wait()
+	if p.Code() != 0 || p.Out.String() != "policy.yaml: ok, mode enforce\n" {
+		t.Errorf("%v", p)
+	}
+}
+
+// sudo as it is on a runner: no password, a path of its own, no environment.
+const sudo = `exec env -i PATH="${0%/*}:/usr/sbin:/usr/bin:/sbin:/bin" SUDO_UID=65534 SUDO_USER=nobody \
+	LINEAGE_SOCKET="$LINEAGE_SOCKET" LNGTEST_MARKER="$LNGTEST_MARKER" "$@"`
+
+func TestActionsStep(t *testing.T) {
+	var steps []struct{ Name, Run string }
+	if err := yaml.Unmarshal([]byte(recipe(t, "actions-step")), &steps); err != nil || len(steps) != 1 {
+		t.Fatalf("%v %+v", err, steps)
+	}
+	k := newKitchen(t)
+	k.program("sudo", sudo)
+	k.program("npm", `echo "ran npm $* as $(id -un), tool $(command -v lngtest-tool)" >&9; (setsid sleep 300 &)`)
+	tools := filepath.Join(k.Dir, "tools")
+	if err := os.Mkdir(tools, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	k.file("tools/lngtest-tool", "")
+	script := k.file("step.sh", steps[0].Run)
+	p := k.start([]string{"USER=nobody", "RUNNER_TEMP=" + k.Dir, "PATH=" + tools + ":" + k.bin + ":" + os.Getenv("PATH")}, "bash", "-e", script).Wait()
+	k.marker.MustBeGone()
+	if p.Code() != 0 {
+		t.Errorf("%v", p)
+	}
+	k.ran("npm test as nobody, tool " + tools + "/lngtest-tool")
+	if _, err := os.Stat(filepath.Join(k.Dir, "lineage.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A worker runs the hook, then the steps of its job, and exits.
+func TestActionsHook(t *testing.T) {
+	k := newKitchen(t)
+	script := k.file("job-started.sh", recipe(t, "actions-hook"))
+	k.program("lngtest-worker", `bash -e "$1" || exit 9
+bash -e -c '(setsid sleep 300 &)'
+lineage ls -o jsonl >ls
+exit 0`)
+	p := k.start([]string{"GITHUB_RUN_ID=17", "GITHUB_RUN_ATTEMPT=2"}, filepath.Join(k.bin, "lngtest-worker"), script).Wait()
+	k.marker.Gone()
+	ls, err := os.ReadFile(filepath.Join(k.Dir, "ls"))
+	if p.Code() != 0 || err != nil || !strings.Contains(string(ls), `"name":"job-17-2"`) {
+		t.Errorf("%v %v %s", p, err, ls)
+	}
+}
+
+// systemd takes the unit, and what it starts does with the signal of a stop what
+// the unit says.
+func TestSystemdUnit(t *testing.T) {
+	k := newKitchen(t)
+	k.program("worker", `trap 'echo "told TERM" >&9; exit 0' TERM
+(setsid sleep 300 &)
+echo "ran worker" >&9
+while :; do sleep 60 & wait; done`)
+	text := recipe(t, "systemd")
+	unit := k.file("worker.service", text)
+	if err := os.Chmod(unit, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("systemd-analyze"); err == nil {
+		verify := k.installed(nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit).Wait()
+		if verify.Code() != 0 || verify.Err.Len() != 0 {
+			t.Errorf("%v", verify)
+		}
+	}
+	_, command, _ := strings.Cut(text, "\nExecStart=")
+	command, _, _ = strings.Cut(command, "\n")
+	p := k.installed(nil, strings.Fields(command)...)
+	k.marker.Line("ran", 1)
+	if err := p.Process.Signal(unix.SIGTERM); err != nil { // KillMode=mixed: to the main process only
+		t.Fatal(err)
+	}
+	p.Wait()
+	k.marker.MustBeGone()
+	if told := k.marker.Lines("told"); len(told) != 1 || p.Code() != 0 {
+		t.Errorf("told %v, %v", told, p)
+	}
+}
+
+// The entry point is PID 1 of a PID namespace, as in a container.
+func TestDockerfile(t *testing.T) {
+	var entry, args []string
+	for line := range strings.Lines(recipe(t, "dockerfile")) {
+		for word, to := range map[string]*[]string{"ENTRYPOINT ": &entry, "CMD ": &args} {
+			if rest, ok := strings.CutPrefix(line, word); ok {
+				if err := json.Unmarshal([]byte(rest), to); err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+			}
+		}
+	}
+	k := newKitchen(t, "worker")
+	p := k.installed(nil, slices.Concat([]string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}, entry, args)...).Wait()
+	k.marker.MustBeGone()
+	k.ran("worker")
+	if p.Code() != 3 || !strings.Contains(p.Err.String(), "1 process was left over when worker exited; all ended") {
+		t.Errorf("%v", p)
+	}
+}
+
+// Two runs at once, as cron starts them: the second is refused.
+func TestCron(t *testing.T) {
+	line := strings.Fields(recipe(t, "cron"))
+	if line[5] != "root" {
+		t.Fatalf("line %q", line)
+	}
+	command := strings.Join(line[6:], " ")
+	k := newKitchen(t)
+	k.program("sync-all", `echo "ran sync-all" >&9
+(setsid sleep 300 &)
+read -r go <"$LNGTEST_GO"`)
+	hold := filepath.Join(k.Dir, "go")
+	if err := exec.Command("mkfifo", hold).Run(); err != nil {
+		t.Fatal(err)
+	}
+	job := func() *stage.Process {
+		return k.installed(nil, "env", "-i", "HOME=/root", "LOGNAME=root", "SHELL=/bin/sh", "PATH=/usr/bin:/bin",
+			"LINEAGE_SOCKET="+k.Socket, "LNGTEST_MARKER="+k.marker.Path, "LNGTEST_GO="+hold, "/bin/sh", "-c", command)
+	}
+	first := job()
+	k.marker.Line("ran", 1)
+	second := job().Wait()
+	if second.Code() != 125 || !strings.Contains(second.Err.String(), "sync") {
+		t.Errorf("%v", second)
+	}
+	if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	first.Wait()
+	k.marker.MustBeGone()
+	k.ran("sync-all")
+	if first.Code() != 0 || first.Err.Len() != 0 {
+		t.Errorf("%v", first)
+	}
+}
+
+func TestAPI(t *testing.T) {
+	for name, program := range map[string]string{"api.py": "python3", "api.js": "node"} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(program); err != nil {
+				t.Skip(err)
+			}
+			k := newKitchen(t)
+			script := k.file(name, recipe(t, name))
+			run := k.Run(k.marker, []string{"--name", "lngtest-api"}, "daemonise", "stay")
+			k.marker.Ready()
+			id := k.Session("lngtest-api").ID
+
+			if p := k.start(nil, program, script).Wait(); p.Code() != 0 || p.Out.String() != id+" lngtest-api active 2 live\n" {
+				t.Errorf("%v", p)
+			}
+			p := k.start(nil, program, script, "lngtest-api").Wait()
+			if p.Code() != 0 || !strings.HasSuffix(p.Out.String(), "\nlngtest-api clean\n") {
+				t.Errorf("%v", p)
+			}
+			k.marker.MustBeGone()
+			run.Wait()
+			if p := k.start(nil, program, script, "lngtest-none").Wait(); p.Code() != 1 || !strings.Contains(p.Err.String(), "not found") {
+				t.Errorf("%v", p)
+			}
+		})
+	}
+}

@@ -97,7 +97,7 @@ func TestSystemd(t *testing.T) {
 	checks := names(t)
 	m := boot.Machine{
 		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: 1536,
-		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning", Timeout: 10 * time.Minute,
+		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning systemd.default_timeout_start_sec=10min", Timeout: 25 * time.Minute,
 	}
 	r, err := m.Run(t.Context(), initramfs)
 	if r == nil {

@@ -65,6 +65,7 @@ echo lngtest >etc/hostname
 for service in systemd-user other; do
 	printf '%s required pam_permit.so\n' auth account password session >"etc/pam.d/$service"
 done
+echo 'session optional pam_systemd.so' >>etc/pam.d/systemd-user # names the runtime directory
 mkdir -p etc/systemd/system
 for unit in getty.target serial-getty@ttyS0.service systemd-timesyncd.service systemd-networkd.service \
 	systemd-resolved.service systemd-udev-hwdb-update.service systemd-udevd.service systemd-udev-trigger.service \

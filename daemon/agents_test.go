@@ -212,7 +212,7 @@ func TestAdopt(t *testing.T) {
 	adopt("else", 300, api.NewSession{}).refused(api.CodeDenied)
 	adopt("away", 300, api.NewSession{}).refused(api.CodePIDNamespace)
 	adopt("user", 999, api.NewSession{}).refused(api.CodeNotFound)
-	adopt("root", int(os.Getpid()), api.NewSession{}).refused(api.CodeGuarded)
+	adopt("root", os.Getpid(), api.NewSession{}).refused(api.CodeGuarded)
 	s := into[api.Session](adopt("user", 300, api.NewSession{Name: "found"}), http.StatusCreated)
 	if s.Token != "" || s.Owner != nil || s.UID != 1000 {
 		t.Errorf("%+v", s)

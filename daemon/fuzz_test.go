@@ -46,7 +46,11 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := newWorld(t)
+		var options []worldOption
+		if !strings.Contains(target, "history") {
+			options = append(options, withoutHistory) // it costs most of the time
+		}
+		w := newWorld(t, options...)
 		w.session("user", 100, api.NewSession{Name: "lngtest"})
 		w.session("else", 300, api.NewSession{})
 		other := w.k.Proc(300).Identity

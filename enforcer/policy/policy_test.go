@@ -182,6 +182,10 @@ func fileOf(p *Policy) []byte {
 				root[path[0]] = append(list, v.Value)
 			}
 			continue
+		case path[0] == "agents" || path[0] == "keep":
+			list, _ := root[path[0]].([]any)
+			root[path[0]] = append(list, v.Value)
+			continue
 		}
 		m := root
 		keys := strings.Split(v.Key, ".")

@@ -162,6 +162,9 @@ func (o *owner) create(spec tracer.SessionSpec) (*session, error) {
 				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
 		}
 	}
+	if err := o.room(&spec); err != nil {
+		return nil, err
+	}
 	id, err := o.kernel.Create(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create session of pid %d: %w", spec.Root.PID, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // raw sends bytes and reads the reply, as who.
@@ -146,4 +147,66 @@ func (a answered) refusedDocument() *api.Error {
 		a.Fatalf("status %d is no refusal: %s", a.status, fmt.Sprintf("%.200s", a.body))
 	}
 	return doc.Error
+}
+
+// TestSessionsAreLimited: an agent that opens one session after the other takes
+// no slot but its own, and neither does a user.
+func TestSessionsAreLimited(t *testing.T) {
+	pretend := func(w *world, n int, info tracer.SessionInfo) {
+		err := w.s.owner.do(func() {
+			for range n {
+				info.ID++
+				w.s.owner.sessions[info.ID] = &session{info: info, over: make(chan struct{})}
+				w.s.owner.nested[info.Parent] = append(w.s.owner.nested[info.Parent], info.ID)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(w *world, who string, pid uint32) answered {
+		w.host(pid, w.caller(who), w.k.Proc(w.caller(who)).UID, "lngtest-root")
+		return w.do(who, "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(pid)}})
+	}
+	t.Run("nested", func(t *testing.T) {
+		for _, who := range []string{"user", "root"} {
+			w := newWorld(t)
+			s := w.session(who, 100, api.NewSession{})
+			other := w.session(who, 200, api.NewSession{})
+			uid := w.k.Proc(100).UID
+			pretend(w, maxNested-2, tracer.SessionInfo{ID: 1 << 40, Parent: w.id(s.ID), UID: uid})
+			add := func(parent, pid uint32) {
+				w.k.Fork(parent, pid, "lngtest-x")
+				w.proc(pid, parent, uid, "lngtest-x")
+			}
+			for pid := uint32(101); pid < 106; pid++ {
+				add(100, pid)
+			}
+			request := func(who string, pid uint32) answered {
+				return w.do(who, "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(pid)}})
+			}
+			into[api.Session](request("100", 101), http.StatusCreated)
+			into[api.Session](request("100", 102), http.StatusCreated)
+			request("100", 103).refused(api.CodeTooMany)
+			add(101, 110)
+			a := request("101", 110) // deeper is no way around it
+			if e := a.refused(api.CodeTooMany); !strings.Contains(e.Message, s.ID) || a.header.Get("Retry-After") == "" {
+				t.Errorf("%+v %v", e, a.header)
+			}
+			add(200, 201)
+			into[api.Session](request("200", 201), http.StatusCreated)
+			if other.Parent != "" {
+				t.Errorf("%+v", other)
+			}
+		}
+	})
+	t.Run("a uid", func(t *testing.T) {
+		w := newWorld(t)
+		pretend(w, maxUIDSessions-1, tracer.SessionInfo{ID: 1 << 40, UID: 1000})
+		into[api.Session](ask(w, "user", 100), http.StatusCreated)
+		ask(w, "user", 101).refused(api.CodeTooMany)
+		into[api.Session](ask(w, "else", 102), http.StatusCreated)
+		pretend(w, maxUIDSessions, tracer.SessionInfo{ID: 1 << 41, UID: 0})
+		into[api.Session](ask(w, "root", 103), http.StatusCreated)
+	})
 }

@@ -1,0 +1,58 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// How many live sessions one uid but root may have, and how many may be nested
+// in one that is nested in none, root's too: the kernel has slots for 16,384,
+// and one agent must not take them all.
+const (
+	maxUIDSessions = 2048
+	maxNested      = 256
+)
+
+// room refuses a session beyond the limits, in the owner's goroutine.
+func (o *owner) room(spec *tracer.SessionSpec) error {
+	if spec.UID != 0 {
+		n := 0
+		for _, x := range o.sessions {
+			if !x.closed && x.info.UID == spec.UID {
+				n++
+			}
+		}
+		if n >= maxUIDSessions {
+			return api.NewError(api.CodeTooMany, fmt.Sprintf("uid %d has %d sessions", spec.UID, n), "end some")
+		}
+	}
+	if spec.KeptFrom != 0 {
+		return nil // it will be nested in none
+	}
+	e, err := o.kernel.Lookup(spec.Root.PID)
+	if err != nil || e.Identity != spec.Root || e.Session == 0 {
+		return nil // nor this one, or Create says why not
+	}
+	top := e.Session
+	for range maxDepth {
+		x := o.sessionOf(top)
+		if x == nil || x.info.Parent == 0 {
+			break
+		}
+		top = x.info.Parent
+	}
+	n := -1 // but for itself
+	for _, id := range o.family(top) {
+		if x := o.sessions[tracer.SessionID(id)]; x != nil && !x.closed {
+			n++
+		}
+	}
+	if n >= maxNested {
+		return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are nested in session %v", n, top), "end some")
+	}
+	return nil
+}

@@ -189,7 +189,7 @@ test-kernels-quick: test-kernels
 test-install: all
 	$(GOTEST) ./testdata/install
 
-## test-systemd: installed, under a real systemd, in a virtual machine (4 min); LNGTEST_CHECKS
+## test-systemd: installed, under a real systemd, in a virtual machine; LNGTEST_CHECKS
 test-systemd: all
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 30m ./testdata/vm/systemd

@@ -113,5 +113,6 @@ func TestManyMembers(t *testing.T) {
 	w.gone()
 	w.cmd.Wait()
 	settled(t, tr, id)
-	t.Logf("figure: %d members, ended in %v", s.Live, time.Since(began).Round(time.Millisecond))
+	t.Logf("figure: %d members, every one counted and ended", s.Live)
+	t.Logf("ended in %v", time.Since(began).Round(time.Millisecond))
 }

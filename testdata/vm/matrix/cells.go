@@ -64,15 +64,16 @@ func oneOf(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$
 
 var (
 	verifier = suite{dir: "tracer", part: "verifier", only: "^TestVerifierBudget$", timeout: 10 * time.Minute}
-	basics   = suite{dir: "tracer", part: "basics", only: oneOf(basicTests), timeout: 20 * time.Minute}
-	tracer   = suite{dir: "tracer", except: verifier.only + "|" + basics.only, timeout: time.Hour}
+	basics   = suite{dir: "tracer", part: "basics", only: oneOf(basicTests), except: "/^baseline$", timeout: 20 * time.Minute}
+	tracer   = suite{dir: "tracer", except: verifier.only + "|" + basics.only + "/^best$", timeout: time.Hour}
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
 	daemon   = suite{dir: "daemon", timeout: time.Hour}
 	e2e      = suite{dir: "testdata/e2e", timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
 	escapes  = suite{dir: "testdata/escapes", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 )
 
-// basicTests tell in a minute or two whether sessions are kept and ended at all.
+// basicTests tell in a minute or two whether sessions are kept and ended at all,
+// with the programs that the kernel is given.
 var basicTests = []string{
 	"TestOpen", "TestSessionLife", "TestEvents", "TestRootExitEndsMembers", "TestRootExitWithoutTracer", "TestGrace",
 	"TestNested", "TestReconcile", "TestPinsOutliveTheTracer", "TestCountsDoNotDrift",

@@ -293,10 +293,11 @@ func TestGrace(t *testing.T) { everySide(t, testGrace) }
 func testGrace(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w := start(t, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
-	id := create(t, tr, w, tracer.SessionSpec{Grace: time.Second})
+	grace := tracertest.Slowed(time.Second) // time to say so
+	id := create(t, tr, w, tracer.SessionSpec{Grace: grace})
 	w.goOn()
 	w.line()
-	if err := tr.End(id, tracer.CauseEnd, time.Second); err != nil {
+	if err := tr.End(id, tracer.CauseEnd, grace); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.line(); got != "term" {

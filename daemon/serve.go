@@ -74,9 +74,11 @@ func Serve(ctx context.Context, o Options) error {
 
 // host is what a daemon stands on; tests replace parts of it.
 type host struct {
-	open         func(tracer.Options) (kernel, error)
-	unload       func(dir string) error
-	live         func(dir, except string) (int, error) // sessions that are pinned there
+	open   func(tracer.Options) (kernel, error)
+	unload func(dir string) error
+	live   func(dir, except string) (int, error) // sessions that are pinned there
+	// memberships finds the instances beside dir in whose sessions p is.
+	memberships  func(dir string, p tracer.Identity) ([]string, error)
 	proc         procfs
 	files        string // the root of its files, default /
 	pidNamespace string
@@ -95,7 +97,7 @@ type host struct {
 func thisHost() host {
 	return host{
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
-		unload: tracer.Unload, live: tracer.Live, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
+		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
 		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
 		manager: &manager{},
 	}
@@ -180,6 +182,9 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 // prepare makes a server that knows what the kernel holds, and its door, unless
 // it has one.
 func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log zerolog.Logger) (*server, *door, error) {
+	if err := h.outside(k, i); err != nil {
+		return nil, nil, err
+	}
 	self, err := protect(k, uint32(os.Getpid()))
 	if err != nil {
 		return nil, nil, err
@@ -258,6 +263,26 @@ func (i instance) takeOver(ctx context.Context) error {
 	c.Close()
 	if err := i.gone(ctx); err != nil {
 		return fmt.Errorf("take over from pid %d: %w", v.PID, err)
+	}
+	return nil
+}
+
+// outside refuses a daemon that is a member of a session of whichever instance
+// of this host: with another socket it would have none of its own.
+func (h host) outside(k kernel, i instance) error {
+	if h.memberships == nil {
+		return nil
+	}
+	self, err := k.Identify(uint32(os.Getpid()))
+	if err != nil {
+		return fmt.Errorf("identify the daemon: %w", err)
+	}
+	in, err := h.memberships(i.pins, self)
+	if err != nil {
+		return err
+	}
+	if len(in) > 0 {
+		return fmt.Errorf("%s: %w; run it from outside the session", in[0], ErrMember)
 	}
 	return nil
 }

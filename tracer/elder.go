@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -295,4 +296,48 @@ func Live(dir, except string) (int, error) {
 		return nil
 	})
 	return live, err
+}
+
+// Memberships names the directories of pins beside dir, and dir itself, whose
+// kernel side has the process as a member of a session. What cannot be read is
+// left out: it says nothing.
+func Memberships(dir string, p Identity) ([]string, error) {
+	beside, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "lineage*"))
+	if err != nil {
+		return nil, fmt.Errorf("look for other instances: %w", err)
+	}
+	var in []string
+	for _, d := range beside {
+		names, err := os.ReadDir(d)
+		if err != nil {
+			continue
+		}
+		var complete []string
+		for _, name := range names {
+			if completeName.MatchString(name.Name()) {
+				complete = append(complete, name.Name())
+			}
+		}
+		e, err := openElder(d, complete)
+		if e == nil || err != nil {
+			continue
+		}
+		if e.has(p) {
+			in = append(in, d)
+		}
+		e.close()
+	}
+	return in, nil
+}
+
+// has reports whether the process is a member of one of the elder's sessions.
+func (e *elder) has(p Identity) bool {
+	value, err := e.processes.LookupBytes(p.PID)
+	word := func(at uint32) uint64 {
+		if uint64(at)+8 > uint64(len(value)) {
+			return 0
+		}
+		return binary.NativeEndian.Uint64(value[at:])
+	}
+	return err == nil && word(e.layout.Start) == p.Start && word(e.layout.Session) != 0
 }

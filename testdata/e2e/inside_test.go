@@ -4,11 +4,14 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +65,18 @@ func annoy(socket, how string) string {
 		}
 		return c
 	}
+	if path, ok := strings.CutPrefix(how, "give "); ok { // a connection of ours, to who listens there
+		c := dial().(*net.UnixConn)
+		defer c.Close()
+		return pass(c, path)
+	}
+	if args, ok := strings.CutPrefix(how, "daemon "); ok {
+		lineage, socket, _ := strings.Cut(args, " ")
+		ctx, cancel := context.WithTimeout(context.Background(), stage.Patience)
+		defer cancel()
+		said, err := exec.CommandContext(ctx, lineage, "daemon", "--socket", socket).CombinedOutput()
+		return strings.ReplaceAll(fmt.Sprintf("%s %v", said, err), "\n", " ")
+	}
 	switch how {
 	case "slow": // headers that never end: the daemon hangs up
 		c := dial()
@@ -108,11 +123,70 @@ func annoy(socket, how string) string {
 	return "?"
 }
 
+// pass sends a connection to who listens at path, and what comes back on it.
+func pass(c *net.UnixConn, path string) string {
+	to, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err.Error()
+	}
+	defer to.Close()
+	f, err := c.File()
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if _, _, err := to.WriteMsgUnix([]byte{0}, unix.UnixRights(int(f.Fd())), nil); err != nil {
+		return err.Error()
+	}
+	answer, err := io.ReadAll(to)
+	if err != nil {
+		return err.Error()
+	}
+	return string(answer)
+}
+
+// taken asks once over each connection that it is given at path, as whoever
+// this test is: outside of every session, and root.
+func taken(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			from, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			oob := make([]byte, 64)
+			_, n, _, _, err := from.ReadMsgUnix(make([]byte, 1), oob)
+			answer := fmt.Sprint(err)
+			if cmsgs, err := unix.ParseSocketControlMessage(oob[:n]); err == nil && len(cmsgs) == 1 {
+				if fds, err := unix.ParseUnixRights(&cmsgs[0]); err == nil && len(fds) == 1 {
+					f := os.NewFile(uintptr(fds[0]), "given")
+					if c, err := net.FileConn(f); err == nil {
+						answer = ask(c, "GET /v1/policy HTTP/1.1\r\nHost: x\r\n\r\n")
+						c.Close()
+					}
+					f.Close()
+				}
+			}
+			io.WriteString(from, answer)
+			from.Close()
+		}
+	}()
+}
+
 // TestFromInside: an agent of the operator's own uid, or root, can read its own
 // session and nothing else; it ends and keeps nothing, changes nothing, and its
 // requests, however slow, many or malformed, stop nobody.
 func TestFromInside(t *testing.T) {
-	for _, who := range []string{"root", "nobody"} {
+	for _, who := range []string{"root", "nobody", "setuid"} {
 		t.Run(who, func(t *testing.T) {
 			i := stage.NewDaemon(t)
 			m := stage.NewMarker(t, i.Dir)
@@ -154,9 +228,13 @@ func TestFromInside(t *testing.T) {
 				"POST /v1/policy/resume":                                "403",
 				"POST /v1/daemon/stop {\"unload\":true,\"force\":true}": "403",
 				"POST /v1/resync":                                       "403",
-				"POST /v1/selfcheck":                                    "403",
-				"GET /metrics":                                          "403",
-				"POST /v1/sessions {\"root\":{\"pid\":1}}":              "40", // some kernels hide it: 404
+				fmt.Sprintf(`POST /v1/sessions {"adopt":true,"root":{"pid":%d}}`, theirs.Root.PID):                                                                   "403",
+				fmt.Sprintf(`POST /v1/sessions {"adopt":true,"root":{"pid":%d}}`, mine.Root.PID):                                                                     "403",
+				fmt.Sprintf(`POST /v1/keep {"refs":[{"pid":%d,"start_ns":"%d"}],"reason":"r","until":"2099-01-01T00:00:00Z"}`, mine.Root.PID, mine.Root.StartNS):     "403",
+				fmt.Sprintf(`POST /v1/keep {"refs":[{"pid":%d,"start_ns":"%d"}],"reason":"r","until":"2099-01-01T00:00:00Z"}`, theirs.Root.PID, theirs.Root.StartNS): "403",
+				"POST /v1/selfcheck": "403",
+				"GET /metrics":       "403",
+				"POST /v1/sessions {\"root\":{\"pid\":1}}":                                "40", // some kernels hide it: 404
 				fmt.Sprintf("POST /v1/sessions {\"root\":{\"pid\":%d}}", theirs.Root.PID): "403",
 			} {
 				if got := send(line); !strings.HasPrefix(got, want) {
@@ -166,6 +244,22 @@ func TestFromInside(t *testing.T) {
 			}
 			if got := send("GET /v1/sessions?state=all"); !strings.Contains(got, mine.ID) || strings.Contains(got, theirs.ID) {
 				t.Errorf("sessions: %.300s", got)
+			}
+			// Whoever has its connection by now, it is the member's that connected.
+			given := filepath.Join(i.Dir, "given")
+			taken(t, given)
+			if got := send("raw give " + given); !strings.HasPrefix(got, "403") {
+				t.Errorf("over a member's connection in other hands: %.200s", got)
+			}
+			if who != "nobody" { // root inside starts no daemon, on another socket neither
+				elsewhere := filepath.Join(i.Dir, "elsewhere")
+				if err := os.Mkdir(elsewhere, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				got := send("raw daemon " + stage.Lineage + " " + filepath.Join(elsewhere, "l.sock"))
+				if !strings.Contains(got, "a member of a session may not start the daemon") {
+					t.Errorf("a daemon of a member's: %.300s", got)
+				}
 			}
 			for how, want := range map[string]string{"garbage": "413", "fat": "413", "slow": "closed", "many": "429", "fast": "429"} {
 				if got := send("raw " + how); !strings.HasPrefix(got, want) {
@@ -206,7 +300,12 @@ func startInside(i *stage.Instance, who string) (requests *os.File, answers *buf
 	self := i.Copy(os.Args[0])
 	args := []string{"run", "--name", "mine", "--grace", "0s", "--", self, "lngtest-inside", i.Socket}
 	cmd := i.Command(args, nil)
-	if who == "nobody" {
+	if who == "setuid" {
+		if err := os.Chmod(self, 0o755|os.ModeSetuid); err != nil {
+			i.T.Fatal(err)
+		}
+	}
+	if who != "root" {
 		cmd.Path = i.Copy(stage.Lineage)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Nobody}}
 	}

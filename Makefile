@@ -231,7 +231,7 @@ demo: build
 pictures: deps build programs
 	testdata/pictures.sh
 
-## fuzz: each fuzz target for FUZZTIME (20s)
+## fuzz: each fuzz target for FUZZTIME (20s); FUZZ is an expression of their names
 fuzz:
 	testdata/fuzz.sh
 

@@ -210,6 +210,7 @@ func (s *server) refresh(id tracer.SessionID) {
 	_ = s.owner.do(func() {
 		if x := s.owner.sessions[id]; x != nil && !x.closed {
 			x.info = info
+			s.owner.spareLeftovers(x) // its root may have died before the rule was known
 			s.owner.changed(id)
 		}
 	})

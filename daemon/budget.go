@@ -51,6 +51,9 @@ func (o *owner) overBudget(p *policy.Policy) (over []excess) {
 // spareLeftovers notes that the policy, were it enforced, would end what the
 // root of a rule's session leaves.
 func (o *owner) spareLeftovers(s *session) {
+	if s.rootDied == 0 || slices.Contains(s.wouldEnd, tracer.CauseRootExit.String()) {
+		return
+	}
 	if s.info.Rule == 0 || s.info.State != tracer.StateActive || o.mode() == "enforce" || o.reports(s.info.Name) {
 		return
 	}

@@ -234,7 +234,9 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	if rule == nil && shared == nil {
 		return
 	}
-	s.rules.matched(rule.Name)
+	if rule != nil {
+		s.rules.matched(rule.Name)
+	}
 	var from tracer.SessionInfo
 	_ = s.owner.do(func() {
 		if x := s.owner.sessionOf(e.Session); x != nil {

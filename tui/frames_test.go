@@ -37,8 +37,6 @@ var states = []struct {
 		s.press("/")
 		s.typed("make -j")
 		s.press("enter .")
-		s.press("backspace")
-		s.press("j .")
 	}},
 	{"marked", func(s *screen) { s.press("j space c") }},
 	{"follow", func(s *screen) { s.press("L") }},

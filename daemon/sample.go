@@ -200,8 +200,10 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 		state := max(s.info.State, info.State)
 		s.info = info
 		s.info.State = state
-		// Its event may have been lost, and nobody else would look.
-		if state != tracer.StateActive || info.Live == 0 {
+		// Its event may have been lost, and nobody else would look; and a
+		// lifetime that is over waits for an event of some process of the host.
+		over := info.Expires != 0 && info.Expires <= o.clock.boottime()
+		if state != tracer.StateActive || info.Live == 0 || over {
 			o.enforcer.Watch(info.ID)
 		}
 	}

@@ -237,6 +237,8 @@ func (k *Kernel) judge() {
 	for _, s := range k.sessions {
 		switch {
 		case s.State != tracer.StateActive:
+		case s.Expires != 0 && s.Expires <= uint64(k.now):
+			k.flip(s, tracer.CauseMaxLifetime, s.Grace)
 		case !k.keep[s.ID] && dead(s.Root):
 			k.flip(s, tracer.CauseRootExit, s.Grace)
 		case !s.Owner.IsZero() && dead(s.Owner):

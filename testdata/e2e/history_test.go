@@ -344,7 +344,10 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 	m.Ready()
 	id := i.Session("before").ID
 	written(i, "before", "ended IS NULL")
-	daemon.Stop()
+	if err := daemon.Process.Signal(unix.SIGTERM); err != nil { // as a host that goes down does
+		t.Fatal(err)
+	}
+	daemon.Wait()
 	run.Stop()
 	m.Kill()
 	m.Gone()

@@ -154,8 +154,8 @@ func (c *readCount) follow(resp *http.Response) {
 		case bytes.HasPrefix(text, []byte(`{"kind":"heartbeat"`)):
 			continue
 		case field(text, `"where":"`) == "reader":
-			first, _ := strconv.ParseUint(field(text, `"from":"`), 10, 64)
-			last, _ := strconv.ParseUint(field(text, `"to":"`), 10, 64)
+			first, _ := strconv.ParseUint(field(text, `"lost_from":"`), 10, 64)
+			last, _ := strconv.ParseUint(field(text, `"lost_to":"`), 10, 64)
 			if first != next || last < first {
 				c.err = fmt.Errorf("expected %d: %s", next, text)
 				return

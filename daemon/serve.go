@@ -119,6 +119,9 @@ func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-c
 		return err
 	}
 	defer closeLog()
+	if err := favour(); err != nil {
+		log.Warn().Err(err).Msg("in a storm of forks the daemon may be slow")
+	}
 	h := thisHost()
 	h.hup, h.manager, h.drop = hup, m, privilege.Drop
 	m.log = log

@@ -4,11 +4,8 @@ package daemon
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,27 +25,8 @@ type lines struct {
 
 func (w *world) events(who, query string) *lines {
 	w.Helper()
-	w.k.AllRead()
-	ctx, cancel := context.WithCancel(w.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage/v1/events"+query, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
-	c := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dial(who) },
-	}}
-	resp, err := c.Do(req)
-	if err != nil {
-		w.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		b, _ := io.ReadAll(resp.Body)
-		w.Fatalf("status %d: %s", resp.StatusCode, b)
-	}
-	l := &lines{w.T, bufio.NewScanner(resp.Body), func() { cancel(); resp.Body.Close() }}
-	w.Cleanup(l.close)
-	return l
+	scan, close := w.open(who, "/v1/events"+query)
+	return &lines{w.T, scan, close}
 }
 
 // next gives the next line but heartbeats; nil at the end.

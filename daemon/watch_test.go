@@ -4,11 +4,8 @@ package daemon
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,28 +27,9 @@ type frames struct {
 
 func (w *world) watch(who, query string) *frames {
 	w.Helper()
-	w.k.AllRead()
-	ctx, cancel := context.WithCancel(w.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage/v1/watch"+query, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
-	c := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dial(who) },
-	}}
-	resp, err := c.Do(req)
-	if err != nil {
-		w.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		b, _ := io.ReadAll(resp.Body)
-		w.Fatalf("status %d: %s", resp.StatusCode, b)
-	}
-	l := &frames{w.T, bufio.NewScanner(resp.Body), func() { cancel(); resp.Body.Close() }, newPicture()}
-	l.scan.Buffer(nil, api.MaxLine)
-	w.Cleanup(l.close)
-	return l
+	scan, close := w.open(who, "/v1/watch"+query)
+	scan.Buffer(nil, api.MaxLine)
+	return &frames{w.T, scan, close, newPicture()}
 }
 
 // next applies the next line; nil at the end of the stream.

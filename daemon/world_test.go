@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -220,11 +221,7 @@ func (w *world) do(who, method, path string, body any) answered {
 	if err != nil {
 		w.Fatal(err)
 	}
-	c := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dial(who) },
-	}}
-	resp, err := c.Do(req)
+	resp, err := w.client(who).Do(req)
 	if err != nil {
 		w.Fatalf("%s %s %s: %v", who, method, path, err)
 	}
@@ -234,6 +231,36 @@ func (w *world) do(who, method, path string, body any) answered {
 		w.Fatal(err)
 	}
 	return answered{w.T, resp.StatusCode, resp.Header, text}
+}
+
+// open begins to read a stream; the test's end closes it too.
+func (w *world) open(who, path string) (scan *bufio.Scanner, closeIt func()) {
+	w.Helper()
+	w.k.AllRead()
+	ctx, cancel := context.WithCancel(w.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage"+path, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	resp, err := w.client(who).Do(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(resp.Body)
+		w.Fatalf("status %d: %s", resp.StatusCode, b)
+	}
+	closeIt = func() { cancel(); resp.Body.Close() }
+	w.Cleanup(closeIt)
+	return bufio.NewScanner(resp.Body), closeIt
+}
+
+// client speaks as who, over a connection of its own for each request.
+func (w *world) client(who string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dial(who) },
+	}}
 }
 
 // into checks the status and gives the document.

@@ -173,29 +173,29 @@ func TestOrigin(t *testing.T) {
 // fileOf builds a file of the effective values.
 func fileOf(p *Policy) []byte {
 	root := map[string]any{}
-	for _, v := range p.Values() {
-		path := strings.SplitN(v.Key, ".", 2)
-		switch {
-		case path[0] == "redact" || path[0] == "protect":
-			if v.Origin != BuiltIn {
-				list, _ := root[path[0]].([]any)
-				root[path[0]] = append(list, v.Value)
-			}
-			continue
-		case path[0] == "agents" || path[0] == "keep":
-			list, _ := root[path[0]].([]any)
-			root[path[0]] = append(list, v.Value)
-			continue
-		}
-		m := root
-		keys := strings.Split(v.Key, ".")
+	under := func(keys []string) (m map[string]any, last string) {
+		m = root
 		for _, k := range keys[:len(keys)-1] {
 			if m[k] == nil {
 				m[k] = map[string]any{}
 			}
 			m = m[k].(map[string]any)
 		}
-		m[keys[len(keys)-1]] = v.Value
+		return m, keys[len(keys)-1]
+	}
+	for _, v := range p.Values() {
+		i := slices.IndexFunc(listKeys, func(key string) bool { return strings.HasPrefix(v.Key, key+".") })
+		if i < 0 {
+			m, k := under(strings.Split(v.Key, "."))
+			m[k] = v.Value
+			continue
+		}
+		if v.Origin == BuiltIn {
+			continue // added to by the file, never given by it
+		}
+		m, k := under(strings.Split(listKeys[i], "."))
+		list, _ := m[k].([]any)
+		m[k] = append(list, v.Value)
 	}
 	b, err := json.Marshal(root) // JSON is YAML
 	if err != nil {
@@ -203,6 +203,9 @@ func fileOf(p *Policy) []byte {
 	}
 	return b
 }
+
+// listKeys are the keys whose values are named one by one.
+var listKeys = []string{"redact", "protect", "agents", "keep", "brokers.shared"}
 
 // same fails unless two policies have the same effective values.
 func same(t *testing.T, a, b *Policy) {
@@ -223,6 +226,7 @@ func TestRoundTrip(t *testing.T) {
 		"",
 		"mode: enforce\ndefaults: {grace: 90s, max_rss: 1536MiB, idle: 2h}\nredact: ['--api-key[= ]\\S+', \"a'b\"]\n",
 		"protect:\n  - {name: a, match: {comm: [x, y], argv: '^-v$', uid: [ci, 1001], cgroup: /a/**, parent: {exe: /bin/*}}, reason: 'a: b'}\n",
+		"brokers:\n  shared:\n    - {name: a.b, match: {comm: A}}\n    - {name: c, match: {exe: /bin/c}, end: never}\n",
 	} {
 		p := parse(t, text)
 		q, err := Parse("again", fileOf(p))

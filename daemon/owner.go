@@ -52,7 +52,6 @@ type owner struct {
 	gone     []tracer.SessionID
 	canaries []hidden // oldest first
 	batch    []tracer.Event
-	records  []record                  // scratch of publish
 	watch    map[tracer.SessionID]bool // scratch of apply
 
 	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches

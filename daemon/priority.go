@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -14,9 +15,18 @@ import (
 // those whom it is to end.
 const niceness = -10
 
-// favour raises the priority of every thread of this process, and so of those
-// that they will make.
+// favour raises the priority of this process: of every thread, and so of those
+// that they will make, and of its autogroup, as a kernel with those (sched(7))
+// compares threads within one only. A daemon that was started in somebody's
+// POSIX session leaves the group of that session alone; in a cgroup with a CPU
+// controller groups have no say.
 func favour() error {
+	if sid, err := unix.Getsid(0); err == nil && sid == os.Getpid() {
+		err := os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(niceness)), 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("raise the priority of the autogroup: %w", err)
+		}
+	}
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return fmt.Errorf("list threads: %w", err)

@@ -21,6 +21,10 @@ const (
 	// recordPeriod is between two batches of the history: what a daemon that is
 	// killed loses of it.
 	recordPeriod = 250 * time.Millisecond
+	// recordShare of its time it rests: it gets a fifth of what the machine gives
+	// the daemon in a storm, as the rest is the owner's. What falls off the ring
+	// meanwhile is told as a gap.
+	recordShare = 4
 	// recordChunk bounds what one call asks of the owner, who waits for nobody.
 	recordChunk = 256
 	// recordClose bounds the last batch, when the daemon stops.
@@ -92,25 +96,27 @@ func (r *recorder) run(ctx context.Context) {
 	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
 		r.log.Error().Err(err).Str(keyPath, r.journal.Path()).Msg("history not checked")
 	}
-	tick := time.NewTicker(r.period)
-	defer tick.Stop()
 	for {
-		r.flush()
+		began := time.Now()
+		r.flush(r.period)
+		rest := time.NewTimer(max(r.period, recordShare*time.Since(began)))
 		select {
 		case <-ctx.Done():
-			r.flush()
+			rest.Stop()
+			r.flush(recordClose)
 			return
-		case <-r.owner.saving:
-		case <-tick.C:
+		case <-r.owner.saving: // a session begins or ends
+			rest.Stop()
+		case <-rest.C:
 		}
 	}
 }
 
-// flush writes what is new, batch after batch. What cannot be written stays to
-// be written: the events in the ring as long as it holds them, the rest as a
-// note of what it is about.
-func (r *recorder) flush() {
-	for r.journal.Due() {
+// flush writes what is new, batch after batch; it begins none after limit. What
+// cannot be written stays to be written: the events in the ring as long as it
+// holds them, the rest as a note of what it is about.
+func (r *recorder) flush(limit time.Duration) {
+	for began := time.Now(); r.journal.Due() && time.Since(began) < limit; {
 		b, more := r.batch()
 		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone) == 0 {
 			return

@@ -67,17 +67,15 @@ func (o *owner) about(s *session) *about {
 
 // publish gives events to the readers.
 func (o *owner) publish(events ...tracer.Event) {
-	records := o.records[:0]
-	for i := range events {
-		r := record{Event: events[i]}
-		if s := o.sessions[r.Session]; s != nil {
-			r.about = o.about(s)
+	var s *session // of the last event, as most come in rows
+	o.ring.add(events, func(id tracer.SessionID) *about {
+		if s == nil || s.info.ID != id {
+			if s = o.sessions[id]; s == nil {
+				return nil
+			}
 		}
-		records = append(records, r)
-	}
-	o.ring.add(records...)
-	clear(records)
-	o.records = records
+		return o.about(s)
+	})
 }
 
 // ring is the recent events, one for all readers: each has a cursor into it
@@ -102,10 +100,10 @@ func newRing(seq uint64, size int) *ring {
 	return &ring{buf: make([]record, size), first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1)}
 }
 
-// add appends events, in order, and gives them their numbers. It copies nothing
-// but the events themselves. What it costs does not depend on the readers:
-// pace wakes them.
-func (r *ring) add(events ...record) {
+// add appends events, in order, and gives them their numbers; of tells what is
+// known of their sessions. It copies nothing but the events themselves. What it
+// costs does not depend on the readers: pace wakes them.
+func (r *ring) add(events []tracer.Event, of func(tracer.SessionID) *about) {
 	if len(events) == 0 {
 		return
 	}
@@ -116,11 +114,12 @@ func (r *ring) add(events ...record) {
 		for r.next-r.first == uint64(len(r.buf)) || r.bytes > ringBytes && r.first < r.next {
 			old := &r.buf[r.first%uint64(len(r.buf))]
 			r.bytes -= len(old.Filename) + len(old.Argv)
-			*old = record{}
+			old.Filename, old.Argv, old.about = nil, nil, nil
 			r.first++
 		}
-		ev.seq = r.next
-		r.buf[r.next%uint64(len(r.buf))] = *ev
+		slot := &r.buf[r.next%uint64(len(r.buf))]
+		slot.seq, slot.about = r.next, of(ev.Session)
+		slot.Event = *ev
 		r.next++
 	}
 	r.mu.Unlock()

@@ -211,25 +211,26 @@ func TestReaderDropped(t *testing.T) {
 
 func TestRing(t *testing.T) {
 	r := newRing(100, 4)
+	nobody := func(tracer.SessionID) *about { return nil }
 	buf := make([]record, 10)
 	if n, first, wake := r.read(100, buf); n != 0 || first != 100 || wake == nil {
 		t.Errorf("empty: %d %d", n, first)
 	}
 	_, _, wake := r.read(100, buf)
-	r.add(make([]record, 3)...)
+	r.add(make([]tracer.Event, 3), nobody)
 	r.wakeUp()
 	<-wake
 	if n, first, _ := r.read(101, buf); n != 2 || first != 101 || buf[0].seq != 101 || buf[1].seq != 102 {
 		t.Errorf("%d %d %+v", n, first, buf[:2])
 	}
-	r.add(make([]record, 3)...)
+	r.add(make([]tracer.Event, 3), nobody)
 	if n, first, _ := r.read(100, buf); n != 4 || first != 102 || r.end() != 106 {
 		t.Errorf("fell off: %d %d", n, first)
 	}
 	if n, first, _ := r.read(106, buf); n != 0 || first != 106 {
 		t.Errorf("at the end: %d %d", n, first)
 	}
-	r.add(record{Event: tracer.Event{Argv: make([]byte, ringBytes-1)}}, record{Event: tracer.Event{Argv: make([]byte, 2)}})
+	r.add([]tracer.Event{{Argv: make([]byte, ringBytes-1)}, {Argv: make([]byte, 2)}}, nobody)
 	if n, first, _ := r.read(100, buf); n != 1 || first != 107 {
 		t.Errorf("too many bytes: %d from %d", n, first)
 	}

@@ -3,29 +3,43 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
+	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"golang.org/x/sys/unix"
 )
 
-// Every thread of the daemon comes before those whom it is to end.
-func TestPriority(t *testing.T) {
-	i := stage.NewDaemon(t)
-	i.Must("run", "-q", "--", "true") // it has made threads by then
-	pid := i.Version().PID
-	tasks, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
-	if err != nil || len(tasks) < 4 {
-		t.Fatalf("%d threads, %v", len(tasks), err)
+// A daemon comes before what it is to end: each thread of it, and where the
+// kernel shares the CPUs out by POSIX session, its session.
+func TestDaemonComesFirst(t *testing.T) {
+	i := stage.New(t)
+	pid := i.Daemon().Process.Pid
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, task := range tasks {
-		// The system call gives 20 less the niceness.
-		if n, err := unix.Getpriority(unix.PRIO_PROCESS, stage.Number(t, task.Name())); err == nil && n != 30 {
-			t.Errorf("thread %s has niceness %d", task.Name(), 20-n)
+	for _, thread := range threads {
+		var tid int
+		if _, err := fmt.Sscan(thread.Name(), &tid); err != nil {
+			t.Fatal(err)
 		}
+		nice, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+		if errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if err != nil || 20-nice != -10 {
+			t.Errorf("thread %d has nice %d, %v", tid, 20-nice, err)
+		}
+	}
+	group, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("this kernel has no autogroups (CONFIG_SCHED_AUTOGROUP)")
+	}
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(group)), "nice -10") {
+		t.Errorf("autogroup %q, %v", group, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,7 +56,9 @@ func NewDaemon(t *testing.T) *Instance {
 // Daemon starts a daemon and waits until it answers.
 func (i *Instance) Daemon(args ...string) *Process {
 	i.T.Helper()
-	d := spawn(i.T, i.Command(append([]string{"daemon", "--socket", i.Socket}, args...), nil))
+	cmd := i.Command(append([]string{"daemon", "--socket", i.Socket}, args...), nil)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // as a service manager does
+	d := spawn(i.T, cmd)
 	i.daemons = append(i.daemons, d) // close stops it, after everything else has ended
 	i.Until("daemon that answers", func() bool { return d.Exited() || i.Version() != nil })
 	if d.Exited() {

@@ -1,0 +1,38 @@
+//go:build linux
+
+package daemon
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/rs/zerolog"
+)
+
+// However much there is to write, a turn of the recorder ends: in a storm the
+// time is the owner's.
+func TestRecorderTurn(t *testing.T) {
+	w := newWorld(t, withoutHistory)
+	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{})
+	defer j.Close()
+	w.session("user", 100, api.NewSession{})
+	o := w.s.owner
+	r := newRecorder(o, j, w.s.bootID, w.s.rules.policy, zerolog.Nop())
+	first := r.next
+	for range 3 * journal.MaxBlock {
+		w.k.Exec(100, "/bin/a", "a\x00")
+	}
+	w.until(func() bool { return o.ring.end() >= first+3*journal.MaxBlock })
+	if r.flush(0); r.next != first {
+		t.Errorf("%d events in a turn that was over", r.next-first)
+	}
+	if r.flush(time.Nanosecond); r.next-first >= 2*journal.MaxBlock {
+		t.Errorf("%d events in a turn for one batch", r.next-first)
+	}
+	if r.flush(time.Minute); r.next != o.ring.end() {
+		t.Errorf("%d events are left", o.ring.end()-r.next)
+	}
+}

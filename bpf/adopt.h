@@ -49,10 +49,11 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 }
 
 /*
- * Enter a stranger. Not one that is protected or was let go of; an owner
- * stays one. False: it is in a session, or dead.
+ * Enter a stranger, or a member of `from` on better evidence. Not one that is
+ * protected or was let go of; an owner stays one. False: it is in a session, but
+ * not in `from`, or dead.
  */
-static __always_inline bool adopt(struct task_struct *leader, u64 session,
+static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 session,
 				  const struct identity *creator, u32 evidence)
 {
 	u32 tgid = leader->tgid;
@@ -69,13 +70,15 @@ static __always_inline bool adopt(struct task_struct *leader, u64 session,
 	if (leader->flags & PF_KTHREAD)
 		return false;
 	if (e) {
-		if (e->session || e->flags & (FLAG_PROTECTED | FLAG_RELEASED) ||
-		    !move(&id, e, 0, session))
+		if (e->session != from || e->flags & (FLAG_PROTECTED | FLAG_RELEASED) ||
+		    !move(&id, e, from, session))
 			return false;
 		e->evidence = evidence;
 		e->creator = *creator;
 		e->since = n.since;
 		n.flags = e->flags;
+	} else if (from) {
+		return false;
 	} else {
 		/* Counted first: its death may come right after the insert. */
 		joined(session);
@@ -125,7 +128,7 @@ static __always_inline struct entry *adopt_creator(struct task_struct *leader)
 	if (!found)
 		return NULL;
 	identify(&parent, leader->real_parent->group_leader);
-	adopt(leader, session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
+	adopt(leader, 0, session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
 	return entry_of(tgid, leader->start_boottime);
 }
 

@@ -220,12 +220,15 @@ static __always_inline long set_terms(struct verb_args *a)
 	return 0;
 }
 
-/* Enter a stranger that evidence speaks for; its creator is a->owner, if that is known. */
+/*
+ * Enter a stranger that evidence speaks for, or a member of a->from, its root
+ * too; its creator is a->owner, if that is known.
+ */
 static __always_inline long enter_stranger(struct verb_args *a, struct task_struct *t)
 {
 	if (!session_of(a->session))
 		return -ENOENT;
-	return adopt(t, a->session, &a->owner, a->evidence) ? 0 : -EPERM;
+	return adopt(t, a->from, a->session, &a->owner, a->evidence) ? 0 : -EPERM;
 }
 
 /* Enter a stranger whose parent is in the session. */
@@ -238,7 +241,7 @@ static __always_inline bool adopt_child(struct verb_args *a, struct task_struct 
 
 	return e && e->start == parent.start && e->session == a->session &&
 	       t->signal->live.counter &&
-	       adopt(t, a->session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
+	       adopt(t, 0, a->session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
 }
 
 /*

@@ -31,9 +31,11 @@ var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 *
 // watchBrokers looks at those whom the sampler meets.
 func (s *server) watchBrokers(ctx context.Context) {
 	b := &brokers{server: s, jars: make(map[tracer.SessionID]*jar)}
-	hurry := time.NewTimer(time.Hour)
+	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer hurry.Stop()
+	defer soon.Stop()
 	next := len(haste)
+	var unsure []tracer.Identity
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,6 +43,16 @@ func (s *server) watchBrokers(ctx context.Context) {
 		case met := <-s.sampler.strangers:
 			b.judge(met)
 			b.endDue()
+		case id := <-s.owner.unsure:
+			if len(unsure) == 0 {
+				soon.Reset(looksAgain)
+			}
+			if len(unsure) < maxUnsure {
+				unsure = append(unsure, id)
+			}
+		case <-soon.C:
+			b.again(unsure)
+			unsure = unsure[:0]
 		case <-s.owner.asked:
 			next = 0
 			hurry.Reset(haste[0])
@@ -58,7 +70,7 @@ func (s *server) watchBrokers(ctx context.Context) {
 
 // judge looks at processes, the oldest first: their descendants come with them.
 func (b *brokers) judge(met []tracer.Process) {
-	all := b.claimants()
+	all, beside := b.claimants()
 	if len(all) == 0 {
 		return
 	}
@@ -78,7 +90,7 @@ func (b *brokers) judge(met []tracer.Process) {
 	}
 	for i := range met {
 		t := &met[i]
-		if t.Session != 0 || b.taken(t) {
+		if t.Session != 0 && !beside[t.Session] || b.taken(t) {
 			continue
 		}
 		x, ok := b.read(t)
@@ -89,18 +101,26 @@ func (b *brokers) judge(met []tracer.Process) {
 		if p == nil || len(policy.Protected(b.facts(t.PID, maxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 			continue
 		}
-		b.take(&x, p)
+		switch {
+		case t.Session == 0:
+			b.take(&x, p)
+		case p.source.Strong():
+			b.raise(&x, p)
+		}
 	}
 }
 
-// taken reports whether a process is a member by now, or not to be one.
+// taken reports whether a process is another session's member by now, or not to
+// be one.
 func (b *brokers) taken(t *tracer.Process) bool {
 	e, err := b.kernel.Lookup(t.PID)
-	return err == nil && e.Identity == t.Identity && (e.Session != 0 || e.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0)
+	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0)
 }
 
-// claimants are the sessions that strangers may work for.
-func (b *brokers) claimants() (all []claimant) {
+// claimants are the sessions that strangers may work for, and those beside them
+// whose members are there on weak evidence.
+func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
+	beside = make(map[tracer.SessionID]bool)
 	_ = b.owner.do(func() {
 		for id := range b.jars {
 			if x := b.owner.sessions[id]; x == nil || x.closed {
@@ -108,6 +128,9 @@ func (b *brokers) claimants() (all []claimant) {
 			}
 		}
 		for _, x := range b.owner.sessions {
+			if x.For != 0 && x.Weak && !x.closed && x.info.State == tracer.StateActive {
+				beside[x.info.ID] = true
+			}
 			if x.info.Kept || x.For != 0 || x.closed && !x.awaits() {
 				continue
 			}
@@ -121,7 +144,7 @@ func (b *brokers) claimants() (all []claimant) {
 			all = append(all, c)
 		}
 	})
-	return all
+	return all, beside
 }
 
 // ends reports whether that evidence is enough to end something with the
@@ -151,6 +174,11 @@ func (b *brokers) take(x *candidate, p *proof) {
 	if err != nil {
 		b.log.Error().Err(err).Str(keySession, into.String()).Msg("descendants of brokered work not entered")
 	}
+	b.book(x, p, into, n)
+}
+
+// book tells that a process, and n of its descendants, was entered.
+func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 	_ = b.owner.do(func() {
 		if s := b.owner.sessions[p.info.ID]; s != nil {
 			b.owner.found(s, attributed{

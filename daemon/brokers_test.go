@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // work is a world in which members hand work to others.
@@ -56,6 +57,26 @@ func (w *work) file(pid uint32, name, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		w.Fatal(err)
+	}
+}
+
+// exe sets what procfs says that a process runs.
+func (w *work) exe(pid uint32, path string) {
+	w.Helper()
+	os.Remove(w.h.proc.path(pid, "exe"))
+	if err := os.Symlink(path, w.h.proc.path(pid, "exe")); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// become is an exec, of a stranger or a member.
+func (w *work) become(pid uint32, comm string, environ ...string) {
+	w.Helper()
+	w.exe(pid, "/bin/"+comm)
+	w.environ(pid, environ...)
+	w.k.Edit(pid, func(p *kerneltest.Proc) { p.Comm = tracer.Comm{}; copy(p.Comm[:15], comm) })
+	if w.in(pid) != "" {
+		w.k.Exec(pid, "/bin/"+comm, comm+"\x00")
 	}
 }
 
@@ -112,6 +133,16 @@ func (w *work) brokered(n int) []api.Brokered {
 	return all
 }
 
+// planned is why a dry run says that each is a member.
+func (w *work) planned(session string) map[int]string {
+	w.Helper()
+	why := make(map[int]string)
+	for _, p := range into[api.Plan](w.do("user", "POST", "/v1/sessions/"+session+"/plan", nil), http.StatusOK).Processes {
+		why[p.PID] = p.Why
+	}
+	return why
+}
+
 func (w *work) token() string { return "LINEAGE_TOKEN=" + w.s.Token }
 
 const enforced = "mode: enforce\n"
@@ -139,6 +170,9 @@ func TestBrokeredByToken(t *testing.T) {
 	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=300", nil), http.StatusOK)
 	if len(why.Edges) == 0 || why.Edges[0].Kind != "adopted" || why.Edges[0].Evidence.Source != "env" {
 		t.Errorf("%+v", why)
+	}
+	if got := w.planned(w.s.ID); got[300] != "adopted (env), strong" || got[301] != "adopted (parent), strong, child of 300 lngtest-job" {
+		t.Errorf("%+v", got)
 	}
 	w.k.Exit(100, 0)
 	r := w.receipt(w.s.ID)
@@ -200,6 +234,9 @@ func TestBrokeredBySocket(t *testing.T) {
 			b.Evidence.Source != "socket" || b.Evidence.Confidence != "weak" || b.Ends != dies || b.Session == w.s.ID || b.Process.PID != 300 {
 			t.Errorf("%s: %+v", end, b)
 		}
+		if got := w.planned(b.Session); got[300] != "root (socket), weak" {
+			t.Errorf("%+v", got)
+		}
 		w.k.Exit(100, 0)
 		if r := w.receipt(w.s.ID); len(r.Brokered) != 1 || r.Verdict != "clean" {
 			t.Errorf("%+v", r)
@@ -219,6 +256,95 @@ func TestBrokeredBySocket(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A server's child that has not come to the work's own program tells nothing.
+func TestBrokeredBefore(t *testing.T) {
+	w := newWork(t, enforced)
+	w.stranger(30, 1, "tmux")
+	w.stranger(31, 1, "containerd-shim-runc-v2")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.runs(102, "/usr/bin/docker", "run", "alpine")
+	w.stranger(300, 30, "tmux")
+	w.stranger(301, 31, "runc:[2:INIT]")
+	w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
+	w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
+	w.look()
+	if w.in(300)+w.in(301) != "" {
+		t.Fatalf("300 %s 301 %s", w.in(300), w.in(301))
+	}
+	w.become(300, "lngtest-pane", w.token())
+	w.become(301, "lngtest-box", "A=1")
+	w.look()
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) != "" })
+	if w.in(301) == w.s.ID {
+		t.Error("weak evidence made a member of 301")
+	}
+}
+
+// Weak evidence gives way to strong: what is beside goes over to the session,
+// with what it forked, and nothing is left to tell of where it was.
+func TestBrokeredRaised(t *testing.T) {
+	w := newWork(t, enforced)
+	w.stranger(30, 1, "tmux")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.stranger(300, 30, "lngtest-sh")
+	w.stranger(310, 30, "lngtest-stays")
+	w.k.Exit(101, 0)
+	w.look()
+	w.until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) })
+	beside := w.in(300)
+	w.k.Fork(300, 301, "lngtest-child")
+	w.environ(300, w.token())
+	w.k.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec tells
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) == w.s.ID })
+	if w.in(310) != beside {
+		t.Errorf("310 is in %s", w.in(310))
+	}
+	all := w.brokered(2)
+	for _, b := range all {
+		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + beside}[b.Process.PID]
+		if got := b.Evidence.Source + " " + b.Evidence.Confidence + " " + b.Session; got != want || b.Broker != "tmux" || b.Ends != (b.Process.PID == 300) {
+			t.Errorf("%s: %+v", got, b)
+		}
+	}
+	w.become(310, "lngtest-stays", w.token())
+	w.until(func() bool { return w.in(310) == w.s.ID })
+	w.until(func() bool { return w.do("user", "GET", "/v1/sessions/"+beside, nil).status == http.StatusNotFound })
+	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=301", nil), http.StatusOK)
+	if why.Session.ID != w.s.ID || why.Brokered == nil || why.Brokered.Evidence.Source != "env" {
+		t.Errorf("%+v", why)
+	}
+	w.k.Exit(100, 0)
+	if r := w.receipt(w.s.ID); r.Verdict != "clean" || len(r.Brokered) != 2 || !w.dead(300) || !w.dead(301) || !w.dead(310) {
+		t.Errorf("%+v", r)
+	}
+	if w.dead(30) {
+		t.Error("the server died")
+	}
+}
+
+// Observed it stays where it is, with the better evidence.
+func TestBrokeredRaisedObserved(t *testing.T) {
+	w := newWork(t, "mode: observe\n")
+	w.stranger(30, 1, "tmux")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.stranger(300, 30, "lngtest-sh")
+	w.look()
+	w.until(func() bool { return w.in(300) != "" })
+	beside := w.in(300)
+	w.become(300, "lngtest-job", w.token())
+	w.until(func() bool { return w.brokered(1)[0].Evidence.Confidence == "strong" })
+	if b := w.brokered(1)[0]; b.Session != beside || w.in(300) != beside || b.Ends || b.Evidence.Source != "env" {
+		t.Errorf("%+v", b)
+	}
+	w.k.Exit(100, 0)
+	w.receipt(w.s.ID)
+	w.look()
+	w.until(func() bool { // it would end with the session, as strong evidence does
+		r := into[api.Report](w.do("user", "GET", "/v1/sessions/"+beside+"/report", nil), http.StatusAccepted)
+		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
+	})
 }
 
 // What is asked for and not found is told; what was refused, or is forked by

@@ -25,6 +25,7 @@ type candidate struct {
 	marks  broker.Marks
 	place  broker.Place
 	server string // the name of its parent's file
+	runs   string // the name of its own
 }
 
 // claimant is a session that a stranger may work for: a copy, that belongs to
@@ -63,6 +64,7 @@ func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 	if t.Parent.PID > 1 {
 		x.server = base(b.proc.exe(t.Parent.PID))
 	}
+	x.runs = base(b.proc.exe(t.PID))
 	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
 		x.marks.Token = b.job(t.PID)
 	}
@@ -75,6 +77,10 @@ func base(path string) string {
 	path = strings.TrimSuffix(path, " (deleted)") // an upgrade replaces what runs
 	if path == "" {
 		return ""
+	}
+	if name, ok := strings.CutPrefix(path, "/memfd:"); ok {
+		name, _, _ = strings.Cut(name, ":")
+		return name
 	}
 	return filepath.Base(path)
 }
@@ -198,6 +204,9 @@ func (b *brokers) bySocket(x *candidate, c *claimant) *proof {
 		e := &c.errands[k]
 		if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
 			continue
+		}
+		if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
+			continue // it has not come to the work's own program
 		}
 		fits := x.UID == e.UID
 		switch e.Kind.Name {

@@ -20,6 +20,7 @@ type kernel interface {
 	SetAgents(agents []tracer.Agent) error
 	Adopt(id tracer.SessionID) (int, error)
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Follow(from, id tracer.SessionID) (int, error)
 	Move(p tracer.Identity, from, to tracer.SessionID) error
 	Dissolve(id tracer.SessionID) (int, error)

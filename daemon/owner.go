@@ -72,6 +72,7 @@ type owner struct {
 	execs    chan tracer.Identity   // members that are other programs now, for the keep rules
 	keeping  atomic.Bool            // there are keep rules
 	asked    chan struct{}          // a member asked a broker for something
+	unsure   chan tracer.Identity   // held on weak evidence, and other programs now
 	ruled    func(tracer.Cause)     // a rule's session ends by itself
 	reports  func(rule string) bool // its sessions' leftovers are only reported
 
@@ -104,7 +105,7 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 		saving:   make(chan struct{}, 1),
 		memories: make(map[tracer.SessionID]*memory),
 		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
-		asked: make(chan struct{}, 1),
+		asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
 		ruled: func(tracer.Cause) {}, reports: func(string) bool { return false },
 	}
 }
@@ -183,6 +184,7 @@ func (o *owner) apply(batch []tracer.Event) {
 		case tracer.EventExec:
 			if s != nil {
 				o.asks(s, ev)
+				o.askAgain(s, ev.Process)
 			}
 			if s != nil && o.keeping.Load() && !s.info.Kept {
 				o.askKeep(ev.Process)

@@ -253,8 +253,18 @@ func (o *owner) because(id tracer.SessionID, t *tracer.Process) string {
 	switch t.Evidence {
 	case tracer.EvidenceRoot:
 		why = "root"
+		if t.Source != 0 {
+			why = onEvidence(why, t.Source)
+		}
 	case tracer.EvidenceAdopted:
-		why = "adopted"
+		why = onEvidence("adopted", t.Source)
+		switch {
+		case t.Creator.PID == 0:
+		case t.Source == tracer.SourceParent:
+			why += ", child of " + creator
+		default:
+			why += ", asked for by " + creator
+		}
 	case tracer.EvidenceReconciled:
 		why = "child of " + creator + ", found after a missed birth"
 	default:
@@ -264,6 +274,15 @@ func (o *owner) because(id tracer.SessionID, t *tracer.Process) string {
 		why += " of the nested session " + t.Session.String()
 	}
 	return why
+}
+
+// onEvidence names evidence as the question why is answered with it.
+func onEvidence(word string, source tracer.Source) string {
+	confidence := "weak"
+	if source.Strong() {
+		confidence = "strong"
+	}
+	return fmt.Sprintf("%s (%v), %s", word, source, confidence)
 }
 
 // killable says whether SIGKILL would end a member soon, and what else its

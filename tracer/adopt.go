@@ -20,8 +20,19 @@ const maxPasses = 64
 // [ErrNotFound]: the process or the session is gone. [ErrProtected]: it is
 // protected, was let go of, or is in a session already.
 func (t *Tracer) Enter(id SessionID, p, creator Identity, source Source) error {
+	return t.enter(0, id, p, creator, source)
+}
+
+// Raise enters a member of from, its root too, for a session on better
+// evidence; the session may be from itself. Its descendants stay where they are.
+// [ErrNotFound] as of Enter. [ErrProtected]: it is not in from.
+func (t *Tracer) Raise(from, id SessionID, p, creator Identity, source Source) error {
+	return t.enter(from, id, p, creator, source)
+}
+
+func (t *Tracer) enter(from, id SessionID, p, creator Identity, source Source) error {
 	args := bpf.LineageVerbArgs{
-		Session: uint64(id), Root: wireIdentity(p), Owner: wireIdentity(creator),
+		Session: uint64(id), From: uint64(from), Root: wireIdentity(p), Owner: wireIdentity(creator),
 		Evidence: uint32(EvidenceAdopted) | uint32(source)<<8,
 	}
 	t.verbs.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -60,7 +61,8 @@ func testAdopt(t *testing.T, o tracer.Options) {
 }
 
 // Fifty threads fork all the time while their process is adopted. Not one of
-// their children is missed: nobody is left when the session has ended.
+// their children is missed: nobody is left when the session has ended. 5 rounds,
+// or LNGTEST_ROUNDS.
 func TestAdoptWhileForking(t *testing.T) { everySide(t, testAdoptWhileForking) }
 
 func testAdoptWhileForking(t *testing.T, o tracer.Options) {
@@ -68,6 +70,13 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 	rounds := 5
 	if testing.Short() {
 		rounds = 1
+	}
+	if text := os.Getenv("LNGTEST_ROUNDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds = n
 	}
 	walked := 0
 	for range rounds {
@@ -90,7 +99,7 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 			t.Error(err)
 		}
 	}
-	t.Logf("%d entered by walks in %d rounds", walked, rounds)
+	t.Logf("figure: nobody missed in %d of %d rounds; %d entered by walks", rounds, rounds, walked)
 }
 
 // A stranger is entered on evidence, with what descends from it.
@@ -128,6 +137,60 @@ func testEnter(t *testing.T, o tracer.Options) {
 	if e, err := tr.Lookup(child); err != nil || e.Session != id {
 		t.Errorf("%+v, %v", e, err)
 	}
+	tr.End(id, tracer.CauseEnd, 0)
+	stranger.gone()
+	stranger.cmd.Wait()
+	w.cmd.Wait()
+	settled(t, tr, id)
+}
+
+// On better evidence the root of a session that outlives its root goes to
+// another one, what it forked follows, and it ends with that one.
+func TestRaise(t *testing.T) { everySide(t, testRaise) }
+
+func testRaise(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w, stranger := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	beside := create(t, tr, stranger, tracer.SessionSpec{Adopted: true, KeepOnRootExit: true, Source: tracer.SourceSocket})
+	stranger.goOn()
+	child := parse(t, stranger.line())
+	who, err := tr.Identify(stranger.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := tr.Identify(w.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Raise(id, id, who, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrProtected) {
+		t.Errorf("from a session that it is not in: %v", err)
+	}
+	if err := tr.Raise(beside, beside, who, asked, tracer.SourceUnit); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := tr.Lookup(who.PID); err != nil || e.Session != beside || e.Source != tracer.SourceUnit {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if err := tr.Raise(beside, id, who, asked, tracer.SourceEnv); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := tr.Follow(beside, id); err != nil || n != 1 {
+		t.Errorf("%d followed: %v", n, err)
+	}
+	if e, err := tr.Lookup(child); err != nil || e.Session != id {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if e, err := tr.Lookup(who.PID); err != nil || e.Session != id || e.Source != tracer.SourceEnv || e.Evidence != tracer.EvidenceAdopted || e.Creator != asked {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if info, err := tr.Session(beside); err != nil || info.Live != 0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if info, err := tr.Session(id); err != nil || info.Live != 3 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	settled(t, tr, beside)
 	tr.End(id, tracer.CauseEnd, 0)
 	stranger.gone()
 	stranger.cmd.Wait()

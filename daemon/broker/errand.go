@@ -14,6 +14,9 @@ type Kind struct {
 	// Servers are the names of the files that its children's parents run; what
 	// a server forks is a member's only if the member asked for it.
 	Servers []string
+	// Before are the names of the files that a server's child may run before it
+	// becomes the work.
+	Before []string
 	// Later: it starts the work at a time of its own, not when it is asked.
 	Later bool
 	// Forks: where no server runs, the client forks one.
@@ -52,7 +55,7 @@ var clients = []client{{
 	names: []string{"screen"},
 	idle:  []string{"-ls", "-list", "-wipe", "-v", "-r", "-x"},
 }, {
-	kind:  Kind{Name: "systemd", Servers: []string{"systemd"}},
+	kind:  Kind{Name: "systemd", Servers: []string{"systemd"}, Before: []string{"systemd-executor"}},
 	names: []string{"systemd-run"},
 	unit:  "--unit",
 	idle:  []string{"--scope", "--help", "-h", "--version"}, // a scope is entered by systemd-run itself
@@ -65,7 +68,8 @@ var clients = []client{{
 	names: []string{"crontab"},
 	idle:  []string{"-l", "-r"},
 }, {
-	kind:  Kind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"}, Relays: true},
+	kind: Kind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"},
+		Before: []string{"runc", "runc_cloned", "crun"}, Relays: true},
 	names: []string{"docker"},
 	verbs: []string{"run", "start", "restart", "exec", "create", "build", "compose", "container run", "container start",
 		"container restart", "container exec", "container create"},

@@ -113,6 +113,25 @@ func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source
 	return nil
 }
 
+// Raise enters a member of from on better evidence.
+func (k *Kernel) Raise(from, id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[who.PID]
+	switch {
+	case k.fail["Raise"] != nil:
+		return k.fail["Raise"]
+	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
+		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
+	case p.Session != from || p.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0:
+		return fmt.Errorf("enter %v: %w", who, tracer.ErrProtected)
+	}
+	k.chain(from, func(s *tracer.SessionInfo) { s.Live-- })
+	p.Source = source
+	k.enter(p, id, tracer.EvidenceAdopted, creator)
+	return nil
+}
+
 // Follow moves those whose creator is in id.
 func (k *Kernel) Follow(from, id tracer.SessionID) (n int, err error) {
 	k.mu.Lock()

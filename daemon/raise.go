@@ -1,0 +1,130 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// What was attributed on weak evidence is looked at again: by whoever meets it
+// in the task list, and when it has become another program, whose environment
+// may say more. Evidence only ever rises.
+
+const (
+	// maxUnsure bounds how many programs wait to be looked at again.
+	maxUnsure = 1024
+	// looksAgain is how long they wait for one another: one walk serves all.
+	looksAgain = 20 * time.Millisecond
+)
+
+// askAgain asks for a look at a process that is held on weak evidence and has
+// become another program. If too many wait, the next look at all meets it.
+func (o *owner) askAgain(s *session, id tracer.Identity) {
+	if s.For == 0 || !s.Weak {
+		return
+	}
+	select {
+	case o.unsure <- id:
+	default:
+	}
+}
+
+// again looks at those that have become other programs.
+func (b *brokers) again(ids []tracer.Identity) {
+	var met []tracer.Process
+	err := b.kernel.Snapshot(0, func(t *tracer.Process) error {
+		if !t.Dead && slices.Contains(ids, t.Identity) {
+			met = append(met, *t)
+		}
+		return nil
+	})
+	if err != nil {
+		b.log.Error().Err(err).Msg("brokered work not looked at again")
+		return
+	}
+	b.judge(met)
+}
+
+// raise enters a member of a session beside for the session whose work it is, if
+// it is to end with that one; else it stays, with the better evidence.
+func (b *brokers) raise(x *candidate, p *proof) {
+	from, into := x.Session, p.info.ID
+	if !b.ends(p.source) || p.over {
+		if x.Source.Strong() {
+			return // it was told
+		}
+		into = from
+	}
+	switch err := b.kernel.Raise(from, into, x.Identity, p.client, p.source); {
+	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
+		return // it is gone, or somewhere else by now
+	case err != nil:
+		b.log.Error().Err(err).Str(keySession, p.info.ID.String()).Uint32(keyPID, x.PID).Msg("brokered work not attributed")
+		return
+	}
+	n := 0
+	if into != from {
+		var err error
+		if n, err = b.follow(from, into, x.Identity); err != nil {
+			b.log.Error().Err(err).Str(keySession, into.String()).Msg("descendants of brokered work not entered")
+		}
+	}
+	_ = b.owner.do(func() { b.owner.lose(from, x.Identity) })
+	b.book(x, p, into, n)
+	_ = b.owner.do(func() { b.owner.weigh(from) })
+	if into != from {
+		b.vacate(from)
+	}
+}
+
+// lose takes back that a process was found for the session that from stands
+// beside.
+func (o *owner) lose(from tracer.SessionID, id tracer.Identity) {
+	if beside := o.sessions[from]; beside != nil {
+		if s := o.sessions[beside.For]; s != nil {
+			s.Found = slices.DeleteFunc(s.Found, func(a attributed) bool { return a.Process == id })
+			o.save(s)
+			o.changed(s.info.ID)
+		}
+	}
+}
+
+// weigh lets a session beside count as strong when all that it was made for is.
+func (o *owner) weigh(id tracer.SessionID) {
+	beside := o.sessions[id]
+	if beside == nil || !beside.Weak {
+		return
+	}
+	s := o.sessions[beside.For]
+	if s == nil || s.Overflow || slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Session == id && !a.Source.Strong() }) {
+		return
+	}
+	beside.Weak = false
+	o.save(beside)
+	o.changed(id)
+}
+
+// vacate forgets a session beside that nobody is left in: where its members
+// are now, they are told of.
+func (b *brokers) vacate(id tracer.SessionID) {
+	info, err := b.kernel.Session(id)
+	if err != nil || info.Live != 0 || info.State != tracer.StateActive {
+		return
+	}
+	if _, err := b.kernel.Dissolve(id); err != nil {
+		return // it ends by itself
+	}
+	if _, err := b.sampler.sample(causeMoved); err != nil {
+		b.log.Error().Err(err).Msg("kernel not sampled")
+	}
+	_ = b.owner.do(func() { b.owner.letGo(id) })
+	b.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "better evidence was found of all that it held",
+		Target: &audit.Target{Session: id.String()}, Mode: b.rules.mode(),
+	})
+}

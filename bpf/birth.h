@@ -81,32 +81,6 @@ static __always_inline struct entry *enter_child(struct entry *creator, u32 crea
 	return e;
 }
 
-#define RECOUNT_NS 10000000
-
-#ifndef BASELINE
-/*
- * Zombies count against max_processes, as they hold PIDs. That one was waited
- * for the kernel tells a grace period late; before a session is ended for its
- * zombies they are looked at, at most every 10 ms.
- */
-static __always_inline bool recount(void)
-{
-	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
-
-	if (now - last < RECOUNT_NS || !swap(&control.recounted, last, now))
-		return false;
-	if (bpf_task_from_pid)
-		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
-	return true;
-}
-#else
-/* Where fentry/release_task tells of each wait at once there is nothing to recount. */
-static __always_inline bool recount(void)
-{
-	return config.exact_reaps;
-}
-#endif
-
 static __always_inline bool above_limit(struct session *s, s64 limit)
 {
 	if (s->live > limit)

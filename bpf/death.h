@@ -6,19 +6,21 @@
 #ifndef LINEAGE_DEATH_H
 #define LINEAGE_DEATH_H
 
-#include "arbiter.h"
-#include "session.h"
-#ifndef BASELINE
-#include "kfuncs.h"
-#endif
+#include "reaped.h"
+
+enum burial {
+	STALE, /* nobody will wait for it */
+	ZOMBIE,
+	ZOMBIE_MAKE_ROOM, /* where a walk over the dead is not too long */
+};
 
 /*
- * Count the death of the entry and remove it. keep: it is a real exit that
- * leaves a zombie, not a stale entry. False: somebody else did.
+ * Count the death of the entry and remove it. False: somebody else did.
  */
-static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
+static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum burial how)
 {
 	struct identity id = { .start = start, .tgid = tgid };
+	bool keep = how != STALE;
 	u64 session;
 	u32 flags;
 
@@ -26,7 +28,9 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep
 		return false;
 	flags = e->flags;
 	if (session) {
-		if (keep && !remember(&id, session)) {
+		/* The dead are as many as PIDs at most, but they stay a grace period longer. */
+		if (keep && !remember(&id, session) &&
+		    !(how == ZOMBIE_MAKE_ROOM && recount() && remember(&id, session))) {
 			count(COUNT_DEAD_FAILED);
 			keep = false;
 		}
@@ -56,7 +60,7 @@ __noinline int forget(u32 tgid, u64 start)
 {
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	return e && e->start == start && start && bury(tgid, e, start, false);
+	return e && e->start == start && start && bury(tgid, e, start, STALE);
 }
 
 /* The entry of a process; one of a former owner of its PID goes. */
@@ -82,15 +86,6 @@ static __always_inline bool alive(const struct identity *id)
 	return e && e->start == id->start;
 }
 
-/* Its memory, files and ports are gone: end `dying`, once. */
-static __always_inline void torn_down(const struct identity *id, struct dead_entry *d)
-{
-	u64 session = d->session;
-
-	if (end_dying(id, d))
-		chain_count(session, TORN_DOWN);
-}
-
 static __always_inline void tell_exit(struct event_exit *e, struct task_struct *t,
 				      const struct entry *n, u32 tgid)
 {
@@ -108,13 +103,13 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
 }
 
 /* Count and tell the death of an entered process by one of its tasks. */
-static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e)
+static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e, enum burial how)
 {
 	struct event_exit *x;
 	struct entry n = *e;
 
 	if (!n.session) {
-		bury(tgid, e, n.start, true);
+		bury(tgid, e, n.start, how);
 		return;
 	}
 	/*
@@ -124,11 +119,11 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
 	x = reserve(struct event_exit);
 	if (!x) {
 		lost();
-		bury(tgid, e, n.start, true);
+		bury(tgid, e, n.start, how);
 		return;
 	}
 	tell_exit(x, t, &n, tgid);
-	if (bury(tgid, e, n.start, true))
+	if (bury(tgid, e, n.start, how))
 		bpf_ringbuf_submit(x, wakeup(n.flags & FLAG_ROOT));
 	else
 		bpf_ringbuf_discard(x, BPF_RB_NO_WAKEUP);
@@ -151,68 +146,11 @@ static __always_inline void on_exit(struct task_struct *t)
 		return;
 	start = e->start;
 	if (start == t->group_leader->start_boottime) {
-		die(t, tgid, e);
+		die(t, tgid, e, ZOMBIE_MAKE_ROOM);
 	} else if (start) {
 		count(COUNT_STALE);
 		forget(tgid, start);
 	}
 }
-
-/* It was waited for: its PID may be another's by now. Once, whoever finds out. */
-static __always_inline void reaped(struct identity *id, struct dead_entry *d)
-{
-	struct event_reaped *e;
-	u64 session = d->session;
-
-	torn_down(id, d);
-	if (bpf_map_delete_elem(&dead, id))
-		return;
-	chain_count(session, REAPED);
-	e = reserve(struct event_reaped);
-	if (!e) {
-		lost();
-		return;
-	}
-	header(&e->h, EVENT_REAPED, id->tgid, id->start, session, 0);
-	bpf_ringbuf_submit(e, wakeup(false));
-}
-
-/* The last reference to a task is gone, an RCU grace period after it was reaped. */
-static __always_inline void on_free(struct task_struct *t)
-{
-	struct identity id = { .start = t->start_boottime, .tgid = t->tgid };
-	struct dead_entry *d;
-
-	if (t->pid != t->tgid)
-		return;
-	d = bpf_map_lookup_elem(&dead, &id);
-	if (d)
-		reaped(&id, d);
-}
-
-/* A leader that is a zombie has died for good when it is the last of its threads. */
-static __always_inline bool is_gone(struct task_struct *leader)
-{
-	return leader->exit_state && leader->signal->nr_threads <= 1;
-}
-
-#ifndef BASELINE
-/* Bring one dead process up to date: torn down, reaped. */
-static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d, void *ctx)
-{
-	struct identity id = *key; /* the element goes with the delete */
-	struct task_struct *t = bpf_task_from_pid(id.tgid);
-	bool hashed = t && t->start_boottime == id.start;
-	bool gone = hashed && is_gone(t);
-
-	if (t)
-		bpf_task_release(t);
-	if (!hashed)
-		reaped(&id, d);
-	else if (gone)
-		torn_down(&id, d);
-	return 0;
-}
-#endif
 
 #endif

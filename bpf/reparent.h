@@ -53,7 +53,7 @@ static __always_inline void on_notify(struct task_struct *t)
 	e = bpf_map_lookup_elem(&processes, &tgid);
 	if (e && e->start == id.start) {
 		count(COUNT_MISSED_DEATH);
-		die(t, tgid, e);
+		die(t, tgid, e, ZOMBIE); /* interrupts are off */
 	}
 	d = bpf_map_lookup_elem(&dead, &id);
 	if (d)

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What follows a death: its memory, files and ports go, its parent waits for
+ * it, and its PID is free.
+ */
+#ifndef LINEAGE_REAPED_H
+#define LINEAGE_REAPED_H
+
+#include "arbiter.h"
+#include "session.h"
+#ifndef BASELINE
+#include "kfuncs.h"
+#endif
+
+/* Its memory, files and ports are gone: end `dying`, once. */
+static __always_inline void torn_down(const struct identity *id, struct dead_entry *d)
+{
+	u64 session = d->session;
+
+	if (end_dying(id, d))
+		chain_count(session, TORN_DOWN);
+}
+
+/* It was waited for: its PID may be another's by now. Once, whoever finds out. */
+static __always_inline void reaped(struct identity *id, struct dead_entry *d)
+{
+	struct event_reaped *e;
+	u64 session = d->session;
+
+	torn_down(id, d);
+	if (bpf_map_delete_elem(&dead, id))
+		return;
+	chain_count(session, REAPED);
+	e = reserve(struct event_reaped);
+	if (!e) {
+		lost();
+		return;
+	}
+	header(&e->h, EVENT_REAPED, id->tgid, id->start, session, 0);
+	bpf_ringbuf_submit(e, wakeup(false));
+}
+
+/* The last reference to a task is gone, an RCU grace period after it was reaped. */
+static __always_inline void on_free(struct task_struct *t)
+{
+	struct identity id = { .start = t->start_boottime, .tgid = t->tgid };
+	struct dead_entry *d;
+
+	if (t->pid != t->tgid)
+		return;
+	d = bpf_map_lookup_elem(&dead, &id);
+	if (d)
+		reaped(&id, d);
+}
+
+/* A leader that is a zombie has died for good when it is the last of its threads. */
+static __always_inline bool is_gone(struct task_struct *leader)
+{
+	return leader->exit_state && leader->signal->nr_threads <= 1;
+}
+
+#define RECOUNT_NS 10000000
+
+#ifndef BASELINE
+/* Bring one dead process up to date: torn down, reaped. */
+static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d, void *ctx)
+{
+	struct identity id = *key; /* the element goes with the delete */
+	struct task_struct *t = bpf_task_from_pid(id.tgid);
+	bool hashed = t && t->start_boottime == id.start;
+	bool gone = hashed && is_gone(t);
+
+	if (t)
+		bpf_task_release(t);
+	if (!hashed)
+		reaped(&id, d);
+	else if (gone)
+		torn_down(&id, d);
+	return 0;
+}
+
+/*
+ * Look at who is dead, as zombies hold PIDs and room in `dead`, and the kernel
+ * tells that one was waited for a grace period late: before a session is ended
+ * for its zombies, and when there is no room. At most every 10 ms.
+ */
+static __always_inline bool recount(void)
+{
+	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
+
+	if (now - last < RECOUNT_NS || !swap(&control.recounted, last, now))
+		return false;
+	if (bpf_task_from_pid)
+		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
+	return true;
+}
+#else
+/* Where fentry/release_task tells of each wait at once there is nothing to recount. */
+static __always_inline bool recount(void)
+{
+	return config.exact_reaps;
+}
+#endif
+
+#endif

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -285,12 +284,10 @@ type StopRequest struct {
 	Force  bool `json:"force,omitempty"`
 }
 
-var sessionWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 // ofSession asks for something of a session. What cannot be an id or a name is
 // not sent: it would change the path.
 func ofSession[T any](c *client, ctx context.Context, method, s, what string, query url.Values, body any) (*T, error) {
-	if !sessionWord.MatchString(s) {
+	if !IsSessionWord(s) {
 		return nil, NewError(CodeNotFound, fmt.Sprintf("session %q: not found", s), "")
 	}
 	return fetch[T](c, ctx, method, "/v1/sessions/"+s+what, query, body)

@@ -8,7 +8,6 @@ import (
 	"encoding/base32"
 	"fmt"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -19,8 +18,6 @@ const (
 	maxGrace = 10 * time.Minute
 	maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
 )
-
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // postSession makes a session of the caller's own child, which the caller
 // holds blocked before its exec. The caller is the owner: its death ends it.
@@ -86,7 +83,7 @@ func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, e
 		return spec, foreign()
 	case req.Root.PID <= 0:
 		return bad("root.pid is missing")
-	case req.Name != "" && !sessionName.MatchString(req.Name):
+	case req.Name != "" && !api.IsSessionWord(req.Name):
 		return bad("name %q: want a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", req.Name)
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("max_processes %d: out of range", req.MaxProcesses)

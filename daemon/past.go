@@ -32,7 +32,7 @@ func unremembered(err error) bool {
 // that name, those first that c may read. missing is what is said if there is
 // none, or no history.
 func (s *server) past(ctx context.Context, word string, c caller, v verb, missing error) (*past, error) {
-	if !sessionName.MatchString(word) {
+	if !api.IsSessionWord(word) {
 		return nil, missing
 	}
 	rows, err := s.recorder.journal.Find(ctx, word)

@@ -32,7 +32,7 @@ func TestRecorderTurn(t *testing.T) {
 	if r.flush(time.Nanosecond); r.next-first >= 2*journal.MaxBlock {
 		t.Errorf("%d events in a turn for one batch", r.next-first)
 	}
-	if r.flush(time.Minute); r.next != o.ring.end() {
-		t.Errorf("%d events are left", o.ring.end()-r.next)
+	if r.flush(time.Minute); r.next-first < 3*journal.MaxBlock {
+		t.Errorf("%d events when there was time for all", r.next-first)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Place is where a cgroup puts a process. The path is only a hint as long as
@@ -17,12 +18,14 @@ type Place struct {
 
 // containerID is how docker, containerd, CRI-O and podman name what they run
 // in a cgroup's path: 64 hexadecimal digits, alone or within a scope's name.
-var containerID = regexp.MustCompile(`(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+var containerID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+})
 
 // Container gives the id of the innermost container that a cgroup path is in,
 // "" if it is in none.
 func Container(path string) string {
-	all := containerID.FindAllStringSubmatch(path, -1)
+	all := containerID().FindAllStringSubmatch(path, -1)
 	if len(all) == 0 {
 		return ""
 	}

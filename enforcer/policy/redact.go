@@ -3,6 +3,7 @@ package policy
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Hidden stands where a secret was.
@@ -10,20 +11,25 @@ const Hidden = "[redacted]"
 
 const secretName = `[\w.-]*(?:token|key|secret|passwd|password|passphrase)[\w.-]*`
 
+// expression compiles expr when it is first needed: most commands read no policy.
+func expression(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 // secretFlag is an option whose value is the next argument.
-var secretFlag = regexp.MustCompile(`(?i)^--?` + secretName + `$`)
+var secretFlag = expression(`(?i)^--?` + secretName + `$`)
 
 // wholeArg is an argument that is a secret from the separator on, spaces
 // included.
-var wholeArg = regexp.MustCompile(`(?is)^(-{0,2}` + secretName + `[=:])(.+)$`)
+var wholeArg = expression(`(?is)^(-{0,2}` + secretName + `[=:])(.+)$`)
 
 // builtInSecrets are looked for inside of an argument; the group is the secret.
-var builtInSecrets = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)` + secretName + `["']?\s*[=:]\s*["']?([^\s"']+)`),
-	regexp.MustCompile(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
-	regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
-	regexp.MustCompile(`://[^\s/@:]*:([^\s/@]+)@`),
-	regexp.MustCompile(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
+var builtInSecrets = []func() *regexp.Regexp{
+	expression(`(?i)` + secretName + `["']?\s*[=:]\s*["']?([^\s"']+)`),
+	expression(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
+	expression(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
+	expression(`://[^\s/@:]*:([^\s/@]+)@`),
+	expression(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
 }
 
 // Redact hides secrets in an argv: what follows an option or a name that
@@ -37,7 +43,7 @@ func (p *Policy) Redact(argv []string) []string {
 	out := make([]string, len(argv))
 	next := false
 	for i, arg := range argv {
-		switch m := wholeArg.FindStringSubmatch(arg); {
+		switch m := wholeArg().FindStringSubmatch(arg); {
 		case next && !strings.HasPrefix(arg, "-"):
 			out[i] = Hidden
 		case m != nil:
@@ -45,11 +51,11 @@ func (p *Policy) Redact(argv []string) []string {
 		default:
 			one := []string{arg}
 			for _, re := range builtInSecrets {
-				one = hide(re, one)
+				one = hide(re(), one)
 			}
 			out[i] = one[0]
 		}
-		next = secretFlag.MatchString(arg)
+		next = secretFlag().MatchString(arg)
 	}
 	for _, s := range p.Secrets {
 		out = hide(s.re, out)

@@ -64,7 +64,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	if tagged != "!!str" && (tagged != "!!int" || tag.Get("form") != "user") {
 		return wrongKind("a text", fmt.Sprintf("quote it: '%s'", n.Value))
 	}
-	if ok && (!form.re.MatchString(n.Value) || form.bytes != 0 && len(n.Value) > form.bytes) {
+	if ok && (!form.re().MatchString(n.Value) || form.bytes != 0 && len(n.Value) > form.bytes) {
 		return at(n, fmt.Sprintf("%s: %q is not taken", path, n.Value), "want "+form.what)
 	}
 	v.SetString(n.Value)

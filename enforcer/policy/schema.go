@@ -115,7 +115,7 @@ func schemaOfScalar(t reflect.Type, tag reflect.StructTag) map[string]any {
 	}
 	s := map[string]any{"type": "string"}
 	if form, ok := forms[tag.Get("form")]; ok {
-		s["pattern"] = form.re.String()
+		s["pattern"] = form.re().String()
 	}
 	if tag.Get("form") == "user" {
 		s["type"] = []string{"string", "integer"}

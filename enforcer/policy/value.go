@@ -250,12 +250,12 @@ func (Until) schema() map[string]any {
 
 // forms are the further rules on strings.
 var forms = map[string]struct {
-	re    *regexp.Regexp
+	re    func() *regexp.Regexp
 	bytes int // at most; 0: the expression says
 	what  string
 }{
-	"name": {regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
-	"comm": {regexp.MustCompile(`^.+$`), 15, "a name of at most 15 bytes, as in /proc/PID/comm"},
-	"user": {regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`), 0, "a user's name or number"},
-	"text": {regexp.MustCompile(`^.*\S.*$`), 0, "a line of text"},
+	"name": {expression(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
+	"comm": {expression(`^.+$`), 15, "a name of at most 15 bytes, as in /proc/PID/comm"},
+	"user": {expression(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`), 0, "a user's name or number"},
+	"text": {expression(`^.*\S.*$`), 0, "a line of text"},
 }

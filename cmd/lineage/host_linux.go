@@ -14,17 +14,10 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// dispatch becomes the command that run starts, or a canary of the daemon, if
-// that is what this process is for. These are no commands of cobra's: their
-// arguments are not for people, and nothing may come between fork and exec.
+// dispatch becomes a canary of the daemon, if that is what this process is for.
+// It is no command of cobra's: its arguments are not for people.
 func dispatch(args []string) {
-	if len(args) < 2 {
-		return
-	}
-	switch args[1] {
-	case supervise.ShimArg:
-		supervise.Shim(args[2:])
-	case canary.Arg:
+	if len(args) > 1 && args[1] == canary.Arg {
 		canary.Main(args[2:])
 	}
 }

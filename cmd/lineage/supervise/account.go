@@ -8,20 +8,11 @@ import (
 	"os/user"
 	"strconv"
 
-	"golang.org/x/sys/unix"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
-// account is whom the command runs as.
-type account struct {
-	UID    int
-	GID    int
-	Groups []int
-	Name   string
-	Home   string
-}
-
 // lookupAccount finds an account by name, else by number.
-func lookupAccount(name string) (*account, error) {
+func lookupAccount(name string) (*shim.Account, error) {
 	u, err := user.Lookup(name)
 	if errors.As(err, new(user.UnknownUserError)) {
 		if _, number := strconv.Atoi(name); number == nil {
@@ -35,7 +26,7 @@ func lookupAccount(name string) (*account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
-	a := &account{Name: u.Username, Home: u.HomeDir}
+	a := &shim.Account{Name: u.Username, Home: u.HomeDir}
 	numbers := []*int{&a.UID, &a.GID}
 	for i, s := range []string{u.Uid, u.Gid} {
 		if *numbers[i], err = strconv.Atoi(s); err != nil {
@@ -53,20 +44,8 @@ func lookupAccount(name string) (*account, error) {
 }
 
 // environ gives env as a login of the account has it.
-func (a *account) environ(env []string) []string {
-	env = setEnv(env, "HOME", a.Home)
-	env = setEnv(env, "USER", a.Name)
-	return setEnv(env, "LOGNAME", a.Name)
-}
-
-// become makes the calling process, all threads of it, one of the account's.
-// Groups first: the last step gives up the right to the others.
-func (a *account) become() error {
-	if err := unix.Setgroups(a.Groups); err != nil {
-		return err
-	}
-	if err := unix.Setresgid(a.GID, a.GID, a.GID); err != nil {
-		return err
-	}
-	return unix.Setresuid(a.UID, a.UID, a.UID)
+func environ(a *shim.Account, env []string) []string {
+	env = shim.SetEnv(env, "HOME", a.Home)
+	env = shim.SetEnv(env, "USER", a.Name)
+	return shim.SetEnv(env, "LOGNAME", a.Name)
 }

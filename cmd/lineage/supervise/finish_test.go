@@ -224,11 +224,15 @@ func TestNow(t *testing.T) {
 
 // A signal that comes before the command does calls it off.
 func TestCalledOff(t *testing.T) {
-	s := script{HoldUp: true, Log: filepath.Join(t.TempDir(), "log")}
-	p := start(t, runCmd(t, s, "echo", "never"))
-	eventually(t, "the session is asked for", func() bool { return strings.HasSuffix(verbs(s.Log), "create") })
-	p.signal(unix.SIGTERM)
-	if got := p.wait(); got.code != 143 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
-		t.Errorf("got %+v", got)
+	for last, s := range map[string]script{"connect": {NoAnswer: true}, "create": {HoldUp: true}} {
+		t.Run(last, func(t *testing.T) {
+			s.Log = filepath.Join(t.TempDir(), "log")
+			p := start(t, runCmd(t, s, "echo", "never"))
+			eventually(t, last+" is asked for", func() bool { return strings.HasSuffix(verbs(s.Log), last) })
+			p.signal(unix.SIGTERM)
+			if got := p.wait(); got.code != 143 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }

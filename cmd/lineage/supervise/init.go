@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
+
 	"github.com/lineage-ebpf/lineage/plain"
 )
 
@@ -56,21 +58,21 @@ func (r *runner) init() (int, error) {
 	}
 	r.tty = openTerminal()
 	defer r.tty.close()
-	shim, err := startShim(&r.Options, nil)
+	child, err := startShim(&r.Options)
 	if err != nil {
 		return 0, err
 	}
 	// Only now: what we ignore would be ignored in the command too.
 	signal.Ignore(unix.SIGPIPE)
 
-	j := newJob(shim.pid, r.tty, r.handsOver(inherited), sigs)
+	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
 	if sig := calledOff(sigs); sig != 0 {
-		shim.abort()
+		child.abort()
 		return 0, &failure{exitSignal + int(sig), fmt.Errorf("init: %v before %s ran", sig, r.command())}
 	}
 	j.start()
-	if err := shim.release(order{IgnoreQuit: inherited.quit}); err != nil {
-		shim.abort()
+	if err := child.release(shim.Order{IgnoreQuit: inherited.quit}); err != nil {
+		child.abort()
 		j.settle(false)
 		return 0, err
 	}

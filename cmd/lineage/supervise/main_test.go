@@ -23,12 +23,10 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// The test binary plays all parts: run with a daemon that is none, its shim,
-// and the commands that a shell cannot be.
+// The test binary plays all parts: run with a daemon that is none, its shim (by
+// itself), and the commands that a shell cannot be.
 func TestMain(m *testing.M) {
 	switch {
-	case len(os.Args) > 1 && os.Args[1] == ShimArg:
-		Shim(os.Args[2:])
 	case len(os.Args) > 1 && os.Args[1] == "__lngtest":
 		os.Exit(command(os.Args[2:]))
 	case os.Getenv("LNGTEST_INIT") != "":
@@ -50,6 +48,7 @@ type script struct {
 	Refuse    *api.Error
 	NoDaemon  bool // Connect fails
 	HoldUp    bool // Create does not answer
+	NoAnswer  bool // Connect does not
 	Lose      int  // so many calls of Report break the connection
 	Gone      bool // after the first loss nobody answers
 	Verdict   *api.Report
@@ -126,8 +125,12 @@ func (f *fake) log(format string, args ...any) {
 	fmt.Fprintf(out, format+"\n", args...)
 }
 
-func (f *fake) connect(context.Context) (api.Client, error) {
+func (f *fake) connect(ctx context.Context) (api.Client, error) {
 	f.log("connect")
+	if f.NoAnswer {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if f.NoDaemon || f.gone() {
 		return nil, errors.New("run: no daemon answers and none can be started here")
 	}

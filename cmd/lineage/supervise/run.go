@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 	"github.com/lineage-ebpf/lineage/plain"
 )
 
@@ -110,8 +111,19 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	client, err := r.Connect(ctx)
+	r.tty = openTerminal()
+	defer r.tty.close()
+
+	inherited := inheritedIgnores()
+	sigs := catchSignals(inherited)
+	defer sigs.stop()
+	child, err := startShim(&r.Options) // it gets ready while we talk to the daemon
 	if err != nil {
+		return 0, err
+	}
+	client, err := unlessEnded(ctx, r, sigs.to, r.Connect)
+	if err != nil {
+		child.abort()
 		return 0, err
 	}
 	link := newLink(client, r.Connect, r.Dial)
@@ -119,37 +131,32 @@ func (r *runner) run(ctx context.Context) (int, error) {
 
 	if r.Subreaper {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			child.abort()
 			return 0, fmt.Errorf("become a subreaper: %w", err)
 		}
-	}
-	r.tty = openTerminal()
-	defer r.tty.close()
-
-	inherited := inheritedIgnores()
-	sigs := catchSignals(inherited)
-	defer sigs.stop()
-	shim, err := startShim(&r.Options, account)
-	if err != nil {
-		return 0, err
 	}
 	// Only now: what we ignore would be ignored in the command too.
 	signal.Ignore(unix.SIGPIPE)
 
-	r.session, err = r.create(ctx, client, shim.pid, sigs.to)
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	r.session, err = unlessEnded(ctx, r, sigs.to, func(ctx context.Context) (*api.Session, error) {
+		return client.Create(ctx, r.request(child.pid))
+	})
 	if err != nil {
-		shim.abort()
+		child.abort()
 		return 0, err
 	}
-	j := newJob(shim.pid, r.tty, r.handsOver(inherited), sigs)
+	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
 	j.start()
-	err = shim.release(order{
+	err = child.release(shim.Order{
 		Session:    r.session.ID,
 		Token:      r.session.Token,
 		IgnoreQuit: inherited.quit,
 		Account:    account,
 	})
 	if err != nil {
-		shim.abort()
+		child.abort()
 		j.settle(false)
 		return 0, err
 	}
@@ -160,7 +167,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 }
 
 // check finds what can be found wrong before anything is started.
-func (r *runner) check() (*account, error) {
+func (r *runner) check() (*shim.Account, error) {
 	if len(r.Args) == 0 || r.Args[0] == "" {
 		return nil, fmt.Errorf("%s: no command given; try: lineage %[1]s -- COMMAND", r.verb)
 	}
@@ -175,44 +182,44 @@ func (r *runner) check() (*account, error) {
 			return nil, fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
 		}
 	}
-	var who *account
+	var who *shim.Account
 	if r.User != "" {
 		var err error
 		if who, err = lookupAccount(r.User); err != nil {
 			return nil, fmt.Errorf("run: user %s: %w", r.User, err)
 		}
-		r.Env = who.environ(r.Env)
+		r.Env = environ(who, r.Env)
 	} else if name := lookupEnv(r.Env, "SUDO_USER"); lookupEnv(r.Env, "SUDO_UID") != "" && os.Geteuid() == 0 && !r.Quiet {
 		r.say("run: %s runs as root; use --user %s to run it as %[2]s", r.command(), name)
 	}
 	// The shim's exec is what counts, this only saves a session in vain.
-	if err := executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
+	if err := shim.Executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
 		return nil, execFailure(r.verb, r.Args[0], err)
 	}
 	return who, nil
 }
 
-// create asks for the session of which pid, our blocked child, is the root. A
-// signal that arrives meanwhile calls it off.
-func (r *runner) create(ctx context.Context, c api.Client, pid int, signals <-chan os.Signal) (*api.Session, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+// unlessEnded gives what ask does, unless a signal that arrives meanwhile calls
+// it off.
+func unlessEnded[T any](ctx context.Context, r *runner, signals <-chan os.Signal, ask func(context.Context) (T, error)) (got T, err error) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reply struct {
-		session *api.Session
-		err     error
+		got T
+		err error
 	}
 	done := make(chan reply, 1)
 	go func() {
-		s, err := c.Create(ctx, r.request(pid))
-		done <- reply{s, err}
+		got, err := ask(ctx)
+		done <- reply{got, err}
 	}()
 	for {
 		select {
-		case got := <-done:
-			return got.session, got.err
+		case r := <-done:
+			return r.got, r.err
 		case s := <-signals:
 			if sig := s.(unix.Signal); endsRun(sig) {
-				return nil, &failure{exitSignal + int(sig), fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
+				return got, &failure{exitSignal + int(sig), fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
 			}
 		}
 	}
@@ -282,15 +289,4 @@ func lookupEnv(env []string, name string) string {
 		}
 	}
 	return ""
-}
-
-// setEnv gives env with name set to value, once.
-func setEnv(env []string, name, value string) []string {
-	out := make([]string, 0, len(env)+1)
-	for _, kv := range env {
-		if k, _, _ := strings.Cut(kv, "="); k != name {
-			out = append(out, kv)
-		}
-	}
-	return append(out, name+"="+value)
 }

@@ -8,39 +8,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
-// ShimArg is the first argument of the hidden mode that Run starts itself in.
-// main must look for it before anything else and call [Shim].
-const ShimArg = "__shim"
-
-// order is what run tells its shim once the session exists. Init has none.
-type order struct {
-	Session    string   `json:"session"`
-	Token      string   `json:"token"`
-	IgnoreQuit bool     `json:"ignore_quit"`
-	Account    *account `json:"account"`
-}
-
-// refusal is what the shim tells run if it could not become the command.
-// Nothing comes if it could: the pipe closes on exec.
-type refusal struct {
-	Step  string     `json:"step"`
-	Errno unix.Errno `json:"errno"`
-}
-
-const (
-	stepExec = "exec"
-	stepUser = "user"
-)
-
-// shim is the blocked child as run sees it.
-type shim struct {
+// child is the blocked child as run sees it.
+type child struct {
 	pid     int
 	verb    string   // ours, for messages
 	name    string   // of the command
@@ -51,12 +28,12 @@ type shim struct {
 // startShim forks the process that will become the command. It leads a process
 // group of its own and has every descriptor that we inherited: the two pipes
 // get numbers that were free, not 3 and 4, which may be the command's.
-func startShim(o *Options, who *account) (*shim, error) {
+func startShim(o *Options) (*child, error) {
 	orders, refusals := make([]int, 2), make([]int, 2)
 	if err := unix.Pipe2(orders, unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("%s: make pipe: %w", o.verb, err)
 	}
-	s := &shim{verb: o.verb, name: o.Args[0], orders: os.NewFile(uintptr(orders[1]), "orders")}
+	s := &child{verb: o.verb, name: o.Args[0], orders: os.NewFile(uintptr(orders[1]), "orders")}
 	defer unix.Close(orders[0])
 	if err := unix.Pipe2(refusals, unix.O_CLOEXEC); err != nil {
 		s.orders.Close()
@@ -71,7 +48,7 @@ func startShim(o *Options, who *account) (*shim, error) {
 		for _, fd := range []int{orders[0], refusals[1]} {
 			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		}
-		argv := append([]string{"lineage", ShimArg, strconv.Itoa(orders[0]), strconv.Itoa(refusals[1])}, o.Args...)
+		argv := append([]string{"lineage", shim.Arg, strconv.Itoa(orders[0]), strconv.Itoa(refusals[1])}, o.Args...)
 		s.pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
 			Env:   o.Env,
 			Files: files,
@@ -110,7 +87,7 @@ func stdio(files ...*os.File) ([]uintptr, error) {
 
 // release lets the shim become the command and returns when it has, or why it
 // could not. A shim that was killed is no error: its status tells.
-func (s *shim) release(o order) error {
+func (s *child) release(o shim.Order) error {
 	defer s.close()
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -126,18 +103,18 @@ func (s *shim) release(o order) error {
 	if len(said) == 0 {
 		return nil
 	}
-	var no refusal
+	var no shim.Refusal
 	if err := json.Unmarshal(said, &no); err != nil {
 		return fmt.Errorf("%s: decode refusal: %w", s.verb, err)
 	}
-	if no.Step == stepUser {
+	if no.Step == shim.StepUser {
 		return fmt.Errorf("%s: become user %s: %w", s.verb, o.Account.Name, no.Errno)
 	}
 	return execFailure(s.verb, s.name, no.Errno)
 }
 
 // abort ends a shim that has not become the command, and reaps it.
-func (s *shim) abort() {
+func (s *child) abort() {
 	s.close()
 	unix.Kill(s.pid, unix.SIGKILL)
 	for {
@@ -147,7 +124,7 @@ func (s *shim) abort() {
 	}
 }
 
-func (s *shim) close() {
+func (s *child) close() {
 	s.orders.Close()
 	s.refusal.Close()
 }
@@ -159,64 +136,4 @@ func execFailure(verb, name string, err error) error {
 		code = exitNotFound
 	}
 	return &failure{code, fmt.Errorf("%s: %s: %w", verb, name, err)}
-}
-
-// Shim is the process that becomes the command: it waits for its order, then
-// execs. args is the command line after [ShimArg]. It never returns.
-//
-// What the command inherits is what run inherited, but for the ignored signals
-// that the Go runtime resets before main and nobody can know: all that HUP,
-// INT, TSTP, TTIN and TTOU are not. QUIT goes with INT, see [inheritedIgnores].
-func Shim(args []string) {
-	os.Exit(becomeCommand(args))
-}
-
-func becomeCommand(args []string) int {
-	if len(args) < 3 {
-		return exitFailed
-	}
-	var pipes [2]*os.File
-	for i := range pipes {
-		fd, err := strconv.Atoi(args[i])
-		if err != nil {
-			return exitFailed
-		}
-		unix.CloseOnExec(fd)
-		pipes[i] = os.NewFile(uintptr(fd), "run")
-	}
-	args = args[2:]
-	var o order
-	// An end without an order: run gave up or died.
-	if err := json.NewDecoder(pipes[0]).Decode(&o); err != nil {
-		return exitFailed
-	}
-	refuse := func(step string, err error) int {
-		var errno unix.Errno
-		if !errors.As(err, &errno) {
-			errno = unix.EINVAL
-		}
-		_ = json.NewEncoder(pipes[1]).Encode(refusal{step, errno}) // run may be dead
-		return exitFailed
-	}
-	if o.Account != nil {
-		if err := o.Account.become(); err != nil {
-			return refuse(stepUser, err)
-		}
-	}
-	if o.IgnoreQuit {
-		signal.Ignore(unix.SIGQUIT)
-	}
-	env := os.Environ()
-	if o.Session != "" {
-		env = setEnv(env, "LINEAGE_SESSION", o.Session)
-		env = setEnv(env, "LINEAGE_TOKEN", o.Token)
-	}
-	return refuse(stepExec, try(args[0], os.Getenv("PATH"), func(file string) error {
-		err := syscall.Exec(file, args, env)
-		if errors.Is(err, unix.ENOEXEC) {
-			// A script without an interpreter line is the shell's, as in execvp(3).
-			err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", file}, args[1:]...), env)
-		}
-		return err
-	}))
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package supervise
+package shim
 
 import (
 	"errors"
@@ -53,8 +53,8 @@ func try(name, path string, attempt func(file string) error) error {
 	return result
 }
 
-// executable foretells whether name can be executed.
-func executable(name, path string) error {
+// Executable foretells whether name can be executed.
+func Executable(name, path string) error {
 	return try(name, path, func(file string) error {
 		if err := unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS); err != nil {
 			return err

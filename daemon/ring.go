@@ -14,6 +14,7 @@ import (
 
 const (
 	ringRecords = 32768
+	ringBlock   = 1024     // records that are allocated together
 	ringBytes   = 16 << 20 // of command lines
 )
 
@@ -84,10 +85,11 @@ type ring struct {
 	readers atomic.Int32
 
 	mu    sync.Mutex
-	buf   []record
-	first uint64 // oldest sequence number that is still here
-	next  uint64 // the next to be given
-	began uint64 // the first that was ever given; it does not change
+	size  uint64     // records that it holds
+	buf   [][]record // in blocks; nil: never used
+	first uint64     // oldest sequence number that is still here
+	next  uint64     // the next to be given
+	began uint64     // the first that was ever given; it does not change
 	bytes int
 	wake  chan struct{} // closed when something was added
 	added chan struct{} // tells pace
@@ -95,9 +97,22 @@ type ring struct {
 
 // newRing starts at seq. Sequence numbers go on across daemons: they start at
 // the boottime in microseconds, which no daemon's count catches up with, so a
-// reader that resumes at another daemon sees a gap and not a repetition.
+// reader that resumes at another daemon sees a gap and not a repetition. Memory
+// comes with the events: most hosts see few.
 func newRing(seq uint64, size int) *ring {
-	return &ring{buf: make([]record, size), first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1)}
+	return &ring{
+		size: uint64(size), buf: make([][]record, (size+ringBlock-1)/ringBlock),
+		first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1),
+	}
+}
+
+// slot is where the event of that number is, or will be.
+func (r *ring) slot(seq uint64) *record {
+	i := seq % r.size
+	if r.buf[i/ringBlock] == nil {
+		r.buf[i/ringBlock] = make([]record, min(ringBlock, r.size))
+	}
+	return &r.buf[i/ringBlock][i%ringBlock]
 }
 
 // add appends events, in order, and gives them their numbers; of tells what is
@@ -111,13 +126,13 @@ func (r *ring) add(events []tracer.Event, of func(tracer.SessionID) *about) {
 	for i := range events {
 		ev := &events[i]
 		r.bytes += len(ev.Filename) + len(ev.Argv)
-		for r.next-r.first == uint64(len(r.buf)) || r.bytes > ringBytes && r.first < r.next {
-			old := &r.buf[r.first%uint64(len(r.buf))]
+		for r.next-r.first == r.size || r.bytes > ringBytes && r.first < r.next {
+			old := r.slot(r.first)
 			r.bytes -= len(old.Filename) + len(old.Argv)
 			old.Filename, old.Argv, old.about = nil, nil, nil
 			r.first++
 		}
-		slot := &r.buf[r.next%uint64(len(r.buf))]
+		slot := r.slot(r.next)
 		slot.seq, slot.about = r.next, of(ev.Session)
 		slot.Event = *ev
 		r.next++
@@ -170,7 +185,7 @@ func (r *ring) read(seq uint64, buf []record) (n int, first uint64, wake <-chan 
 	defer r.mu.Unlock()
 	first = max(seq, r.first)
 	for ; n < len(buf) && first+uint64(n) < r.next; n++ {
-		buf[n] = r.buf[(first+uint64(n))%uint64(len(r.buf))]
+		buf[n] = *r.slot(first + uint64(n))
 	}
 	return n, first, r.wake
 }

@@ -60,16 +60,14 @@ func TestWaysToEscape(t *testing.T) {
 	for level := 2; level <= 4; level++ {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) { testWaysToEscape(t, tracer.Options{Level: level}) })
 	}
-	if kernelIsAtLeast(t, 6, 7) {
+	if tracertest.AtLeast(t, 6, 7) {
 		t.Run("baseline", func(t *testing.T) { testWaysToEscape(t, tracer.Options{Baseline: true}) })
 	}
 }
 
 func testWaysToEscape(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
-	if got := tr.Features().Level; got < o.Level {
-		t.Skipf("this kernel has level %d: %v", got, tr.Features().Missing)
-	}
+	tracertest.NeedsLevel(t, o.Level, tr.Features().Level)
 	for _, args := range [][]string{
 		{"cloneparent", "3"}, {"vforkexec"}, {"spawn"}, {"threadexec"}, {"threadfork"},
 		{"threadfork", "leaderless"}, {"zombieleader"}, {"daemonise"}, {"daemonise", "clear"},

@@ -85,9 +85,7 @@ func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
 func TestRootExitWithoutTracer(t *testing.T) {
 	dir := tracertest.Dir(t)
 	first := tracertest.New(t, tracer.Options{Dir: dir})
-	if first.Features().Level < 4 {
-		t.Skipf("level %d has no end from the exit hook: %v", first.Features().Level, first.Features().Missing)
-	}
+	tracertest.NeedsLevel(t, 4, first.Features().Level)
 	w := start(t, "setsid sleep 60 & read go; exit 0")
 	id := create(t, first, w, tracer.SessionSpec{})
 	first.Close()
@@ -104,9 +102,7 @@ func TestRootExitWithoutTracer(t *testing.T) {
 func TestGraceWithoutTracer(t *testing.T) {
 	dir := tracertest.Dir(t)
 	first := tracertest.New(t, tracer.Options{Dir: dir})
-	if first.Features().Level < 4 {
-		t.Skipf("level %d has no end from the exit hook: %v", first.Features().Level, first.Features().Missing)
-	}
+	tracertest.NeedsLevel(t, 4, first.Features().Level)
 	w := start(t, `sh -c 'trap "echo term" TERM; echo up; while :; do sleep 60 & wait; done' & read go; exit 0`)
 	id := create(t, first, w, tracer.SessionSpec{Grace: 300 * time.Millisecond})
 	first.Close()

@@ -17,7 +17,7 @@ func needsTrampolines(t *testing.T, tr *tracer.Tracer) {
 	t.Helper()
 	for _, why := range tr.Features().Limits {
 		if strings.HasPrefix(why, "fentry/") {
-			lacks(t, !locked(), why)
+			tracertest.Lacks(t, !forbidden(why), why)
 		}
 	}
 }

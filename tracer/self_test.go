@@ -134,10 +134,10 @@ func TestSelfProtect(t *testing.T) {
 	}
 
 	if err := tr.SelfProtect(true); err != nil {
-		if left, _ := filepath.Glob(filepath.Join(dir, "*", "link_self_*")); len(left) > 0 && !bpfLSM() {
+		if left, _ := filepath.Glob(filepath.Join(dir, "*", "link_self_*")); len(left) > 0 {
 			t.Errorf("refused, and attached %v", left)
 		}
-		lacks(t, bpfLSM() && !locked(), err)
+		needsLSM(t, err)
 	}
 	for _, round := range []string{"first", "asked for again"} {
 		before := counter(t, tr, "self_denied")
@@ -191,7 +191,7 @@ func TestSelfProtectEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := tr.SelfProtect(true); err != nil {
-		lacks(t, bpfLSM() && !locked(), err)
+		needsLSM(t, err)
 	}
 	w := start(t, `sleep 60 & echo; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{})

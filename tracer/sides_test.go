@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // everySide runs a test with each kernel side that this kernel can load: the
 // one that it is given, and the one for old kernels.
 func everySide(t *testing.T, test func(*testing.T, tracer.Options)) {
 	t.Run("best", func(t *testing.T) { test(t, tracer.Options{}) })
-	if !kernelIsAtLeast(t, 6, 7) {
+	if !tracertest.AtLeast(t, 6, 7) {
 		return // it was the one for old kernels
 	}
 	t.Run("baseline", func(t *testing.T) { test(t, tracer.Options{Baseline: true}) })

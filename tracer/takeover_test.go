@@ -147,9 +147,7 @@ func TestTakeOverFromDeadRoot(t *testing.T) {
 	first.Close()
 	w.cmd.Wait()
 	second := tracertest.New(t, tracer.Options{Dir: o.Dir})
-	if level := second.Features().Level; level < 3 {
-		t.Skipf("level %d ends nothing when it is opened", level)
-	}
+	tracertest.NeedsLevel(t, 3, second.Features().Level)
 	w.gone()
 	if s := settled(t, second, id); s.Cause != tracer.CauseRootExit {
 		t.Errorf("cause %v", s.Cause)

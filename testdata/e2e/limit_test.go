@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // Each limit of run ends the session, and the receipt says which it was.
@@ -43,9 +44,7 @@ func TestLimits(t *testing.T) {
 func TestLifetimeWithoutDaemon(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
-	if level := i.Status().Level; level < 3 {
-		t.Skipf("guarantee level %d: no deadline is kept without a daemon", level)
-	}
+	tracertest.NeedsLevel(t, 3, i.Status().Level)
 	m := stage.NewMarker(t, i.Dir)
 	run := i.Run(m, []string{"--name", "brief", "--grace", "0s", "--max-lifetime", "1s"}, "ignoreterm")
 	m.Ready()

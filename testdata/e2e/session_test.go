@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // Two daemonised sleeps outlive their shell: run names them, ends them, and
@@ -148,9 +149,7 @@ func TestHold3OwnerKilled(t *testing.T) {
 func TestHold3KernelEndsAlone(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
-	if level := i.Status().Level; level < 4 {
-		t.Skipf("guarantee level %d: this kernel does not end a session without a daemon", level)
-	}
+	tracertest.NeedsLevel(t, 4, i.Status().Level)
 	m := stage.NewMarker(t, i.Dir)
 	run := i.Run(m, []string{"--name", "alone", "--grace", "0s"}, "daemonise", "clear", "stay")
 	m.Members(1)

@@ -120,9 +120,8 @@ func newHost(t *testing.T, c cell) *host {
 		t.Fatal(err)
 	}
 	h.serve(t)
-	if h.reached = h.instance.Status().Level; h.reached < c.level {
-		t.Skipf("this kernel has level %d at best", h.reached)
-	}
+	h.reached = h.instance.Status().Level
+	tracertest.NeedsLevel(t, c.level, h.reached)
 	if c.loaded {
 		burn(t)
 	}

@@ -60,6 +60,13 @@ func (s suite) tests(only ...string) suite {
 	return s
 }
 
+// anyFailure is the suite of escapes with the root killed and the daemon killed,
+// too.
+func (s suite) anyFailure() suite {
+	s.only = "^TestEscapes$"
+	return s
+}
+
 func oneOf(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
 var (
@@ -67,9 +74,13 @@ var (
 	basics   = suite{dir: "tracer", part: "basics", only: oneOf(basicTests), except: "/^baseline$", timeout: 20 * time.Minute}
 	tracer   = suite{dir: "tracer", except: verifier.only + "|" + basics.only + "/^best$", timeout: time.Hour}
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
-	daemon   = suite{dir: "daemon", timeout: time.Hour}
-	e2e      = suite{dir: "testdata/e2e", timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
-	escapes  = suite{dir: "testdata/escapes", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
+	// The daemon's other tests have a kernel that is made of Go.
+	daemon = suite{dir: "daemon", only: "^TestReal|^TestSelfCheck", timeout: 30 * time.Minute}
+	// What the commands promise, and what no other kernel may change about it.
+	e2e = suite{dir: "testdata/e2e", only: "^TestHold|^TestEndsWithoutDaemon$|^TestDaemonRestarts$|^TestLimits$|^TestLifetimeWithoutDaemon$",
+		timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
+	// Every row, at the kernel's own level, when somebody asks for the end.
+	escapes = suite{dir: "testdata/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 )
 
 // basicTests tell in a minute or two whether sessions are kept and ended at all,
@@ -136,8 +147,8 @@ var cells = []cell{
 }
 
 var (
-	cgroupRows = escapes.named("cgroup rows").with("LNGTEST_ROWS=1,5,25,26,28,29,36")
-	races      = escapes.named("races").with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
+	cgroupRows = escapes.named("cgroup rows").anyFailure().with("LNGTEST_ROWS=1,5,25,26,28,29,36")
+	races      = escapes.named("races").anyFailure().with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
 	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
 	many       = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
 )

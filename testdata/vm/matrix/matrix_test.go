@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,19 @@ func TestUnexcused(t *testing.T) {
 		if (got == "") != c.excused {
 			t.Errorf("cgroup %q, level %d, %q: %q", c.cell.cgroup, c.level, c.reason, got)
 		}
+	}
+}
+
+// A program that grew, that is new or that is gone is seen; a smaller one is none of that.
+func TestGrown(t *testing.T) {
+	got := grown(map[string]int{"a": 100, "b": 100, "c": 100, "d": 7}, map[string]int{"a": 120, "b": 121, "c": 3, "e": 9})
+	want := []string{
+		"b: 121 instructions verified, more than 20 % above the 100 in the results",
+		"d is not loaded any more",
+		"e: 9 instructions verified, and none in the results",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

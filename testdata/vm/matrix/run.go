@@ -102,6 +102,9 @@ func (c *cell) judge(r *result, booted *boot.Result, suites []suite, o options) 
 	c.judgeDoctor(r, byName, o.update, problem)
 	for _, s := range suites {
 		r.Suites = append(r.Suites, c.judgeSuite(r, s, byName))
+		if o.quick && s.name() == verifier.name() {
+			c.judgeGrowth(r, problem)
+		}
 	}
 }
 

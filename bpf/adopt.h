@@ -82,7 +82,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 	} else {
 		/* Counted first: its death may come right after the insert. */
 		joined(session);
-		if (bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST)) {
+		if (insert(tgid, &n)) {
 			left(session);
 			return false;
 		}

@@ -3,7 +3,7 @@
 #ifndef LINEAGE_ARBITER_H
 #define LINEAGE_ARBITER_H
 
-#include "maps.h"
+#include "classes.h"
 
 #ifdef BASELINE
 #include "claims.h"
@@ -31,7 +31,7 @@ static __always_inline bool remember(const struct identity *id, u64 session)
 {
 	struct dead_entry d = { .mark = id->start << 1 | 1, .session = session };
 
-	return !bpf_map_update_elem(&dead, id, &d, BPF_NOEXIST);
+	return !insert_dead(id, &d);
 }
 
 /* End that, once. */

@@ -25,6 +25,11 @@ type BaselineAgent struct {
 	Flags        uint32
 }
 
+type BaselineClasses struct {
+	_       structs.HostLayout
+	Entries [4096]uint32
+}
+
 type BaselineConfig struct {
 	_             structs.HostLayout
 	CanSignal     uint32
@@ -180,6 +185,7 @@ const (
 	BaselineMapAgentUids       = "agent_uids"
 	BaselineMapAgents          = "agents"
 	BaselineMapClaims          = "claims"
+	BaselineMapClasses         = "classes"
 	BaselineMapCounters        = "counters"
 	BaselineMapDead            = "dead"
 	BaselineMapDying           = "dying"
@@ -327,6 +333,7 @@ type BaselineMapSpecs struct {
 	AgentUids  *ebpf.MapSpec `ebpf:"agent_uids"`
 	Agents     *ebpf.MapSpec `ebpf:"agents"`
 	Claims     *ebpf.MapSpec `ebpf:"claims"`
+	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Dead       *ebpf.MapSpec `ebpf:"dead"`
 	Dying      *ebpf.MapSpec `ebpf:"dying"`
@@ -374,6 +381,7 @@ type BaselineMaps struct {
 	AgentUids  *ebpf.Map `ebpf:"agent_uids"`
 	Agents     *ebpf.Map `ebpf:"agents"`
 	Claims     *ebpf.Map `ebpf:"claims"`
+	Classes    *ebpf.Map `ebpf:"classes"`
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Dead       *ebpf.Map `ebpf:"dead"`
 	Dying      *ebpf.Map `ebpf:"dying"`
@@ -394,6 +402,7 @@ func (m *BaselineMaps) Close() error {
 		m.AgentUids,
 		m.Agents,
 		m.Claims,
+		m.Classes,
 		m.Counters,
 		m.Dead,
 		m.Dying,

@@ -58,12 +58,12 @@ static __always_inline struct entry *enter_child(struct entry *creator, u32 crea
 
 	n.creator.start = creator->start;
 	n.creator.tgid = creator_tgid;
-	err = bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST);
+	err = insert(tgid, &n);
 	if (err) {
 		e = entry_of(tgid, n.start);
 		if (e)
 			return e; /* the other writer was first, and counted */
-		err = bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST);
+		err = insert(tgid, &n);
 		if (err) {
 			count(COUNT_ENTER_FAILED);
 			*failed = true;

@@ -88,11 +88,11 @@ static __always_inline bool remember(const struct identity *id, u64 session)
 	struct dead_entry d = { .mark = id->start << 1 | 1, .session = session };
 	u32 one = 1;
 
-	if (bpf_map_update_elem(&dead, id, &d, BPF_NOEXIST))
+	if (insert_dead(id, &d))
 		return false;
 	if (!bpf_map_update_elem(&dying, id, &one, BPF_NOEXIST))
 		return true;
-	bpf_map_delete_elem(&dead, id);
+	delete_dead(id);
 	return false;
 }
 

@@ -39,7 +39,7 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 		else
 			chain_count(session, DIED_FORGOTTEN);
 	}
-	if (bpf_map_delete_elem(&processes, &tgid))
+	if (delete(tgid))
 		count(COUNT_DELETE_FAILED);
 	let_go(&id);
 	/*
@@ -66,7 +66,7 @@ __noinline int forget(u32 tgid, u64 start)
 /* The entry of a process; one of a former owner of its PID goes. */
 static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 {
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct entry *e = entry_at(tgid);
 
 	if (!e || e->start == start)
 		return e;
@@ -141,7 +141,7 @@ static __always_inline void on_exit(struct task_struct *t)
 
 	if (t->signal->live.counter)
 		return;
-	e = bpf_map_lookup_elem(&processes, &tgid);
+	e = entry_at(tgid);
 	if (!e)
 		return;
 	start = e->start;

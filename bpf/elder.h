@@ -37,7 +37,7 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 		return NULL;
 	/* Counted first: its death may come right after the insert. */
 	joined(n.session);
-	if (bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST))
+	if (insert(tgid, &n))
 		left(n.session);
 	return entry_of(tgid, start);
 }

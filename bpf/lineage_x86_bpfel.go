@@ -25,6 +25,11 @@ type LineageAgent struct {
 	Flags        uint32
 }
 
+type LineageClasses struct {
+	_       structs.HostLayout
+	Entries [4096]uint32
+}
+
 type LineageConfig struct {
 	_             structs.HostLayout
 	CanSignal     uint32
@@ -305,6 +310,7 @@ type LineageVerbArgs struct {
 const (
 	LineageMapAgentUids        = "agent_uids"
 	LineageMapAgents           = "agents"
+	LineageMapClasses          = "classes"
 	LineageMapCounters         = "counters"
 	LineageMapDead             = "dead"
 	LineageMapElder            = "elder"
@@ -459,6 +465,7 @@ type LineageProgramSpecs struct {
 type LineageMapSpecs struct {
 	AgentUids  *ebpf.MapSpec `ebpf:"agent_uids"`
 	Agents     *ebpf.MapSpec `ebpf:"agents"`
+	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Dead       *ebpf.MapSpec `ebpf:"dead"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
@@ -515,6 +522,7 @@ func (o *LineageObjects) Close() error {
 type LineageMaps struct {
 	AgentUids  *ebpf.Map `ebpf:"agent_uids"`
 	Agents     *ebpf.Map `ebpf:"agents"`
+	Classes    *ebpf.Map `ebpf:"classes"`
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Dead       *ebpf.Map `ebpf:"dead"`
 	Elder      *ebpf.Map `ebpf:"elder"`
@@ -533,6 +541,7 @@ func (m *LineageMaps) Close() error {
 	return _LineageClose(
 		m.AgentUids,
 		m.Agents,
+		m.Classes,
 		m.Counters,
 		m.Dead,
 		m.Elder,

@@ -18,7 +18,7 @@ static __always_inline struct entry *enter(struct task_struct *t, const struct e
 	struct entry *e = entry_of(tgid, n->start);
 
 	if (!e) {
-		if (bpf_map_update_elem(&processes, &tgid, n, BPF_NOEXIST))
+		if (insert(tgid, n))
 			return NULL;
 		e = bpf_map_lookup_elem(&processes, &tgid);
 		if (!e)

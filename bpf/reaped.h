@@ -28,7 +28,7 @@ static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 	u64 session = d->session;
 
 	torn_down(id, d);
-	if (bpf_map_delete_elem(&dead, id))
+	if (delete_dead(id))
 		return;
 	chain_count(session, REAPED);
 	e = reserve(struct event_reaped);
@@ -43,11 +43,12 @@ static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 /* The last reference to a task is gone, an RCU grace period after it was reaped. */
 static __always_inline void on_free(struct task_struct *t)
 {
-	struct identity id = { .start = t->start_boottime, .tgid = t->tgid };
+	struct identity id = { .tgid = t->tgid };
 	struct dead_entry *d;
 
-	if (t->pid != t->tgid)
+	if (t->pid != t->tgid || !occupied(id.tgid))
 		return;
+	id.start = t->start_boottime; /* of another line of a task that nobody used for long */
 	d = bpf_map_lookup_elem(&dead, &id);
 	if (d)
 		reaped(&id, d);

@@ -50,12 +50,12 @@ static __always_inline void on_notify(struct task_struct *t)
 	/* Also called for ptraced threads, and again when a zombie is reparented. */
 	if (t->pid != t->tgid || t->signal->live.counter)
 		return;
-	e = bpf_map_lookup_elem(&processes, &tgid);
+	e = entry_at(tgid);
 	if (e && e->start == id.start) {
 		count(COUNT_MISSED_DEATH);
 		die(t, tgid, e, ZOMBIE); /* interrupts are off */
 	}
-	d = bpf_map_lookup_elem(&dead, &id);
+	d = occupied(tgid) ? bpf_map_lookup_elem(&dead, &id) : NULL;
 	if (d)
 		torn_down(&id, d);
 }
@@ -68,7 +68,7 @@ static __always_inline void on_reparent(struct task_struct *t, struct task_struc
 {
 	u32 tgid = t->tgid;
 	u64 start = t->group_leader->start_boottime;
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct entry *e = entry_at(tgid);
 	struct event_reparent *r;
 
 	if (!father || !e || e->start != start || !e->session)

@@ -21,7 +21,7 @@
 static __always_inline void visit(struct task_struct *t, struct pass *p)
 {
 	u32 tgid = t->tgid, mark;
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct entry *e = entry_at(tgid);
 	struct task_struct *ref;
 	int sig = due_signal(t, e, p), err;
 

@@ -181,7 +181,7 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 	n.since = n.start; /* so that its own children are found in the same walk */
 	n.creator.start = p->start;
 	n.creator.tgid = parent_tgid;
-	if (bpf_map_update_elem(&processes, &tgid, &n, BPF_NOEXIST))
+	if (insert(tgid, &n))
 		return false;
 	chain_count(n.session, BORN);
 	count(COUNT_RECONCILED);

@@ -29,3 +29,30 @@ func (t *Tracer) VerifierLogs() map[string]string {
 func (t *Tracer) Condemn(id SessionID) error {
 	return t.onSession(bpf.LineageProgVerbEnd, "condemn", &bpf.LineageVerbArgs{Session: uint64(id), Cause: uint32(CauseEnd)})
 }
+
+// Classes gives, by class, how many entries there are, and how many the hooks count.
+// What is born or reaped meanwhile is in the count for longer than in the entries.
+func (t *Tracer) Classes() (entries, counted map[uint32]int, err error) {
+	entries, counted = map[uint32]int{}, map[uint32]int{}
+	var all bpf.LineageClasses
+	if err := t.maps[bpf.LineageMapClasses].Lookup(uint32(0), &all); err != nil {
+		return nil, nil, err
+	}
+	for class, n := range all.Entries {
+		if n > 0 {
+			counted[uint32(class)] = int(n)
+		}
+	}
+	mask := uint32(len(all.Entries) - 1)
+	var tgid uint32
+	var e bpf.LineageEntry
+	for each := t.maps[bpf.LineageMapProcesses].Iterate(); each.Next(&tgid, &e); {
+		entries[tgid&mask]++
+	}
+	var id bpf.LineageIdentity
+	var d bpf.LineageDeadEntry
+	for each := t.maps[bpf.LineageMapDead].Iterate(); each.Next(&id, &d); {
+		entries[id.Tgid&mask]++
+	}
+	return entries, counted, nil
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Which processes may have an entry, alive or dead. Nearly all that the hooks
+ * see have none, and to find that out in the hash costs two to four times as
+ * much as all the rest: its buckets are spread over half a megabyte, and the
+ * one asked for is in no cache. So the entries are also counted by the last
+ * bits of their tgid. Neighbours in time are neighbours here, as PIDs are given
+ * out in order, and it all stays in the cache.
+ *
+ * Counted before the insert, by a full barrier, and taken off behind the
+ * delete: the count is never less than the entries, so that 0 is "none". What
+ * has been said of who sees an entry holds for the count, too.
+ */
+#ifndef LINEAGE_CLASSES_H
+#define LINEAGE_CLASSES_H
+
+#include "maps.h"
+
+#define CLASSES 4096 /* 16 KiB, a line for 16 processes born after each other */
+
+struct classes {
+	u32 entries[CLASSES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct classes);
+} classes SEC(".maps");
+
+static __always_inline u32 *class_of(u32 tgid)
+{
+	u32 zero = 0;
+	struct classes *c = bpf_map_lookup_elem(&classes, &zero);
+
+	return c ? &c->entries[tgid & (CLASSES - 1)] : NULL;
+}
+
+static __always_inline bool occupied(u32 tgid)
+{
+	u32 *n = class_of(tgid);
+
+	return !n || *(volatile u32 *)n;
+}
+
+static __always_inline void occupy(u32 tgid)
+{
+	u32 *n = class_of(tgid);
+
+	if (n)
+		fetch_add(n, 1);
+}
+
+static __always_inline void vacate(u32 tgid)
+{
+	u32 *n = class_of(tgid);
+
+	if (n)
+		__sync_fetch_and_add(n, -1);
+}
+
+/* As bpf_map_lookup_elem, for who is probably a stranger. */
+static __always_inline struct entry *entry_at(u32 tgid)
+{
+	return occupied(tgid) ? bpf_map_lookup_elem(&processes, &tgid) : NULL;
+}
+
+static __always_inline long insert(u32 tgid, const struct entry *n)
+{
+	long err;
+
+	occupy(tgid);
+	err = bpf_map_update_elem(&processes, &tgid, n, BPF_NOEXIST);
+	if (err)
+		vacate(tgid);
+	return err;
+}
+
+static __always_inline long delete(u32 tgid)
+{
+	long err = bpf_map_delete_elem(&processes, &tgid);
+
+	if (!err)
+		vacate(tgid);
+	return err;
+}
+
+static __always_inline long insert_dead(const struct identity *id, const struct dead_entry *d)
+{
+	long err;
+
+	occupy(id->tgid);
+	err = bpf_map_update_elem(&dead, id, d, BPF_NOEXIST);
+	if (err)
+		vacate(id->tgid);
+	return err;
+}
+
+static __always_inline long delete_dead(const struct identity *id)
+{
+	long err = bpf_map_delete_elem(&dead, id);
+
+	if (!err)
+		vacate(id->tgid);
+	return err;
+}
+
+#endif

@@ -119,13 +119,13 @@ func (n *node) imageAt(at uint64) *image {
 
 // inherit gives n the command that its creator ran at the fork, and so on down
 // to whoever forked before its first exec. In the order of events n has no
-// children yet.
+// children yet. Whoever was adopted ran what it liked before: nobody knows.
 func (g *Graph) inherit(n *node) {
 	queue := append(g.queue[:0], n)
 	for len(queue) > 0 {
 		n := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		if n.hops > 0 { // its creator in memory is not the one that forked it
+		if n.hops > 0 || n.evidence == Adopted { // its creator in memory is not the one that forked it
 			continue
 		}
 		img := n.creator.imageAt(n.id.Start)

@@ -214,6 +214,11 @@ func TestAdopted(t *testing.T) {
 	equal(t, "child", path(g, id(30)), "30<adopted<20 20<root<9")
 	equal(t, "stray", path(g, id(50)), "50<fork<40 40<adopted<1")
 	equal(t, "tree", shape(g, false, 1), "20\n 30\n40\n 50\n")
+	// What it ran before is not what its creator runs.
+	g = graph(root(20, 9, 1, 100), execs(20, 110, "asker", "x"), adopted(30, 20), fork(40, 30, 950))
+	if n, m := known(t, g, id(30)), known(t, g, id(40)); n.Argv != nil || m.Argv != nil {
+		t.Errorf("%q, %q", n.Argv, m.Argv)
+	}
 }
 
 // A process that was moved to another session keeps its lineage.

@@ -13,61 +13,18 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
-	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
 	err := stage.Prepare()
 	if err == nil {
-		err = private()
+		err = stage.PrivateSpools()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "brokers:", err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
-}
-
-// private gives the brokers empty directories where the host has its own: this
-// is a mount namespace of the test's.
-func private() error {
-	spools := map[string]unix.Stat_t{}
-	for _, dir := range []string{"/var/spool/cron/atjobs", "/var/spool/cron/atspool", "/var/spool/cron/crontabs"} {
-		var st unix.Stat_t
-		if err := unix.Stat(dir, &st); err == nil {
-			spools[dir] = st
-		}
-	}
-	for _, dir := range []string{"/run", "/var/spool/cron"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount("lngtest", dir, "tmpfs", 0, "mode=755"); err != nil {
-			return fmt.Errorf("mount %s: %w", dir, err)
-		}
-	}
-	for dir, st := range spools {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
-		}
-		if err := os.Chown(dir, int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
-		if err := unix.Chmod(dir, st.Mode); err != nil {
-			return err
-		}
-		if filepath.Base(dir) != "atjobs" {
-			continue
-		}
-		seq := filepath.Join(dir, ".SEQ") // the number of the last job
-		if err := os.WriteFile(seq, nil, 0o600); err != nil {
-			return err
-		}
-		if err := os.Chown(seq, int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // need skips a test whose program is not installed.

@@ -132,8 +132,18 @@ func newHost(t *testing.T, c cell) *host {
 }
 
 // policy makes the daemon give its verdict on what cannot be killed sooner, but
-// not so soon that a busy machine looks like it.
-var policy = fmt.Sprintf("version: 1\nwait:\n  killed: %v\n", tracertest.Slowed(4*time.Second))
+// not so soon that a busy machine looks like it; and end what was handed to
+// others, on evidence that no stranger of this suite has.
+var policy = fmt.Sprintf(`version: 1
+mode: enforce
+wait: {killed: %v}
+brokers:
+  adopt: [env, socket]
+  end: all
+  shared:
+    - name: lngtest
+      match: {comm: lngtest-shared}
+`, tracertest.Slowed(4*time.Second))
 
 // serve starts the daemon unless one runs.
 func (h *host) serve(t *testing.T) {

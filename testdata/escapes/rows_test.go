@@ -24,6 +24,7 @@ type row struct {
 	lazy    bool          // nobody reaps before run has ended
 	shared  bool          // orphans go where those of the host go
 	left    bool          // nobody can end it; the story checks
+	beside  bool          // it is no member: it goes after the end, while the story waits
 	outcome string        // of every member but the root, "" for any
 
 	// rootSignal makes the root exit, or do what ends its session, in place of
@@ -128,9 +129,15 @@ var rows = []row{
 		program: "daemonise stay", members: 1, outcome: "kill", rootSignal: unix.SIGKILL},
 	{number: 42, name: "tool_sigkilled", does: "forks while no daemon runs", expected: "known to the next daemon, killed",
 		program: "grow", story: growWithoutDaemon},
-	{number: 43, name: "tmux_proxy", why: "apart: `make test-brokers`, attributed or reported"},
-	{number: 44, name: "systemd_run", why: "apart: `make test-brokers` (at, cron, docker), attributed or reported"},
-	{number: 45, name: "socket_activated", why: "apart: the daemon's own tests of shared servers"},
+	{number: 43, name: "tmux_secret", does: "a window of an older tmux server, with the session's secret", expected: "adopted, killed",
+		program: "ask sh {tmux secret}", members: 1, story: brokered("tmux", "env")},
+	{number: 43, name: "tmux_proxy", does: "the same without the secret; the policy ends weak evidence", expected: "found beside, ends after it",
+		program: "ask sh {tmux}", members: 1, beside: true, story: brokered("tmux", "socket")},
+	{number: 44, name: "at", does: "a job of at(1)", expected: "adopted, killed",
+		program: "ask sh {at}", members: 1, story: brokered("atd", "env")},
+	{number: 44, name: "systemd_run", why: "not run: no systemd here. cron and docker: `make test-brokers`"},
+	{number: 45, name: "socket_activated", does: "a worker of a shared server; another session uses it too", expected: "server and workers end with its last user",
+		program: "served {dir}/shared start", members: 1, beside: true, story: lastUser},
 	{number: 46, name: "pipe_holder", does: "holds the root's stdout, the root exits 0", expected: "reader unblocked",
 		program: "holdpipe await", members: 1, outcome: "kill", rootSignal: unix.SIGUSR1},
 	{number: 47, name: "port_holder", does: "listens, leaves 300 ms after SIGTERM; a client outside", expected: "port free; client untouched",

@@ -60,10 +60,14 @@ func (h *host) try(t *testing.T, r *row) {
 		after = r.story(x)
 	}
 	x.end()
+	result.took = time.Since(x.began)
+	if r.beside {
+		after()
+		after = nil
+	}
 	if !r.left {
 		result.survivors = len(x.survivors())
 	}
-	result.took = time.Since(x.began)
 	if after != nil {
 		after()
 	}
@@ -126,6 +130,7 @@ func (x *trial) receipt() string { return filepath.Join(x.Dir, x.name+".json") }
 func (x *trial) expand(program string) string {
 	for word, make := range map[string]func(*trial) string{
 		"{dir}": func(x *trial) string { return x.Dir }, "{cgroup}": newCgroup, "{freezer}": newFreezer,
+		"{tmux}": newTmux(""), "{tmux secret}": newTmux(` -e LINEAGE_TOKEN="$LINEAGE_TOKEN"`), "{at}": newJob,
 	} {
 		if strings.Contains(program, word) {
 			x.expanded = map[string]string{word: make(x)}
@@ -164,7 +169,7 @@ func (x *trial) end() {
 		x.kill(x.root, x.killer())
 		x.withoutUs()
 		x.host.serve(x.t)
-		x.m.Wait("end of the workload", func(alive bool) bool { return !alive || x.left })
+		x.m.Wait("end of the workload", func(alive bool) bool { return !alive || x.left || x.beside })
 		x.kill(x.owner, unix.SIGCONT)
 		x.fromRun()
 	}
@@ -174,7 +179,7 @@ func (x *trial) end() {
 // that could have a hand in it. Below level 4 it is not asked to.
 func (x *trial) withoutUs() {
 	x.t.Helper()
-	if x.host.reached < 4 || x.left {
+	if x.host.reached < 4 || x.left || x.beside {
 		return
 	}
 	x.m.Wait("end without a daemon", func(alive bool) bool {
@@ -209,7 +214,7 @@ func (x *trial) kill(pid int, sig unix.Signal) {
 // fromRun waits for run and reads the receipt that it wrote.
 func (x *trial) fromRun() {
 	x.t.Helper()
-	if x.left { // who waits for everybody would wait for those
+	if x.left || x.beside { // who waits for everybody would wait for those
 		x.Until("receipt", func() bool { _, err := os.Stat(x.receipt()); return err == nil })
 	} else {
 		x.run.Wait()

@@ -1,0 +1,56 @@
+//go:build linux
+
+package stage
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// PrivateSpools gives at(1) and cron empty directories where the host has its
+// own: this is a mount namespace of the test's. Once is enough.
+var PrivateSpools = sync.OnceValue(mountSpools)
+
+func mountSpools() error {
+	spools := map[string]unix.Stat_t{}
+	for _, dir := range []string{"/var/spool/cron/atjobs", "/var/spool/cron/atspool", "/var/spool/cron/crontabs"} {
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err == nil {
+			spools[dir] = st
+		}
+	}
+	for _, dir := range []string{"/run", "/var/spool/cron"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("lngtest", dir, "tmpfs", 0, "mode=755"); err != nil {
+			return fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
+	for dir, st := range spools {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		if err := os.Chown(dir, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+		if err := unix.Chmod(dir, st.Mode); err != nil {
+			return err
+		}
+		if filepath.Base(dir) != "atjobs" {
+			continue
+		}
+		seq := filepath.Join(dir, ".SEQ") // the number of the last job
+		if err := os.WriteFile(seq, nil, 0o600); err != nil {
+			return err
+		}
+		if err := os.Chown(seq, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -17,14 +17,19 @@ const (
 	WhyOrphan   = "orphan"   // its creator is dead, its session's root lives
 	WhyLeftover = "leftover" // its session's root is gone
 	WhyZombie   = "zombie"   // it is dead, its parent has not waited for it
+	WhyBrokered = "brokered" // another daemon started it for a member, or was asked to
 )
 
-// Orphan is a live process whose creator or root is dead, or a zombie.
+// Orphan is a live process whose creator or root is dead, or that no member
+// forked; or a zombie. Of work that was asked for and of which nothing was found
+// it is who asked.
 type Orphan struct {
 	Process
 	Why         string `json:"why"`
 	SessionName string `json:"session_name,omitempty"`
 	Kept        bool   `json:"kept,omitempty"` // somebody wants it to outlive its session
+	// Brokered is how it came to its session, if not by a fork.
+	Brokered *Brokered `json:"brokered,omitempty"`
 	// Reaper has to wait for a zombie. Absent: not known.
 	Reaper *Process `json:"reaper,omitempty"`
 }

@@ -212,11 +212,10 @@ func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err er
 		}
 		s, err := b.owner.create(tracer.SessionSpec{
 			Root: x.Identity, UID: x.UID, Grace: p.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
+			For: p.info.ID, Weak: weak,
 		})
 		if refused = err; err == nil {
 			id, made = s.info.ID, true
-			s.For, s.Weak = p.info.ID, weak
-			b.owner.save(s)
 		}
 	})
 	if err = errors.Join(err, refused); err != nil || made {

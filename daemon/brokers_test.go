@@ -234,6 +234,10 @@ func TestBrokeredBySocket(t *testing.T) {
 			b.Evidence.Source != "socket" || b.Evidence.Confidence != "weak" || b.Ends != dies || b.Session == w.s.ID || b.Process.PID != 300 {
 			t.Errorf("%s: %+v", end, b)
 		}
+		orphans := into[api.Orphans](w.do("user", "GET", "/v1/orphans?session="+b.Session, nil), http.StatusOK).Items
+		if len(orphans) != 1 || orphans[0].PID != 300 || orphans[0].Brokered == nil || orphans[0].Brokered.Evidence.Source != "socket" || orphans[0].State != "live" {
+			t.Errorf("%+v", orphans)
+		}
 		if got := w.planned(b.Session); got[300] != "root (socket), weak" {
 			t.Errorf("%+v", got)
 		}
@@ -258,6 +262,18 @@ func TestBrokeredBySocket(t *testing.T) {
 	}
 }
 
+// Who hands the secret on as an argument does not have it shown.
+func TestTokenInCommand(t *testing.T) {
+	w := newWork(t, enforced)
+	w.runs(101, "/usr/bin/tmux", "neww", "-e", w.token(), "sleep 9")
+	w.file(101, "cmdline", "tmux\x00-e\x00"+w.token()+"\x00")
+	for _, path := range []string{"/v1/processes/101", "/v1/why?ref=101", "/v1/sessions/" + w.s.ID, "/v1/sessions/" + w.s.ID + "/tree"} {
+		if text := string(w.do("root", "GET", path, nil).body); !strings.Contains(text, "LINEAGE_TOKEN=*") || strings.Contains(text, w.s.Token) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+}
+
 // A server's child that has not come to the work's own program tells nothing.
 func TestBrokeredBefore(t *testing.T) {
 	w := newWork(t, enforced)
@@ -266,12 +282,13 @@ func TestBrokeredBefore(t *testing.T) {
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.runs(102, "/usr/bin/docker", "run", "alpine")
 	w.stranger(300, 30, "tmux")
+	w.stranger(302, 30, "utempter") // tmux's own
 	w.stranger(301, 31, "runc:[2:INIT]")
 	w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
 	w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
 	w.look()
-	if w.in(300)+w.in(301) != "" {
-		t.Fatalf("300 %s 301 %s", w.in(300), w.in(301))
+	if w.in(300)+w.in(301)+w.in(302) != "" {
+		t.Fatalf("300 %s 301 %s 302 %s", w.in(300), w.in(301), w.in(302))
 	}
 	w.become(300, "lngtest-pane", w.token())
 	w.become(301, "lngtest-box", "A=1")
@@ -378,6 +395,16 @@ func TestUnattributed(t *testing.T) {
 	// Another user's command lines are not shown, the host's root may know.
 	if b := into[api.Session](w.do("reader", "GET", "/v1/sessions/"+w.s.ID, nil), http.StatusOK).Brokered[1]; b.Asked.Argv != nil || b.Asked.Comm != "tmux" {
 		t.Errorf("%+v", b.Asked)
+	}
+	// Nobody's work is hidden where one looks for what nobody is there for.
+	var listed []string
+	for _, o := range into[api.Orphans](w.do("user", "GET", "/v1/orphans", nil), http.StatusOK).Items {
+		if o.Why == api.WhyBrokered {
+			listed = append(listed, fmt.Sprintf("%d %s %s %s %s", o.PID, o.Comm, o.State, o.Session, o.Brokered.State))
+		}
+	}
+	if got, want := strings.Join(listed, ", "), strings.ReplaceAll("101 crontab exited S pending, 102 tmux exited S unattributed, 107 docker exited S unattributed", "S", w.s.ID); got != want {
+		t.Errorf("orphans: %s, want %s", got, want)
 	}
 	w.k.Exit(100, 0)
 	if got := states(w.receipt(w.s.ID).Brokered); got != "cron unattributed, tmux unattributed, docker unattributed, " {
@@ -640,6 +667,32 @@ func TestSharedServer(t *testing.T) {
 	}
 	if w.dead(102) {
 		t.Error("the one that is never to end did")
+	}
+}
+
+// A daemon that remembers nothing knows from the kernel whose work a session
+// holds.
+func TestBrokersForgotten(t *testing.T) {
+	w := newWork(t, enforced+"brokers: {end: all}\n")
+	w.stranger(30, 1, "tmux")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.stranger(300, 30, "lngtest-pane")
+	w.look()
+	w.until(func() bool { return w.in(300) != "" })
+	beside := w.in(300)
+	w.stop()
+	if err := os.RemoveAll(filepath.Dir(w.i.history)); err != nil {
+		t.Fatal(err)
+	}
+	w.start(Options{Version: "9.9.9", Policy: w.policed.file})
+	w.k.Exit(100, 0)
+	if doc := into[api.Session](w.do("user", "GET", "/v1/sessions/"+beside, nil), http.StatusOK); doc.BrokeredBy != w.s.ID {
+		t.Errorf("%+v", doc)
+	}
+	w.receipt(w.s.ID)
+	w.look()
+	if r := w.receipt(beside); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.dead(300) {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -47,6 +48,7 @@ func (b *inbox) ingest(k kernel) error {
 		if len(ev.Filename)+len(ev.Argv) > 0 {
 			text := append(append(make([]byte, 0, len(ev.Filename)+len(ev.Argv)), ev.Filename...), ev.Argv...)
 			ev.Filename, ev.Argv = text[:len(ev.Filename):len(ev.Filename)], text[len(ev.Filename):]
+			broker.Hush(ev.Argv)
 		}
 		if !b.put(&ev) {
 			return nil

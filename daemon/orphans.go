@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// getOrphans lists the live processes whose creator or root is dead, and the
-// zombies with the parent that has to reap them.
+// getOrphans lists the live processes whose creator or root is dead, what was
+// handed to other daemons, and the zombies with the parent that has to reap them.
 func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) error {
 	q, err := query(r, "session")
 	if err != nil {
@@ -55,11 +55,14 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 		return all
 	}
 	id := uint64(x.info.ID)
+	listed := make(map[lineage.ID]bool)
 	add := func(n lineage.ID, why string) {
-		if node, ok := o.graph.Node(n); ok {
+		if node, ok := o.graph.Node(n); ok && !listed[n] {
+			listed[n] = true
 			p := o.process(&node, c)
 			p.Head = api.Head{Kind: "orphan"}
-			all = append(all, api.Orphan{Process: p, Why: why, SessionName: x.info.Name, Kept: x.info.Kept})
+			all = append(all, api.Orphan{Process: p, Why: why, SessionName: x.info.Name, Kept: x.info.Kept,
+				Brokered: o.broughtBy(tracer.Identity(n), x.info.ID, c)})
 		}
 	}
 	if x.rootDied != 0 {
@@ -73,6 +76,23 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 	}
 	for n := range o.graph.Zombies(id) {
 		add(n, api.WhyZombie)
+	}
+	for n := range o.graph.Members(id) {
+		if o.broughtBy(tracer.Identity(n), x.info.ID, c) != nil {
+			add(n, api.WhyBrokered)
+		}
+	}
+	for _, b := range o.brokered(x, c) {
+		if b.Process == nil {
+			p := *b.Asked
+			p.Head, p.Session = api.Head{Kind: "orphan"}, x.info.ID.String()
+			if n, ok := o.graph.Node(lineage.ID(tracer.Identity{PID: uint32(p.PID), Start: uint64(p.StartNS)})); ok && n.State == lineage.Live {
+				p.State = "live"
+			} else {
+				p.State = "exited"
+			}
+			all = append(all, api.Orphan{Process: p, Why: api.WhyBrokered, SessionName: x.info.Name, Brokered: &b})
+		}
 	}
 	return all
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 )
 
 // procfs is where procfs is mounted. What it says of a PID holds only if the
@@ -163,6 +165,7 @@ func (p procfs) argv(pid uint32) (argv []string, truncated bool) {
 	if len(b) > maxArgv {
 		b, truncated = b[:maxArgv], true
 	}
+	broker.Hush(b)
 	return splitArgv(b), truncated
 }
 

@@ -104,6 +104,10 @@ func (o *owner) weigh(id tracer.SessionID) {
 	if s == nil || s.Overflow || slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Session == id && !a.Source.Strong() }) {
 		return
 	}
+	err := o.kernel.SetTerms(id, tracer.SessionSpec{Grace: beside.info.Grace, KeepOnRootExit: true, For: beside.For})
+	if err != nil {
+		return // it is ending
+	}
 	beside.Weak = false
 	o.save(beside)
 	o.changed(id)

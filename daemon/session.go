@@ -112,6 +112,9 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 		delete(o.memories, info.ID)
 		s.remember(m)
 	}
+	if info.For != 0 { // what is remembered may be older, or lost
+		s.For, s.Weak = info.For, info.Weak
+	}
 	o.save(s)
 	if info.State != tracer.StateActive || s.rootDied != 0 {
 		o.enforcer.Watch(info.ID)

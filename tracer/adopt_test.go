@@ -152,7 +152,16 @@ func testRaise(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w, stranger := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
-	beside := create(t, tr, stranger, tracer.SessionSpec{Adopted: true, KeepOnRootExit: true, Source: tracer.SourceSocket})
+	beside := create(t, tr, stranger, tracer.SessionSpec{Adopted: true, KeepOnRootExit: true, Source: tracer.SourceSocket, For: id, Weak: true})
+	if info, err := tr.Session(beside); err != nil || info.For != id || !info.Weak || info.Name != "" {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if err := tr.SetTerms(beside, tracer.SessionSpec{KeepOnRootExit: true, For: id}); err != nil {
+		t.Error(err)
+	}
+	if info, err := tr.Session(beside); err != nil || info.For != id || info.Weak || info.Name != "" {
+		t.Errorf("%+v, %v", info, err)
+	}
 	stranger.goOn()
 	child := parse(t, stranger.line())
 	who, err := tr.Identify(stranger.pid())

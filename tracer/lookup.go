@@ -120,12 +120,11 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 	if c.Expires != 0 {
 		lifetime = time.Duration(c.Expires - s.Created)
 	}
-	return SessionInfo{
+	info := SessionInfo{
 		ID:       SessionID(s.Id),
 		Parent:   SessionID(s.Parent),
 		Root:     identity(s.Root),
 		Owner:    identity(s.Owner),
-		Name:     string(name),
 		UID:      c.Uid,
 		State:    State(c.Status & 0xff),
 		Cause:    Cause(c.Status >> 8 & 0xff),
@@ -147,5 +146,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Unreaped:     s.Unreaped,
 		Forks:        s.Forks,
 		Peak:         s.Peak,
-	}, nil
+	}
+	info.called(string(name))
+	return info, nil
 }

@@ -248,6 +248,10 @@ type SessionSpec struct {
 	// session that is nested nowhere: what befalls the old one does not reach
 	// it. MaxLifetime is then until when, KeepOnRootExit is implied.
 	KeptFrom SessionID
+	// For is the session whose work this one holds, 0: it is none of these. Then
+	// it has no Name. Weak: on evidence that may be a coincidence.
+	For  SessionID
+	Weak bool
 }
 
 // SessionInfo is what the kernel holds of a session.
@@ -274,6 +278,9 @@ type SessionInfo struct {
 	Kept  bool   // its root was handed over from another session
 	Agent bool   // an exec opened it
 	Rule  uint32 // 0: none is known
+
+	For  SessionID // whose work it holds, 0: it is none of these
+	Weak bool      // it does on weak evidence
 
 	Live     int64 // entered and not dead, nested sessions included
 	Dying    int64 // dead for the exit hook, still being torn down

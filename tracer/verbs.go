@@ -113,8 +113,9 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 		Idle:         uint64(s.Idle),
 		Rule:         s.Rule,
 	}
-	if n := copy(args.Name[:], s.Name); n != len(s.Name) {
-		return args, fmt.Errorf("name of %d bytes is too long", len(s.Name))
+	name := s.name()
+	if n := copy(args.Name[:], name); n != len(name) {
+		return args, fmt.Errorf("name of %d bytes is too long", len(name))
 	}
 	if s.Grace < 0 || s.MaxLifetime < 0 || s.Idle < 0 {
 		return args, fmt.Errorf("grace %v, lifetime %v, idle %v: must not be negative", s.Grace, s.MaxLifetime, s.Idle)

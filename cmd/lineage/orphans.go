@@ -19,6 +19,9 @@ func (a *app) orphansCommand() *cobra.Command {
 		Short: "List orphans, leftovers of gone roots, and zombies with who has to reap them",
 		Long: `List live processes whose creator is dead (orphan), those whose session's root
 is gone (leftover), and dead ones that their parent has not waited for (zombie).
+Work that members handed to other daemons, such as tmux or docker, is listed with
+the evidence that it is theirs; where nothing was found of it, who asked for it
+is (brokered, unattributed).
 
 --end ends the sessions whose root is gone, as "lineage end" does, and nothing
 else: not an orphan whose session's root lives, not a kept session, and not a
@@ -73,7 +76,9 @@ func orphanListing(list *api.Orphans) listing {
 	for i := range list.Items {
 		list.Items[i].Head = api.Head{Kind: "orphan"}
 		l.items = append(l.items, list.Items[i])
-		l.names = append(l.names, list.Items[i].Ref.String())
+		if b := list.Items[i].Brokered; b == nil || b.Process != nil {
+			l.names = append(l.names, list.Items[i].Ref.String())
+		}
 	}
 	return l
 }
@@ -92,6 +97,9 @@ func writeOrphans(p *page, items []api.Orphan) {
 			color = red
 		}
 		why := o.Why
+		if o.Brokered != nil {
+			why = brokeredText(o)
+		}
 		if o.Kept {
 			why += ", kept"
 		}
@@ -115,6 +123,25 @@ func writeOrphans(p *page, items []api.Orphan) {
 		t.paintedRow([]string{"", color}, row...)
 	}
 	t.write(p)
+}
+
+// brokeredText is why a process that no member forked is listed.
+func brokeredText(o *api.Orphan) string {
+	b := o.Brokered
+	switch {
+	case b.Process == nil && b.State == "pending":
+		return "brokered, not found yet"
+	case b.Process == nil:
+		return "brokered, unattributed"
+	}
+	why := "brokered"
+	if o.Why != api.WhyBrokered {
+		why = o.Why + ", brokered"
+	}
+	if e := b.Evidence; e != nil {
+		why += fmt.Sprintf(" (%s), %s", e.Source, e.Confidence)
+	}
+	return why
 }
 
 // parentText is the parent now; of a zombie, who has to reap it, and in which

@@ -79,3 +79,21 @@ func JobToken(script []byte) Sum {
 	}
 	return Sum{}
 }
+
+// Hush overwrites the token in a command line, in place: whoever hands it on as
+// an argument would have it shown wherever the command is.
+func Hush(argv []byte) {
+	for {
+		_, value, ok := bytes.Cut(argv, []byte(token+"="))
+		if !ok {
+			return
+		}
+		argv = bytes.TrimLeft(value, `'"`)
+		for i := 0; i < len(argv) && isTokens(argv[i]); i++ {
+			argv[i] = '*'
+		}
+	}
+}
+
+// isTokens tells whether c may be in a token.
+func isTokens(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }

@@ -44,14 +44,14 @@ type client struct {
 }
 
 var clients = []client{{
-	kind:  Kind{Name: "tmux", Servers: []string{"tmux"}, Forks: true},
+	kind:  Kind{Name: "tmux", Servers: []string{"tmux"}, Before: []string{"utempter"}, Forks: true},
 	names: []string{"tmux"},
 	verbs: []string{"new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "respawnp",
 		"respawn-window", "respawnw", "run-shell", "run", "if-shell", "if", "send-keys", "send", "display-popup", "popup", "pipe-pane", "pipep"},
 	takes:  []string{"-c", "-f", "-L", "-S", "-T"},
 	server: []string{"-L", "-S"},
 }, {
-	kind:  Kind{Name: "screen", Servers: []string{"screen"}, Forks: true},
+	kind:  Kind{Name: "screen", Servers: []string{"screen"}, Before: []string{"utempter"}, Forks: true},
 	names: []string{"screen"},
 	idle:  []string{"-ls", "-list", "-wipe", "-v", "-r", "-x"},
 }, {

@@ -67,6 +67,7 @@ func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
 	}
 	s.Name, s.Rule, s.Grace, s.MaxProcesses = spec.Name, spec.Rule, spec.Grace, spec.MaxProcesses
 	s.MaxLifetime, s.MaxRSS, s.Idle = spec.MaxLifetime, spec.MaxRSS, spec.Idle
+	s.For, s.Weak = spec.For, spec.Weak
 	s.Expires = 0
 	if s.MaxLifetime > 0 {
 		s.Expires = s.Created + uint64(s.MaxLifetime)

@@ -155,6 +155,7 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 	s.Owner, s.Name, s.UID, s.Grace, s.Rule = spec.Owner, spec.Name, spec.UID, spec.Grace, spec.Rule
 	s.MaxProcesses, s.MaxLifetime, s.MaxRSS, s.Idle = spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle
 	s.Kept = spec.KeptFrom != 0
+	s.For, s.Weak = spec.For, spec.Weak
 	if s.MaxLifetime > 0 {
 		s.Expires = s.Created + uint64(s.MaxLifetime)
 	}

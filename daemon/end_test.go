@@ -293,3 +293,23 @@ func TestEndedAreBounded(t *testing.T) {
 	w.do("user", "GET", "/v1/sessions/"+first.ID, nil).refused(api.CodeNotFound)
 	into[api.Session](w.do("user", "GET", "/v1/sessions/"+second.ID, nil), http.StatusOK)
 }
+
+// Who has to reap what an end left behind is named, a member or not.
+func TestEndLeavesZombie(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	w.k.Edit(100, func(p *kerneltest.Proc) { p.Unreaped = true })
+	w.k.Exit(100, 0)
+	w.until(func() bool { // its parent is given time to reap it
+		w.k.Advance(100 * time.Millisecond)
+		return w.do("root", "GET", "/v1/sessions/"+s.ID+"/report", nil).status == http.StatusOK
+	})
+	r := w.receipt(s.ID)
+	status, err := w.h.proc.status(userPID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Zombies) != 1 || r.Zombies[0].Reaper == nil || r.Zombies[0].Reaper.PID != userPID || r.Zombies[0].Reaper.Comm != status.name {
+		t.Errorf("zombies %+v, want them to be reaped by %q", r.Zombies[0].Reaper, status.name)
+	}
+}

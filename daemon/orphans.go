@@ -97,19 +97,27 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 	return all
 }
 
-// reaper is who has to wait for a zombie. PID and command of every process are
-// anybody's to read in /proc; no more than that is said.
+// reaper is who has to wait for a zombie. No more is said of it than its name.
 func (s *server) reaper(ref api.Ref) *api.Process {
-	p := &api.Process{Ref: ref}
+	p := &api.Process{Ref: ref, Comm: comm(s.kernel, s.proc, ref)}
 	id := tracer.Identity{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
 	if e, err := s.kernel.Lookup(id.PID); err == nil && e.Identity == id && e.Session != 0 {
 		p.Session = e.Session.String()
 	}
-	if st, err := s.proc.status(id.PID); err == nil {
-		p.Comm = st.name
-	}
-	if now, err := s.kernel.Identify(id.PID); err == nil && ref.StartNS != 0 && now != id {
-		return &api.Process{Ref: ref} // it is another process by now
-	}
 	return p
+}
+
+// comm is the name of a process that may be no member: PID and command of every
+// process are anybody's to read in /proc. "": it is gone, or another process has
+// its PID by now.
+func comm(k kernel, proc procfs, ref api.Ref) string {
+	st, err := proc.status(uint32(ref.PID))
+	if err != nil {
+		return ""
+	}
+	id := tracer.Identity{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+	if now, err := k.Identify(id.PID); err == nil && id.Start != 0 && now != id {
+		return ""
+	}
+	return st.name
 }

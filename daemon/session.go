@@ -273,11 +273,13 @@ func (o *owner) describe(r *api.Report) {
 			}
 		}
 	}
+	comms := make(map[api.Ref]string) // mostly one reaper has to wait for all
 	for i := range r.Zombies {
 		z := r.Zombies[i].Reaper
-		if n, ok := o.graph.Node(lineage.ID{PID: uint32(z.PID), Start: uint64(z.StartNS)}); ok {
-			z.Comm = n.Comm
+		if _, known := comms[z.Ref]; !known {
+			comms[z.Ref] = comm(o.kernel, o.proc, z.Ref)
 		}
+		z.Comm = comms[z.Ref]
 	}
 }
 

@@ -94,7 +94,7 @@ compile 301 & compile 302 & tester 303 &
 false
 wait
 EOF
-"$lineage" run -q --name agent --grace 2s --subreaper=false -- sh agent >/dev/null 2>&1 &
+"$lineage" run -q --name agent --grace 2s -- sh agent >/dev/null 2>&1 &
 started agent
 "$lineage" run -q --name build -- sh build >/dev/null 2>&1 &
 started build

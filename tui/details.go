@@ -221,7 +221,12 @@ func source(e api.Evidence) string {
 	return plain.Text(s)
 }
 
+// parentText names the present parent. The answer to why has it from the kernel;
+// a picture may be a second older, where the kernel tells no reparentings.
 func (m *model) parentText(p *api.Process, why *api.Why) string {
+	if why != nil && why.Process.Ref == p.Ref {
+		p = &why.Process
+	}
 	if p.Parent == nil || p.State == "exited" {
 		return ""
 	}

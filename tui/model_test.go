@@ -53,6 +53,18 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// Where no reparenting is told the picture has the dead parent for a while. The
+// answer to why has the present one.
+func TestPresentParent(t *testing.T) {
+	f := newFake()
+	f.why[4130].Process.Parent = new(ref(1))
+	f.why[4130].Parent = &api.Process{Ref: ref(1), Comm: "init", State: "live"}
+	s := onOrphan(t, f)
+	if text := s.draw(); !strings.Contains(text, "1 init, now") {
+		t.Errorf("the details do not name the present parent:\n%s", text)
+	}
+}
+
 // One question at a time: who runs over many rows asks for where he stops.
 func TestWhyIsAskedOnce(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)

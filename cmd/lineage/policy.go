@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,19 +89,26 @@ func (a *app) policyShowCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = asking(a, format, policyListing, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {
+		return c.Policy(ctx)
+	})
+	return cmd
+}
+
+// asking asks the daemon, with the command's arguments, and prints what it says.
+func asking[T any](a *app, format *choice, list func(*T) listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		doc, err := c.Policy(cmd.Context())
+		doc, err := ask(cmd.Context(), c, args)
 		if err != nil {
 			return err
 		}
-		return a.print(format.value, policyListing(doc))
+		return a.print(format.value, list(doc))
 	}
-	return cmd
 }
 
 func policyListing(doc *api.Policy) listing {
@@ -156,26 +164,21 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "explain PID",
 		Short:             "Say which rules match a process now, and what they do to it",
-		Args:              argsCount(1, 1, "PID"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ref, err := api.ParseRef(args[0])
-		if err != nil {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := argsCount(1, 1, "PID")(cmd, args); err != nil {
+			return err
+		}
+		if _, err := api.ParseRef(args[0]); err != nil {
 			return usage("explain %s: not a process; name it as PID or PID@START", args[0])
 		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		doc, err := c.PolicyExplain(cmd.Context(), ref.String())
-		if err != nil {
-			return err
-		}
-		return a.print(format.value, explainListing(doc))
+		return nil
 	}
+	cmd.RunE = asking(a, format, explainListing, func(ctx context.Context, c api.Client, args []string) (*api.PolicyExplain, error) {
+		return c.PolicyExplain(ctx, args[0])
+	})
 	return cmd
 }
 
@@ -215,19 +218,13 @@ is due is then done at once: look at "lineage policy show" and the audit log fir
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		doc, err := c.PolicyResume(cmd.Context())
-		if err != nil {
-			return err
-		}
+	closed := func(doc *api.Policy) listing {
 		l := policyListing(doc)
 		l.text = func(p *page) { p.line("the circuit breaker is closed, mode %s", plain.Text(doc.Mode)) }
-		return a.print(format.value, l)
+		return l
 	}
+	cmd.RunE = asking(a, format, closed, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {
+		return c.PolicyResume(ctx)
+	})
 	return cmd
 }

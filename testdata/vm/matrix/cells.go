@@ -157,6 +157,6 @@ var cells = []cell{
 var (
 	cgroupRows = escapes.named("cgroup rows").anyFailure().with("LNGTEST_ROWS=1,5,25,26,28,29,36")
 	races      = escapes.named("races").anyFailure().with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
-	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
+	storms     = tracer.named("storms").tests("TestCountsDoNotDrift", "TestEverythingAtOnce").with("LNGTEST_ROUNDS=60")
 	many       = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
 )

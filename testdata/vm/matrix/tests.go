@@ -33,7 +33,7 @@ var (
 	logLine  = regexp.MustCompile(`^\s*\w+\.go:\d+: `)
 	verified = regexp.MustCompile(`figure: (\w+): verified (\d+) instructions`)
 	// Of the others only these do not depend on how fast the machine is.
-	measured = regexp.MustCompile(`figure: (\d+ (storms|members), .*)`)
+	measured = regexp.MustCompile(`figure: (\d+ (storms|members|mixed sessions), .*)`)
 )
 
 // readTests reads what a test binary printed with -test.v=test2json.

@@ -1,0 +1,72 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// The ways to get away at the same time, under 64 processes that fork and exit
+// all the time: nobody lives when the end is over, and nobody forked since.
+func TestEverythingAtOnce(t *testing.T) { everySide(t, testEverythingAtOnce) }
+
+func testEverythingAtOnce(t *testing.T, o tracer.Options) {
+	programs, err := filepath.Abs("../bin/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, ready := "echo root $$; read go; ", 0
+	for _, p := range []string{
+		"stopped", "ptraced", "vforkexec window stop", "pidns", "zombieleader", "threadfork leaderless", "cloneparent 3",
+		"daemonise clear", "threadexec 64", "ignoreterm", "respawnpair", "bomb 50", "hop 64 20 1000",
+	} {
+		script += "./lngtest-" + p + " & "
+		ready++
+	}
+	tr := tracertest.New(t, o)
+	rounds := fromEnv(t, "LNGTEST_ROUNDS", 3)
+	var forks uint64
+	for round := range rounds {
+		// Another subreaper than the host's, which may wait for them late.
+		w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c '"+script+"wait'")
+		w.goOn()
+		root, err := strconv.Atoi(strings.TrimPrefix(w.until("root"), "root "))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: uint32(root)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.goOn()
+		for range ready {
+			w.until("ready")
+		}
+		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		nobodyLives(t, tr, id, 3)
+		ended, err := tr.Session(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.gone()
+		w.cmd.Wait()
+		if s := settled(t, tr, id); s.Forks != ended.Forks {
+			t.Errorf("round %d: %d forks when nobody lived, %d later", round+1, ended.Forks, s.Forks)
+		}
+		forks += uint64(ended.Forks)
+	}
+	for _, name := range []string{"live_drift", "enter_failed", "dead_failed", "delete_failed", "reconciled"} {
+		if n := counter(t, tr, name); n != 0 {
+			t.Errorf("%s is %d", name, n)
+		}
+	}
+	t.Logf("figure: %d mixed sessions ended, %d forks", rounds, forks)
+}

@@ -448,14 +448,20 @@ func TestBrokerLookalikes(t *testing.T) {
 // member could have ended it by itself.
 func TestBrokeredByUnit(t *testing.T) {
 	w := newWork(t, enforced)
+	w.proc(1, 0, 0, "systemd")
 	w.stranger(30, 1, "systemd")
-	unit := func(pid uint32, cgroup string, fresh bool) {
+	begins := func(pid uint32, cgroup string) {
 		t.Helper()
-		w.stranger(pid, 30, "lngtest-unit")
-		w.file(pid, "cgroup", "0::"+cgroup+"\n")
-		if !fresh {
-			return
+		manager := uint32(30)
+		if strings.HasPrefix(cgroup, "/system.slice/") {
+			manager = 1
 		}
+		w.stranger(pid, manager, "lngtest-unit")
+		w.file(pid, "cgroup", "0::"+cgroup+"\n")
+	}
+	unit := func(pid uint32, cgroup string) {
+		t.Helper()
+		begins(pid, cgroup)
 		dir := filepath.Join(w.dir, "run/systemd/transient")
 		if strings.Contains(cgroup, "user@1000") {
 			dir = filepath.Join(w.dir, "run/user/1000/systemd/transient")
@@ -477,16 +483,33 @@ func TestBrokeredByUnit(t *testing.T) {
 	w.runs(102, "/usr/bin/systemd-run", "--unit=roots", "sleep", "9") // by 1000: somebody else's, whoever made it
 	w.runs(103, "/usr/bin/systemd-run", "--user", "--unit=old", "sleep", "9")
 	w.runs(104, "/usr/bin/systemd-run", "--user", "sleep", "9")
-	unit(300, manager+"mine.service", true)
-	unit(310, "/system.slice/roots.service", true)
-	unit(311, "/system.slice/mine.service", true)
-	unit(312, manager+"old.service", false) // no transient one
-	unit(313, strings.ReplaceAll(manager, "1000", "1001")+"mine.service", true)
-	unit(314, manager+"run-u7.service", true)
+	unit(300, manager+"mine.service")
+	unit(310, "/system.slice/roots.service")
+	unit(311, "/system.slice/mine.service")
+	begins(312, manager+"old.service") // no transient one
+	unit(313, strings.ReplaceAll(manager, "1000", "1001")+"mine.service")
+	unit(314, manager+"run-u7.service")
+	unit(315, "/system.slice/run-r8.service")
+	begins(316, "/system.slice/lngtest-standing.service")
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID && w.in(314) != "" })
-	if w.in(310)+w.in(311)+w.in(312)+w.in(313) != "" || w.in(314) == w.s.ID {
-		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314))
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(314) != "" && w.in(315) != "" })
+	if w.in(310)+w.in(311)+w.in(312)+w.in(313)+w.in(316) != "" || w.in(314) == w.s.ID || w.in(315) == w.s.ID {
+		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s 315 %s 316 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314), w.in(315), w.in(316))
+	}
+
+	// What the unit begins later, or again, is the session's too; what somebody
+	// else makes by that name later is not.
+	w.k.Exit(101, 0)
+	w.k.AllRead()
+	w.k.Advance(time.Minute)
+	begins(301, manager+"mine.service")
+	w.look()
+	w.until(func() bool { return w.in(301) == w.s.ID })
+	w.k.Exit(301, 0)
+	unit(302, manager+"mine.service")
+	w.look()
+	if w.in(302) != "" {
+		t.Errorf("a later unit is in %s", w.in(302))
 	}
 }
 

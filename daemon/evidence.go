@@ -61,7 +61,7 @@ func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 		return x, false
 	}
 	x.place = broker.PlaceOf(string(cgroup))
-	if t.Parent.PID > 1 {
+	if t.Parent.PID != 0 { // 1 too: the host's systemd
 		x.server = base(b.proc.exe(t.Parent.PID))
 	}
 	x.runs = base(b.proc.exe(t.PID))
@@ -163,14 +163,15 @@ func (b *brokers) byUnit(x *candidate, c *claimant) *proof {
 	}
 	for k := range c.errands {
 		e := &c.errands[k]
-		if e.Unit != x.place.Unit || !e.within(x.Start, true) {
+		if e.Unit != x.place.Unit || x.Start < e.Asked {
 			continue
 		}
 		// The host's own units are root's to end, a user's are the user's.
 		if x.place.User < 0 && e.UID != 0 || x.place.User >= 0 && x.place.User != int(e.UID) {
 			continue
 		}
-		if b.transient(x.place, e.Asked) {
+		// A timer, a path or Restart= may have begun the process much later.
+		if made, ok := b.made(x.place); ok && e.within(made, true) {
 			return &proof{c, tracer.SourceUnit, c.asked[k], e.Client}
 		}
 	}
@@ -213,8 +214,9 @@ func (b *brokers) bySocket(x *candidate, c *claimant) *proof {
 		case "docker":
 			fits = x.place.Container != ""
 		case "systemd":
+			made, ok := b.made(x.place)
 			fits = e.Unit == "" && (x.place.User < 0 || x.place.User == int(e.UID)) &&
-				strings.HasPrefix(x.place.Unit, "run-") && b.transient(x.place, e.Asked)
+				strings.HasPrefix(x.place.Unit, "run-") && ok && made >= e.Asked
 		case "sshd":
 			fits = fits && x.marks.LocalSSH
 		}

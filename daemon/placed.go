@@ -14,17 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// transient reports whether a unit was made on request, by systemd-run or over
-// D-Bus, since a time: systemd writes its description then. The unit's name is
-// a cgroup's, so it is no path.
-func (b *brokers) transient(p broker.Place, since uint64) bool {
+// made tells when a unit was made on request, by systemd-run or over D-Bus:
+// systemd writes its description then, and not again when it starts the unit
+// later or anew; false if it was not. The unit's name is a cgroup's, so it is no
+// path.
+func (b *brokers) made(p broker.Place) (boottime uint64, ok bool) {
 	dir := "/run/systemd/transient"
 	if p.User >= 0 {
 		dir = fmt.Sprintf("/run/user/%d/systemd/transient", p.User)
 	}
 	st, err := os.Lstat(filepath.Join(b.files, dir, p.Unit))
+	if err != nil {
+		return 0, false
+	}
 	// The file's time is that of the last clock tick.
-	return err == nil && uint64(st.ModTime().Add(20*time.Millisecond).Sub(b.clock.offset)) >= since
+	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(b.clock.offset))), true
 }
 
 const maxBundle = 4 << 20

@@ -35,7 +35,8 @@ type client struct {
 	verbs []string
 	// idle are the options with which nothing is asked for.
 	idle []string
-	// takes are the options before the verb that have a value of their own.
+	// takes are the options before the verb, or before what is asked for, that
+	// have a value of their own.
 	takes []string
 	// server are options whose value tells one server from another.
 	server []string
@@ -59,14 +60,19 @@ var clients = []client{{
 	names: []string{"systemd-run"},
 	unit:  "--unit",
 	idle:  []string{"--scope", "--help", "-h", "--version"}, // a scope is entered by systemd-run itself
+	takes: []string{"-H", "--host", "-M", "--machine", "-u", "--unit", "-p", "--property", "-E", "--setenv", "--description",
+		"--slice", "--service-type", "--uid", "--gid", "--nice", "--working-directory", "--on-active", "--on-boot", "--on-startup",
+		"--on-unit-active", "--on-unit-inactive", "--on-calendar", "--path-property", "--socket-property", "--timer-property"},
 }, {
 	kind:  Kind{Name: "atd", Servers: []string{"atd"}, Later: true},
 	names: []string{"at", "batch"},
 	idle:  []string{"-l", "-c", "-d", "-r", "-V"},
+	takes: []string{"-q", "-f", "-t"},
 }, {
 	kind:  Kind{Name: "cron", Servers: []string{"cron", "crond"}, Later: true},
 	names: []string{"crontab"},
 	idle:  []string{"-l", "-r"},
+	takes: []string{"-u"},
 }, {
 	kind: Kind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"},
 		Before: []string{"runc", "runc_cloned", "crun"}, Relays: true},
@@ -153,12 +159,14 @@ func (c *client) asks(words []string) bool {
 		verb := c.verb(words)
 		return slices.Contains(c.verbs, verb) || verb == "" && c.kind.Name == "tmux"
 	}
-	for _, w := range words {
-		if slices.Contains(c.idle, w) {
+	for i := 0; i < len(words); i++ {
+		switch w := words[i]; {
+		case slices.Contains(c.idle, w):
 			return false
-		}
-		if !strings.HasPrefix(w, "-") {
-			break // what follows belongs to the command that is asked for
+		case slices.Contains(c.takes, w):
+			i++
+		case !strings.HasPrefix(w, "-"):
+			return true // what follows belongs to the command that is asked for
 		}
 	}
 	return true

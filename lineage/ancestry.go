@@ -88,9 +88,13 @@ func (n *node) edge(root bool) Edge {
 	case n.evidence == Adopted:
 		e.Kind = KindAdopted
 	}
+	ran := n.inherited
+	if n.unseen && n.creator != nil && n.hops == 0 {
+		ran = n.creator.imageAt(n.id.Start)
+	}
 	switch {
-	case n.inherited != nil:
-		e.CreatorComm, e.CreatorExe, e.CreatorArgv = n.inherited.comm(), n.inherited.exe(), n.inherited.argv()
+	case ran != nil:
+		e.CreatorComm, e.CreatorExe, e.CreatorArgv = ran.comm(), ran.exe(), ran.argv()
 	case n.birthComm[0] != 0: // a fork copies the comm
 		e.CreatorComm = text(n.birthComm)
 	case n.creator != nil && n.hops == 0:

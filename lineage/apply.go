@@ -49,6 +49,7 @@ func (g *Graph) birth(e *Event) {
 		if e.Evidence == Fork {
 			copyComm(&n.birthComm, e.Comm)
 		}
+		g.unseen(n, e.Evidence == Adopted)
 		n.cloneParent = e.Evidence == Fork && e.Creator.names() && e.Parent.names() && e.Parent != e.Creator
 	}
 	if first || !n.creatorID.names() {

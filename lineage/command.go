@@ -117,6 +117,17 @@ func (n *node) imageAt(at uint64) *image {
 	return n.inherited
 }
 
+// unseen notes whether n had run for some time when it was entered. Then it may
+// have run another command than its creator's, and that one may have been asked
+// for it and not have forked it.
+func (g *Graph) unseen(n *node, unseen bool) {
+	if n.unseen == unseen {
+		return
+	}
+	n.unseen = unseen
+	g.inherit(n)
+}
+
 // inherit gives n the command that its creator ran at the fork, and so on down
 // to whoever forked before its first exec. In the order of events n has no
 // children yet. Whoever was adopted ran what it liked before: nobody knows.
@@ -128,7 +139,10 @@ func (g *Graph) inherit(n *node) {
 		if n.hops > 0 || n.evidence == Adopted { // its creator in memory is not the one that forked it
 			continue
 		}
-		img := n.creator.imageAt(n.id.Start)
+		var img *image
+		if n.creator != nil && !n.unseen {
+			img = n.creator.imageAt(n.id.Start)
+		}
 		if img == n.inherited {
 			continue
 		}

@@ -221,6 +221,38 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
+// Who asked for work did not fork who does it: what that one runs is what it
+// was seen to run.
+func TestAdoptedCommands(t *testing.T) {
+	work := fork(30, 20, 250)
+	work.Evidence = Adopted
+	told := []Event{root(10, 9, 1, 100), fork(20, 10, 200), execs(20, 210, "ask"), work}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}} {
+		g := New(Options{})
+		for _, i := range order {
+			g.Apply(&told[i])
+		}
+		if n := known(t, g, id(30)); len(n.Commands) != 0 {
+			t.Errorf("%v: it ran %+v", order, n.Commands)
+		}
+		edges := g.Ancestry(id(30))
+		equal(t, "who asked", edges[0].CreatorArgv[0], "ask")
+		later, child := execs(30, 300, "done"), fork(40, 30, 310)
+		g.Apply(&later)
+		g.Apply(&child)
+		equal(t, "later", len(known(t, g, id(30)).Commands), 1)
+		equal(t, "its child", known(t, g, id(40)).Commands[0].Argv[0], "done")
+		if err := audit(g); err != nil {
+			t.Error(err)
+		}
+	}
+	g := graph(told[:3]...)
+	s := Seen{ID: id(30), Creator: id(20), Session: 1, Evidence: Adopted, Comm: []byte("work")}
+	g.Resync(900, []Seen{s})
+	n := known(t, g, id(30))
+	equal(t, "met in a snapshot", fmt.Sprint(n.Comm, " ", len(n.Commands)), "work 0")
+}
+
 // A process that was moved to another session keeps its lineage.
 func TestMovedToAnotherSession(t *testing.T) {
 	moved := execs(30, 400, "kept")

@@ -145,6 +145,7 @@ type node struct {
 	inferred    bool // its end follows from a snapshot or the reuse of its PID
 	reconciled  bool
 	cloneParent bool
+	unseen      bool // it was entered when it had run for some time, unseen
 	dirty       bool // on the list of changes
 }
 

@@ -152,6 +152,7 @@ func (p *pass) enter(n *node, s *Seen) {
 		p.g.justify(n, s.Evidence, s.Source, p.now)
 	}
 	if !n.creatorID.names() {
+		p.g.unseen(n, s.Evidence == Adopted)
 		p.g.link(n, s.Creator, s.Session, s.Evidence)
 	}
 }

@@ -146,10 +146,14 @@ func byToken(x *candidate, all []claimant) *proof {
 			continue
 		}
 		p := &proof{claimant: c, source: tracer.SourceEnv}
-		for k := range c.errands { // the last one that this could be of
+		for k := range c.errands { // of those that this could be, the first that nothing was found of
 			e := &c.errands[k]
-			if slices.Contains(e.Kind.Servers, x.server) && (e.Kind.Later || e.within(x.Start, true)) {
-				p.asked, p.client = c.asked[k], e.Client
+			if !slices.Contains(e.Kind.Servers, x.server) || !e.Kind.Later && !e.within(x.Start, true) {
+				continue
+			}
+			p.asked, p.client = c.asked[k], e.Client
+			if !e.Found {
+				break
 			}
 		}
 		return p

@@ -135,7 +135,7 @@ var rows = []row{
 		program: "ask sh {tmux}", members: 1, beside: true, story: brokered("tmux", "socket")},
 	{number: 44, name: "at", does: "a job of at(1)", expected: "adopted, killed",
 		program: "ask sh {at}", members: 1, story: brokered("atd", "env")},
-	{number: 44, name: "systemd_run", why: "not run: no systemd here. cron and docker: `make test-brokers`"},
+	{number: 44, name: "systemd_run", why: "apart: `make test-systemd`, in a VM. cron and docker: `make test-brokers`"},
 	{number: 45, name: "socket_activated", does: "a worker of a shared server; another session uses it too", expected: "server and workers end with its last user",
 		program: "served {dir}/shared start", members: 1, beside: true, story: lastUser},
 	{number: 46, name: "pipe_holder", does: "holds the root's stdout, the root exits 0", expected: "reader unblocked",

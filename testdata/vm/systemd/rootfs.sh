@@ -17,7 +17,7 @@ private_apt "$dir/.apt" "$suite" "$suite-security" || {
 	exit 1
 }
 apt-get -qq -y --no-install-recommends --download-only install \
-	systemd systemd-sysv dbus libpam-systemd bash coreutils procps util-linux grep sed mawk findutils passwd >/dev/null
+	systemd systemd-sysv dbus libpam-systemd bash dash coreutils procps util-linux grep sed mawk findutils passwd at cron >/dev/null
 
 rm -rf "$dir/root" "$stamp"
 mkdir -p "$dir/root"
@@ -42,14 +42,17 @@ ln -s lib/systemd/systemd init
 # What the packages' scripts would have made.
 cat >etc/passwd <<'END'
 root:x:0:0:root:/root:/bin/bash
+daemon:x:1:1:daemon:/nonexistent:/usr/sbin/nologin
 messagebus:x:100:100::/nonexistent:/usr/sbin/nologin
 tester:x:1000:1000::/tmp:/bin/bash
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 END
 cat >etc/group <<'END'
 root:x:0:
+daemon:x:1:
 adm:x:4:
 tty:x:5:
+crontab:x:101:
 utmp:x:43:
 messagebus:x:100:
 tester:x:1000:
@@ -62,7 +65,7 @@ echo lngtest >etc/hostname
 : >etc/fstab
 # Both: what one does not say is asked of the other, and what that one includes
 # only a package's script makes.
-for service in systemd-user other; do
+for service in systemd-user atd cron other; do
 	printf '%s required pam_permit.so\n' auth account password session >"etc/pam.d/$service"
 done
 echo 'session optional pam_systemd.so' >>etc/pam.d/systemd-user # names the runtime directory

@@ -1,0 +1,200 @@
+# shellcheck shell=bash disable=SC2154,SC2317
+# service.sh: to be sourced by checks.sh. The units: how they are installed,
+# started, changed, found dead, and removed.
+pins=/sys/fs/bpf/lineage
+
+install_() {
+	out=$(packaging/install.sh)
+	has "$out" 'start it with: systemctl enable --now lineage'
+	grep -q '^lineage:' /etc/group
+	systemctl cat lineage.service lineage.socket >/dev/null
+}
+verify() {
+	systemd-analyze verify --man=no lineage.service lineage.socket 2>&1 | tee /tmp/verify
+	[ ! -s /tmp/verify ]
+	systemd-analyze security --no-pager lineage.service | tail -n 1
+}
+start() {
+	systemctl enable --quiet --now lineage || { journalctl -u lineage -o cat; return 1; }
+	is "$(property lineage ActiveState)" active 'lineage.service'
+	lineage ls
+	text() { property lineage StatusText; }
+	level() { text | grep -q '^level [234], observe, 0 sessions'; }
+	until_ level
+	text
+	lineage doctor || { lineage doctor; return 1; }
+}
+capabilities() {
+	for task in "/proc/$(daemon_pid)"/task/*/status; do
+		for want in CapEff:0000000000080024 CapPrm:0000000000080024 CapBnd:0000000000080024 CapInh:0000000000000000 NoNewPrivs:1; do
+			has "$(tr -d '\t' <"$task")" "^$want\$"
+		done
+	done
+}
+journal() { # in its own words, with their level and fields
+	said=$(journalctl -u lineage -o json MESSAGE=serving)
+	has "$said" '"PRIORITY":"6"'
+	has "$said" '"_PID":"'"$(daemon_pid)"'"'
+}
+sessions() { session one 3001; lineage tree one; }
+others() { # what other users hold: procfs of theirs is read
+	tester lineage run --name theirs --grace 0s -- bash -c 'exec 9>/tmp/held; exec sleep 3002' &
+	until_ the_sleep 3002
+	has "$(lineage why /tmp/held)" theirs
+	lineage end --yes theirs
+	wait
+}
+reload() {
+	before=$(daemon_pid)
+	policy 'mode: enforce'
+	until_ mode enforce
+	has "$(lineage policy show)" 'mode.*enforce'
+	printf 'nonsense\n' >/etc/lineage/policy.yaml
+	systemctl reload lineage
+	refused() { property lineage StatusText | grep -q 'policy file was not taken'; }
+	until_ refused
+	has "$(lineage policy show)" 'mode.*enforce'
+	is "$(property lineage ActiveState)" active 'after a bad policy'
+	policy '# mine'
+	observes() { property lineage StatusText | grep -q 'observe, 1 session$'; }
+	until_ observes
+	is "$(daemon_pid)" "$before" 'PID after a reload'
+}
+restart() {
+	before=$(daemon_pid) id=$(id_of one)
+	systemctl restart lineage
+	[ "$(daemon_pid)" != "$before" ]
+	is "$(id_of one)" "$id" 'session after a restart'
+	has "$(lineage why "$(the_sleep 3001)")" "session $id one"
+}
+upgrade() { # to a binary that says another version
+	before=$(daemon_pid) id=$(id_of one)
+	policy '# mine'
+	cp upgrade/lineage bin/lineage
+	has "$(packaging/install.sh)" 'systemctl restart lineage'
+	is "$(daemon_pid)" "$before" 'PID after an install'
+	has "$(lineage version)" '^lineage.*lngtest-upgrade'
+	! lineage version | grep -q '^daemon.*lngtest-upgrade' || return 1
+	systemctl restart lineage
+	has "$(lineage version)" '^daemon.*lngtest-upgrade'
+	is "$(id_of one)" "$id" 'session after an upgrade'
+	has "$(lineage why "$(the_sleep 3001)")" "session $id one"
+}
+# back tells that another daemon serves than the one of that PID.
+back() { [ "$(daemon_pid)" != "$1" ] && systemctl is-active --quiet lineage; }
+killed() { # by what it is, it comes back
+	id=$(id_of one)
+	for signal in KILL ABRT SEGV; do # a daemon that panics goes as with ABRT
+		before=$(daemon_pid)
+		kill -$signal "$before"
+		until_ back "$before"
+		is "$(id_of one)" "$id" "session after $signal"
+	done
+}
+watchdog() { # a stopped daemon is missed
+	mkdir -p /run/systemd/system/lineage.service.d
+	printf '[Service]\nWatchdogSec=5s\nTimeoutAbortSec=1s\n' >/run/systemd/system/lineage.service.d/lngtest.conf
+	systemctl daemon-reload
+	systemctl restart lineage
+	before=$(daemon_pid) id=$(id_of one)
+	kill -STOP "$before"
+	until_ back "$before"
+	[ "$(property lineage NRestarts)" -ge 1 ]
+	is "$(id_of one)" "$id" 'session after the watchdog'
+	rm -r /run/systemd/system/lineage.service.d
+	systemctl daemon-reload
+}
+flags() { # from /etc/default/lineage
+	echo 'LINEAGE_DAEMON_FLAGS=--socket-mode 0660 --socket-group lineage' >/etc/default/lineage
+	systemctl restart lineage
+	is "$(stat -c '%a %G' /run/lineage/lineage.sock)" '660 lineage' 'the socket'
+	! tester lineage ls || return 1
+	usermod -aG lineage tester
+	tester lineage ls >/dev/null
+	rm /etc/default/lineage
+	systemctl restart lineage
+	is "$(stat -c '%a %G' /run/lineage/lineage.sock)" '666 root' 'the socket, as it comes'
+}
+recipe() { # the unit of docs/RECIPES.md, as it stands there
+	sed -n '/^<!-- recipe: systemd -->/,/^```$/p' docs/RECIPES.md | sed '1,2d;$d' >/run/systemd/system/lngtest-worker.service
+	useradd -M worker
+	printf '#!/bin/bash\ntrap "exit 0" TERM\n(setsid sleep 3007 &)\nwhile :; do sleep 1; done\n' >/usr/local/bin/worker
+	chmod 755 /usr/local/bin/worker
+	systemctl daemon-reload
+	systemctl start lngtest-worker
+	until_ the_sleep 3007
+	until_ there worker
+	the_sleep 3007 >/sys/fs/cgroup/cgroup.procs # out of the unit's
+	systemctl stop lngtest-worker
+	! the_sleep 3007 || return 1
+	is "$(property lngtest-worker Result)" success 'the unit'
+	has "$(journalctl -u lngtest-worker -o cat)" 'sleep 3007'
+}
+socket() { # the first who asks starts it
+	id=$(id_of one)
+	systemctl stop lineage
+	mkdir -p /run/systemd/system/lineage.socket.d
+	printf '[Socket]\nSocketMode=0660\nSocketGroup=lineage\n' >/run/systemd/system/lineage.socket.d/lngtest.conf
+	systemctl daemon-reload
+	systemctl start lineage.socket
+	is "$(property lineage ActiveState)" inactive 'before anybody asked'
+	is "$(id_of one)" "$id" 'session after the activation'
+	is "$(property lineage ActiveState)" active 'after somebody asked'
+	is "$(stat -c '%a %G' /run/lineage/lineage.sock)" '660 lineage' 'the socket'
+	systemctl restart lineage
+	is "$(id_of one)" "$id" 'session after a restart on the same socket'
+	tester lineage run -- bash -c 'id -u' | grep -x 1000
+	rm -r /run/systemd/system/lineage.socket.d
+	systemctl daemon-reload
+}
+unload() { # refused while systemd would start it again
+	code=0
+	out=$(lineage daemon --unload --force 2>&1) || code=$?
+	is "$code" 4 'exit code'
+	has "$out" 'systemctl stop lineage.socket lineage.service'
+	[ -d $pins ]
+}
+stop() { # without a daemon the kernel goes on: the end of a root is the end of its session
+	session four 3005
+	systemctl stop lineage.socket lineage.service
+	[ ! -e /run/lineage/lineage.sock ]
+	[ -d $pins ]
+	the_sleep 3001
+	kill -KILL "$(the_sleep 13005)"
+	gone() { ! the_sleep 3005; }
+	until_ gone
+}
+uninstall() {
+	systemctl start lineage
+	code=0
+	out=$(packaging/uninstall.sh 2>&1) || code=$?
+	is "$code" 1 'with live sessions'
+	has "$out" 'sessions are live'
+	is "$(property lineage ActiveState)" active 'after a refused uninstall'
+	systemctl stop lineage # the pins alone tell, too
+	code=0
+	out=$(packaging/uninstall.sh 2>&1) || code=$?
+	is "$code" 1 'with live sessions and no daemon'
+	has "$out" 'nothing was removed'
+	systemctl start lineage
+	lineage ls -o name | xargs lineage end --yes
+	out=$(packaging/uninstall.sh)
+	has "$out" 'kept: /etc/lineage/policy.yaml'
+	[ ! -e $pins ]
+	[ ! -e /usr/local/bin/lineage ]
+	! systemctl cat lineage.service 2>/dev/null || return 1
+	! systemctl cat lineage.socket 2>/dev/null || return 1
+	! pgrep -x lineage || return 1
+	PURGE=1 packaging/uninstall.sh
+	[ ! -e /etc/lineage ] && [ ! -e /var/lib/lineage ] && [ ! -e /var/log/lineage ] && [ ! -e /run/lineage ]
+}
+force() { # FORCE=1: the processes of a session go on
+	packaging/install.sh >/dev/null
+	systemctl start lineage
+	session five 3006
+	FORCE=1 packaging/uninstall.sh
+	[ ! -e $pins ]
+	the_sleep 3006
+	systemctl stop lngtest-five # in whose cgroup it still is
+	! the_sleep 3006 || return 1
+}

@@ -80,6 +80,7 @@ func (s *server) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int,
 	}
 	s.refresh(info.ID)
 	s.owner.askResync(causeMoved)
+	s.owner.askHaste() // what it had lost before is found by evidence
 	return info, n, err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -21,7 +22,8 @@ import (
 // the rest is shown beside it, in a session of its own.
 type brokers struct {
 	*server
-	jars map[tracer.SessionID]*jar
+	jars   map[tracer.SessionID]*jar
+	groups *groups // as of this look; nil: nobody had to know
 }
 
 // After an errand the host is looked at more often for a while.
@@ -75,6 +77,7 @@ func (b *brokers) judge(met []tracer.Process) {
 		return
 	}
 	slices.SortFunc(met, func(x, y tracer.Process) int { return cmp.Compare(x.Start, y.Start) })
+	b.groups = nil
 	policy := b.rules.policy()
 	tasting := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
 	for i := range met {
@@ -134,7 +137,7 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 			if x.info.Kept || x.For != 0 || x.closed && !x.awaits() {
 				continue
 			}
-			c := claimant{info: x.info, token: x.token, uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(x.Errands)}
+			c := claimant{info: x.info, token: x.token, word: broker.SumOf(x.info.ID.String()), uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(x.Errands)}
 			if n, ok := b.owner.graph.Node(lineageID(x.info.Root)); ok && !n.Ghost {
 				c.uids = append(c.uids, n.UID)
 			}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,9 +155,9 @@ func TestBrokeredByToken(t *testing.T) {
 	w.stranger(30, 1, "lngtest-server")
 	w.stranger(300, 30, "lngtest-job", "A=1", w.token())
 	w.stranger(301, 300, "lngtest-child")
-	w.strangerOf(1001, 310, 30, "lngtest-other", w.token())                     // of another uid
-	w.stranger(311, 30, "lngtest-wrong", "LINEAGE_TOKEN=x"+w.s.Token)           // nearly
-	w.stranger(312, 30, "lngtest-idonly", "LINEAGE_SESSION="+w.s.ID, "TOKEN=1") // no secret
+	w.strangerOf(1001, 310, 30, "lngtest-other", w.token())                            // of another uid
+	w.stranger(311, 30, "lngtest-wrong", "LINEAGE_TOKEN=x"+w.s.Token)                  // nearly
+	w.stranger(312, 30, "lngtest-false", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN=1") // a false secret
 	w.look()
 	w.until(func() bool { return w.in(301) == w.s.ID })
 	if w.in(300) != w.s.ID || w.in(30) != "" || w.in(310) != "" || w.in(311) != "" || w.in(312) != "" {
@@ -690,6 +691,72 @@ func TestSharedServer(t *testing.T) {
 	}
 	if w.dead(102) {
 		t.Error("the one that is never to end did")
+	}
+}
+
+// What a process lost before it was adopted is found by the groups that only its
+// own are in, whose leaders are dead, and by the name of the session.
+func TestAdoptedOrphans(t *testing.T) {
+	w := newWork(t, enforced)
+	place := func(pid, parent, sid, pgid uint32, cgroup uint64, environ ...string) {
+		t.Helper()
+		w.stranger(pid, parent, "lngtest-p", environ...)
+		w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cgroup })
+	}
+	const before, its = 7, 8 // cgroups
+	place(390, 1, shell, 490, before)
+	place(391, 1, 491, 491, its)
+	place(400, shell, shell, 400, its) // 391 is in its cgroup, and older
+	place(401, 400, 480, 480, before)  // its child led a session, which is dead
+	place(402, 400, 400, 481, before)
+	place(403, 400, shell, 490, before) // 390 is in that group, and older
+	w.k.Advance(time.Second)
+	place(410, 1, 480, 483, before)
+	place(411, 1, shell, 481, before)
+	place(412, 1, shell, 490, before)
+	place(413, 1, 484, 484, its)
+	place(414, 1, shell, 400, before) // its leader lives
+	w.strangerOf(1001, 415, 1, "lngtest-p")
+	w.k.Edit(415, func(p *kerneltest.Proc) { p.SID, p.PGID = 480, 480 })
+	s := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Name: "old", Adopt: true, Root: api.Ref{PID: 400}}), http.StatusCreated)
+	place(416, 1, shell, shell, before, "LINEAGE_SESSION="+s.ID)
+	w.look()
+	found := func() string {
+		var all []string
+		for _, b := range into[api.Session](w.do("user", "GET", "/v1/sessions/old", nil), http.StatusOK).Brokered {
+			all = append(all, fmt.Sprintf("%d %s %s %v", b.Process.PID, b.Evidence.Source, b.Evidence.Confidence, b.Ends))
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	w.until(func() bool { return strings.Count(found(), ",") == 3 })
+	w.look()
+	if got := found(); got != "410 sid weak false, 411 pgrp weak false, 414 pgrp weak false, 416 cookie weak false" {
+		t.Error(got)
+	}
+	// Alone in it, it has what else is in its cgroup.
+	place(500, shell, shell, shell, 9)
+	w.k.Advance(time.Second)
+	place(510, 1, 510, 510, 9)
+	second := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
+	w.look()
+	w.until(func() bool { return w.in(510) != "" })
+	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=510", nil), http.StatusOK)
+	if why.Session.BrokeredBy != second.ID || why.Brokered.Evidence.Source != "cgroup" || why.Brokered.Evidence.Confidence != "weak" {
+		t.Errorf("%+v", why)
+	}
+	for _, pid := range []uint32{390, 391, 412, 413, 415} {
+		if w.in(pid) != "" {
+			t.Errorf("%d is in %s", pid, w.in(pid))
+		}
+	}
+	into[api.Report](w.do("user", "POST", "/v1/sessions/old/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	w.receipt(s.ID)
+	w.look()
+	for _, pid := range []uint32{410, 411, 414, 416} {
+		if w.dead(pid) {
+			t.Errorf("weak evidence ended %d", pid)
+		}
 	}
 }
 

@@ -110,6 +110,11 @@ func (o *owner) asks(s *session, ev *tracer.Event) {
 		Inside: s.inside(&e),
 	})
 	o.save(s)
+	o.askHaste()
+}
+
+// askHaste asks for looks at the host in short order.
+func (o *owner) askHaste() {
 	select {
 	case o.asked <- struct{}{}:
 	default:

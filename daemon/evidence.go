@@ -33,6 +33,7 @@ type candidate struct {
 type claimant struct {
 	info    tracer.SessionInfo
 	token   broker.Sum
+	word    broker.Sum // of its id, which is no secret
 	uids    []uint32
 	over    bool
 	errands []errand
@@ -112,7 +113,7 @@ func (b *brokers) job(pid uint32) (token broker.Sum) {
 func (b *brokers) prove(x *candidate, all []claimant, takes []string) *proof {
 	allowed := func(s tracer.Source) bool {
 		word := s.String()
-		if s == tracer.SourcePGRP {
+		if s == tracer.SourcePGRP || s == tracer.SourceCgroup {
 			word = tracer.SourceSID.String()
 		}
 		return slices.Contains(takes, word)
@@ -133,7 +134,7 @@ func (b *brokers) prove(x *candidate, all []claimant, takes []string) *proof {
 	if p := b.byPosix(x, all); p != nil && allowed(p.source) {
 		return p
 	}
-	return nil
+	return b.byGroup(x, all, allowed)
 }
 
 func byToken(x *candidate, all []claimant) *proof {
@@ -232,8 +233,15 @@ func (b *brokers) bySocket(x *candidate, c *claimant) *proof {
 }
 
 // byCookie takes what has a variable that members of one session have, and
-// nobody around it.
+// nobody around it, or that names the session. The name is no secret; beside a
+// secret that is not the session's it is a false one.
 func byCookie(x *candidate, all []claimant) (p *proof) {
+	for i := range all {
+		c := &all[i]
+		if x.marks.Session == c.word && x.marks.Token == (broker.Sum{}) && !c.over && slices.Contains(c.uids, x.UID) {
+			return &proof{claimant: c, source: tracer.SourceCookie}
+		}
+	}
 	for i := range all {
 		c := &all[i]
 		if c.over || !slices.Contains(c.uids, x.UID) || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) {

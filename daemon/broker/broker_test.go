@@ -9,20 +9,21 @@ import (
 func TestMarks(t *testing.T) {
 	sum := func(s string) Sum { return sha256.Sum256([]byte(s)) }
 	for environ, want := range map[string]Marks{
-		"":                                   {},
-		"LINEAGE_TOKEN=":                     {},
-		"LINEAGE_TOKEN":                      {},
-		"XLINEAGE_TOKEN=a\x00":               {},
-		"A=1\x00LINEAGE_TOKEN=abc\x00B=2":    {Token: sum("abc")},
-		"LINEAGE_TOKEN=a\x00LINEAGE_TOKEN=b": {Token: sum("a")},
-		"LINEAGE_TOKEN=a=b\x00":              {Token: sum("a=b")},
-		"BUILD_ID=7\x00BUILD_IDS=8\x00":      {Cookies: []Cookie{{"BUILD_ID", sum("7")}}},
+		"":                                            {},
+		"LINEAGE_TOKEN=":                              {},
+		"LINEAGE_TOKEN":                               {},
+		"XLINEAGE_TOKEN=a\x00":                        {},
+		"A=1\x00LINEAGE_TOKEN=abc\x00B=2":             {Token: sum("abc")},
+		"LINEAGE_SESSION=k3x9q2\x00":                  {Session: sum("k3x9q2")},
+		"LINEAGE_TOKEN=a\x00LINEAGE_TOKEN=b":          {Token: sum("a")},
+		"LINEAGE_TOKEN=a=b\x00":                       {Token: sum("a=b")},
+		"BUILD_ID=7\x00BUILD_IDS=8\x00":               {Cookies: []Cookie{{"BUILD_ID", sum("7")}}},
 		"SSH_CONNECTION=127.0.0.1 5 127.0.0.1 22\x00": {LocalSSH: true},
 		"SSH_CONNECTION=10.0.0.9 5 10.0.0.1 22\x00":   {},
 		"SSH_CONNECTION=x\x00":                        {},
 	} {
 		got := MarksOf([]byte(environ))
-		if got.Token != want.Token || got.LocalSSH != want.LocalSSH || len(got.Cookies) != len(want.Cookies) ||
+		if got.Token != want.Token || got.Session != want.Session || got.LocalSSH != want.LocalSSH || len(got.Cookies) != len(want.Cookies) ||
 			len(want.Cookies) > 0 && got.Cookies[0] != want.Cookies[0] {
 			t.Errorf("%q: %+v", environ, got)
 		}

@@ -15,6 +15,12 @@ type Cookie struct {
 	Value Sum
 }
 
+// SumOf gives the sum of a value.
+func SumOf(value string) Sum { return sha256.Sum256([]byte(value)) }
+
+// session is the session's id, which `lineage run` gives to its members too.
+const session = "LINEAGE_SESSION"
+
 // token is what `lineage run` gives to its members, a secret of the session.
 const token = "LINEAGE_TOKEN"
 
@@ -24,6 +30,7 @@ var cookies = []string{"RUNNER_TRACKING_ID", "BUILD_ID", "JENKINS_NODE_COOKIE", 
 // Marks are what an environment says of where a process comes from.
 type Marks struct {
 	Token   Sum
+	Session Sum // of the id that it has
 	Cookies []Cookie
 	// LocalSSH: it serves an ssh connection of this host to itself.
 	LocalSSH bool
@@ -41,6 +48,8 @@ func MarksOf(environ []byte) (m Marks) {
 		switch {
 		case string(name) == token:
 			m.Token = sha256.Sum256(value)
+		case string(name) == session:
+			m.Session = sha256.Sum256(value)
 		case string(name) == "SSH_CONNECTION":
 			m.LocalSSH = local(value)
 		case isCookie(name):

@@ -50,7 +50,7 @@ type Defaults struct {
 
 // Brokers says what is attributed through other daemons.
 type Brokers struct {
-	Adopt  []string `key:"adopt" one:"env|unit|container|socket|cookie|sid" doc:"the evidence by which work is attributed; sid is the POSIX session and the process group"`
+	Adopt  []string `key:"adopt" one:"env|unit|container|socket|cookie|sid" doc:"the evidence by which work is attributed; sid is the POSIX session, the process group and the cgroup"`
 	End    string   `key:"end" one:"strong|all|none" doc:"which evidence is enough to end it with the session; none: it is only shown"`
 	Shared []Shared `key:"shared" doc:"servers that several sessions use: they leave the session that started them"`
 }

@@ -225,7 +225,7 @@ func (s *server) findRunning(p *policy.Policy) {
 	}
 	var found []tracer.Process
 	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
-		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&(tracer.FlagProtected|tracer.FlagReleased) == 0 && looksFor(p, t.Comm.String()) {
+		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&(tracer.FlagProtected|tracer.FlagReleased) == 0 {
 			found = append(found, *t)
 		}
 		return nil
@@ -236,7 +236,14 @@ func (s *server) findRunning(p *policy.Policy) {
 	}
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
-		s.adoptRunning(p, &found[i])
+		t := &found[i]
+		name := t.Comm.String()
+		if !looksFor(p, name) && interpreters.MatchString(base(s.proc.exe(t.PID))) {
+			name = script(s.facts(t.PID, 1))
+		}
+		if looksFor(p, name) {
+			s.adoptRunning(p, t, name)
+		}
 	}
 }
 
@@ -245,11 +252,16 @@ func looksFor(p *policy.Policy, comm string) bool {
 	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled && slices.Contains(r.Match.Comm, comm) })
 }
 
-func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process) {
+// adoptRunning makes a session of a process that was run as name, if a rule
+// matches it.
+func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process, name string) {
 	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
 		return // the session of an ancestor has it by now
 	}
 	facts := s.rootFacts(t.Identity)
+	if facts != nil {
+		facts.Comm = name
+	}
 	rule := p.Agent(facts)
 	if rule == nil || len(p.Protected(facts)) > 0 || s.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return

@@ -200,6 +200,45 @@ func TestAgentsRunning(t *testing.T) {
 	}
 }
 
+// What runs already was run as its script, which its interpreter was given.
+func TestAgentsRunningScripts(t *testing.T) {
+	p := newPoliced(t, "mode: enforce\nagents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent-w}}\n")
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for n, command := range []string{
+		"vim /usr/bin/lngtest-agent-w",     // no interpreter
+		"bash -c /usr/bin/lngtest-agent-w", // its text
+		"node lngtest-agent-w",             // no path
+		"node /usr/bin/other /usr/bin/lngtest-agent-w",
+		"python3 -m /lngtest-agent-w",
+		"node /usr/bin/lngtest-agent-with-a-long-name --flag",
+		"python3.11 --x ./bin/lngtest-agent-w",
+	} {
+		pid, argv := uint32(300+n), strings.Fields(command)
+		p.host(pid, shell, 1000, "MainThread")
+		os.Remove(p.h.proc.path(pid, "exe"))
+		if err := os.Symlink("/opt/bin/"+argv[0], p.h.proc.path(pid, "exe")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p.h.proc.path(pid, "cmdline"), []byte(strings.Join(argv, "\x00")+"\x00"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.start(Options{Version: "9.9.9", Policy: p.file})
+	for _, pid := range []uint32{306, 305} { // the youngest comes last
+		p.until(func() bool { return p.k.Proc(pid).Session != 0 })
+		if info := p.held(p.k.Proc(pid).Session); info.Name != "lngtest" {
+			t.Errorf("%+v", info)
+		}
+	}
+	for pid := uint32(300); pid < 305; pid++ {
+		if p.k.Proc(pid).Session != 0 {
+			t.Errorf("%d was adopted", pid)
+		}
+	}
+}
+
 func TestAdopt(t *testing.T) {
 	w := newWorld(t)
 	adopt := func(who string, pid int, req api.NewSession) answered {

@@ -205,3 +205,45 @@ func TestAdoptAndKeep(t *testing.T) {
 	m.Kill()
 	m.Gone()
 }
+
+// A script that runs when the daemon starts has its interpreter's name by then.
+// What it had lost before shows by a variable that only its own have, beside its
+// session, and lives on.
+func TestAgentRunsAlready(t *testing.T) {
+	i := stage.New(t)
+	agent, m := filepath.Join(i.Dir, "lngtest-script"), stage.NewMarker(t, i.Dir)
+	text := `#!/usr/bin/env sh
+export CLAUDE_CODE_SESSION_ID=lngtest-$$
+sleep 300 &
+(setsid sleep 301 & echo "lost $!" >&9)
+echo started >&9
+wait
+`
+	if err := os.WriteFile(agent, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := stage.Start(t, shell(m, "/bin/sh", "exec 9>"+m.Path+"; exec "+agent))
+	m.Line("started", 1)
+	lost := stage.Number(t, m.Line("lost", 1)[0])
+	policed(t, i, "mode: enforce\nagents:\n  - {name: lngtest-script, enabled: true, match: {comm: lngtest-script}, grace: 0s}\n")
+	var found []api.Session
+	i.Until("the session of what runs already", func() bool { found = byRule(i, "lngtest-script"); return len(found) == 1 })
+	if s := found[0]; s.Live != 2 || s.Root.PID != p.Process.Pid {
+		t.Errorf("%+v", s)
+	}
+	var why *api.Why
+	i.Until("what it had lost", func() bool {
+		why = stage.Query[api.Why](i, "why", fmt.Sprint(lost))
+		return why.Session != nil
+	})
+	if b := why.Brokered; why.Session.BrokeredBy != found[0].ID || b == nil || b.Ends || b.Evidence.Source != "cookie" || b.Evidence.Confidence != "weak" {
+		t.Errorf("%+v, %+v", why.Session, b)
+	}
+	i.End(found[0].ID)
+	p.Wait()
+	if left := m.Holders(); len(left) != 1 || left[0] != lost {
+		t.Errorf("alive: %v, want %d", left, lost)
+	}
+	i.End(why.Session.ID)
+	m.Gone()
+}

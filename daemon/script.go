@@ -1,0 +1,37 @@
+//go:build linux
+
+package daemon
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+)
+
+// interpreters are the names of the files that "#!" lines name.
+var interpreters = regexp.MustCompile(`^(node|nodejs|bun|deno|python[0-9.]*|pypy[0-9.]*|ruby[0-9.]*|perl[0-9.]*|(ba|da|z|k)?sh)$`)
+
+// commLength is what the kernel keeps of a name.
+const commLength = 15
+
+// script is the name under which the kernel knew a script that runs by now, as
+// its exec did: its interpreter has another comm since "#!/usr/bin/env" handed
+// it on, and was given it as a path behind no more than long options. "" if it
+// runs none.
+func script(f *policy.Facts) string {
+	if f == nil || !interpreters.MatchString(base(f.Exe)) {
+		return ""
+	}
+	for _, word := range f.Argv[min(1, len(f.Argv)):] {
+		switch {
+		case strings.HasPrefix(word, "--") && len(word) > 2:
+		case strings.HasPrefix(word, "-") || !strings.Contains(word, "/"):
+			return "" // what follows may be a program's text, or a module
+		default:
+			name := word[strings.LastIndexByte(word, '/')+1:]
+			return name[:min(len(name), commLength)]
+		}
+	}
+	return ""
+}

@@ -288,13 +288,19 @@ func TestBrokeredBefore(t *testing.T) {
 	w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
 	w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
 	w.look()
-	if w.in(300)+w.in(301)+w.in(302) != "" {
-		t.Fatalf("300 %s 301 %s 302 %s", w.in(300), w.in(301), w.in(302))
+	// Nor does one that is within its exec, whose environment is not there yet.
+	w.stranger(303, 30, "lngtest-execs")
+	w.file(303, "environ", "")
+	w.file(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
+	w.look()
+	if w.in(300)+w.in(301)+w.in(302)+w.in(303) != "" {
+		t.Fatalf("300 %s 301 %s 302 %s 303 %s", w.in(300), w.in(301), w.in(302), w.in(303))
 	}
+	w.environ(303, "A=1", w.token())
 	w.become(300, "lngtest-pane", w.token())
 	w.become(301, "lngtest-box", "A=1")
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) != "" })
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(303) == w.s.ID && w.in(301) != "" })
 	if w.in(301) == w.s.ID {
 		t.Error("weak evidence made a member of 301")
 	}

@@ -52,8 +52,13 @@ type proof struct {
 // read looks at a stranger in procfs; false if it is gone or cannot be read.
 func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
+	// What it runs comes before what it was given: it may be in its exec.
+	x.runs = base(b.proc.exe(t.PID))
 	// Without CAP_SYS_PTRACE others' environments are not to be read.
 	if environ, err := b.proc.read(t.PID, "environ", maxEnviron); err == nil {
+		if len(environ) == 0 && !b.proc.loaded(t.PID) {
+			return x, false // the next look shows it
+		}
 		x.marks = broker.MarksOf(environ)
 		clear(environ)
 	}
@@ -65,7 +70,6 @@ func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 	if t.Parent.PID != 0 { // 1 too: the host's systemd
 		x.server = base(b.proc.exe(t.Parent.PID))
 	}
-	x.runs = base(b.proc.exe(t.PID))
 	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
 		x.marks.Token = b.job(t.PID)
 	}

@@ -61,6 +61,20 @@ func (p procfs) stat(pid uint32) (task byte, parent uint32, err error) {
 	return fields[0][0], uint32(ppid), nil
 }
 
+// startCode is where in stat, behind the comm, the address of the code is. An
+// exec sets it when it has put the environment into its place, for programs that
+// are no scripts (fs/binfmt_elf.c); who may not know it reads 1.
+const startCode = 23
+
+// loaded reports that a process is not within its exec, where its environment
+// reads as empty.
+func (p procfs) loaded(pid uint32) bool {
+	b, err := p.read(pid, "stat", maxProcFile)
+	_, rest, _ := bytesCutLast(b, ')')
+	fields := bytes.Fields(rest)
+	return err == nil && (len(fields) <= startCode || string(fields[startCode]) != "0")
+}
+
 func bytesCutLast(b []byte, sep byte) (before, after []byte, ok bool) {
 	i := bytes.LastIndexByte(b, sep)
 	if i < 0 {

@@ -19,8 +19,9 @@ func (a *app) adoptCommand() *cobra.Command {
 		Short: "Make a running process and its present descendants a session",
 		Long: `Make a session of a process that runs already, with everything that descends
 from it now and everything that it will start. Its descendants are found by the
-kernel's parents: what was orphaned before is not among them, and no fork is
-missed while they are looked for.
+kernel's parents, and no fork is missed while they are looked for. What was
+orphaned before is looked for by evidence, and shown some seconds later in a
+session beside, which does not end with this one: see "lineage orphans".
 
 The session ends like any other: when the process exits, with "lineage end", or
 by a limit. The PID of a member makes a session nested in its own.

@@ -86,7 +86,11 @@ func writeLeak(p *page, what string, l *api.Leak) {
 			parts = append(parts, count(n.n, n.one, n.many))
 		}
 	}
-	parts = append(parts, plain.Size(l.RSSBytes), growthText(&l.Growth))
+	growth := growthText(&l.Growth)
+	if !l.Growth.Known {
+		growth = "growth: " + growth
+	}
+	parts = append(parts, plain.Size(l.RSSBytes), growth)
 	color := bold
 	if l.HoursToExhaustion != nil {
 		parts = append(parts, fmt.Sprintf("%s used up in %s", l.Exhausts, hoursText(*l.HoursToExhaustion)))
@@ -101,7 +105,11 @@ func writeLeak(p *page, what string, l *api.Leak) {
 			break
 		}
 		c := &l.Commands[i]
-		t.row("", plain.Text(c.Comm), fmt.Sprintf("×%d", c.Processes), plain.Size(c.RSSBytes), plain.Text(growthText(&c.Growth)))
+		growth := growthText(&c.Growth)
+		if !c.Growth.Known && !l.Growth.Known {
+			growth = "" // it was said
+		}
+		t.row("", plain.Text(c.Comm), fmt.Sprintf("×%d", c.Processes), plain.Size(c.RSSBytes), plain.Text(growth))
 	}
 	t.write(p)
 	if n := len(l.Commands) - mostCommands; n > 0 && !p.wide {
@@ -115,7 +123,7 @@ func writeLeak(p *page, what string, l *api.Leak) {
 // growthText says what is gained in an hour, or why nobody can.
 func growthText(g *api.Growth) string {
 	if !g.Known || g.ProcessesPerHour == nil || g.BytesPerHour == nil {
-		why := or(g.Why, "growth not known")
+		why := or(g.Why, "not known")
 		if g.OverSeconds > 0 {
 			why += fmt.Sprintf(" (%v)", time.Duration(g.OverSeconds*float64(time.Second)).Round(time.Minute))
 		}

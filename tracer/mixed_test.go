@@ -61,7 +61,7 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 		if s := settled(t, tr, id); s.Forks != ended.Forks {
 			t.Errorf("round %d: %d forks when nobody lived, %d later", round+1, ended.Forks, s.Forks)
 		}
-		forks += uint64(ended.Forks)
+		forks += ended.Forks
 	}
 	for _, name := range []string{"live_drift", "enter_failed", "dead_failed", "delete_failed", "reconciled"} {
 		if n := counter(t, tr, name); n != 0 {

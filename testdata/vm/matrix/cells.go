@@ -132,31 +132,33 @@ var cells = []cell{
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 
-	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, tracer},
+	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "an LSM program attaches there and never runs"},
-	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, tracer},
+	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "level 2 without the LSM program that refuses forks"},
-	{name: "6.18 lockdown=integrity", series: "6.18", append: integrity, suites: []suite{basics, tracer, e2e},
+	{name: "6.18 lockdown=integrity", series: "6.18", append: integrity, suites: []suite{basics, refusers},
 		why: "what a host with secure boot has"},
 	{name: "6.1 lockdown=confidentiality", series: "6.1", append: confidentiality, untracked: true,
 		why: "BPF may not read the kernel's memory: doctor has to say so"},
 	{name: "6.18 lockdown=confidentiality", series: "6.18", append: confidentiality, untracked: true,
 		why: "the same, new"},
-	{name: "6.1 cgroup v1", series: "6.1", cgroup: "v1", suites: []suite{basics, tracer, cgroupRows},
+	{name: "6.1 cgroup v1", series: "6.1", cgroup: "v1", suites: []suite{basics, cgroupRows},
 		why: "hosts of that age still have it; the freezer holds SIGKILL back"},
 	{name: "6.18 cgroup v1", series: "6.18", cgroup: "v1", suites: []suite{cgroupRows},
 		why: "the same, where the kernel ends sessions by itself"},
 	{name: "6.18 4 CPUs", series: "6.18", cpus: 4, pidMax: 131072, memory: 4096,
-		suites: []suite{storms, races, many},
+		suites: []suite{storms, mixed, races, many},
 		why:    "races between CPUs; more processes than the usual pid_max allows"},
 	{name: "7 preempt=full 4 CPUs", series: "7", append: boot.LSM + " preempt=full", cpus: 4,
-		suites: []suite{basics, tracer, storms, races},
+		suites: []suite{basics, storms, mixed, races},
 		why:    "the kernel skips programs that are preempted: the second writers have to see what they miss"},
 }
 
 var (
 	cgroupRows = escapes.named("cgroup rows").anyFailure().with("LNGTEST_ROWS=1,5,25,26,28,29,36")
 	races      = escapes.named("races").anyFailure().with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
-	storms     = tracer.named("storms").tests("TestCountsDoNotDrift", "TestEverythingAtOnce").with("LNGTEST_ROUNDS=60")
+	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
+	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm", "TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
+	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*", "TestReparent", "TestDeathToldTwice")
 	many       = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
 )

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // A stormer is a session that forks when it is told to: a hundred processes
@@ -134,6 +135,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
 	level := i.Status().Level
+	lifetime := tracertest.Slowed(2 * time.Second) // longer than the storm
 	for _, tt := range []struct {
 		name  string
 		flags []string
@@ -143,7 +145,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 		{"root", []string{"--grace", "0s"}, func(_ *stormer, root int) int { return root }, "root_exit"},
 		{"root-grace", []string{"--grace", "200ms"}, func(_ *stormer, root int) int { return root }, "root_exit"},
 		{"owner", []string{"--grace", "0s"}, func(s *stormer, _ int) int { return s.Process.Process.Pid }, "owner_exit"},
-		{"lifetime", []string{"--grace", "0s", "--max-lifetime", "1s"}, nil, "max_lifetime"},
+		{"lifetime", []string{"--grace", "0s", "--max-lifetime", lifetime.String()}, nil, "max_lifetime"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStormer(i.In(t), tt.name, tt.flags...)

@@ -5,6 +5,8 @@ package daemon
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -137,6 +139,24 @@ func TestResyncCauses(t *testing.T) {
 	}
 	if w.resyncs()[causeStart] != 1 {
 		t.Errorf("%v", w.resyncs())
+	}
+}
+
+// TestSkippedPrograms: a program that the kernel skipped may have missed a birth,
+// and everybody is told; not where a second one sees what the first misses.
+func TestSkippedPrograms(t *testing.T) {
+	for _, twice := range []bool{false, true} {
+		w := newWorld(t)
+		w.k.Feature.SecondWriters = twice
+		w.k.Miss("fork_birth")
+		if r, err := w.s.sampler.sample(causeNone); err != nil || r.cause != causeMisses {
+			t.Fatalf("cause %q, %v", r.cause, err)
+		}
+		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+		told := slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "births may have been missed") })
+		if told == twice {
+			t.Errorf("second writers %v: degraded %q", twice, st.Degraded)
+		}
 	}
 }
 

@@ -86,8 +86,11 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
 	r := &resynced{cause: cause}
-	grown, reconcile := p.grown(misses, counters)
+	// What the first writers missed the second ones have counted, if there are any.
+	seenTwice := o.kernel.Features().SecondWriters
+	grown, reconcile := p.grown(misses, counters, seenTwice)
 	r.cause = cmp.Or(r.cause, grown)
+	skipped := grown == causeMisses && !seenTwice
 	if reconcile {
 		if r.added, r.removed, err = o.kernel.Reconcile(); err != nil {
 			o.log.Error().Err(err).Msg("members not reconciled")
@@ -100,7 +103,6 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	infos = slices.DeleteFunc(infos, isCanary)
-	skipped := grown == causeMisses
 	if err := o.do(func() { p.crowd.horizon = o.horizon() }); err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 
 // grown compares what the kernel counted with the last look: for which cause
 // the picture may be wrong, and whether the kernel's own bookkeeping may be.
-func (p *sampler) grown(misses, counters map[string]uint64) (cause resyncCause, reconcile bool) {
+func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cause resyncCause, reconcile bool) {
 	sum := uint64(0)
 	for _, n := range misses {
 		sum += n
@@ -141,7 +143,7 @@ func (p *sampler) grown(misses, counters map[string]uint64) (cause resyncCause, 
 	switch {
 	case first:
 	case skipped:
-		return causeMisses, true
+		return causeMisses, !seenTwice || more("delete_failed")
 	case more("delete_failed"):
 		return causeBirths, true
 	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):

@@ -30,6 +30,9 @@ type Features struct {
 	Degraded []string // what does not work as it should
 	Refuses  Refuser  // what refuses condemned members their forks
 	ABI      string   // of the pins
+	// SecondWriters: births and deaths are counted by programs that nothing can
+	// skip, too, and no miss of the first ones loses any.
+	SecondWriters bool
 }
 
 // Check is one thing that tracing needs or profits from.

@@ -137,7 +137,11 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 }
 
 // Features tells what this tracer has to work with.
-func (t *Tracer) Features() Features { return t.features }
+func (t *Tracer) Features() Features {
+	f := t.features
+	f.SecondWriters = t.programs[bpf.LineageProgAttachBirth] != nil && t.programs[bpf.LineageProgNotifyDeath] != nil
+	return f
+}
 
 // Close lets go of the kernel side and ends a pending Read with
 // [os.ErrClosed]. What is pinned goes on.

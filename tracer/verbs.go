@@ -257,7 +257,7 @@ func (t *Tracer) Identify(pid uint32) (Identity, error) {
 // side was loaded: none where a second writer, which nothing can skip, enters
 // newborns too.
 func (t *Tracer) MissedBirths() (uint64, error) {
-	if t.programs[bpf.LineageProgAttachBirth] != nil {
+	if t.Features().SecondWriters {
 		return 0, nil
 	}
 	misses, err := t.RecursionMisses()

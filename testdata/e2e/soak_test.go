@@ -18,7 +18,7 @@ import (
 // behind: memory stays where it was after the first round, no ancestor of the
 // living is forgotten, and no limit is met in silence.
 func TestSoak(t *testing.T) {
-	const rate, runners = 20000, 4
+	const rate, longest = 20000, 50 // forks/s, seconds of one storm
 	forks := stage.FromEnv(t, "LNGTEST_SOAK", 60000)
 	depth := stage.FromEnv(t, "LNGTEST_DEPTH", 300)
 	sessions := stage.FromEnv(t, "LNGTEST_SESSIONS", 20)
@@ -48,17 +48,9 @@ func TestSoak(t *testing.T) {
 	var memory []int
 	total := 0
 	for round := range 3 {
-		m := stage.NewMarker(t, i.Dir)
-		seconds := max(forks/3/rate, 1)
-		name := fmt.Sprintf("storm-%d", round)
-		run := i.Start([]string{"run", "-q", "--name", name, "--", stage.Program("vforkstorm"), fmt.Sprint(rate), fmt.Sprint(seconds), fmt.Sprint(runners)},
-			append(m.Env(), "LNGTEST_SECONDS=3600"))
-		m.Ready()
-		m.Wait("end of the storm", stormOver(m, time.Duration(seconds)*time.Second))
-		total += i.Session(name).Forks
-		i.End("--now", name)
-		m.MustBeGone()
-		run.Wait()
+		for left := max(forks/3/rate, 1); left > 0; left -= longest {
+			total += storm(i, fmt.Sprintf("storm-%d-%d", round, left), rate, min(left, longest))
+		}
 		for range sessions / 3 {
 			i.Must("run", "-q", "--", "true")
 		}
@@ -90,4 +82,18 @@ func TestSoak(t *testing.T) {
 	deep.MustBeGone()
 	chain.Wait()
 	t.Logf("figure: %d forks, a chain of %d (%d edges told), %d sessions: RSS %v MiB after each third", total, depth, edges, sessions, memory)
+}
+
+// storm is so many vforks a second in a session of their own, and how many there were.
+func storm(i *stage.Instance, name string, rate, seconds int) int {
+	m := stage.NewMarker(i.T, i.Dir)
+	run := i.Start([]string{"run", "-q", "--name", name, "--", stage.Program("vforkstorm"), fmt.Sprint(rate), fmt.Sprint(seconds), "4"},
+		append(m.Env(), "LNGTEST_SECONDS=3600"))
+	m.Ready()
+	m.Wait("end of the storm", stormOver(m, time.Duration(seconds)*time.Second))
+	forks := i.Session(name).Forks
+	i.End("--now", name)
+	m.MustBeGone()
+	run.Wait()
+	return forks
 }

@@ -26,7 +26,7 @@ VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/pictures ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/bench ./testdata/page ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/pictures ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
@@ -221,6 +221,7 @@ docs-check: build
 	go test ./tui -run TestKeysDocument
 	go run ./testdata/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
+	go test ./testdata/bench ./testdata/page
 	docs/links.sh
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
@@ -235,9 +236,11 @@ pictures: deps build programs
 fuzz:
 	testdata/fuzz.sh
 
-## bench: the Go benchmarks, as root
-bench:
-	$(PRIVATE) go test -run '^$$' -bench . -benchmem ./...
+## bench: every figure of BENCHMARKS.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
+bench: deps build programs
+	go build -o bin/bench ./testdata/bench
+	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt
+	$(if $(BENCH),cat bin/bench.txt,bin/bench -page bin/bench.txt)
 
 ## fmt: format Go and C
 fmt:

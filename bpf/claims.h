@@ -92,7 +92,7 @@ static __always_inline bool remember(const struct identity *id, u64 session)
 		return false;
 	if (!bpf_map_update_elem(&dying, id, &one, BPF_NOEXIST))
 		return true;
-	delete_dead(id);
+	erase_dead(id);
 	return false;
 }
 

@@ -77,7 +77,7 @@ static __always_inline long insert(u32 tgid, const struct entry *n)
 	return err;
 }
 
-static __always_inline long delete(u32 tgid)
+static __always_inline long erase(u32 tgid)
 {
 	long err = bpf_map_delete_elem(&processes, &tgid);
 
@@ -97,7 +97,7 @@ static __always_inline long insert_dead(const struct identity *id, const struct 
 	return err;
 }
 
-static __always_inline long delete_dead(const struct identity *id)
+static __always_inline long erase_dead(const struct identity *id)
 {
 	long err = bpf_map_delete_elem(&dead, id);
 

@@ -39,7 +39,7 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 		else
 			chain_count(session, DIED_FORGOTTEN);
 	}
-	if (delete(tgid))
+	if (erase(tgid))
 		count(COUNT_DELETE_FAILED);
 	let_go(&id);
 	/*

@@ -28,7 +28,7 @@ static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 	u64 session = d->session;
 
 	torn_down(id, d);
-	if (delete_dead(id))
+	if (erase_dead(id))
 		return;
 	chain_count(session, REAPED);
 	e = reserve(struct event_reaped);

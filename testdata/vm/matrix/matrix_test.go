@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -194,23 +193,6 @@ func TestPages(t *testing.T) {
 	r[0].Suites[0].Name = "verifier"
 	if got := levelTable(r); strings.Contains(got, "6.18.15") {
 		t.Errorf("a kernel on which nothing was ended is a promise:\n%s", got)
-	}
-}
-
-func TestBetween(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "page")
-	if err := os.WriteFile(path, []byte("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := between(path, "x", "new"); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(path)
-	if want := "a\n<!-- begin x -->\n\nnew\n<!-- end x -->\nb\n"; err != nil || string(got) != want {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if err := between(path, "y", "new"); err == nil {
-		t.Error("a page without the place was written")
 	}
 }
 

@@ -5,19 +5,20 @@ package main
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/lineage-ebpf/lineage/testdata/page"
 )
 
 // writePages writes what the results say into the documents, between the lines
 // "<!-- begin NAME -->" and "<!-- end NAME -->".
-func writePages() error { return eachPlace(between) }
+func writePages() error { return eachPlace(page.Write) }
 
 // checkPages fails if a document does not say what the results say.
 func checkPages() error {
 	return eachPlace(func(path, name, text string) error {
-		before, after, err := replaced(path, name, text)
+		before, after, err := page.Replaced(path, name, text)
 		if err == nil && before != after {
 			err = fmt.Errorf("%s: %q is not what testdata/vm/results says; run: bin/matrix -pages", path, name)
 		}
@@ -45,65 +46,18 @@ func eachPlace(do func(path, name, text string) error) error {
 	return nil
 }
 
-// between replaces what a file has between the marks of that name.
-func between(path, name, text string) error {
-	before, after, err := replaced(path, name, text)
-	if err != nil || before == after {
-		return err
-	}
-	return os.WriteFile(path, []byte(after), 0o644)
-}
-
-func replaced(path, name, text string) (before, after string, err error) {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return "", "", err
-	}
-	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
-	head, rest, found := strings.Cut(string(old), begin)
-	_, tail, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return "", "", fmt.Errorf("%s has no place for %q", path, name)
-	}
-	return string(old), head + begin + "\n" + text + "\n" + end + tail, nil
-}
-
-// A table is one of Markdown. A heading that ends with ":" is of numbers.
-type table struct{ b strings.Builder }
-
-func newTable(heads ...string) *table {
-	t := &table{}
-	line := make([]string, len(heads))
-	for i, h := range heads {
-		line[i] = "---"
-		if name, number := strings.CutSuffix(h, ":"); number {
-			heads[i], line[i] = name, "---:"
-		}
-	}
-	t.row(heads...)
-	t.row(line...)
-	return t
-}
-
-func (t *table) row(cells ...string) {
-	for i := range cells {
-		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
-	}
-	fmt.Fprintf(&t.b, "| %s |\n", strings.Join(cells, " | "))
-}
-
 // cellTable is what came of each cell.
 func cellTable(all []*result) string {
-	t := newTable("cell", "kernel", "why", "level:", "passed:", "skipped:", "problems:", "on", "not run")
+	t := page.NewTable("cell", "kernel", "why", "level:", "passed:", "skipped:", "problems:", "on", "not run")
 	for _, r := range all {
 		passed, skipped := r.tests()
 		level := fmt.Sprint(r.Level)
 		if r.Level == 0 {
 			level = "refused"
 		}
-		t.row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.problems())), r.date(), strings.Join(r.notRun(), ", "))
+		t.Row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.problems())), r.date(), strings.Join(r.notRun(), ", "))
 	}
-	return t.b.String()
+	return t.String()
 }
 
 // notRun are the suites of the cell that it has no result of.
@@ -145,13 +99,13 @@ func (r *result) date() string {
 
 // missingTable is what doctor finds lacking in each cell.
 func missingTable(all []*result) string {
-	t := newTable("cell", "lacks")
+	t := page.NewTable("cell", "lacks")
 	for _, r := range all {
 		for _, what := range append(slices.Clone(r.Missing), r.Lacks...) {
-			t.row(r.Cell, strings.ReplaceAll(what, r.Release, "this kernel"))
+			t.Row(r.Cell, strings.ReplaceAll(what, r.Release, "this kernel"))
 		}
 	}
-	return t.b.String()
+	return t.String()
 }
 
 // skippedTable is which tests were not run, and why.
@@ -160,7 +114,7 @@ func skippedTable(all []*result) string {
 		reason string
 		names  []string
 	}
-	t := newTable("cell", "tests", "reason")
+	t := page.NewTable("cell", "tests", "reason")
 	for _, r := range all {
 		var byReason []*tests
 		for _, s := range r.Suites {
@@ -174,10 +128,10 @@ func skippedTable(all []*result) string {
 			}
 		}
 		for _, n := range byReason {
-			t.row(r.Cell, summary(n.names), n.reason)
+			t.Row(r.Cell, summary(n.names), n.reason)
 		}
 	}
-	return t.b.String()
+	return t.String()
 }
 
 // summary names a few, and counts the rest.
@@ -190,15 +144,15 @@ func summary(names []string) string {
 }
 
 func figureList(all []*result) string {
-	t := newTable("cell", "figure")
+	t := page.NewTable("cell", "figure")
 	for _, r := range all {
 		for _, s := range r.Suites {
 			for _, f := range s.Figures {
-				t.row(r.Cell, f)
+				t.Row(r.Cell, f)
 			}
 		}
 	}
-	return t.b.String()
+	return t.String()
 }
 
 // verifierTable has a column for each kernel, and a row for each program.
@@ -216,7 +170,7 @@ func verifierTable(all []*result) string {
 			}
 		}
 	}
-	t := newTable(heads...)
+	t := page.NewTable(heads...)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		row := []string{name}
 		for _, r := range usual {
@@ -226,9 +180,9 @@ func verifierTable(all []*result) string {
 				row = append(row, "-")
 			}
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
-	return t.b.String()
+	return t.String()
 }
 
 // gives is what each guarantee level is for a user.
@@ -242,7 +196,7 @@ var gives = map[int]string{
 // which sessions were ended there, too. What could be measured and was not is no
 // promise.
 func levelTable(all []*result) string {
-	t := newTable("kernel", "level", "gives", "measured on")
+	t := page.NewTable("kernel", "level", "gives", "measured on")
 	for _, p := range []struct {
 		kernel string
 		level  int
@@ -268,8 +222,8 @@ func levelTable(all []*result) string {
 			measured = strings.Join(on, ", ")
 		}
 		if measured != "" {
-			t.row(p.kernel, fmt.Sprint(p.level), gives[p.level], measured)
+			t.Row(p.kernel, fmt.Sprint(p.level), gives[p.level], measured)
 		}
 	}
-	return t.b.String()
+	return t.String()
 }

@@ -1,0 +1,106 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// A daemon is bin/lineage on a socket of its own, with the history on.
+type daemon struct {
+	api.Client
+	dir, socket string
+	cmd         *exec.Cmd
+}
+
+// startDaemon starts one and waits until it answers and has proved itself.
+func startDaemon(ctx context.Context) (*daemon, error) {
+	dir, err := os.MkdirTemp("", "lngtest-bench-")
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
+	d.cmd = exec.Command(lineageBin, "daemon", "--socket", d.socket)
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	d.cmd.Stderr = log
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		c, err := api.Dial(ctx, d.socket)
+		if err == nil {
+			d.Client = c
+			return d, nil
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return nil, errors.Join(err, d.close())
+		}
+	}
+}
+
+// close stops it and takes everything out of the kernel.
+func (d *daemon) close() error {
+	var errs []error
+	if d.Client != nil {
+		errs = append(errs, d.Client.Close())
+	}
+	_ = d.cmd.Process.Signal(unix.SIGTERM)
+	_ = d.cmd.Wait()
+	unload := exec.Command(lineageBin, "daemon", "--socket", d.socket, "--unload", "--force")
+	if out, err := unload.CombinedOutput(); err != nil {
+		errs = append(errs, fmt.Errorf("unload: %w: %s", err, out))
+	}
+	return errors.Join(append(errs, os.RemoveAll(d.dir))...)
+}
+
+// adopt makes the worker, with its descendants, a session.
+func (d *daemon) adopt(ctx context.Context, w *worker) (*api.Session, error) {
+	grace := int64(0)
+	return d.Create(ctx, api.NewSession{Root: api.Ref{PID: w.pid()}, Adopt: true, GraceMS: &grace})
+}
+
+// end ends a session and waits for its verdict.
+func (d *daemon) end(ctx context.Context, id string) error {
+	if _, err := d.End(ctx, id, api.EndRequest{Now: true}); err != nil {
+		return err
+	}
+	report, err := d.Report(ctx, id, time.Minute)
+	if err == nil && report.Verdict != "clean" {
+		err = fmt.Errorf("end of %s: verdict %q", id, report.Verdict)
+	}
+	return err
+}
+
+// resident is its memory, bytes.
+func (d *daemon) resident() (float64, error) {
+	var kb float64
+	_, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), "VmRSS"), &kb)
+	return kb * 1024, err
+}
+
+// cpu is the time that it has used.
+func (d *daemon) cpu() (time.Duration, error) {
+	var clock unix.Timespec
+	// CLOCK_PROCESS_CPUTIME_ID of another process, see clock_getcpuclockid(3).
+	id := ^int32(d.cmd.Process.Pid)<<3 | 2
+	if err := unix.ClockGettime(id, &clock); err != nil {
+		return 0, err
+	}
+	return time.Duration(clock.Nano()), nil
+}

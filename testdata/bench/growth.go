@@ -1,0 +1,208 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// growth asks what a member's events, a pass and a snapshot cost among many: live
+// processes of its session, live sessions, and ancestors.
+func growth(ctx context.Context, r *report) error {
+	for _, dimension := range []func(context.Context, *report) error{growProcesses, growSessions, growDepth} {
+		if err := dimension(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A stand is a kernel side with a meter and a member that makes events.
+type stand struct {
+	*kernel
+	m      *meter
+	member *worker
+	id     tracer.SessionID
+}
+
+func newStand(ctx context.Context) (s *stand, err error) {
+	s = &stand{}
+	if s.kernel, err = trace(nil); err != nil {
+		return nil, err
+	}
+	if s.m, err = newMeter(s.kernel); err != nil {
+		return nil, errors.Join(err, s.kernel.close())
+	}
+	if s.member, err = start(ctx, -1, "pulse"); err == nil {
+		s.id, err = s.session(s.member, tracer.SessionSpec{})
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *stand) close() error {
+	var errs []error
+	if s.member != nil {
+		s.member.stop()
+	}
+	if s.id != 0 {
+		errs = append(errs, s.release(s.id))
+	}
+	return errors.Join(append(errs, s.m.close(), s.kernel.close())...)
+}
+
+// measure takes the samples of one size.
+func (s *stand) measure(r *report, name string) error {
+	const rounds = 5
+	for range rounds {
+		did, err := s.m.during(func() error {
+			_, err := s.member.do("exec", 300, 0)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		did.tell(r, name)
+		began := time.Now()
+		pass, err := s.Sentence()
+		if err != nil {
+			return err
+		}
+		r.took(name+"/do=pass", time.Since(began))
+		r.sample(name+"/do=pass", 1, float64(pass.Visited), "processes")
+		began, n := time.Now(), 0
+		if err := s.Snapshot(0, func(*tracer.Process) error { n++; return nil }); err != nil {
+			return err
+		}
+		r.took(name+"/do=snapshot", time.Since(began))
+		r.sample(name+"/do=snapshot", 1, float64(n), "processes")
+	}
+	return nil
+}
+
+// Bounded by pid_max, which is 32,768 where nobody raised it.
+var sizes = []int{100, 1000, 10000, 20000}
+
+// growProcesses fills one session with processes that wait, and ends it in the end.
+func growProcesses(ctx context.Context, r *report) (err error) {
+	s, err := newStand(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	w, err := start(ctx, -1, "crowd")
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	id, err := s.session(w, tracer.SessionSpec{})
+	if err != nil {
+		return err
+	}
+	have := 0
+	for _, n := range sizes {
+		if err := fill(w, n-have); err != nil {
+			return err
+		}
+		have = n
+		if err := s.measure(r, fmt.Sprintf("Growth/live=%d", n)); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := s.End(id, tracer.CauseEnd, 0); err != nil {
+		return err
+	}
+	if err := w.gone(); err != nil {
+		return err
+	}
+	r.took(fmt.Sprintf("Growth/live=%d/do=end", have), time.Since(began))
+	w.reap()
+	return s.release(id)
+}
+
+// fill has a crowd grow, if there is room on this host.
+func fill(w *worker, n int) error {
+	if err := roomFor(n); err != nil {
+		return err
+	}
+	return w.grow(n)
+}
+
+// growSessions has a process in each of very many sessions.
+func growSessions(ctx context.Context, r *report) (err error) {
+	const most = 10000
+	s, err := newStand(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	w, err := start(ctx, -1, "crowd")
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	if err := fill(w, most); err != nil {
+		return err
+	}
+	var crowd []tracer.Identity
+	if err := s.Snapshot(0, func(p *tracer.Process) error {
+		if p.Parent.PID == uint32(w.pid()) {
+			crowd = append(crowd, p.Identity)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var ids []tracer.SessionID
+	for _, n := range []int{1, 100, 1000, most} {
+		began, made := time.Now(), 0
+		for len(ids) < n && len(ids) < len(crowd) {
+			id, err := s.Create(tracer.SessionSpec{Root: crowd[len(ids)]})
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
+			made++
+		}
+		name := fmt.Sprintf("Growth/sessions=%d", n)
+		r.sample(name+"/do=create", uint64(made), float64(time.Since(began).Nanoseconds())/float64(made), "ns/op")
+		if err := s.measure(r, name); err != nil {
+			return err
+		}
+	}
+	w.stop()
+	for _, id := range ids {
+		if err := s.release(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// growDepth has a member with very many ancestors.
+func growDepth(ctx context.Context, r *report) (err error) {
+	s, err := newStand(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	depth := 0
+	for _, n := range []int{1, 100, 1000, 5000} {
+		if _, err := s.member.do("deep", n-depth, 0); err != nil {
+			return err
+		}
+		depth = n
+		if err := s.measure(r, fmt.Sprintf("Growth/depth=%d", n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const pins = "/sys/fs/bpf/lngtest-bench"
+
+// A kernel is a kernel side of our own, with somebody who reads its events.
+type kernel struct {
+	*tracer.Tracer
+	read chan error
+}
+
+// trace loads the programs. each, which may be nil, is called for every event.
+func trace(each func(*tracer.Event)) (*kernel, error) {
+	tr, err := tracer.Open(tracer.Options{Dir: pins})
+	if err != nil {
+		return nil, err
+	}
+	k := &kernel{tr, make(chan error, 1)}
+	go func() {
+		var ev tracer.Event
+		for {
+			if err := tr.Read(&ev); err != nil {
+				k.read <- err
+				return
+			}
+			if each != nil {
+				each(&ev)
+			}
+		}
+	}()
+	return k, nil
+}
+
+// close takes the kernel side out again.
+func (k *kernel) close() error {
+	err := k.Close()
+	if read := <-k.read; !errors.Is(read, os.ErrClosed) {
+		err = errors.Join(err, read)
+	}
+	return errors.Join(err, tracer.Unload(pins))
+}
+
+// session makes the worker the root of one.
+func (k *kernel) session(w *worker, s tracer.SessionSpec) (tracer.SessionID, error) {
+	s.Root = tracer.Identity{PID: uint32(w.pid())}
+	return k.Create(s)
+}
+
+// release waits until the session is empty and forgets it.
+func (k *kernel) release(id tracer.SessionID) error {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		s, err := k.Settle(id)
+		if err != nil {
+			return err
+		}
+		if s.State == tracer.StateEmpty {
+			return k.Release(id)
+		}
+	}
+	return fmt.Errorf("session %v is not empty after 30 s", id)
+}
+
+// runs is what the kernel counted of each program: its runs and their time.
+type runs map[string]ebpf.ProgramStats
+
+// The tracepoints of the hooks, and what their empty programs are called.
+var tracepoints = map[string]string{
+	"none_fork": "sched_process_fork",
+	"none_exec": "sched_process_exec",
+	"none_exit": "sched_process_exit",
+	"none_free": "sched_process_free",
+}
+
+// A meter has BPF statistics on, and an empty program on each tracepoint: what
+// that takes is the statistics' own cost.
+type meter struct {
+	k     *kernel
+	stats interface{ Close() error }
+	empty map[string]*ebpf.Program
+	links []link.Link
+}
+
+func newMeter(k *kernel) (*meter, error) {
+	m := &meter{k: k, empty: map[string]*ebpf.Program{}}
+	var err error
+	if m.stats, err = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err != nil {
+		return nil, err
+	}
+	for name, tracepoint := range tracepoints {
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name: name, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		})
+		if err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+		m.empty[name] = p
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+		m.links = append(m.links, l)
+	}
+	return m, nil
+}
+
+func (m *meter) close() error {
+	var errs []error
+	for _, l := range m.links {
+		errs = append(errs, l.Close())
+	}
+	for _, p := range m.empty {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(append(errs, m.stats.Close())...)
+}
+
+func (m *meter) runs() (runs, error) {
+	ours, err := m.k.Stats()
+	if err != nil {
+		return nil, err
+	}
+	all := runs{}
+	for name, s := range ours {
+		all[name] = *s
+	}
+	for name, p := range m.empty {
+		s, err := p.Stats()
+		if err != nil {
+			return nil, err
+		}
+		all[name] = *s
+	}
+	return all, nil
+}
+
+// during gives what the programs did while do ran.
+func (m *meter) during(do func() error) (runs, error) {
+	before, err := m.runs()
+	if err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	after, err := m.runs()
+	if err != nil {
+		return nil, err
+	}
+	for name, s := range after {
+		s.RunCount -= before[name].RunCount
+		s.Runtime -= before[name].Runtime
+		after[name] = s
+	}
+	return after, nil
+}
+
+// tell reports the mean ns of a run of each program.
+func (m runs) tell(r *report, name string) {
+	for program, s := range m {
+		if s.RunCount > 0 {
+			r.sample(name+"/program="+program, s.RunCount, float64(s.Runtime.Nanoseconds())/float64(s.RunCount), "ns/run")
+		}
+	}
+}

@@ -1,0 +1,143 @@
+//go:build linux
+
+// Bench measures what lineage costs, each figure several times and in turn with
+// what it is compared with, and prints one line of Go's benchmark format for
+// each sample: benchstat reads them, and -page makes BENCHMARKS.md's tables of
+// them. It runs as root in a mount namespace with a bpffs of its own, see
+// testdata/bpffs.sh.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A part is what BENCH chooses.
+type part struct {
+	name string
+	does string
+	run  func(context.Context, *report) error
+}
+
+// In the order in which they run: what needs a quiet machine most comes first.
+var parts = []part{
+	{"hooks", "kernel time per event", hooks},
+	{"spawn", "forks and a build, tracing off and on", spawn},
+	{"kill", "end against cgroup.kill, killpg and a walk of /proc", kill},
+	{"exit", "from the root's exit to the last member's death", exits},
+	{"sweep", "how long an exit holds its CPU among many tasks", sweep},
+	{"growth", "kernel cost against processes, sessions and depth", growth},
+	{"requests", "the daemon's answers and memory against processes", requests},
+	{"storm", "the daemon's CPU time under forks", storm},
+	{"run", "lineage run true against true", runCost},
+	{"events", "events in user space", events},
+	{"top", "frames of the terminal view", top},
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	only := flag.String("bench", "", "only the parts that this expression matches")
+	list := flag.Bool("list", false, "list the parts")
+	raw := flag.String("page", "", "write the tables of BENCHMARKS.md and README.md from the samples in this file")
+	flag.Parse()
+	if *raw != "" {
+		return writePages(*raw)
+	}
+	choose, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	if *list {
+		for _, p := range parts {
+			fmt.Printf("%-10s%s\n", p.name, p.does)
+		}
+		return nil
+	}
+	if err := prepare(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	r := &report{out: os.Stdout}
+	if err := r.host(); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if !choose.MatchString(p.name) {
+			continue
+		}
+		began := time.Now()
+		fmt.Fprintf(os.Stderr, "bench: %s: %s\n", p.name, p.does)
+		if err := p.run(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s: %.0f s\n", p.name, time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// prepare refuses to run where something could be left behind.
+func prepare() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("needs root; run make bench with sudo")
+	}
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == host {
+		return fmt.Errorf("in the host's mount namespace; run make bench")
+	}
+	for _, path := range []string{lineageBin, program("pulse"), program("crowd")} {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%w; run make bench", err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	// The deadline of everything that is started here.
+	return os.Setenv("LNGTEST_SECONDS", "300")
+}
+
+const lineageBin = "bin/lineage"
+
+func program(name string) string { return "bin/testdata/lngtest-" + name }
+
+// roomFor fails if n more processes would leave too little room for others here.
+func roomFor(n int) error {
+	const reserve = 4000
+	var limit, tasks int
+	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Sscan(string(text), &limit); err != nil {
+		return fmt.Errorf("read pid_max: %w", err)
+	}
+	if text, err = os.ReadFile("/proc/loadavg"); err != nil {
+		return err
+	}
+	_, rest, _ := strings.Cut(string(text), "/") // "… running/all last"
+	if _, err := fmt.Sscan(rest, &tasks); err != nil {
+		return fmt.Errorf("read loadavg: %w", err)
+	}
+	if tasks+n+reserve > limit {
+		return fmt.Errorf("no room for %d processes beside the %d that there are", n, tasks)
+	}
+	return nil
+}

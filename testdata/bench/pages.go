@@ -1,0 +1,361 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/testdata/page"
+)
+
+const document = "BENCHMARKS.md"
+
+// writePages writes what the samples say between the marks of the documents. A
+// table of a part that was not run stays as it is.
+func writePages(raw string) error {
+	s, err := load(raw)
+	if err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		path, name string
+		text       string
+	}{
+		{document, "host", s.machine()},
+		{document, "hooks", s.hookTable()},
+		{document, "events", s.eventSums()},
+		{document, "spawn", s.spawnTable()},
+		{document, "kill", s.killTable()},
+		{document, "exit", s.exitTable()},
+		{document, "sweep", s.sweepTable()},
+		{document, "processes", s.growthTable("live", "processes")},
+		{document, "sessions", s.growthTable("sessions", "sessions")},
+		{document, "depth", s.growthTable("depth", "ancestors")},
+		{document, "requests", s.requestTable()},
+		{document, "daemon", s.daemonTable()},
+		{document, "run", s.runTable()},
+		{document, "go", s.goTable()},
+		{document, "top", s.topTable()},
+		{"README.md", "cost", s.readme()},
+	} {
+		if p.text == "" {
+			continue
+		}
+		if err := page.Write(p.path, p.name, p.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *samples) machine() string {
+	memory, _, _ := strings.Cut(s.host["memory"], " ")
+	kb, err := strconv.Atoi(memory)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s CPUs, %.0f GiB, kernel %s, %s.\n", s.host["cpu"], s.host["cpus"], float64(kb)/(1<<20), s.host["kernel"], s.host["date"])
+}
+
+// sizesOf are the values that a key has in the names that begin so, in order.
+func (s *samples) sizesOf(prefix, key string) []int {
+	var all []int
+	for name := range s.values {
+		rest, found := strings.CutPrefix(name, prefix+key+"=")
+		if !found {
+			continue
+		}
+		digits := rest[:strings.IndexFunc(rest+"/", func(c rune) bool { return c < '0' || c > '9' })]
+		if n, err := strconv.Atoi(digits); err == nil && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+var hookPrograms = []struct{ name, says, empty string }{
+	{"fork_birth", "fork_birth", "none_fork"},
+	{"fork_sentence", "fork_sentence", "none_fork"},
+	{"exec_event", "exec_event, with seven arguments", "none_exec"},
+	{"exec_sentence", "exec_sentence", "none_exec"},
+	{"exit_death", "exit_death", "none_exit"},
+	{"exit_sentence", "exit_sentence", "none_exit"},
+	{"free_reaped", "free_reaped", "none_free"},
+	{"none_fork", "an empty program on fork", ""},
+	{"none_exec", "an empty program on exec", ""},
+	{"none_exit", "an empty program on exit", ""},
+	{"none_free", "an empty program on free", ""},
+}
+
+func hookName(who, load, program string) string {
+	return fmt.Sprintf("Hooks/who=%s/load=%s/program=%s ns/run", who, load, program)
+}
+
+func (s *samples) hookTable() string {
+	if len(s.values[hookName("member", "busy", "fork_birth")]) == 0 {
+		return ""
+	}
+	t := page.NewTable("program, ns a run", "stranger, busy:", "stranger, idle:", "member, busy:", "member, idle:")
+	for _, p := range hookPrograms {
+		t.Row(p.says, s.of(hookName("stranger", "busy", p.name), 1), s.of(hookName("stranger", "idle", p.name), 1),
+			s.of(hookName("member", "busy", p.name), 1), s.of(hookName("member", "idle", p.name), 1))
+	}
+	return t.String()
+}
+
+// net is the median time of the hooks named, without that of as many empty programs, ns.
+func (s *samples) net(who, load string, programs ...string) float64 {
+	var sum float64
+	for _, p := range hookPrograms {
+		if !slices.Contains(programs, p.name) {
+			continue
+		}
+		own, empty := s.values[hookName(who, load, p.name)], s.values[hookName(who, load, p.empty)]
+		if len(own) == 0 || len(empty) == 0 {
+			return 0
+		}
+		sum += spreadOf(own).median - spreadOf(empty).median
+	}
+	return sum
+}
+
+// eventSums is by event, without what an empty program takes.
+func (s *samples) eventSums() string {
+	if s.net("member", "busy", "fork_birth") == 0 {
+		return ""
+	}
+	t := page.NewTable("event, ns without the statistics", "stranger, busy:", "stranger, idle:", "member, busy:", "member, idle:")
+	all := []string{}
+	for _, e := range []struct {
+		name     string
+		programs []string
+	}{
+		{"fork", []string{"fork_birth", "fork_sentence"}},
+		{"exec", []string{"exec_event", "exec_sentence"}},
+		{"exit", []string{"exit_death", "exit_sentence"}},
+		{"reaped", []string{"free_reaped"}},
+		{"all of a process", nil},
+	} {
+		programs := e.programs
+		if programs == nil {
+			programs = all
+		}
+		all = append(all, e.programs...)
+		row := []string{e.name}
+		for _, who := range []string{"stranger", "member"} {
+			for _, load := range []string{"busy", "idle"} {
+				row = append(row, plain(s.net(who, load, programs...)))
+			}
+		}
+		t.Row(row...)
+	}
+	return t.String()
+}
+
+func (s *samples) spawnTable() string {
+	name := func(what, who, tracing string) []float64 {
+		return s.values[fmt.Sprintf("Spawn/what=%s/who=%s/tracing=%s ns/op", what, who, tracing)]
+	}
+	if len(name("vfork", "stranger", "off")) == 0 {
+		return ""
+	}
+	t := page.NewTable("what", "without, µs:", "stranger, µs:", "member, µs:", "stranger / without:", "member / without:")
+	for _, w := range []struct{ name, says string }{
+		{"vfork", "vfork, exit, wait"}, {"fork", "fork, exit, wait"}, {"exec", "vfork, exec, exit, wait"}, {"make", "make -j2 of 50 C files"},
+	} {
+		off, stranger, member := name(w.name, "stranger", "off"), name(w.name, "stranger", "on"), name(w.name, "member", "on")
+		t.Row(w.says, cell(scaled(off, 1e3)), cell(scaled(stranger, 1e3)), cell(scaled(member, 1e3)),
+			ratio(pairs(stranger, off)), ratio(pairs(member, off)))
+	}
+	return t.String()
+}
+
+// ratio is a cell of ratios, which need three digits behind the point.
+func ratio(v []float64) string {
+	if len(v) == 0 {
+		return ""
+	}
+	p := spreadOf(v)
+	return fmt.Sprintf("%.3f (%.3f–%.3f)", p.median, p.low, p.high)
+}
+
+func (s *samples) killTable() string {
+	sizes := s.sizesOf("Kill/", "members")
+	if len(sizes) == 0 {
+		return ""
+	}
+	t := page.NewTable("members:", "end, µs:", "cgroup.kill, µs:", "killpg, µs:", "walk of /proc, µs:", "end / cgroup.kill:")
+	for _, n := range sizes {
+		name := func(by string) string { return fmt.Sprintf("Kill/members=%d/by=%s ns/op", n, by) }
+		t.Row(grouped(int64(n)), s.of(name("end"), 1e3), s.of(name("cgroup.kill"), 1e3), s.of(name("killpg"), 1e3), s.of(name("walk"), 1e3),
+			cell(pairs(s.values[name("end")], s.values[name("cgroup.kill")])))
+	}
+	return t.String()
+}
+
+func (s *samples) exitTable() string {
+	sizes := s.sizesOf("RootExit/", "members")
+	if len(sizes) == 0 {
+		return ""
+	}
+	t := page.NewTable("members:", "µs:", "worst, µs:")
+	for _, n := range sizes {
+		v := s.values[fmt.Sprintf("RootExit/members=%d ns/op", n)]
+		t.Row(grouped(int64(n)), cell(scaled(v, 1e3)), plain(slices.Max(v)/1e3))
+	}
+	return t.String()
+}
+
+func (s *samples) sweepTable() string {
+	strangers, members := s.sizesOf("Sweep/", "strangers"), s.sizesOf("Sweep/strangers=0/", "members")
+	if len(strangers) == 0 || len(members) == 0 {
+		return ""
+	}
+	t := page.NewTable("strangers:", "members:", "in exit hooks, µs:", "worst, µs:")
+	row := func(strangers, members int) {
+		v := s.values[fmt.Sprintf("Sweep/strangers=%d/members=%d ns/end", strangers, members)]
+		if len(v) > 0 {
+			t.Row(grouped(int64(strangers)), grouped(int64(members)), cell(scaled(v, 1e3)), plain(slices.Max(v)/1e3))
+		}
+	}
+	for _, n := range strangers {
+		row(n, members[0])
+	}
+	for _, n := range members[1:] {
+		row(0, n)
+	}
+	return t.String()
+}
+
+func (s *samples) growthTable(key, says string) string {
+	sizes := s.sizesOf("Growth/", key)
+	if len(sizes) == 0 {
+		return ""
+	}
+	t := page.NewTable(says+":", "fork, ns:", "exec, ns:", "exit, ns:", "reaped, ns:", "pass, µs:", "visits:", "snapshot, ms:")
+	for _, n := range sizes {
+		name := func(what string) string { return fmt.Sprintf("Growth/%s=%d/%s", key, n, what) }
+		hook := func(program string) string { return s.of(name("program="+program)+" ns/run", 1) }
+		t.Row(grouped(int64(n)), hook("fork_birth"), hook("exec_event"), hook("exit_death"), hook("free_reaped"),
+			s.of(name("do=pass")+" ns/op", 1e3), median(s.values[name("do=pass")+" processes"]), s.of(name("do=snapshot")+" ns/op", 1e6))
+	}
+	return t.String()
+}
+
+// median is a cell of a figure that is a whole number.
+func median(v []float64) string {
+	if len(v) == 0 {
+		return ""
+	}
+	return grouped(int64(spreadOf(v).median + 0.5))
+}
+
+func (s *samples) requestTable() string {
+	sizes := s.sizesOf("Request/", "live")
+	if len(sizes) == 0 {
+		return ""
+	}
+	t := page.NewTable("live:", "ls, ms:", "tree, ms:", "why, ms:", "end, ms:")
+	for _, n := range sizes {
+		ask := func(what string) string { return s.of(fmt.Sprintf("Request/live=%d/ask=%s ns/op", n, what), 1e6) }
+		t.Row(grouped(int64(n)), ask("ls"), ask("tree"), ask("why"), ask("end"))
+	}
+	return t.String()
+}
+
+func (s *samples) daemonTable() string {
+	sizes := s.sizesOf("Daemon/", "live")
+	if len(sizes) == 0 {
+		return ""
+	}
+	t := page.NewTable("what", "measured:")
+	for _, n := range sizes {
+		t.Row(fmt.Sprintf("RSS with %s live members, MB", grouped(int64(n))), s.of(fmt.Sprintf("Daemon/live=%d B-rss", n), 1e6))
+	}
+	if cpu := s.of("Storm/forks=5000 ms-cpu/s", 1); cpu != "" {
+		t.Row("CPU at "+s.of("Storm/forks=5000 forks/s", 1)+" forks/s of a session, ms a second", cpu)
+		t.Row("… of whose events were lost", median(s.values["Storm/forks=5000 events-lost"]))
+	}
+	return t.String()
+}
+
+func (s *samples) runTable() string {
+	command := func(name string) []float64 { return s.values["Run/command="+name+" ns/op"] }
+	if len(command("run")) == 0 {
+		return ""
+	}
+	more := make([]float64, len(command("run")))
+	for i := range more {
+		more[i] = command("run")[i] - command("true")[i]
+	}
+	t := page.NewTable("command", "ms:")
+	t.Row("true", cell(scaled(command("true"), 1e6)))
+	t.Row("lineage run true", cell(scaled(command("run"), 1e6)))
+	t.Row("… more", cell(scaled(more, 1e6)))
+	t.Row("lineage version, which asks the daemon once", cell(scaled(command("version"), 1e6)))
+	return t.String()
+}
+
+// goTable is of the Go benchmarks of events in user space.
+func (s *samples) goTable() string {
+	t := page.NewTable("what", "ns:", "allocations:")
+	found := false
+	for _, b := range []struct{ name, says string }{
+		{"Decode/birth", "decode a birth"}, {"Decode/exec", "decode an exec"}, {"Decode/exit", "decode an exit"},
+		{"ApplyForkExit", "apply to the graph, an event: fork, exit, reaped"},
+		{"ApplyForkExecExit", "… with an exec"},
+		{"ApplyHops", "… an endless chain of fork and exit"},
+	} {
+		if s.of(b.name+" ns/op", 1) == "" {
+			continue
+		}
+		found = true
+		t.Row(b.says, s.of(b.name+" ns/op", 1), median(s.values[b.name+" allocs/op"]))
+	}
+	if !found {
+		return ""
+	}
+	return t.String()
+}
+
+// topTable is of the terminal view.
+func (s *samples) topTable() string {
+	t := page.NewTable("what, ms", "1,000 processes:", "10,000:", "100,000:")
+	found := false
+	for _, b := range []struct{ name, says string }{
+		{"Key", "a key"}, {"Frame/tree", "a frame of the tree"}, {"Frame/filter", "a frame under a filter"},
+		{"Frame/flat", "a frame of the flat list"}, {"Filter", "typing a letter of a filter"}, {"Snapshot", "a whole new picture"},
+	} {
+		row := []string{b.says}
+		for _, n := range []int{1000, 10000, 100000} {
+			row = append(row, s.of(fmt.Sprintf("%s/%d ns/op", b.name, n), 1e6))
+		}
+		found = found || row[1] != ""
+		t.Row(row...)
+	}
+	if !found {
+		return ""
+	}
+	return t.String()
+}
+
+// readme are the three that the README quotes.
+func (s *samples) readme() string {
+	all := []string{"fork_birth", "fork_sentence", "exec_event", "exec_sentence", "exit_death", "exit_sentence", "free_reaped"}
+	member := s.values["Spawn/what=exec/who=member/tracing=on ns/op"]
+	ends := s.values["Kill/members=100/by=end ns/op"]
+	if len(member) == 0 || len(ends) == 0 || s.net("member", "busy", all...) == 0 {
+		return ""
+	}
+	t := page.NewTable("what", "measured:", "by")
+	t.Row("a stranger's fork, exec and exit, all BPF programs together", plain(s.net("stranger", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
+	t.Row("a member's", plain(s.net("member", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
+	t.Row("time to spawn a program and wait for it, as a member, against no tracing",
+		ratio(pairs(member, s.values["Spawn/what=exec/who=stranger/tracing=off ns/op"])), "`make bench BENCH=spawn`")
+	t.Row("end of 100 members, against `cgroup.kill` on as many", cell(pairs(ends, s.values["Kill/members=100/by=cgroup.kill ns/op"])), "`make bench BENCH=kill`")
+	return t.String()
+}

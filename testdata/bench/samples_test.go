@@ -1,0 +1,59 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raw")
+	raw := `goos: linux
+cpus: 2
+date: 2026-01-02
+BenchmarkKill/members=10/by=end 1 2000 ns/op
+BenchmarkKill/members=10/by=cgroup.kill 1 1000 ns/op
+BenchmarkKill/members=10/by=end 1 4000 ns/op
+BenchmarkKill/members=10/by=cgroup.kill 1 4000 ns/op
+goos: linux
+pkg: x
+BenchmarkDecode/birth-2   	 1000	  27.5 ns/op	 0 B/op	 0 allocs/op
+PASS
+`
+	if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.host["date"] != "2026-01-02" {
+		t.Errorf("host %v", s.host)
+	}
+	if got, want := s.killTable(), "| 10 | 3.00 (2.50–3.50) | 2.50 (1.75–3.25) |  |  | 1.50 (1.25–1.75) |"; !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+	if got, want := s.goTable(), "| decode a birth | 27.5 | 0 |"; !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+	// What was not run writes no table.
+	for name, table := range map[string]string{"hooks": s.hookTable(), "spawn": s.spawnTable(), "run": s.runTable(), "readme": s.readme()} {
+		if table != "" {
+			t.Errorf("%s:\n%s", name, table)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	if got := spreadOf([]float64{4, 1, 3, 2, 5}); got != (spread{2, 3, 4}) {
+		t.Errorf("%+v", got)
+	}
+	for v, want := range map[float64]string{0.5: "0.50", 12.34: "12.3", 345.6: "346", 1234.5: "1,235", 1234567: "1,234,567"} {
+		if got := plain(v); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+}

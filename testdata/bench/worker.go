@@ -1,0 +1,118 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A worker is one of the test programs with its descendants: the leader of a
+// process group that dies with this process, or by its own deadline.
+type worker struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// start starts a test program and waits until all that it promises is there. In
+// a cgroup if one is given, a descriptor of its directory.
+func start(ctx context.Context, cgroup int, name string, args ...string) (*worker, error) {
+	w := &worker{cmd: exec.CommandContext(ctx, program(name), args...)}
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	if cgroup >= 0 {
+		w.cmd.SysProcAttr.UseCgroupFD, w.cmd.SysProcAttr.CgroupFD = true, cgroup
+	}
+	w.cmd.Cancel = func() error { return unix.Kill(-w.pid(), unix.SIGKILL) }
+	w.cmd.Stderr = os.Stderr
+	var err error
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	w.out = bufio.NewReader(out)
+	if err := w.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if line, err := w.line(); err != nil || line != "ready" {
+		w.stop()
+		return nil, fmt.Errorf("%s: %q, %w", name, line, err)
+	}
+	return w, nil
+}
+
+func (w *worker) pid() int { return w.cmd.Process.Pid }
+
+func (w *worker) line() (string, error) {
+	s, err := w.out.ReadString('\n')
+	return strings.TrimSpace(s), err
+}
+
+// gone waits for the end of file on the pipe that all of them hold: the kernel's
+// own word that the last one let go.
+func (w *worker) gone() error {
+	_, err := io.Copy(io.Discard, w.out)
+	return err
+}
+
+// reap waits for all of them that are dead: we are the orphans' subreaper, as
+// the host's init may be slow, and zombies count where tasks are visited.
+func (w *worker) reap() {
+	_ = w.cmd.Wait() // it was killed, or said what it had to
+	for {
+		if _, err := unix.Wait4(-w.pid(), nil, 0, nil); err != nil && err != unix.EINTR {
+			return // no child of that group is left
+		}
+	}
+}
+
+// stop kills the whole group and waits until nobody is left.
+func (w *worker) stop() {
+	_ = unix.Kill(-w.pid(), unix.SIGKILL)
+	_ = w.gone()
+	w.reap()
+}
+
+// do makes a pulse do so many of a kind, with pauses, and gives the time of one.
+func (w *worker) do(kind string, count int, pause time.Duration) (time.Duration, error) {
+	if _, err := fmt.Fprintf(w.in, "%s %d %d\n", kind, count, pause.Microseconds()); err != nil {
+		return 0, err
+	}
+	line, err := w.line()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", kind, err)
+	}
+	var did string
+	var n, ns int64
+	if _, err := fmt.Sscan(line, &did, &n, &ns); err != nil || did != kind || n != int64(count) {
+		return 0, fmt.Errorf("%s: answer %q", kind, line)
+	}
+	return time.Duration(ns / n), nil
+}
+
+// grow makes a crowd fork n children.
+func (w *worker) grow(n int) error {
+	if _, err := fmt.Fprintln(w.in, n); err != nil {
+		return err
+	}
+	line, err := w.line()
+	if err == nil && line != fmt.Sprintf("crowd %d", n) {
+		err = fmt.Errorf("answer %q", line)
+	}
+	if err != nil {
+		return fmt.Errorf("crowd of %d: %w", n, err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+// Package page writes tables into documents, between the lines
+// "<!-- begin NAME -->" and "<!-- end NAME -->".
+package page
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Write replaces what a file has between the marks of that name.
+func Write(path, name, text string) error {
+	before, after, err := Replaced(path, name, text)
+	if err != nil || before == after {
+		return err
+	}
+	return os.WriteFile(path, []byte(after), 0o644)
+}
+
+// Replaced is the file as it is, and as it is to be.
+func Replaced(path, name, text string) (before, after string, err error) {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
+	head, rest, found := strings.Cut(string(old), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return "", "", fmt.Errorf("%s has no place for %q", path, name)
+	}
+	return string(old), head + begin + "\n" + text + "\n" + end + tail, nil
+}
+
+// A Table is one of Markdown.
+type Table struct{ b strings.Builder }
+
+// NewTable begins one. A heading that ends with ":" is of numbers.
+func NewTable(heads ...string) *Table {
+	t := &Table{}
+	line := make([]string, len(heads))
+	for i, h := range heads {
+		line[i] = "---"
+		if name, number := strings.CutSuffix(h, ":"); number {
+			heads[i], line[i] = name, "---:"
+		}
+	}
+	t.Row(heads...)
+	t.Row(line...)
+	return t
+}
+
+// Row adds a line of cells.
+func (t *Table) Row(cells ...string) {
+	for i := range cells {
+		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
+	}
+	fmt.Fprintf(&t.b, "| %s |\n", strings.Join(cells, " | "))
+}
+
+// String is the table as it stands in the document.
+func (t *Table) String() string { return t.b.String() }

@@ -1,0 +1,24 @@
+package page
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page")
+	if err := os.WriteFile(path, []byte("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, "x", "new"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if want := "a\n<!-- begin x -->\n\nnew\n<!-- end x -->\nb\n"; err != nil || string(got) != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := Write(path, "y", "new"); err == nil {
+		t.Error("a page without the place was written")
+	}
+}

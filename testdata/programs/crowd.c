@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * crowd: for benchmarks. Each line "N" on stdin makes it fork N children that
+ * wait until their deadline and hold the marker; it answers "crowd N". When its
+ * stdin ends so does the first process, and leaves them alone.
+ */
+#include "lngtest.h"
+
+int main(int argc, char **argv)
+{
+	char line[32];
+
+	begin(argc, argv);
+	say("ready");
+	while (fgets(line, sizeof(line), stdin)) {
+		long n = atol(line);
+
+		if (n < 0 || n > 100000)
+			die("%ld children", n);
+		for (long i = 0; i < n; i++)
+			if (forked() == 0) {
+				close(STDIN_FILENO);
+				expire();
+				hold();
+			}
+		say("crowd %ld", n);
+	}
+	_exit(0); /* of a stream that was read to its end nothing is left to flush */
+}

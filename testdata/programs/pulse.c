@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pulse: for benchmarks. Each line "KIND COUNT PAUSE" on stdin makes it do COUNT
+ * times vfork, fork or exec (vfork and exec of itself, with arguments), each
+ * with the wait for the child, and sleep for PAUSE us in between. It answers
+ * "KIND COUNT NS", the pauses not counted, and ends with its stdin. The kind
+ * deep makes it the last of COUNT descendants, whose ancestors all wait.
+ */
+#include "lngtest.h"
+
+static char *const args[] = { "lngtest-pulse", "--nothing", "--some", "argument", "--of-an",
+			      "agent-like",    "--command", "line",   NULL };
+
+static pid_t child(const char *kind)
+{
+	pid_t pid;
+
+	if (!strcmp(kind, "fork")) {
+		pid = fork();
+		if (pid == 0)
+			_exit(0);
+		return pid;
+	}
+	pid = vfork();
+	if (pid == 0) {
+		if (!strcmp(kind, "exec"))
+			execve(self, args, environ);
+		_exit(0);
+	}
+	return pid;
+}
+
+/*
+ * Down to the last of the descendants. Each is a fresh image: what a fork copies
+ * for each ancestor that lives on grows with their number.
+ */
+static void deepen(long count, long left)
+{
+	char of[24], more[24];
+
+	if (left == 0) {
+		say("deep %ld 0", count);
+		return;
+	}
+	if (forked() != 0)
+		hold();
+	snprintf(of, sizeof(of), "%ld", count);
+	snprintf(more, sizeof(more), "%ld", left - 1);
+	char *deeper[] = { "lngtest-pulse", "--deep", of, more, NULL };
+
+	execve(self, deeper, environ);
+	die("exec");
+}
+
+int main(int argc, char **argv)
+{
+	char line[64], kind[8];
+	long count, pause;
+
+	if (argc > 1 && !strcmp(argv[1], "--nothing"))
+		return 0;
+	begin(argc, argv);
+	if (argc == 4 && !strcmp(argv[1], "--deep"))
+		deepen(atol(argv[2]), atol(argv[3]));
+	else
+		say("ready");
+	while (fgets(line, sizeof(line), stdin)) {
+		long long took = 0;
+
+		if (sscanf(line, "%7s %ld %ld", kind, &count, &pause) != 3 || count > 1000000)
+			die("what is %s", line);
+		if (!strcmp(kind, "deep")) {
+			deepen(count, count);
+			continue;
+		}
+		for (long i = 0; i < count; i++) {
+			long long began = now();
+			pid_t pid = child(kind);
+
+			if (pid < 0)
+				die("%s", kind);
+			while (waitpid(pid, NULL, 0) < 0)
+				;
+			took += now() - began;
+			if (pause)
+				usleep(pause);
+		}
+		say("%s %ld %lld", kind, count, took);
+	}
+	return 0;
+}

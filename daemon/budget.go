@@ -78,7 +78,7 @@ func (p *sampler) endOver(x excess) {
 		}
 		if !may {
 			o.noteWouldEnd(x)
-			log.Warn().Msg("would end: over a limit of the policy")
+			log.Warn().Msg("would end, were the policy carried out")
 			return
 		}
 	}

@@ -214,16 +214,20 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log ze
 // it, and no other daemon on the socket or the pins. passed: a service manager
 // listens on the socket already.
 func (i instance) claim(ctx context.Context, o Options, ready *readiness, passed bool) (lock *flock, alone *serving, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
-	defer cancel()
 	if ready == nil {
 		if err := i.prepare(); err != nil {
 			return nil, nil, err
 		}
-		if lock, err = i.acquire(ctx); err != nil {
+		// Who has it may be starting a daemon, which is ours to take over then.
+		waiting, cancel := context.WithTimeout(ctx, startTimeout+lockTimeout)
+		lock, err = i.acquire(waiting)
+		cancel()
+		if err != nil {
 			return nil, nil, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
 	if !passed {
 		if ready == nil {
 			err = i.takeOver(ctx)

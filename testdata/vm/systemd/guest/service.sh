@@ -12,7 +12,7 @@ install_() {
 verify() {
 	systemd-analyze verify --man=no lineage.service lineage.socket 2>&1 | tee /tmp/verify
 	[ ! -s /tmp/verify ]
-	systemd-analyze security --no-pager lineage.service | tail -n 1
+	systemd-analyze security --no-pager --threshold=36 lineage.service | grep -E '^(✗|→)'
 }
 start() {
 	systemctl enable --quiet --now lineage || { journalctl -u lineage -o cat; return 1; }
@@ -24,12 +24,13 @@ start() {
 	text
 	lineage doctor || { lineage doctor; return 1; }
 }
-capabilities() {
+capabilities() { # and its priority
 	for task in "/proc/$(daemon_pid)"/task/*/status; do
 		for want in CapEff:0000000000080024 CapPrm:0000000000080024 CapBnd:0000000000080024 CapInh:0000000000000000 NoNewPrivs:1; do
 			has "$(tr -d '\t' <"$task")" "^$want\$"
 		done
 	done
+	has "$(cat "/proc/$(daemon_pid)/autogroup")" 'nice -10'
 }
 journal() { # in its own words, with their level and fields
 	said=$(journalctl -u lineage -o json MESSAGE=serving)
@@ -62,7 +63,9 @@ reload() {
 }
 restart() {
 	before=$(daemon_pid) id=$(id_of one)
+	flock /run/lineage/lock sleep 7 & # as a command does that starts a daemon, on a slow host
 	systemctl restart lineage
+	wait
 	[ "$(daemon_pid)" != "$before" ]
 	is "$(id_of one)" "$id" 'session after a restart'
 	has "$(lineage why "$(the_sleep 3001)")" "session $id one"

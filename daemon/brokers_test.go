@@ -223,15 +223,19 @@ func TestBrokeredBySocket(t *testing.T) {
 	for end, dies := range map[string]bool{"strong": false, "all": true, "none": false} {
 		w := newWork(t, enforced+"brokers: {end: "+end+"}\n")
 		w.stranger(30, 1, "tmux")
+		w.file(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
+		w.stranger(31, 1, "tmux") // another one
+		w.file(31, "cmdline", "tmux\x00-L\x00b\x00new\x00-d\x00")
 		w.stranger(299, 30, "lngtest-before")
-		w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+		w.runs(101, "/usr/bin/tmux", "-L", "a", "new-session", "-d", "sleep 9")
+		w.stranger(312, 31, "lngtest-theirs")
 		w.stranger(300, 30, "lngtest-pane")
 		w.strangerOf(1001, 310, 30, "lngtest-other")
 		w.stranger(311, shell, "lngtest-else")
 		w.k.Exit(101, 0)
 		w.look()
 		b := w.brokered(1)[0]
-		if b.State != "attributed" || b.Broker != "tmux" || b.Asked.PID != 101 || len(b.Asked.Argv) != 4 || b.Time == nil ||
+		if b.State != "attributed" || b.Broker != "tmux" || b.Asked.PID != 101 || len(b.Asked.Argv) != 6 || b.Time == nil ||
 			b.Evidence.Source != "socket" || b.Evidence.Confidence != "weak" || b.Ends != dies || b.Session == w.s.ID || b.Process.PID != 300 {
 			t.Errorf("%s: %+v", end, b)
 		}
@@ -255,7 +259,7 @@ func TestBrokeredBySocket(t *testing.T) {
 		if w.dead(300) != dies {
 			t.Errorf("%s: %+v", end, w.k.Proc(300))
 		}
-		for _, pid := range []uint32{30, 299, 310, 311} {
+		for _, pid := range []uint32{30, 31, 299, 310, 311, 312} {
 			if p := w.k.Proc(pid); p == nil || p.Dead || p.Session != 0 {
 				t.Errorf("%s: %+v", end, p)
 			}

@@ -218,6 +218,9 @@ func (b *brokers) bySocket(x *candidate, c *claimant) *proof {
 		if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
 			continue // it has not come to the work's own program
 		}
+		if argv, _ := b.proc.argv(x.Parent.PID); e.Elsewhere(x.server, argv) {
+			continue
+		}
 		fits := x.UID == e.UID
 		switch e.Kind.Name {
 		case "docker":

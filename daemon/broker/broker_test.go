@@ -139,6 +139,21 @@ func TestErrand(t *testing.T) {
 	}
 }
 
+func TestElsewhere(t *testing.T) {
+	e, _ := ErrandOf("tmux", strings.Fields("tmux -S /tmp/a neww"))
+	for command, want := range map[string]bool{
+		"tmux -S /tmp/a new -d": false, "tmux -f /dev/null -S /tmp/b new-session": true,
+		"tmux -L a new": false, "tmux new": false, "tmux start-server": false, "": false,
+	} {
+		if got := e.Elsewhere("tmux", strings.Fields(command)); got != want {
+			t.Errorf("%s: %v", command, got)
+		}
+	}
+	if e, _ := ErrandOf("tmux", []string{"tmux", "neww"}); e.Elsewhere("tmux", strings.Fields("tmux -S /tmp/b new")) {
+		t.Error("it may have been told by $TMUX")
+	}
+}
+
 // Whatever the words and environments of others are, nothing here fails.
 func FuzzHostile(f *testing.F) {
 	f.Add("tmux", "new\x00-L", []byte("LINEAGE_TOKEN=a\x00SSH_CONNECTION= "))

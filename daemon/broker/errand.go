@@ -152,6 +152,14 @@ func ErrandOf(exe string, argv []string) (e Errand, ok bool) {
 	return e, true
 }
 
+// Elsewhere reports that a server with this command line, that of the client
+// which began it, is another one than the errand names.
+func (e *Errand) Elsewhere(exe string, argv []string) bool {
+	began, ok := ErrandOf(exe, argv)
+	option, _, _ := strings.Cut(e.Server, " ")
+	return ok && e.Server != "" && began.Server != e.Server && strings.HasPrefix(began.Server, option+" ")
+}
+
 // asks reports whether the words ask for work at all. tmux without a word
 // makes a session.
 func (c *client) asks(words []string) bool {

@@ -5,6 +5,7 @@ package brokers
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
@@ -50,6 +51,9 @@ func TestCron(t *testing.T) {
 	a.run.Wait()
 	a = ask(i, `echo '0 0 1 1 * true' | crontab -`)
 	a.brokered("pending")
+	if text := i.Must("orphans").Out.String(); !strings.Contains(text, "brokered, not found yet") {
+		t.Errorf("orphans: %s", text)
+	}
 	i.End("work")
 	if r := a.receipt(); len(r.Brokered) != 1 || r.Brokered[0].State != "unattributed" {
 		t.Errorf("%+v", r.Brokered)

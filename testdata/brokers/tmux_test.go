@@ -42,6 +42,12 @@ func TestTmux(t *testing.T) {
 				t.Errorf("%+v", why)
 			}
 			beside := b.Session
+			if text := i.Must("end", "--dry-run", beside).Out.String(); !strings.Contains(text, "root (socket), weak") {
+				t.Errorf("dry run: %s", text)
+			}
+			if text := i.Must("orphans").Out.String(); !strings.Contains(text, "brokered (socket), weak") {
+				t.Errorf("orphans: %s", text)
+			}
 			i.End("work")
 			if dies {
 				i.Until("end of the window", func() bool { return !alive(b) })

@@ -16,12 +16,12 @@ func BenchmarkApplyForkExecExit(b *testing.B) {
 	benchChurn(b, &e)
 }
 
-func benchChurn(b *testing.B, run *Event) {
+// churn gives a cycle of a child's events, and their number, in steady state.
+func churn(run *Event) (cycle func() int) {
 	g := graph(root(10, 9, 1, 100))
 	comm := []byte("sh")
 	now, pid := uint64(1000), uint32(1000)
-	children := 0
-	cycle := func() int {
+	cycle = func() int {
 		now += 10
 		if pid++; pid == 33000 {
 			pid = 1000
@@ -37,12 +37,26 @@ func benchChurn(b *testing.B, run *Event) {
 		}
 		g.Apply(&Event{Type: Exit, Time: now + 2, ID: child, Session: 1})
 		g.Apply(&Event{Type: Reaped, Time: now + 3, ID: child})
-		children++
 		return events
 	}
 	for range 2 * DefaultHistory {
 		cycle()
 	}
+	return cycle
+}
+
+func TestApplyAllocatesNothing(t *testing.T) {
+	exec := execs(1, 0, "cc1", "-quiet", "-O2", "main.c")
+	for name, run := range map[string]*Event{"fork and exit": nil, "with an exec": &exec} {
+		cycle := churn(run)
+		if n := testing.AllocsPerRun(10000, func() { cycle() }); n != 0 {
+			t.Errorf("%s: %v allocations a process", name, n)
+		}
+	}
+}
+
+func benchChurn(b *testing.B, run *Event) {
+	cycle := churn(run)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for done := 0; done < b.N; {

@@ -106,12 +106,32 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// usual are the events that come by the million.
+func usual() map[string][]byte {
+	return map[string][]byte{
+		"birth":    bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}),
+		"exec":     execRecord("/usr/bin/x", "x\x00-a\x00-b\x00"),
+		"exit":     bytesOf(bpf.LineageEventExit{H: header(EventExit)}),
+		"reaped":   bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}),
+		"reparent": bytesOf(bpf.LineageEventReparent{H: header(EventReparent)}),
+	}
+}
+
+func TestDecodeAllocatesNothing(t *testing.T) {
+	var ev Event
+	for name, raw := range usual() {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := decode(raw, &ev); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
-	for name, raw := range map[string][]byte{
-		"birth": bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}),
-		"exec":  execRecord("/usr/bin/x", "x\x00-a\x00-b\x00"),
-		"exit":  bytesOf(bpf.LineageEventExit{H: header(EventExit)}),
-	} {
+	for name, raw := range usual() {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			var ev Event

@@ -4,6 +4,7 @@ package tracer
 
 import (
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
@@ -55,4 +56,25 @@ func (t *Tracer) Classes() (entries, counted map[uint32]int, err error) {
 		entries[id.Tgid&mask]++
 	}
 	return entries, counted, nil
+}
+
+// Instructions of a program: as it runs, and as often as the verifier looked at one.
+type Instructions struct{ Run, Verified int }
+
+// Instructions gives them for every program that this tracer loaded.
+func (t *Tracer) Instructions() (map[string]Instructions, error) {
+	all := map[string]Instructions{}
+	for name, p := range t.programs {
+		info, err := p.Info()
+		if err != nil {
+			return nil, err
+		}
+		size, err := info.TranslatedSize()
+		if err != nil {
+			return nil, err
+		}
+		verified, _ := info.VerifiedInstructions() // since 5.16
+		all[name] = Instructions{size / asm.InstructionSize, int(verified)}
+	}
+	return all, nil
 }

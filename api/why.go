@@ -1,0 +1,57 @@
+package api
+
+import "time"
+
+// Edge is one step from a process to its creator.
+type Edge struct {
+	Child      Process     `json:"child"`
+	Creator    *EdgeEnd    `json:"creator,omitempty"` // absent: before tracing began
+	Kind       string      `json:"kind"`              // fork, clone_parent, adopted, root
+	Time       *time.Time  `json:"time,omitempty"`
+	Evidence   Evidence    `json:"evidence"`
+	Reparented []Reparents `json:"reparented,omitempty"`
+}
+
+// EdgeEnd is the creator's side of an Edge, as it was then.
+type EdgeEnd struct {
+	Ref
+	Comm   string     `json:"comm,omitempty"`
+	Argv   []string   `json:"argv,omitempty"`
+	Alive  bool       `json:"alive"`
+	Exited *time.Time `json:"exited,omitempty"`
+}
+
+// Reparents is one change of the kernel's parent.
+type Reparents struct {
+	Time *time.Time `json:"time,omitempty"`
+	From *Ref       `json:"from,omitempty"`
+	To   *Ref       `json:"to,omitempty"`
+}
+
+// Why tells whose a process is: edges run from the process to its session's
+// root. Session is absent when it belongs to none.
+type Why struct {
+	Head
+	Process Process  `json:"process"`
+	Parent  *Process `json:"parent,omitempty"` // the kernel's parent now
+	Session *Session `json:"session,omitempty"`
+	Edges   []Edge   `json:"edges,omitempty"`
+	// Brokered is how the work that the process is part of came to its session,
+	// if not by a fork.
+	Brokered *Brokered `json:"brokered,omitempty"`
+	Holds    *Holds    `json:"holds,omitempty"`
+}
+
+// Brokered is work that a member handed to another daemon: a process that was
+// found to be such, or what was asked for and nothing was found of.
+type Brokered struct {
+	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: nobody was seen asking
+	// State is attributed, unattributed, or pending while it may still be found.
+	State    string     `json:"state"`
+	Asked    *Process   `json:"asked,omitempty"` // the member that asked
+	Time     *time.Time `json:"time,omitempty"`  // when
+	Process  *Process   `json:"process,omitempty"`
+	Evidence *Evidence  `json:"evidence,omitempty"`
+	Session  string     `json:"session,omitempty"` // that the process was entered for
+	Ends     bool       `json:"ends,omitempty"`    // with the session whose work it is
+}

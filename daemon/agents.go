@@ -237,12 +237,8 @@ func (s *server) findRunning(p *policy.Policy) {
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
 		t := &found[i]
-		name := t.Comm.String()
-		if !looksFor(p, name) && interpreters.MatchString(base(s.proc.exe(t.PID))) {
-			name = script(s.facts(t.PID, 1))
-		}
-		if looksFor(p, name) {
-			s.adoptRunning(p, t, name)
+		if looksFor(p, t.Comm.String()) || interpreters.MatchString(base(s.proc.exe(t.PID))) {
+			s.adoptRunning(p, t)
 		}
 	}
 }
@@ -252,17 +248,13 @@ func looksFor(p *policy.Policy, comm string) bool {
 	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled && slices.Contains(r.Match.Comm, comm) })
 }
 
-// adoptRunning makes a session of a process that was run as name, if a rule
-// matches it.
-func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process, name string) {
+// adoptRunning makes a session of a process, if a rule matches it.
+func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
 		return // the session of an ancestor has it by now
 	}
 	facts := s.rootFacts(t.Identity)
-	if facts != nil {
-		facts.Comm = name
-	}
-	rule := p.Agent(facts)
+	rule := ranAs(p, facts)
 	if rule == nil || len(p.Protected(facts)) > 0 || s.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return
 	}

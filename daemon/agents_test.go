@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -230,6 +231,10 @@ func TestAgentsRunningScripts(t *testing.T) {
 		p.until(func() bool { return p.k.Proc(pid).Session != 0 })
 		if info := p.held(p.k.Proc(pid).Session); info.Name != "lngtest" {
 			t.Errorf("%+v", info)
+		}
+		x := into[api.PolicyExplain](p.do("root", "GET", fmt.Sprintf("/v1/policy/explain?ref=%d", pid), nil), http.StatusOK)
+		if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" {
+			t.Errorf("%d is explained as %+v", pid, x.Items)
 		}
 	}
 	for pid := uint32(300); pid < 305; pid++ {

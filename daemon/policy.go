@@ -157,7 +157,7 @@ func (s *server) getExplain(w http.ResponseWriter, r *http.Request, c caller) er
 		})
 	}
 	facts = s.rootFacts(id) // as agent and keep rules see it: with the creator, not the parent
-	if r := rules.Agent(facts); r != nil {
+	if r := ranAs(rules, facts); r != nil {
 		d.Items = append(d.Items, api.PolicyRule{
 			Kind: "policy_rule", Rule: "agents." + r.Name, Origin: rules.Origin(r), Effect: s.agentEffect(rules, r, p.Session != ""),
 		})

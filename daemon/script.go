@@ -35,3 +35,18 @@ func script(f *policy.Facts) string {
 	}
 	return ""
 }
+
+// ranAs gives the agent rule that matches a running process by its comm, or by
+// that of the script that it runs.
+func ranAs(p *policy.Policy, f *policy.Facts) *policy.Agent {
+	if r := p.Agent(f); r != nil {
+		return r
+	}
+	name := script(f)
+	if name == "" {
+		return nil
+	}
+	as := *f
+	as.Comm = name
+	return p.Agent(&as)
+}

@@ -130,7 +130,11 @@ func growthText(g *api.Growth) string {
 		return why
 	}
 	var parts []string
-	if n := math.Round(*g.ProcessesPerHour*10) / 10; n != 0 {
+	n := math.Round(*g.ProcessesPerHour*10) / 10
+	if math.Abs(n) >= 100 {
+		n = math.Round(n)
+	}
+	if n != 0 {
 		parts = append(parts, fmt.Sprintf("%+g/h", n))
 	}
 	if b := *g.BytesPerHour; math.Abs(b) >= 1<<20 {

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func TestGrowthText(t *testing.T) {
+	for want, of := range map[string][2]float64{
+		"no growth": {0, 1000}, "+20/h +7.0G/h": {20, 7 << 30}, "-0.5/h": {-0.5, 0}, "+590/h": {590.14, 0}, "+99.9/h -3.0M/h": {99.91, -3 << 20},
+	} {
+		if got := growthText(&api.Growth{Known: true, ProcessesPerHour: &of[0], BytesPerHour: &of[1]}); got != want {
+			t.Errorf("%v: %q, want %q", of, got, want)
+		}
+	}
+}

@@ -21,6 +21,7 @@ LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 BROKER_PACKAGES := tmux at cron docker.io iptables busybox-static
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
+ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
 # Where install.sh and uninstall.sh put things.
 export PREFIX DESTDIR FORCE PURGE
@@ -30,6 +31,7 @@ E2E := ./testdata/bench ./testdata/page ./testdata/e2e/... ./testdata/recipes ./
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
+ARM_KERNELS := 6.18
 QUICK    := 6.1 7
 VM_TESTS := tracer enforcer daemon testdata/e2e testdata/escapes
 
@@ -37,7 +39,7 @@ GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
 	test-install test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
-	lint docs docs-check demo pictures fuzz bench clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo pictures fuzz bench clean fmt
 
 ## help: list the targets
 help:
@@ -185,11 +187,31 @@ test-kernels-quick: export KERNEL = $(QUICK)
 test-kernels-quick: export MATRIX_FLAGS = -quick
 test-kernels-quick: test-kernels
 
+## test-arm64: whether sessions are kept and ended on arm64, in QEMU
+test-arm64: export GOARCH = arm64
+test-arm64: export CGO_ENABLED = 0
+test-arm64: vm-arm64
+	GOARCH= go run ./testdata/vm/matrix -arch arm64 $(MATRIX_FLAGS)
+
+# What is built for the guest goes into bin/arm64.
+ARM_PROGRAMS := $(patsubst bin/testdata/%,bin/arm64/testdata/%,$(PROGRAMS))
+vm-arm64: $(ARM_PROGRAMS)
+	testdata/vm/fetch-arm64.sh .cache/arm64 $(ARM_KERNELS)
+	cp .cache/arm64/busybox bin/arm64/
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/arm64/lineage ./cmd/lineage
+	go build -trimpath -ldflags '-s -w' -o bin/arm64/vminit ./testdata/vm/init
+	go test -c -ldflags '-s -w' -o bin/arm64/tests/tracer.test ./tracer
+
+bin/arm64/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
+	@mkdir -p $(@D)
+	@$(call install,$(ARM_PACKAGES))
+	aarch64-linux-gnu-gcc $(CFLAGS) -static -pthread -o $@ $<
+
 ## test-install: install, install again and uninstall, into a folder
 test-install: all
 	$(GOTEST) ./testdata/install
 
-## test-systemd: installed, under a real systemd, in a virtual machine; LNGTEST_CHECKS
+## test-systemd: installed, under a real systemd, in a virtual machine; LNGTEST_CHECKS="watchdog socket"
 test-systemd: all
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 30m ./testdata/vm/systemd

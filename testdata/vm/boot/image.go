@@ -18,6 +18,7 @@ import (
 
 // An Image is the guest's file system in the making.
 type Image struct {
+	bin   string // where what is built lies on the host
 	data  bytes.Buffer
 	cpio  *archive
 	added map[string]bool
@@ -28,19 +29,28 @@ type Image struct {
 var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false getent grep head id kill ln ls mkdir mkfifo mount mv " +
 	"nohup ps rm sed seq setsid sleep sort stat tail test touch tr true umount uname unshare wc")
 
-// NewImage begins an image with the init program that Build finds at initPath,
-// the tools of this system and the user database that they look at.
-func NewImage(initPath string) *Image {
-	i := &Image{added: map[string]bool{}}
+// NewImage begins an image with the init program, vminit, of the folder bin, the
+// tools of this system and the user database that they look at. For a guest of
+// another architecture there is a busybox in bin instead.
+func NewImage(bin string) *Image {
+	i := &Image{bin: bin, added: map[string]bool{}}
 	i.cpio = newArchive(&i.data)
 	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run", "bin", "usr"} {
 		i.cpio.dir(dir)
 	}
 	i.cpio.char("dev/console", 5, 1) // init's first output
 	i.cpio.link("usr/bin", "/bin")
-	i.File("init", initPath)
+	i.File("init", filepath.Join(bin, "vminit"))
 	i.Text("etc/passwd", "root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n")
 	i.Text("etc/group", "root:x:0:\nnogroup:x:65534:\n")
+	busybox := filepath.Join(bin, "busybox")
+	if _, err := os.Stat(busybox); err == nil {
+		i.File("bin/busybox", busybox)
+		for _, name := range tools {
+			i.cpio.link("bin/"+name, "busybox")
+		}
+		return i
+	}
 	for _, name := range tools {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -92,11 +102,11 @@ func (i *Image) Tree(name, host string) {
 }
 
 // Checkout puts what the tests need of the checkout at root into the image:
-// what is built in bin/, and the test data of the packages in dirs. Each of
-// them is a directory of the guest too.
+// what is built, and the test data of the packages in dirs. Each of them is a
+// directory of the guest too.
 func (i *Image) Checkout(root string, dirs ...string) {
-	i.File(guest.Root+"/bin/lineage", filepath.Join(root, "bin/lineage"))
-	i.Tree(guest.Root+"/bin/testdata", filepath.Join(root, "bin/testdata"))
+	i.File(guest.Root+"/bin/lineage", filepath.Join(i.bin, "lineage"))
+	i.Tree(guest.Root+"/bin/testdata", filepath.Join(i.bin, "testdata"))
 	for _, dir := range dirs {
 		at := filepath.Join(guest.Root, dir)
 		i.cpio.dir(at)

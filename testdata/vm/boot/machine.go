@@ -23,6 +23,7 @@ import (
 // A Machine is a virtual machine to be.
 type Machine struct {
 	QEMU     string // program
+	Arch     string // as Go calls it: arm64, or "" for amd64
 	KVM      bool   // else everything is emulated
 	Kernel   string // vmlinuz
 	CPUs     int
@@ -47,8 +48,16 @@ const LSM = "lsm=landlock,lockdown,yama,integrity,apparmor,bpf"
 // off. On a busy host the calibration of the TSC goes wrong, and the guest's
 // clock with it, by factors: the HPET needs none. What an emulated CPU does not
 // get done in time is no stall.
-const commandLine = "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=unstable clocksource=hpet " +
-	"rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 "
+const commandLine = "loglevel=5 panic=-1 oops=panic rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 "
+
+// board is how a machine of an architecture is emulated. The first serial port
+// is the kernel's, the second one is in package guest.
+type board struct{ machine, append string }
+
+var boards = map[string]board{
+	"":      {"q35", "console=ttyS0 tsc=unstable clocksource=hpet "},
+	"arm64": {"virt", "console=ttyAMA0 "},
+}
 
 // Run boots the machine with an initramfs and waits for its end. The result
 // holds what there is when the error is ErrUnfinished.
@@ -76,9 +85,9 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 	}
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-M", "q35", "-accel", accel, "-cpu", cpu,
+		"-M", boards[m.Arch].machine, "-accel", accel, "-cpu", cpu,
 		"-smp", strconv.Itoa(m.CPUs), "-m", fmt.Sprintf("%dM", m.MemoryMB),
-		"-kernel", kernel, "-initrd", initrd, "-append", commandLine + m.Append,
+		"-kernel", kernel, "-initrd", initrd, "-append", boards[m.Arch].append + commandLine + m.Append,
 		"-serial", "file:" + console, "-serial", "file:" + output,
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.Timeout)
@@ -110,8 +119,12 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 
 var unpacking sync.Mutex
 
-// unpacked is the kernel as ELF, beside the one that was given.
+// unpacked is the kernel as ELF, beside the one that was given. For arm64 QEMU
+// takes it as it comes.
 func (m *Machine) unpacked() (string, error) {
+	if m.Arch != "" {
+		return m.Kernel, nil
+	}
 	unpacking.Lock()
 	defer unpacking.Unlock()
 	elf := strings.TrimSuffix(m.Kernel, "vmlinuz") + "vmlinux"
@@ -128,8 +141,11 @@ var version = regexp.MustCompile(`version (\d+)\.`)
 // Linux 7 cannot make task storage without that instruction, and does not use it
 // there unlocked.
 func (m *Machine) cpu() (string, error) {
-	if m.KVM {
+	switch {
+	case m.KVM:
 		return "host", nil
+	case m.Arch != "":
+		return "max", nil
 	}
 	out, err := exec.Command(m.QEMU, "--version").Output()
 	if err != nil {

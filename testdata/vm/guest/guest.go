@@ -5,6 +5,7 @@ package guest
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -38,6 +39,15 @@ type Job struct {
 	// What a container takes away: root has no capabilities, and is in a PID
 	// namespace of its own.
 	NoCapabilities, PIDNamespace bool
+}
+
+// Port is the second serial port of this architecture's machine, as the guest
+// knows it.
+func Port() string {
+	if runtime.GOARCH == "arm64" {
+		return "/dev/ttyAMA1"
+	}
+	return "/dev/ttyS1"
 }
 
 // Begin is the line before a job's output.

@@ -51,7 +51,7 @@ func run() error {
 	if err := loopbackUp(); err != nil {
 		return err
 	}
-	out, err := openPort("/dev/ttyS1")
+	out, err := openPort(guest.Port())
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type cell struct {
 	suites []suite
 	quick  []suite // of every change; nil: this cell is not run then
 
+	arch   string // as Go calls it; "" is amd64
 	append string // of the kernel's command line, in place of boot.LSM
 	cpus   int    // 0: 1
 	memory int    // MiB, 0: 1536
@@ -131,6 +132,8 @@ var cells = []cell{
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
+	{name: "6.18-arm64", series: "6.18-arm64", arch: "arm64", suites: []suite{verifier, basics}, cpus: 2,
+		why: "the other architecture"},
 
 	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "an LSM program attaches there and never runs"},

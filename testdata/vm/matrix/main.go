@@ -40,6 +40,7 @@ func run() error {
 	kernels := flag.String("kernel", "", "only the cells of these series: 6.1 7")
 	only := flag.String("cell", "", "only the cells whose name this expression matches")
 	suites := flag.String("suite", "", "only the suites that this expression matches; the others keep their results")
+	arch := flag.String("arch", "", "the cells of this architecture, as Go calls it, empty: amd64")
 	jobs := flag.Int("j", 1, "machines at a time")
 	flag.BoolVar(&o.quick, "quick", false, "the cells of every change, with fewer tests")
 	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
@@ -65,7 +66,7 @@ func run() error {
 	var chosen []*cell
 	for i := range cells {
 		c := &cells[i]
-		if (!o.quick || c.quick != nil) && match.MatchString(c.name) && wanted(*kernels, c.series) {
+		if c.arch == *arch && (!o.quick || c.quick != nil) && match.MatchString(c.name) && wanted(*kernels, c.series) {
 			chosen = append(chosen, c)
 		}
 	}

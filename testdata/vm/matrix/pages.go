@@ -213,6 +213,9 @@ func levelTable(all []*result) string {
 			if strings.Contains(r.Release, "-rt-") {
 				release += " PREEMPT_RT"
 			}
+			if strings.HasSuffix(r.Release, "-arm64") {
+				release += " (arm64)"
+			}
 			if r.Level == p.level && promised(r.Release) == p.level && r.ran(basics) && len(r.problems()) == 0 && !slices.Contains(on, release) {
 				on = append(on, release)
 			}

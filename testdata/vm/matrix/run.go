@@ -19,24 +19,34 @@ import (
 
 const (
 	kernelsDir = ".cache/kernels"
-	logsDir    = ".cache/vm" // what the machines printed
-	testsDir   = "bin/tests"
+	armDir     = ".cache/arm64" // kernels and QEMU
+	logsDir    = ".cache/vm"    // what the machines printed
+	binDir     = "bin"
 )
+
+// places are where the cell's kernels, its QEMU and what is built for it lie.
+func (c *cell) places(o options) (kernels, qemu, bin string) {
+	if c.arch == "arm64" {
+		return armDir, filepath.Join(armDir, "qemu-system-aarch64"), filepath.Join(binDir, c.arch)
+	}
+	return kernelsDir, o.qemu, binDir
+}
 
 // run boots the cell's machine, runs everything in it and judges it. The
 // result is never nil; cpu is what the machine had of the host's.
 func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration, err error) {
 	r = &result{Cell: c.name, Why: c.why, Verified: map[string]int{}}
-	dir, err := filepath.EvalSymlinks(filepath.Join(kernelsDir, c.series))
+	kernels, qemu, bin := c.places(o)
+	dir, err := filepath.EvalSymlinks(filepath.Join(kernels, c.series))
 	if err != nil {
 		return r, 0, err
 	}
 	r.Release = filepath.Base(dir)
 	suites := c.chosen(o)
-	image := boot.NewImage("bin/vminit")
+	image := boot.NewImage(bin)
 	image.Checkout(".")
 	m := boot.Machine{
-		QEMU: o.qemu, KVM: o.kvm, Kernel: filepath.Join(dir, "vmlinuz"),
+		QEMU: qemu, Arch: c.arch, KVM: o.kvm, Kernel: filepath.Join(dir, "vmlinuz"),
 		CPUs: max(c.cpus, 1), MemoryMB: c.memory, Append: c.append, Timeout: time.Minute,
 	}
 	if m.Append == "" {
@@ -48,7 +58,7 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 	plan := guest.Plan{Cgroup: c.cgroup, PIDMax: c.pidMax, Jobs: c.doctorJobs()}
 	for _, s := range suites {
 		image.Checkout(".", s.dir)
-		binary := filepath.Join(testsDir, strings.ReplaceAll(s.dir, "/", "_")+".test")
+		binary := filepath.Join(bin, "tests", strings.ReplaceAll(s.dir, "/", "_")+".test")
 		image.File("tests/"+filepath.Base(binary), binary)
 		plan.Jobs = append(plan.Jobs, s.job("/tests/"+filepath.Base(binary)))
 	}

@@ -71,7 +71,7 @@ func run() (int, error) {
 	if program, err = filepath.Abs(program); err != nil {
 		return exitSetup, err
 	}
-	image := boot.NewImage(filepath.Join(root, "bin/vminit"))
+	image := boot.NewImage(filepath.Join(root, "bin"))
 	image.Checkout(root, at)
 	image.File("test/program", program)
 	job := guest.Job{Name: "program", Dir: filepath.Join(guest.Root, at), Args: append([]string{"/test/program"}, flag.Args()[1:]...), Timeout: m.Timeout}

@@ -34,6 +34,7 @@ func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 // reload takes the policy file as it is now. One that is refused changes
 // nothing.
 func (s *server) reload() error {
+	_ = s.owner.do(func() {}) // what was told before counts under the policy of then
 	err := s.rules.reload(s.carryOut)
 	if err != nil {
 		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")

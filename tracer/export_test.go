@@ -3,6 +3,8 @@
 package tracer
 
 import (
+	"io"
+
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/lineage-ebpf/lineage/bpf"
@@ -78,3 +80,6 @@ func (t *Tracer) Instructions() (map[string]Instructions, error) {
 	}
 	return all, nil
 }
+
+// AttachCloser does what a sentence at level 2 does, until the result is closed.
+func (t *Tracer) AttachCloser() (io.Closer, error) { return t.attachCloser() }

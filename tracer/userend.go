@@ -47,8 +47,8 @@ func (t *Tracer) sentenceFromUser() (PassResult, error) {
 			return total, nil
 		}
 		if closer == nil {
-			if closer, err = link.AttachTracing(link.TracingOptions{Program: t.programs[bpf.LineageProgSyscallCloser]}); err != nil {
-				return total, fmt.Errorf("attach the syscall closer: %w", err)
+			if closer, err = t.attachCloser(); err != nil {
+				return total, err
 			}
 		}
 		sent, failed, err := t.signalMembers()
@@ -63,6 +63,20 @@ func (t *Tracer) sentenceFromUser() (PassResult, error) {
 			return total, nil
 		}
 	}
+}
+
+// attachCloser gives nil without an error while another sentence has the closer
+// attached, of this process or of another one with the same pins: up to 6.9 the
+// kernel takes a program once for a tracepoint. When that one is over the next pass attaches it.
+func (t *Tracer) attachCloser() (link.Link, error) {
+	l, err := link.AttachTracing(link.TracingOptions{Program: t.programs[bpf.LineageProgSyscallCloser]})
+	if errors.Is(err, unix.EEXIST) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attach the syscall closer: %w", err)
+	}
+	return l, nil
 }
 
 // signalMembers makes one pass over the members of all sessions that end.

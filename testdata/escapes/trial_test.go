@@ -154,7 +154,7 @@ func (x *trial) end() {
 		}
 		p := x.Lineage("end", "--yes", "--timeout", tracertest.Slowed(10*time.Second).String(), "-o", "json", x.name)
 		x.code = p.Code()
-		x.read(p.Out.Bytes())
+		x.read(p.Out.Bytes(), p)
 	case rootKilled:
 		x.kill(x.root, x.killer())
 		x.fromRun()
@@ -223,14 +223,15 @@ func (x *trial) fromRun() {
 	if err != nil {
 		x.t.Fatalf("run: %v: %v", err, x.run)
 	}
-	x.read(text)
+	x.read(text, x.run)
 }
 
-func (x *trial) read(text []byte) {
+// read takes the receipt that p wrote.
+func (x *trial) read(text []byte, p *stage.Process) {
 	x.t.Helper()
 	x.report = new(api.Report)
 	if err := json.Unmarshal(text, x.report); err != nil {
-		x.t.Fatalf("receipt: %v: %q", err, text)
+		x.t.Fatalf("receipt: %v: %q: %v", err, text, p)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -226,6 +227,40 @@ func TestLostEmptyEvent(t *testing.T) {
 	}
 	if st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK); st.Lost != 3 {
 		t.Errorf("lost %d", st.Lost)
+	}
+}
+
+// TestLateEmptyEvent: on a busy host the exits and the kernel's word that a
+// session is empty are far behind the verdict. While events come in the receipt
+// waits for them, for as long as somebody would.
+func TestLateEmptyEvent(t *testing.T) {
+	w := newWorld(t)
+	made := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	id := w.id(made.ID)
+	verdict := func(after time.Duration, others int) (closed bool) {
+		w.k.Advance(after)
+		if err := w.s.owner.do(func() {
+			w.s.owner.apply(make([]tracer.Event, others))
+			s := w.s.owner.sessions[id]
+			s.info.State, s.result = tracer.StateEmpty, &enforcer.Result{Session: id, Verdict: enforcer.Clean}
+			w.s.owner.conclude(s)
+			closed = s.closed
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return closed
+	}
+	var spent time.Duration
+	for ; spent < lagPatience-emptyPatience; spent += emptyPatience {
+		if verdict(emptyPatience, 1) {
+			t.Fatalf("a receipt after %v, while events came in", spent)
+		}
+	}
+	if verdict(emptyPatience-1, 0) {
+		t.Fatal("a receipt before the patience was over")
+	}
+	if !verdict(emptyPatience, 0) {
+		t.Error("no receipt when nothing came in any more")
 	}
 }
 

@@ -59,6 +59,7 @@ type owner struct {
 	growth growth
 
 	lost     uint64 // events, since the daemon began
+	heard    uint64 // events that were not, for who waits for more
 	forks    uint64 // of members, since the daemon began
 	misses   map[string]uint64
 	counters map[string]uint64
@@ -154,6 +155,7 @@ func (o *owner) drain() {
 
 // apply takes a batch of events into graph, sessions and ring, in their order.
 func (o *owner) apply(batch []tracer.Event) {
+	o.heard += uint64(len(batch))
 	hidden := false
 	for i := range batch {
 		ev := &batch[i]

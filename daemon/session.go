@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -16,9 +15,13 @@ import (
 )
 
 // emptyPatience is how long a verdict waits for the kernel's word that the
-// session is empty, which comes behind the exits of its members. After that it
-// is taken as lost.
-const emptyPatience = time.Second
+// session is empty, which comes behind the exits of its members, when no event
+// comes in; lagPatience, when there are always more to read. After that it is
+// taken as lost.
+const (
+	emptyPatience = time.Second
+	lagPatience   = 30 * emptyPatience
+)
 
 // maxDepth is deeper than the kernel nests.
 const maxDepth = 16
@@ -43,6 +46,8 @@ type session struct {
 	// foundEmpty is when a verdict first found it empty and the kernel's word of
 	// that had not come, 0: never.
 	foundEmpty time.Duration
+	quietSince time.Duration // since then no event came in, as of the last verdict
+	heard      uint64        // of the owner, at that time
 	report     *api.Report   // with a verdict
 	over       chan struct{} // closed with the first verdict
 	told       bool          // over is closed
@@ -207,14 +212,8 @@ func (o *owner) conclude(s *session) {
 	if s.result == s.written && !empty {
 		return
 	}
-	if empty && s.emptyAt == 0 {
-		// From the first verdict on: as long as there is no receipt each look
-		// brings another.
-		now := max(o.clock.monotonic(), 1)
-		s.foundEmpty = cmp.Or(s.foundEmpty, now)
-		if now-s.foundEmpty < emptyPatience {
-			return
-		}
+	if empty && s.emptyAt == 0 && o.mayBeTold(s) {
+		return
 	}
 	if empty && s.result.Verdict == enforcer.Left {
 		return // it has become empty since: the enforcer will say so
@@ -249,6 +248,23 @@ func (o *owner) conclude(s *session) {
 	if empty {
 		o.close(s)
 	}
+}
+
+// mayBeTold tells whether the kernel's word that the session is empty may still
+// come: on a busy host it is far behind. As long as there is no receipt each
+// look brings another verdict.
+func (o *owner) mayBeTold(s *session) bool {
+	now := max(o.clock.monotonic(), 1)
+	if s.foundEmpty == 0 {
+		s.foundEmpty = now
+	}
+	if s.quietSince == 0 || s.heard != o.heard {
+		s.quietSince, s.heard = now, o.heard
+	}
+	if o.lost > s.lost {
+		return now-s.foundEmpty < emptyPatience
+	}
+	return now-s.quietSince < emptyPatience && now-s.foundEmpty < lagPatience
 }
 
 // took is how long the end took, up to now if it is not over.

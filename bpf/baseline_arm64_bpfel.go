@@ -35,7 +35,7 @@ type BaselineConfig struct {
 	CanSignal     uint32
 	SecondWriters uint32
 	ExactReaps    uint32
-	Pad           uint32
+	HookVisits    uint32
 	RingHalf      uint64
 }
 
@@ -145,6 +145,8 @@ type BaselineShared struct {
 	Adopting  uint64
 	Polling   uint32
 	Agents    uint32
+	Cut       uint32
+	Pad       uint32
 }
 
 type BaselineVerbArgs struct {

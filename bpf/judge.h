@@ -16,6 +16,13 @@ struct pass {
 	u64 failed;
 	u64 unsent; /* no signals from BPF here: user space sends them */
 	u64 limit; /* processes to signal, 0: all */
+	u64 most; /* processes to visit, 0: all */
+	/*
+	 * They are counted from the time to the time and so many: of a number that
+	 * the verifier knows it would follow every value.
+	 */
+	u64 turn;
+	u64 last;
 };
 
 /* Bring the session's state up to date; give it, and since when it ends. */

@@ -189,6 +189,8 @@ struct shared {
 	u64 adopting; /* session whose root's descendants are being entered; 0: none */
 	u32 polling; /* the reader polls: do not wake it for each event */
 	u32 agents; /* there are some: look at each exec */
+	u32 cut; /* a pass inside a hook did not visit everybody, and none has since */
+	u32 pad;
 };
 
 /* Arguments and results of a verb; user space holds a lock around it. */

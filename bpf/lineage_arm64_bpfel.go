@@ -35,7 +35,7 @@ type LineageConfig struct {
 	CanSignal     uint32
 	SecondWriters uint32
 	ExactReaps    uint32
-	Pad           uint32
+	HookVisits    uint32
 	RingHalf      uint64
 }
 
@@ -254,6 +254,8 @@ type LineageShared struct {
 	Adopting  uint64
 	Polling   uint32
 	Agents    uint32
+	Cut       uint32
+	Pad       uint32
 }
 
 type LineageSource uint32

@@ -10,7 +10,7 @@ const volatile struct config {
 	u32 can_signal; /* bpf_send_signal_task is there: 6.13, commit 6280cf718db0 */
 	u32 second_writers; /* the fentry programs are attached */
 	u32 exact_reaps; /* fentry/release_task is attached */
-	u32 pad;
+	u32 hook_visits; /* processes that one pass inside a hook may visit */
 	u64 ring_half; /* bytes in the ring above which the reader is woken even if it polls */
 } config = {};
 

@@ -17,6 +17,7 @@
 #include "signal.h"
 
 #define RETRY_NS 1000000
+#define HANDOVER_NS 100000000
 
 static __always_inline void visit(struct task_struct *t, struct pass *p)
 {
@@ -57,10 +58,13 @@ static __always_inline void pass_all(struct pass *p)
 {
 	struct bpf_iter_task it;
 	struct task_struct *t;
-	bool more = false;
+	bool more = false, cut = false;
+	u64 again = 0;
 
 	p->now = bpf_ktime_get_ns();
 	p->now_boot = bpf_ktime_get_boot_ns();
+	p->turn = p->now;
+	p->last = p->most ? p->now + p->most : 0;
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it))) {
 		p->visited++;
@@ -69,12 +73,22 @@ static __always_inline void pass_all(struct pass *p)
 			more = true;
 			break;
 		}
+		if (p->last && ++p->turn >= p->last) {
+			cut = true;
+			break;
+		}
 	}
 	bpf_iter_task_destroy(&it);
-	if (more)
-		arm(1);
+	if (cut || !more)
+		*(volatile u32 *)&control.cut = cut;
+	if (cut)
+		again = p->now + HANDOVER_NS;
+	else if (more)
+		again = 1;
 	else if (p->failed) /* not at once: a pass at every fork of the host would be worse */
-		arm(p->now + RETRY_NS);
+		again = p->now + RETRY_NS;
+	if (again)
+		arm(again);
 	if (p->next)
 		arm(p->next);
 	if (p->next_boot)
@@ -93,6 +107,11 @@ static __always_inline bool claim(u64 *due, u64 now)
  * The pass inside a hook, when one is due: whoever takes it does it. Its own
  * program on each tracepoint: inside the bookkeeping program its signals would
  * make 7.0 skip the very exits that they cause.
+ *
+ * No task is switched on this CPU meanwhile, up to 6.19: so on a host with very
+ * many processes it leaves the rest to the daemon, which is told of the death
+ * and makes a pass of its own. If none has come to the end when that is due
+ * there is no daemon, and one in a hook does, however long it takes.
  */
 static __always_inline void carry_out(void)
 {
@@ -108,8 +127,10 @@ static __always_inline void carry_out(void)
 		due = claim(&control.due, bpf_ktime_get_ns());
 	if (*(volatile u64 *)&control.due_boot)
 		due |= claim(&control.due_boot, bpf_ktime_get_boot_ns());
-	if (due)
-		pass_all(&p);
+	if (!due)
+		return;
+	p.most = *(volatile u32 *)&control.cut ? 0 : config.hook_visits;
+	pass_all(&p);
 }
 
 #endif

@@ -33,6 +33,13 @@ func (t *Tracer) Condemn(id SessionID) error {
 	return t.onSession(bpf.LineageProgVerbEnd, "condemn", &bpf.LineageVerbArgs{Session: uint64(id), Cause: uint32(CauseEnd)})
 }
 
+// HookVisits limits the passes of tracers that are opened until the returned function is called.
+func HookVisits(n uint32) (back func()) {
+	before := hookVisits
+	hookVisits = n
+	return func() { hookVisits = before }
+}
+
 // Classes gives, by class, how many entries there are, and how many the hooks count.
 // What is born or reaped meanwhile is in the count for longer than in the entries.
 func (t *Tracer) Classes() (entries, counted map[uint32]int, err error) {

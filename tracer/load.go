@@ -21,6 +21,10 @@ const (
 	preallocated = 65536  // up to here the entries' memory is taken at once
 )
 
+// hookVisits is how many processes a pass inside a hook may visit: at 0.07 µs for a
+// stranger, and 0.4 for a member, it holds its CPU for 2 to 13 ms.
+var hookVisits uint32 = 32768
+
 // hooks are the programs to attach, in this order: on one tracepoint they run
 // in the order of attachment, and bookkeeping comes before the sentence.
 var hooks = []string{
@@ -125,7 +129,7 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 		}
 	}
 	spec.Maps[bpf.LineageMapEvents].MaxEntries = uint32(ringSize)
-	config := bpf.LineageConfig{RingHalf: uint64(ringSize / 2)}
+	config := bpf.LineageConfig{RingHalf: uint64(ringSize / 2), HookVisits: hookVisits}
 	if t.features.Level >= 3 {
 		config.CanSignal = 1
 	}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// The exit of a root on a host with more processes than a pass inside a hook may
+// visit leaves the rest: to a verb's pass, or, where no daemon asks for one, to
+// an event of the host a little later. Nobody survives either.
+func TestHandover(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		daemon bool
+	}{{"to the daemon", true}, {"without a daemon", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			defer tracer.HookVisits(3)() // every host has more
+			tr := tracertest.New(t, tracer.Options{})
+			if tr.Features().Level < 4 {
+				t.Skipf("level %d: %v", tr.Features().Level, tr.Features().Missing)
+			}
+			events := collect(t, tr)
+			w := start(t, `for i in 0 1 2 3 4 5 6 7 8 9; do sleep 60 & done; echo; read go; exit 0`)
+			id := create(t, tr, w, tracer.SessionSpec{})
+			w.goOn()
+			w.line()
+			w.goOn()
+			w.cmd.Wait()
+			if c.daemon {
+				if _, err := tr.Sentence(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			until(t, "nobody lives", func() bool {
+				if err := exec.Command("/bin/true").Run(); err != nil {
+					t.Fatal(err)
+				}
+				s, err := tr.Session(id)
+				return err == nil && s.Live == 0
+			})
+			settled(t, tr, id)
+			var root, first uint64
+			for ev := range events {
+				if ev.Session != id {
+					continue
+				}
+				if ev.Type == tracer.EventSession && ev.State == tracer.StateEmpty {
+					break
+				}
+				switch {
+				case ev.Type != tracer.EventExit:
+				case ev.Flags&tracer.FlagRoot != 0:
+					root = ev.Time
+				case first == 0:
+					first = ev.Time
+				}
+			}
+			// By the kernel's clock, so no slow machine makes it wrong.
+			if after := time.Duration(first - root); !c.daemon && after < 100*time.Millisecond {
+				t.Errorf("the root's exit did not leave the rest: the first member died %v after it", after)
+			}
+		})
+	}
+}

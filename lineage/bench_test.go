@@ -16,18 +16,18 @@ func BenchmarkApplyForkExecExit(b *testing.B) {
 	benchChurn(b, &e)
 }
 
-// churn gives a cycle of a child's events, and their number, in steady state.
-func churn(run *Event) (cycle func() int) {
-	g := graph(root(10, 9, 1, 100))
+// churn gives a cycle of the events of one child of creator, and their number, in
+// steady state.
+func churn(g *Graph, creator uint32, run *Event) (cycle func() int) {
 	comm := []byte("sh")
-	now, pid := uint64(1000), uint32(1000)
+	now, pid := uint64(1<<32), uint32(1000) // later than all else
 	cycle = func() int {
 		now += 10
 		if pid++; pid == 33000 {
 			pid = 1000
 		}
 		child := ID{pid, now}
-		g.Apply(&Event{Type: Birth, Time: now, ID: child, Session: 1, Evidence: Fork, Creator: id(10), Parent: id(10), Comm: comm})
+		g.Apply(&Event{Type: Birth, Time: now, ID: child, Session: 1, Evidence: Fork, Creator: id(creator), Parent: id(creator), Comm: comm})
 		events := 3
 		if run != nil {
 			e := *run
@@ -48,15 +48,49 @@ func churn(run *Event) (cycle func() int) {
 func TestApplyAllocatesNothing(t *testing.T) {
 	exec := execs(1, 0, "cc1", "-quiet", "-O2", "main.c")
 	for name, run := range map[string]*Event{"fork and exit": nil, "with an exec": &exec} {
-		cycle := churn(run)
+		cycle := churn(graph(root(10, 9, 1, 100)), 10, run)
 		if n := testing.AllocsPerRun(10000, func() { cycle() }); n != 0 {
 			t.Errorf("%s: %v allocations a process", name, n)
 		}
 	}
 }
 
-func benchChurn(b *testing.B, run *Event) {
-	cycle := churn(run)
+func benchChurn(b *testing.B, run *Event) { benchCycle(b, graph(root(10, 9, 1, 100)), 10, run) }
+
+// BenchmarkApplyAmong is that with ever more processes, sessions or ancestors that live.
+func BenchmarkApplyAmong(b *testing.B) {
+	const crowd = 100_000 // its first PID
+	for _, n := range []uint32{100, 1000, 10_000, 100_000} {
+		b.Run("live="+strconv.Itoa(int(n)), func(b *testing.B) {
+			g := graph(root(10, 9, 1, 100))
+			for i := range n {
+				apply(g, []Event{fork(crowd+i, 10, 1000)})
+			}
+			benchCycle(b, g, 10, nil)
+		})
+	}
+	for _, n := range []uint32{1, 100, 1000, 10_000} {
+		b.Run("sessions="+strconv.Itoa(int(n)), func(b *testing.B) {
+			g := graph(root(10, 9, 1, 100))
+			for i := range n {
+				apply(g, []Event{root(crowd+i, 9, uint64(2+i), 1000)})
+			}
+			benchCycle(b, g, 10, nil)
+		})
+	}
+	for _, n := range []uint32{1, 100, 1000, 5000} {
+		b.Run("depth="+strconv.Itoa(int(n)), func(b *testing.B) {
+			g := graph(root(crowd, 9, 1, 100))
+			for i := range n {
+				apply(g, []Event{fork(crowd+i+1, crowd+i, 1000)})
+			}
+			benchCycle(b, g, crowd+n, nil)
+		})
+	}
+}
+
+func benchCycle(b *testing.B, g *Graph, creator uint32, run *Event) {
+	cycle := churn(g, creator, run)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for done := 0; done < b.N; {

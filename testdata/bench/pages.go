@@ -35,6 +35,7 @@ func writePages(raw string) error {
 		{document, "sessions", s.growthTable("sessions", "sessions")},
 		{document, "depth", s.growthTable("depth", "ancestors")},
 		{document, "requests", s.requestTable()},
+		{document, "among", s.amongTable()},
 		{document, "daemon", s.daemonTable()},
 		{document, "run", s.runTable()},
 		{document, "go", s.goTable()},
@@ -317,6 +318,29 @@ func (s *samples) goTable() string {
 		t.Row(b.says, s.of(b.name+" ns/op", 1), median(s.values[b.name+" allocs/op"]))
 	}
 	if !found {
+		return ""
+	}
+	return t.String()
+}
+
+// amongTable is of the graph with ever more in it.
+func (s *samples) amongTable() string {
+	t := page.NewTable("live:", "ns:", "sessions:", "ns:", "ancestors:", "ns:")
+	keys := []string{"live", "sessions", "depth"}
+	rows := len(s.sizesOf("ApplyAmong/", "live"))
+	for i := range rows {
+		var row []string
+		for _, key := range keys {
+			sizes := s.sizesOf("ApplyAmong/", key)
+			if i < len(sizes) {
+				row = append(row, grouped(int64(sizes[i])), s.of(fmt.Sprintf("ApplyAmong/%s=%d ns/op", key, sizes[i]), 1))
+			} else {
+				row = append(row, "", "")
+			}
+		}
+		t.Row(row...)
+	}
+	if rows == 0 {
 		return ""
 	}
 	return t.String()

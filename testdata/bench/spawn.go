@@ -26,6 +26,9 @@ var kinds = []struct {
 	{"exec", 600},
 }
 
+// settling is how long a daemon that has just started is busy with itself.
+const settling = 2 * time.Second
+
 // spawn compares a host with a daemon and without one: a child that is waited
 // for, and a build of a hundred small C files. The daemon has its history on, a
 // session, and reads its events.
@@ -36,6 +39,9 @@ func spawn(ctx context.Context, r *report) error {
 		return err
 	}
 	defer stranger.stop()
+	if err := stranger.pin(); err != nil {
+		return err
+	}
 	b, err := newBuild()
 	if err != nil {
 		return err
@@ -68,10 +74,14 @@ func traced(ctx context.Context, r *report, stranger *worker, b *build) (err err
 		return err
 	}
 	defer member.stop()
+	if err := member.pin(); err != nil {
+		return err
+	}
 	s, err := d.adopt(ctx, member)
 	if err != nil {
 		return err
 	}
+	time.Sleep(settling)
 	if err := spawnAll(ctx, r, "stranger", "on", stranger, b); err != nil {
 		return err
 	}

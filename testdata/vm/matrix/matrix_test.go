@@ -53,6 +53,7 @@ func TestUnexcused(t *testing.T) {
 		{v1, 4, "no version 1 freezer is mounted", false},
 		{v1, 4, "no cgroup of version 2 is mounted", true},
 		{&cell{}, 4, "no cgroup of version 2 is mounted", false},
+		{&cell{}, 4, "no tmux; run make test-brokers", true},
 		{&cell{}, 2, "needs root", false},
 		{&cell{}, 2, "", false},
 	} {

@@ -322,6 +322,13 @@ func TestKeep(t *testing.T) {
 	if dead(101) || dead(103) || !dead(104) {
 		t.Error("the end met the kept ones, or not the others")
 	}
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.start(w.o) // why it is kept is remembered
+	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+k.ID, nil), http.StatusOK); !d.Kept || d.Reason != "shared cache" || d.Until == nil {
+		t.Errorf("%+v", d)
+	}
 }
 
 // A rule keeps a member when it becomes the program, and what runs when it is read.

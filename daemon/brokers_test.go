@@ -708,6 +708,16 @@ func TestSharedServer(t *testing.T) {
 	if w.dead(102) {
 		t.Error("the one that is never to end did")
 	}
+	// A daemon that remembers nothing finds the rule again.
+	w.stop()
+	if err := os.RemoveAll(filepath.Dir(w.i.history)); err != nil {
+		t.Fatal(err)
+	}
+	w.start(Options{Version: "9.9.9", Policy: w.policed.file})
+	w.until(func() bool {
+		d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.in(102), nil), http.StatusOK)
+		return d.Shared == "cache" && strings.Contains(d.Reason, "rule cache")
+	})
 }
 
 // What a process lost before it was adopted is found by the groups that only its

@@ -23,10 +23,11 @@ const (
 	maxLifetime = 100 * 365 * 24 * time.Hour // what clocks of nanoseconds can add up
 )
 
-// kept is why a session outlives the one that its processes came from.
+// kept is why a session outlives the one that its processes came from. It is
+// never changed.
 type kept struct {
-	reason string
-	from   tracer.SessionID
+	Reason string
+	From   tracer.SessionID
 }
 
 // postKeep hands members over to a kept session.
@@ -208,6 +209,7 @@ func (s *server) keepRunning(p *policy.Policy) {
 	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {
 		return
 	}
+	s.shareAgain(p)
 	var members []tracer.Identity
 	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
 		if t.Session != 0 && !t.Dead && t.Flags&tracer.FlagRoot == 0 {

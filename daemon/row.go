@@ -39,13 +39,14 @@ type memory struct {
 	CPUDead   time.Duration   `json:"cpu_dead_ns,omitempty"`
 	WouldEnd  []string        `json:"would_end,omitempty"`
 	Brokered  brokered        `json:"brokered,omitzero"`
+	Kept      *kept           `json:"kept,omitempty"`
 	Receipt   enforcer.Booked `json:"receipt"`
 }
 
 func (s *session) memory() memory {
 	m := memory{
 		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
-		WouldEnd: s.wouldEnd, Brokered: s.brokered.clone(), Receipt: s.receipt.Booked(),
+		WouldEnd: s.wouldEnd, Brokered: s.brokered.clone(), Kept: s.kept, Receipt: s.receipt.Booked(),
 	}
 	if s.token != [32]byte{} {
 		m.Token = hex.EncodeToString(s.token[:])
@@ -60,7 +61,7 @@ func (s *session) remember(m *memory) {
 	}
 	s.endedBy, s.endCaller, s.wouldEnd = m.EndedBy, m.EndCaller, m.WouldEnd
 	s.cpuDead, s.receipt = m.CPUDead, enforcer.Resume(m.Receipt)
-	s.brokered = m.Brokered
+	s.brokered, s.kept = m.Brokered, m.Kept
 	if s.output == "" {
 		s.output = m.Output
 	}

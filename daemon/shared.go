@@ -16,9 +16,7 @@ import (
 func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
 	info, err := s.handOver(spec, []tracer.Identity{id}, func(x *session) {
-		x.kept = &kept{"a server of several sessions, rule " + rule.Name, from.ID}
-		x.Shared = rule.Name
-		s.owner.save(x)
+		s.owner.shared(x, rule, from.ID)
 	})
 	if err != nil {
 		return err
@@ -30,6 +28,38 @@ func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Po
 		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.mode(),
 	})
 	return nil
+}
+
+// shared notes that a session holds a server of several.
+func (o *owner) shared(x *session, rule *policy.Shared, from tracer.SessionID) {
+	x.kept = &kept{"a server of several sessions, rule " + rule.Name, from}
+	x.Shared = rule.Name
+	o.save(x)
+	o.changed(x.info.ID)
+}
+
+// shareAgain finds the rules of kept sessions that nothing is remembered of and
+// that would have no end: a daemon that is killed may not have written it.
+func (s *server) shareAgain(p *policy.Policy) {
+	var lost []tracer.SessionInfo
+	_ = s.owner.do(func() {
+		for _, x := range s.owner.sessions {
+			if x.info.Kept && x.info.Expires == 0 && x.kept == nil && !x.closed {
+				lost = append(lost, x.info)
+			}
+		}
+	})
+	for _, info := range lost {
+		rule := p.SharedServer(s.rootFacts(info.Root))
+		if rule == nil {
+			continue
+		}
+		_ = s.owner.do(func() {
+			if x := s.owner.sessions[info.ID]; x != nil && x.kept == nil {
+				s.owner.shared(x, rule, 0)
+			}
+		})
+	}
 }
 
 // used reports whether a session lives that may use a shared server. Who

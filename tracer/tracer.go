@@ -41,6 +41,8 @@ type Tracer struct {
 	// verbs guards the verb map and the snapshot's filter, which hold one
 	// request at a time.
 	verbs sync.Mutex
+	// passes is held while members are signalled from user space.
+	passes sync.Mutex
 }
 
 // Open gives the tracer whose pins are in o.Dir, or loads, attaches and pins

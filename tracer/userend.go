@@ -79,8 +79,11 @@ func (t *Tracer) attachCloser() (link.Link, error) {
 	return l, nil
 }
 
-// signalMembers makes one pass over the members of all sessions that end.
+// signalMembers makes one pass over the members of all sessions that end. There
+// is one at a time: it notes whom it sends SIGTERM, and the next one sees that.
 func (t *Tracer) signalMembers() (sent, failed uint32, err error) {
+	t.passes.Lock()
+	defer t.passes.Unlock()
 	sessions, err := t.Sessions()
 	if err != nil {
 		return 0, 0, err

@@ -3,10 +3,16 @@
 package tracer_test
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
 )
 
 // Two sentences at level 2 at the same time, by the same process or by two with
@@ -45,4 +51,58 @@ func TestSentencesAtOnce(t *testing.T) {
 	if err := closer.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// However many sentences there are at once, nobody gets SIGTERM twice: to many a
+// program the second one means that it should not finish its work.
+func TestOneTermEach(t *testing.T) {
+	const members, sentences = 40, 8
+	tr := tracertest.New(t, tracer.Options{Level: 2})
+	w := start(t, fmt.Sprintf(`i=0; trap : TERM; while [ $i -lt %d ]; do
+		sh -c 'trap "echo term" TERM; echo up; while :; do read x <>%s; done' & i=$((i+1)); done; while :; do wait; done`,
+		members, fifo(t)))
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	for range members {
+		w.until("up")
+	}
+	errs := make(chan error)
+	for i := range sentences {
+		go func() {
+			if i == 0 {
+				errs <- tr.End(id, tracer.CauseEnd, time.Hour)
+				return
+			}
+			_, err := tr.Sentence()
+			errs <- err
+		}()
+	}
+	for range sentences {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	for range members {
+		w.until("term")
+	}
+	if err := tr.Condemn(id); err != nil {
+		t.Fatal(err)
+	}
+	sentenced(t, tr, id)
+	rest, err := io.ReadAll(w.out)
+	if n := bytes.Count(rest, []byte("term")); err != nil || n != 0 {
+		t.Errorf("%d members were terminated again, %v", n, err)
+	}
+	w.cmd.Wait()
+	settled(t, tr, id)
+}
+
+// fifo gives a pipe that nobody writes to.
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

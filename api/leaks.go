@@ -54,6 +54,11 @@ type Leak struct {
 	Name      string     `json:"name,omitempty"`
 	State     string     `json:"state,omitempty"`
 	Started   *time.Time `json:"started,omitempty"`
+	Kept      bool       `json:"kept,omitempty"` // as of the session, with those behind it
+	Until     *time.Time `json:"until,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	KeptBy    *Caller    `json:"kept_by,omitempty"`
+	KeepRule  string     `json:"keep_rule,omitempty"`
 	Processes int        `json:"processes"` // that hold a PID: live and zombies
 	Leftovers int        `json:"leftovers"`
 	Orphans   int        `json:"orphans"`

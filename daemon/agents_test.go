@@ -326,7 +326,7 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start(w.o) // why it is kept is remembered
-	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+k.ID, nil), http.StatusOK); !d.Kept || d.Reason != "shared cache" || d.Until == nil {
+	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+k.ID, nil), http.StatusOK); !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -716,7 +716,7 @@ func TestSharedServer(t *testing.T) {
 	w.start(Options{Version: "9.9.9", Policy: w.policed.file})
 	w.until(func() bool {
 		d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.in(102), nil), http.StatusOK)
-		return d.Shared == "cache" && strings.Contains(d.Reason, "rule cache")
+		return d.Shared == "cache" && d.KeepRule == "cache" && d.Reason != ""
 	})
 }
 

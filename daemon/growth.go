@@ -271,6 +271,12 @@ func (o *owner) leak(x *session, rooms []room) api.Leak {
 	if x.rootDied != 0 {
 		d.Leftovers = n.Live
 	}
+	if d.Kept = x.info.Kept; d.Kept && x.info.Expires != 0 {
+		d.Until = o.clock.wall(x.info.Expires)
+	}
+	if x.kept != nil {
+		d.Reason, d.KeptBy, d.KeepRule = x.kept.Reason, x.kept.By, x.kept.Rule
+	}
 	g := o.growth.sessions[x.info.ID]
 	if g == nil {
 		g = new(grown)

@@ -28,6 +28,8 @@ const (
 type kept struct {
 	Reason string
 	From   tracer.SessionID
+	By     *api.Caller `json:",omitempty"` // who asked for it
+	Rule   string      `json:",omitempty"` // that asked for it
 }
 
 // postKeep hands members over to a kept session.
@@ -69,7 +71,8 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c caller) erro
 		}
 		all, from = append(all, id), info
 	}
-	info, err := s.keep(from, all, "", req.Reason, req.Until)
+	by := &api.Caller{UID: int(c.uid), PID: int(c.id.PID), Comm: c.comm}
+	info, err := s.keep(from, all, kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)
 	}
@@ -129,12 +132,13 @@ func keepError(id tracer.Identity, err error) error {
 
 // keep opens a kept session over processes of one session and their
 // descendants. The first of them is its root.
-func (s *server) keep(from tracer.SessionInfo, all []tracer.Identity, name, reason string, until time.Time) (info tracer.SessionInfo, err error) {
+func (s *server) keep(from tracer.SessionInfo, all []tracer.Identity, why kept, until time.Time) (info tracer.SessionInfo, err error) {
 	spec := tracer.SessionSpec{
-		Root: all[0], Name: name, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
+		Root: all[0], UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
 	}
-	return s.handOver(spec, all, func(x *session) { x.kept = &kept{reason, from.ID} })
+	why.From = from.ID
+	return s.handOver(spec, all, func(x *session) { x.kept = &why })
 }
 
 // handOver opens a session over members of another one, and moves them there
@@ -254,7 +258,7 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		}
 		return
 	}
-	info, err := s.keep(from, []tracer.Identity{id}, "", rule.Reason, rule.Until.Time())
+	info, err := s.keep(from, []tracer.Identity{id}, kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
 			s.log.Error().Err(err).Uint32(keyPID, id.PID).Str(keyRule, rule.Name).Msg("not kept")

@@ -32,7 +32,7 @@ func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Po
 
 // shared notes that a session holds a server of several.
 func (o *owner) shared(x *session, rule *policy.Shared, from tracer.SessionID) {
-	x.kept = &kept{"a server of several sessions, rule " + rule.Name, from}
+	x.kept = &kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
 	x.Shared = rule.Name
 	o.save(x)
 	o.changed(x.info.ID)

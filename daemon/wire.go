@@ -138,7 +138,7 @@ func (o *owner) session(s *session, c caller) api.Session {
 		d.BrokeredBy, d.Evidence = s.For.String(), tracer.EvidenceAdopted.String()
 	}
 	if s.kept != nil {
-		d.Reason = s.kept.Reason
+		d.Reason, d.KeptBy, d.KeepRule = s.kept.Reason, s.kept.By, s.kept.Rule
 	}
 	if info.Kept && info.Expires != 0 {
 		d.Until = o.clock.wall(info.Expires)

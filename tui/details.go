@@ -297,6 +297,7 @@ func (p *pane) session(s *api.Session) {
 	if s.Ended != nil {
 		p.fact("ended", m.clock(*s.Ended))
 	}
+	p.fact("", plain.Kept(s))
 	p.fact("nested in", s.Parent)
 	p.policy(s)
 	p.blank()

@@ -73,7 +73,7 @@ func writeSessions(p *page, sessions []api.Session) {
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, or(plain.Text(s.Name), "-"), s.State, rootName(s),
+		row := []string{s.ID, or(plain.Text(s.Name), "-"), stateText(s), rootName(s),
 			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), plain.CPU(s.CPUSeconds), memory(s)}
 		if ports {
 			row = append(row, or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
@@ -89,6 +89,14 @@ func writeSessions(p *page, sessions []api.Session) {
 		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
 	}
 	t.write(p)
+}
+
+// stateText is the state, and that it outlives the session that it came from.
+func stateText(s *api.Session) string {
+	if s.Kept {
+		return s.State + ", kept"
+	}
+	return s.State
 }
 
 // memory is unknown until the daemon has looked at the members once.
@@ -150,6 +158,9 @@ func title(s *api.Session) string {
 	}
 	if s.BrokeredBy != "" {
 		parts = append(parts, "brokered by "+s.BrokeredBy)
+	}
+	if s.Kept {
+		parts = append(parts, plain.Kept(s))
 	}
 	if len(s.Degraded) > 0 {
 		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))

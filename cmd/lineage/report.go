@@ -99,6 +99,9 @@ func writeLeak(p *page, what string, l *api.Leak) {
 		}
 	}
 	p.line("%s", p.paint(color, plain.Text(what+": "+strings.Join(parts, ", "))))
+	if text := plain.Kept(&api.Session{Kept: l.Kept, Until: l.Until, Reason: l.Reason, KeptBy: l.KeptBy, KeepRule: l.KeepRule}); text != "" {
+		p.line("  %s", text)
+	}
 	var t table
 	for i := range l.Commands {
 		if i == mostCommands && !p.wide {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,6 +193,14 @@ func TestAdoptAndKeep(t *testing.T) {
 	k := stage.Query[api.Session](i, "keep", fmt.Sprint(kept), "--reason", "a test wants it", "--until", "1h")
 	if !k.Kept || k.Reason == "" {
 		t.Errorf("%+v", k)
+	}
+	for _, command := range []string{"tree " + k.ID, "report " + k.ID} {
+		if text := i.Must(strings.Fields(command)...).Out.String(); !strings.Contains(text, "kept until ") || !strings.Contains(text, " by uid 0 (") || !strings.Contains(text, "): a test wants it") {
+			t.Errorf("%s: %s", command, text)
+		}
+	}
+	if text := i.Must("ls").Out.String(); !strings.Contains(text, "active, kept") {
+		t.Errorf("ls: %s", text)
 	}
 	i.End("found")
 	p.Wait()

@@ -45,8 +45,8 @@ if live; then
 	if [ -x "$binary" ]; then
 		refuse_live
 		unload
-	else
-		say "there is no $binary: programs that are in the kernel stay in it until the next boot"
+	elif compgen -G '/sys/fs/bpf/lineage*' >/dev/null; then
+		say "there is no $binary: the programs that are in the kernel stay in it until the next boot"
 	fi
 fi
 

@@ -188,7 +188,8 @@ uninstall() {
 	! systemctl cat lineage.service 2>/dev/null || return 1
 	! systemctl cat lineage.socket 2>/dev/null || return 1
 	! pgrep -x lineage || return 1
-	PURGE=1 packaging/uninstall.sh
+	out=$(PURGE=1 packaging/uninstall.sh)
+	is "$out" 'removed, with policy, history and audit log; the group lineage stays' 'what purging says'
 	[ ! -e /etc/lineage ] && [ ! -e /var/lib/lineage ] && [ ! -e /var/log/lineage ] && [ ! -e /run/lineage ]
 }
 force() { # FORCE=1: the processes of a session go on

@@ -10,7 +10,7 @@ import (
 
 // events and top run Go's own benchmarks, whose lines are samples as they are.
 func events(ctx context.Context, r *report) error {
-	return goTest(ctx, r, "-bench", "Apply|Decode", "-benchtime", "300ms", "-count", "8", "./lineage", "./tracer")
+	return goTest(ctx, r, "-bench", "Apply|Decode", "-benchtime", "200ms", "-count", "5", "./lineage", "./tracer")
 }
 
 func top(ctx context.Context, r *report) error {

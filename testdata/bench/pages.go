@@ -58,7 +58,8 @@ func (s *samples) machine() string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, %s CPUs, %.0f GiB, kernel %s, %s.\n", s.host["cpu"], s.host["cpus"], float64(kb)/(1<<20), s.host["kernel"], s.host["date"])
+	return fmt.Sprintf("%s, %s CPUs, %.0f GiB, kernel %s, %s; the load average was %s before it began.\n",
+		s.host["cpu"], s.host["cpus"], float64(kb)/(1<<20), s.host["kernel"], s.host["date"], s.host["load"])
 }
 
 // sizesOf are the values that a key has in the names that begin so, in order.

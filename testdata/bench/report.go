@@ -27,8 +27,12 @@ func (r *report) host() error {
 	if model := fieldOf("/proc/cpuinfo", "model name"); model != "" {
 		fmt.Fprintf(r.out, "cpu: %s\n", model)
 	}
-	fmt.Fprintf(r.out, "cpus: %d\nmemory: %s\ndate: %s\n",
-		runtime.NumCPU(), fieldOf("/proc/meminfo", "MemTotal"), time.Now().UTC().Format(time.DateOnly))
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "cpus: %d\nmemory: %s\ndate: %s\nload: %s\n",
+		runtime.NumCPU(), fieldOf("/proc/meminfo", "MemTotal"), time.Now().UTC().Format(time.DateOnly), strings.Fields(string(load))[0])
 	return nil
 }
 

@@ -169,6 +169,7 @@ stop() { # without a daemon the kernel goes on: the end of a root is the end of 
 }
 uninstall() {
 	systemctl start lineage
+	policy '# mine'
 	code=0
 	out=$(packaging/uninstall.sh 2>&1) || code=$?
 	is "$code" 1 'with live sessions'

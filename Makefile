@@ -187,7 +187,7 @@ test-kernels-quick: export KERNEL = $(QUICK)
 test-kernels-quick: export MATRIX_FLAGS = -quick
 test-kernels-quick: test-kernels
 
-## test-arm64: whether sessions are kept and ended on arm64, in QEMU
+## test-arm64: whether sessions are kept and ended on arm64, in QEMU (10 min)
 test-arm64: export GOARCH = arm64
 test-arm64: export CGO_ENABLED = 0
 test-arm64: vm-arm64
@@ -211,7 +211,7 @@ bin/arm64/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
 test-install: all
 	$(GOTEST) ./testdata/install
 
-## test-systemd: installed, under a real systemd, in a virtual machine; LNGTEST_CHECKS="watchdog socket"
+## test-systemd: installed, under a real systemd, in a virtual machine (9 min); LNGTEST_CHECKS="watchdog socket"
 test-systemd: all
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 30m ./testdata/vm/systemd

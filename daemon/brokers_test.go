@@ -292,12 +292,15 @@ func TestBrokeredBefore(t *testing.T) {
 	w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
 	w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
 	w.look()
+	w.stranger(304, 31, "runc:[2:INIT]")
+	w.exe(304, "/") // a detached mount of runc's file
+	w.file(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
 	// Nor does one that is within its exec, whose environment is not there yet.
 	w.stranger(303, 30, "lngtest-execs")
 	w.file(303, "environ", "")
 	w.file(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
 	w.look()
-	if w.in(300)+w.in(301)+w.in(302)+w.in(303) != "" {
+	if w.in(300)+w.in(301)+w.in(302)+w.in(303)+w.in(304) != "" {
 		t.Fatalf("300 %s 301 %s 302 %s 303 %s", w.in(300), w.in(301), w.in(302), w.in(303))
 	}
 	w.environ(303, "A=1", w.token())
@@ -307,6 +310,21 @@ func TestBrokeredBefore(t *testing.T) {
 	w.until(func() bool { return w.in(300) == w.s.ID && w.in(303) == w.s.ID && w.in(301) != "" })
 	if w.in(301) == w.s.ID {
 		t.Error("weak evidence made a member of 301")
+	}
+}
+
+// Who has another parent than the walk met is the new one's.
+func TestBrokeredReparented(t *testing.T) {
+	w := newWork(t, enforced)
+	w.stranger(30, 1, "runc")
+	w.stranger(31, 1, "containerd-shim-runc-v2")
+	w.runs(101, "/usr/bin/docker", "run", "alpine")
+	w.stranger(300, 30, "lngtest-box", w.token())
+	w.file(300, "stat", "300 (lngtest-box) S 31 1 1")
+	w.look()
+	w.until(func() bool { return w.in(300) == w.s.ID })
+	if b := w.brokered(1)[0]; b.Broker != "docker" || b.Asked == nil || b.Asked.PID != 101 {
+		t.Errorf("%+v", b)
 	}
 }
 

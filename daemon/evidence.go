@@ -67,8 +67,12 @@ func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 		return x, false
 	}
 	x.place = broker.PlaceOf(string(cgroup))
-	if t.Parent.PID != 0 { // 1 too: the host's systemd
-		x.server = base(b.proc.exe(t.Parent.PID))
+	// The parent that the walk met may be gone: runc leaves its child to the shim.
+	if _, parent, err := b.proc.stat(t.PID); err == nil && parent != t.Parent.PID {
+		x.Parent = tracer.Identity{PID: parent}
+	}
+	if x.Parent.PID != 0 { // 1 too: the host's systemd
+		x.server = base(b.proc.exe(x.Parent.PID))
 	}
 	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
 		x.marks.Token = b.job(t.PID)

@@ -75,7 +75,8 @@ var clients = []client{{
 	takes: []string{"-u"},
 }, {
 	kind: Kind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"},
-		Before: []string{"runc", "runc_cloned", "crun"}, Relays: true},
+		// "/" is what runc runs from within: a mount of its own file, detached.
+		Before: []string{"runc", "runc_cloned", "crun", "/"}, Relays: true},
 	names: []string{"docker"},
 	verbs: []string{"run", "start", "restart", "exec", "create", "build", "compose", "container run", "container start",
 		"container restart", "container exec", "container create"},

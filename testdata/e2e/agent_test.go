@@ -150,7 +150,8 @@ func TestAgentCrashes(t *testing.T) {
 	cmd := shell(m, agent, "(setsid "+stage.Program("port")+" &); exec 9>"+m.Path+"; sleep 60")
 	p := stage.Start(t, cmd)
 	m.Ready()
-	s := byRule(i, "lngtest-agent")
+	var s []api.Session
+	i.Until("the agent's session", func() bool { s = byRule(i, "lngtest-agent"); return len(s) > 0 }) // it is judged when it has begun
 	if len(s) != 1 || s[0].Root == nil || s[0].Root.PID != p.Process.Pid {
 		t.Fatalf("sessions %+v", s)
 	}

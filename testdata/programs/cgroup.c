@@ -116,6 +116,11 @@ int main(int argc, char **argv)
 
 		if (frozen)
 			make_sub();
+		char in[32];
+		int said[2];
+
+		if (pipe2(said, O_CLOEXEC))
+			die("pipe");
 		pid_t child = forked();
 
 		if (child == 0) {
@@ -123,9 +128,14 @@ int main(int argc, char **argv)
 			expire_hard();
 			signal(SIGTERM, SIG_IGN);
 			put(frozen ? "sub/cgroup.procs" : "cgroup.procs", "0");
-			rest(creator);
+			say("member %d %d", getpid(), creator);
+			close(said[1]);
+			hold();
 		}
-		char in[32];
+		/* Whoever is frozen sooner says nothing. */
+		close(said[1]);
+		if (read(said[0], in, sizeof(in)) != 0)
+			die("read");
 
 		snprintf(in, sizeof(in), "%d\n", child);
 		wait_for(frozen ? "sub/cgroup.procs" : "cgroup.procs", in);

@@ -1,0 +1,314 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// What a server forks right after a member asked it is likely the member's, and
+// no more: it is shown, and ends if the policy says all.
+func TestBrokeredBySocket(t *testing.T) {
+	for end, dies := range map[string]bool{"strong": false, "all": true, "none": false} {
+		w := newWork(t, enforced+"brokers: {end: "+end+"}\n")
+		w.stranger(30, 1, "tmux")
+		w.file(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
+		w.stranger(31, 1, "tmux") // another one
+		w.file(31, "cmdline", "tmux\x00-L\x00b\x00new\x00-d\x00")
+		w.stranger(299, 30, "lngtest-before")
+		w.runs(101, "/usr/bin/tmux", "-L", "a", "new-session", "-d", "sleep 9")
+		w.stranger(312, 31, "lngtest-theirs")
+		w.stranger(300, 30, "lngtest-pane")
+		w.strangerOf(1001, 310, 30, "lngtest-other")
+		w.stranger(311, shell, "lngtest-else")
+		w.k.Exit(101, 0)
+		w.look()
+		b := w.brokered(1)[0]
+		if b.State != "attributed" || b.Broker != "tmux" || b.Asked.PID != 101 || len(b.Asked.Argv) != 6 || b.Time == nil ||
+			b.Evidence.Source != "socket" || b.Evidence.Confidence != "weak" || b.Ends != dies || b.Session == w.s.ID || b.Process.PID != 300 {
+			t.Errorf("%s: %+v", end, b)
+		}
+		orphans := into[api.Orphans](w.do("user", "GET", "/v1/orphans?session="+b.Session, nil), http.StatusOK).Items
+		if len(orphans) != 1 || orphans[0].PID != 300 || orphans[0].Brokered == nil || orphans[0].Brokered.Evidence.Source != "socket" || orphans[0].State != "live" {
+			t.Errorf("%+v", orphans)
+		}
+		if got := w.planned(b.Session); got[300] != "root (socket), weak" {
+			t.Errorf("%+v", got)
+		}
+		w.k.Exit(100, 0)
+		if r := w.receipt(w.s.ID); len(r.Brokered) != 1 || r.Verdict != "clean" {
+			t.Errorf("%+v", r)
+		}
+		w.look()
+		if dies {
+			if r := w.receipt(b.Session); r.EndReason != "ancestor" || r.Verdict != "clean" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if w.dead(300) != dies {
+			t.Errorf("%s: %+v", end, w.k.Proc(300))
+		}
+		for _, pid := range []uint32{30, 31, 299, 310, 311, 312} {
+			if p := w.k.Proc(pid); p == nil || p.Dead || p.Session != 0 {
+				t.Errorf("%s: %+v", end, p)
+			}
+		}
+	}
+}
+
+// A server's child that has not come to the work's own program tells nothing.
+func TestBrokeredBefore(t *testing.T) {
+	w := newWork(t, enforced)
+	w.stranger(30, 1, "tmux")
+	w.stranger(31, 1, "containerd-shim-runc-v2")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.runs(102, "/usr/bin/docker", "run", "alpine")
+	w.stranger(300, 30, "tmux")
+	w.stranger(302, 30, "utempter") // tmux's own
+	w.stranger(301, 31, "runc:[2:INIT]")
+	w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
+	w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
+	w.look()
+	w.stranger(304, 31, "runc:[2:INIT]")
+	w.exe(304, "/") // a detached mount of runc's file
+	w.file(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
+	// Nor does one that is within its exec, whose environment is not there yet.
+	w.stranger(303, 30, "lngtest-execs")
+	w.file(303, "environ", "")
+	w.file(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
+	w.look()
+	if w.in(300)+w.in(301)+w.in(302)+w.in(303)+w.in(304) != "" {
+		t.Fatalf("300 %s 301 %s 302 %s 303 %s", w.in(300), w.in(301), w.in(302), w.in(303))
+	}
+	w.environ(303, "A=1", w.token())
+	w.become(300, "lngtest-pane", w.token())
+	w.become(301, "lngtest-box", "A=1")
+	w.look()
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(303) == w.s.ID && w.in(301) != "" })
+	if w.in(301) == w.s.ID {
+		t.Error("weak evidence made a member of 301")
+	}
+}
+
+// Who has another parent than the walk met is the new one's.
+func TestBrokeredReparented(t *testing.T) {
+	w := newWork(t, enforced)
+	w.stranger(30, 1, "runc")
+	w.stranger(31, 1, "containerd-shim-runc-v2")
+	w.runs(101, "/usr/bin/docker", "run", "alpine")
+	w.stranger(300, 30, "lngtest-box", w.token())
+	w.file(300, "stat", "300 (lngtest-box) S 31 1 1")
+	w.look()
+	w.until(func() bool { return w.in(300) == w.s.ID })
+	if b := w.brokered(1)[0]; b.Broker != "docker" || b.Asked == nil || b.Asked.PID != 101 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// A unit that a member named is its own, if it was made for that, and if the
+// member could have ended it by itself.
+func TestBrokeredByUnit(t *testing.T) {
+	w := newWork(t, enforced)
+	w.proc(1, 0, 0, "systemd")
+	w.stranger(30, 1, "systemd")
+	begins := func(pid uint32, cgroup string) {
+		t.Helper()
+		manager := uint32(30)
+		if strings.HasPrefix(cgroup, "/system.slice/") {
+			manager = 1
+		}
+		w.stranger(pid, manager, "lngtest-unit")
+		w.file(pid, "cgroup", "0::"+cgroup+"\n")
+	}
+	unit := func(pid uint32, cgroup string) {
+		t.Helper()
+		begins(pid, cgroup)
+		dir := filepath.Join(w.dir, "run/systemd/transient")
+		if strings.Contains(cgroup, "user@1000") {
+			dir = filepath.Join(w.dir, "run/user/1000/systemd/transient")
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.Base(cgroup))
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := w.h.clock.offset.Add(w.k.Now())
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/"
+	w.runs(101, "/usr/bin/systemd-run", "--user", "--unit=mine", "sleep", "9")
+	w.runs(102, "/usr/bin/systemd-run", "--unit=roots", "sleep", "9") // by 1000: somebody else's, whoever made it
+	w.runs(103, "/usr/bin/systemd-run", "--user", "--unit=old", "sleep", "9")
+	w.runs(104, "/usr/bin/systemd-run", "--user", "sleep", "9")
+	unit(300, manager+"mine.service")
+	unit(310, "/system.slice/roots.service")
+	unit(311, "/system.slice/mine.service")
+	begins(312, manager+"old.service") // no transient one
+	unit(313, strings.ReplaceAll(manager, "1000", "1001")+"mine.service")
+	unit(314, manager+"run-u7.service")
+	unit(315, "/system.slice/run-r8.service")
+	begins(316, "/system.slice/lngtest-standing.service")
+	w.look()
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(314) != "" && w.in(315) != "" })
+	if w.in(310)+w.in(311)+w.in(312)+w.in(313)+w.in(316) != "" || w.in(314) == w.s.ID || w.in(315) == w.s.ID {
+		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s 315 %s 316 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314), w.in(315), w.in(316))
+	}
+
+	// What the unit begins later, or again, is the session's too; what somebody
+	// else makes by that name later is not.
+	w.k.Exit(101, 0)
+	w.k.AllRead()
+	w.k.Advance(time.Minute)
+	begins(301, manager+"mine.service")
+	w.look()
+	w.until(func() bool { return w.in(301) == w.s.ID })
+	w.k.Exit(301, 0)
+	unit(302, manager+"mine.service")
+	w.look()
+	if w.in(302) != "" {
+		t.Errorf("a later unit is in %s", w.in(302))
+	}
+}
+
+// A container that root named is the session's, by docker's own record.
+func TestBrokeredByContainer(t *testing.T) {
+	w := newWork(t, enforced)
+	id := func(n int) string { return fmt.Sprintf("%064x", n) }
+	w.host(100100, 100, 0, "lngtest-sudo")
+	w.k.Fork(100, 101, "docker")
+	w.k.Edit(101, func(p *kerneltest.Proc) { p.UID = 0 })
+	container := func(pid uint32, n int, name string, created time.Duration) {
+		t.Helper()
+		shim, dir := 1000+pid, filepath.Join(w.dir, "docker/containers", id(n))
+		w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
+		w.strangerOf(0, pid, shim, "lngtest-box")
+		w.file(pid, "cgroup", "0::/docker/"+id(n)+"\n")
+		bundle := filepath.Join(w.dir, "bundles", id(n))
+		for _, d := range []string{dir, bundle} {
+			if err := os.MkdirAll(d, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		os.Remove(w.h.proc.path(shim, "cwd"))
+		os.Symlink(bundle, w.h.proc.path(shim, "cwd"))
+		at := w.h.clock.offset.Add(w.k.Now() + created).Format(time.RFC3339Nano)
+		for path, text := range map[string]string{
+			filepath.Join(bundle, "config.json"): fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(dir, "hostname")),
+			filepath.Join(dir, "config.v2.json"): fmt.Sprintf(`{"ID":%q,"Name":"/%s","Created":%q}`, id(n), name, at),
+		} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.k.Advance(time.Second)
+	w.k.Exec(101, "/usr/bin/docker", "docker\x00run\x00-d\x00--name\x00mine\x00alpine\x00")
+	w.k.AllRead()
+	container(300, 1, "mine", 0)
+	container(301, 2, "theirs", 0)
+	container(302, 3, "mine", -time.Second) // made before it was asked for
+	w.k.Exit(101, 0)
+	w.look()
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) != "" && w.in(302) != "" })
+	if w.in(301) == w.s.ID || w.in(302) == w.s.ID {
+		t.Errorf("301 %s 302 %s", w.in(301), w.in(302))
+	}
+	// What is not the user's own he has no say over, for a coincidence.
+	w.do("user", "POST", "/v1/sessions/"+w.in(301)+"/end", api.EndRequest{}).refused(api.CodeDenied)
+}
+
+// A job of at(1) is known by the environment that is kept with it, after its
+// session too.
+func TestBrokeredByJob(t *testing.T) {
+	w := newWork(t, enforced)
+	w.runs(101, "/usr/bin/at", "now")
+	w.k.Exit(101, 0)
+	w.runs(102, "/usr/bin/at", "now", "+", "1", "day") // what begins first is most likely the one before
+	w.k.Exit(102, 0)
+	job := func(pid uint32, script string) {
+		t.Helper()
+		w.stranger(pid, 30, "lngtest-sh", "SHELL=/bin/sh")
+		w.file(pid, "fd/0", "#!/bin/sh\n# atrun uid=1000\n"+script)
+	}
+	w.stranger(30, 1, "atd")
+	job(300, w.token()+"; export LINEAGE_TOKEN\nsleep 9\n")
+	job(301, "LINEAGE_TOKEN=OTHER; export LINEAGE_TOKEN\n")
+	w.look()
+	w.until(func() bool { return w.in(300) == w.s.ID })
+	all := w.brokered(2)
+	b := all[slices.IndexFunc(all, func(b api.Brokered) bool { return b.State == "attributed" })]
+	if b.Broker != "atd" || b.Asked.PID != 101 || w.in(301) != "" {
+		t.Errorf("%+v, 301 %s", b, w.in(301))
+	}
+	w.k.Exit(100, 0)
+	w.receipt(w.s.ID)
+	job(302, w.token()+"; export LINEAGE_TOKEN\nsleep 9\n")
+	w.look()
+	late := w.brokered(2)[1]
+	if late.Asked.PID != 102 {
+		t.Errorf("%+v", late)
+	}
+	w.look()
+	if r := w.receipt(late.Session); r.EndReason != "ancestor" || r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A variable tells something if members of one session have it, and nobody
+// around it.
+func TestBrokeredByCookie(t *testing.T) {
+	w := newWork(t, enforced)
+	w.environ(uint32(os.Getpid()), "BUILD_ID=daemon")
+	w.environ(userPID, "RUNNER_TRACKING_ID=job")
+	w.environ(100, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon")
+	w.k.Fork(100, 101, "lngtest-member")
+	w.proc(101, 100, 1000, "lngtest-member")
+	w.environ(101, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon", "CLAUDE_CODE_SESSION_ID=inner")
+	w.stranger(300, 1, "lngtest-a", "CLAUDE_CODE_SESSION_ID=inner")
+	w.stranger(310, 1, "lngtest-b", "RUNNER_TRACKING_ID=job")
+	w.stranger(311, 1, "lngtest-c", "BUILD_ID=daemon")
+	w.strangerOf(1001, 312, 1, "lngtest-d", "CLAUDE_CODE_SESSION_ID=inner")
+	w.look()
+	b := w.brokered(1)[0]
+	if b.Process.PID != 300 || b.Evidence.Source != "cookie" || b.Evidence.Confidence != "weak" || w.in(300) == w.s.ID {
+		t.Errorf("%+v", b)
+	}
+	if w.in(310)+w.in(311)+w.in(312) != "" {
+		t.Errorf("310 %s 311 %s 312 %s", w.in(310), w.in(311), w.in(312))
+	}
+}
+
+// What is in the POSIX session or the process group that a member leads is
+// likely its own.
+func TestBrokeredByPosix(t *testing.T) {
+	w := newWork(t, enforced)
+	for pid, sid := range map[uint32]uint32{300: 100, 301: 1, 302: shell} {
+		w.stranger(pid, 1, "lngtest-x")
+		w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = sid, sid })
+	}
+	w.stranger(303, 1, "lngtest-x")
+	w.k.Edit(303, func(p *kerneltest.Proc) { p.SID, p.PGID = shell, 100 })
+	w.look()
+	for _, b := range w.brokered(2) {
+		if want := map[int]string{300: "sid", 303: "pgrp"}[b.Process.PID]; b.Evidence.Source != want || b.Evidence.Confidence != "weak" {
+			t.Errorf("%+v", b)
+		}
+	}
+	if w.in(300) != w.in(303) || w.in(300) == w.s.ID || w.in(301)+w.in(302) != "" {
+		t.Errorf("300 %s 303 %s", w.in(300), w.in(303))
+	}
+}

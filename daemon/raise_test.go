@@ -1,0 +1,75 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Weak evidence gives way to strong: what is beside goes over to the session,
+// with what it forked, and nothing is left to tell of where it was.
+func TestBrokeredRaised(t *testing.T) {
+	w := newWork(t, enforced)
+	w.stranger(30, 1, "tmux")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.stranger(300, 30, "lngtest-sh")
+	w.stranger(310, 30, "lngtest-stays")
+	w.k.Exit(101, 0)
+	w.look()
+	w.until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) })
+	beside := w.in(300)
+	w.k.Fork(300, 301, "lngtest-child")
+	w.environ(300, w.token())
+	w.k.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec tells
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) == w.s.ID })
+	if w.in(310) != beside {
+		t.Errorf("310 is in %s", w.in(310))
+	}
+	all := w.brokered(2)
+	for _, b := range all {
+		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + beside}[b.Process.PID]
+		if got := b.Evidence.Source + " " + b.Evidence.Confidence + " " + b.Session; got != want || b.Broker != "tmux" || b.Ends != (b.Process.PID == 300) {
+			t.Errorf("%s: %+v", got, b)
+		}
+	}
+	w.become(310, "lngtest-stays", w.token())
+	w.until(func() bool { return w.in(310) == w.s.ID })
+	w.until(func() bool { return w.do("user", "GET", "/v1/sessions/"+beside, nil).status == http.StatusNotFound })
+	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=301", nil), http.StatusOK)
+	if why.Session.ID != w.s.ID || why.Brokered == nil || why.Brokered.Evidence.Source != "env" {
+		t.Errorf("%+v", why)
+	}
+	w.k.Exit(100, 0)
+	if r := w.receipt(w.s.ID); r.Verdict != "clean" || len(r.Brokered) != 2 || !w.dead(300) || !w.dead(301) || !w.dead(310) {
+		t.Errorf("%+v", r)
+	}
+	if w.dead(30) {
+		t.Error("the server died")
+	}
+}
+
+// Observed it stays where it is, with the better evidence.
+func TestBrokeredRaisedObserved(t *testing.T) {
+	w := newWork(t, "mode: observe\n")
+	w.stranger(30, 1, "tmux")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.stranger(300, 30, "lngtest-sh")
+	w.look()
+	w.until(func() bool { return w.in(300) != "" })
+	beside := w.in(300)
+	w.become(300, "lngtest-job", w.token())
+	w.until(func() bool { return w.brokered(1)[0].Evidence.Confidence == "strong" })
+	if b := w.brokered(1)[0]; b.Session != beside || w.in(300) != beside || b.Ends || b.Evidence.Source != "env" {
+		t.Errorf("%+v", b)
+	}
+	w.k.Exit(100, 0)
+	w.receipt(w.s.ID)
+	w.look()
+	w.until(func() bool { // it would end with the session, as strong evidence does
+		r := into[api.Report](w.do("user", "GET", "/v1/sessions/"+beside+"/report", nil), http.StatusAccepted)
+		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
+	})
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// work is a world in which members hand work to others.
+type work struct {
+	*policed
+	s *api.Session
+}
+
+// newWork has a session of the user, with the root 100.
+func newWork(t *testing.T, policy string) *work {
+	t.Helper()
+	w := &work{policed: newPoliced(t, policy)}
+	w.h.files = w.dir
+	w.restart()
+	w.s = w.session("user", 100, api.NewSession{Name: "work", GraceMS: ms(0)})
+	return w
+}
+
+// stranger is a process that somebody else forked, of the user.
+func (w *work) stranger(pid, parent uint32, comm string, environ ...string) {
+	w.Helper()
+	w.strangerOf(1000, pid, parent, comm, environ...)
+}
+
+func (w *work) strangerOf(uid, pid, parent uint32, comm string, environ ...string) {
+	w.Helper()
+	w.host(pid, parent, uid, comm)
+	w.environ(pid, environ...)
+}
+
+func (w *work) environ(pid uint32, environ ...string) {
+	w.Helper()
+	w.file(pid, "environ", strings.Join(environ, "\x00")+"\x00")
+}
+
+func (w *work) file(pid uint32, name, text string) {
+	w.Helper()
+	path := w.h.proc.path(pid, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		w.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// exe sets what procfs says that a process runs.
+func (w *work) exe(pid uint32, path string) {
+	w.Helper()
+	os.Remove(w.h.proc.path(pid, "exe"))
+	if err := os.Symlink(path, w.h.proc.path(pid, "exe")); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// become is an exec, of a stranger or a member.
+func (w *work) become(pid uint32, comm string, environ ...string) {
+	w.Helper()
+	w.exe(pid, "/bin/"+comm)
+	w.environ(pid, environ...)
+	w.k.Edit(pid, func(p *kerneltest.Proc) { p.Comm = tracer.Comm{}; copy(p.Comm[:15], comm) })
+	if w.in(pid) != "" {
+		w.k.Exec(pid, "/bin/"+comm, comm+"\x00")
+	}
+}
+
+// runs makes a member run a command, in a new child of the root.
+func (w *work) runs(pid uint32, command ...string) {
+	w.Helper()
+	w.k.Fork(100, pid, filepath.Base(command[0]))
+	w.proc(pid, 100, 1000, filepath.Base(command[0]))
+	w.k.Exec(pid, command[0], strings.Join(command, "\x00")+"\x00")
+	w.k.AllRead()
+}
+
+// look has the daemon look at everybody, and waits until it has.
+func (w *work) look() {
+	w.Helper()
+	for range 2 { // the second is handed over when the first has been taken
+		w.k.AllRead()
+		p := w.policed.world.s.sampler
+		if _, err := p.sample(causeNone); err != nil {
+			w.Fatal(err)
+		}
+		w.until(func() bool { return len(p.strangers) == 0 })
+	}
+}
+
+func (w *work) in(pid uint32) string {
+	w.Helper()
+	p := w.k.Proc(pid)
+	if p == nil || p.Session == 0 {
+		return ""
+	}
+	return p.Session.String()
+}
+
+func (w *work) dead(pid uint32) bool {
+	p := w.k.Proc(pid)
+	return p == nil || p.Dead
+}
+
+// doc is the session now.
+func (w *work) doc() *api.Session {
+	w.Helper()
+	return into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.s.ID, nil), http.StatusOK)
+}
+
+// brokered waits until a session has handed over that many things.
+func (w *work) brokered(n int) []api.Brokered {
+	w.Helper()
+	var all []api.Brokered
+	w.until(func() bool {
+		all = w.doc().Brokered
+		return len(all) == n
+	})
+	return all
+}
+
+// planned is why a dry run says that each is a member.
+func (w *work) planned(session string) map[int]string {
+	w.Helper()
+	why := make(map[int]string)
+	for _, p := range into[api.Plan](w.do("user", "POST", "/v1/sessions/"+session+"/plan", nil), http.StatusOK).Processes {
+		why[p.PID] = p.Why
+	}
+	return why
+}
+
+func (w *work) token() string { return "LINEAGE_TOKEN=" + w.s.Token }
+
+const enforced = "mode: enforce\n"

@@ -23,7 +23,8 @@ func (r *report) host() error {
 		return err
 	}
 	fmt.Fprintf(r.out, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
-	fmt.Fprintf(r.out, "kernel: %s\n", unix.ByteSliceToString(name.Release[:]))
+	version, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-") // what follows is the builder's
+	fmt.Fprintf(r.out, "kernel: %s\n", version)
 	if model := fieldOf("/proc/cpuinfo", "model name"); model != "" {
 		fmt.Fprintf(r.out, "cpu: %s\n", model)
 	}

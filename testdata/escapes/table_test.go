@@ -133,5 +133,6 @@ func machine() string {
 	if unix.Uname(&u) != nil || unix.SchedGetaffinity(0, &cpus) != nil {
 		return "unknown machine"
 	}
-	return fmt.Sprintf("Linux %s %s, %d CPUs", unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]), cpus.Count())
+	version, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-") // what follows is the builder's
+	return fmt.Sprintf("Linux %s %s, %d CPUs", version, unix.ByteSliceToString(u.Machine[:]), cpus.Count())
 }

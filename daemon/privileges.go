@@ -3,7 +3,9 @@
 package daemon
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"golang.org/x/sys/unix"
@@ -12,7 +14,7 @@ import (
 // needed are the capabilities of a daemon that serves. What it does to BPF it
 // does through descriptors that it holds, which the kernel checked when they
 // were opened: to run a program, to make an iterator, to read a map, to attach
-// the closer of level 2 and to remove pins takes none.
+// the closer of level 2 and to remove pins takes none, but for what bpfGated says.
 var needed = []privilege.Capability{privilege.Kill, privilege.Ptrace, privilege.ReadSearch}
 
 // privileges is what the daemon may do, and why that is more than it needs.
@@ -28,9 +30,12 @@ func (s *server) giveUp(drop func(...privilege.Capability) error, i instance) {
 	if drop == nil {
 		return
 	}
-	keep := needed
+	keep := slices.Clone(needed)
+	if bpfGated(release()) {
+		keep = append(keep, privilege.BPF)
+	}
 	if notRoots(filepath.Dir(i.socket)) {
-		keep = append(keep[:len(keep):len(keep)], privilege.WriteAnywhere)
+		keep = append(keep, privilege.WriteAnywhere)
 	}
 	p := &s.privileges
 	if p.err = drop(keep...); p.err != nil {
@@ -43,6 +48,25 @@ func (s *server) giveUp(drop func(...privilege.Capability) error, i instance) {
 	}
 	p.held = held
 	s.log.Info().Strs(keyCapabilities, held).Msg("privileges given up")
+}
+
+// bpfGated tells of a kernel that may keep every call of bpf(2) from processes
+// without CAP_BPF, those on their own descriptors too: before 5.19 (commit
+// c8644cd0efe7), where kernel.unprivileged_bpf_disabled is set, as distributions do.
+func bpfGated(release string) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return true
+	}
+	return major < 5 || major == 5 && minor < 19
+}
+
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
 }
 
 // notRoots tells of a directory that root has no right of its own to change:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -21,22 +22,13 @@ func (a *app) lsCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "ended sessions too")
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
+	cmd.RunE = asking(a, format, sessionListing, func(ctx context.Context, c api.Client, _ []string) (*api.Sessions, error) {
 		state := "live"
 		if all {
 			state = "all"
 		}
-		list, err := c.Sessions(cmd.Context(), state, "")
-		if err != nil {
-			return err
-		}
-		return a.print(format.value, sessionListing(list))
-	}
+		return c.Sessions(ctx, state, "")
+	})
 	return cmd
 }
 
@@ -55,8 +47,7 @@ func sessionListing(list *api.Sessions) listing {
 }
 
 func writeSessions(p *page, sessions []api.Session) {
-	// No daemon of this version looks for ports: a column of blanks would say
-	// that there are none.
+	// A column of blanks would say that there are none; they are not known at once.
 	ports := false
 	for _, s := range sessions {
 		ports = ports || len(s.Ports) > 0

@@ -95,22 +95,6 @@ func (a *app) policyShowCommand() *cobra.Command {
 	return cmd
 }
 
-// asking asks the daemon, with the command's arguments, and prints what it says.
-func asking[T any](a *app, format *choice, list func(*T) listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		doc, err := ask(cmd.Context(), c, args)
-		if err != nil {
-			return err
-		}
-		return a.print(format.value, list(doc))
-	}
-}
-
 func policyListing(doc *api.Policy) listing {
 	doc.Head = head("policy")
 	l := listing{doc: doc, text: func(p *page) { writePolicy(p, doc) }}

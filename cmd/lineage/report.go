@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -28,18 +29,9 @@ enough data, and it says so. Memory that processes share counts in each.`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		leaks, err := c.Leaks(cmd.Context(), strings.Join(args, ""))
-		if err != nil {
-			return err
-		}
-		return a.print(format.value, leakListing(leaks))
-	}
+	cmd.RunE = asking(a, format, leakListing, func(ctx context.Context, c api.Client, args []string) (*api.Leaks, error) {
+		return c.Leaks(ctx, strings.Join(args, ""))
+	})
 	return cmd
 }
 

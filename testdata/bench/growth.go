@@ -22,21 +22,17 @@ func growth(ctx context.Context, r *report) error {
 	return nil
 }
 
-// A stand is a kernel side with a meter and a member that makes events.
+// A stand is a metered kernel side and a member that makes events.
 type stand struct {
-	*kernel
-	m      *meter
+	*metered
 	member *worker
 	id     tracer.SessionID
 }
 
 func newStand(ctx context.Context) (s *stand, err error) {
 	s = &stand{}
-	if s.kernel, err = trace(nil); err != nil {
+	if s.metered, err = newMetered(); err != nil {
 		return nil, err
-	}
-	if s.m, err = newMeter(s.kernel); err != nil {
-		return nil, errors.Join(err, s.kernel.close())
 	}
 	if s.member, err = start(ctx, -1, "pulse"); err == nil {
 		s.id, err = s.session(s.member, tracer.SessionSpec{})
@@ -55,7 +51,7 @@ func (s *stand) close() error {
 	if s.id != 0 {
 		errs = append(errs, s.release(s.id))
 	}
-	return errors.Join(append(errs, s.m.close(), s.kernel.close())...)
+	return errors.Join(append(errs, s.metered.close())...)
 }
 
 // measure takes the samples of one size.

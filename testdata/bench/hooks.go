@@ -25,16 +25,11 @@ var loads = []struct {
 // in turn.
 func hooks(ctx context.Context, r *report) (err error) {
 	const rounds = 10
-	k, err := trace(nil)
+	k, err := newMetered()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.close()) }()
-	m, err := newMeter(k)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.close()) }()
 	teams := map[string][]*worker{}
 	for _, who := range []string{"stranger", "member"} {
 		for range 2 {
@@ -57,7 +52,7 @@ func hooks(ctx context.Context, r *report) (err error) {
 	for range rounds {
 		for _, load := range loads {
 			for _, who := range []string{"stranger", "member"} {
-				did, err := m.during(func() error { return together(teams[who], "exec", load.count, load.pause) })
+				did, err := k.m.during(func() error { return together(teams[who], "exec", load.count, load.pause) })
 				if err != nil {
 					return err
 				}

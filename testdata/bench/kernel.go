@@ -178,3 +178,23 @@ func (m runs) tell(r *report, name string) {
 		}
 	}
 }
+
+// metered is a kernel side with a meter.
+type metered struct {
+	*kernel
+	m *meter
+}
+
+func newMetered() (*metered, error) {
+	k, err := trace(nil)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMeter(k)
+	if err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	return &metered{k, m}, nil
+}
+
+func (m *metered) close() error { return errors.Join(m.m.close(), m.kernel.close()) }

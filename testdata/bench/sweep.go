@@ -16,16 +16,11 @@ import (
 // the session.
 func sweep(ctx context.Context, r *report) (err error) {
 	const rounds = 10
-	k, err := trace(nil)
+	k, err := newMetered()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.close()) }()
-	m, err := newMeter(k)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.close()) }()
 	strangers, err := start(ctx, -1, "crowd")
 	if err != nil {
 		return err
@@ -38,7 +33,7 @@ func sweep(ctx context.Context, r *report) (err error) {
 		}
 		have = n
 		for range rounds {
-			if err := sweepOnce(ctx, r, k, m, 10, fmt.Sprintf("Sweep/strangers=%d/members=10", n)); err != nil {
+			if err := sweepOnce(ctx, r, k, 10, fmt.Sprintf("Sweep/strangers=%d/members=10", n)); err != nil {
 				return err
 			}
 		}
@@ -46,7 +41,7 @@ func sweep(ctx context.Context, r *report) (err error) {
 	strangers.stop()
 	for _, n := range []int{1000, 5000, 20000} {
 		for range min(rounds, 60000/n) {
-			if err := sweepOnce(ctx, r, k, m, n, fmt.Sprintf("Sweep/strangers=0/members=%d", n)); err != nil {
+			if err := sweepOnce(ctx, r, k, n, fmt.Sprintf("Sweep/strangers=0/members=%d", n)); err != nil {
 				return err
 			}
 		}
@@ -54,7 +49,7 @@ func sweep(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-func sweepOnce(ctx context.Context, r *report, k *kernel, m *meter, n int, name string) error {
+func sweepOnce(ctx context.Context, r *report, k *metered, n int, name string) error {
 	w, err := start(ctx, -1, "crowd")
 	if err != nil {
 		return err
@@ -67,7 +62,7 @@ func sweepOnce(ctx context.Context, r *report, k *kernel, m *meter, n int, name 
 	if err := fill(w, n); err != nil {
 		return err
 	}
-	did, err := m.during(func() error {
+	did, err := k.m.during(func() error {
 		if err := w.in.Close(); err != nil {
 			return err
 		}

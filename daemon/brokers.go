@@ -154,8 +154,11 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 // session whose work it is.
 func (b *brokers) ends(source tracer.Source) bool {
 	word := b.rules.policy().Brokers.End
-	return b.rules.enforced() && (word == "all" || word == "strong" && source.Strong())
+	return b.rules.enforced() && enough(word, source.Strong())
 }
+
+// enough is what the policy's word says of strong or weak evidence.
+func enough(word string, strong bool) bool { return word == "all" || word == "strong" && strong }
 
 // take attributes a stranger.
 func (b *brokers) take(x *candidate, p *proof) {
@@ -239,7 +242,7 @@ func (b *brokers) endDue() {
 				continue
 			}
 			switch {
-			case x.For != 0 && b.owner.over(x.For) && (word == "all" || word == "strong" && !x.Weak):
+			case x.For != 0 && b.owner.over(x.For) && enough(word, !x.Weak):
 				due = append(due, excess{x.info.ID, tracer.CauseAncestor, x.info.Grace, true})
 			case x.Shared != "":
 				if r := policy.SharedNamed(x.Shared); (r == nil || !r.Lasts()) && !b.owner.used(x) {

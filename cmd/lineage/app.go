@@ -38,8 +38,9 @@ type app struct {
 
 // host is what needs this machine instead of a daemon.
 type host struct {
-	version, abi string
-	doctor       func() api.Doctor
+	version string
+	abi     func() string // a hash of the kernel side, half a millisecond; nil: there is none
+	doctor  func() api.Doctor
 	// commands are those that only run where the kernel can be traced.
 	commands func(*app) []*cobra.Command
 }

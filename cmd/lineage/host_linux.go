@@ -24,7 +24,7 @@ func dispatch(args []string) {
 
 // thisHost is the machine that we run on.
 func thisHost() host {
-	return host{version: version, abi: tracer.ABI(), doctor: doctor, commands: func(a *app) []*cobra.Command {
+	return host{version: version, abi: tracer.ABI, doctor: doctor, commands: func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
 			return daemon.Connect(ctx, daemon.ConnectOptions{Socket: socket})
 		}

@@ -50,7 +50,7 @@ func newWorld(t *testing.T, c api.Client) *world {
 		},
 		interrupts: func() (<-chan os.Signal, func()) { return w.signals, func() {} },
 		host: host{
-			version: "v1.2.3", abi: "8f14e45f",
+			version: "v1.2.3", abi: func() string { return "8f14e45f" },
 			doctor:   func() api.Doctor { return goodHost },
 			commands: func(*app) []*cobra.Command { return nil },
 		},

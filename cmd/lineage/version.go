@@ -33,7 +33,10 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		doc := versionDocument{Head: head("version"), Version: a.host.version, Go: runtime.Version(), API: api.Major, ABI: a.host.abi}
+		doc := versionDocument{Head: head("version"), Version: a.host.version, Go: runtime.Version(), API: api.Major}
+		if a.host.abi != nil {
+			doc.ABI = a.host.abi()
+		}
 		c, daemonErr := a.client(cmd.Context())
 		if daemonErr == nil {
 			defer c.Close()

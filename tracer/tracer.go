@@ -9,7 +9,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
-	"github.com/cilium/ebpf/rlimit"
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
@@ -81,8 +80,8 @@ func Open(o Options) (*Tracer, error) {
 	default:
 		return nil, fmt.Errorf("level %d: this version has levels 2 to 4", o.Level)
 	}
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("raise the memlock limit: %w", err)
+	if err := raiseMemlock(); err != nil {
+		return nil, err
 	}
 	t := &Tracer{
 		dir:      o.Dir,

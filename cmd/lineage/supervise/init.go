@@ -48,7 +48,6 @@ func Init(_ context.Context, o Options) int {
 func (r *runner) init() (int, error) {
 	inherited := inheritedIgnores()
 	sigs := catchSignals(inherited, forwardedByInit...)
-	defer sigs.stop()
 	if _, err := r.check(); err != nil {
 		return 0, err
 	}

@@ -80,7 +80,8 @@ func (f *failure) Unwrap() error { return f.err }
 // the process: the command's (128 + signal if it died of one), 127 if it does
 // not exist, 126 if it could not be executed, 125 for every failure of ours
 // before it ran. ctx matters until the command runs; after that its end alone
-// decides when Run returns.
+// decides when Run returns. Signals stay caught: none is to change the code any
+// more.
 func Run(ctx context.Context, o Options) int {
 	o.verb = "run"
 	r := &runner{Options: o}
@@ -115,12 +116,14 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	defer r.tty.close()
 
 	inherited := inheritedIgnores()
-	sigs := catchSignals(inherited)
-	defer sigs.stop()
-	child, err := startShim(&r.Options) // it gets ready while we talk to the daemon
+	// First of all: it gets ready while we do the rest. If a signal ends us
+	// before we catch it, the shim has no order and exits.
+	child, err := startShim(&r.Options)
 	if err != nil {
 		return 0, err
 	}
+	sigs := catchSignals(inherited)
+	sigs.lookAgain() // its exit may have come before
 	client, err := unlessEnded(ctx, r, sigs.to, r.Connect)
 	if err != nil {
 		child.abort()

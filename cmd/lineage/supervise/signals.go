@@ -53,9 +53,10 @@ type caught struct {
 	to       chan os.Signal
 }
 
-// catchSignals must be called before the first fork, so that no exit of a
-// child is missed. A caught signal is at its default in the children again.
-// others are caught besides what run forwards.
+// catchSignals catches what concerns us until the process exits. The exit of a
+// child that was forked before is missed: see lookAgain. A caught signal is at
+// its default in the children again. others are caught besides what run
+// forwards.
 func catchSignals(inherited ignores, others ...os.Signal) *caught {
 	c := &caught{
 		children: make(chan os.Signal, 1), // one is enough: it says "look"
@@ -85,11 +86,6 @@ func (c *caught) lookAgain() {
 	case c.children <- unix.SIGCHLD:
 	default: // it is due anyway
 	}
-}
-
-func (c *caught) stop() {
-	signal.Stop(c.children)
-	signal.Stop(c.to)
 }
 
 // stopLike stops us as the command was stopped, so that the shell that started

@@ -148,7 +148,8 @@ type haul struct {
 func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
 	b.Zero = r.owner.clock.offset
-	buf := make([]record, journal.MaxBlock-1)
+	const most = journal.MaxBlock - 1 // and a gap
+	buf := make([]record, min(r.owner.ring.end()-r.next, most))
 	n, first, _ := r.owner.ring.read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
@@ -160,7 +161,7 @@ func (r *recorder) batch() (b *haul, more bool) {
 	b.next = first + uint64(n)
 	b.Sessions = r.over
 	r.ask(b)
-	return b, n == len(buf) || len(r.sessions) > 0
+	return b, n == most || len(r.sessions) > 0
 }
 
 // record is an event for the file, and notes what it changes.
@@ -231,8 +232,9 @@ func (r *recorder) ask(b *haul) {
 
 // askProcesses takes those of ids that are needed, or all.
 func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
-	nodes := make([]lineage.Node, 0, recordChunk)
-	needed := make([]bool, 0, recordChunk)
+	most := min(recordChunk, len(ids))
+	nodes := make([]lineage.Node, 0, most)
+	needed := make([]bool, 0, most)
 	for len(ids) > 0 {
 		chunk := ids[:min(recordChunk, len(ids))]
 		ids = ids[len(chunk):]

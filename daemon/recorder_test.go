@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -34,5 +35,24 @@ func TestRecorderTurn(t *testing.T) {
 	}
 	if r.flush(time.Minute); r.next-first < 3*journal.MaxBlock {
 		t.Errorf("%d events when there was time for all", r.next-first)
+	}
+}
+
+// A turn with nothing to write takes next to no memory: there are four a second.
+func TestRecorderAtRest(t *testing.T) {
+	w := newWorld(t, withoutHistory)
+	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{})
+	defer j.Close()
+	r := newRecorder(w.s.owner, j, w.s.bootID, w.s.rules.policy, zerolog.Nop())
+	r.flush(time.Minute)
+	const turns = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range turns {
+		r.flush(time.Minute)
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / turns; n > 16<<10 {
+		t.Errorf("%d bytes a turn", n)
 	}
 }

@@ -253,24 +253,23 @@ func TestMaxAge(t *testing.T) {
 
 // The file does not grow beyond its limit, and what stays is the newest.
 func TestMaxSize(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"usual": time.Minute, "storm": time.Millisecond} {
+		t.Run(name, func(t *testing.T) { testMaxSize(t, pause) })
+	}
+}
+
+func testMaxSize(t *testing.T, pause time.Duration) {
 	now := noon
 	path := filepath.Join(t.TempDir(), "state", "history.db")
 	const limit = 4 << 20
 	j := Open(path, Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return now }})
 	defer j.Close()
-	r := rand.New(rand.NewPCG(1, 2))
 	var last uint64
 	for i := range 60 {
-		rs := records(last+1, 100, time.Duration(i)*time.Minute)
-		for i := range rs {
-			rs[i].Argv = make([]byte, 2000)
-			for k := range rs[i].Argv {
-				rs[i].Argv[k] = byte(r.Uint32())
-			}
-		}
+		rs := bulky(last+1, time.Duration(i)*pause)
 		last = rs[99].Seq
-		write(t, j, Batch{Events: rs, Zero: noon, Sessions: []Session{session(uint64(i)+1, noon.Add(time.Duration(i)*time.Minute))}})
-		now = now.Add(time.Minute)
+		write(t, j, Batch{Events: rs, Zero: noon, Sessions: []Session{session(uint64(i)+1, noon.Add(time.Duration(i)*pause))}})
+		now = now.Add(pause)
 		if st, err := os.Stat(path); err != nil || st.Size() > limit {
 			t.Fatalf("%d bytes %v", st.Size(), err)
 		}
@@ -285,6 +284,34 @@ func TestMaxSize(t *testing.T) {
 	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq == 1 {
 		t.Errorf("the oldest is there: %v", err)
 	}
+}
+
+// bulky are 100 events that take 200 KB however they are encoded.
+func bulky(first uint64, at time.Duration) []Record {
+	r := rand.New(rand.NewPCG(first, 2))
+	rs := records(first, 100, at)
+	for i := range rs {
+		rs[i].Argv = make([]byte, 2000)
+		for k := range rs[i].Argv {
+			rs[i].Argv[k] = byte(r.Uint32())
+		}
+	}
+	return rs
+}
+
+// A session whose end is more than is free in the file gets its room.
+func TestLargeBatch(t *testing.T) {
+	const limit = 4 << 20
+	j := Open(filepath.Join(t.TempDir(), "state", "history.db"), Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
+	defer j.Close()
+	for first := uint64(1); j.Stats().Bytes < limit*3/4; first += 100 {
+		write(t, j, Batch{Events: bulky(first, 0), Zero: noon})
+	}
+	large := Batch{Sessions: []Session{session(1, noon)}, Zero: noon}
+	for pid := range uint32(1500) {
+		large.Processes = append(large.Processes, Process{PID: pid + 1, Start: 1, Session: 1, Doc: make([]byte, 500)})
+	}
+	write(t, j, large)
 }
 
 // A file that is not to be used is set aside, whole, and another one begun.

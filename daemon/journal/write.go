@@ -72,6 +72,22 @@ type Batch struct {
 	Zero      time.Time
 }
 
+// size is about how many bytes it takes in the file, its events encoded.
+func (b *Batch) size(events []byte) int64 {
+	const row = 512 // identities, what indexes repeat, what stays free in pages
+	n := row*(len(b.Sessions)+len(b.Processes)) + len(events)
+	for i := range b.Sessions {
+		n += len(b.Sessions[i].Doc) + len(b.Sessions[i].Report) + len(b.Sessions[i].State)
+	}
+	for i := range b.Processes {
+		n += len(b.Processes[i].Doc)
+		if len(b.Processes[i].Doc) > pageSize/5 {
+			n += pageSize // more than a fifth of a page has one of its own
+		}
+	}
+	return int64(n)
+}
+
 func (b *Batch) empty() bool { return len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.Events) == 0 }
 
 // Write puts a batch into the file, all of it or, with an error, nothing. Rows
@@ -121,11 +137,11 @@ func (j *Journal) write(ctx context.Context, b *Batch) error {
 	if err := j.Check(ctx); err != nil {
 		return err
 	}
-	if err := j.retain(ctx); err != nil {
-		return err
-	}
 	data, err := encode(b.Events)
 	if err != nil {
+		return err
+	}
+	if err := j.retain(ctx, b.size(data)); err != nil {
 		return err
 	}
 	j.mu.Lock()
@@ -211,7 +227,7 @@ func (b *block) sum() uint32 {
 	return h.Sum32()
 }
 
-// pruneEvery is between two looks at age and size.
+// pruneEvery is between two looks at age.
 const pruneEvery = 10 * time.Second
 
 // pruneStep is how many blocks or sessions one transaction removes.
@@ -219,19 +235,20 @@ const pruneStep = 64
 
 // retain removes what is too old or too much: blocks of events first by age,
 // then, beyond the size, the older of block and ended session, oldest first.
-// Live sessions stay.
-func (j *Journal) retain(ctx context.Context) error {
-	now := j.o.Now()
-	if d := now.Sub(j.pruned); d >= 0 && d < pruneEvery {
-		return nil
-	}
-	j.pruned = now
+// Live sessions stay. There is to be room for a batch of so many bytes, which
+// may be half of the file: the processes of a large session end in one.
+func (j *Journal) retain(ctx context.Context, batch int64) error {
+	room := min(max(j.o.MaxBytes/8, batch), j.o.MaxBytes/2)
 	j.mu.Lock()
 	w := j.writer
 	j.mu.Unlock()
-	if j.o.MaxAge > 0 {
-		if err := j.prune(ctx, w, now.Add(-j.o.MaxAge).UnixNano()); err != nil {
-			return err
+	now := j.o.Now()
+	if d := now.Sub(j.pruned); d < 0 || d >= pruneEvery {
+		j.pruned = now
+		if j.o.MaxAge > 0 {
+			if err := j.prune(ctx, w, now.Add(-j.o.MaxAge).UnixNano()); err != nil {
+				return err
+			}
 		}
 	}
 	for {
@@ -242,7 +259,7 @@ func (j *Journal) retain(ctx context.Context) error {
 		j.mu.Lock()
 		j.stats.Bytes = used
 		j.mu.Unlock()
-		if used <= j.o.MaxBytes-j.o.MaxBytes/8 { // room for the batches until the next look
+		if used <= j.o.MaxBytes-room {
 			return nil
 		}
 		var until sql.NullInt64

@@ -151,7 +151,7 @@ func NodesOf(tree *api.Tree) map[int]api.Node {
 
 // Pins is where the instance's programs and maps are pinned.
 func (i *Instance) Pins() string {
-	return fmt.Sprintf("/sys/fs/bpf/lineage-%.8x", sha256.Sum256([]byte(i.Socket)))
+	return fmt.Sprintf("/sys/fs/bpf/lineage-%.4x", sha256.Sum256([]byte(i.Socket)))
 }
 
 // close stops whoever serves the socket and looks at what is left.

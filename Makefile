@@ -129,20 +129,21 @@ test-race:
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
-	$(PRIVATE) $(GOTEST) -timeout 20m ./testdata/e2e ./testdata/pictures
+	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./testdata/e2e ./testdata/pictures
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
 	@$(call install,$(BROKER_PACKAGES))
 	$(PRIVATE) $(GOTEST) -timeout 10m ./testdata/brokers
 
-## test-e2e-long: the same, 200 rounds, a storm of 20 s, 500 kills of the daemon, 5 M forks
+## test-e2e-long: the same, 200 rounds, a storm of 60 s, 500 kills of the daemon, 5 M forks
 test-e2e-long: export LNGTEST_ROUNDS = 200
-test-e2e-long: export LNGTEST_STORM = 20
+test-e2e-long: export LNGTEST_STORM = 60
 test-e2e-long: export LNGTEST_KILLS = 500
 test-e2e-long: export LNGTEST_SOAK = 5000000
 test-e2e-long: export LNGTEST_DEPTH = 5000
 test-e2e-long: export LNGTEST_SESSIONS = 10000
+test-e2e-long: E2E_TIMEOUT = 1h
 test-e2e-long: test-e2e leftovers
 
 ## test-recipes: what docs/RECIPES.md shows, as it stands there, as root

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vforkstorm RATE|max SECONDS [THREADS]: THREADS threads vfork and _exit, RATE
- * times a second in all or as often as they can. Bounded by SECONDS (at most
- * 60) and by 4,000,000 forks. Its last line is "storm FORKS MILLISECONDS
- * FAILED"; then it stays until its deadline, so that its session can be read.
+ * vforkstorm RATE|max SECONDS [THREADS [FORKS]]: THREADS threads vfork and
+ * _exit, RATE times a second in all or as often as they can. Bounded by SECONDS
+ * (at most 60) and by FORKS (4,000,000). Its last line is "storm FORKS
+ * MILLISECONDS FAILED"; then it stays until its deadline, so that its session
+ * can be read.
  */
 #include "lngtest.h"
 
@@ -11,8 +12,10 @@
 #include <stdatomic.h>
 
 #define MAX_FORKS 4000000
+#define BEHIND 100000000 /* ns that a thread catches up, so that the mean rate is RATE */
 
 static atomic_long forks, failed;
+static long most;
 static long long start, until;
 static long interval; /* ns between two forks of one thread, 0: none */
 
@@ -21,14 +24,13 @@ static void *storm(void *unused)
 	long long next = start;
 
 	(void)unused;
-	while (atomic_load_explicit(&forks, memory_order_relaxed) < MAX_FORKS) {
+	while (atomic_load_explicit(&forks, memory_order_relaxed) < most) {
 		long long t = now();
 
 		if (t >= until)
 			break;
 		if (interval) {
-			/* Behind by less than 10 ms it catches up, so that the mean rate is RATE. */
-			if (next < t - 10000000)
+			if (next < t - BEHIND)
 				next = t;
 			if (t < next) {
 				struct timespec wait = { .tv_nsec = next - t };
@@ -59,6 +61,8 @@ int main(int argc, char **argv)
 	long rate = word(argc, argv, "max") ? 0 : number(argc, argv, 1, 1000, 1, 1000000);
 	long seconds = number(argc, argv, 2, 1, 1, 60);
 	long threads = number(argc, argv, 3, 2, 1, 64);
+
+	most = number(argc, argv, 4, MAX_FORKS, 1, MAX_FORKS);
 
 	alarm(seconds + 60);
 	signal(SIGCHLD, SIG_IGN); /* the kernel reaps: waiting would halve the rate */

@@ -1,0 +1,152 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+)
+
+// A footprint is what an instance takes of its host, in bytes.
+type footprint struct {
+	kernel   int // its maps
+	resident int // RSS of the daemon
+	heap     int // in use by Go
+	history  int // on disk
+	log      int // SQLite's, of it
+}
+
+func (f footprint) String() string {
+	const MiB = 1 << 20
+	return fmt.Sprintf("maps %.1f MiB, RSS %.1f, heap %.1f, history %.1f and its log %.1f",
+		float64(f.kernel)/MiB, float64(f.resident)/MiB, float64(f.heap)/MiB, float64(f.history)/MiB, float64(f.log)/MiB)
+}
+
+func footprintOf(i *stage.Instance, k kernelSide, pid int) footprint {
+	i.T.Helper()
+	return footprint{
+		kernel:   k.size(i),
+		resident: stage.Number(i.T, strings.TrimSuffix(stage.ProcStatus(pid, "VmRSS"), " kB")) << 10,
+		heap:     metric(i, "go_memstats_heap_inuse_bytes"),
+		history:  sizeOf(i, historyFile(i)),
+		log:      sizeOf(i, historyFile(i)+"-wal"),
+	}
+}
+
+// sizeOf is that of a file, which need not be there.
+func sizeOf(i *stage.Instance, path string) int {
+	i.T.Helper()
+	st, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	return int(st.Size())
+}
+
+// A kernelSide is the pinned maps of an instance, by name.
+type kernelSide map[string]*ebpf.Map
+
+func kernelSideOf(i *stage.Instance) kernelSide {
+	i.T.Helper()
+	k := kernelSide{}
+	pins, _ := filepath.Glob(filepath.Join(i.Pins(), "*", "map_*"))
+	if len(pins) == 0 {
+		i.T.Fatalf("no maps are pinned in %s", i.Pins())
+	}
+	for _, path := range pins {
+		m, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
+		if err != nil {
+			i.T.Fatal(err)
+		}
+		i.T.Cleanup(func() { m.Close() })
+		k[strings.TrimPrefix(filepath.Base(path), "map_")] = m
+	}
+	return k
+}
+
+// entries is how many each hash has, and how many sessions there are.
+func (k kernelSide) entries() (map[string]int, error) {
+	all := map[string]int{}
+	for name, m := range k {
+		var key, value []byte
+		var session bpf.LineageSession
+		entries := m.Iterate()
+		switch {
+		case name == bpf.LineageMapSessions:
+			all[name] = 0
+			for entries.Next(&key, &session) {
+				if session.Id != 0 {
+					all[name]++
+				}
+			}
+		case m.Type() == ebpf.Hash:
+			all[name] = 0
+			for entries.Next(&key, &value) {
+				all[name]++
+			}
+		}
+		if err := entries.Err(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	return all, nil
+}
+
+// size is the kernel's own account of it, bytes.
+func (k kernelSide) size(i *stage.Instance) (sum int) {
+	i.T.Helper()
+	for name, m := range k {
+		info, err := m.Info()
+		if err != nil {
+			i.T.Fatal(err)
+		}
+		size, known := info.Memlock()
+		if !known {
+			i.T.Fatalf("the size of %s is not known", name)
+		}
+		sum += int(size)
+	}
+	return sum
+}
+
+// metric is one of the daemon's own.
+func metric(i *stage.Instance, name string) int {
+	i.T.Helper()
+	c := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", i.Socket)
+		},
+	}}
+	r, err := c.Get("http://lineage/metrics")
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	defer r.Body.Close()
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		if text, found := strings.CutPrefix(lines.Text(), name+" "); found {
+			var v float64
+			if _, err := fmt.Sscan(text, &v); err != nil {
+				i.T.Fatalf("%s: %v", lines.Text(), err)
+			}
+			return int(v)
+		}
+	}
+	i.T.Fatalf("no %s among the metrics (%s)", name, r.Status)
+	return 0
+}

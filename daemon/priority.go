@@ -27,21 +27,34 @@ func favour() error {
 			return fmt.Errorf("raise the priority of the autogroup: %w", err)
 		}
 	}
+	// A thread that is made meanwhile has what its maker had: only when all have it
+	// already has nobody been missed.
+	for range 100 {
+		if again, err := favourThreads(); err != nil || !again {
+			return err
+		}
+	}
+	return errors.New("raise the priority: threads are made too fast")
+}
+
+// favourThreads reports whether there was a thread that had less.
+func favourThreads() (raised bool, err error) {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return fmt.Errorf("list threads: %w", err)
+		return false, fmt.Errorf("list threads: %w", err)
 	}
 	for _, t := range tasks {
 		tid, err := strconv.Atoi(t.Name())
 		if err != nil {
-			return fmt.Errorf("list threads: %w", err)
+			return false, fmt.Errorf("list threads: %w", err)
 		}
 		if now, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil && 20-now <= niceness {
 			continue // somebody gave it more
 		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, niceness); err != nil {
-			return fmt.Errorf("raise the priority: %w", err)
+		raised = true
+		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, niceness); err != nil && !errors.Is(err, unix.ESRCH) {
+			return false, fmt.Errorf("raise the priority: %w", err)
 		}
 	}
-	return nil
+	return raised, nil
 }

@@ -1,0 +1,68 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// No thread is left behind, made while the others are favoured.
+func TestFavour(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for range 20 {
+		out, err := exec.Command("/proc/self/exe", "lngtest-favoured").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// favoured is a process that makes threads, and takes them down, while favour runs.
+func favoured() int {
+	done, ended := make(chan struct{}), make(chan struct{})
+	const makers = 4
+	for range makers {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				gone := make(chan struct{})
+				go func() {
+					defer close(gone)
+					runtime.LockOSThread() // and never unlocked: the thread ends with it
+				}()
+				<-gone
+			}
+		}()
+	}
+	err := favour()
+	close(done)
+	for range makers {
+		<-ended
+	}
+	threads, _ := os.ReadDir("/proc/self/task")
+	for _, thread := range threads {
+		tid, _ := strconv.Atoi(thread.Name())
+		if now, is := unix.Getpriority(unix.PRIO_PROCESS, tid); is == nil && 20-now != niceness {
+			err = fmt.Errorf("thread %d has nice %d", tid, 20-now)
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}

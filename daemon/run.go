@@ -72,7 +72,11 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	s.manager.notify(managerReady)
 	wg.Go(func() { s.tellManager(ctx, s.manager) })
 	var checking sync.WaitGroup
-	checking.Go(func() { s.selfCheck.run(ctx) })
+	checking.Go(func() {
+		s.selfCheck.first(ctx)
+		wg.Go(func() { s.keepSmall(ctx) }) // the start is over
+		s.selfCheck.run(ctx)
+	})
 	wg.Go(func() { s.feed.run(ctx) })
 	wg.Go(func() {
 		if err := s.owner.inbox.ingest(s.kernel); err != nil {

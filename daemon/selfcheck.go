@@ -55,13 +55,16 @@ type selfCheck struct {
 	last *api.SelfCheck // nil: none yet
 }
 
-// run checks now and then once a period.
-func (c *selfCheck) run(ctx context.Context) {
-	if len(c.command) == 0 {
-		return
+// first checks now.
+func (c *selfCheck) first(ctx context.Context) {
+	if len(c.command) > 0 {
+		c.check(ctx)
 	}
-	c.check(ctx)
-	if c.every == 0 {
+}
+
+// run checks once a period.
+func (c *selfCheck) run(ctx context.Context) {
+	if len(c.command) == 0 || c.every == 0 {
 		return
 	}
 	tick := time.NewTicker(c.every)

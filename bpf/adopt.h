@@ -92,7 +92,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 			return false;
 		}
 	}
-	emit_birth(leader, tgid, &n, cgroup_of(leader));
+	emit_birth(leader, tgid, &n, cgroup_of(leader), n.since);
 	admitted(session);
 	return true;
 }

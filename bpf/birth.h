@@ -29,21 +29,19 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
 /* The creator was moved to another session while its child was entered: so is the child. */
 __noinline int follow(u32 tgid, u64 start, u64 from, u64 to)
 {
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
-
 	struct identity id = { .start = start, .tgid = tgid };
+	struct entry *e = entered(tgid, start);
 
-	return e && e->start == start && move(&id, e, from, to);
+	return e && move(&id, e, from, to);
 }
 
 /*
- * Enter the child of a member. NULL: the creator is no member, or it failed
- * and *failed says so. Who enters it tells of it: the other writer may have
+ * Enter the child of a member, and give the session that it is in. False: it
+ * could not be entered. Who enters it tells of it: the other writer may have
  * been skipped.
  */
-static __always_inline struct entry *enter_child(struct entry *creator, u32 creator_tgid,
-						 struct task_struct *child, u64 cgroup,
-						 bool *failed)
+static __always_inline bool enter_child(struct entry *creator, u32 creator_tgid,
+					struct task_struct *child, u64 cgroup, u64 *session)
 {
 	u32 tgid = child->tgid;
 	struct entry n = {
@@ -61,24 +59,23 @@ static __always_inline struct entry *enter_child(struct entry *creator, u32 crea
 	err = insert(tgid, &n);
 	if (err) {
 		e = entry_of(tgid, n.start);
-		if (e)
-			return e; /* the other writer was first, and counted */
+		if (e) {
+			*session = e->session; /* the other writer was first, and counted */
+			return true;
+		}
 		err = insert(tgid, &n);
 		if (err) {
 			count(COUNT_ENTER_FAILED);
-			*failed = true;
-			return NULL;
+			return false;
 		}
 	}
 	chain_count(n.session, BORN);
-	e = bpf_map_lookup_elem(&processes, &tgid);
-	if (!e)
-		return NULL;
 	now = *(volatile u64 *)&creator->session;
 	if (now != n.session && follow(tgid, n.start, n.session, now))
 		n.session = now;
-	emit_birth(child, tgid, &n, cgroup);
-	return e;
+	emit_birth(child, tgid, &n, cgroup, n.since);
+	*session = n.session;
+	return true;
 }
 
 static __always_inline bool above_limit(struct session *s, s64 limit)
@@ -143,15 +140,16 @@ static __always_inline bool doomed(u64 id)
 }
 
 /*
- * A member's child that cannot be entered, e is NULL then, does not run, nor
- * does one that is doomed. Below level 3 nothing here can signal it: a doomed
- * one's creator, which runs this, forks no more, and the child dies when it
- * next enters the kernel or a pass meets it. The creator of one that was not
- * entered lives: as its child it is found again, see reconcile_birth.
+ * A member's child that cannot be entered does not run, nor does one that is
+ * doomed. Below level 3 nothing here can signal it: a doomed one's creator,
+ * which runs this, forks no more, and the child dies when it next enters the
+ * kernel or a pass meets it. The creator of one that was not entered lives: as
+ * its child it is found again, see reconcile_birth.
  */
-static __always_inline void kill_newborn(struct entry *creator, struct task_struct *child,
-					 struct entry *e)
+static __always_inline void kill_newborn(struct entry *creator, struct task_struct *child)
 {
+	struct entry *e = entered(child->tgid, child->start_boottime);
+
 #ifndef BASELINE
 	if (config.can_signal && bpf_send_signal_task &&
 	    !bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
@@ -174,8 +172,8 @@ static __always_inline void kill_newborn(struct entry *creator, struct task_stru
 static __always_inline void on_fork(struct task_struct *creator, struct task_struct *child)
 {
 	u32 tgid = creator->tgid;
-	bool failed = false;
-	struct entry *c, *e;
+	struct entry *c;
+	u64 session;
 
 	if (child->pid != child->tgid)
 		return;
@@ -188,9 +186,8 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 		if (!bpf_map_lookup_elem(&processes, &child_tgid))
 			count(COUNT_MISSED_BIRTH);
 	}
-	e = enter_child(c, tgid, child, cgroup_of(child), &failed);
-	if (e ? doomed(e->session) : failed)
-		kill_newborn(c, child, e);
+	if (!enter_child(c, tgid, child, cgroup_of(child), &session) || doomed(session))
+		kill_newborn(c, child);
 }
 
 #endif

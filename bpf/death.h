@@ -78,6 +78,14 @@ static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 	return NULL;
 }
 
+/* The same where nobody is to be buried. */
+static __always_inline struct entry *entered(u32 tgid, u64 start)
+{
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && e->start == start ? e : NULL;
+}
+
 static __always_inline bool alive(const struct identity *id)
 {
 	u32 tgid = id->tgid;

@@ -15,18 +15,24 @@ static __always_inline void identify(struct identity *id, struct task_struct *le
 	id->pad = 0;
 }
 
-static __always_inline void header(struct event_header *h, u16 type, u32 tgid, u64 start,
-				   u64 session, u32 flags)
+static __always_inline void header_at(struct event_header *h, u64 time, u16 type, u32 tgid,
+				      u64 start, u64 session, u32 flags)
 {
 	h->type = type;
 	h->cpu = bpf_get_smp_processor_id();
 	h->flags = flags;
 	h->seq = count(COUNT_SEQ);
-	h->time = bpf_ktime_get_boot_ns();
+	h->time = time;
 	h->process.start = start;
 	h->process.tgid = tgid;
 	h->process.pad = 0;
 	h->session = session;
+}
+
+static __always_inline void header(struct event_header *h, u16 type, u32 tgid, u64 start,
+				   u64 session, u32 flags)
+{
+	header_at(h, bpf_ktime_get_boot_ns(), type, tgid, start, session, flags);
 }
 
 /*
@@ -63,6 +69,13 @@ static __always_inline u64 cgroup_of(struct task_struct *t)
 	return t->cgroups->dfl_cgrp->kn->id;
 }
 
+/* As text: it may change meanwhile, and then some of it is new. */
+static __always_inline void read_comm(u8 *to, struct task_struct *t)
+{
+	((u64 *)to)[0] = ((u64 *)t->comm)[0];
+	((u64 *)to)[1] = ((u64 *)t->comm)[1];
+}
+
 static __always_inline void emit_session(u64 session, u32 state, u32 cause)
 {
 	struct event_session *e = reserve(struct event_session);
@@ -78,7 +91,7 @@ static __always_inline void emit_session(u64 session, u32 state, u32 cause)
 }
 
 static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n,
-				       u64 cgroup)
+				       u64 cgroup, u64 time)
 {
 	struct event_birth *e = reserve(struct event_birth);
 
@@ -86,13 +99,13 @@ static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const st
 		lost();
 		return;
 	}
-	header(&e->h, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
+	header_at(&e->h, time, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
 	e->creator = n->creator;
 	identify(&e->parent, t->real_parent->group_leader);
 	e->cgroup = cgroup;
 	e->evidence = n->evidence;
 	e->uid = uid_of(t);
-	bpf_probe_read_kernel(e->comm, sizeof(e->comm), t->comm);
+	read_comm(e->comm, t);
 	bpf_ringbuf_submit(e, wakeup(n->evidence != EVIDENCE_FORK));
 }
 

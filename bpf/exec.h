@@ -79,7 +79,7 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 	x->e.uid = uid_of(t);
 	x->e.cgroup = cgroup_of(t);
 	x->e.pad = 0;
-	bpf_probe_read_kernel(x->e.comm, sizeof(x->e.comm), t->comm);
+	read_comm(x->e.comm, t);
 	header(&x->e.h, EVENT_EXEC, tgid, n->start, n->session, n->flags);
 	len += room & (ARGV_MAX_LEN - 1);
 	emit_scratch(x, len + sizeof(x->e));

@@ -25,18 +25,19 @@ static __always_inline struct entry *attaching_entry(u32 tgid)
 static __always_inline void on_attach(struct task_struct *child)
 {
 	u32 tgid = current_tgid();
-	bool failed = false;
 	struct entry *c, *e;
+	u64 session;
 
 	c = attaching_entry(tgid);
 	if (!c || !c->session)
 		return;
 	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */
-	e = enter_child(c, tgid, child, current_cgroup(), &failed);
-	if (e && condemned(e->session)) {
+	if (!enter_child(c, tgid, child, current_cgroup(), &session) || !condemned(session))
+		return;
+	e = entered(child->tgid, child->start_boottime);
+	if (e)
 		set_flags(e, FLAG_UNKILLED);
-		arm(1);
-	}
+	arm(1);
 }
 
 /* The whole group is dead and torn down: its parent is told. */

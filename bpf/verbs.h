@@ -190,7 +190,7 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 		forget(tgid, n.start);
 		return false;
 	}
-	emit_birth(t, tgid, &n, cgroup_of(t));
+	emit_birth(t, tgid, &n, cgroup_of(t), bpf_ktime_get_boot_ns());
 	if (condemned(n.session))
 		arm(1);
 	return true;

@@ -39,7 +39,7 @@ GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
 	test-install test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures fuzz bench clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo pictures fuzz bench bench-vm clean fmt
 
 ## help: list the targets
 help:
@@ -261,9 +261,17 @@ fuzz:
 
 ## bench: every figure of BENCHMARKS.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
 bench: deps build programs
-	go build -o bin/bench ./testdata/bench
+	CGO_ENABLED=0 go build -o bin/bench ./testdata/bench
 	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt
 	$(if $(BENCH),cat bin/bench.txt,bin/bench -page bin/bench.txt)
+
+## bench-vm: growth up to 60,000 live processes, emulated, into BENCHMARKS.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
+bench-vm: KERNEL = 6.18
+bench-vm: vm
+	CGO_ENABLED=0 go build -o bin/bench ./testdata/bench
+	LNGTEST_SECONDS=900 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 8192 -pid-max 131072 -timeout 15m \
+		bin/bench -bench growth/processes -live '1000 10000 30000 60000' > bin/bench-vm.txt
+	bin/bench -page bin/bench-vm.txt
 
 ## fmt: format Go and C
 fmt:

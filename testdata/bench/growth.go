@@ -6,21 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// growth asks what a member's events, a pass and a snapshot cost among many: live
-// processes of its session, live sessions, and ancestors.
-func growth(ctx context.Context, r *report) error {
-	for _, dimension := range []func(context.Context, *report) error{growProcesses, growSessions, growDepth} {
-		if err := dimension(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// The growth parts ask what a member's events, a pass and a snapshot cost among
+// many: live processes, live sessions, and ancestors.
 
 // A stand is a metered kernel side and a member that makes events.
 type stand struct {
@@ -83,8 +78,29 @@ func (s *stand) measure(r *report, name string) error {
 	return nil
 }
 
-// Bounded by pid_max, which is 32,768 where nobody raised it.
-var sizes = []int{100, 1000, 10000, 20000}
+// sizes are numbers of processes, ascending.
+type sizes []int
+
+// live is bounded by pid_max, which is 32,768 where nobody raised it.
+var live = sizes{100, 1000, 10000, 20000}
+
+func (s *sizes) String() string { return strings.Trim(fmt.Sprint([]int(*s)), "[]") }
+
+// Set reads numbers with spaces between.
+func (s *sizes) Set(text string) error {
+	*s = nil
+	for _, word := range strings.Fields(text) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return err
+		}
+		*s = append(*s, n)
+	}
+	if len(*s) == 0 || (*s)[0] < 1 || !slices.IsSorted(*s) {
+		return errors.New("want positive numbers in ascending order")
+	}
+	return nil
+}
 
 // growProcesses fills one session with processes that wait, and ends it in the end.
 func growProcesses(ctx context.Context, r *report) (err error) {
@@ -103,7 +119,7 @@ func growProcesses(ctx context.Context, r *report) (err error) {
 		return err
 	}
 	have := 0
-	for _, n := range sizes {
+	for _, n := range live {
 		if err := fill(w, n-have); err != nil {
 			return err
 		}

@@ -13,6 +13,9 @@ import (
 
 const document = "BENCHMARKS.md"
 
+// A table is what stands between the marks of that name in a document.
+type table struct{ path, name, text string }
+
 // writePages writes what the samples say between the marks of the documents. A
 // table of a part that was not run stays as it is.
 func writePages(raw string) error {
@@ -20,10 +23,22 @@ func writePages(raw string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range []struct {
-		path, name string
-		text       string
-	}{
+	for _, t := range s.tables() {
+		if t.text == "" {
+			continue
+		}
+		if err := page.Write(t.path, t.name, t.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *samples) tables() []table {
+	if s.emulated() {
+		return s.emulatedTables()
+	}
+	return []table{
 		{document, "host", s.machine()},
 		{document, "hooks", s.hookTable()},
 		{document, "events", s.eventSums()},
@@ -41,15 +56,7 @@ func writePages(raw string) error {
 		{document, "go", s.goTable()},
 		{document, "top", s.topTable()},
 		{"README.md", "cost", s.readme()},
-	} {
-		if p.text == "" {
-			continue
-		}
-		if err := page.Write(p.path, p.name, p.text); err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 func (s *samples) machine() string {

@@ -28,7 +28,7 @@ func requests(ctx context.Context, r *report) (err error) {
 		return err
 	}
 	have := 0
-	for _, n := range sizes {
+	for _, n := range live {
 		if err := fill(w, n-have); err != nil {
 			return err
 		}

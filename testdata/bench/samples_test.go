@@ -47,6 +47,36 @@ PASS
 	}
 }
 
+// What was taken under emulation is told as multiples, and in no table of ns.
+func TestEmulated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raw")
+	raw := `cpu: QEMU TCG CPU version 2.5+
+cpus: 2
+memory: 8140892 kB
+BenchmarkGrowth/live=100/program=fork_birth 300 20000 ns/run
+BenchmarkGrowth/live=100/do=pass 1 200000 ns/op
+BenchmarkGrowth/live=100/do=pass 1 200 processes
+BenchmarkGrowth/live=5000/program=fork_birth 300 25000 ns/run
+BenchmarkGrowth/live=5000/do=pass 1 10000000 ns/op
+BenchmarkGrowth/live=5000/do=pass 1 5000 processes
+`
+	if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range s.tables() {
+		if table.text != "" && !strings.HasPrefix(table.name, "emulated") {
+			t.Errorf("%s:\n%s", table.name, table.text)
+		}
+	}
+	if got, want := s.shapeTable(), "| 5,000 | 1.25 |  |  |  | 5,000 | 2.00 |  |"; !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+}
+
 func TestSpread(t *testing.T) {
 	if got := spreadOf([]float64{4, 1, 3, 2, 5}); got != (spread{2, 3, 4}) {
 		t.Errorf("%+v", got)

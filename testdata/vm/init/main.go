@@ -44,8 +44,11 @@ func run() error {
 		return err
 	}
 	if plan.PIDMax > 0 {
-		if err := os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(plan.PIDMax)), 0); err != nil {
-			return err
+		// The kernel allows as many threads as fit an eighth of the memory.
+		for _, limit := range []string{"pid_max", "threads-max"} {
+			if err := os.WriteFile("/proc/sys/kernel/"+limit, []byte(strconv.Itoa(plan.PIDMax)), 0); err != nil {
+				return err
+			}
 		}
 	}
 	if err := loopbackUp(); err != nil {

@@ -1,0 +1,54 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/testdata/page"
+)
+
+// emulated tells whether they are of a machine that QEMU emulates, whose ns are
+// no CPU's: they stay out of the tables of figures.
+func (s *samples) emulated() bool { return strings.HasPrefix(s.host["cpu"], "QEMU") }
+
+// emulatedTables are of how figures grow.
+func (s *samples) emulatedTables() []table {
+	return []table{
+		{document, "emulated host", s.machine()},
+		{document, "emulated", s.shapeTable()},
+	}
+}
+
+// shapeTable has growth among live processes as multiples of what it was among
+// the fewest; where all of them are looked at, for each of them.
+func (s *samples) shapeTable() string {
+	sizes := s.sizesOf("Growth/", "live")
+	if len(sizes) == 0 {
+		return ""
+	}
+	t := page.NewTable("processes:", "fork, ×:", "exec, ×:", "exit, ×:", "reaped, ×:", "visits:", "a visit of the pass, ×:", "a process of the snapshot, ×:")
+	for _, n := range sizes {
+		name := func(of int, what string) []float64 { return s.values[fmt.Sprintf("Growth/live=%d/%s", of, what)] }
+		hook := func(program string) string {
+			what := "program=" + program + " ns/run"
+			return multiple(name(n, what), name(sizes[0], what))
+		}
+		each := func(what string) string {
+			of := func(n int) []float64 { return pairs(name(n, what+" ns/op"), name(n, what+" processes")) }
+			return multiple(of(n), of(sizes[0]))
+		}
+		t.Row(grouped(int64(n)), hook("fork_birth"), hook("exec_event"), hook("exit_death"), hook("free_reaped"),
+			median(name(n, "do=pass processes")), each("do=pass"), each("do=snapshot"))
+	}
+	return t.String()
+}
+
+// multiple is a cell of what the samples are of the median of others.
+func multiple(v, of []float64) string {
+	if len(v) == 0 || len(of) == 0 {
+		return ""
+	}
+	return cell(scaled(v, spreadOf(of).median))
+}

@@ -43,10 +43,15 @@ func startDaemon(ctx context.Context) (*daemon, error) {
 		return nil, err
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		c, err := api.Dial(ctx, d.socket)
+		var err error
+		if d.Client == nil {
+			d.Client, err = api.Dial(ctx, d.socket)
+		}
 		if err == nil {
-			d.Client = c
-			return d, nil
+			var st *api.Status
+			if st, err = d.Status(ctx); err == nil && st.SelfCheck != nil {
+				return d, nil
+			}
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
 			return nil, errors.Join(err, d.close())

@@ -18,6 +18,7 @@ func storm(ctx context.Context, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	time.Sleep(time.Second) // behind the self-check it gives memory back
 	rss, err := d.resident()
 	if err != nil {
 		return err

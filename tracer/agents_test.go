@@ -1,0 +1,170 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// agent gives a program that execs under the name and does what start does.
+func agent(t *testing.T, name, script string) *workload {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink("/bin/sh", path); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, "exec "+path+" -c '"+script+"'")
+}
+
+// opened waits for the session of the process.
+func opened(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.SessionInfo {
+	t.Helper()
+	var s tracer.SessionInfo
+	until(t, "a session is opened", func() bool {
+		e, err := tr.Lookup(pid)
+		if err != nil || e.Session == 0 {
+			return false
+		}
+		s, err = tr.Session(e.Session)
+		return err == nil && s.Root.PID == pid
+	})
+	return s
+}
+
+const agentName = "lngtest-agent"
+
+// A program of an agent's name is a session from its exec on.
+func TestAgents(t *testing.T) { everySide(t, testAgents) }
+
+func testAgents(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	if err := tr.SetAgents([]tracer.Agent{
+		{Comm: agentName, Rule: 7, Grace: time.Minute, MaxProcesses: 99, Idle: time.Hour},
+		{Comm: "lngtest-other"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w := agent(t, agentName, "sleep 60 & echo $!; wait")
+	w.goOn()
+	child := parse(t, w.line())
+	s := opened(t, tr, w.pid())
+	if !s.Agent || s.Rule != 7 || s.Grace != time.Minute || s.MaxProcesses != 99 || s.Idle != time.Hour || s.Live != 2 || s.Parent != 0 {
+		t.Errorf("%+v", s)
+	}
+	if e, err := tr.Lookup(w.pid()); err != nil || e.Evidence != tracer.EvidenceRoot || e.Source != tracer.SourceRule {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if e, err := tr.Lookup(child); err != nil || e.Session != s.ID {
+		t.Errorf("%+v, %v", e, err)
+	}
+	// Without its agents the kernel opens nothing, and what is open stays.
+	if err := tr.SetAgents(nil); err != nil {
+		t.Fatal(err)
+	}
+	other := agent(t, agentName, "echo up; read go")
+	other.goOn()
+	other.until("up")
+	if _, err := tr.Lookup(other.pid()); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("opened without a rule: %v", err)
+	}
+	tr.End(s.ID, tracer.CauseEnd, 0)
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, s.ID)
+	for _, bad := range [][]tracer.Agent{{{Comm: ""}}, {{Comm: "longer than fits"}}, {{Comm: "a"}, {Comm: "a"}}} {
+		if err := tr.SetAgents(bad); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+// An agent inside a session opens one of its own only if its rule says so, and
+// a root that becomes one stays what it is.
+func TestAgentInside(t *testing.T) {
+	for _, nests := range []bool{false, true} {
+		tr := tracertest.New(t, tracer.Options{})
+		if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: nests}}); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), agentName)
+		if err := os.Symlink("/bin/sh", path); err != nil {
+			t.Fatal(err)
+		}
+		w := start(t, "exec "+path+" -c '"+path+" -c \"echo \\$\\$; sleep 60 & wait\" & wait'")
+		id := create(t, tr, w, tracer.SessionSpec{})
+		w.goOn()
+		inner := parse(t, w.line())
+		if e, err := tr.Lookup(w.pid()); err != nil || e.Session != id {
+			t.Errorf("root: %+v, %v", e, err)
+		}
+		e, err := tr.Lookup(inner)
+		if err != nil || (e.Session != id) != nests {
+			t.Errorf("nests %v: %+v, %v", nests, e, err)
+		}
+		if s, err := tr.Session(e.Session); nests && (err != nil || s.Parent != id) {
+			t.Errorf("%+v, %v", s, err)
+		}
+		tr.End(id, tracer.CauseEnd, 0)
+		w.gone()
+		w.cmd.Wait()
+		settled(t, tr, id)
+	}
+}
+
+// Anybody can call a program as an agent is called: no uid gets more than its share.
+func TestAgentLimit(t *testing.T) {
+	dir := tracertest.Dir(t)
+	tr := tracertest.New(t, tracer.Options{Dir: dir})
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName}}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*", "map_agent_uids"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	m, err := ebpf.LoadPinnedMap(found[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.Put(uint32(0), uint64(4096)); err != nil {
+		t.Fatal(err)
+	}
+	w := agent(t, agentName, "echo up; read go")
+	w.goOn()
+	w.until("up")
+	if _, err := tr.Lookup(w.pid()); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("opened above the limit: %v", err)
+	}
+	if c, err := tr.Counters(); err != nil || c["agent_refused"] != 1 {
+		t.Errorf("%v, %v", c, err)
+	}
+	if err := m.Put(uint32(0), uint64(4095)); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	w.gone()
+	w.cmd.Wait()
+	again := agent(t, agentName, "read go; exit")
+	again.goOn()
+	s := opened(t, tr, again.pid())
+	tr.End(s.ID, tracer.CauseEnd, 0)
+	again.gone()
+	again.cmd.Wait()
+	settled(t, tr, s.ID)
+	if err := tr.Release(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	var left uint64
+	if err := m.Lookup(uint32(0), &left); err != nil || left != 4095 {
+		t.Errorf("%d are counted, %v", left, err)
+	}
+}

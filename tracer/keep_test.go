@@ -1,0 +1,102 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// Who is handed over outlives its session, with its descendants and what they
+// fork, and ends when its time is over.
+func TestKeep(t *testing.T) { everySide(t, testKeep) }
+
+func testKeep(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, `sh -c 'sleep 60 & echo $!; wait' & echo $!; sleep 62 & echo $!; wait`)
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	for range 3 {
+		w.line()
+	}
+	var kept, child tracer.Identity
+	for _, p := range members(t, tr, id) {
+		switch {
+		case p.PID == w.pid():
+			if _, err := tr.Create(tracer.SessionSpec{Root: p.Identity, KeptFrom: id}); !errors.Is(err, tracer.ErrRoot) {
+				t.Errorf("kept the root: %v", err)
+			}
+			if err := tr.Move(p.Identity, id, 0); !errors.Is(err, tracer.ErrRoot) {
+				t.Errorf("moved the root: %v", err)
+			}
+		case p.Creator.PID != w.pid():
+			child, kept = p.Identity, p.Creator
+		}
+	}
+	k, err := tr.Create(tracer.SessionSpec{Root: kept, KeptFrom: id, MaxLifetime: time.Hour, Name: "kept"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := tr.Follow(id, k); err != nil || n != 1 {
+		t.Errorf("followed %d: %v", n, err)
+	}
+	if err := tr.Move(child, id, k); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("moved twice: %v", err)
+	}
+	s, err := tr.Session(k)
+	if err != nil || !s.Kept || s.Live != 2 || s.Parent != 0 || s.Root != kept {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := tr.Session(id); err != nil || s.Live != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	w.cmd.Wait()
+	settled(t, tr, id)
+	for _, p := range members(t, tr, k) {
+		if p.Dead || p.Identity != kept && p.Identity != child {
+			t.Errorf("%+v", p)
+		}
+	}
+	if s, err := tr.Session(k); err != nil || s.State != tracer.StateActive || s.Live != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	tr.End(k, tracer.CauseEnd, 0)
+	w.gone()
+	settled(t, tr, k)
+}
+
+func TestKeepExpires(t *testing.T) { everySide(t, testKeepExpires) }
+
+func testKeepExpires(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, "sleep 60 & echo $!; wait")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	child, err := tr.Identify(parse(t, w.line()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := tr.Create(tracer.SessionSpec{Root: child, KeptFrom: id, MaxLifetime: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s tracer.SessionInfo
+	until(t, "the kept session expires", func() bool {
+		if _, err := tr.Sentence(); err != nil {
+			t.Fatal(err)
+		}
+		s, err = tr.Settle(k)
+		return err == nil && s.State == tracer.StateEmpty
+	})
+	if s.Cause != tracer.CauseExpired {
+		t.Errorf("cause %v", s.Cause)
+	}
+	w.gone()
+	w.cmd.Wait()
+	settled(t, tr, id)
+}

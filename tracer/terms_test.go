@@ -1,0 +1,91 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// What an agent's session is held to is decided when it is known what it is.
+func TestSetTerms(t *testing.T) { everySide(t, testSetTerms) }
+
+func testSetTerms(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}); err != nil {
+		t.Fatal(err)
+	}
+	w := agent(t, agentName, "sleep 60 & echo $!; read go; exit")
+	w.goOn()
+	w.line()
+	s := opened(t, tr, w.pid())
+	w.goOn()
+	w.cmd.Wait()
+	if s, err := tr.Session(s.ID); err != nil || s.State != tracer.StateActive || s.Live != 1 {
+		t.Errorf("before: %+v, %v", s, err)
+	}
+	if err := tr.SetTerms(s.ID, tracer.SessionSpec{Name: "known", Rule: 3, MaxRSS: 5, Grace: 0}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Sentence(); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	s = settled(t, tr, s.ID)
+	if s.Name != "known" || s.Rule != 3 || s.MaxRSS != 5 || !s.Agent || s.Cause != tracer.CauseRootExit {
+		t.Errorf("after: %+v", s)
+	}
+	if err := tr.SetTerms(s.ID, tracer.SessionSpec{}); !errors.Is(err, tracer.ErrBusy) {
+		t.Errorf("set when it was over: %v", err)
+	}
+}
+
+// A lookalike is let go of with all its children, and not found again.
+func TestDissolve(t *testing.T) { everySide(t, testDissolve) }
+
+func testDissolve(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName}}); err != nil {
+		t.Fatal(err)
+	}
+	w := agent(t, agentName, "sleep 60 & echo $!; read go; sleep 61 & echo $!; wait")
+	w.goOn()
+	child := parse(t, w.line())
+	s := opened(t, tr, w.pid())
+	n, err := tr.Dissolve(s.ID)
+	if err != nil || n != 2 {
+		t.Errorf("let go %d: %v", n, err)
+	}
+	s, err = tr.Settle(s.ID)
+	if err != nil || s.State != tracer.StateEmpty || s.Cause != tracer.CauseReleased || s.Live != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := tr.Dissolve(s.ID); !errors.Is(err, tracer.ErrBusy) {
+		t.Errorf("dissolved twice: %v", err)
+	}
+	if err := tr.Release(s.ID); err != nil {
+		t.Error(err)
+	}
+	w.goOn()
+	later := parse(t, w.line())
+	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("born after: %v", err)
+	}
+	for _, pid := range []uint32{w.pid(), child} {
+		e, err := tr.Lookup(pid)
+		if err != nil || e.Session != 0 || e.Flags&tracer.FlagReleased == 0 {
+			t.Errorf("%+v, %v", e, err)
+		}
+		if err := unix.Kill(int(pid), 0); err != nil {
+			t.Errorf("%d: %v", pid, err)
+		}
+	}
+	for _, pid := range []uint32{child, later} {
+		unix.Kill(int(pid), unix.SIGKILL)
+	}
+	w.gone()
+}

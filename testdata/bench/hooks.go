@@ -5,7 +5,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -22,8 +26,16 @@ var loads = []struct {
 
 // hooks: a process on each CPU execs a program, with and without a pause, and
 // the kernel counts the time of each program (bpf_stats). Strangers and members
-// in turn.
-func hooks(ctx context.Context, r *report) (err error) {
+// in turn; and members where so many PIDs are allowed that the memory of an
+// entry is taken when there is one, as systemd has it.
+func hooks(ctx context.Context, r *report) error {
+	if err := hooksOf(ctx, r, "stranger", "member"); err != nil {
+		return err
+	}
+	return withPIDMax(4194304, func() error { return hooksOf(ctx, r, "large") })
+}
+
+func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
 	const rounds = 10
 	k, err := newMetered()
 	if err != nil {
@@ -31,7 +43,7 @@ func hooks(ctx context.Context, r *report) (err error) {
 	}
 	defer func() { err = errors.Join(err, k.close()) }()
 	teams := map[string][]*worker{}
-	for _, who := range []string{"stranger", "member"} {
+	for _, who := range all {
 		for range 2 {
 			w, err := start(ctx, -1, "pulse")
 			if err != nil {
@@ -51,7 +63,7 @@ func hooks(ctx context.Context, r *report) (err error) {
 	}
 	for range rounds {
 		for _, load := range loads {
-			for _, who := range []string{"stranger", "member"} {
+			for _, who := range all {
 				did, err := k.m.during(func() error { return together(teams[who], "exec", load.count, load.pause) })
 				if err != nil {
 					return err
@@ -61,6 +73,25 @@ func hooks(ctx context.Context, r *report) (err error) {
 		}
 	}
 	return nil
+}
+
+// withPIDMax has our mount namespace show another limit than the kernel's.
+func withPIDMax(n int, do func() error) (err error) {
+	const path = "/proc/sys/kernel/pid_max"
+	f, err := os.CreateTemp("", "lngtest-pid_max")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintln(f, n)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := unix.Mount(f.Name(), path, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount on %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, unix.Unmount(path, unix.MNT_DETACH)) }()
+	return do()
 }
 
 // together has all of them do the same at once.

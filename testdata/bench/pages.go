@@ -100,6 +100,24 @@ var hookPrograms = []struct{ name, says, empty string }{
 	{"none_free", "an empty program on free", ""},
 }
 
+// The columns of what the hooks cost.
+var hookColumns = []struct{ who, load, says string }{
+	{"stranger", "busy", "stranger, busy:"},
+	{"stranger", "idle", "stranger, idle:"},
+	{"member", "busy", "member, busy:"},
+	{"member", "idle", "member, idle:"},
+	{"large", "busy", "large pid_max, busy:"},
+	{"large", "idle", "large pid_max, idle:"},
+}
+
+func hookHeads(first string) []string {
+	heads := []string{first}
+	for _, c := range hookColumns {
+		heads = append(heads, c.says)
+	}
+	return heads
+}
+
 func hookName(who, load, program string) string {
 	return fmt.Sprintf("Hooks/who=%s/load=%s/program=%s ns/run", who, load, program)
 }
@@ -108,10 +126,13 @@ func (s *samples) hookTable() string {
 	if len(s.values[hookName("member", "busy", "fork_birth")]) == 0 {
 		return ""
 	}
-	t := page.NewTable("program, ns a run", "stranger, busy:", "stranger, idle:", "member, busy:", "member, idle:")
+	t := page.NewTable(hookHeads("program, ns a run")...)
 	for _, p := range hookPrograms {
-		t.Row(p.says, s.of(hookName("stranger", "busy", p.name), 1), s.of(hookName("stranger", "idle", p.name), 1),
-			s.of(hookName("member", "busy", p.name), 1), s.of(hookName("member", "idle", p.name), 1))
+		row := []string{p.says}
+		for _, c := range hookColumns {
+			row = append(row, s.of(hookName(c.who, c.load, p.name), 1))
+		}
+		t.Row(row...)
 	}
 	return t.String()
 }
@@ -137,7 +158,7 @@ func (s *samples) eventSums() string {
 	if s.net("member", "busy", "fork_birth") == 0 {
 		return ""
 	}
-	t := page.NewTable("event, ns without the statistics", "stranger, busy:", "stranger, idle:", "member, busy:", "member, idle:")
+	t := page.NewTable(hookHeads("event, ns without the statistics")...)
 	all := []string{}
 	for _, e := range []struct {
 		name     string
@@ -155,10 +176,8 @@ func (s *samples) eventSums() string {
 		}
 		all = append(all, e.programs...)
 		row := []string{e.name}
-		for _, who := range []string{"stranger", "member"} {
-			for _, load := range []string{"busy", "idle"} {
-				row = append(row, plain(s.net(who, load, programs...)))
-			}
+		for _, c := range hookColumns {
+			row = append(row, plain(s.net(c.who, c.load, programs...)))
 		}
 		t.Row(row...)
 	}

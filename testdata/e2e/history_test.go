@@ -49,6 +49,12 @@ func written(i *stage.Instance, name, holds string) {
 	})
 }
 
+// has tells whether a live process of the tree has the name. Its exec is in the
+// history then when what happened later is.
+func has(tree *api.Tree, comm string) bool {
+	return slices.ContainsFunc(tree.Nodes, func(n api.Node) bool { return n.State == "live" && n.Comm == comm })
+}
+
 // session runs a shell that leaves a daemonised sleep behind, to its end.
 func session(i *stage.Instance, name string) {
 	i.T.Helper()
@@ -69,6 +75,7 @@ func TestHistory(t *testing.T) {
 	m := stage.NewMarker(t, i.Dir)
 	run := i.Run(m, []string{"--name", "second", "--grace", "60s"}, "ignoreterm")
 	m.Ready()
+	i.Until("exec", func() bool { return has(stage.Query[api.Tree](i, "tree", "second"), "lngtest-ignoret") })
 	// Its end is asked for by one command, and carried out under another daemon.
 	end := i.Start([]string{"end", "--yes", "second"}, nil)
 	written(i, "second", "ended IS NULL AND instr(state, '\"ended_by\"') > 0")

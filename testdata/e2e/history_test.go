@@ -55,11 +55,12 @@ func has(tree *api.Tree, comm string) bool {
 	return slices.ContainsFunc(tree.Nodes, func(n api.Node) bool { return n.State == "live" && n.Comm == comm })
 }
 
-// session runs a shell that leaves a daemonised sleep behind, to its end.
+// session runs a shell that leaves a daemonised sleep behind, to its end. The sleep
+// sleeps by then: its name alone is there before its exec is over.
 func session(i *stage.Instance, name string) {
 	i.T.Helper()
 	m := stage.NewMarker(i.T, i.Dir)
-	script := fmt.Sprintf(`exec 9>%s; setsid sleep 300 & until read c </proc/$!/comm && [ "$c" = sleep ]; do :; done; exit 3`, m.Path)
+	script := fmt.Sprintf(`exec 9>%s; setsid sleep 300 & until read s </proc/$!/stat && [ "${s#*(sleep) S}" != "$s" ]; do :; done; exit 3`, m.Path)
 	if p := i.Lineage("run", "-q", "--name", name, "--grace", "0s", "--", "sh", "-c", script, "--password", "hunter2"); p.Code() != 3 {
 		i.T.Fatal(p)
 	}

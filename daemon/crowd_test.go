@@ -60,7 +60,12 @@ func TestCrowdOfReaders(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	alone := took(1000)
+	// So many PIDs that one would be this process's now and then: above all real ones.
+	const (
+		first = 1 << 22
+		last  = first + 2*ends*members
+	)
+	alone := took(first)
 	w.k.AllRead()
 	from := w.s.owner.ring.end()
 	before := inUse()
@@ -74,17 +79,17 @@ func TestCrowdOfReaders(t *testing.T) {
 			crowd.Go(func() { counts[n].follow(r) })
 		}
 	}
-	crowded := took(10000)
+	crowded := took(first + ends*members)
 	grown := inUse() - before
 	if limit := int64(readers)*perReader + 2*ringBytes; grown > limit {
 		t.Errorf("the heap grew by %d KiB, allowed are %d", grown>>10, limit>>10)
 	}
 	// More than the kernel holds for who takes nothing.
-	s := w.session("user", 9000, api.NewSession{})
+	s := w.session("user", last, api.NewSession{})
 	long := strings.Repeat("a", 3000) + "\x00"
 	w.until(func() bool {
 		for range 20 {
-			w.k.Exec(9000, "/bin/a", long)
+			w.k.Exec(last, "/bin/a", long)
 		}
 		w.k.AllRead()
 		return w.s.tally.dropped.Load() >= uint64(readers/2)

@@ -129,15 +129,12 @@ func (o *owner) letGo(id tracer.SessionID) {
 			o.log.Error().Err(err).Str(keySession, id.String()).Msg("session not released")
 		}
 	}
+	o.isGone(id)
 	x := o.sessions[id]
 	if x == nil || x.closed {
 		return
 	}
 	o.drop(x)
-	if len(o.gone) >= 64 {
-		o.gone = o.gone[1:]
-	}
-	o.gone = append(o.gone, id)
 	if x.info.Parent == 0 {
 		o.graph.Forget(uint64(id))
 	}

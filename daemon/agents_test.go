@@ -140,11 +140,46 @@ func TestLookalike(t *testing.T) {
 	if n := len(p.k.Signals()); n != 0 {
 		t.Errorf("%d signals: %v", n, p.k.Signals())
 	}
-	if all := into[api.Sessions](p.do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(all.Items) != 0 {
-		t.Errorf("sessions %+v", all.Items)
-	}
+	p.until(func() bool { // the kernel is told first
+		return len(into[api.Sessions](p.do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK).Items) == 0
+	})
 	if text := p.audit(); strings.Count(text, "no rule matches") != 2 {
 		t.Errorf("audit: %s", text)
+	}
+}
+
+// A lookalike is let go of while a look at the kernel is under way that has it.
+func TestLookalikeInALook(t *testing.T) {
+	for name, held := range map[string]bool{"held": true, "not held yet": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.host(300, shell, 1000, "lngtest-agent")
+			id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(300).Identity})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.k.AllRead()
+			o := w.s.owner
+			if err := o.do(func() {
+				seen, err := o.kernel.Sessions()
+				if err != nil || len(seen) != 1 {
+					t.Error(err, seen)
+				}
+				if o.sessionOf(id); !held {
+					o.drop(o.sessions[id])
+				}
+				if _, err := o.kernel.Dissolve(id); err != nil {
+					t.Error(err)
+				}
+				o.letGo(id)
+				o.known(seen)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if all := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(all.Items) != 0 {
+				t.Errorf("sessions %+v", all.Items)
+			}
+		})
 	}
 }
 

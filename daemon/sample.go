@@ -192,6 +192,9 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 	for _, info := range infos {
 		in[info.ID] = true
 		s := o.sessions[info.ID]
+		if s == nil && slices.Contains(o.gone, info.ID) {
+			continue
+		}
 		if s == nil {
 			s = o.enter(info)
 		}

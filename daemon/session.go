@@ -81,11 +81,7 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 	}
 	info, err := o.kernel.Session(id)
 	if err != nil {
-		// Its last events come behind its release. Remember that, bounded.
-		if len(o.gone) >= 64 {
-			o.gone = o.gone[1:]
-		}
-		o.gone = append(o.gone, id)
+		o.isGone(id)
 		return nil
 	}
 	if isCanary(info) {
@@ -93,6 +89,15 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 		return nil
 	}
 	return o.enter(info)
+}
+
+// isGone remembers that a session was released: its last events come behind
+// that, and a look at the kernel that began before it. The last 64 are enough.
+func (o *owner) isGone(id tracer.SessionID) {
+	if len(o.gone) >= 64 {
+		o.gone = o.gone[1:]
+	}
+	o.gone = append(o.gone, id)
 }
 
 // enter begins to hold a session; one that ends already is watched.

@@ -121,6 +121,7 @@ func TestTopRecording(t *testing.T) {
 type typist struct {
 	tty  *os.File
 	over chan struct{}
+	once sync.Once
 
 	mu   sync.Mutex
 	seen bytes.Buffer
@@ -140,23 +141,29 @@ func newTypist(t *testing.T, see, keys string) *typist {
 			n, err := master.Read(b)
 			y.mu.Lock()
 			y.seen.Write(b[:n])
+			over := bytes.Contains(y.seen.Bytes(), []byte(lastWords))
 			if !typed && bytes.Contains(y.seen.Bytes(), []byte(see)) {
 				typed = true
 				master.WriteString(keys)
 			}
 			y.mu.Unlock()
-			if err != nil {
+			if err != nil || over {
 				return
 			}
 		}
 	}()
-	t.Cleanup(func() { tty.Close(); <-y.over; master.Close() })
+	t.Cleanup(func() { y.saw(); master.Close() })
 	return y
 }
 
-// saw is all that the terminal was sent.
+const lastWords = "lngtest: the terminal is quiet now"
+
+// saw is all that the terminal was sent. The tty stays open: behind a panic its
+// reader, another goroutine, is not waited for.
 func (y *typist) saw() string {
-	y.tty.Close()
-	<-y.over
+	y.once.Do(func() {
+		y.tty.WriteString(lastWords)
+		<-y.over
+	})
 	return y.seen.String()
 }

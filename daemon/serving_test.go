@@ -28,12 +28,16 @@ func serveAs(socket, word string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	s, err := i.serve(ctx, word == ephemeralWord)
-	if err == nil && word == stoppingWord {
-		err = s.stopping()
-	}
 	if err != nil {
 		fmt.Println(err)
 		return 1
+	}
+	defer s.release() // a file that nobody has any more is closed
+	if word == stoppingWord {
+		if err := s.stopping(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
 	}
 	fmt.Println("serving")
 	if word == stoppingWord {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
+	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,7 +32,7 @@ func (s *server) giveUp(drop func(...privilege.Capability) error, i instance) {
 		return
 	}
 	keep := slices.Clone(needed)
-	if bpfGated(release()) {
+	if bpfGated(tracer.KernelRelease()) {
 		keep = append(keep, privilege.BPF)
 	}
 	if notRoots(filepath.Dir(i.socket)) {
@@ -59,14 +60,6 @@ func bpfGated(release string) bool {
 		return true
 	}
 	return major < 5 || major == 5 && minor < 19
-}
-
-func release() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }
 
 // notRoots tells of a directory that root has no right of its own to change:

@@ -57,7 +57,7 @@ type Report struct {
 // tries each optional kind of program by itself, as kernels refuse some for
 // reasons that no version number tells.
 func Probe(dir string) Report {
-	r := Report{Kernel: release()}
+	r := Report{Kernel: KernelRelease()}
 	required := func(name string, err error) bool {
 		c := Check{Name: name, OK: err == nil, Required: true}
 		var u *UnsupportedError
@@ -131,7 +131,7 @@ func probeKernel() (*kernel, error) {
 	}
 	k := &kernel{spec: spec, types: types, realtime: realtime()}
 	if err := k.lacks("bpf_prog_test_run_raw_tp", MinKernel); err != nil {
-		return nil, ErrKernelTooOld.with(release() + " has no " + err.Error())
+		return nil, ErrKernelTooOld.with(KernelRelease() + " has no " + err.Error())
 	}
 	for _, name := range []string{"bpf_rcu_read_lock", "bpf_task_acquire", "bpf_task_from_pid", "bpf_iter_task_new"} {
 		if k.tasks == nil {
@@ -281,7 +281,8 @@ func checkBPFFS(dir string) error {
 	return nil
 }
 
-func release() string {
+// KernelRelease is what uname(2) calls this kernel, "unknown" if it does not say.
+func KernelRelease() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return "unknown"

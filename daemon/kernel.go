@@ -30,5 +30,6 @@ type kernel interface {
 	Reconcile() (added, removed int, err error)
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
+	CloseRead() error
 	Close() error
 }

@@ -122,10 +122,11 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	}
 	checking.Wait() // it ends its session, for which it needs the kernel
 	s.owner.inbox.close()
-	err = errors.Join(err, s.kernel.Close())
+	err = errors.Join(err, s.kernel.CloseRead())
 	wg.Wait()
 	s.recorder.end() // it asks the owner
 	s.endOwner()
+	err = errors.Join(err, s.kernel.Close())
 	// What could not be written was told when it happened.
 	s.refusals.flush()
 	_ = s.audit.Close()

@@ -29,7 +29,7 @@ func openControl(owner *Tracer, bss *ebpf.Map, offset uint32) (control, error) {
 		return control{}, fmt.Errorf("map .bss: %w", err)
 	}
 	c := control{(*bpf.LineageShared)(unsafe.Pointer(&b[offset]))}
-	// Not in Close: a Read that was just interrupted may still write to it.
+	// Not in Close: a call after it, which its contract forbids, must not fault.
 	runtime.AddCleanup(owner, func(b []byte) { _ = unix.Munmap(b) }, b)
 	return c, nil
 }

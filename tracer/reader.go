@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ type reader struct {
 	control control
 	lost    func() (uint64, error) // events that the ring had no room for, in all
 
+	reading sync.Mutex  // held by Read
+	closed  atomic.Bool // Read has nothing to say any more
+
 	record    ringbuf.Record
 	polling   bool
 	fresh     bool              // a record came in this interval
@@ -33,24 +37,24 @@ type reader struct {
 	suspect   bool              // a gap was seen: ask lost
 	pending   bool              // record holds one that was not told yet
 	last      uint64            // Time of the last event that was told
-	malformed *atomic.Uint64
+	malformed atomic.Uint64
 }
 
-func newReader(ring *ringbuf.Reader, c control, lost func() (uint64, error)) reader {
-	r := reader{
-		ring: ring, control: c, lost: lost, suspect: true,
-		next: map[uint16]uint64{}, malformed: new(atomic.Uint64),
-	}
+func newReader(ring *ringbuf.Reader, c control, lost func() (uint64, error)) *reader {
+	r := &reader{ring: ring, control: c, lost: lost, suspect: true, next: map[uint16]uint64{}}
 	r.sleep() // whoever read before may have been killed while it polled
 	return r
 }
 
 // Read waits for the next event. It tells an [EventLost] before the first
 // event that follows a loss, and within an interval if none follows. An event
-// that it does not know is counted and passed over. [os.ErrClosed] after Close.
+// that it does not know is counted and passed over. [os.ErrClosed] after
+// CloseRead.
 func (t *Tracer) Read(ev *Event) error {
-	r := &t.reader
-	for {
+	r := t.reader
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	for !r.closed.Load() {
 		if r.suspect {
 			if n, err := r.newlyLost(); err != nil {
 				return err
@@ -61,6 +65,8 @@ func (t *Tracer) Read(ev *Event) error {
 		}
 		if !r.pending {
 			switch err := r.take(); {
+			case errors.Is(err, ringbuf.ErrFlushed):
+				continue // closed
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				r.intervalOver()
 				continue
@@ -80,6 +86,21 @@ func (t *Tracer) Read(ev *Event) error {
 		r.last = max(r.last, ev.Time)
 		return nil
 	}
+	return os.ErrClosed
+}
+
+// CloseRead ends a pending Read, and each later one, with [os.ErrClosed]. When
+// it returns no Read is under way.
+func (t *Tracer) CloseRead() error {
+	r := t.reader
+	r.closed.Store(true)
+	err := r.ring.Flush()
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // until is when a loss that is told now was over: before the event that showed
@@ -157,11 +178,4 @@ func (r *reader) newlyLost() (uint64, error) {
 	delta := n - r.reported
 	r.reported = n
 	return delta, nil
-}
-
-func (r *reader) close() error {
-	if r.ring == nil {
-		return nil
-	}
-	return r.ring.Close()
 }

@@ -3,6 +3,8 @@
 package tracer_test
 
 import (
+	"errors"
+	"os"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -45,6 +47,30 @@ func TestLostEvents(t *testing.T) {
 	w.gone()
 	w.cmd.Wait()
 	settled(t, tr, id)
+}
+
+// Whoever closes while another goroutine begins to read, or reads, takes nothing
+// away from it.
+func TestCloseWhileReading(t *testing.T) {
+	o := tracer.Options{Dir: tracertest.Dir(t)}
+	for range 20 {
+		tr, err := tracer.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, read := make(chan struct{}), make(chan error)
+		go func() {
+			close(begun)
+			read <- tr.Read(new(tracer.Event))
+		}()
+		<-begun
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-read; !errors.Is(err, os.ErrClosed) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Many events in order, none lost, with the default ring.

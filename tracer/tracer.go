@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -26,7 +27,7 @@ type Options struct {
 }
 
 // Tracer is a loaded kernel side. Read is for one goroutine; everything else
-// may be called from any.
+// may be called from any, and is over before Close.
 type Tracer struct {
 	dir      string
 	pins     string // the name of ours in dir
@@ -35,7 +36,7 @@ type Tracer struct {
 	programs map[string]*ebpf.Program
 	maps     map[string]*ebpf.Map
 	control  control
-	reader   reader
+	reader   *reader
 
 	// verbs guards the verb map and the snapshot's filter, which hold one
 	// request at a time.
@@ -144,10 +145,10 @@ func (t *Tracer) Features() Features {
 	return f
 }
 
-// Close lets go of the kernel side and ends a pending Read with
-// [os.ErrClosed]. What is pinned goes on.
+// Close lets go of the kernel side, after CloseRead; no other call may be under
+// way. What is pinned goes on.
 func (t *Tracer) Close() error {
-	err := t.reader.close()
+	err := errors.Join(t.CloseRead(), t.reader.ring.Close())
 	t.closeObjects()
 	return err
 }

@@ -17,7 +17,7 @@ import (
 // Features are those of Feature.
 func (k *Kernel) Features() tracer.Features { return k.Feature }
 
-// Read gives the oldest event, os.ErrClosed after Close.
+// Read gives the oldest event, os.ErrClosed after CloseRead.
 func (k *Kernel) Read(ev *tracer.Event) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -35,8 +35,11 @@ func (k *Kernel) Read(ev *tracer.Event) error {
 	return nil
 }
 
-// Close wakes Read. The kernel goes on; Reopen reads again.
-func (k *Kernel) Close() error {
+// Close lets go of nothing: the kernel goes on.
+func (k *Kernel) Close() error { return k.CloseRead() }
+
+// CloseRead wakes Read. Reopen reads again.
+func (k *Kernel) CloseRead() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true

@@ -1,0 +1,47 @@
+//go:build linux
+
+package daemon
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// watched is a kernel that notices who asks it after it was let go of.
+type watched struct {
+	*kerneltest.Kernel
+	closed atomic.Bool
+	late   atomic.Int64
+}
+
+func (k *watched) Session(id tracer.SessionID) (tracer.SessionInfo, error) {
+	if k.closed.Load() {
+		k.late.Add(1)
+	}
+	return k.Kernel.Session(id)
+}
+
+func (k *watched) Close() error {
+	k.closed.Store(true)
+	return k.Kernel.Close()
+}
+
+// A descriptor that is closed may be another's by the time it is used.
+func TestNobodyAsksAClosedKernel(t *testing.T) {
+	k := &watched{}
+	w := newWorld(t, func(w *world) {
+		k.Kernel = w.k
+		w.h.open = func(tracer.Options) (kernel, error) { return k, nil }
+	})
+	w.session("user", 100, api.NewSession{})
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if !k.closed.Load() || k.late.Load() > 0 {
+		t.Errorf("closed %v, %d questions after that", k.closed.Load(), k.late.Load())
+	}
+}

@@ -15,7 +15,8 @@ fi
 
 mkdir -p bin
 # The log of a passing test is kept in the file; a skip and a failure are shown.
-go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
+# Tests that send signals get them whoever called, nohup or a shell's background.
+env --default-signal go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
 	/^ *--- FAIL|^FAIL|^panic:|^WARNING: DATA RACE|^ok |^# |no test files/ { print }
 	/^ *--- SKIP/ { print; getline; print }
 	/^ *--- FAIL/ { failed = 1 }

@@ -116,6 +116,7 @@ endef
 test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) -race -p 1 ./...
+	$(GOTEST) -run TestTopPanics ./cmd/lineage
 	@$(MAKE) test-e2e test-recipes test-escapes test-install leftovers
 	@$(GOTEST) --counts
 

@@ -20,17 +20,20 @@ func settings(t *testing.T, tty *os.File) unix.Termios {
 	return *s
 }
 
-// The terminal is as it was when top ends, however it ends.
+// A sitting is top on a terminal: what it watches, what is typed when something
+// is seen, and how it ends.
+type sitting struct {
+	name, see, keys string
+	watch           func(ctx context.Context, each func(*api.Frame) error) error
+	code            int
+	says            string
+}
+
+// The terminal is as it was when top ends.
 func TestTopOnATerminal(t *testing.T) {
-	t.Setenv("TERM", "xterm")
 	frame := &api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{live(4121, "lngtest-seen")},
 		Sessions: []api.Session{{ID: "k3x9q2", State: "active"}}, Status: &api.WatchStatus{}}
-	for _, tt := range []struct {
-		name, see, keys string
-		watch           func(ctx context.Context, each func(*api.Frame) error) error
-		code            int
-		says            string
-	}{
+	for _, tt := range []sitting{
 		{"quit", "lngtest-seen", "q", func(ctx context.Context, each func(*api.Frame) error) error {
 			each(frame)
 			<-ctx.Done()
@@ -42,32 +45,34 @@ func TestTopOnATerminal(t *testing.T) {
 			return ctx.Err()
 		}, 0, ""},
 		{"recording", "read-only: the recording", "q", nil, 0, ""},
-		{"panic", "", "", func(context.Context, func(*api.Frame) error) error { panic("lngtest") }, 1, "lineage: draw on the terminal: "},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFake()
-			f.watch = tt.watch
-			w, y := newWorld(t, f), newTypist(t, tt.see, tt.keys)
-			before := settings(t, y.tty)
-			w.stdin, w.stdout = y.tty, y.tty
-			args := []string{"top"}
-			if tt.watch == nil {
-				args = append(args, "--speed", "0", "-i", recordingFile(t))
-			}
-			code, _, stderr := w.run(args...)
-			if code != tt.code || !strings.HasPrefix(stderr, tt.says) || strings.Count(stderr, "\n") != tt.code {
-				t.Errorf("exit %d: %s", code, stderr)
-			}
-			if after := settings(t, y.tty); after != before {
-				t.Errorf("the terminal was %+v and is %+v", before, after)
-			}
-			seen := y.saw()
-			if on, off := strings.LastIndex(seen, "\x1b[?1049h"), strings.LastIndex(seen, "\x1b[?1049l"); on > off {
-				t.Errorf("the alternate screen is left on: %q", seen[max(len(seen)-200, 0):])
-			}
-			if off, on := strings.LastIndex(seen, "\x1b[?25l"), strings.LastIndex(seen, "\x1b[?25h"); off > on {
-				t.Error("the cursor is left hidden")
-			}
-		})
+		t.Run(tt.name, tt.run)
+	}
+}
+
+func (tt sitting) run(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	f := newFake()
+	f.watch = tt.watch
+	w, y := newWorld(t, f), newTypist(t, tt.see, tt.keys)
+	before := settings(t, y.tty)
+	w.stdin, w.stdout = y.tty, y.tty
+	args := []string{"top"}
+	if tt.watch == nil {
+		args = append(args, "--speed", "0", "-i", recordingFile(t))
+	}
+	code, _, stderr := w.run(args...)
+	if code != tt.code || !strings.HasPrefix(stderr, tt.says) || strings.Count(stderr, "\n") != tt.code {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if after := settings(t, y.tty); after != before {
+		t.Errorf("the terminal was %+v and is %+v", before, after)
+	}
+	seen := y.saw()
+	if on, off := strings.LastIndex(seen, "\x1b[?1049h"), strings.LastIndex(seen, "\x1b[?1049l"); on > off {
+		t.Errorf("the alternate screen is left on: %q", seen[max(len(seen)-200, 0):])
+	}
+	if off, on := strings.LastIndex(seen, "\x1b[?25l"), strings.LastIndex(seen, "\x1b[?25h"); off > on {
+		t.Error("the cursor is left hidden")
 	}
 }

@@ -19,7 +19,9 @@ const maxBatch = 16384
 // inbox is the events that were read and not yet applied. It has one writer,
 // ingest, and one reader, the owner.
 type inbox struct {
-	ready chan struct{} // something is pending
+	kernel kernel
+	flush  *flush
+	ready  chan struct{} // something is pending
 
 	mu      sync.Mutex
 	room    *sync.Cond
@@ -27,19 +29,22 @@ type inbox struct {
 	closed  bool
 }
 
-func newInbox() *inbox {
-	b := &inbox{ready: make(chan struct{}, 1)}
+func newInbox(k kernel) *inbox {
+	b := &inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
 	b.room = sync.NewCond(&b.mu)
 	return b
 }
 
 // ingest reads events until the kernel is closed. Exec's texts alias the
 // tracer's buffer and are copied here.
-func (b *inbox) ingest(k kernel) error {
+func (b *inbox) ingest() error {
 	var ev tracer.Event
 	for {
-		err := k.Read(&ev)
+		err := b.kernel.Read(&ev)
 		switch {
+		case errors.Is(err, tracer.ErrFlushed):
+			b.flush.over()
+			continue
 		case errors.Is(err, os.ErrClosed):
 			return nil
 		case err != nil:

@@ -13,6 +13,7 @@ type kernel interface {
 	enforcer.Kernel
 	Features() tracer.Features
 	Read(ev *tracer.Event) error
+	Flush() error
 	Lookup(pid uint32) (tracer.Entry, error)
 	Sessions() ([]tracer.SessionInfo, error)
 	Create(spec tracer.SessionSpec) (tracer.SessionID, error)

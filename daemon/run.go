@@ -79,7 +79,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	})
 	wg.Go(func() { s.feed.run(ctx) })
 	wg.Go(func() {
-		if err := s.owner.inbox.ingest(s.kernel); err != nil {
+		if err := s.owner.inbox.ingest(); err != nil {
 			failed <- err
 		}
 	})

@@ -18,6 +18,9 @@ import (
 // pollInterval is how long an event may wait while the reader polls.
 const pollInterval = 10 * time.Millisecond
 
+// ErrFlushed is what Read gives when it has told what came before a Flush.
+var ErrFlushed = errors.New("flushed")
+
 // reader takes events off the ring. While events come it polls, and tells the
 // hooks so, as waking it for each would cost ten times the rest of a hook; when
 // none came for a whole interval it sleeps until one wakes it.
@@ -36,6 +39,7 @@ type reader struct {
 	reported  uint64            // of lost, how many Read has told
 	suspect   bool              // a gap was seen: ask lost
 	pending   bool              // record holds one that was not told yet
+	flushed   bool              // what came before a flush was read
 	last      uint64            // Time of the last event that was told
 	malformed atomic.Uint64
 }
@@ -48,8 +52,8 @@ func newReader(ring *ringbuf.Reader, c control, lost func() (uint64, error)) *re
 
 // Read waits for the next event. It tells an [EventLost] before the first
 // event that follows a loss, and within an interval if none follows. An event
-// that it does not know is counted and passed over. [os.ErrClosed] after
-// CloseRead.
+// that it does not know is counted and passed over. [ErrFlushed] after Flush,
+// [os.ErrClosed] after CloseRead.
 func (t *Tracer) Read(ev *Event) error {
 	r := t.reader
 	r.reading.Lock()
@@ -63,10 +67,15 @@ func (t *Tracer) Read(ev *Event) error {
 				return nil
 			}
 		}
+		if r.flushed {
+			r.flushed = false
+			return ErrFlushed
+		}
 		if !r.pending {
 			switch err := r.take(); {
 			case errors.Is(err, ringbuf.ErrFlushed):
-				continue // closed
+				r.flushed, r.suspect = true, true // a loss is told before
+				continue
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				r.intervalOver()
 				continue
@@ -87,6 +96,13 @@ func (t *Tracer) Read(ev *Event) error {
 		return nil
 	}
 	return os.ErrClosed
+}
+
+// Flush makes Read give [ErrFlushed] as soon as it has told every event that
+// the kernel had told before the call. Calls that come before it does so may
+// share one.
+func (t *Tracer) Flush() error {
+	return t.reader.ring.Flush()
 }
 
 // CloseRead ends a pending Read, and each later one, with [os.ErrClosed]. When

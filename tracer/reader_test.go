@@ -49,6 +49,35 @@ func TestLostEvents(t *testing.T) {
 	settled(t, tr, id)
 }
 
+// What happened before a flush is told before it is.
+func TestFlush(t *testing.T) { everySide(t, testFlush) }
+
+func testFlush(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, `for n in 1 2 3; do sleep 60 & done; echo; read go; for n in 1 2 3; do sleep 60 & done; echo; read go`)
+	id := create(t, tr, w, tracer.SessionSpec{})
+	births := 0
+	for _, want := range []int{4, 7} {
+		w.goOn()
+		w.line()
+		if err := tr.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		var ev tracer.Event
+		err := tr.Read(&ev)
+		for ; err == nil; err = tr.Read(&ev) {
+			if ev.Type == tracer.EventBirth {
+				births++
+			}
+		}
+		if !errors.Is(err, tracer.ErrFlushed) || births != want {
+			t.Errorf("%v after %d births, want %d", err, births, want)
+		}
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	settled(t, tr, id)
+}
+
 // Whoever closes while another goroutine begins to read, or reads, takes nothing
 // away from it.
 func TestCloseWhileReading(t *testing.T) {

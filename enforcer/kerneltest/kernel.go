@@ -28,6 +28,7 @@ type Kernel struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
 	closed   bool
+	flushed  bool
 	waiting  bool // Read waits: all events before were taken
 	now      time.Duration
 	procs    map[uint32]*Proc
@@ -372,7 +373,7 @@ func (k *Kernel) Lose(n uint64) {
 func (k *Kernel) AllRead() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for !k.closed && (len(k.events) > 0 || !k.waiting) {
+	for !k.closed && (len(k.events) > 0 || k.flushed || !k.waiting) {
 		k.cond.Wait()
 	}
 }

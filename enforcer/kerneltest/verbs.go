@@ -17,11 +17,12 @@ import (
 // Features are those of Feature.
 func (k *Kernel) Features() tracer.Features { return k.Feature }
 
-// Read gives the oldest event, os.ErrClosed after CloseRead.
+// Read gives the oldest event, ErrFlushed behind the last after Flush, and
+// os.ErrClosed after CloseRead.
 func (k *Kernel) Read(ev *tracer.Event) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.events) == 0 && !k.closed {
+	for len(k.events) == 0 && !k.flushed && !k.closed {
 		k.waiting = true
 		k.cond.Broadcast()
 		k.cond.Wait()
@@ -30,8 +31,21 @@ func (k *Kernel) Read(ev *tracer.Event) error {
 	if k.closed {
 		return os.ErrClosed
 	}
+	if len(k.events) == 0 {
+		k.flushed = false
+		return tracer.ErrFlushed
+	}
 	*ev = k.events[0]
 	k.events = k.events[1:]
+	return nil
+}
+
+// Flush wakes Read.
+func (k *Kernel) Flush() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.flushed = true
+	k.cond.Broadcast()
 	return nil
 }
 

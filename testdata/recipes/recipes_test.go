@@ -77,7 +77,7 @@ run() { printf '{"session_id": "abc", "hook_event_name": "%s"}' "$1" | sh -c "$2
 run SessionStart "$START"
 run SessionStart "$START" # once more: resumed
 (setsid sleep 302 &)
-until lineage tree $$ | grep -q "sleep 302"; do :; done # what just began is told a little later
+until lineage tree $$ | grep -q "sleep 302"; do :; done # it has become that
 run Stop "$STOP"
 echo hooked >&9
 read -r go # the end is told from outside

@@ -101,6 +101,16 @@ func (i *Instance) Record(name string) *api.Session {
 	return s
 }
 
+// Tree is a session's, its ended processes too.
+func (i *Instance) Tree(name string) *api.Tree {
+	i.T.Helper()
+	tree, err := ask(i, func(c api.Client, ctx context.Context) (*api.Tree, error) { return c.Tree(ctx, name, "all") })
+	if err != nil {
+		i.T.Fatalf("tree %s: %v", name, err)
+	}
+	return tree
+}
+
 // ask puts one question to the daemon.
 func ask[T any](i *Instance, question func(api.Client, context.Context) (T, error)) (none T, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)

@@ -1,0 +1,164 @@
+//go:build linux
+
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A file that is not to be used is set aside, whole, and another one begun.
+func TestSetAside(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "state", "history.db")
+	j := open(t, good)
+	for i := range uint64(50) {
+		write(t, j, Batch{Sessions: []Session{session(i+1, noon)}, Events: records(i*10+1, 10, 0), Zero: noon})
+	}
+	j.Close()
+	bytes, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alter := func(q string) func(string) {
+		return func(path string) {
+			db, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if _, err := db.Exec(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		spoil func(path string)
+		kind  string
+	}{
+		"newer":    {alter("PRAGMA user_version = 99"), "newer"},
+		"foreign":  {alter("PRAGMA application_id = 5"), "foreign"},
+		"trigger":  {alter("CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM sessions; END"), "damaged"},
+		"no table": {alter("DROP TABLE processes"), "damaged"},
+		"column":   {alter("ALTER TABLE events ADD COLUMN x"), "damaged"},
+		"text":     {func(path string) { os.WriteFile(path, []byte(strings.Repeat("no database\n", 1000)), 0o600) }, "foreign"},
+		"page": {func(path string) {
+			b := append([]byte{}, bytes...)
+			for i := 4096*4 + 1; i < len(b); i += 4096 {
+				copy(b[i:i+100], make([]byte, 100))
+			}
+			os.WriteFile(path, b, 0o600)
+		}, "damaged"},
+		"cut": {func(path string) { os.WriteFile(path, bytes[:len(bytes)/2+100], 0o600) }, "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			path := filepath.Join(dir, "history.db")
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, bytes, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			tt.spoil(path)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told []string
+			j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }, Told: func(_ error, aside string) {
+				if aside != "" {
+					told = append(told, aside)
+				}
+			}})
+			defer j.Close()
+			write(t, j, Batch{Sessions: []Session{session(77, noon)}})
+			if got, err := j.Ended(t.Context(), Query{Limit: 10}); err != nil || len(got) != 1 || got[0].ID != 77 {
+				t.Errorf("%+v %v", got, err)
+			}
+			if len(told) != 1 || !strings.HasPrefix(told[0], path+"."+tt.kind+"-") || j.Err() != nil {
+				t.Fatalf("told %q, err %v", told, j.Err())
+			}
+			if after, err := os.ReadFile(told[0]); err != nil || string(after) != string(before) {
+				t.Errorf("what was set aside is not what was there: %v", err)
+			}
+			if d := j.Degraded(); len(d) != 1 || !strings.Contains(d[0], told[0]) || j.Stats().Aside != 1 {
+				t.Errorf("%q %+v", d, j.Stats())
+			}
+		})
+	}
+}
+
+// Only so many files are set aside.
+func TestAsideBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	now := noon
+	for range 6 {
+		journalAt(t, path, &now).Close()
+		os.WriteFile(path, []byte("spoiled, and long enough not to be a new file"), 0o600)
+		now = now.Add(time.Second)
+	}
+	journalAt(t, path, &now).Close()
+	names, err := filepath.Glob(path + ".*")
+	if err != nil || len(names) != maxAside {
+		t.Errorf("%q %v", names, err)
+	}
+}
+
+// A row that was changed behind our back is not given out, the others are.
+func TestDamagedRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	j := open(t, path)
+	write(t, j, Batch{Sessions: []Session{session(1, noon), session(2, noon)}, Events: records(1, 5, 0), Zero: noon,
+		Processes: []Process{{PID: 5, Start: 1, Session: 1, Doc: []byte(`{}`)}, {PID: 6, Start: 1, Session: 1, Doc: []byte(`{}`)}}})
+	write(t, j, Batch{Events: records(10, 5, 0), Zero: noon})
+	j.Close()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(`UPDATE sessions SET uid = 'x' WHERE id = 1; UPDATE events SET data = x'01' WHERE first = 1; UPDATE processes SET doc = x'02' WHERE pid = 5`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, path)
+	if got, err := j.Ended(t.Context(), Query{Limit: 9}); err != nil || len(got) != 1 || got[0].ID != 2 {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err := j.Processes(t.Context(), "b1", 1); err != nil || len(got) != 1 || got[0].PID != 6 {
+		t.Errorf("%+v %v", got, err)
+	}
+	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq != 10 {
+		t.Errorf("%+v %v", b, err)
+	}
+	if n := j.Stats().Damaged; n != 3 {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+// What is not ours alone is not touched.
+func TestNotOurs(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"link": func(path string) error {
+			os.WriteFile(path+".target", nil, 0o600)
+			return os.Symlink(path+".target", path)
+		},
+		"second name": func(path string) error {
+			os.WriteFile(path, nil, 0o600)
+			return os.Link(path, path+".link")
+		},
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "history.db")
+			if err := make(path); err != nil {
+				t.Fatal(err)
+			}
+			j := open(t, path)
+			if j.Err() == nil || j.Write(t.Context(), &Batch{Sessions: []Session{session(1, noon)}}) == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+package journal
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestMaxAge(t *testing.T) {
+	now := noon
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	j := Open(path, Options{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return now }})
+	defer j.Close()
+	write(t, j, Batch{Sessions: []Session{session(1, noon), session(2, time.Time{}), session(3, noon.Add(2*time.Hour))},
+		Processes: []Process{{PID: 5, Start: 1, Session: 1, Doc: []byte(`{}`)}, {PID: 5, Start: 2, Session: 2, Doc: []byte(`{}`)}},
+		Events:    records(1, 5, 0), Zero: noon})
+	now = noon.Add(2 * time.Hour)
+	write(t, j, Batch{Events: records(10, 5, 2*time.Hour), Zero: noon})
+	ended, err := j.Ended(t.Context(), Query{Limit: 10})
+	live, err2 := j.Live(t.Context())
+	if err != nil || err2 != nil || len(ended) != 1 || ended[0].ID != 3 || len(live) != 1 {
+		t.Errorf("%+v %+v %v %v", ended, live, err, err2)
+	}
+	if p, err := j.Processes(t.Context(), "b1", 1); err != nil || len(p) != 0 {
+		t.Errorf("%+v %v", p, err)
+	}
+	if p, err := j.Processes(t.Context(), "b1", 2); err != nil || len(p) != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq != 10 {
+		t.Errorf("%+v %v", b, err)
+	}
+	if j.Stats().Pruned == 0 {
+		t.Error("nothing was counted")
+	}
+}
+
+// The file does not grow beyond its limit, and what stays is the newest.
+func TestMaxSize(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"usual": time.Minute, "storm": time.Millisecond} {
+		t.Run(name, func(t *testing.T) { testMaxSize(t, pause) })
+	}
+}
+
+func testMaxSize(t *testing.T, pause time.Duration) {
+	now := noon
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	const limit = 4 << 20
+	j := Open(path, Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return now }})
+	defer j.Close()
+	var last uint64
+	for i := range 60 {
+		rs := bulky(last+1, time.Duration(i)*pause)
+		last = rs[99].Seq
+		write(t, j, Batch{Events: rs, Zero: noon, Sessions: []Session{session(uint64(i)+1, noon.Add(time.Duration(i)*pause))}})
+		now = now.Add(pause)
+		if st, err := os.Stat(path); err != nil || st.Size() > limit {
+			t.Fatalf("%d bytes %v", st.Size(), err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, path)
+	if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", last); err != nil || b == nil {
+		t.Errorf("the newest is gone: %v", err)
+	}
+	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq == 1 {
+		t.Errorf("the oldest is there: %v", err)
+	}
+}
+
+// bulky are 100 events that take 200 KB however they are encoded.
+func bulky(first uint64, at time.Duration) []Record {
+	r := rand.New(rand.NewPCG(first, 2))
+	rs := records(first, 100, at)
+	for i := range rs {
+		rs[i].Argv = make([]byte, 2000)
+		for k := range rs[i].Argv {
+			rs[i].Argv[k] = byte(r.Uint32())
+		}
+	}
+	return rs
+}
+
+// A session whose end is more than is free in the file gets its room.
+func TestLargeBatch(t *testing.T) {
+	const limit = 4 << 20
+	j := Open(filepath.Join(t.TempDir(), "state", "history.db"), Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
+	defer j.Close()
+	for first := uint64(1); j.Stats().Bytes < limit*3/4; first += 100 {
+		write(t, j, Batch{Events: bulky(first, 0), Zero: noon})
+	}
+	large := Batch{Sessions: []Session{session(1, noon)}, Zero: noon}
+	for pid := range uint32(1500) {
+		large.Processes = append(large.Processes, Process{PID: pid + 1, Start: 1, Session: 1, Doc: make([]byte, 500)})
+	}
+	write(t, j, large)
+}

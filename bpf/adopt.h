@@ -34,7 +34,12 @@ __noinline int admitted(u64 session)
 	return 0;
 }
 
-/* False: it is not in `from` any more. To 0: it is let go of. */
+__noinline int within(u64 session, u64 around)
+{
+	return chain_has(session, around);
+}
+
+/* False: it is not in `from` any more. To 0: it is in no session then. */
 static __always_inline bool move(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
 	joined(to);
@@ -42,16 +47,17 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 		left(to);
 		return false;
 	}
+	/* The SIGTERM of a session that it is out of says nothing about the next one. */
+	if (!within(from, to))
+		clear_flags(e, FLAG_TERMED);
 	left(from);
-	if (!to)
-		set_flags(e, FLAG_RELEASED);
 	return true;
 }
 
 /*
  * Enter a stranger, or a member of `from` on better evidence. Not one that is
- * protected or was let go of; an owner stays one. False: it is in a session, but
- * not in `from`, or dead.
+ * protected; an owner stays one. False: it is in a session, but not in `from`, or
+ * dead.
  */
 static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 session,
 				  const struct identity *creator, u32 evidence)
@@ -70,8 +76,8 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 	if (leader->flags & PF_KTHREAD)
 		return false;
 	if (e) {
-		if (e->session != from || e->flags & (FLAG_PROTECTED | FLAG_RELEASED) ||
-		    !move(&id, e, from, session))
+		if (e->session != from || e->flags & FLAG_PROTECTED ||
+		    !move(&id, e, from, session) || e->start != n.start)
 			return false;
 		e->evidence = evidence;
 		e->creator = *creator;

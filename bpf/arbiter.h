@@ -40,10 +40,27 @@ static __always_inline bool end_dying(const struct identity *id, struct dead_ent
 	return swap(&d->mark, id->start << 1 | 1, id->start << 1);
 }
 
-/* Give an entry another session in place, if it is there and still has the one named. */
+/* Take out of `dead` who is torn down and reaped, once, with the session that it counts in. */
+static __always_inline bool collect(const struct identity *id, struct dead_entry *d, u64 *session)
+{
+	if (!swap(&d->mark, id->start << 1, 0))
+		return false;
+	*session = take_out(&d->session); /* which release() may be swapping */
+	erase_dead(id);
+	return true;
+}
+
+/*
+ * Give an entry another session in place, if it is there and still has the one named. The
+ * element may have become another process's, of the same session, before the swap: that
+ * one is given back. If it died in between it was counted in the new session, as if it had
+ * been meant.
+ */
 static __always_inline bool reassign(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
-	return swap(&e->session, from, to);
+	if (!swap(&e->session, from, to))
+		return false;
+	return *(volatile u64 *)&e->start == id->start || !swap(&e->session, to, from);
 }
 
 #endif

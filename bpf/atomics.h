@@ -45,5 +45,13 @@ static __always_inline void set_flags(struct entry *e, u32 flags)
 		((volatile u8 *)&e->flags)[1] |= flags >> 8;
 }
 
+static __always_inline void clear_flags(struct entry *e, u32 flags)
+{
+	if (flags & 0xff)
+		((volatile u8 *)&e->flags)[0] &= ~flags;
+	if (flags >> 8)
+		((volatile u8 *)&e->flags)[1] &= ~(flags >> 8);
+}
+
 #endif
 #endif

@@ -54,6 +54,8 @@ type BaselineCtl struct {
 	Uid          uint32
 	Rule         uint32
 	Over         uint32
+	Nested       uint32
+	Pad          uint32
 	Name         [64]uint8
 }
 
@@ -134,6 +136,7 @@ type BaselineSession struct {
 	Unreaped int64
 	Forks    uint64
 	Peak     uint64
+	Emptied  uint64
 }
 
 type BaselineShared struct {
@@ -229,6 +232,7 @@ const (
 	BaselineProgVerbEnd        = "verb_end"
 	BaselineProgVerbEnter      = "verb_enter"
 	BaselineProgVerbFollow     = "verb_follow"
+	BaselineProgVerbHandDead   = "verb_hand_dead"
 	BaselineProgVerbMark       = "verb_mark"
 	BaselineProgVerbMove       = "verb_move"
 	BaselineProgVerbOwn        = "verb_own"
@@ -315,6 +319,7 @@ type BaselineProgramSpecs struct {
 	VerbEnd        *ebpf.ProgramSpec `ebpf:"verb_end"`
 	VerbEnter      *ebpf.ProgramSpec `ebpf:"verb_enter"`
 	VerbFollow     *ebpf.ProgramSpec `ebpf:"verb_follow"`
+	VerbHandDead   *ebpf.ProgramSpec `ebpf:"verb_hand_dead"`
 	VerbMark       *ebpf.ProgramSpec `ebpf:"verb_mark"`
 	VerbMove       *ebpf.ProgramSpec `ebpf:"verb_move"`
 	VerbOwn        *ebpf.ProgramSpec `ebpf:"verb_own"`
@@ -462,6 +467,7 @@ type BaselinePrograms struct {
 	VerbEnd        *ebpf.Program `ebpf:"verb_end"`
 	VerbEnter      *ebpf.Program `ebpf:"verb_enter"`
 	VerbFollow     *ebpf.Program `ebpf:"verb_follow"`
+	VerbHandDead   *ebpf.Program `ebpf:"verb_hand_dead"`
 	VerbMark       *ebpf.Program `ebpf:"verb_mark"`
 	VerbMove       *ebpf.Program `ebpf:"verb_move"`
 	VerbOwn        *ebpf.Program `ebpf:"verb_own"`
@@ -505,6 +511,7 @@ func (p *BaselinePrograms) Close() error {
 		p.VerbEnd,
 		p.VerbEnter,
 		p.VerbFollow,
+		p.VerbHandDead,
 		p.VerbMark,
 		p.VerbMove,
 		p.VerbOwn,

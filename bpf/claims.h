@@ -104,6 +104,12 @@ static __always_inline bool end_dying(const struct identity *id, struct dead_ent
 	return true;
 }
 
+static __always_inline bool collect(const struct identity *id, struct dead_entry *d, u64 *session)
+{
+	*session = d->session;
+	return !erase_dead(id);
+}
+
 int forget(u32 tgid, u64 start);
 
 static __always_inline bool reassign(const struct identity *id, struct entry *seen, u64 from,

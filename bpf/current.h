@@ -3,9 +3,8 @@
 #ifndef LINEAGE_CURRENT_H
 #define LINEAGE_CURRENT_H
 
-#include "kernel.h"
+#include "atomics.h"
 #include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
 
 static __always_inline u32 current_tgid(void)
 {
@@ -41,4 +40,14 @@ static __always_inline u64 current_cgroup(void)
 }
 
 #endif
+
+/* A condemned member came by. */
+static __always_inline void kill_current(struct entry *e)
+{
+	if (e->flags & FLAG_PROTECTED)
+		return;
+	set_flags(e, FLAG_KILLED);
+	bpf_send_signal(SIGKILL);
+}
+
 #endif

@@ -7,6 +7,7 @@
 #define LINEAGE_DEATH_H
 
 #include "reaped.h"
+#include <bpf/bpf_core_read.h>
 
 enum burial {
 	STALE, /* nobody will wait for it */
@@ -92,6 +93,17 @@ static __always_inline bool alive(const struct identity *id)
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
 	return e && e->start == id->start;
+}
+
+/*
+ * Is it being killed, or exiting by itself? The kernel's own word, not ours. Since 5.17 a
+ * core dump has the same flag, and may take minutes: SIGKILL is what cuts it short.
+ */
+static __always_inline bool is_killed(struct signal_struct *s)
+{
+	if (!(s->flags & SIGNAL_GROUP_EXIT))
+		return false;
+	return !bpf_core_field_exists(s->core_state) || !s->core_state;
 }
 
 static __always_inline void tell_exit(struct event_exit *e, struct task_struct *t,

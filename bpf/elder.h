@@ -5,17 +5,18 @@
  * its processes stand in `elder` a fork of one of its members enters the
  * creator here, and the child with it; whoever was born before that is on the
  * task list when carry_all walks it. A fork that read `elder` before it was
- * set had entered its child there by then: both are full barriers.
+ * set had entered its child there by then: both are full barriers. The elder opens
+ * sessions for agents meanwhile: it is told to stop, its sessions are read once more,
+ * and walks carry what these have, until one finds nobody.
  */
 #ifndef LINEAGE_ELDER_H
 #define LINEAGE_ELDER_H
 
 #include "adopt.h"
 
-/* Enter the process as it stands in the elder, if it is a member or an owner there. */
-static __always_inline struct entry *carry(u32 tgid, u64 start)
+/* The process as it stands in the elder. */
+static __always_inline void *elder_entry(u32 tgid, u64 start)
 {
-	struct entry n = { .start = start };
 	u32 zero = 0;
 	void *members, *old;
 
@@ -25,7 +26,19 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 	if (!members)
 		return NULL;
 	old = bpf_map_lookup_elem(members, &tgid);
-	if (!old || *(u64 *)(old + elder_layout.start) != start)
+	return old && *(u64 *)(old + elder_layout.start) == start ? old : NULL;
+}
+
+/*
+ * Enter the process as it stands in the elder, if it is a member or an owner there. Not yet if
+ * its session was opened there since the elder's were read: they are read again.
+ */
+static __always_inline struct entry *carry(u32 tgid, u64 start)
+{
+	struct entry n = { .start = start };
+	void *old = elder_entry(tgid, start);
+
+	if (!old)
 		return NULL;
 	n.session = *(u64 *)(old + elder_layout.session);
 	n.since = *(u64 *)(old + elder_layout.since);
@@ -33,13 +46,29 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 	n.flags = *(u32 *)(old + elder_layout.flags);
 	n.evidence = *(u32 *)(old + elder_layout.evidence);
 	/* The elder's daemon and its ancestors: ours protects its own. */
-	if (!n.session && !(n.flags & FLAG_OWNER))
+	if (n.session ? !session_of(n.session) : !(n.flags & FLAG_OWNER))
 		return NULL;
 	/* Counted first: its death may come right after the insert. */
 	joined(n.session);
 	if (insert(tgid, &n))
 		left(n.session);
 	return entry_of(tgid, start);
+}
+
+/* An exec there has opened a session over a process that was carried before. */
+static __always_inline bool carry_again(u32 tgid, u64 start, struct entry *e)
+{
+	struct identity id = { .start = start, .tgid = tgid };
+	void *old = elder_entry(tgid, start);
+	u64 from = e->session, to;
+
+	if (!old)
+		return false;
+	to = *(u64 *)(old + elder_layout.session);
+	if (to == from || !session_of(to) || !move(&id, e, from, to))
+		return false;
+	set_flags(e, *(u32 *)(old + elder_layout.flags));
+	return true;
 }
 
 #endif

@@ -91,11 +91,8 @@ static __always_inline void on_syscall(void)
 	u32 tgid = current_tgid();
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	if (!e || !e->session || e->flags & FLAG_PROTECTED || e->start != current_start() ||
-	    !condemned(e->session))
-		return;
-	set_flags(e, FLAG_KILLED);
-	bpf_send_signal(SIGKILL);
+	if (e && e->session && e->start == current_start() && condemned(e->session))
+		kill_current(e);
 }
 
 /* Runs in the process itself, which has its new memory and name. */
@@ -112,10 +109,8 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	if (!e || !e->session)
 		return;
 	n = *e;
-	if (condemned(n.session)) {
-		bpf_send_signal(SIGKILL);
-		set_flags(e, FLAG_KILLED);
-	}
+	if (condemned(n.session))
+		kill_current(e);
 	emit_exec(t, bprm, &n, tgid);
 }
 

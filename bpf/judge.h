@@ -97,7 +97,7 @@ GLOBAL_WITH_POINTER int demand(u64 id, u64 since, u32 flags, struct pass *p)
 #else
 		state = judge(s, c, p);
 #endif
-		if (state >= STATE_CONDEMNED)
+		if (kills(state))
 			return SIGKILL;
 		/* Who was born after the end began is somebody's last helper: it gets the grace. */
 		if (state == STATE_ENDING && !(flags & FLAG_TERMED) &&
@@ -120,8 +120,7 @@ static __always_inline int due_signal(struct task_struct *t, struct entry *e, st
 	if (!session || e->flags & FLAG_PROTECTED)
 		return 0;
 	sig = demand(session, e->since, e->flags, p);
-	/* The kernel's own word, not ours. */
-	return t->signal->flags & SIGNAL_GROUP_EXIT ? 0 : sig;
+	return is_killed(t->signal) ? 0 : sig;
 }
 
 #endif

@@ -35,6 +35,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -100,6 +101,7 @@ struct signal_struct {
 	int nr_threads;
 	int group_exit_code;
 	unsigned int flags;
+	struct core_state *core_state; /* a core dump goes on; from 5.16, commit 0258b5fd7c71 */
 	struct pid *pids[4];
 	unsigned long maxrss; /* pages */
 	unsigned long long sum_sched_runtime; /* ns, of threads already released */

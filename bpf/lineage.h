@@ -29,8 +29,7 @@ enum entry_flags {
 	FLAG_PROTECTED = 1 << 0, /* never signalled by a pass */
 	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
 	FLAG_ROOT = 1 << 2,
-	/* 1 << 3 to 1 << 5 were what was sent, once: an elder may have them set. */
-	FLAG_RELEASED = 1 << 6, /* was let go of: nothing makes it a member again by itself */
+	/* 1 << 3 to 1 << 6 meant other things once: an elder may have them set. */
 	FLAG_DAEMON = 1 << 7, /* what self-protection protects */
 	/* What was sent, in a byte of its own: see set_flags. */
 	FLAG_UNKILLED = 1 << 8, /* born condemned where it could not be signalled */
@@ -103,6 +102,11 @@ enum state {
 	STATE_ENDING,
 	STATE_CONDEMNED,
 	STATE_EMPTY,
+	/*
+	 * Its members were let go of. Nothing follows from it any more, neither for
+	 * what is nested in it, and its record stays until that is gone.
+	 */
+	STATE_DISSOLVED,
 };
 
 enum cause {
@@ -123,6 +127,7 @@ enum session_flags {
 	SESSION_KEEP_ON_ROOT_EXIT = 1 << 0,
 	SESSION_KEPT = 1 << 1, /* its root was handed over from another session */
 	SESSION_AGENT = 1 << 2, /* opened by an exec */
+	SESSION_DRIFTED = 1 << 3, /* a walk had to correct its live count */
 };
 
 /* Of a session, what hooks count. User space never writes it. */
@@ -137,6 +142,7 @@ struct session {
 	s64 unreaped;
 	u64 forks;
 	u64 peak;
+	u64 emptied; /* boottime ns at which live last fell to 0; 0: never */
 };
 
 /*
@@ -157,6 +163,8 @@ struct ctl {
 	u32 uid;
 	u32 rule; /* of an agent's session: as its agent has it */
 	u32 over; /* baseline: a birth found it above max_processes */
+	u32 nested; /* records whose parent this is: it leaves after them */
+	u32 pad;
 	u8 name[NAME_LEN];
 };
 
@@ -337,6 +345,7 @@ enum counter {
 	COUNT_AGENT_REFUSED, /* an exec under an agent's name that opened no session */
 	COUNT_FORK_REFUSED, /* of a condemned member */
 	COUNT_SELF_DENIED, /* what members tried against the daemon and its pins */
+	COUNT_NO_SESSION, /* an entry whose session was not there, repaired */
 	COUNT_MAX,
 };
 

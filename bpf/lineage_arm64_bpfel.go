@@ -61,7 +61,8 @@ const (
 	LineageCounterCOUNT_AGENT_REFUSED    LineageCounter = 16
 	LineageCounterCOUNT_FORK_REFUSED     LineageCounter = 17
 	LineageCounterCOUNT_SELF_DENIED      LineageCounter = 18
-	LineageCounterCOUNT_MAX              LineageCounter = 19
+	LineageCounterCOUNT_NO_SESSION       LineageCounter = 19
+	LineageCounterCOUNT_MAX              LineageCounter = 20
 )
 
 type LineageCtl struct {
@@ -79,6 +80,8 @@ type LineageCtl struct {
 	Uid          uint32
 	Rule         uint32
 	Over         uint32
+	Nested       uint32
+	Pad          uint32
 	Name         [64]uint8
 }
 
@@ -115,7 +118,6 @@ const (
 	LineageEntryFlagsFLAG_PROTECTED LineageEntryFlags = 1
 	LineageEntryFlagsFLAG_OWNER     LineageEntryFlags = 2
 	LineageEntryFlagsFLAG_ROOT      LineageEntryFlags = 4
-	LineageEntryFlagsFLAG_RELEASED  LineageEntryFlags = 64
 	LineageEntryFlagsFLAG_DAEMON    LineageEntryFlags = 128
 	LineageEntryFlagsFLAG_UNKILLED  LineageEntryFlags = 256
 	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 512
@@ -243,6 +245,7 @@ type LineageSession struct {
 	Unreaped int64
 	Forks    uint64
 	Peak     uint64
+	Emptied  uint64
 }
 
 type LineageShared struct {

@@ -75,12 +75,15 @@ struct {
 	__type(value, struct agent);
 } agents SEC(".maps");
 
-/* How many sessions that agents opened each uid has. */
+/*
+ * How many sessions that agents opened each uid has, but root. It only limits: a uid that
+ * was not seen for long may be evicted, so that others cannot fill the map for good.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
 	__type(key, u32);
-	__type(value, u64);
+	__type(value, s64);
 } agent_uids SEC(".maps");
 
 /* An exec's arguments to create: too large for the stack. */

@@ -114,9 +114,34 @@ static __always_inline long hand_over(struct task_struct *t, struct session *s, 
 	return 0;
 }
 
+static __always_inline void unnest(u64 parent)
+{
+	struct ctl *c = ctl_of(parent);
+
+	if (c)
+		__sync_fetch_and_add(&c->nested, -1);
+}
+
+/*
+ * A session is about to be nested in another one. False: that one's record is being
+ * released, which takes the state away before it looks at the count.
+ */
+static __always_inline bool nest(u64 parent)
+{
+	struct ctl *c = ctl_of(parent);
+
+	if (!c)
+		return false;
+	fetch_add(&c->nested, 1);
+	if (STATE(*(volatile u32 *)&c->status) != STATE_FREE)
+		return true;
+	unnest(parent);
+	return false;
+}
+
 static __always_inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot)
 {
-	u64 id = slot | (a->random & 0x3fffffff) << 32;
+	u64 id = slot | ((a->random & 0x3fffffff) ?: 1) << 32;
 	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
 	struct ctl *c = bpf_map_lookup_elem(&session_ctl, &slot);
 	struct entry *e = entry_of(root->tgid, root->start_boottime);
@@ -134,7 +159,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	s->owner = a->owner;
 	s->created = bpf_ktime_get_boot_ns();
 	s->live = s->dying = s->unreaped = 0;
-	s->forks = s->peak = 0;
+	s->forks = s->peak = s->emptied = 0;
 	c->flags = a->flags;
 	c->grace = a->grace;
 	c->deadline = c->ended_at = 0;
@@ -148,10 +173,16 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	c->id = id;
 	s->id = id;
 	c->rule = a->rule;
-	c->over = 0;
+	c->over = c->nested = 0;
+	if (parent && !nest(parent)) {
+		s->id = 0;
+		c->id = 0;
+		return -ESRCH;
+	}
 	err = a->flags & SESSION_KEPT ? hand_over(root, s, id, a->from) :
 					enter_root(root, s, id, a->evidence);
 	if (err) {
+		unnest(parent);
 		s->id = 0;
 		c->id = 0;
 		return err;
@@ -165,16 +196,19 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	return 0;
 }
 
-/* One more of this uid, if it may have one. */
+/* One more of this uid, if it may have one: root always may. */
 static __always_inline bool admit(u32 uid)
 {
-	u64 zero = 0, *n = bpf_map_lookup_elem(&agent_uids, &uid);
+	s64 zero = 0, *n;
 
+	if (!uid)
+		return true;
+	n = bpf_map_lookup_elem(&agent_uids, &uid);
 	if (!n) {
 		bpf_map_update_elem(&agent_uids, &uid, &zero, BPF_NOEXIST);
 		n = bpf_map_lookup_elem(&agent_uids, &uid);
 		if (!n)
-			return false;
+			return true; /* evicted already: more uids than the map holds */
 	}
 	if (fetch_add(n, 1) < AGENTS_PER_UID)
 		return true;
@@ -182,12 +216,13 @@ static __always_inline bool admit(u32 uid)
 	return false;
 }
 
+/* One that was evicted meanwhile is counted anew: never below 0. */
 static __always_inline void dismiss(u32 uid)
 {
-	u64 *n = bpf_map_lookup_elem(&agent_uids, &uid);
+	s64 *n = uid ? bpf_map_lookup_elem(&agent_uids, &uid) : NULL;
 
-	if (n)
-		__sync_fetch_and_add(n, -1);
+	if (n && fetch_add(n, -1) <= 0)
+		__sync_fetch_and_add(n, 1);
 }
 
 /* comm is its name until user space gives it that of its rule. */
@@ -241,11 +276,16 @@ static __always_inline void on_agent(struct task_struct *t, struct entry *e)
 	if (!g || t->real_parent->flags & PF_KTHREAD)
 		return;
 	if (e) {
-		if (e->flags & (FLAG_PROTECTED | FLAG_RELEASED))
+		u64 in = e->session;
+
+		if (e->flags & FLAG_PROTECTED)
 			return;
-		/* A root that becomes another program stays the root that it was. */
-		if (e->session &&
-		    (!(g->flags & AGENT_NESTS) || e->flags & FLAG_ROOT || condemned(e->session)))
+		/*
+		 * A root that becomes another program stays the root that it was, but of a
+		 * session that is being dissolved.
+		 */
+		if (in && (!(g->flags & AGENT_NESTS) || condemned(in) ||
+			   (e->flags & FLAG_ROOT && home_of(in) == in)))
 			return;
 	}
 	open_for(t->group_leader, g, comm);

@@ -25,10 +25,10 @@ static __always_inline void torn_down(const struct identity *id, struct dead_ent
 static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 {
 	struct event_reaped *e;
-	u64 session = d->session;
+	u64 session;
 
 	torn_down(id, d);
-	if (erase_dead(id))
+	if (!collect(id, d, &session))
 		return;
 	chain_count(session, REAPED);
 	e = reserve(struct event_reaped);

@@ -3,13 +3,19 @@
  * A condemned member makes no more processes. This helps and proves nothing:
  * security_task_alloc comes before the PID exists and before the failures of a
  * fork, a fmod_ret program may be skipped, and a fork that passed here before
- * the sentence is still on its way. So nothing is counted here but refusals.
+ * the sentence is still on its way. So nothing is counted here but refusals. What
+ * is refused is also killed: a process that tries again and again may be the only
+ * one that runs, and no hook would come to the others.
  */
 #ifndef LINEAGE_REFUSE_H
 #define LINEAGE_REFUSE_H
 
 #include "current.h"
+#ifdef BASELINE
 #include "session.h"
+#else
+#include "sentence.h"
+#endif
 
 #define CLONE_THREAD 0x00010000
 
@@ -32,6 +38,12 @@ static __always_inline int refuse_fork(u64 clone_flags)
 	if (!e || !condemned(e->session))
 		return 0;
 	count(COUNT_FORK_REFUSED);
+	kill_current(e);
+#ifndef BASELINE
+	/* The fork that would have carried out the rest does not come. */
+	arm(1);
+	carry_out();
+#endif
 	return -EPERM;
 }
 

@@ -30,6 +30,12 @@ static __always_inline struct ctl *ctl_of(u64 id)
 	return c && id && c->id == id ? c : NULL;
 }
 
+/* Members of such a session are killed. An empty one has none, unless a birth was missed. */
+static __always_inline bool kills(u32 state)
+{
+	return state == STATE_CONDEMNED || state == STATE_EMPTY;
+}
+
 /* Bring *when forward to t; 0 there is "never". False: others were in the way too often. */
 static __always_inline bool earliest(u64 *when, u64 t)
 {
@@ -88,9 +94,12 @@ static __always_inline void session_count(struct session *s, enum change what)
 		/* Into dying first: both are never 0 in between. */
 		__sync_fetch_and_add(&s->dying, 1);
 		__sync_fetch_and_add(&s->unreaped, 1);
-		__sync_fetch_and_add(&s->live, -1);
-		break;
+		/* fall through */
 	case DIED_FORGOTTEN:
+		__sync_fetch_and_add(&s->live, -1);
+		if (!*(volatile s64 *)&s->live)
+			s->emptied = bpf_ktime_get_boot_ns();
+		break;
 	case LEFT:
 		__sync_fetch_and_add(&s->live, -1);
 		break;
@@ -139,11 +148,27 @@ static __always_inline bool condemned(u64 id)
 
 		if (!s || !c)
 			return false;
-		if (STATE(*(volatile u32 *)&c->status) >= STATE_CONDEMNED)
+		if (kills(STATE(*(volatile u32 *)&c->status)))
 			return true;
 		id = s->parent;
 	}
 	return false;
+}
+
+/* The session, or the innermost around it that was not dissolved; 0: none. */
+static __always_inline u64 home_of(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+
+		if (!s || !c)
+			return 0;
+		if (STATE(*(volatile u32 *)&c->status) != STATE_DISSOLVED)
+			return id;
+		id = s->parent;
+	}
+	return 0;
 }
 
 /* A deadline only ever comes nearer; 0 is none yet. */

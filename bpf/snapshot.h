@@ -8,7 +8,6 @@
 #define LINEAGE_SNAPSHOT_H
 
 #include "death.h"
-#include <bpf/bpf_core_read.h>
 
 static __always_inline s64 rss_of(struct mm_struct *mm)
 {
@@ -98,7 +97,7 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 		x.seen_flags |= SEEN_ZOMBIE;
 	if (t->flags & PF_KTHREAD)
 		x.seen_flags |= SEEN_KTHREAD;
-	if (signal->flags & SIGNAL_GROUP_EXIT)
+	if (is_killed(signal))
 		x.seen_flags |= SEEN_KILLED;
 	bpf_probe_read_kernel(x.comm, sizeof(x.comm), t->comm);
 	bpf_seq_write(seq, &x, sizeof(x));

@@ -198,11 +198,10 @@ static __always_inline void adopt_all(struct verb_args *a)
 }
 
 /*
- * Move the members of `from` to `session`: all of them, or, if only is set,
- * those whose creator is there already. Until a pass has moved nobody; a child
- * that is being born follows its creator.
+ * Move the members of `from` whose creator is in `session` already. Until a pass has moved
+ * nobody; a child that is being born follows its creator.
  */
-static __always_inline void move_all(struct verb_args *a, bool only)
+static __always_inline void follow_all(struct verb_args *a)
 {
 	u64 from = a->from, to = a->session;
 	struct bpf_iter_task it;
@@ -211,26 +210,29 @@ static __always_inline void move_all(struct verb_args *a, bool only)
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it)))
-		moved += move_member(t->tgid, t->start_boottime, from, to, only);
+		moved += follow_member(t->tgid, t->start_boottime, from, to);
 	bpf_iter_task_destroy(&it);
 	a->added = moved;
 }
 
 static __always_inline long dissolve(struct verb_args *a)
 {
-	struct session *s = session_of(a->session);
-	struct ctl *c = ctl_of(a->session);
+	u64 from = a->session, to;
+	struct ctl *c = ctl_of(from);
+	struct bpf_iter_task it;
+	struct task_struct *t;
+	u32 moved = 0;
 
-	if (!s || !c)
+	if (!c)
 		return -ENOENT;
-	if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE)
+	if (begin_dissolve(from, c))
 		return -EBUSY;
-	a->from = a->session;
-	a->session = s->parent;
-	move_all(a, false);
-	a->session = a->from;
-	if (!a->added)
-		close_dissolved(a->session, c);
+	to = home_of(from);
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	while ((t = bpf_iter_task_next(&it)))
+		moved += let_member_go(t->tgid, t->start_boottime, from, to);
+	bpf_iter_task_destroy(&it);
+	a->added = moved;
 	return 0;
 }
 

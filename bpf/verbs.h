@@ -90,8 +90,10 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 	if (s->live) {
 		s64 live = s->live;
 
-		if (swap(&s->live, live, 0))
+		if (swap(&s->live, live, 0)) {
 			count(COUNT_DRIFT);
+			c->flags |= SESSION_DRIFTED;
+		}
 	}
 	/* Active and without a member: its root was the last. */
 	begin_end(c, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT, 0);
@@ -104,19 +106,65 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 		emit_session(a->session, STATE_EMPTY, CAUSE(status));
 }
 
+#ifndef BASELINE
+struct heirs {
+	struct session *of;
+	u64 from, to;
+};
+
+static long hand_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d,
+		      struct heirs *h)
+{
+	if (d->session == h->from && swap(&d->session, h->from, h->to))
+		__sync_fetch_and_add(&h->of->unreaped, -1);
+	return 0;
+}
+
+/*
+ * The dead that nobody has waited for yet count in the sessions around as well, and will be
+ * taken off there: so each is handed to the parent session before the record leaves.
+ */
+static __always_inline void hand_over_dead(struct session *s, u64 id)
+{
+	struct heirs h = { .of = s, .from = id, .to = s->parent };
+
+	bpf_for_each_map_elem(&dead, hand_dead, &h, 0);
+}
+#else
+/* User space goes through the dead before, see hand_one(). */
+static __always_inline void hand_over_dead(struct session *s, u64 id)
+{
+}
+#endif
+
+/*
+ * A record leaves when its subtree is empty: no member, nobody dying, nothing nested, and
+ * nobody dead that a session around still counts. A walk up from inside would end here, and
+ * what is around would neither count nor end what is below. The state is taken away first: what
+ * is about to be nested counts first and then asks for it, so that one of the two sees the other.
+ */
 static __always_inline long release(struct verb_args *a)
 {
 	u64 id = a->session;
 	struct session *s = session_of(id);
 	struct ctl *c = ctl_of(id);
-	u32 slot = (u32)id;
+	u32 slot = (u32)id, status;
 
 	if (!s || !c)
 		return -ENOENT;
-	if (STATE(c->status) != STATE_EMPTY)
+	status = *(volatile u32 *)&c->status;
+	if (STATE(status) < STATE_EMPTY || !swap(&c->status, status, STATE_FREE))
 		return -EBUSY;
+	if (s->parent && s->unreaped)
+		hand_over_dead(s, id);
+	if (fetch_add(&c->nested, 0) || s->live > 0 || s->dying > 0 ||
+	    (s->parent && s->unreaped > 0)) {
+		*(volatile u32 *)&c->status = status;
+		return -EBUSY;
+	}
 	if (c->flags & SESSION_AGENT)
 		dismiss(c->uid);
+	unnest(s->parent);
 	s->id = 0;
 	c->id = 0;
 	c->status = 0;
@@ -157,6 +205,36 @@ static __always_inline long mark(struct verb_args *a)
 	return 0;
 }
 
+/* Is it there, and was it not dissolved? */
+static __always_inline bool is_open(u64 id)
+{
+	return id && home_of(id) == id;
+}
+
+/*
+ * Members of a session that is not there are nobody's: no record leaves while it has any, so
+ * this is damage. It is counted, and whom they descend from has them again, if anybody.
+ */
+__noinline int repair(u32 tgid, u64 start)
+{
+	struct identity id = { .start = start, .tgid = tgid };
+	struct entry *e = entered(tgid, start), *by;
+	u64 from, to = 0;
+
+	if (!e)
+		return 0;
+	from = e->session;
+	if (!from || session_of(from))
+		return 0;
+	by = entered(e->creator.tgid, e->creator.start);
+	if (by)
+		to = home_of(by->session);
+	if (!move(&id, e, from, to))
+		return 0;
+	count(COUNT_NO_SESSION);
+	return 1;
+}
+
 /*
  * Enter who has no entry although its parent was a member before it was born:
  * a birth that was missed. A process that was born before its parent was
@@ -172,8 +250,10 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 		.evidence = EVIDENCE_RECONCILED,
 	};
 
-	if (!t->signal->live.counter || entry_of(tgid, n.start))
+	if (!t->signal->live.counter)
 		return false;
+	if (entry_of(tgid, n.start))
+		return repair(tgid, n.start);
 	p = entry_of(parent_tgid, parent->start_boottime);
 	if (!p || !p->session || n.start <= p->since)
 		return false;
@@ -226,7 +306,7 @@ static __always_inline long set_terms(struct verb_args *a)
  */
 static __always_inline long enter_stranger(struct verb_args *a, struct task_struct *t)
 {
-	if (!session_of(a->session))
+	if (!is_open(a->session))
 		return -ENOENT;
 	return adopt(t, a->from, a->session, &a->owner, a->evidence) ? 0 : -EPERM;
 }
@@ -245,24 +325,18 @@ static __always_inline bool adopt_child(struct verb_args *a, struct task_struct 
 }
 
 /*
- * Move one process of a walk; 1 if it was moved. only: if its creator is in `to`
- * already. Global as is_member is.
+ * Move one process of a walk if its creator is in `to` already; 1 if it was moved. Global as
+ * is_member is.
  */
-__noinline int move_member(u32 tgid, u64 start, u64 from, u64 to, bool only)
+__noinline int follow_member(u32 tgid, u64 start, u64 from, u64 to)
 {
 	struct identity id = { .start = start, .tgid = tgid };
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid), *c;
+	struct entry *e = entered(tgid, start), *c;
 
-	if (!e || e->start != start || e->session != from)
+	if (!e || e->session != from)
 		return 0;
-	if (only) {
-		u32 by = e->creator.tgid;
-
-		c = bpf_map_lookup_elem(&processes, &by);
-		if (!c || c->start != e->creator.start || c->session != to)
-			return 0;
-	}
-	return move(&id, e, from, to);
+	c = entered(e->creator.tgid, e->creator.start);
+	return c && c->session == to && move(&id, e, from, to);
 }
 
 /* Move one member; not the root of the session that it leaves. */
@@ -271,7 +345,7 @@ static __always_inline long move_one(struct verb_args *a)
 	struct session *s = session_of(a->from);
 	struct entry *e = entry_of(a->root.tgid, a->root.start);
 
-	if (!s || (a->session && !session_of(a->session)))
+	if (!s || !is_open(a->session))
 		return -ENOENT;
 	if (!e)
 		return -ESRCH;
@@ -280,14 +354,37 @@ static __always_inline long move_one(struct verb_args *a)
 	return move(&a->root, e, a->from, a->session) ? 0 : -ESRCH;
 }
 
-/* The session has no members any more, as they were let go of: it is over. */
-static __always_inline void close_dissolved(u64 id, struct ctl *c)
+/*
+ * From here on nothing follows from the session, and nothing is signalled for it. Its members
+ * are moved to the session around it by walks, until one finds nobody; what is nested in it
+ * stays, and is that one's through it.
+ */
+static __always_inline long begin_dissolve(u64 id, struct ctl *c)
 {
 	u32 old = *(volatile u32 *)&c->status;
 
-	if (STATE(old) == STATE_ACTIVE &&
-	    swap(&c->status, old, STATUS(STATE_EMPTY, CAUSE_RELEASED)))
-		emit_session(id, STATE_EMPTY, CAUSE_RELEASED);
+	if (STATE(old) == STATE_DISSOLVED)
+		return 0;
+	if (STATE(old) != STATE_ACTIVE ||
+	    !swap(&c->status, old, STATUS(STATE_DISSOLVED, CAUSE_RELEASED)))
+		return -EBUSY;
+	c->max_processes = 0;
+	emit_session(id, STATE_DISSOLVED, CAUSE_RELEASED);
+	return 0;
+}
+
+/* Move one member of a session that is being dissolved; 1 if it was moved. Global as is_member is. */
+__noinline int let_member_go(u32 tgid, u64 start, u64 from, u64 to)
+{
+	struct identity id = { .start = start, .tgid = tgid };
+	struct entry *e = entered(tgid, start);
+	struct session *s = session_of(to);
+
+	if (!e || e->session != from || !move(&id, e, from, to))
+		return 0;
+	if (!s || s->root.tgid != tgid || s->root.start != start)
+		clear_flags(e, FLAG_ROOT);
+	return 1;
 }
 
 /* Enter a living process that the elder has. */
@@ -295,8 +392,14 @@ static __always_inline bool carry_task(struct task_struct *t)
 {
 	u32 tgid = t->tgid;
 	u64 start = t->start_boottime;
+	struct entry *e;
 
-	if (!t->signal->live.counter || entry_of(tgid, start) || !carry(tgid, start))
+	if (!t->signal->live.counter)
+		return false;
+	e = entry_of(tgid, start);
+	if (e)
+		return carry_again(tgid, start, e);
+	if (!carry(tgid, start))
 		return false;
 	/* Who died before its insert was not counted by our exit hook. */
 	if (!t->signal->live.counter)

@@ -130,31 +130,42 @@ static __always_inline void adopt_walked(struct verb_args *a, struct task_struct
 static __always_inline void follow_walked(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid == t->tgid)
-		a->added += move_member(t->tgid, t->start_boottime, a->from, a->session, true);
+		a->added += follow_member(t->tgid, t->start_boottime, a->from, a->session);
 }
 
+/* The first task that it meets begins it. */
 static __always_inline void dissolve_walked(struct verb_args *a, struct task_struct *t)
 {
-	struct session *s = session_of(a->session);
 	struct ctl *c = ctl_of(a->session);
 
-	if (t->pid == t->tgid && s && c && STATE(*(volatile u32 *)&c->status) == STATE_ACTIVE)
-		a->added += move_member(t->tgid, t->start_boottime, a->session, s->parent, false);
+	if (a->err == -ESRCH)
+		a->err = c ? begin_dissolve(a->session, c) : -ENOENT;
+	if (!a->err && t->pid == t->tgid)
+		a->added += let_member_go(t->tgid, t->start_boottime, a->session,
+					  home_of(a->session));
 }
 
-static __always_inline void dissolve(struct verb_args *a)
+/*
+ * One of the dead of a session that is about to be released goes to the session around it. Who
+ * deletes it has it, so nobody counts it as reaped meanwhile; whether it was reaped meanwhile
+ * user space asks after.
+ */
+static __always_inline long hand_one(struct verb_args *a)
 {
-	struct ctl *c = ctl_of(a->session);
+	struct session *s = session_of(a->session);
+	struct dead_entry *d = bpf_map_lookup_elem(&dead, &a->root), n;
 
-	if (!session_of(a->session) || !c) {
-		a->err = -ENOENT;
-	} else if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE) {
-		a->err = -EBUSY;
-	} else {
-		if (!a->added)
-			close_dissolved(a->session, c);
-		a->err = 0;
-	}
+	if (!s || !d || d->session != a->session)
+		return -ESRCH;
+	n = *d;
+	if (erase_dead(&a->root))
+		return -ESRCH;
+	n.session = s->parent;
+	if (insert_dead(&a->root, &n))
+		chain_count(a->session, REAPED); /* there is no room to remember it */
+	else
+		__sync_fetch_and_add(&s->unreaped, -1);
+	return 0;
 }
 
 static __always_inline void carry_walked(struct verb_args *a, struct task_struct *t)

@@ -124,21 +124,37 @@ func (s *server) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 // live on, in no session or in the one around it.
 func (o *owner) letGo(id tracer.SessionID) {
 	o.enforcer.Forget(id)
-	if _, err := o.kernel.Settle(id); err == nil {
-		if err := o.kernel.Release(id); err != nil {
-			o.log.Error().Err(err).Str(keySession, id.String()).Msg("session not released")
-		}
-	}
+	o.release(id)
 	o.isGone(id)
 	x := o.sessions[id]
 	if x == nil || x.closed {
 		return
+	}
+	// What is nested in it is nested in the session around it.
+	parent := x.info.Parent
+	for _, n := range o.nested[id] {
+		o.sessions[n].info.Parent = parent
+		if parent != 0 && !slices.Contains(o.nested[parent], n) {
+			o.nested[parent] = append(o.nested[parent], n)
+		}
 	}
 	o.drop(x)
 	if x.info.Parent == 0 {
 		o.graph.Forget(uint64(id))
 	}
 	o.askResync(causeMoved)
+}
+
+// release frees the kernel's record of a session that is over or was let go of. While
+// something is nested in it the kernel keeps it, and each look tries again.
+func (o *owner) release(id tracer.SessionID) {
+	_, err := o.kernel.Settle(id)
+	if err == nil {
+		err = o.kernel.Release(id)
+	}
+	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+		o.log.Error().Err(err).Str(keySession, id.String()).Msg("session not released")
+	}
 }
 
 // terms are what the policy holds a rule's sessions to. While it is only
@@ -222,7 +238,7 @@ func (s *server) findRunning(p *policy.Policy) {
 	}
 	var found []tracer.Process
 	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
-		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&(tracer.FlagProtected|tracer.FlagReleased) == 0 {
+		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&tracer.FlagProtected == 0 {
 			found = append(found, *t)
 		}
 		return nil

@@ -117,7 +117,7 @@ func (b *brokers) judge(met []tracer.Process) {
 // be one.
 func (b *brokers) taken(t *tracer.Process) bool {
 	e, err := b.kernel.Lookup(t.PID)
-	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0)
+	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
 }
 
 // claimants are the sessions that strangers may work for, and those beside them

@@ -35,7 +35,7 @@ type glance struct {
 // meet takes one process of a walk.
 func (c *crowd) meet(t *tracer.Process) {
 	if c.horizon == 0 || t.Start < c.horizon || t.Dead || t.Kernel || t.PID <= 1 ||
-		t.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0 {
+		t.Flags&tracer.FlagProtected != 0 {
 		return
 	}
 	if c.seen == nil {

@@ -23,6 +23,7 @@ type sampler struct {
 	rules     *rules
 	period    time.Duration
 	crowd     crowd
+	census    census
 	strangers chan []tracer.Process // of the last looks
 	hurry     chan struct{}         // asks for a look out of turn
 	// tripped is called when an end opened the circuit breaker.
@@ -102,6 +103,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
+	p.census.begin(infos)
 	infos = slices.DeleteFunc(infos, isCanary)
 	if err := o.do(func() { p.crowd.horizon = o.horizon() }); err != nil {
 		return nil, err
@@ -113,10 +115,14 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.census.broken(o.kernel) {
+		return r, p.repair()
+	}
 	var over []excess
 	err = o.do(func() {
 		o.counted(misses, counters, skipped)
 		o.known(infos)
+		o.mourn(&p.census)
 		o.repaired(r, now, o.sampled(now, seen))
 		over = o.overBudget(p.rules.policy())
 	})
@@ -141,6 +147,8 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 	skipped := sum > p.misses
 	p.misses, p.counters = sum, counters
 	switch {
+	case first && (sum > 0 && !seenTwice || counters["delete_failed"] > 0):
+		return causeMisses, true // nobody looked while no daemon ran
 	case first:
 	case skipped:
 		return causeMisses, !seenTwice || more("delete_failed")
@@ -162,6 +170,7 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	err = p.owner.kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
 		p.crowd.meet(t)
+		p.census.meet(t)
 		p.seen = append(p.seen, graphSeen(t, p.comms[len(p.comms)-len(t.Comm):]))
 		return nil
 	})
@@ -172,8 +181,29 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	return now, p.seen, nil
 }
 
+// repair has the kernel put right what must not be: members of a session that is not there.
+// The next look sees where they are.
+func (p *sampler) repair() error {
+	o := p.owner
+	n, _, err := o.kernel.Reconcile()
+	if err != nil {
+		return fmt.Errorf("repair the members of a session that is not there: %w", err)
+	}
+	o.log.Error().Int(keyAdded, n).Msg("members of a session that the kernel did not have: repaired")
+	o.askResync(causeMember)
+	return o.do(func() {
+		o.degrade("members of a session that was not there were found: what its end would have killed may live on")
+	})
+}
+
 // counted notes what the kernel counted.
 func (o *owner) counted(misses, counters map[string]uint64, grown bool) {
+	if n := counters["agent_refused"]; o.counters != nil && n > o.counters["agent_refused"] {
+		o.degrade("agents were started and got no session: too many of one user, too deep, or no room")
+	}
+	if n := counters["enter_failed"]; o.counters != nil && n > o.counters["enter_failed"] {
+		o.degrade("children of members were killed at birth, as the kernel side had no room for them: was pid_max raised since it was loaded?")
+	}
 	o.misses, o.counters = misses, counters
 	if grown {
 		o.degrade("the kernel skipped programs: births may have been missed")
@@ -192,14 +222,15 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 	for _, info := range infos {
 		in[info.ID] = true
 		s := o.sessions[info.ID]
+		if info.State == tracer.StateDissolved || s != nil && s.closed {
+			o.release(info.ID)
+			continue
+		}
 		if s == nil && slices.Contains(o.gone, info.ID) {
 			continue
 		}
 		if s == nil {
 			s = o.enter(info)
-		}
-		if s.closed {
-			continue
 		}
 		o.askJudge(&info)
 		state := max(s.info.State, info.State)

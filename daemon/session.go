@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -80,7 +79,7 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 		return nil
 	}
 	info, err := o.kernel.Session(id)
-	if err != nil {
+	if err != nil || info.State == tracer.StateDissolved {
 		o.isGone(id)
 		return nil
 	}
@@ -112,7 +111,7 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 	if output, err := o.holds.Output(info.Root); err == nil {
 		s.output = output
 	}
-	if e, err := o.kernel.Lookup(info.Root.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != info.Root {
+	if hasDied(o.kernel, info.Root) {
 		s.rootDied = o.clock.boottime() // at the latest
 		if info.Cause == tracer.CauseRootExit {
 			s.rootDied = info.EndedAt
@@ -314,9 +313,7 @@ func (o *owner) close(s *session) {
 	s.info.Live = 0
 	o.enforcer.Forget(s.info.ID)
 	if !s.result.Gone {
-		if err := o.kernel.Release(s.info.ID); err != nil {
-			o.log.Error().Err(err).Str(keySession, s.info.ID.String()).Msg("session not released")
-		}
+		o.release(s.info.ID)
 	}
 	o.save(s)
 	o.ended = append(o.ended, s)

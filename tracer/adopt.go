@@ -18,7 +18,7 @@ const maxPasses = 64
 // Enter makes a stranger a member on the evidence of source; creator is who
 // asked for it, if that is known. Its descendants are entered by Adopt.
 // [ErrNotFound]: the process or the session is gone. [ErrProtected]: it is
-// protected, was let go of, or is in a session already.
+// protected, or is in a session already.
 func (t *Tracer) Enter(id SessionID, p, creator Identity, source Source) error {
 	return t.enter(0, id, p, creator, source)
 }
@@ -76,9 +76,8 @@ func (t *Tracer) Follow(from, id SessionID) (int, error) {
 	return n, nil
 }
 
-// Move moves one member from a session to another; to 0 it is let go of, and
-// nothing makes it a member again unless somebody names it. [ErrNotFound]: it
-// is not in from, or is gone. [ErrRoot]: it is from's root.
+// Move moves one member from a session to another. [ErrNotFound]: it is not in
+// from, or it or the other session is gone. [ErrRoot]: it is from's root.
 func (t *Tracer) Move(p Identity, from, to SessionID) error {
 	args := bpf.LineageVerbArgs{Root: wireIdentity(p), From: uint64(from), Session: uint64(to)}
 	t.verbs.Lock()
@@ -94,9 +93,10 @@ func (t *Tracer) Move(p Identity, from, to SessionID) error {
 	return nil
 }
 
-// Dissolve lets all members of an active session go, to the session that it is
-// nested in or to none, and closes it with [CauseReleased]. Nobody is
-// signalled. [ErrBusy]: it is not active any more. [ErrNotFound].
+// Dissolve lets all members of an active session go, to the innermost session around
+// it that was not dissolved, or to none. It is in [StateDissolved] then: nothing
+// follows from it, and nobody is signalled. What is nested in it stays, as part of the
+// session around it. [ErrBusy]: its end has begun. [ErrNotFound].
 func (t *Tracer) Dissolve(id SessionID) (int, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()

@@ -4,6 +4,7 @@ package tracer_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,11 +18,17 @@ import (
 // agent gives a program that execs under the name and does what start does.
 func agent(t *testing.T, name, script string) *workload {
 	t.Helper()
+	return start(t, "exec "+shellNamed(t, name)+" -c '"+script+"'")
+}
+
+// shellNamed gives the path of a shell under another name.
+func shellNamed(t *testing.T, name string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.Symlink("/bin/sh", path); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, "exec "+path+" -c '"+script+"'")
+	return path
 }
 
 // opened waits for the session of the process.
@@ -135,10 +142,15 @@ func TestAgentLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if err := m.Put(uint32(0), uint64(4096)); err != nil {
+	const uid = 65534
+	if err := m.Put(uint32(uid), int64(4096)); err != nil {
 		t.Fatal(err)
 	}
-	w := agent(t, agentName, "echo up; read go")
+	root := agent(t, agentName, "read go")
+	root.goOn()
+	tr.End(opened(t, tr, root.pid()).ID, tracer.CauseEnd, 0)
+	root.gone()
+	w := agentOf(t, uid, "echo up; read go")
 	w.goOn()
 	w.until("up")
 	if _, err := tr.Lookup(w.pid()); !errors.Is(err, tracer.ErrNotFound) {
@@ -147,13 +159,13 @@ func TestAgentLimit(t *testing.T) {
 	if c, err := tr.Counters(); err != nil || c["agent_refused"] != 1 {
 		t.Errorf("%v, %v", c, err)
 	}
-	if err := m.Put(uint32(0), uint64(4095)); err != nil {
+	if err := m.Put(uint32(uid), int64(4095)); err != nil {
 		t.Fatal(err)
 	}
 	w.goOn()
 	w.gone()
 	w.cmd.Wait()
-	again := agent(t, agentName, "read go; exit")
+	again := agentOf(t, uid, "read go; exit")
 	again.goOn()
 	s := opened(t, tr, again.pid())
 	tr.End(s.ID, tracer.CauseEnd, 0)
@@ -163,8 +175,28 @@ func TestAgentLimit(t *testing.T) {
 	if err := tr.Release(s.ID); err != nil {
 		t.Fatal(err)
 	}
-	var left uint64
-	if err := m.Lookup(uint32(0), &left); err != nil || left != 4095 {
+	var left int64
+	if err := m.Lookup(uint32(uid), &left); err != nil || left != 4095 {
 		t.Errorf("%d are counted, %v", left, err)
 	}
+	// However many uids had one, the next uid gets one too.
+	for other := range m.MaxEntries() {
+		if err := m.Put(100000+other, int64(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := agentOf(t, uid-1, "read go")
+	next.goOn()
+	tr.End(opened(t, tr, next.pid()).ID, tracer.CauseEnd, 0)
+	next.gone()
+}
+
+// agentOf is agent as another user.
+func agentOf(t *testing.T, uid int, script string) *workload {
+	t.Helper()
+	path := shellNamed(t, agentName)
+	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, fmt.Sprintf("exec setpriv --reuid=%d --clear-groups %s -c '%s'", uid, path, script))
 }

@@ -23,7 +23,7 @@ const (
 // verb map. The others walk all tasks.
 var single = []string{
 	bpf.BaselineProgVerbEnd, bpf.BaselineProgVerbRelease, bpf.BaselineProgVerbMark, bpf.BaselineProgVerbReap,
-	bpf.BaselineProgVerbTerms, bpf.BaselineProgVerbMove, bpf.BaselineProgVerbCarryDead,
+	bpf.BaselineProgVerbTerms, bpf.BaselineProgVerbMove, bpf.BaselineProgVerbCarryDead, bpf.BaselineProgVerbHandDead,
 }
 
 // runByIterator is run with the baseline programs. The caller holds t.verbs.
@@ -167,6 +167,33 @@ func (t *Tracer) reapUnmet() error {
 		}
 	}
 	return nil
+}
+
+// handDead hands the dead of a session that is about to be released to the
+// session around it, where they count as well.
+func (t *Tracer) handDead(id SessionID) error {
+	s, err := t.Session(id)
+	if err != nil || s.Parent == 0 || s.Unreaped == 0 || s.Live > 0 || s.State < StateEmpty {
+		return err
+	}
+	t.verbs.Lock()
+	var dead []Identity
+	err = eachElement(t.maps[bpf.LineageMapDead], func(p bpf.LineageIdentity, d *bpf.LineageDeadEntry) {
+		if SessionID(d.Session) == id {
+			dead = append(dead, identity(p))
+		}
+	})
+	for _, p := range dead {
+		args := bpf.LineageVerbArgs{Session: uint64(id), Root: wireIdentity(p)}
+		if e := t.run(bpf.BaselineProgVerbHandDead, &args); e != nil && !errors.Is(e, unix.ESRCH) {
+			err = errors.Join(err, fmt.Errorf("hand over %v: %w", p, e))
+		}
+	}
+	t.verbs.Unlock()
+	if err != nil {
+		return err
+	}
+	return t.reapUnmet() // whoever was reaped between the delete and the insert
 }
 
 // unmet gives those of ids that a walk which begins now does not meet as such.

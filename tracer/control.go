@@ -20,18 +20,19 @@ type control struct {
 	shared *bpf.LineageShared
 }
 
-func openControl(owner *Tracer, bss *ebpf.Map, offset uint32) (control, error) {
+func (t *Tracer) openControl(spec *ebpf.CollectionSpec) error {
+	bss, offset := t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset
 	if size := unsafe.Sizeof(bpf.LineageShared{}); uintptr(offset)+size > uintptr(bss.ValueSize()) {
-		return control{}, fmt.Errorf("map .bss: %d bytes do not hold %d at %d", bss.ValueSize(), size, offset)
+		return fmt.Errorf("map .bss: %d bytes do not hold %d at %d", bss.ValueSize(), size, offset)
 	}
 	b, err := unix.Mmap(bss.FD(), 0, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return control{}, fmt.Errorf("map .bss: %w", err)
+		return fmt.Errorf("map .bss: %w", err)
 	}
-	c := control{(*bpf.LineageShared)(unsafe.Pointer(&b[offset]))}
+	t.control = control{(*bpf.LineageShared)(unsafe.Pointer(&b[offset]))}
 	// Not in Close: a call after it, which its contract forbids, must not fault.
-	runtime.AddCleanup(owner, func(b []byte) { _ = unix.Munmap(b) }, b)
-	return c, nil
+	runtime.AddCleanup(t, func(b []byte) { _ = unix.Munmap(b) }, b)
+	return nil
 }
 
 // setFilter limits the snapshot to one session; 0 is every process.

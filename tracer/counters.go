@@ -30,6 +30,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_AGENT_REFUSED:    "agent_refused",
 	bpf.LineageCounterCOUNT_FORK_REFUSED:     "fork_refused",
 	bpf.LineageCounterCOUNT_SELF_DENIED:      "self_denied",
+	bpf.LineageCounterCOUNT_NO_SESSION:       "no_session",
 }
 
 // HelperError is how often a helper of the kernel failed in a part of the

@@ -191,67 +191,115 @@ func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageC
 	return nil
 }
 
-// putSessions makes the elder's sessions known to ours, in the state "free":
-// nothing follows from it, and members can be counted. It gives their slots.
-func (e *elder) putSessions(t *Tracer) (map[uint32]bool, error) {
-	taken := map[uint32]bool{}
-	ofAgents := map[uint32]uint64{} // by uid
+// putSessions makes those of the elder's sessions known to ours that are not yet, in
+// the state "free": nothing follows from it, and members can be counted.
+func (e *elder) putSessions(t *Tracer) error {
 	sessions, ctl := t.maps[bpf.LineageMapSessions], t.maps[bpf.LineageMapSessionCtl]
-	err := e.each(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
+	return e.each(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
+		var have bpf.LineageSession
 		if slot >= sessions.MaxEntries() {
 			return fmt.Errorf("session %v: slot %d is not one of our %d", SessionID(s.Id), slot, sessions.MaxEntries())
 		}
+		if err := sessions.Lookup(slot, &have); err != nil {
+			return fmt.Errorf("session %v: %w", SessionID(s.Id), err)
+		}
+		if have.Id == s.Id {
+			return nil
+		}
 		c.Status = uint32(StateFree)
-		taken[slot] = true
-		if err := sessions.Put(slot, s); err != nil {
+		if err := errors.Join(ctl.Put(slot, c), sessions.Put(slot, s)); err != nil {
 			return fmt.Errorf("session %v: %w", SessionID(s.Id), err)
-		}
-		if err := ctl.Put(slot, c); err != nil {
-			return fmt.Errorf("session %v: %w", SessionID(s.Id), err)
-		}
-		if c.Flags&sessionAgent != 0 {
-			ofAgents[c.Uid]++
 		}
 		return nil
 	})
-	for uid, n := range ofAgents {
-		if err := t.maps[bpf.LineageMapAgentUids].Put(uid, n); err != nil {
-			return nil, fmt.Errorf("sessions of uid %d: %w", uid, err)
-		}
-	}
-	return taken, err
 }
 
 // carry makes everything that the elder knows known to ours, whose hooks run
 // by now beside the elder's: first its members, then their sessions' states.
-func (t *Tracer) carry(from *elder) error {
+func (t *Tracer) carry(from *elder) (err error) {
 	m := t.maps[bpf.LineageMapElder]
 	if err := m.Put(uint32(0), from.processes); err != nil {
 		return fmt.Errorf("show its processes: %w", err)
 	}
-	if err := t.run(bpf.LineageProgVerbCarry, &bpf.LineageVerbArgs{}); err != nil {
+	if _, err := t.untilSettled(bpf.LineageProgVerbCarry, bpf.LineageVerbArgs{}); err != nil {
+		return err
+	}
+	// The elder's exec hook has opened sessions meanwhile: these, and their members.
+	agents, err := from.stopAgents()
+	if err != nil {
+		return err
+	}
+	defer agents.close()
+	defer func() {
+		if err != nil {
+			agents.resume()
+		}
+	}()
+	// An update of this kind of map waits for programs that run: hooks of the elder
+	// that had not seen that they are to stop are over then.
+	if err := m.Put(uint32(0), from.processes); err != nil {
+		return fmt.Errorf("show its processes: %w", err)
+	}
+	if err := from.putSessions(t); err != nil {
+		return err
+	}
+	if _, err := t.untilSettled(bpf.LineageProgVerbCarry, bpf.LineageVerbArgs{}); err != nil {
 		return err
 	}
 	if err := t.carryDead(from); err != nil {
 		return err
 	}
 	// Until here the elder's own hooks have carried its sentences out.
-	ctl := t.maps[bpf.LineageMapSessionCtl]
-	err := from.each(func(slot uint32, _ *bpf.LineageSession, c *bpf.LineageCtl) error {
-		var have bpf.LineageCtl
-		if err := ctl.Lookup(slot, &have); err != nil || have.Id != c.Id {
-			return err
-		}
-		return ctl.Put(slot, c)
-	})
-	if err != nil {
-		return fmt.Errorf("carry states: %w", err)
+	if err := t.carryStates(from); err != nil {
+		return err
+	}
+	if err := agents.carryTo(t); err != nil {
+		return err
 	}
 	if err := m.Delete(uint32(0)); err != nil {
 		return fmt.Errorf("let go of its processes: %w", err)
 	}
 	// What fell due while nobody was there to see it.
 	return t.run(bpf.LineageProgVerbSentence, &bpf.LineageVerbArgs{})
+}
+
+// carryStates carries what the elder has decided of its sessions. Nothing of ours opens or
+// nests one before.
+func (t *Tracer) carryStates(from *elder) error {
+	ctl := t.maps[bpf.LineageMapSessionCtl]
+	nested := map[uint64]uint32{}
+	ofAgents := map[uint32]int64{} // by uid
+	states := map[uint32]*bpf.LineageCtl{}
+	err := from.each(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
+		var have bpf.LineageCtl
+		if err := ctl.Lookup(slot, &have); err != nil || have.Id != c.Id {
+			return err
+		}
+		states[slot] = c
+		nested[s.Parent]++
+		if c.Flags&sessionAgent != 0 && c.Uid != 0 {
+			ofAgents[c.Uid]++
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("carry states: %w", err)
+	}
+	for slot, c := range states {
+		c.Nested = nested[c.Id]
+		if c.Status == uint32(StateEmpty)|uint32(CauseReleased)<<8 { // as earlier versions have it
+			c.Status = uint32(StateDissolved) | uint32(CauseReleased)<<8
+		}
+		if err := ctl.Put(slot, c); err != nil {
+			return fmt.Errorf("carry state of session %v: %w", SessionID(c.Id), err)
+		}
+	}
+	for uid, n := range ofAgents {
+		if err := t.maps[bpf.LineageMapAgentUids].Put(uid, n); err != nil {
+			return fmt.Errorf("carry sessions of uid %d: %w", uid, err)
+		}
+	}
+	return nil
 }
 
 func (t *Tracer) carryDead(from *elder) error {
@@ -274,9 +322,9 @@ func (t *Tracer) carryDead(from *elder) error {
 	return nil
 }
 
-// Live counts the sessions pinned under dir that are not over and do not have
-// the name except, whichever version pinned them. [ErrOtherABI]: they cannot be
-// read.
+// Live counts the sessions pinned under dir that have a member and do not have the
+// name except, whichever version pinned them: one whose members all died while no daemon
+// ran is over, whatever its state. [ErrOtherABI]: they cannot be read.
 func Live(dir, except string) (int, error) {
 	_, names, err := survey(dir, "")
 	if err != nil {
@@ -287,15 +335,45 @@ func Live(dir, except string) (int, error) {
 		return 0, err
 	}
 	defer e.close()
+	inhabited, err := e.inhabited()
+	if err != nil {
+		return 0, err
+	}
 	live := 0
-	err = e.each(func(_ uint32, _ *bpf.LineageSession, c *bpf.LineageCtl) error {
+	err = e.each(func(_ uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
 		name, _, _ := strings.Cut(string(c.Name[:]), "\x00")
-		if s := State(c.Status & 0xff); s != StateFree && s != StateEmpty && (except == "" || name != except) {
+		if inhabited[s.Id] && State(c.Status&0xff) != StateDissolved && (except == "" || name != except) {
 			live++
 		}
 		return nil
 	})
 	return live, err
+}
+
+// inhabited gives the sessions that the elder's entries are in, each with those that it is
+// nested in. Counts may have drifted; an entry is there or not.
+func (e *elder) inhabited() (map[uint64]bool, error) {
+	parents := map[uint64]uint64{}
+	err := e.each(func(_ uint32, s *bpf.LineageSession, _ *bpf.LineageCtl) error {
+		parents[s.Id] = s.Parent
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	in := map[uint64]bool{}
+	each := e.processes.Iterate()
+	var pid uint32
+	var value []byte
+	for each.Next(&pid, &value) {
+		for id := e.word(value, e.layout.Session); id != 0 && !in[id]; id = parents[id] {
+			in[id] = true
+		}
+	}
+	if err := each.Err(); err != nil {
+		return nil, fmt.Errorf("list the entries: %w", err)
+	}
+	return in, nil
 }
 
 // Memberships names the directories of pins beside dir, and dir itself, whose
@@ -333,11 +411,13 @@ func Memberships(dir string, p Identity) ([]string, error) {
 // has reports whether the process is a member of one of the elder's sessions.
 func (e *elder) has(p Identity) bool {
 	value, err := e.processes.LookupBytes(p.PID)
-	word := func(at uint32) uint64 {
-		if uint64(at)+8 > uint64(len(value)) {
-			return 0
-		}
-		return binary.NativeEndian.Uint64(value[at:])
+	return err == nil && e.word(value, e.layout.Start) == p.Start && e.word(value, e.layout.Session) != 0
+}
+
+// word is the field of an entry at an offset.
+func (e *elder) word(value []byte, at uint32) uint64 {
+	if uint64(at)+8 > uint64(len(value)) {
+		return 0
 	}
-	return err == nil && word(e.layout.Start) == p.Start && word(e.layout.Session) != 0
+	return binary.NativeEndian.Uint64(value[at:])
 }

@@ -90,3 +90,13 @@ func (t *Tracer) Instructions() (map[string]Instructions, error) {
 
 // AttachCloser does what a sentence at level 2 does, until the result is closed.
 func (t *Tracer) AttachCloser() (io.Closer, error) { return t.attachCloser() }
+
+// LoseRecord takes a session's record away under its members.
+func (t *Tracer) LoseRecord(id SessionID) error {
+	return t.maps[bpf.LineageMapSessions].Put(id.slot(), &bpf.LineageSession{})
+}
+
+// LoseEntry takes the entry of a process away, as a member with root's rights could.
+func (t *Tracer) LoseEntry(pid uint32) error {
+	return t.maps[bpf.LineageMapProcesses].Delete(pid)
+}

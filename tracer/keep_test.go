@@ -30,7 +30,7 @@ func testKeep(t *testing.T, o tracer.Options) {
 			if _, err := tr.Create(tracer.SessionSpec{Root: p.Identity, KeptFrom: id}); !errors.Is(err, tracer.ErrRoot) {
 				t.Errorf("kept the root: %v", err)
 			}
-			if err := tr.Move(p.Identity, id, 0); !errors.Is(err, tracer.ErrRoot) {
+			if err := tr.Move(p.Identity, id, id); !errors.Is(err, tracer.ErrRoot) {
 				t.Errorf("moved the root: %v", err)
 			}
 		case p.Creator.PID != w.pid():

@@ -92,8 +92,13 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 		return fmt.Errorf("load the programs: %w", err)
 	}
 	t.programs, t.maps = coll.Programs, coll.Maps
-	if err := t.fillSlots(from); err != nil {
+	if err := t.openControl(spec); err != nil {
 		return err
+	}
+	if from != nil {
+		if err := from.putSessions(t); err != nil {
+			return fmt.Errorf("carry over %s: %w", from.dir, err)
+		}
 	}
 	links, err := t.attach()
 	defer func() {
@@ -108,6 +113,9 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 		if err := t.carry(from); err != nil {
 			return fmt.Errorf("carry over %s: %w", from.dir, err)
 		}
+	}
+	if err := t.fillSlots(); err != nil {
+		return err
 	}
 	t.refuseForks(k, links)
 	return t.pin(links)
@@ -145,14 +153,15 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	return nil
 }
 
-// fillSlots gives the elder's sessions their slots, and queues the others.
-func (t *Tracer) fillSlots(from *elder) error {
-	taken := map[uint32]bool{}
-	if from != nil {
-		var err error
-		if taken, err = from.putSessions(t); err != nil {
-			return fmt.Errorf("carry over %s: %w", from.dir, err)
-		}
+// fillSlots queues the slots that have no session.
+func (t *Tracer) fillSlots() error {
+	sessions, err := t.Sessions()
+	if err != nil {
+		return fmt.Errorf("fill the free slots: %w", err)
+	}
+	taken := make(map[uint32]bool, len(sessions))
+	for _, s := range sessions {
+		taken[s.ID.slot()] = true
 	}
 	q := t.maps[bpf.LineageMapFreeSlots]
 	for slot := range q.MaxEntries() {

@@ -122,7 +122,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 	}
 	info := SessionInfo{
 		ID:       SessionID(s.Id),
-		Parent:   SessionID(s.Parent),
+		Parent:   t.home(SessionID(s.Parent)),
 		Root:     identity(s.Root),
 		Owner:    identity(s.Owner),
 		UID:      c.Uid,
@@ -134,19 +134,43 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Deadline: c.Deadline,
 		Expires:  c.Expires,
 
-		MaxProcesses: c.MaxProcesses,
-		MaxLifetime:  lifetime,
-		MaxRSS:       c.MaxRss,
-		Idle:         time.Duration(c.Idle),
-		Kept:         c.Flags&sessionKept != 0,
-		Agent:        c.Flags&sessionAgent != 0,
-		Rule:         c.Rule,
-		Live:         s.Live,
-		Dying:        s.Dying,
-		Unreaped:     s.Unreaped,
-		Forks:        s.Forks,
-		Peak:         s.Peak,
+		MaxProcesses:   c.MaxProcesses,
+		MaxLifetime:    lifetime,
+		MaxRSS:         c.MaxRss,
+		Idle:           time.Duration(c.Idle),
+		KeepOnRootExit: c.Flags&sessionKeepOnRootExit != 0,
+		Kept:           c.Flags&sessionKept != 0,
+		Agent:          c.Flags&sessionAgent != 0,
+		Rule:           c.Rule,
+		Nested:         c.Nested,
+		Drifted:        c.Flags&sessionDrifted != 0,
+		Live:           s.Live,
+		Dying:          s.Dying,
+		Unreaped:       s.Unreaped,
+		Forks:          s.Forks,
+		Peak:           s.Peak,
+		Emptied:        s.Emptied,
 	}
 	info.called(string(name))
 	return info, nil
+}
+
+// home is a session, or the innermost around it that was not dissolved, as home_of
+// of bpf/session.h.
+func (t *Tracer) home(id SessionID) SessionID {
+	for range MaxDepth {
+		var s bpf.LineageSession
+		var c bpf.LineageCtl
+		if id == 0 || t.maps[bpf.LineageMapSessionCtl].Lookup(id.slot(), &c) != nil || SessionID(c.Id) != id {
+			break
+		}
+		if State(c.Status&0xff) != StateDissolved {
+			return id
+		}
+		if t.maps[bpf.LineageMapSessions].Lookup(id.slot(), &s) != nil {
+			break
+		}
+		id = SessionID(s.Parent)
+	}
+	return 0
 }

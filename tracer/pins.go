@@ -196,7 +196,7 @@ func (t *Tracer) openComplete(spec *ebpf.CollectionSpec) error {
 		}
 	}
 	t.features.Refuses = t.pinnedRefuser()
-	return nil
+	return t.openControl(spec)
 }
 
 // retire detaches and unpins other kernel sides.

@@ -44,7 +44,7 @@ func testSetTerms(t *testing.T, o tracer.Options) {
 	}
 }
 
-// A lookalike is let go of with all its children, and not found again.
+// A lookalike is let go of with all its children, and nothing is signalled.
 func TestDissolve(t *testing.T) { everySide(t, testDissolve) }
 
 func testDissolve(t *testing.T, o tracer.Options) {
@@ -61,11 +61,11 @@ func testDissolve(t *testing.T, o tracer.Options) {
 		t.Errorf("let go %d: %v", n, err)
 	}
 	s, err = tr.Settle(s.ID)
-	if err != nil || s.State != tracer.StateEmpty || s.Cause != tracer.CauseReleased || s.Live != 0 {
+	if err != nil || s.State != tracer.StateDissolved || s.Cause != tracer.CauseReleased || s.Live != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := tr.Dissolve(s.ID); !errors.Is(err, tracer.ErrBusy) {
-		t.Errorf("dissolved twice: %v", err)
+	if n, err := tr.Dissolve(s.ID); n != 0 || err != nil {
+		t.Errorf("dissolved twice: %d, %v", n, err)
 	}
 	if err := tr.Release(s.ID); err != nil {
 		t.Error(err)
@@ -77,7 +77,7 @@ func testDissolve(t *testing.T, o tracer.Options) {
 	}
 	for _, pid := range []uint32{w.pid(), child} {
 		e, err := tr.Lookup(pid)
-		if err != nil || e.Session != 0 || e.Flags&tracer.FlagReleased == 0 {
+		if err != nil || e.Session != 0 || e.Flags&tracer.FlagRoot != 0 {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if err := unix.Kill(int(pid), 0); err != nil {

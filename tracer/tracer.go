@@ -121,9 +121,6 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	if err != nil {
 		return err
 	}
-	if t.control, err = openControl(t, t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset); err != nil {
-		return err
-	}
 	t.control.setAdopting(0) // whoever began it is dead
 	if missed {
 		if _, _, err := t.Reconcile(); err != nil {

@@ -37,11 +37,17 @@ const (
 	StateEnding                 // SIGTERM and SIGCONT are sent, the deadline runs
 	StateCondemned              // members are killed, newborn ones die before they run
 	StateEmpty                  // live and dying are 0; the record may be closed
+	// StateDissolved follows StateActive: the members were let go of, and nothing
+	// follows from the session any more. Its record stays until what is nested in it is gone.
+	StateDissolved
 )
 
 func (s State) String() string {
-	return [...]string{"free", "active", "ending", "condemned", "ended"}[min(s, StateEmpty)]
+	return [...]string{"free", "active", "ending", "condemned", "ended", "dissolved"}[min(s, StateDissolved)]
 }
+
+// Kills reports whether members of a session in this state are killed.
+func (s State) Kills() bool { return s == StateCondemned || s == StateEmpty }
 
 // Cause is why a session ends. The first cause wins.
 type Cause uint32
@@ -257,7 +263,7 @@ type SessionSpec struct {
 // SessionInfo is what the kernel holds of a session.
 type SessionInfo struct {
 	ID       SessionID
-	Parent   SessionID // 0: not nested
+	Parent   SessionID // the session around it, those that were dissolved left out; 0: none
 	Root     Identity
 	Owner    Identity
 	Name     string
@@ -275,6 +281,8 @@ type SessionInfo struct {
 	MaxRSS       uint64 // bytes
 	Idle         time.Duration
 
+	KeepOnRootExit bool // as of [SessionSpec]
+
 	Kept  bool   // its root was handed over from another session
 	Agent bool   // an exec opened it
 	Rule  uint32 // 0: none is known
@@ -282,11 +290,15 @@ type SessionInfo struct {
 	For  SessionID // whose work it holds, 0: it is none of these
 	Weak bool      // it does on weak evidence
 
+	Nested  uint32 // records of sessions that are nested directly in it
+	Drifted bool   // its live count had to be corrected: who is missing is not known
+
 	Live     int64 // entered and not dead, nested sessions included
 	Dying    int64 // dead for the exit hook, still being torn down
 	Unreaped int64 // dead and not yet reaped
 	Forks    uint64
 	Peak     uint64
+	Emptied  uint64 // boottime ns at which Live last fell to 0, 0: never
 }
 
 // PassResult tells what a pass over the members did.

@@ -117,7 +117,7 @@ func demand(p *Process, sessions map[SessionID]*SessionInfo) unix.Signal {
 	var sig unix.Signal
 	for s, n := sessions[p.Session], 0; s != nil && n < MaxDepth; s, n = sessions[s.Parent], n+1 {
 		switch {
-		case s.State >= StateCondemned:
+		case s.State.Kills():
 			return unix.SIGKILL
 		case s.State == StateEnding && p.Flags&FlagTermed == 0 && (s.EndedAt == 0 || p.Since <= s.EndedAt):
 			sig = unix.SIGTERM

@@ -22,10 +22,9 @@ const (
 	FlagProtected = EntryFlags(bpf.LineageEntryFlagsFLAG_PROTECTED) // no pass signals it
 	FlagOwner     = EntryFlags(bpf.LineageEntryFlagsFLAG_OWNER)
 	FlagRoot      = EntryFlags(bpf.LineageEntryFlagsFLAG_ROOT)
-	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED)   // a pass sent SIGTERM
-	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED)   // a pass, or its birth, sent SIGKILL
-	FlagReleased  = EntryFlags(bpf.LineageEntryFlagsFLAG_RELEASED) // it was let go of
-	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON)   // what [Tracer.SelfProtect] protects
+	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
+	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
+	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON) // what [Tracer.SelfProtect] protects
 )
 
 // session_flags of bpf/lineage.h.
@@ -33,6 +32,7 @@ const (
 	sessionKeepOnRootExit = 1 << iota
 	sessionKept
 	sessionAgent
+	sessionDrifted
 )
 
 // run carries out one verb. The caller holds t.verbs.
@@ -204,8 +204,16 @@ func (t *Tracer) Settle(id SessionID) (SessionInfo, error) {
 	return t.Session(id)
 }
 
-// Release frees the record of a session that is empty; else [ErrBusy].
+// Release frees the record of a session that is over or dissolved. [ErrBusy] as
+// long as its subtree is not empty: a member, one that is being torn down, or
+// the record of a nested session. Its dead that nobody has waited for count in
+// the parent session from then on. [ErrNotFound].
 func (t *Tracer) Release(id SessionID) error {
+	if t.baseline {
+		if err := t.handDead(id); err != nil {
+			return fmt.Errorf("release session %v: %w", id, err)
+		}
+	}
 	return t.onSession(bpf.LineageProgVerbRelease, "release", &bpf.LineageVerbArgs{Session: uint64(id)})
 }
 
@@ -266,7 +274,9 @@ func (t *Tracer) MissedBirths() (uint64, error) {
 
 // Reconcile enters processes whose birth was missed, and only those: without
 // an entry, and born after their parent was entered. It removes entries whose
-// process is gone. To be called when a miss is on record, not otherwise.
+// process is gone, and gives members of a session that is not there to the session of
+// their creator, or to none. To be called when a miss or such a member is on
+// record, not otherwise.
 func (t *Tracer) Reconcile() (added, removed int, err error) {
 	var args bpf.LineageVerbArgs
 	t.verbs.Lock()

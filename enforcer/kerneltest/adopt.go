@@ -36,7 +36,7 @@ func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 	p.Comm = tracer.Comm{}
 	copy(p.Comm[:15], comm)
 	i := slices.IndexFunc(k.agents, func(a tracer.Agent) bool { return a.Comm == comm })
-	if i < 0 || p.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0 {
+	if i < 0 || p.Flags&tracer.FlagProtected != 0 {
 		return 0
 	}
 	a := k.agents[i]
@@ -86,7 +86,7 @@ func (k *Kernel) Adopt(id tracer.SessionID) (n int, err error) {
 		for _, p := range k.procs {
 			up := k.procs[p.Parent.PID]
 			if p.Session == 0 && !p.Dead && up != nil && up.Identity == p.Parent && up.Session == id &&
-				p.Flags&(tracer.FlagProtected|tracer.FlagReleased) == 0 {
+				p.Flags&tracer.FlagProtected == 0 {
 				p.Source = tracer.SourceParent
 				k.enter(p, id, tracer.EvidenceAdopted, up.Identity)
 				n, again = n+1, true
@@ -106,7 +106,7 @@ func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source
 		return k.fail["Enter"]
 	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
-	case p.Session != 0 || p.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0:
+	case p.Session != 0 || p.Flags&tracer.FlagProtected != 0:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrProtected)
 	}
 	p.Source = source
@@ -124,7 +124,7 @@ func (k *Kernel) Raise(from, id tracer.SessionID, who, creator tracer.Identity, 
 		return k.fail["Raise"]
 	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
-	case p.Session != from || p.Flags&(tracer.FlagProtected|tracer.FlagReleased) != 0:
+	case p.Session != from || p.Flags&tracer.FlagProtected != 0:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrProtected)
 	}
 	k.chain(from, func(s *tracer.SessionInfo) { s.Live-- })
@@ -165,7 +165,7 @@ func (k *Kernel) Move(who tracer.Identity, from, to tracer.SessionID) error {
 	return k.fail["Move"]
 }
 
-// Dissolve lets all members go.
+// Dissolve lets all members go. What is nested in the session stays nested in it.
 func (k *Kernel) Dissolve(id tracer.SessionID) (n int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -173,27 +173,36 @@ func (k *Kernel) Dissolve(id tracer.SessionID) (n int, err error) {
 	switch {
 	case s == nil:
 		return 0, fmt.Errorf("dissolve session %v: %w", id, tracer.ErrNotFound)
+	case s.State == tracer.StateDissolved:
+		return 0, nil
 	case s.State != tracer.StateActive:
 		return 0, fmt.Errorf("dissolve session %v: %w", id, tracer.ErrBusy)
 	}
+	s.State, s.Cause = tracer.StateDissolved, tracer.CauseReleased
 	for _, p := range k.procs {
 		if p.Session == id && !p.Dead {
-			k.move(p, s.Parent)
+			k.move(p, k.home(s.Parent))
 			n++
 		}
 	}
-	s.State, s.Cause = tracer.StateEmpty, tracer.CauseReleased
 	k.emit(tracer.Event{Type: tracer.EventSession, Session: id, State: s.State, Cause: s.Cause})
 	return n, k.fail["Dissolve"]
+}
+
+// home is a session, or the innermost around it that was not dissolved.
+func (k *Kernel) home(id tracer.SessionID) tracer.SessionID {
+	for s := k.sessions[id]; s != nil; s = k.sessions[s.Parent] {
+		if s.State != tracer.StateDissolved {
+			return s.ID
+		}
+	}
+	return 0
 }
 
 func (k *Kernel) move(p *Proc, to tracer.SessionID) {
 	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live-- })
 	p.Session = to
 	k.chain(to, func(s *tracer.SessionInfo) { s.Live++; s.Peak = max(s.Peak, uint64(s.Live)) })
-	if to == 0 {
-		p.Flags |= tracer.FlagReleased
-	}
 }
 
 // open makes a record over p, which is its root; nested in the session that p is in.
@@ -202,6 +211,9 @@ func (k *Kernel) open(p *Proc) (tracer.SessionID, *tracer.SessionInfo) {
 	id := tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
 	s := &tracer.SessionInfo{ID: id, Parent: p.Session, Root: p.Identity, State: tracer.StateActive, Created: uint64(k.now)}
 	k.sessions[id] = s
+	if around := k.sessions[p.Session]; around != nil {
+		around.Nested++
+	}
 	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live--; s.Forks-- })
 	p.Flags |= tracer.FlagRoot
 	k.enter(p, id, tracer.EvidenceRoot, p.Parent)

@@ -216,6 +216,10 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status})
 		k.chain(id, func(s *tracer.SessionInfo) {
 			s.Live--
+			s.Unreaped++
+			if s.Live == 0 {
+				s.Emptied = uint64(k.now)
+			}
 			if p.Slow {
 				s.Dying++
 			}
@@ -276,6 +280,7 @@ func (k *Kernel) Reap(pid uint32) {
 func (k *Kernel) reap(p *Proc) {
 	delete(k.procs, p.PID)
 	if p.Session != 0 {
+		k.chain(p.Session, func(s *tracer.SessionInfo) { s.Unreaped-- })
 		k.emit(tracer.Event{Type: tracer.EventReaped, Process: p.Identity, Session: p.Session})
 	}
 }
@@ -351,7 +356,7 @@ func (k *Kernel) within(id, ancestor tracer.SessionID) (in bool) {
 }
 
 func (k *Kernel) condemned(id tracer.SessionID) (yes bool) {
-	k.chain(id, func(s *tracer.SessionInfo) { yes = yes || s.State == tracer.StateCondemned })
+	k.chain(id, func(s *tracer.SessionInfo) { yes = yes || s.State.Kills() })
 	return yes
 }
 

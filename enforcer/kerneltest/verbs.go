@@ -125,7 +125,7 @@ func (k *Kernel) Sessions() ([]tracer.SessionInfo, error) {
 	defer k.mu.Unlock()
 	var all []tracer.SessionInfo
 	for _, s := range k.sessions {
-		all = append(all, *s)
+		all = append(all, k.info(s))
 	}
 	slices.SortFunc(all, func(a, b tracer.SessionInfo) int { return int(int64(a.ID) - int64(b.ID)) })
 	return all, k.fail["Sessions"]
@@ -143,9 +143,17 @@ func (k *Kernel) session(id tracer.SessionID) (tracer.SessionInfo, error) {
 		return tracer.SessionInfo{}, err
 	}
 	if s := k.sessions[id]; s != nil {
-		return *s, nil
+		return k.info(s), nil
 	}
 	return tracer.SessionInfo{}, fmt.Errorf("session %v: %w", id, tracer.ErrNotFound)
+}
+
+// info is a record as it is told: those around it that were dissolved are left out.
+func (k *Kernel) info(s *tracer.SessionInfo) tracer.SessionInfo {
+	told := *s
+	told.Parent = k.home(s.Parent)
+	told.KeepOnRootExit = k.keep[s.ID]
+	return told
 }
 
 // Create opens a session over a live process.
@@ -164,7 +172,6 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 			return 0, fmt.Errorf("create session: %w", tracer.ErrRoot)
 		}
 		k.move(p, 0)
-		p.Flags &^= tracer.FlagReleased
 		defer func(why tracer.Evidence, by tracer.Identity) { p.Evidence, p.Creator = why, by }(p.Evidence, p.Creator)
 	}
 	p.Source = spec.Source
@@ -249,12 +256,25 @@ func (k *Kernel) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
 	return k.session(id)
 }
 
-// Release frees the record of an empty session.
+// Release frees the record of a session that is over or dissolved, when its subtree is empty.
+// Its dead that nobody has waited for are the parent session's then.
 func (k *Kernel) Release(id tracer.SessionID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s := k.sessions[id]; s == nil || s.State != tracer.StateEmpty {
-		return fmt.Errorf("release session %v: not empty", id)
+	s := k.sessions[id]
+	if s == nil {
+		return fmt.Errorf("release session %v: %w", id, tracer.ErrNotFound)
+	}
+	if s.State < tracer.StateEmpty || s.Live > 0 || s.Dying > 0 || s.Nested > 0 {
+		return fmt.Errorf("release session %v: %w", id, tracer.ErrBusy)
+	}
+	if around := k.sessions[s.Parent]; around != nil {
+		around.Nested--
+		for _, p := range k.procs {
+			if p.Session == id {
+				p.Session = s.Parent
+			}
+		}
 	}
 	delete(k.sessions, id)
 	return nil
@@ -288,8 +308,32 @@ func (k *Kernel) SelfProtected() bool {
 	return k.selfProtect
 }
 
-// Reconcile finds nothing: this kernel misses no birth.
-func (k *Kernel) Reconcile() (added, removed int, err error) { return 0, 0, k.fail["Reconcile"] }
+// LoseRecord takes a session's record away under its members.
+func (k *Kernel) LoseRecord(id tracer.SessionID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.sessions, id)
+}
+
+// Reconcile gives members of a session that is not there to their creator's, or to none.
+// This kernel misses no birth.
+func (k *Kernel) Reconcile() (added, removed int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.procs {
+		if p.Session == 0 || k.sessions[p.Session] != nil {
+			continue
+		}
+		p.Session = 0
+		if c := k.procs[p.Creator.PID]; c != nil && c.Identity == p.Creator {
+			p.Session = k.home(c.Session)
+		}
+		k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live++ })
+		k.counts["no_session"]++
+		added++
+	}
+	return added, 0, k.fail["Reconcile"]
+}
 
 // Counters are what Count added.
 func (k *Kernel) Counters() (map[string]uint64, error) {

@@ -1,0 +1,294 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// nestingAgents opens sessions for agentName, inside other sessions too.
+func nestingAgents(t *testing.T, tr *tracer.Tracer) {
+	t.Helper()
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// live fails the test unless the sessions have these live members.
+func live(t *testing.T, tr *tracer.Tracer, want map[tracer.SessionID]int64) {
+	t.Helper()
+	for id, n := range want {
+		if s, err := tr.Session(id); err != nil || s.Live != n {
+			t.Errorf("session %v: %d live, want %d (%v)", id, s.Live, n, err)
+		}
+	}
+}
+
+// running asks the task list whether a process is alive.
+func running(t *testing.T, tr *tracer.Tracer, pid uint32) (alive bool) {
+	t.Helper()
+	err := tr.Snapshot(0, func(p *tracer.Process) error {
+		alive = alive || p.PID == pid && !p.Dead
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alive
+}
+
+func inSession(t *testing.T, tr *tracer.Tracer, pid uint32, id tracer.SessionID) {
+	t.Helper()
+	if e, err := tr.Lookup(pid); err != nil || e.Session != id {
+		t.Errorf("pid %d is in session %v, want %v (%v)", pid, e.Session, id, err)
+	}
+}
+
+// A lookalike inside a lookalike inside a session: both are let go of, the outer one
+// first, and what they ran stays with the session around them, and ends with it.
+func TestDissolveWithNested(t *testing.T) { everySide(t, testDissolveWithNested) }
+
+func testDissolveWithNested(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	nestingAgents(t, tr)
+	inner := shellNamed(t, agentName)
+	w := start(t, inner+` -c '`+inner+` -c "sleep 60 & echo \$\$; wait" & echo $$; wait' & wait`)
+	around := create(t, tr, w, tracer.SessionSpec{Name: "around"})
+	w.goOn()
+	outerPID, innerPID := parse(t, w.line()), parse(t, w.line())
+	if outerPID > innerPID {
+		outerPID, innerPID = innerPID, outerPID
+	}
+	a, b := opened(t, tr, outerPID), opened(t, tr, innerPID)
+	if a.Parent != around || b.Parent != a.ID {
+		t.Fatalf("nested in %v and %v", a.Parent, b.Parent)
+	}
+	until(t, "the innermost has its child", func() bool { s, err := tr.Session(b.ID); return err == nil && s.Live == 2 })
+
+	if n, err := tr.Dissolve(a.ID); n != 1 || err != nil {
+		t.Errorf("let go %d: %v", n, err)
+	}
+	inSession(t, tr, outerPID, around)
+	inSession(t, tr, innerPID, b.ID)
+	live(t, tr, map[tracer.SessionID]int64{around: 4, a.ID: 2, b.ID: 2})
+	if err := tr.Release(a.ID); !errors.Is(err, tracer.ErrBusy) {
+		t.Errorf("released with a session nested in it: %v", err)
+	}
+	if s, err := tr.Session(a.ID); err != nil || s.State != tracer.StateDissolved {
+		t.Errorf("after a release that was refused: %+v, %v", s, err)
+	}
+	if n, err := tr.Dissolve(b.ID); n != 2 || err != nil {
+		t.Errorf("let go %d: %v", n, err)
+	}
+	inSession(t, tr, innerPID, around)
+	live(t, tr, map[tracer.SessionID]int64{around: 4, a.ID: 0, b.ID: 0})
+	for _, id := range []tracer.SessionID{b.ID, a.ID} {
+		if err := tr.Release(id); err != nil {
+			t.Error(err)
+		}
+	}
+	live(t, tr, map[tracer.SessionID]int64{around: 4})
+	if err := tr.End(around, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	if s := settled(t, tr, around); s.Drifted {
+		t.Error("its count had drifted")
+	}
+}
+
+// What is nested in a session that was dissolved lives on: nobody is condemned with it, and
+// it still ends by its own terms.
+func TestDissolveCondemnsNobody(t *testing.T) { everySide(t, testDissolveCondemnsNobody) }
+
+func testDissolveCondemnsNobody(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	nestingAgents(t, tr)
+	w := agent(t, agentName, "while read go; do sleep 60 & echo $!; done")
+	w.goOn()
+	a := opened(t, tr, w.pid())
+	w.goOn()
+	nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := tr.Session(nested)
+	if err != nil || b.Parent != a.ID {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	if n, err := tr.Dissolve(a.ID); n != 1 || err != nil {
+		t.Errorf("let go %d: %v", n, err)
+	}
+	if _, err := tr.Sentence(); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn() // a fork and an exec, which pass the hooks that kill
+	later := parse(t, w.line())
+	for _, pid := range []uint32{b.Root.PID, w.pid(), later} {
+		if !running(t, tr, pid) {
+			t.Errorf("pid %d is dead", pid)
+		}
+	}
+	inSession(t, tr, b.Root.PID, nested)
+	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("born outside: %v", err)
+	}
+	if err := tr.End(nested, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, tr, nested)
+	for _, id := range []tracer.SessionID{nested, a.ID} {
+		if err := tr.Release(id); err != nil {
+			t.Error(err)
+		}
+	}
+	unix.Kill(int(later), unix.SIGKILL)
+}
+
+// The zombies of a nested session count in the session around it until their parent waits,
+// and no longer, though the nested one's record is gone by then.
+func TestReleaseHandsOverDead(t *testing.T) { everySide(t, testReleaseHandsOverDead) }
+
+func testReleaseHandsOverDead(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	// A shell that waits for nobody while it reads.
+	w := start(t, "sleep 60 & echo $!; sleep 60 & echo $!; read go; wait; echo waited; read go")
+	outermost := create(t, tr, w, tracer.SessionSpec{Name: "outermost"})
+	w.goOn()
+	var nested []tracer.SessionID
+	for range 2 {
+		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nested = append(nested, id)
+	}
+	for i, id := range nested {
+		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, tr, id)
+		until(t, "its record is released", func() bool { return tr.Release(id) == nil })
+		if s, err := tr.Session(outermost); err != nil || s.Unreaped != int64(i+1) {
+			t.Errorf("around it %d are not reaped, want %d (%v)", s.Unreaped, i+1, err)
+		}
+	}
+	w.goOn()
+	if got := w.line(); got != "waited" {
+		t.Fatal(got)
+	}
+	until(t, "those that were waited for do not count", func() bool {
+		s, err := tr.Settle(outermost)
+		return err == nil && s.Unreaped == 0 && s.Live == 1
+	})
+	w.goOn()
+	w.gone()
+	settled(t, tr, outermost)
+}
+
+// A process that was let go of becomes the agent itself, and is found, by its exec or by
+// whoever adopts its parent.
+func TestFoundAfterDissolve(t *testing.T) { everySide(t, testFoundAfterDissolve) }
+
+func testFoundAfterDissolve(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	nestingAgents(t, tr)
+	path := shellNamed(t, agentName)
+	for _, inside := range []bool{false, true} {
+		w := start(t, "exec 3<&0; "+path+` -c 'echo $$; read go; exec `+path+` -c "echo up; read go; sleep 60"' <&3 & wait`)
+		var around tracer.SessionID
+		if inside {
+			around = create(t, tr, w, tracer.SessionSpec{})
+		}
+		w.goOn()
+		pid := parse(t, w.line())
+		first := opened(t, tr, pid)
+		if _, err := tr.Dissolve(first.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := tr.Release(first.ID); err != nil {
+			t.Error(err)
+		}
+		w.goOn()
+		if got := w.line(); got != "up" {
+			t.Fatal(got)
+		}
+		second := opened(t, tr, pid)
+		if second.ID == first.ID || second.Parent != around {
+			t.Errorf("inside %v: %+v", inside, second)
+		}
+		if _, err := tr.Dissolve(second.ID); err != nil {
+			t.Fatal(err)
+		}
+		if !inside {
+			around = create(t, tr, w, tracer.SessionSpec{Adopted: true})
+			if n, err := tr.Adopt(around); n != 1 || err != nil {
+				t.Errorf("adopted %d: %v", n, err)
+			}
+		}
+		inSession(t, tr, pid, around)
+		tr.End(around, tracer.CauseEnd, 0)
+		w.gone()
+		settled(t, tr, around)
+	}
+}
+
+// Members of a session that is not there are found, counted, and given to their creator's
+// session, or to none.
+func TestRepairMembersOfNobody(t *testing.T) { everySide(t, testRepairMembersOfNobody) }
+
+func testRepairMembersOfNobody(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, "sleep 60 & echo $!; wait")
+	around := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	child := parse(t, w.line())
+	nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: child}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := start(t, "sleep 60")
+	other := create(t, tr, alone, tracer.SessionSpec{})
+	for _, id := range []tracer.SessionID{nested, other} {
+		if err := tr.LoseRecord(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := tr.Reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	inSession(t, tr, child, around)
+	inSession(t, tr, alone.pid(), 0)
+	if counters, err := tr.Counters(); err != nil || counters["no_session"] != 2 {
+		t.Errorf("counted %d (%v)", counters["no_session"], err)
+	}
+	tr.End(around, tracer.CauseEnd, 0)
+	w.gone()
+}
+
+// A member whose entry was taken out of the map is missed by every count: the session says so.
+func TestDrifted(t *testing.T) { everySide(t, testDrifted) }
+
+func testDrifted(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, "sleep 60 & echo $!; read go")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	lost := parse(t, w.line())
+	t.Cleanup(func() { unix.Kill(int(lost), unix.SIGKILL) })
+	if s, err := tr.Session(id); err != nil || s.Drifted || s.Live != 2 {
+		t.Errorf("before: %+v, %v", s, err)
+	}
+	if err := tr.LoseEntry(lost); err != nil {
+		t.Fatal(err)
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	if s := settled(t, tr, id); !s.Drifted {
+		t.Errorf("after: %+v", s)
+	}
+}

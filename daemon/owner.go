@@ -34,6 +34,7 @@ type owner struct {
 	enforcer *enforcer.Enforcer
 	log      zerolog.Logger
 	clock    clock
+	began    uint64 // boottime
 	mode     func() string
 	proc     procfs
 	holds    *holds.Reader
@@ -91,7 +92,7 @@ type owner struct {
 
 func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, log zerolog.Logger) *owner {
 	return &owner{
-		kernel: k, enforcer: e, log: log, clock: c, mode: func() string { return policy.Default().Mode },
+		kernel: k, enforcer: e, log: log, clock: c, began: c.boottime(), mode: func() string { return policy.Default().Mode },
 		proc: proc, audit: a, holds: holds.New(string(proc), k.Identify),
 		ending: make(chan tracer.SessionID, 64), portsWait: policy.Default().Wait.Ports.Std, heldPeriod: heldPeriod,
 		calls: make(chan func()), done: make(chan struct{}),

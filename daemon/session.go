@@ -225,6 +225,9 @@ func (o *owner) conclude(s *session) {
 	if empty && s.emptyAt == 0 {
 		s.emptyAt = o.clock.boottime()
 	}
+	if at := s.info.Emptied; empty && at != 0 && at < o.began {
+		s.emptyAt = at // while no daemon ran, and this one only found it so
+	}
 	if !o.settled(s, empty) {
 		return
 	}

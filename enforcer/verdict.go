@@ -53,6 +53,9 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 	case info.Live != 0 || info.Dying != 0:
 		r.Verdict, r.Why = Unknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted", info.Live, info.Dying)
 		return r
+	case info.Drifted:
+		r.Verdict, r.Why = Unknown, "its count of members had to be corrected: the kernel side had lost one"
+		return r
 	}
 	r.Confirmed = true
 	e.mu.Lock()

@@ -179,9 +179,13 @@ func (k *Kernel) Dissolve(id tracer.SessionID) (n int, err error) {
 		return 0, fmt.Errorf("dissolve session %v: %w", id, tracer.ErrBusy)
 	}
 	s.State, s.Cause = tracer.StateDissolved, tracer.CauseReleased
+	around := k.home(s.Parent)
 	for _, p := range k.procs {
 		if p.Session == id && !p.Dead {
-			k.move(p, k.home(s.Parent))
+			k.move(p, around)
+			if o := k.sessions[around]; o == nil || o.Root != p.Identity {
+				p.Flags &^= tracer.FlagRoot
+			}
 			n++
 		}
 	}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestUnheardDeaths: where only an event would tell of a death that ends a session, a look
+// finds it too.
+func TestUnheardDeaths(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		dies   []uint32
+		reason string
+	}{
+		{"root", []uint32{100}, "root_exit"},
+		{"owner", []uint32{callers["user"]}, "owner_exit"},
+		{"everybody", []uint32{101, 100}, "root_exit"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.k.Feature.Level = 2 // no hook acts on a death
+			s := w.session("user", 100, api.NewSession{})
+			w.k.Fork(100, 101, "lngtest-a")
+			w.unheard(func() {
+				for _, pid := range tt.dies {
+					w.k.Exit(pid, 0)
+				}
+			})
+			if _, err := w.s.sampler.sample(causeNone); err != nil {
+				t.Fatal(err)
+			}
+			if r := w.receipt(s.ID); r.EndReason != tt.reason || r.Verdict != "clean" || r.Left != 0 {
+				t.Errorf("%+v", r)
+			}
+			if p := w.k.Proc(101); p != nil && !p.Dead {
+				t.Error("its member lives")
+			}
+		})
+	}
+}
+
+// TestUnheardNestedRoot: the same of a session inside another one.
+func TestUnheardNestedRoot(t *testing.T) {
+	w := newWorld(t)
+	w.k.Feature.Level = 2
+	around := w.session("user", 100, api.NewSession{})
+	w.k.Fork(100, 101, "lngtest-a")
+	id, err := w.k.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.k.Fork(101, 102, "lngtest-b")
+	w.unheard(func() { w.k.Exit(101, 0) })
+	if _, err := w.s.sampler.sample(causeNone); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.receipt(id.String()); r.EndReason != "root_exit" || r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+	if s, err := w.k.Session(w.id(around.ID)); err != nil || s.State != tracer.StateActive || s.Live != 1 {
+		t.Errorf("around it: %+v, %v", s, err)
+	}
+}
+
+// TestMissesBeforeTheStart: what the kernel skipped while no daemon ran is looked for by the
+// next one.
+func TestMissesBeforeTheStart(t *testing.T) {
+	skipped := map[string]uint64{"fork_birth": 1}
+	for _, tt := range []struct {
+		name             string
+		misses, counters map[string]uint64
+		twice, reconcile bool
+	}{
+		{"nothing", nil, map[string]uint64{}, false, false},
+		{"a birth", skipped, map[string]uint64{}, false, true},
+		{"a birth that was seen twice", skipped, map[string]uint64{}, true, false},
+		{"an entry that could not go", nil, map[string]uint64{"delete_failed": 1}, true, true},
+	} {
+		p := &sampler{}
+		if _, reconcile := p.grown(tt.misses, tt.counters, tt.twice); reconcile != tt.reconcile {
+			t.Errorf("%s: reconcile %v", tt.name, reconcile)
+		}
+		if cause, reconcile := p.grown(tt.misses, tt.counters, tt.twice); cause != causeNone || reconcile {
+			t.Errorf("%s, nothing new: %q, reconcile %v", tt.name, cause, reconcile)
+		}
+	}
+}
+
+// TestMembersOfNobody: a member whose session is not there is given to the one around it, and
+// everybody is told.
+func TestMembersOfNobody(t *testing.T) {
+	w := newWorld(t)
+	around := w.session("user", 100, api.NewSession{})
+	w.k.Fork(100, 101, "lngtest-a")
+	nested, err := w.k.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.k.LoseRecord(nested)
+	if _, err := w.s.sampler.sample(causeNone); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.k.Proc(101); p.Session.String() != around.ID {
+		t.Errorf("it is in %v", p.Session)
+	}
+	st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "session that was not there") }) {
+		t.Errorf("degraded %q", st.Degraded)
+	}
+}
+
+// TestEndedWithoutDaemon: a session whose members all died while no daemon ran ended then, not
+// when the next one found it empty.
+func TestEndedWithoutDaemon(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.k.Advance(time.Second)
+	w.k.Exit(100, 0)
+	died := w.k.Now()
+	w.k.Advance(3 * time.Minute)
+	w.start(Options{Version: "9.9.9"})
+	if r := w.receipt(s.ID); r.EndReason != "root_exit" || r.DurationMS > 1000 {
+		t.Errorf("%s after %v ms", r.EndReason, r.DurationMS)
+	}
+	doc := into[api.Session](w.do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+	if at := w.h.clock.wall(uint64(died)); doc.Ended == nil || doc.Ended.Sub(*at).Abs() > time.Second {
+		t.Errorf("it ended at %v, not %v", doc.Ended, at)
+	}
+}
+
+// TestLookalikeInsideLookalike: both are let go of, and what they run is the session's that is
+// around them, and ends with it.
+func TestLookalikeInsideLookalike(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	around := p.session("root", 100, api.NewSession{})
+	p.k.Fork(100, 101, "lngtest-x")
+	p.k.Fork(101, 102, "lngtest-x")
+	p.k.Fork(102, 103, "lngtest-x")
+	var inner tracer.SessionID
+	p.hold(func() { // before anybody looks at the first
+		p.becomes(101, 100, 1000, "lngtest-agent")
+		inner = p.becomes(102, 101, 1000, "lngtest-agent")
+	})
+	p.until(func() bool {
+		return p.k.Proc(101).Session.String() == around.ID && p.k.Proc(102).Session.String() == around.ID
+	})
+	p.until(func() bool {
+		_, err := p.k.Session(inner)
+		p.s.sampler.sample(causeNone)
+		all, _ := p.k.Sessions()
+		return err != nil && len(all) == 1
+	})
+	if n := len(p.k.Signals()); n != 0 {
+		t.Errorf("%d signals", n)
+	}
+	p.do("root", "POST", "/v1/sessions/"+around.ID+"/end", api.EndRequest{Now: true})
+	if r := p.receipt(around.ID); r.Verdict != "clean" || r.Killed != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestNestedInLookalike: a session that a lookalike's child leads is nested in the session around
+// both when the lookalike was let go of, lives on, and its end frees both records.
+func TestNestedInLookalike(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	around := p.session("root", 100, api.NewSession{})
+	p.k.Fork(100, 101, "lngtest-x")
+	var nested tracer.SessionID
+	p.hold(func() {
+		p.becomes(101, 100, 1000, "lngtest-agent")
+		p.k.Fork(101, 102, "lngtest-x")
+		var err error
+		if nested, err = p.k.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 102}}); err != nil {
+			t.Error(err)
+		}
+	})
+	p.until(func() bool { return p.k.Proc(101).Session.String() == around.ID })
+	p.until(func() bool {
+		doc := into[api.Session](p.do("root", "GET", "/v1/sessions/"+nested.String(), nil), http.StatusOK)
+		return doc.Parent == around.ID
+	})
+	if n := len(p.k.Signals()); n != 0 {
+		t.Errorf("%d signals", n)
+	}
+	p.k.Exit(102, 0)
+	if r := p.receipt(nested.String()); r.Verdict != "clean" || r.EndReason != "root_exit" {
+		t.Errorf("%+v", r)
+	}
+	p.until(func() bool {
+		p.s.sampler.sample(causeNone)
+		all, err := p.k.Sessions()
+		return err == nil && len(all) == 1
+	})
+}

@@ -150,6 +150,9 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 
 	if (!s || !c)
 		return -EINVAL;
+	/* An agent's may be opened by its exec and by user space: once. */
+	if (a->flags & SESSION_AGENT && parent != a->from)
+		return -ESRCH;
 	if (depth_of(parent) >= MAX_DEPTH) {
 		count(COUNT_DEPTH);
 		return -ELOOP;
@@ -226,7 +229,7 @@ static __always_inline void dismiss(u32 uid)
 }
 
 /* comm is its name until user space gives it that of its rule. */
-static __always_inline void open_for(struct task_struct *t, struct agent *g,
+static __always_inline void open_for(struct task_struct *t, u64 from, struct agent *g,
 				     const char comm[COMM_LEN])
 {
 	u32 zero = 0, slot, uid = uid_of(t);
@@ -243,6 +246,7 @@ static __always_inline void open_for(struct task_struct *t, struct agent *g,
 	}
 	__builtin_memset(a, 0, sizeof(*a));
 	a->random = bpf_get_prandom_u32();
+	a->from = from;
 	a->grace = g->grace;
 	a->max_lifetime = g->max_lifetime;
 	a->max_rss = g->max_rss;
@@ -269,6 +273,7 @@ static __always_inline void on_agent(struct task_struct *t, struct entry *e)
 {
 	char comm[COMM_LEN] = {};
 	struct agent *g;
+	u64 in = 0;
 
 	bpf_probe_read_kernel_str(comm, sizeof(comm), t->comm);
 	g = bpf_map_lookup_elem(&agents, comm);
@@ -276,8 +281,7 @@ static __always_inline void on_agent(struct task_struct *t, struct entry *e)
 	if (!g || t->real_parent->flags & PF_KTHREAD)
 		return;
 	if (e) {
-		u64 in = e->session;
-
+		in = e->session;
 		if (e->flags & FLAG_PROTECTED)
 			return;
 		/*
@@ -288,7 +292,7 @@ static __always_inline void on_agent(struct task_struct *t, struct entry *e)
 			   (e->flags & FLAG_ROOT && home_of(in) == in)))
 			return;
 	}
-	open_for(t->group_leader, g, comm);
+	open_for(t->group_leader, in, g, comm);
 }
 
 #endif

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -161,34 +162,50 @@ func (e *elder) fit(spec *ebpf.CollectionSpec) error {
 
 // each gives every session of the elder, as ours would hold it, with nobody in it.
 func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error) error {
-	for slot := range e.sessions.MaxEntries() {
+	return eachValue(e.sessions, func(slot uint32, value []byte) error {
 		var s bpf.LineageSession
 		var c bpf.LineageCtl
-		value, err := e.sessions.LookupBytes(slot)
-		if err == nil {
-			err = into(e.session, value, &s)
-		}
-		if err != nil {
+		if err := into(e.session, value, &s); err != nil {
 			return fmt.Errorf("read slot %d: %w", slot, err)
 		}
 		if s.Id == 0 {
-			continue
+			return nil
 		}
-		if value, err = e.ctl.LookupBytes(slot); err == nil {
+		value, err := e.ctl.LookupBytes(slot)
+		if err == nil {
 			err = into(e.control, value, &c)
 		}
 		if err != nil {
 			return fmt.Errorf("read slot %d: %w", slot, err)
 		}
 		if s.Id != c.Id || SessionID(s.Id).slot() != slot {
-			continue // being made or released when its daemon died
+			return nil // being made or released when its daemon died
 		}
 		s.Live, s.Dying, s.Unreaped = 0, 0, 0
-		if err := do(slot, &s, &c); err != nil {
-			return err
+		return do(slot, &s, &c)
+	})
+}
+
+// eachValue calls each for every element of an array whose values have a size that only the map
+// knows.
+func eachValue(m *ebpf.Map, each func(slot uint32, value []byte) error) error {
+	size := int(m.ValueSize())
+	values := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), batch, batch)
+	slots := make([]uint32, batch)
+	for cursor := new(ebpf.MapBatchCursor); ; {
+		n, last := m.BatchLookup(cursor, slots, values.Interface(), nil)
+		if last != nil && !errors.Is(last, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("read map %v: %w", m, last)
+		}
+		for i, slot := range slots[:n] {
+			if err := each(slot, values.Index(i).Bytes()); err != nil {
+				return err
+			}
+		}
+		if last != nil {
+			return nil
 		}
 	}
-	return nil
 }
 
 // putSessions makes those of the elder's sessions known to ours that are not yet, in
@@ -225,7 +242,7 @@ func (t *Tracer) carry(from *elder) (err error) {
 		return err
 	}
 	// The elder's exec hook has opened sessions meanwhile: these, and their members.
-	agents, err := from.stopAgents()
+	agents, err := from.stopAgents(t)
 	if err != nil {
 		return err
 	}
@@ -246,14 +263,17 @@ func (t *Tracer) carry(from *elder) (err error) {
 	if _, err := t.untilSettled(bpf.LineageProgVerbCarry, bpf.LineageVerbArgs{}); err != nil {
 		return err
 	}
-	if err := t.carryDead(from); err != nil {
-		return err
-	}
 	// Until here the elder's own hooks have carried its sentences out.
 	if err := t.carryStates(from); err != nil {
 		return err
 	}
+	if err := t.fillSlots(); err != nil {
+		return err
+	}
 	if err := agents.carryTo(t); err != nil {
+		return err
+	}
+	if err := t.carryDead(from); err != nil {
 		return err
 	}
 	if err := m.Delete(uint32(0)); err != nil {

@@ -113,8 +113,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 		if err := t.carry(from); err != nil {
 			return fmt.Errorf("carry over %s: %w", from.dir, err)
 		}
-	}
-	if err := t.fillSlots(); err != nil {
+	} else if err := t.fillSlots(); err != nil {
 		return err
 	}
 	t.refuseForks(k, links)

@@ -4,6 +4,7 @@ package tracer_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -360,4 +361,57 @@ func openAndExit(dir string) int {
 	}
 	tr.Close()
 	return 0
+}
+// Agents exec all the time while one kernel side takes over from another, again and again. Each
+// has a session of its own on the new side, with its child.
+func TestTakeOverWhileAgentsExec(t *testing.T) { everySide(t, testTakeOverWhileAgentsExec) }
+
+func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
+	const agents = 400
+	o.Dir = tracertest.Dir(t)
+	tr := tracertest.New(t, o)
+	w := start(t, fmt.Sprintf("exec 3<&0; i=0; while [ $i -lt %d ]; do i=$((i+1)); %s -c 'sleep 60 & read go' <&3 & sleep 0.01; done; echo all; wait",
+		agents, shellNamed(t, agentName)))
+	around := create(t, tr, w, tracer.SessionSpec{Name: "around"})
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true, Grace: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	const turns = 6
+	for range turns {
+		tr.Close()
+		o = other(o)
+		tr = tracertest.New(t, o)
+	}
+	w.until("all")
+	sessions, err := tr.Sessions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[tracer.SessionID]bool{}
+	for _, s := range sessions {
+		in[s.ID] = true
+		if s.ID != around && (!s.Agent || s.Parent != around || s.Grace != time.Hour || s.State != tracer.StateActive || s.Live != 2) {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, p := range members(t, tr, around) {
+		if !in[p.Session] {
+			t.Errorf("%v is in session %v, which is not there", p.Identity, p.Session)
+		}
+		if p.Comm.String() == agentName && p.Session == around && !p.Dead {
+			t.Errorf("%v opened no session", p.Identity)
+		}
+	}
+	if s, err := tr.Session(around); err != nil || s.Nested != agents || len(sessions) != 1+agents {
+		t.Errorf("%d sessions, %+v, %v", len(sessions), s, err)
+	}
+	if err := tr.End(around, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.cmd.Wait()
+	if s := settled(t, tr, around); s.Drifted {
+		t.Error("its count had drifted")
+	}
 }

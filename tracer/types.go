@@ -258,6 +258,9 @@ type SessionSpec struct {
 	// it has no Name. Weak: on evidence that may be a coincidence.
 	For  SessionID
 	Weak bool
+
+	agent  bool      // as the exec hook opens it,
+	inside SessionID // if the process is still in this one
 }
 
 // SessionInfo is what the kernel holds of a session.

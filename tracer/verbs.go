@@ -80,6 +80,10 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	case s.Adopted:
 		args.Evidence = uint32(SourceRequest)
 	}
+	if s.agent {
+		args.Flags |= sessionAgent
+		args.From = uint64(s.inside)
+	}
 	if s.KeptFrom != 0 {
 		args.Flags |= sessionKeepOnRootExit | sessionKept
 		args.From = uint64(s.KeptFrom)

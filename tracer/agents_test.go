@@ -46,7 +46,8 @@ func opened(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.SessionInfo {
 	return s
 }
 
-const agentName = "lngtest-agent"
+// agentName is nobody else's: another run of these tests would open sessions here.
+var agentName = fmt.Sprintf("lngtest-%d", os.Getpid()) // at most 15 bytes
 
 // A program of an agent's name is a session from its exec on.
 func TestAgents(t *testing.T) { everySide(t, testAgents) }

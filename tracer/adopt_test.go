@@ -53,7 +53,7 @@ func testAdopt(t *testing.T, o tracer.Options) {
 	tr.End(id, tracer.CauseEnd, 0)
 	unix.Kill(int(guarded), unix.SIGKILL)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }
 
@@ -77,7 +77,7 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 	}
 	walked := 0
 	for range rounds {
-		w := program(t, "forkers", "50", "20")
+		w := program(t, "forkers", "50", lifetime)
 		w.goOn()
 		w.until("ready")
 		id := create(t, tr, w, tracer.SessionSpec{Adopted: true})
@@ -89,7 +89,7 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
 			t.Fatal(err)
 		}
-		w.cmd.Wait()
+		w.wait()
 		w.gone()
 		settled(t, tr, id)
 		if err := tr.Release(id); err != nil {
@@ -136,8 +136,8 @@ func testEnter(t *testing.T, o tracer.Options) {
 	}
 	tr.End(id, tracer.CauseEnd, 0)
 	stranger.gone()
-	stranger.cmd.Wait()
-	w.cmd.Wait()
+	stranger.wait()
+	w.wait()
 	settled(t, tr, id)
 }
 
@@ -199,7 +199,7 @@ func testRaise(t *testing.T, o tracer.Options) {
 	settled(t, tr, beside)
 	tr.End(id, tracer.CauseEnd, 0)
 	stranger.gone()
-	stranger.cmd.Wait()
-	w.cmd.Wait()
+	stranger.wait()
+	w.wait()
 	settled(t, tr, id)
 }

@@ -85,7 +85,7 @@ func testAgents(t *testing.T, o tracer.Options) {
 	}
 	tr.End(s.ID, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, s.ID)
 	for _, bad := range [][]tracer.Agent{{{Comm: ""}}, {{Comm: "longer than fits"}}, {{Comm: "a"}, {Comm: "a"}}} {
 		if err := tr.SetAgents(bad); err == nil {
@@ -122,7 +122,7 @@ func TestAgentInside(t *testing.T) {
 		}
 		tr.End(id, tracer.CauseEnd, 0)
 		w.gone()
-		w.cmd.Wait()
+		w.wait()
 		settled(t, tr, id)
 	}
 }
@@ -165,13 +165,13 @@ func TestAgentLimit(t *testing.T) {
 	}
 	w.goOn()
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	again := agentOf(t, uid, "read go; exit")
 	again.goOn()
 	s := opened(t, tr, again.pid())
 	tr.End(s.ID, tracer.CauseEnd, 0)
 	again.gone()
-	again.cmd.Wait()
+	again.wait()
 	settled(t, tr, s.ID)
 	if err := tr.Release(s.ID); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func testClasses(t *testing.T, o tracer.Options) {
 	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 	agree("nobody", 0)
 }

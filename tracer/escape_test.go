@@ -5,10 +5,8 @@ package tracer_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,42 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
-
-// program gives a workload that becomes the named test program.
-func program(t *testing.T, args ...string) *workload {
-	t.Helper()
-	path, err := filepath.Abs("../bin/testdata/lngtest-" + args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run make programs", err)
-	}
-	return start(t, "exec "+path+" "+strings.Join(args[1:], " "))
-}
-
-// until reads the program's lines up to the one that begins so, and gives it.
-func (w *workload) until(prefix string) string {
-	w.t.Helper()
-	for {
-		if line := w.line(); strings.HasPrefix(line, prefix) {
-			return line
-		}
-	}
-}
-
-// gone waits until nobody holds the workload's stdout any more: a proof by the
-// kernel that has nothing to do with what is being tested.
-func (w *workload) gone() {
-	w.t.Helper()
-	done := make(chan error, 1)
-	go func() { _, err := io.Copy(io.Discard, w.out); done <- err }()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		w.t.Fatal("somebody still holds the workload's stdout")
-	}
-}
 
 // Each way to make a process: attributed to its creator, and ended.
 func TestWaysToEscape(t *testing.T) {
@@ -71,7 +33,7 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 	for _, args := range [][]string{
 		{"cloneparent", "3"}, {"vforkexec"}, {"spawn"}, {"threadexec"}, {"threadfork"},
 		{"threadfork", "leaderless"}, {"zombieleader"}, {"daemonise"}, {"daemonise", "clear"},
-		{"ignoreterm"}, {"stopped"}, {"bomb", "200"}, {"hop", "2", "5", "1000"},
+		{"ignoreterm"}, {"stopped"}, {"bomb", "200"}, {"hop", "2", lifetime, "1000"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			w := program(t, args...)
@@ -91,9 +53,9 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 				t.Fatal(err)
 			}
 			nobodyLives(t, tr, id, 5)
-			w.cmd.Process.Wait()
-			settled(t, tr, id)
 			w.gone()
+			w.wait()
+			settled(t, tr, id)
 			if left := members(t, tr, id); slices.ContainsFunc(left, func(p tracer.Process) bool { return !p.Dead }) {
 				t.Errorf("left: %+v", left)
 			}
@@ -146,7 +108,7 @@ func testMaxProcesses(t *testing.T, o tracer.Options) {
 	// condemned are refused nobody on an idle host makes one.
 	nobodyLives(t, tr, id, 4)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses || s.Peak > 21 {
 		t.Errorf("ended by %v with a peak of %d", s.Cause, s.Peak)
 	}
@@ -168,7 +130,7 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
 		t.Errorf("400 children, one at a time: %+v, %v", s, err)
 	}
 	w.goOn()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 
 	z := program(t, "zombies", "500") // for longer than the 10 ms between two looks
@@ -176,7 +138,7 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
 	z.goOn()
 	nobodyLives(t, tr, id, 3)
 	z.gone()
-	z.cmd.Wait()
+	z.wait()
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses {
 		t.Errorf("500 zombies: ended by %q", s.Cause)
 	}
@@ -238,7 +200,7 @@ func testNested(t *testing.T, o tracer.Options) {
 	until(t, "the outer root lives alone", func() bool { out, _ := tr.Session(outer); return out.Live <= 1 })
 	tr.End(outer, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, outer)
 }
 
@@ -258,7 +220,7 @@ func testNestedEndsWithAncestor(t *testing.T, o tracer.Options) {
 		t.Fatal(err)
 	}
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, inner)
 	settled(t, tr, outer)
 }
@@ -280,7 +242,7 @@ func testProtected(t *testing.T, o tracer.Options) {
 		t.Errorf("a member was protected: %v", err)
 	}
 	tr.End(id, tracer.CauseEnd, 0)
-	m.cmd.Wait()
+	m.wait()
 	settled(t, tr, id)
 }
 
@@ -295,7 +257,7 @@ func testCreateRefuses(t *testing.T, o tracer.Options) {
 	}
 	gone := start(t, "true")
 	gone.cmd.Process.Kill()
-	gone.cmd.Wait()
+	gone.wait()
 	for name, root := range map[string]tracer.Identity{
 		"PID gone":             {PID: gone.pid()},
 		"another process now":  {PID: self.PID, Start: self.Start + 1},
@@ -381,7 +343,7 @@ func testReconcile(t *testing.T, o tracer.Options) {
 	// Deaths are missed too, now: the entries go with a walk.
 	tr.End(id, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	until(t, "the dead are removed", func() bool {
 		_, removed, err := tr.Reconcile()
 		s, serr := tr.Session(id)

@@ -31,7 +31,7 @@ func TestHandover(t *testing.T) {
 			w.goOn()
 			w.line()
 			w.goOn()
-			w.cmd.Wait()
+			w.wait()
 			if c.daemon {
 				if _, err := tr.Sentence(); err != nil {
 					t.Fatal(err)

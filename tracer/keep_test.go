@@ -55,7 +55,7 @@ func testKeep(t *testing.T, o tracer.Options) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	tr.End(id, tracer.CauseEnd, 0)
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 	for _, p := range members(t, tr, k) {
 		if p.Dead || p.Identity != kept && p.Identity != child {
@@ -97,6 +97,6 @@ func testKeepExpires(t *testing.T, o tracer.Options) {
 		t.Errorf("cause %v", s.Cause)
 	}
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }

@@ -37,7 +37,7 @@ func testIdentify(t *testing.T, o tracer.Options) {
 			}
 		}
 	}
-	zombie.cmd.Wait()
+	zombie.wait()
 	for _, pid := range []uint32{0, zombie.pid(), thread(t), 1 << 30} {
 		if got, err := tr.Identify(pid); !errors.Is(err, tracer.ErrNotFound) {
 			t.Errorf("pid %d is %v, %v", pid, got, err)
@@ -76,5 +76,5 @@ func testSnapshotHasZombies(t *testing.T, o tracer.Options) {
 			t.Errorf("of a session that is gone: %+v", p)
 		}
 	}
-	w.cmd.Wait()
+	w.wait()
 }

@@ -24,7 +24,7 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 	script, ready := "echo root $$; read go; ", 0
 	for _, p := range []string{
 		"stopped", "ptraced", "vforkexec window stop", "pidns", "zombieleader", "threadfork leaderless", "cloneparent 3",
-		"daemonise clear", "threadexec 64", "ignoreterm", "respawnpair", "bomb 50", "hop 64 20 1000",
+		"daemonise clear", "threadexec 64", "ignoreterm", "respawnpair", "bomb 50", "hop 64 " + lifetime + " 1000",
 	} {
 		script += "./lngtest-" + p + " & "
 		ready++
@@ -57,7 +57,7 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 			t.Fatal(err)
 		}
 		w.gone()
-		w.cmd.Wait()
+		w.wait()
 		if s := settled(t, tr, id); s.Forks != ended.Forks {
 			t.Errorf("round %d: %d forks when nobody lived, %d later", round+1, ended.Forks, s.Forks)
 		}

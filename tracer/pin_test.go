@@ -77,7 +77,7 @@ func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
 	}
 	second.End(id, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, second, id)
 }
 
@@ -92,7 +92,7 @@ func TestRootExitWithoutTracer(t *testing.T) {
 	w.goOn()
 	w.goOn()
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	second := tracertest.New(t, tracer.Options{Dir: dir})
 	settled(t, second, id)
 }
@@ -110,19 +110,13 @@ func TestGraceWithoutTracer(t *testing.T) {
 	w.until("up")
 	w.goOn()
 	w.until("term")
-	done := make(chan struct{})
-	go func() { defer close(done); w.gone() }()
-	for over := false; !over; {
+	until(t, "the members are killed", func() bool {
 		if err := exec.Command("/bin/true").Run(); err != nil { // an event of a stranger
 			t.Fatal(err)
 		}
-		select {
-		case <-done:
-			over = true
-		default:
-		}
-	}
-	w.cmd.Wait()
+		return !w.held()
+	})
+	w.wait()
 	second := tracertest.New(t, tracer.Options{Dir: dir})
 	if s := settled(t, second, id); s.Cause != tracer.CauseRootExit {
 		t.Errorf("cause %v", s.Cause)

@@ -28,9 +28,12 @@ func TestLostEvents(t *testing.T) {
 	}
 	events := collect(t, tr)
 	var lost uint64
-	for lost < before["events_lost"] {
-		if ev := <-events; ev.Type == tracer.EventLost {
+	for ev := range events {
+		if ev.Type == tracer.EventLost {
 			lost += ev.Count
+		}
+		if lost >= before["events_lost"] {
+			break
 		}
 	}
 	if lost != before["events_lost"] {
@@ -45,7 +48,7 @@ func TestLostEvents(t *testing.T) {
 	}
 	tr.End(id, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }
 
@@ -87,7 +90,7 @@ func TestCloseWhileReading(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun, read := make(chan struct{}), make(chan error)
+		begun, read := make(chan struct{}), make(chan error, 1)
 		go func() {
 			close(begun)
 			read <- tr.Read(new(tracer.Event))
@@ -96,7 +99,7 @@ func TestCloseWhileReading(t *testing.T) {
 		if err := tr.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-read; !errors.Is(err, os.ErrClosed) {
+		if err, _ := receive(t, "the reader hears of the close", read); !errors.Is(err, os.ErrClosed) {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +117,7 @@ func testReadKeepsUp(t *testing.T, o tracer.Options) {
 	w.until("storm")
 	tr.End(id, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	s := settled(t, tr, id)
 	var births, exits uint64
 	next := map[uint32]bool{}

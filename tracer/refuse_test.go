@@ -102,7 +102,7 @@ func TestForkOfTheCondemned(t *testing.T) {
 	}
 	sentenced(t, tr, id)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }
 

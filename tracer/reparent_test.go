@@ -61,7 +61,7 @@ func TestReparent(t *testing.T) {
 			sentenced(t, tr, id)
 			w.in.Close()
 			w.gone()
-			w.cmd.Wait()
+			w.wait()
 			settled(t, tr, id)
 			var got []string
 			for ev := range events {
@@ -109,7 +109,7 @@ func TestDeathToldTwice(t *testing.T) {
 	}
 	sentenced(t, tr, id)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 	exits := map[tracer.Identity]int{}
 	for ev := range events {

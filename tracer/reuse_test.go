@@ -66,7 +66,7 @@ func TestPIDReuseAfterLostExit(t *testing.T) {
 			}
 			return zombie(t, tr, w.pid())
 		})
-		w.cmd.Wait()
+		w.wait()
 		until(t, "the missed deaths are put right", func() bool {
 			if _, _, err := tr.Reconcile(); err != nil {
 				t.Fatal(err)

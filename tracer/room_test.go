@@ -40,7 +40,7 @@ func TestRoomForTheDead(t *testing.T) {
 	}
 	nobodyLives(t, tr, id, 3)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }
 

@@ -178,7 +178,7 @@ func TestSelfProtect(t *testing.T) {
 	})
 	tr.End(id, tracer.CauseEnd, 0)
 	sentenced(t, tr, id)
-	member.cmd.Wait()
+	member.wait()
 	settled(t, tr, id)
 }
 
@@ -203,7 +203,7 @@ func TestSelfProtectEnds(t *testing.T) {
 	}
 	sentenced(t, tr, id)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 	if err := unix.Kill(os.Getpid(), unix.SIGURG); err != nil {
 		t.Errorf("the daemon's own signal: %v", err)

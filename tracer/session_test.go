@@ -3,12 +3,8 @@
 package tracer_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -16,61 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
-	"golang.org/x/sys/unix"
 )
-
-// patience bounds every wait of these tests; reaching it is a failure.
-var patience = tracertest.Slowed(20 * time.Second)
-
-// A workload is a shell that is up, its own exec over, and waits for its first
-// line before it does anything, so that it can be made a root before it forks.
-type workload struct {
-	t   testing.TB
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func start(t testing.TB, script string) *workload {
-	t.Helper()
-	w := &workload{t: t, cmd: exec.Command("/bin/sh", "-c", "echo; read go || exit; "+script)}
-	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	var err error
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.out = bufio.NewReader(out)
-	w.cmd.Stderr = os.Stderr
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.cmd.Process.Kill(); w.cmd.Wait() })
-	w.line() // Start returns within the exec, before the name is the shell's
-	return w
-}
-
-func (w *workload) pid() uint32 { return uint32(w.cmd.Process.Pid) }
-
-func (w *workload) goOn() {
-	w.t.Helper()
-	if _, err := io.WriteString(w.in, "go\n"); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// line is the next line that the workload prints.
-func (w *workload) line() string {
-	w.t.Helper()
-	s, err := w.out.ReadString('\n')
-	if err != nil {
-		w.t.Fatalf("read a line: %v", err)
-	}
-	return strings.TrimSpace(s)
-}
 
 func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) tracer.SessionID {
 	t.Helper()
@@ -80,16 +22,6 @@ func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) 
 		t.Fatal(err)
 	}
 	return id
-}
-
-// until polls, as the kernel side has no descriptor to wait on for a count.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("still not after %v: %s", patience, what)
-		}
-	}
 }
 
 // nobodyLives waits until the session has no live member. From the level on the
@@ -193,7 +125,7 @@ func testEvents(t *testing.T, o tracer.Options) {
 	w := start(t, `/bin/true one "two three"; exit 7`)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 
 	var got []string
@@ -228,27 +160,6 @@ func testEvents(t *testing.T, o tracer.Options) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-}
-
-// collect reads events until the tracer is closed.
-func collect(t testing.TB, tr *tracer.Tracer) <-chan tracer.Event {
-	c := make(chan tracer.Event, 1<<16)
-	go func() {
-		defer close(c)
-		var ev tracer.Event
-		for {
-			if err := tr.Read(&ev); err != nil {
-				if !errors.Is(err, os.ErrClosed) {
-					t.Error(err)
-				}
-				return
-			}
-			copied := ev
-			copied.Filename, copied.Argv = slices.Clone(ev.Filename), slices.Clone(ev.Argv)
-			c <- copied
-		}
-	}()
-	return c
 }
 
 // The root's own exit ends the session inside the kernel, nobody asks for it.

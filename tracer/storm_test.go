@@ -62,7 +62,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 		}
 		nobodyLives(t, tr, id, 3)
 		w.gone()
-		w.cmd.Wait()
+		w.wait()
 		settled(t, tr, id)
 	}
 	counters, err := tr.Counters()
@@ -111,7 +111,7 @@ func TestManyMembers(t *testing.T) {
 	}
 	nobodyLives(t, tr, id, 3)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 	t.Logf("figure: %d members, every one counted and ended", s.Live)
 	t.Logf("ended in %v", time.Since(began).Round(time.Millisecond))

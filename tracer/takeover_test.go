@@ -111,7 +111,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	for _, x := range []*workload{w, z, ending} {
 		x.gone()
-		x.cmd.Wait()
+		x.wait()
 	}
 	for _, id := range []tracer.SessionID{nested, id, zid, eid} {
 		settled(t, second, id)
@@ -146,7 +146,7 @@ func TestTakeOverFromDeadRoot(t *testing.T) {
 	id := create(t, first, w, tracer.SessionSpec{})
 	w.goOn()
 	first.Close()
-	w.cmd.Wait()
+	w.wait()
 	second := tracertest.New(t, tracer.Options{Dir: o.Dir})
 	tracertest.NeedsLevel(t, 3, second.Features().Level)
 	w.gone()
@@ -160,7 +160,7 @@ func TestTakeOverFromDeadRoot(t *testing.T) {
 func TestTakeOverInStorm(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	tr := tracertest.New(t, o)
-	w := program(t, "hop", "4", "20", "5000")
+	w := program(t, "hop", "4", lifetime, "5000")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.until("ready")
@@ -176,7 +176,7 @@ func TestTakeOverInStorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	s := settled(t, tr, id)
 	counters, err := tr.Counters()
 	if err != nil {
@@ -239,7 +239,7 @@ func testOpenDamaged(t *testing.T, o tracer.Options) {
 			second.End(id, tracer.CauseEnd, 0)
 			nobodyLives(t, second, id, 3)
 			w.gone()
-			w.cmd.Wait()
+			w.wait()
 			settled(t, second, id)
 		})
 	}
@@ -281,7 +281,7 @@ func TestTakeOverKilled(t *testing.T) {
 	}
 	tr.End(id, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }
 
@@ -325,7 +325,7 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	}
 	tr.End(id, tracer.CauseEnd, 0)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }
 

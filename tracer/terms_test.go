@@ -24,7 +24,7 @@ func testSetTerms(t *testing.T, o tracer.Options) {
 	w.line()
 	s := opened(t, tr, w.pid())
 	w.goOn()
-	w.cmd.Wait()
+	w.wait()
 	if s, err := tr.Session(s.ID); err != nil || s.State != tracer.StateActive || s.Live != 1 {
 		t.Errorf("before: %+v, %v", s, err)
 	}

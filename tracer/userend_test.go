@@ -5,7 +5,6 @@ package tracer_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"path/filepath"
 	"testing"
 	"time"
@@ -35,7 +34,7 @@ func TestSentencesAtOnce(t *testing.T) {
 	}
 	sentenced(t, second, id)
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	settled(t, second, id)
 
 	if err := closer.Close(); err != nil {
@@ -66,7 +65,7 @@ func TestOneTermEach(t *testing.T) {
 	for range members {
 		w.until("up")
 	}
-	errs := make(chan error)
+	errs := make(chan error, sentences)
 	for i := range sentences {
 		go func() {
 			if i == 0 {
@@ -78,7 +77,7 @@ func TestOneTermEach(t *testing.T) {
 		}()
 	}
 	for range sentences {
-		if err := <-errs; err != nil {
+		if err, _ := receive(t, "a sentence is over", errs); err != nil {
 			t.Error(err)
 		}
 	}
@@ -89,11 +88,10 @@ func TestOneTermEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	sentenced(t, tr, id)
-	rest, err := io.ReadAll(w.out)
-	if n := bytes.Count(rest, []byte("term")); err != nil || n != 0 {
-		t.Errorf("%d members were terminated again, %v", n, err)
+	if n := bytes.Count(w.rest(), []byte("term")); n != 0 {
+		t.Errorf("%d members were terminated again", n)
 	}
-	w.cmd.Wait()
+	w.wait()
 	settled(t, tr, id)
 }
 

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 {
 	begin(argc, argv);
 	long threads = number(argc, argv, 1, 50, 1, 100);
-	long seconds = number(argc, argv, 2, 10, 1, 60);
+	long seconds = number(argc, argv, 2, 10, 1, lifetime());
 	pthread_t t;
 
 	delay = number(argc, argv, 3, 100000, 1000, 1000000);

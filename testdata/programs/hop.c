@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 {
 	begin(argc, argv);
 	long runners = number(argc, argv, 1, 8, 1, 64);
-	long seconds = number(argc, argv, 2, 4, 1, 20);
+	long seconds = number(argc, argv, 2, 4, 1, lifetime());
 	long delay = number(argc, argv, 3, 0, 0, 1000000);
 	long long until = now() + seconds * 1000000000LL;
 

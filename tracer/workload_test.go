@@ -1,0 +1,206 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds every wait of these tests; reaching it is a failure. It is
+// shorter than the test programs live by themselves: a process that ends in time
+// was ended.
+var patience = tracertest.Slowed(20 * time.Second)
+
+// lifetime is how long the test programs live, in seconds.
+var lifetime = os.Getenv("LNGTEST_SECONDS")
+
+// until polls, as the kernel side has no descriptor to wait on for a count.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not after %v: %s", patience, what)
+		}
+	}
+}
+
+// receive gives the next value of c.
+func receive[T any](t testing.TB, what string, c <-chan T) (value T, ok bool) {
+	t.Helper()
+	select {
+	case value, ok = <-c:
+	case <-time.After(patience):
+		t.Fatalf("still not after %v: %s", patience, what)
+	}
+	return value, ok
+}
+
+// A workload is a shell that is up, its own exec over, and waits for its first
+// line before it does anything, so that it can be made a root before it forks.
+type workload struct {
+	t    testing.TB
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	pipe *os.File // the read end of its stdout: open after the workload is reaped, too
+	out  *bufio.Reader
+}
+
+func start(t testing.TB, script string) *workload {
+	t.Helper()
+	w := &workload{t: t, cmd: exec.Command("/bin/sh", "-c", "echo; read go || exit; "+script)}
+	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	var err error
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	var stdout *os.File
+	if w.pipe, stdout, err = os.Pipe(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.pipe.Close() })
+	w.out = bufio.NewReader(w.pipe)
+	w.cmd.Stdout, w.cmd.Stderr = stdout, os.Stderr
+	err = w.cmd.Start()
+	stdout.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.cmd.Process.Kill(); w.cmd.Wait() })
+	w.line() // Start returns within the exec, before the name is the shell's
+	return w
+}
+
+// program gives a workload that becomes the named test program.
+func program(t testing.TB, args ...string) *workload {
+	t.Helper()
+	path, err := filepath.Abs("../bin/testdata/lngtest-" + args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run make programs", err)
+	}
+	return start(t, "exec "+path+" "+strings.Join(args[1:], " "))
+}
+
+func (w *workload) pid() uint32 { return uint32(w.cmd.Process.Pid) }
+
+func (w *workload) goOn() {
+	w.t.Helper()
+	if _, err := io.WriteString(w.in, "go\n"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// line is the next line that the workload prints.
+func (w *workload) line() string {
+	w.t.Helper()
+	w.readFor(patience)
+	s, err := w.out.ReadString('\n')
+	if err != nil {
+		w.t.Fatalf("read a line of the workload, after %q: %v", s, err)
+	}
+	return strings.TrimSpace(s)
+}
+
+// until reads the workload's lines up to the one that begins so, and gives it.
+func (w *workload) until(prefix string) string {
+	w.t.Helper()
+	for {
+		if line := w.line(); strings.HasPrefix(line, prefix) {
+			return line
+		}
+	}
+}
+
+// rest is what the workload prints from here on. Its end is a proof by the kernel,
+// which has nothing to do with what is being tested: nobody holds the workload's
+// stdout any more.
+func (w *workload) rest() []byte {
+	w.t.Helper()
+	w.readFor(patience)
+	all, err := io.ReadAll(w.out)
+	if err != nil {
+		w.t.Fatalf("somebody still holds the workload's stdout: %v", err)
+	}
+	return all
+}
+
+// gone waits until nobody of the workload lives.
+func (w *workload) gone() {
+	w.t.Helper()
+	w.rest()
+}
+
+// held tells whether somebody of the workload lives.
+func (w *workload) held() bool {
+	w.t.Helper()
+	w.readFor(time.Millisecond)
+	_, err := io.Copy(io.Discard, w.out)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		w.t.Fatal(err)
+	}
+	return err != nil
+}
+
+func (w *workload) readFor(d time.Duration) {
+	w.t.Helper()
+	if err := w.pipe.SetReadDeadline(time.Now().Add(d)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// wait reaps the workload's first process when it has exited.
+func (w *workload) wait() {
+	w.t.Helper()
+	until(w.t, "the workload's first process exits", func() bool {
+		var info unix.Siginfo // Signo stays 0 while it lives
+		err := unix.Waitid(unix.P_PID, w.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err != nil {
+			w.t.Fatalf("wait for the workload: %v", err)
+		}
+		return info.Signo != 0
+	})
+	w.cmd.Wait() // the exit code is the workload's own affair
+}
+
+// collect reads events until the tracer is closed. Each of them must come in time.
+func collect(t testing.TB, tr *tracer.Tracer) iter.Seq[tracer.Event] {
+	c := make(chan tracer.Event, 1<<16)
+	go func() {
+		defer close(c)
+		var ev tracer.Event
+		for {
+			if err := tr.Read(&ev); err != nil {
+				if !errors.Is(err, os.ErrClosed) {
+					t.Error(err)
+				}
+				return
+			}
+			copied := ev
+			copied.Filename, copied.Argv = slices.Clone(ev.Filename), slices.Clone(ev.Argv)
+			c <- copied
+		}
+	}()
+	return func(yield func(tracer.Event) bool) {
+		for {
+			if ev, ok := receive(t, "another event", c); !ok || !yield(ev) {
+				return
+			}
+		}
+	}
+}

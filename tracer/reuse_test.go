@@ -15,75 +15,97 @@ import (
 
 // A member's death is missed and its PID becomes a stranger's: the stranger
 // inherits nothing, is not signalled, and is there when all has been put right.
+// The same holds for its child.
 func TestPIDReuseAfterLostExit(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
-		o.Dir = tracertest.Dir(t)
-		tr := tracertest.New(t, o)
-		w := start(t, "while read go; do sleep 60 & echo $!; wait $!; echo reaped; done")
-		id := create(t, tr, w, tracer.SessionSpec{})
-		w.goOn()
-		for _, name := range []string{"exit_death", "notify_death"} {
-			unhook(t, o.Dir, name)
-		}
-		var old tracer.Entry
-		until(t, "a death is missed", func() bool { // the kernel detaches in its own time
-			w.goOn()
-			pid := parse(t, w.line())
-			if err := unix.Kill(int(pid), unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			w.until("reaped")
-			var err error
-			old, err = tr.Lookup(pid)
-			return err == nil
-		})
-		stranger := program(t, "bystander", "lngtest-other", fmt.Sprint(old.PID))
-		stranger.goOn()
-		stranger.until("ready")
-		now, err := tr.Identify(old.PID)
-		if err != nil || now.Start <= old.Start {
-			t.Fatalf("%v has the PID of %v: %v", now, old.Identity, err)
-		}
-		seen := false
-		err = tr.Snapshot(0, func(p *tracer.Process) error {
-			if p.Identity == now {
-				seen = true
-				if p.Session != 0 {
-					t.Errorf("the stranger is in session %v", p.Session)
-				}
-			}
-			return nil
-		})
-		if err != nil || !seen {
-			t.Errorf("the stranger is not in the snapshot: %v", err)
-		}
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the workload has gone", func() bool {
-			if _, err := tr.Sentence(); err != nil {
-				t.Fatal(err)
-			}
-			return zombie(t, tr, w.pid())
-		})
-		w.wait()
-		until(t, "the missed deaths are put right", func() bool {
-			if _, _, err := tr.Reconcile(); err != nil {
-				t.Fatal(err)
-			}
-			s, err := tr.Settle(id)
-			return err == nil && s.State == tracer.StateEmpty
-		})
-		if e, err := tr.Lookup(old.PID); !errors.Is(err, tracer.ErrNotFound) {
-			t.Errorf("an entry has the stranger's PID: %+v, %v", e, err)
-		}
-		if _, err := io.WriteString(stranger.in, "\n"); err != nil {
-			t.Fatal(err)
-		}
-		if line := stranger.line(); line != "signals 0" {
-			t.Errorf("the stranger had %s", line)
-		}
+		t.Run("alone", func(t *testing.T) { testPIDReuseAfterLostExit(t, o, false) })
+		t.Run("with a child", func(t *testing.T) { testPIDReuseAfterLostExit(t, o, true) })
 	})
+}
+
+func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
+	o.Dir = tracertest.Dir(t)
+	tr := tracertest.New(t, o)
+	w := start(t, "while read go; do sleep 60 & echo $!; wait $!; echo reaped; done")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	for _, name := range []string{"exit_death", "notify_death"} {
+		unhook(t, o.Dir, name)
+	}
+	var old tracer.Entry
+	until(t, "a death is missed", func() bool { // the kernel detaches in its own time
+		w.goOn()
+		pid := parse(t, w.line())
+		if err := unix.Kill(int(pid), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		w.until("reaped")
+		var err error
+		old, err = tr.Lookup(pid)
+		return err == nil
+	})
+	stranger := program(t, "bystander", "lngtest-other", fmt.Sprint(old.PID))
+	stranger.goOn()
+	stranger.until("ready")
+	now, err := tr.Identify(old.PID)
+	if err != nil || now.Start <= old.Start {
+		t.Fatalf("%v has the PID of %v: %v", now, old.Identity, err)
+	}
+	seen := false
+	err = tr.Snapshot(0, func(p *tracer.Process) error {
+		if p.Identity == now {
+			seen = true
+			if p.Session != 0 {
+				t.Errorf("the stranger is in session %v", p.Session)
+			}
+		}
+		return nil
+	})
+	if err != nil || !seen {
+		t.Errorf("the stranger is not in the snapshot: %v", err)
+	}
+	var child uint32
+	if forks {
+		if _, err := io.WriteString(stranger.in, "f"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(stranger.line(), "member %d", &child); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Kill(int(child), unix.SIGKILL) // the stranger has not waited for it
+		if e, err := tr.Lookup(child); !errors.Is(err, tracer.ErrNotFound) {
+			t.Errorf("the stranger's child is entered: %+v, %v", e, err)
+		}
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the workload has gone", func() bool {
+		if _, err := tr.Sentence(); err != nil {
+			t.Fatal(err)
+		}
+		return zombie(t, tr, w.pid())
+	})
+	w.wait()
+	until(t, "the missed deaths are put right", func() bool {
+		if _, _, err := tr.Reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := tr.Settle(id)
+		return err == nil && s.State == tracer.StateEmpty
+	})
+	if e, err := tr.Lookup(old.PID); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("an entry has the stranger's PID: %+v, %v", e, err)
+	}
+	if _, err := io.WriteString(stranger.in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line := stranger.line(); line != "signals 0" {
+		t.Errorf("the stranger had %s", line)
+	}
+	if forks && zombie(t, tr, child) {
+		t.Error("the stranger's child was killed")
+	}
 }
 
 // zombie reports whether the process has died and waits to be reaped.

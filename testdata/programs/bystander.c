@@ -2,7 +2,7 @@
 /*
  * bystander COMM [PID]: a stranger. It calls itself COMM, counts every signal
  * that it is sent and can catch, says "signals N" for each byte on its stdin and
- * ends with it. With PID it runs under that PID and leads a process group of
+ * ends with it; for an f it forks a child that rests instead. With PID it runs under that PID and leads a process group of
  * that number; both must be free or become so within 8 s (PID 1 may reap late):
  * clone3 with set_tid, which needs CAP_CHECKPOINT_RESTORE.
  */
@@ -68,7 +68,11 @@ int main(int argc, char **argv)
 	say("member %d %d", getpid(), getppid());
 	say("ready");
 	while ((n = read(STDIN_FILENO, &byte, 1)) > 0 || (n < 0 && errno == EINTR))
-		if (n > 0)
+		if (n > 0 && byte == 'f') {
+			if (forked() == 0)
+				rest(getppid());
+		} else if (n > 0) {
 			say("signals %d", (int)signals);
+		}
 	return 0;
 }

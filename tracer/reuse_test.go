@@ -108,6 +108,49 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	}
 }
 
+// A root or an owner has died, and another member has its PID before anybody
+// looks: the session ends all the same. Below level 3, where no hook acts on the
+// death itself.
+func TestPIDReuseOfRootAndOwner(t *testing.T) {
+	for name, o := range map[string]tracer.Options{"best": {Level: 2}, "baseline": {Baseline: true}} {
+		for _, who := range []string{"root", "owner"} {
+			t.Run(name+"/"+who, func(t *testing.T) { testPIDReuseOfRootOrOwner(t, o, who) })
+		}
+	}
+}
+
+func testPIDReuseOfRootOrOwner(t *testing.T, o tracer.Options, who string) {
+	tr := tracertest.New(t, o)
+	root, spec, cause := start(t, "setsid sleep 60 & exit"), tracer.SessionSpec{}, tracer.CauseRootExit
+	dies := root
+	if who == "owner" {
+		dies, cause = start(t, "exit"), tracer.CauseOwnerExit
+		spec.Owner.PID = dies.pid()
+	}
+	id := create(t, tr, root, spec)
+	dies.goOn()
+	dies.wait()
+	other := program(t, "bystander", "lngtest-other", fmt.Sprint(dies.pid()))
+	otherID := create(t, tr, other, tracer.SessionSpec{})
+	other.goOn()
+	other.until("ready")
+	if e, err := tr.Lookup(dies.pid()); err != nil || e.Session != otherID {
+		t.Fatalf("the PID is not the other member's: %+v, %v", e, err)
+	}
+	sentenced(t, tr, id)
+	root.gone()
+	if s := settled(t, tr, id); s.Cause != cause {
+		t.Errorf("cause %v", s.Cause)
+	}
+	if s, err := tr.Session(otherID); err != nil || s.State != tracer.StateActive || s.Live != 2 {
+		t.Errorf("the other session: %+v, %v", s, err)
+	}
+	tr.End(otherID, tracer.CauseEnd, 0)
+	other.gone()
+	other.wait()
+	settled(t, tr, otherID)
+}
+
 // zombie reports whether the process has died and waits to be reaped.
 func zombie(t *testing.T, tr *tracer.Tracer, pid uint32) (dead bool) {
 	t.Helper()

@@ -299,6 +299,33 @@ func thread(t *testing.T) uint32 {
 	return 0
 }
 
+// Whoever was born before its parent became a member is none: no birth was missed.
+func TestReconcileLeavesOlderChildren(t *testing.T) { everySide(t, testReconcileLeavesOlderChildren) }
+
+func testReconcileLeavesOlderChildren(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, "sleep 60 & echo $!; wait")
+	w.goOn()
+	older := parse(t, w.line())
+	t.Cleanup(func() { unix.Kill(int(older), unix.SIGKILL) })
+	id := create(t, tr, w, tracer.SessionSpec{Adopted: true})
+	added, removed, err := tr.Reconcile()
+	if err != nil || added != 0 || removed != 0 {
+		t.Errorf("added %d, removed %d: %v", added, removed, err)
+	}
+	if e, err := tr.Lookup(older); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("the older child is entered: %+v, %v", e, err)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.wait()
+	settled(t, tr, id)
+	if err := unix.Kill(int(older), 0); err != nil {
+		t.Errorf("the older child: %v", err)
+	}
+}
+
 // A birth that no hook saw is found by the kernel's own walk, and only it.
 func TestReconcile(t *testing.T) { everySide(t, testReconcile) }
 

@@ -218,3 +218,39 @@ func testGrace(t *testing.T, o tracer.Options) {
 	nobodyLives(t, tr, id, 3)
 	settled(t, tr, id)
 }
+
+// A repeated end only ever brings the deadline nearer.
+func TestGraceIsOnlyShortened(t *testing.T) { everySide(t, testGraceIsOnlyShortened) }
+
+func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, `trap "" TERM; echo; read never`)
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.line()
+	end := func(grace time.Duration) uint64 {
+		t.Helper()
+		if err := tr.End(id, tracer.CauseEnd, grace); err != nil {
+			t.Fatal(err)
+		}
+		s, err := tr.Session(id)
+		if err != nil || s.State != tracer.StateEnding || s.Deadline == 0 {
+			t.Fatalf("after a grace of %v: %+v, %v", grace, s, err)
+		}
+		return s.Deadline
+	}
+	first := end(2 * time.Hour)
+	second := end(time.Hour)
+	if second >= first {
+		t.Errorf("one hour instead of two: deadline %d was %d", second, first)
+	}
+	if third := end(2 * time.Hour); third != second {
+		t.Errorf("two hours instead of one: deadline %d was %d", third, second)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+}

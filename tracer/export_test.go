@@ -99,4 +99,14 @@ func (t *Tracer) LoseRecord(id SessionID) error {
 // LoseEntry takes the entry of a process away, as a member with root's rights could.
 func (t *Tracer) LoseEntry(pid uint32) error {
 	return t.maps[bpf.LineageMapProcesses].Delete(pid)
+
+// MarkCondemned sets the state alone: no pass is made, and none is due.
+func (t *Tracer) MarkCondemned(id SessionID) error {
+	m := t.maps[bpf.LineageMapSessionCtl]
+	var c bpf.LineageCtl
+	if err := m.Lookup(id.slot(), &c); err != nil {
+		return err
+	}
+	c.Status = uint32(StateCondemned) | uint32(CauseEnd)<<8
+	return m.Put(id.slot(), &c)
 }

@@ -254,3 +254,44 @@ func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {
 	w.wait()
 	settled(t, tr, id)
 }
+
+// The record of a session is kept until it is proven empty.
+func TestReleaseRefuses(t *testing.T) { everySide(t, testReleaseRefuses) }
+
+func testReleaseRefuses(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, `trap "" TERM; echo; read never`)
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.line()
+	for _, state := range []tracer.State{tracer.StateActive, tracer.StateEnding, tracer.StateCondemned} {
+		switch state {
+		case tracer.StateEnding:
+			if err := tr.End(id, tracer.CauseEnd, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		case tracer.StateCondemned:
+			if err := tr.MarkCondemned(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tr.Release(id); !errors.Is(err, tracer.ErrBusy) {
+			t.Errorf("released while it is %v: %v", state, err)
+		}
+		if s, err := tr.Session(id); err != nil || s.State != state || s.Live != 1 {
+			t.Fatalf("%v: %+v, %v", state, s, err)
+		}
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+	if err := tr.Release(id); err != nil {
+		t.Errorf("release when it is empty: %v", err)
+	}
+	if err := tr.Release(id); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("released twice: %v", err)
+	}
+}

@@ -4,6 +4,8 @@ package tracer
 
 import (
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -38,6 +40,16 @@ func HookVisits(n uint32) (back func()) {
 	before := hookVisits
 	hookVisits = n
 	return func() { hookVisits = before }
+}
+
+// SentenceOnlyIn has tracers that are opened until the returned function is called
+// carry out passes in this hook and in no other.
+func SentenceOnlyIn(hook string) (back func()) {
+	before := hooks
+	hooks = slices.DeleteFunc(slices.Clone(hooks), func(name string) bool {
+		return strings.HasSuffix(name, "_sentence") && name != hook
+	})
+	return func() { hooks = before }
 }
 
 // Classes gives, by class, how many entries there are, and how many the hooks count.

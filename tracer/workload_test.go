@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,8 +165,8 @@ func (w *workload) readFor(d time.Duration) {
 	}
 }
 
-// wait reaps the workload's first process when it has exited.
-func (w *workload) wait() {
+// wait reaps the workload's first process when it has exited, and tells how.
+func (w *workload) wait() syscall.WaitStatus {
 	w.t.Helper()
 	until(w.t, "the workload's first process exits", func() bool {
 		var info unix.Siginfo // Signo stays 0 while it lives
@@ -175,7 +176,8 @@ func (w *workload) wait() {
 		}
 		return info.Signo != 0
 	})
-	w.cmd.Wait() // the exit code is the workload's own affair
+	w.cmd.Wait() // an exit code is no error here
+	return w.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
 // collect reads events until the tracer is closed. Each of them must come in time.

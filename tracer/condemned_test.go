@@ -1,0 +1,142 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// Several programs end the members of a condemned session, and each of them hides
+// that another one does nothing. Here each is alone: the session has the state, and
+// no pass is due.
+
+// A member of a condemned session does not become more: its child dies before it
+// runs or, where no hook can kill that, the member itself dies.
+func TestNewbornOfTheCondemned(t *testing.T) {
+	everySide(t, testNewbornOfTheCondemned)
+	t.Run("level 2", func(t *testing.T) { testNewbornOfTheCondemned(t, tracer.Options{Level: 2}) })
+}
+
+func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	if r := tr.Features().Refuses; r != tracer.RefuserNone {
+		t.Skipf("%v refuses the fork", r)
+	}
+	w := start(t, "(echo ran; read never); echo child $?; read never")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	if err := tr.MarkCondemned(id); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	if tr.Features().Level < 3 {
+		if status := w.wait(); status.Signal() != unix.SIGKILL {
+			t.Errorf("the member that forked has the status %#x", status)
+		}
+		if n := counter(t, tr, "newborn_unkilled"); n != 1 {
+			t.Errorf("%d newborns could not be killed", n)
+		}
+		sentenced(t, tr, id)
+		w.gone()
+		settled(t, tr, id)
+		return
+	}
+	if got := w.line(); got != "child 137" {
+		t.Errorf("the shell says %q of a child that was to be killed", got)
+	}
+	if n := counter(t, tr, "newborn_killed"); n != 1 {
+		t.Errorf("%d newborns were killed", n)
+	}
+	if s, err := tr.Session(id); err != nil || s.Live != 1 || s.Forks != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+}
+
+// Nor does it run another program.
+func TestExecOfTheCondemned(t *testing.T) { everySide(t, testExecOfTheCondemned) }
+
+func testExecOfTheCondemned(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, "exec /bin/echo ran")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	if err := tr.MarkCondemned(id); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	if out := w.rest(); len(out) > 0 {
+		t.Errorf("the new program said %q", out)
+	}
+	if status := w.wait(); status.Signal() != unix.SIGKILL {
+		t.Errorf("it has the status %#x", status)
+	}
+	settled(t, tr, id)
+}
+
+// At level 2, while the syscall closer is attached, it dies in its next system call.
+func TestSyscallOfTheCondemned(t *testing.T) {
+	for name, o := range map[string]tracer.Options{"best": {Level: 2}, "baseline": {Baseline: true}} {
+		t.Run(name, func(t *testing.T) { testSyscallOfTheCondemned(t, o) })
+	}
+}
+
+func testSyscallOfTheCondemned(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	closer, err := tr.AttachCloser()
+	if err != nil || closer == nil {
+		t.Fatalf("%v, %v", closer, err)
+	}
+	defer closer.Close()
+	w := start(t, "echo ran; read never")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	if err := tr.MarkCondemned(id); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	if out := w.rest(); len(out) > 0 {
+		t.Errorf("it ran on and said %q", out)
+	}
+	if status := w.wait(); status.Signal() != unix.SIGKILL {
+		t.Errorf("it has the status %#x", status)
+	}
+	settled(t, tr, id)
+}
+
+// Each hook that makes passes makes the one that is due, and the exit hook does so
+// in the exit of the root itself: it needs no other event of the host.
+func TestEachHookMakesThePass(t *testing.T) {
+	for _, c := range []struct {
+		hook  string
+		level int
+	}{{"fork_sentence", 3}, {"exec_sentence", 3}, {"exit_sentence", 4}} {
+		t.Run(c.hook, func(t *testing.T) {
+			defer tracer.SentenceOnlyIn(c.hook)()
+			tr := tracertest.New(t, tracer.Options{})
+			tracertest.NeedsLevel(t, c.level, tr.Features().Level)
+			w := start(t, "setsid sleep 60 & exit")
+			id := create(t, tr, w, tracer.SessionSpec{})
+			w.goOn()
+			until(t, "the members are killed", func() bool {
+				if c.hook != "exit_sentence" {
+					if err := exec.Command("/bin/true").Run(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return !w.held()
+			})
+			w.wait()
+			if s := settled(t, tr, id); s.Cause != tracer.CauseRootExit {
+				t.Errorf("cause %v", s.Cause)
+			}
+		})
+	}
+}

@@ -269,13 +269,17 @@ func TestMovedToAnotherSession(t *testing.T) {
 // The earliest Birth tells the creator, whenever it comes; who was thought to
 // be it is needed no more.
 func TestEarliestBirthTellsTheCreator(t *testing.T) {
-	g := graph(root(10, 9, 1, 100), root(30, 8, 2, 500), fork(30, 10, 300))
-	n := known(t, g, id(30))
-	equal(t, "creator", n.Creator, id(10))
-	equal(t, "session", n.Session, 2)
-	equal(t, "kept", g.Stats().Kept, 1)
-	if err := audit(g); err != nil {
-		t.Error(err)
+	forked, becomesRoot := fork(30, 10, 300), root(30, 8, 2, 500)
+	for _, births := range [][]Event{{forked, becomesRoot}, {becomesRoot, forked}} {
+		g := graph(root(10, 9, 1, 100))
+		apply(g, births)
+		n := known(t, g, id(30))
+		equal(t, "creator", n.Creator, id(10))
+		equal(t, "session", n.Session, 2)
+		equal(t, "kept", g.Stats().Kept, 1)
+		if err := audit(g); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package tracer_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -40,6 +41,42 @@ func TestRoomForTheDead(t *testing.T) {
 	}
 	nobodyLives(t, tr, id, 3)
 	w.gone()
+	w.wait()
+	settled(t, tr, id)
+}
+
+// A member's child that there is no room to enter does not run: it would be nobody's.
+// Its creator lives.
+func TestNoRoomForTheLiving(t *testing.T) {
+	const room, forks = 64, 100
+	dir := tracertest.Dir(t)
+	pretendPIDMax(t, room)
+	tr := tracertest.New(t, tracer.Options{Dir: dir})
+	tracertest.NeedsLevel(t, 3, tr.Features().Level) // below, no hook can kill another process
+	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (echo born; exec sleep 60) & i=$((i+1)); done; echo made; read never", forks))
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	born, failed := 0, 0
+	for made := false; !made || born < forks-failed; {
+		switch w.line() {
+		case "born":
+			born++
+		case "made":
+			made, failed = true, int(counter(t, tr, "enter_failed"))
+			if n := int(counter(t, tr, "newborn_killed")); failed == 0 || n != failed {
+				t.Fatalf("%d could not be entered, %d were killed at birth", failed, n)
+			}
+		}
+	}
+	if s, err := tr.Session(id); err != nil || s.Live != int64(born)+1 || s.State != tracer.StateActive {
+		t.Errorf("%d run besides the root: %+v, %v", born, s, err)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	if rest := w.rest(); len(rest) > 0 {
+		t.Errorf("who was not entered ran and said %q", rest)
+	}
 	w.wait()
 	settled(t, tr, id)
 }

@@ -326,6 +326,30 @@ func testReconcileLeavesOlderChildren(t *testing.T, o tracer.Options) {
 	}
 }
 
+// An old kernel's reconcile asks about entries that a walk did not meet. Whose process
+// lives all the same stays entered.
+func TestBuryLeavesTheLiving(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{Baseline: true})
+	w := start(t, "read never")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	root, err := tr.Identify(w.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := tr.Bury(root); err != nil || removed {
+		t.Errorf("removed %v: %v", removed, err)
+	}
+	if e, err := tr.Lookup(w.pid()); err != nil || e.Session != id {
+		t.Errorf("its entry: %+v, %v", e, err)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+}
+
 // A birth that no hook saw is found by the kernel's own walk, and only it.
 func TestReconcile(t *testing.T) { everySide(t, testReconcile) }
 

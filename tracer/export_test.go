@@ -42,6 +42,15 @@ func HookVisits(n uint32) (back func()) {
 	return func() { hookVisits = before }
 }
 
+// Bury does what Reconcile of the baseline does for an entry that its snapshot lacks.
+func (t *Tracer) Bury(id Identity) (removed bool, err error) {
+	args := bpf.LineageVerbArgs{Root: wireIdentity(id)}
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	err = t.run(bpf.BaselineProgVerbBury, &args)
+	return args.Removed > 0, err
+}
+
 // SentenceOnlyIn has tracers that are opened until the returned function is called
 // carry out passes in this hook and in no other.
 func SentenceOnlyIn(hook string) (back func()) {

@@ -5,51 +5,106 @@ package tracer_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
 )
 
-// A ring of one page and nobody who reads: the loss is told, and exact, and
-// every survivor is still attributed.
-func TestLostEvents(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{RingSize: 4096})
+// A ring of one page and nobody who reads: the loss is told, and exact, it shows in
+// the numbers of the CPU's events, and every survivor is still attributed. Who dies
+// unheard is counted.
+func TestLostEvents(t *testing.T) { everySide(t, testLostEvents) }
+
+func testLostEvents(t *testing.T, o tracer.Options) {
+	o.RingSize = 4096
+	tr := tracertest.New(t, o)
 	w := program(t, "bomb", "300")
+	onOneCPU(t, w)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.until("ready")
-	before, err := tr.Counters()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if before["events_lost"] == 0 {
+	lost := counter(t, tr, "events_lost")
+	if lost == 0 {
 		t.Fatal("nothing was lost: the test is void")
 	}
-	events := collect(t, tr)
-	var lost uint64
-	for ev := range events {
-		if ev.Type == tracer.EventLost {
-			lost += ev.Count
-		}
-		if lost >= before["events_lost"] {
-			break
+	var told, next uint64
+	for _, ev := range flushed(t, tr) {
+		switch ev.Type {
+		case tracer.EventLost:
+			told += ev.Count
+		case tracer.EventBirth:
+			next = ev.Seq + 1
 		}
 	}
-	if lost != before["events_lost"] {
-		t.Errorf("told %d, lost %d", lost, before["events_lost"])
+	if told != lost {
+		t.Errorf("told %d, lost %d", told, lost)
 	}
-	s, err := tr.Session(id)
-	if err != nil {
+	all := members(t, tr, id)
+	if s, err := tr.Session(id); err != nil || int64(len(all)) != s.Live || len(all) < 300 {
+		t.Errorf("%d members in the snapshot: %+v, %v", len(all), s, err)
+	}
+
+	last := all[len(all)-1]
+	if err := unix.Kill(int(last.PID), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(members(t, tr, id)); int64(got) != s.Live || got < 300 {
-		t.Errorf("%d members in the snapshot, %d live", got, s.Live)
+	until(t, "one has died", func() bool {
+		s, err := tr.Session(id)
+		return err == nil && s.Live == int64(len(all))-1
+	})
+	exits := slices.DeleteFunc(flushed(t, tr), func(ev tracer.Event) bool { return ev.Type != tracer.EventExit })
+	if len(exits) != 1 || exits[0].Process != last.Identity || exits[0].Seq != next+lost {
+		t.Errorf("after number %d and %d lost events: %+v", next-1, lost, exits)
 	}
+
 	tr.End(id, tracer.CauseEnd, 0)
+	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()
 	settled(t, tr, id)
+	if now := counter(t, tr, "events_lost"); now == lost {
+		t.Error("no exit was lost")
+	}
+	if n := counter(t, tr, "live_drift"); n != 0 {
+		t.Errorf("live_drift is %d", n)
+	}
+}
+
+// onOneCPU keeps the workload on a CPU: its events have one row of numbers.
+func onOneCPU(t *testing.T, w *workload) {
+	t.Helper()
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if all.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(int(w.pid()), &one); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flushed gives the events that there are now.
+func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
+	t.Helper()
+	if err := tr.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var ev tracer.Event
+	err := tr.Read(&ev)
+	for ; err == nil; err = tr.Read(&ev) {
+		all = append(all, ev)
+	}
+	if !errors.Is(err, tracer.ErrFlushed) {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // What happened before a flush is told before it is.
@@ -63,18 +118,13 @@ func testFlush(t *testing.T, o tracer.Options) {
 	for _, want := range []int{4, 7} {
 		w.goOn()
 		w.line()
-		if err := tr.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		var ev tracer.Event
-		err := tr.Read(&ev)
-		for ; err == nil; err = tr.Read(&ev) {
+		for _, ev := range flushed(t, tr) {
 			if ev.Type == tracer.EventBirth {
 				births++
 			}
 		}
-		if !errors.Is(err, tracer.ErrFlushed) || births != want {
-			t.Errorf("%v after %d births, want %d", err, births, want)
+		if births != want {
+			t.Errorf("%d births, want %d", births, want)
 		}
 	}
 	tr.End(id, tracer.CauseEnd, 0)

@@ -219,6 +219,39 @@ func testGrace(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
+// A process that a member starts on SIGTERM, to clean up, is not sent SIGTERM itself:
+// it has what is left of the grace.
+func TestLastHelperGetsTheGrace(t *testing.T) { everySide(t, testLastHelperGetsTheGrace) }
+
+func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	w := start(t, "exec 3<>"+fifo(t)+"; helper() { (read never <&3) & echo $!; }; trap helper TERM; echo; while :; do read never <&3; done")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.line()
+	if err := tr.End(id, tracer.CauseEnd, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	helper := parse(t, w.line())
+	for range 2 {
+		if _, err := tr.Sentence(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e, err := tr.Lookup(helper); err != nil || e.Session != id || e.Flags&tracer.FlagTermed != 0 {
+		t.Errorf("the helper: %+v, %v", e, err)
+	}
+	if e, err := tr.Lookup(w.pid()); err != nil || e.Flags&tracer.FlagTermed == 0 {
+		t.Errorf("the member that started it: %+v, %v", e, err)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+}
+
 // A repeated end only ever brings the deadline nearer.
 func TestGraceIsOnlyShortened(t *testing.T) { everySide(t, testGraceIsOnlyShortened) }
 

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -91,7 +93,12 @@ func TestEscapes(t *testing.T) {
 					if r.racy {
 						n = rounds
 					}
-					for round := range n {
+					before := h.newbornsKilled(t)
+					met := func() bool { return !r.atBirth || h.reached < 3 || h.newbornsKilled(t) > before }
+					for round := 0; round < n || !met(); round++ {
+						if round == n+20 {
+							t.Fatalf("%v: no newborn was killed at birth in %d rounds", c, round)
+						}
 						h.try(t, r)
 						if t.Failed() {
 							t.Fatalf("%v: round %d of %d", c, round+1, n)
@@ -156,6 +163,31 @@ func (h *host) serve(t *testing.T) {
 }
 
 func (h *host) policyFile() string { return filepath.Join(h.instance.Dir, "policy.yaml") }
+
+// newbornsKilled counts who died at birth, or was not even born, by the kernel side's
+// own count.
+func (h *host) newbornsKilled(t *testing.T) (n uint64) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(h.instance.Pins(), "*", "map_counters"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("pinned counters: %v, %v", found, err)
+	}
+	m, err := ebpf.LoadPinnedMap(found[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for _, which := range []bpf.LineageCounter{bpf.LineageCounterCOUNT_NEWBORN_KILLED, bpf.LineageCounterCOUNT_FORK_REFUSED} {
+		var perCPU []uint64
+		if err := m.Lookup(uint32(which), &perCPU); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range perCPU {
+			n += one
+		}
+	}
+	return n
+}
 
 // lose kills the daemon.
 func (h *host) lose(t *testing.T) {

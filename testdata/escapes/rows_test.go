@@ -21,6 +21,7 @@ type row struct {
 	members int           // that say so when they have come to rest
 	grace   time.Duration // of the session
 	racy    bool          // tried many times
+	atBirth bool          // and until a newborn was killed at birth, where hooks do that
 	lazy    bool          // nobody reaps before run has ended
 	shared  bool          // orphans go where those of the host go
 	left    bool          // nobody can end it; the story checks
@@ -62,11 +63,13 @@ var rows = []row{
 		program: "under slowterm 2", members: 1, grace: second, outcome: "kill"},
 	{number: 11, name: "hop_fast", does: "8 times fork and exit every 200 us", expected: "killed",
 		program: "hop 8 20 200", racy: true},
+	{number: 11, name: "hop_crowd", does: "16 times fork and exit without a pause", expected: "killed, newborn ones at birth",
+		program: "hop 16 20", racy: true, atBirth: true},
 	{number: 12, name: "hop_slow", does: "8 times fork and exit every 5 ms", expected: "killed",
 		program: "hop 8 20 5000", racy: true},
 	{number: 13, name: "bomb_bounded", does: "500 live after setsid", expected: "all killed, summed up",
 		program: "bomb 500", outcome: "kill", story: manyInFewLines},
-	{number: 14, name: "bomb_active", does: "doubles every 60 ms, up to 400", expected: "killed at birth",
+	{number: 14, name: "bomb_active", does: "doubles every 60 ms, up to 400", expected: "killed",
 		program: "bombactive 400 60", racy: true, outcome: "kill"},
 	{number: 15, name: "chain_linear", does: "each forks one copy of itself; --max-processes 100", expected: "stopped at 100 (level 2: soon after), all killed",
 		program: "chain 300", flags: "--max-processes 100", rootSignal: unix.SIGUSR1, story: stoppedAtLimit},

@@ -382,9 +382,9 @@ func TestEndUnknownSession(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	k, e, id := host(t)
+	_, e, id := host(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	results := make(chan Result)
+	results := make(chan Result, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -393,12 +393,22 @@ func TestRun(t *testing.T) {
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-results; r.Verdict != Clean {
+	if r := receive(t, "a verdict", results); r.Verdict != Clean {
 		t.Errorf("result %+v", r)
 	}
 	cancel()
-	<-done
-	_ = k
+	receive(t, "the end of Run", done)
+}
+
+// receive gives the next value of c, which must come in time.
+func receive[T any](t *testing.T, what string, c <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("still waiting for %s", what)
+	}
+	return value
 }
 
 func TestReceipt(t *testing.T) {

@@ -163,15 +163,18 @@ func TestPidfd(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	defer cmd.Process.Kill()
 	h, err := hold(uint32(cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
 	if err := h.Signal(unix.SIGKILL); err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
-	cmd.Wait()
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	receive(t, "the death of the process", exited)
 	if err := h.Signal(unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("a dead one: %v", err)
 	}

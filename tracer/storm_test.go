@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,6 +80,48 @@ func TestCountsDoNotDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("figure: %d storms, %d forks, every one counted; programs that the kernel skipped: %v", rounds, forks, misses)
+}
+
+// A session is not closed although a walk in the order of PIDs met none of its
+// members: a child was born behind it.
+func TestSettleMeetsNobody(t *testing.T) { everySide(t, testSettleMeetsNobody) }
+
+func testSettleMeetsNobody(t *testing.T, o tracer.Options) {
+	programs, err := filepath.Abs("../bin/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := tracertest.New(t, o)
+	w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c 'echo root $$; read go; exec ./lngtest-seesaw "+lifetime+"'")
+	w.goOn()
+	root := parse(t, strings.TrimPrefix(w.until("root"), "root "))
+	id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: root}, KeepOnRootExit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	w.until("ready")
+	missed := 0
+	until(t, "twenty walks met nobody", func() bool {
+		s, err := tr.Settle(id)
+		if err != nil || s.State != tracer.StateActive || s.Live < 1 {
+			t.Fatalf("after %d walks that met nobody: %+v, %v", missed, s, err)
+		}
+		if !slices.ContainsFunc(members(t, tr, id), func(p tracer.Process) bool { return !p.Dead }) {
+			missed++
+		}
+		return missed == 20
+	})
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	nobodyLives(t, tr, id, 3)
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+	if n := counter(t, tr, "live_drift"); n != 0 {
+		t.Errorf("live_drift is %d", n)
+	}
 }
 
 // A session has no size at which somebody is forgotten or left.

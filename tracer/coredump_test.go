@@ -63,7 +63,7 @@ func testCoreDump(t *testing.T, o tracer.Options) {
 			nobodyLives(t, tr, id, 4)
 			t.Logf("figure: dead %v after the end", time.Since(began).Round(time.Millisecond))
 			w.gone()
-			w.cmd.Wait()
+			w.wait()
 			settled(t, tr, id)
 			cores, err := filepath.Glob(filepath.Join(dir, "core*"))
 			if err != nil || len(cores) != 1 {

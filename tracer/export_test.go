@@ -120,6 +120,7 @@ func (t *Tracer) LoseRecord(id SessionID) error {
 // LoseEntry takes the entry of a process away, as a member with root's rights could.
 func (t *Tracer) LoseEntry(pid uint32) error {
 	return t.maps[bpf.LineageMapProcesses].Delete(pid)
+}
 
 // MarkCondemned sets the state alone: no pass is made, and none is due.
 func (t *Tracer) MarkCondemned(id SessionID) error {

@@ -362,6 +362,7 @@ func openAndExit(dir string) int {
 	tr.Close()
 	return 0
 }
+
 // Agents exec all the time while one kernel side takes over from another, again and again. Each
 // has a session of its own on the new side, with its child.
 func TestTakeOverWhileAgentsExec(t *testing.T) { everySide(t, testTakeOverWhileAgentsExec) }
@@ -410,7 +411,7 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 		t.Fatal(err)
 	}
 	w.gone()
-	w.cmd.Wait()
+	w.wait()
 	if s := settled(t, tr, around); s.Drifted {
 		t.Error("its count had drifted")
 	}

@@ -14,7 +14,7 @@ import (
 // A server of several sessions leaves the one that started it, and ends with
 // the last that could use it.
 func TestSharedServer(t *testing.T) {
-	w := newWork(t, enforced+"brokers:\n  shared:\n    - {name: build, match: {comm: lngtest-java, argv: --flag}}\n"+
+	w := newWork(t, enforced+"brokers:\n  shared:\n    - {name: build, match: {exe: /bin/lngtest-java, argv: --flag}}\n"+
 		"    - {name: cache, match: {exe: /bin/lngtest-cache}, end: never}\n")
 	second := w.session("user", 200, api.NewSession{GraceMS: ms(0)})
 	w.session("else", 210, api.NewSession{GraceMS: ms(0)})

@@ -226,7 +226,7 @@ func TestRoundTrip(t *testing.T) {
 		"",
 		"mode: enforce\ndefaults: {grace: 90s, max_rss: 1536MiB, idle: 2h}\nredact: ['--api-key[= ]\\S+', \"a'b\"]\n",
 		"protect:\n  - {name: a, match: {comm: [x, y], argv: '^-v$', uid: [ci, 1001], cgroup: /a/**, parent: {exe: /bin/*}}, reason: 'a: b'}\n",
-		"brokers:\n  shared:\n    - {name: a.b, match: {comm: A}}\n    - {name: c, match: {exe: /bin/c}, end: never}\n",
+		"brokers:\n  shared:\n    - {name: a.b, match: {comm: A, exe: /bin/a}}\n    - {name: c, match: {exe: /bin/c}, end: never}\n",
 	} {
 		p := parse(t, text)
 		q, err := Parse("again", fileOf(p))

@@ -79,23 +79,29 @@ type Keeping struct {
 
 func (r *Keeping) label() string { return r.Name }
 
-func (r *Keeping) check() (string, *wrong) {
-	if len(r.Match.Exe) == 0 {
-		return "match", &wrong{"exe is missing", "comm and argv are the member's to choose; add exe: /PATH"}
-	}
-	return "", nil
-}
+func (r *Keeping) check() (string, *wrong) { return r.Match.needsExe() }
 
 // Shared is a rule for servers that several sessions use.
 type Shared struct {
 	Name  string `key:"name" form:"name" need:"1" doc:"unique in the list"`
-	Match Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
+	Match Match  `key:"match" need:"1" doc:"all keys must hold; exe is needed, as comm and argv are the member's to choose"`
 	End   string `key:"end" one:"last|never" doc:"last (default): with the last session of its uid that ran while it did; never"`
 
 	placed
 }
 
 func (r *Shared) label() string { return r.Name }
+
+func (r *Shared) check() (string, *wrong) { return r.Match.needsExe() }
+
+// needsExe refuses a match without the file, for rules that take a member out of
+// the reach of its session's end.
+func (m *Match) needsExe() (string, *wrong) {
+	if len(m.Exe) == 0 {
+		return "match", &wrong{"exe is missing", "comm and argv are the member's to choose; add exe: /PATH"}
+	}
+	return "", nil
+}
 
 // Terms are what a session is held to. 0 is no limit.
 type Terms struct {
@@ -171,13 +177,6 @@ func (p *Policy) SharedServer(f *Facts) *Shared {
 		}
 	}
 	return nil
-}
-
-func (r *Shared) check() (string, *wrong) {
-	if r.Lasts() && len(r.Match.Exe) == 0 {
-		return "match", &wrong{"exe is missing", "what is never ended must not be the member's to choose; add exe: /PATH"}
-	}
-	return "", nil
 }
 
 // Lasts reports whether the server outlives every session.

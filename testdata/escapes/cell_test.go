@@ -149,7 +149,7 @@ brokers:
   end: all
   shared:
     - name: lngtest
-      match: {comm: lngtest-shared}
+      match: {exe: /**/lngtest-shared}
 `, tracertest.Slowed(4*time.Second))
 
 // serve starts the daemon unless one runs.

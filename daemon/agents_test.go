@@ -61,7 +61,14 @@ func TestAgents(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	x := into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=300", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" || !strings.HasSuffix(x.Items[0].Origin, "policy.yaml:4") {
+	if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" || !strings.HasSuffix(x.Items[0].Origin, "policy.yaml:4") ||
+		x.Items[0].Effect != "it opened session "+id.String()+" by this rule, grace 3s, max_processes 40, idle 30m0s" {
+		t.Errorf("explained as %+v", x.Items)
+	}
+	p.k.Fork(300, 301, "lngtest-agent")
+	p.proc(301, 300, 1000, "lngtest-agent")
+	x = into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=301", nil), http.StatusOK)
+	if len(x.Items) != 1 || x.Items[0].Effect != "nothing: it is in session "+id.String()+", which this rule opened for pid 300" {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.host(305, shell, 1000, "lngtest-agent")
@@ -100,6 +107,10 @@ func TestAgentInSession(t *testing.T) {
 	task := p.held(p.becomes(102, 101, 0, "lngtest-agent"))
 	if task.Name != "lngtest-task" || task.MaxRSS != 1<<30 || task.Parent.String() != s.ID {
 		t.Errorf("%+v", task)
+	}
+	x := into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=102", nil), http.StatusOK)
+	if len(x.Items) != 1 || !strings.HasPrefix(x.Items[0].Effect, "it opened session "+task.ID.String()+" by this rule, ") {
+		t.Errorf("explained as %+v", x.Items)
 	}
 	p.k.Fork(100, 103, "lngtest-x")
 	inner := p.becomes(103, 100, 1000, "lngtest-agent") // the first rule is not about members

@@ -159,9 +159,11 @@ func (s *server) getExplain(w http.ResponseWriter, r *http.Request, c caller) er
 	}
 	facts = s.rootFacts(id) // as agent and keep rules see it: with the creator, not the parent
 	if r := ranAs(rules, facts); r != nil {
-		d.Items = append(d.Items, api.PolicyRule{
-			Kind: "policy_rule", Rule: "agents." + r.Name, Origin: rules.Origin(r), Effect: s.agentEffect(rules, r, p.Session != ""),
-		})
+		effect, err := s.agentEffect(rules, r, id)
+		if err != nil {
+			return err
+		}
+		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: "agents." + r.Name, Origin: rules.Origin(r), Effect: effect})
 	}
 	if r := rules.Keeps(facts, time.Now()); r != nil {
 		effect := "nothing: it is in no session"
@@ -175,13 +177,40 @@ func (s *server) getExplain(w http.ResponseWriter, r *http.Request, c caller) er
 	return reply(w, http.StatusOK, d)
 }
 
-// agentEffect says what an agent rule does with a process that it matches.
-func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, member bool) string {
-	if member && !r.Nests() {
-		return "nothing: it is in a session, and the rule is for processes outside"
+// agentEffect says what an agent rule does, or did, with a process that it
+// matches.
+func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity) (string, error) {
+	in, err := s.sessionWith(id)
+	if err != nil {
+		return "", err
 	}
-	t := p.Terms(r)
-	effect := fmt.Sprintf("it opens a session, grace %v", t.Grace)
+	does := "it opens a session"
+	switch ruled := in.Rule != 0 && in.Name == r.Name; {
+	case ruled && in.Root == id:
+		does = fmt.Sprintf("it opened session %v by this rule", in.ID)
+	case ruled && !r.Nests():
+		return fmt.Sprintf("nothing: it is in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
+	case in.ID != 0 && !r.Nests():
+		return fmt.Sprintf("nothing: it is in session %v, and the rule is for processes outside", in.ID), nil
+	}
+	return does + s.termsText(p.Terms(r)), nil
+}
+
+// sessionWith is the session that a process is in, zero if it is in none.
+func (s *server) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
+	err = s.owner.do(func() {
+		if n, ok := s.owner.graph.Node(lineageID(id)); ok {
+			if x := s.owner.sessions[tracer.SessionID(n.Session)]; x != nil {
+				in = x.info
+			}
+		}
+	})
+	return in, err
+}
+
+// termsText is what a rule's session is held to.
+func (s *server) termsText(t policy.Terms) string {
+	text := fmt.Sprintf(", grace %v", t.Grace)
 	for _, limit := range []struct {
 		name string
 		set  bool
@@ -191,16 +220,16 @@ func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, member bool) str
 		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
 	} {
 		if limit.set {
-			effect += fmt.Sprintf(", %s %v", limit.name, limit.v)
+			text += fmt.Sprintf(", %s %v", limit.name, limit.v)
 		}
 	}
 	if t.Report {
-		effect += ", leftovers are only reported"
+		text += ", leftovers are only reported"
 	}
 	if !s.rules.enforced() {
-		effect += "; observed: nothing is ended, it is recorded what would be"
+		text += "; observed: nothing is ended, it is recorded what would be"
 	}
-	return effect
+	return text
 }
 
 // maxFacts bounds the ancestors that a rule may ask for.

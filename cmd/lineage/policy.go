@@ -187,7 +187,11 @@ func writeExplain(p *page, doc *api.PolicyExplain) {
 		p.line("  no rule matches it")
 	}
 	for _, r := range doc.Items {
-		p.line("  %s (%s, %s): %s", plain.Text(r.Rule), plain.Text(r.Origin), plain.Text(r.Reason), plain.Text(r.Effect))
+		from := plain.Text(r.Origin)
+		if r.Reason != "" {
+			from += ", " + plain.Text(r.Reason)
+		}
+		p.line("  %s (%s): %s", plain.Text(r.Rule), from, plain.Text(r.Effect))
 	}
 }
 

@@ -27,11 +27,12 @@ type Plan struct {
 // Outcome is how one process of an ended session went.
 type Outcome struct {
 	Ref
-	Comm     string   `json:"comm,omitempty"`
-	Argv     []string `json:"argv,omitempty"`
-	Outcome  string   `json:"outcome"` // self, term, kill, kept, left
-	Why      string   `json:"why,omitempty"`
-	Leftover bool     `json:"leftover,omitempty"` // was alive when its session's root was gone
+	Comm      string   `json:"comm,omitempty"`
+	Argv      []string `json:"argv,omitempty"`
+	Container string   `json:"container,omitempty"` // that a broker made for the session: its name or id
+	Outcome   string   `json:"outcome"`             // self, term, kill, kept, left
+	Why       string   `json:"why,omitempty"`
+	Leftover  bool     `json:"leftover,omitempty"` // was alive when its session's root was gone
 }
 
 // Zombie is a dead process that waits for its parent.

@@ -47,11 +47,13 @@ type Why struct {
 type Brokered struct {
 	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: nobody was seen asking
 	// State is attributed, unattributed, or pending while it may still be found.
-	State    string     `json:"state"`
-	Asked    *Process   `json:"asked,omitempty"` // the member that asked
-	Time     *time.Time `json:"time,omitempty"`  // when
-	Process  *Process   `json:"process,omitempty"`
-	Evidence *Evidence  `json:"evidence,omitempty"`
-	Session  string     `json:"session,omitempty"` // that the process was entered for
-	Ends     bool       `json:"ends,omitempty"`    // with the session whose work it is
+	State   string     `json:"state"`
+	Asked   *Process   `json:"asked,omitempty"` // the member that asked
+	Time    *time.Time `json:"time,omitempty"`  // when
+	Process *Process   `json:"process,omitempty"`
+	// Container that the process is in: its name, or its id if the engine's record cannot be read.
+	Container string    `json:"container,omitempty"`
+	Evidence  *Evidence `json:"evidence,omitempty"`
+	Session   string    `json:"session,omitempty"` // that the process was entered for
+	Ends      bool      `json:"ends,omitempty"`    // with the session whose work it is
 }

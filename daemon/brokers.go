@@ -185,11 +185,15 @@ func (b *brokers) take(x *candidate, p *proof) {
 
 // book tells that a process, and n of its descendants, was entered.
 func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
+	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
+		p.claimant.errands[k].Found = true // for those who are looked at next
+	}
+	container := b.containerName(x)
 	_ = b.owner.do(func() {
 		if s := b.owner.sessions[p.info.ID]; s != nil {
 			b.owner.found(s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: b.ends(p.source), At: b.clock.boottime(),
+				Ends: b.ends(p.source), At: b.clock.boottime(), Container: container,
 			})
 		}
 	})

@@ -8,6 +8,7 @@ import "github.com/lineage-ebpf/lineage/daemon/broker"
 // as short as docker prints it; "" if it is in none. The path is only a hint:
 // who may make cgroups may call one like this.
 func container(cgroup string) string {
-	id := broker.Container(cgroup)
-	return id[:min(len(id), 12)]
+	return shortID(broker.Container(cgroup))
 }
+
+func shortID(id string) string { return id[:min(len(id), 12)] }

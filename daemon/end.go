@@ -108,7 +108,7 @@ func (o *owner) report(x *session, c caller) *api.Report {
 	if r == nil {
 		r = x.receipt.Report(x.info, o.took(x), nil)
 		r.EndedBy, r.State, r.WouldEnd = x.by(), x.state(), x.wouldEnd
-		o.describe(r)
+		o.describe(r, x)
 	}
 	shown := *r
 	shown.Brokered = o.brokered(x, c)

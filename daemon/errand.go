@@ -46,6 +46,8 @@ type attributed struct {
 	Session tracer.SessionID // that it was entered for
 	Ends    bool             // with the session whose work it is
 	At      uint64           // boottime
+	// Container that it is in, "" if it is in none.
+	Container string `json:",omitempty"`
 }
 
 // brokered is what a session has handed to others.
@@ -186,8 +188,11 @@ func (o *owner) attributed(f *attributed, c caller) (b api.Brokered) {
 	if f.Asked != nil {
 		b = o.errand(f.Asked, c)
 	}
-	b.State, b.Ends, b.Session = "attributed", f.Ends, f.Session.String()
+	b.State, b.Ends, b.Session, b.Container = "attributed", f.Ends, f.Session.String(), f.Container
 	b.Process = &api.Process{Ref: enforcer.Ref(f.Process), Comm: f.Comm}
+	if n, ok := o.graph.Node(lineageID(f.Process)); ok && n.Comm != "" {
+		b.Process.Comm = n.Comm // it may have become another program since
+	}
 	b.Evidence = evidence(lineage.Adopted, uint8(f.Source))
 	return b
 }
@@ -209,6 +214,22 @@ func (o *owner) broughtBy(id tracer.Identity, session tracer.SessionID, c caller
 		}
 	}
 	return nil
+}
+
+// container is the one that a broker put the process into, or an ancestor of it;
+// "" if there is none.
+func (s *session) container(o *owner, id lineage.ID) string {
+	if !slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Container != "" }) {
+		return ""
+	}
+	for _, e := range o.graph.Ancestry(id) {
+		for i := range s.Found {
+			if lineageID(s.Found[i].Process) == e.Child {
+				return s.Found[i].Container
+			}
+		}
+	}
+	return ""
 }
 
 // errand is who asked, when, and for what.

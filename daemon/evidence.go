@@ -129,12 +129,15 @@ func (b *brokers) prove(x *candidate, all []claimant, takes []string) *proof {
 	if p := byToken(x, all); p != nil && allowed(p.source) {
 		return p
 	}
-	for _, find := range []func(*candidate, *claimant) *proof{b.byUnit, b.byContainer, b.bySocket} {
+	for _, find := range []func(*candidate, *claimant) *proof{b.byUnit, b.byContainer} {
 		for i := range all {
 			if p := find(x, &all[i]); p != nil && allowed(p.source) {
 				return p
 			}
 		}
+	}
+	if p := b.bySocket(x, all); p != nil && allowed(p.source) {
+		return p
 	}
 	if p := byCookie(x, all); p != nil && allowed(p.source) {
 		return p
@@ -209,38 +212,49 @@ func (b *brokers) byContainer(x *candidate, c *claimant) *proof {
 }
 
 // bySocket takes what a broker forked soon after a member had asked it. That it
-// was for this one is likely, and no more.
-func (b *brokers) bySocket(x *candidate, c *claimant) *proof {
-	if c.over {
-		return nil
-	}
-	for k := range c.errands {
-		e := &c.errands[k]
-		if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
+// was for this one is likely, and no more. Of the asks that it may be for it is
+// the first that nothing was found of yet: brokers serve in order.
+func (b *brokers) bySocket(x *candidate, all []claimant) (p *proof) {
+	var best *errand
+	for i := range all {
+		c := &all[i]
+		if c.over {
 			continue
 		}
-		if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
-			continue // it has not come to the work's own program
-		}
-		if argv, _ := b.proc.argv(x.Parent.PID); e.Elsewhere(x.server, argv) {
-			continue
-		}
-		fits := x.UID == e.UID
-		switch e.Kind.Name {
-		case "docker":
-			fits = x.place.Container != ""
-		case "systemd":
-			made, ok := b.made(x.place)
-			fits = e.Unit == "" && (x.place.User < 0 || x.place.User == int(e.UID)) &&
-				strings.HasPrefix(x.place.Unit, "run-") && ok && made >= e.Asked
-		case "sshd":
-			fits = fits && x.marks.LocalSSH
-		}
-		if fits {
-			return &proof{c, tracer.SourceSocket, c.asked[k], e.Client}
+		for k := range c.errands {
+			e := &c.errands[k]
+			later := best != nil && (e.Found && !best.Found || e.Found == best.Found && e.Asked >= best.Asked)
+			if !later && b.serves(x, e) {
+				p, best = &proof{c, tracer.SourceSocket, c.asked[k], e.Client}, e
+			}
 		}
 	}
-	return nil
+	return p
+}
+
+// serves reports whether a broker may have forked the process for that errand.
+func (b *brokers) serves(x *candidate, e *errand) bool {
+	if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
+		return false
+	}
+	if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
+		return false // it has not come to the work's own program
+	}
+	if argv, _ := b.proc.argv(x.Parent.PID); e.Elsewhere(x.server, argv) {
+		return false
+	}
+	switch e.Kind.Name {
+	case "docker":
+		name, _ := b.container(x)
+		return x.place.Container != "" && (e.Container == "" || name == "" || name == e.Container)
+	case "systemd":
+		made, ok := b.made(x.place)
+		return e.Unit == "" && (x.place.User < 0 || x.place.User == int(e.UID)) &&
+			strings.HasPrefix(x.place.Unit, "run-") && ok && made >= e.Asked
+	case "sshd":
+		return x.UID == e.UID && x.marks.LocalSSH
+	}
+	return x.UID == e.UID
 }
 
 // byCookie takes what has a variable that members of one session have, and

@@ -184,51 +184,93 @@ func TestBrokeredByUnit(t *testing.T) {
 	}
 }
 
+// docks makes a container with one process, as dockerd keeps its record.
+func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
+	w.Helper()
+	id := fmt.Sprintf("%064x", n)
+	shim, dir := 1000+pid, filepath.Join(w.dir, "docker/containers", id)
+	w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
+	w.strangerOf(0, pid, shim, "lngtest-box")
+	w.file(pid, "cgroup", "0::/docker/"+id+"\n")
+	bundle := filepath.Join(w.dir, "bundles", id)
+	for _, d := range []string{dir, bundle} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			w.Fatal(err)
+		}
+	}
+	os.Remove(w.h.proc.path(shim, "cwd"))
+	os.Symlink(bundle, w.h.proc.path(shim, "cwd"))
+	at := w.h.clock.offset.Add(w.k.Now() + created).Format(time.RFC3339Nano)
+	for path, text := range map[string]string{
+		filepath.Join(bundle, "config.json"): fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(dir, "hostname")),
+		filepath.Join(dir, "config.v2.json"): fmt.Sprintf(`{"ID":%q,"Name":"/%s","Created":%q}`, id, name, at),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// asksDocker runs docker's client as a child of the root.
+func (w *work) asksDocker(pid, uid uint32, words ...string) {
+	w.Helper()
+	w.k.Fork(100, pid, "docker")
+	w.k.Edit(pid, func(p *kerneltest.Proc) { p.UID = uid })
+	w.k.Advance(time.Second)
+	w.k.Exec(pid, "/usr/bin/docker", "docker\x00"+strings.Join(words, "\x00")+"\x00")
+	w.k.AllRead()
+}
+
 // A container that root named is the session's, by docker's own record.
 func TestBrokeredByContainer(t *testing.T) {
 	w := newWork(t, enforced)
-	id := func(n int) string { return fmt.Sprintf("%064x", n) }
-	w.host(100100, 100, 0, "lngtest-sudo")
-	w.k.Fork(100, 101, "docker")
-	w.k.Edit(101, func(p *kerneltest.Proc) { p.UID = 0 })
-	container := func(pid uint32, n int, name string, created time.Duration) {
-		t.Helper()
-		shim, dir := 1000+pid, filepath.Join(w.dir, "docker/containers", id(n))
-		w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
-		w.strangerOf(0, pid, shim, "lngtest-box")
-		w.file(pid, "cgroup", "0::/docker/"+id(n)+"\n")
-		bundle := filepath.Join(w.dir, "bundles", id(n))
-		for _, d := range []string{dir, bundle} {
-			if err := os.MkdirAll(d, 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		os.Remove(w.h.proc.path(shim, "cwd"))
-		os.Symlink(bundle, w.h.proc.path(shim, "cwd"))
-		at := w.h.clock.offset.Add(w.k.Now() + created).Format(time.RFC3339Nano)
-		for path, text := range map[string]string{
-			filepath.Join(bundle, "config.json"): fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(dir, "hostname")),
-			filepath.Join(dir, "config.v2.json"): fmt.Sprintf(`{"ID":%q,"Name":"/%s","Created":%q}`, id(n), name, at),
-		} {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	w.k.Advance(time.Second)
-	w.k.Exec(101, "/usr/bin/docker", "docker\x00run\x00-d\x00--name\x00mine\x00alpine\x00")
-	w.k.AllRead()
-	container(300, 1, "mine", 0)
-	container(301, 2, "theirs", 0)
-	container(302, 3, "mine", -time.Second) // made before it was asked for
+	w.asksDocker(101, 0, "run", "-d", "--name", "mine", "alpine")
+	w.asksDocker(102, 1000, "run", "-d", "--name", "users", "alpine")
+	w.docks(300, 1, "mine", 0)
+	w.docks(301, 2, "theirs", 0)
+	w.docks(302, 3, "mine", -2*time.Second) // made before it was asked for
+	w.docks(303, 4, "users", 0)             // docker would let that user end any container
 	w.k.Exit(101, 0)
+	w.k.Exit(102, 0)
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) != "" && w.in(302) != "" })
-	if w.in(301) == w.s.ID || w.in(302) == w.s.ID {
-		t.Errorf("301 %s 302 %s", w.in(301), w.in(302))
+	w.until(func() bool { return w.in(300) == w.s.ID && w.in(302) != "" && w.in(303) != "" })
+	if w.in(301) != "" || w.in(302) == w.s.ID || w.in(303) == w.s.ID {
+		t.Errorf("301 %s 302 %s 303 %s", w.in(301), w.in(302), w.in(303))
 	}
 	// What is not the user's own he has no say over, for a coincidence.
-	w.do("user", "POST", "/v1/sessions/"+w.in(301)+"/end", api.EndRequest{}).refused(api.CodeDenied)
+	w.do("user", "POST", "/v1/sessions/"+w.in(302)+"/end", api.EndRequest{}).refused(api.CodeDenied)
+}
+
+// Each container is of an ask of its own, and is told by its name.
+func TestBrokeredContainersInOrder(t *testing.T) {
+	w := newWork(t, enforced)
+	w.asksDocker(101, 0, "run", "-d", "--name", "a", "alpine")
+	w.asksDocker(102, 0, "run", "-d", "alpine")
+	w.asksDocker(103, 0, "run", "-d", "alpine")
+	w.docks(300, 1, "a", 0)
+	w.docks(301, 2, "brave_hopper", 0)
+	w.docks(302, 3, "calm_lovelace", 0)
+	w.look()
+	told := func() string {
+		var all []string
+		for _, b := range w.doc().Brokered {
+			all = append(all, fmt.Sprintf("%d %s %s for %d", b.Process.PID, b.Container, b.Evidence.Source, b.Asked.PID))
+		}
+		return strings.Join(all, ", ")
+	}
+	w.brokered(3)
+	if got := told(); got != "300 a container for 101, 301 brave_hopper socket for 102, 302 calm_lovelace socket for 103" {
+		t.Error(got)
+	}
+	w.k.Fork(300, 310, "lngtest-inner")
+	w.become(300, "lngtest-app") // it was looked at before its exec
+	w.until(func() bool { return w.doc().Brokered[0].Process.Comm == "lngtest-app" })
+	w.k.Exit(100, 0)
+	for _, p := range w.receipt(w.s.ID).Processes {
+		if want := map[int]string{300: "a", 310: "a"}[p.PID]; p.Container != want {
+			t.Errorf("%+v", p)
+		}
+	}
 }
 
 // A job of at(1) is known by the environment that is kept with it, after its

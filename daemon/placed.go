@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -44,7 +45,7 @@ func (b *brokers) container(x *candidate) (name string, created time.Time) {
 		}
 	}
 	dir := b.proc.cwd(x.Parent.PID)
-	if dir == "" || filepath.Base(dir) != x.place.Container || readRoots(filepath.Join(dir, "config.json"), &bundle) != nil {
+	if x.place.Container == "" || dir == "" || filepath.Base(dir) != x.place.Container || readRoots(filepath.Join(dir, "config.json"), &bundle) != nil {
 		return "", created
 	}
 	for _, m := range bundle.Mounts {
@@ -61,6 +62,16 @@ func (b *brokers) container(x *candidate) (name string, created time.Time) {
 		return strings.TrimPrefix(record.Name, "/"), record.Created
 	}
 	return "", created
+}
+
+// containerName is what people call the container that a process is in: docker's
+// name of it, else its id; "" if it is in none.
+func (b *brokers) containerName(x *candidate) string {
+	if x.place.Container == "" {
+		return ""
+	}
+	name, _ := b.container(x)
+	return cmp.Or(name, shortID(x.place.Container))
 }
 
 // readRoots decodes a file that only root can have written.

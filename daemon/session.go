@@ -237,7 +237,7 @@ func (o *owner) conclude(s *session) {
 	if o.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}
-	o.describe(s.report)
+	o.describe(s.report, s)
 	s.report.Brokered = o.brokered(s, caller{})
 	o.recorded(s)
 	o.save(s)
@@ -287,11 +287,13 @@ func (o *owner) took(s *session) time.Duration {
 }
 
 // describe adds what the graph remembers to a receipt.
-func (o *owner) describe(r *api.Report) {
+func (o *owner) describe(r *api.Report, s *session) {
 	for i := range r.Processes {
 		p := &r.Processes[i]
+		id := lineage.ID{PID: uint32(p.PID), Start: uint64(p.StartNS)}
+		p.Container = s.container(o, id)
 		if p.Argv == nil {
-			if n, ok := o.graph.Node(lineage.ID{PID: uint32(p.PID), Start: uint64(p.StartNS)}); ok {
+			if n, ok := o.graph.Node(id); ok {
 				p.Argv = n.Argv
 			}
 		}

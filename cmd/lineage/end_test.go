@@ -102,6 +102,19 @@ func TestEndEnded(t *testing.T) {
 	}
 }
 
+// A process that an engine put into a container is told with that.
+func TestEndContainer(t *testing.T) {
+	f := newFake()
+	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
+		return &api.Report{Session: id, State: "ended", Verdict: "clean", Started: 1,
+			Processes: []api.Outcome{{Ref: ref(5), Comm: "sleep", Container: "db\x1b", Outcome: "kill"}}}, nil
+	}
+	code, stdout, _ := newWorld(t, f).run("end", "--yes", "build")
+	if code != 0 || !strings.Contains(stdout, `sleep in container db\x1b`) {
+		t.Errorf("exit %d, %s", code, stdout)
+	}
+}
+
 func begun(id string, _ api.EndRequest) (*api.Report, error) {
 	return &api.Report{Session: id, State: "ending", Processes: []api.Outcome{{Ref: ref(1), Outcome: "left"}}, Left: 1}, nil
 }

@@ -90,7 +90,11 @@ func writeReport(p *page, r *api.Report) {
 			word.text += ": " + o.Why
 		}
 		pid := refText(p, o.Ref)
-		t.paintedRow([]string{"", "", word.color}, "", pid, plain.Text(word.text), plain.Command(o.Argv, o.Comm, false, p.limit()))
+		command := plain.Command(o.Argv, o.Comm, false, p.limit())
+		if o.Container != "" {
+			command += " in container " + plain.Text(o.Container)
+		}
+		t.paintedRow([]string{"", "", word.color}, "", pid, plain.Text(word.text), command)
 	}
 	for _, z := range r.Zombies {
 		reaper := "?"

@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
 )
 
@@ -95,4 +98,34 @@ func TestDocker(t *testing.T) {
 	}
 	i.End(b.Session)
 	a.run.Wait()
+
+	// Two at once: each is of its own ask.
+	a = ask(i, run+"--name lngtest-first lngtest /bin/sleep 134\n"+run+"lngtest /bin/sleep 135")
+	var second api.Brokered
+	i.Until("word of both containers", func() bool {
+		b, second = api.Brokered{}, api.Brokered{}
+		for _, s := range stage.Query[api.Sessions](i, "ls").Items {
+			for _, x := range s.Brokered {
+				switch {
+				case s.Name != "work" || x.Process == nil:
+				case x.Container == "lngtest-first":
+					b = x
+				default:
+					second = x
+				}
+			}
+		}
+		return b.Process != nil && second.Process != nil
+	})
+	is(t, b, "docker", "container", "strong", true)
+	is(t, second, "docker", "socket", "weak", false)
+	if asked := strings.Join(second.Asked.Argv, " "); strings.Contains(asked, "--name") || second.Container == "" {
+		t.Errorf("container %q was asked for by %s", second.Container, asked)
+	}
+	i.End("work")
+	i.End(second.Session)
+	r := a.receipt()
+	if k := slices.IndexFunc(r.Processes, func(o api.Outcome) bool { return o.PID == b.Process.PID }); k < 0 || r.Processes[k].Container != "lngtest-first" {
+		t.Errorf("%+v", r.Processes)
+	}
 }

@@ -35,6 +35,8 @@ func TestLeftovers(t *testing.T) {
 	left.Left = 1
 	root := over(3, "self", "sh")
 	root.Leftover = false
+	boxed := over(6, "kill")
+	boxed.Container = "db"
 	held := receipt("clean", over(5, "term", "x"))
 	held.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}, {Proto: "unix", Addr: "/run/a\x1b"}}
 	held.LocksReleased = []api.Lock{{Type: "flock", Path: "/db", PID: 5}, {Type: "file", Path: "/r/index.lock"}}
@@ -60,6 +62,8 @@ func TestLeftovers(t *testing.T) {
 		{name: "one, and what it is called is no terminal's",
 			s:    script{Verdict: receipt("clean", over(5, "self", "a\x1b]0;x\a", "\u202eb\nc", "\xff"))},
 			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 a\\x1b]0;x\\x07 \\u202eb\\nc \ufffd  exited by itself\n"},
+		{name: "of a container", s: script{Verdict: receipt("clean", boxed), GraceSecs: 5},
+			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   6 [lngtest] in container db  SIGKILL needed\n"},
 		{name: "quiet", s: script{Verdict: two}, quiet: true},
 		{name: "quiet, but not all ended", s: script{Verdict: left}, quiet: true,
 			want: two0 + "1 could not be ended\n"},

@@ -196,14 +196,17 @@ func fate(p api.Outcome, hurry bool) string {
 	return s
 }
 
-// commandLine is what ps would show.
+// commandLine is what ps would show, and the container that it is in.
 func commandLine(p api.Outcome) string {
-	if len(p.Argv) == 0 {
-		return "[" + p.Comm + "]"
+	s := "[" + p.Comm + "]"
+	if len(p.Argv) > 0 {
+		s = strings.Join(p.Argv, " ")
 	}
-	s := strings.Join(p.Argv, " ")
 	if utf8.RuneCountInString(s) > maxCommand {
 		s = string([]rune(s)[:maxCommand-1]) + "…"
+	}
+	if p.Container != "" {
+		s += " in container " + p.Container
 	}
 	return s
 }

@@ -80,7 +80,8 @@ func (s *server) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int,
 	}
 	s.refresh(info.ID)
 	s.owner.askResync(causeMoved)
-	s.owner.askHaste() // what it had lost before is found by evidence
+	s.sampler.lookAnew() // what it had lost before is found by evidence
+	s.owner.askHaste()
 	return info, n, err
 }
 

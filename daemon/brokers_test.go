@@ -202,8 +202,10 @@ func TestAdoptedOrphans(t *testing.T) {
 	w := newWork(t, enforced)
 	place := func(pid, parent, sid, pgid uint32, cgroup uint64, environ ...string) {
 		t.Helper()
-		w.stranger(pid, parent, "lngtest-p", environ...)
-		w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cgroup })
+		w.unseen(func() {
+			w.stranger(pid, parent, "lngtest-p", environ...)
+			w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cgroup })
+		})
 	}
 	const before, its = 7, 8 // cgroups
 	place(390, 1, shell, 490, before)
@@ -218,8 +220,10 @@ func TestAdoptedOrphans(t *testing.T) {
 	place(412, 1, shell, 490, before)
 	place(413, 1, 484, 484, its)
 	place(414, 1, shell, 400, before) // its leader lives
-	w.strangerOf(1001, 415, 1, "lngtest-p")
-	w.k.Edit(415, func(p *kerneltest.Proc) { p.SID, p.PGID = 480, 480 })
+	w.unseen(func() {
+		w.strangerOf(1001, 415, 1, "lngtest-p")
+		w.k.Edit(415, func(p *kerneltest.Proc) { p.SID, p.PGID = 480, 480 })
+	})
 	s := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Name: "old", Adopt: true, Root: api.Ref{PID: 400}}), http.StatusCreated)
 	place(416, 1, shell, shell, before, "LINEAGE_SESSION="+s.ID)
 	w.look()
@@ -240,8 +244,9 @@ func TestAdoptedOrphans(t *testing.T) {
 	place(500, shell, shell, shell, 9)
 	w.k.Advance(time.Second)
 	place(510, 1, 510, 510, 9)
+	w.look() // in vain, and so often that nobody looks at it soon again
+	w.walk()
 	second := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
-	w.look()
 	w.until(func() bool { return w.in(510) != "" })
 	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=510", nil), http.StatusOK)
 	if why.Session.BrokeredBy != second.ID || why.Brokered.Evidence.Source != "cgroup" || why.Brokered.Evidence.Confidence != "weak" {

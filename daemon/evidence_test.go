@@ -73,26 +73,32 @@ func TestBrokeredBefore(t *testing.T) {
 	w.stranger(31, 1, "containerd-shim-runc-v2")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.runs(102, "/usr/bin/docker", "run", "alpine")
-	w.stranger(300, 30, "tmux")
-	w.stranger(302, 30, "utempter") // tmux's own
-	w.stranger(301, 31, "runc:[2:INIT]")
-	w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
-	w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
+	w.unseen(func() {
+		w.stranger(300, 30, "tmux")
+		w.stranger(302, 30, "utempter") // tmux's own
+		w.stranger(301, 31, "runc:[2:INIT]")
+		w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
+		w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
+	})
 	w.look()
-	w.stranger(304, 31, "runc:[2:INIT]")
-	w.exe(304, "/") // a detached mount of runc's file
-	w.file(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
-	// Nor does one that is within its exec, whose environment is not there yet.
-	w.stranger(303, 30, "lngtest-execs")
-	w.file(303, "environ", "")
-	w.file(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
+	w.unseen(func() {
+		w.stranger(304, 31, "runc:[2:INIT]")
+		w.exe(304, "/") // a detached mount of runc's file
+		w.file(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
+		// Nor does one that is within its exec, whose environment is not there yet.
+		w.stranger(303, 30, "lngtest-execs")
+		w.file(303, "environ", "")
+		w.file(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
+	})
 	w.look()
 	if w.in(300)+w.in(301)+w.in(302)+w.in(303)+w.in(304) != "" {
 		t.Fatalf("300 %s 301 %s 302 %s 303 %s", w.in(300), w.in(301), w.in(302), w.in(303))
 	}
-	w.environ(303, "A=1", w.token())
-	w.become(300, "lngtest-pane", w.token())
-	w.become(301, "lngtest-box", "A=1")
+	w.unseen(func() {
+		w.environ(303, "A=1", w.token())
+		w.become(300, "lngtest-pane", w.token())
+		w.become(301, "lngtest-box", "A=1")
+	})
 	w.look()
 	w.until(func() bool { return w.in(300) == w.s.ID && w.in(303) == w.s.ID && w.in(301) != "" })
 	if w.in(301) == w.s.ID {
@@ -106,8 +112,10 @@ func TestBrokeredReparented(t *testing.T) {
 	w.stranger(30, 1, "runc")
 	w.stranger(31, 1, "containerd-shim-runc-v2")
 	w.runs(101, "/usr/bin/docker", "run", "alpine")
-	w.stranger(300, 30, "lngtest-box", w.token())
-	w.file(300, "stat", "300 (lngtest-box) S 31 1 1")
+	w.unseen(func() {
+		w.stranger(300, 30, "lngtest-box", w.token())
+		w.file(300, "stat", "300 (lngtest-box) S 31 1 1")
+	})
 	w.look()
 	w.until(func() bool { return w.in(300) == w.s.ID })
 	if b := w.brokered(1)[0]; b.Broker != "docker" || b.Asked == nil || b.Asked.PID != 101 {
@@ -127,12 +135,13 @@ func TestBrokeredByUnit(t *testing.T) {
 		if strings.HasPrefix(cgroup, "/system.slice/") {
 			manager = 1
 		}
-		w.stranger(pid, manager, "lngtest-unit")
-		w.file(pid, "cgroup", "0::"+cgroup+"\n")
+		w.unseen(func() {
+			w.stranger(pid, manager, "lngtest-unit")
+			w.file(pid, "cgroup", "0::"+cgroup+"\n")
+		})
 	}
 	unit := func(pid uint32, cgroup string) {
 		t.Helper()
-		begins(pid, cgroup)
 		dir := filepath.Join(w.dir, "run/systemd/transient")
 		if strings.Contains(cgroup, "user@1000") {
 			dir = filepath.Join(w.dir, "run/user/1000/systemd/transient")
@@ -148,6 +157,7 @@ func TestBrokeredByUnit(t *testing.T) {
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
+		begins(pid, cgroup)
 	}
 	const manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/"
 	w.runs(101, "/usr/bin/systemd-run", "--user", "--unit=mine", "sleep", "9")
@@ -189,17 +199,12 @@ func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 	w.Helper()
 	id := fmt.Sprintf("%064x", n)
 	shim, dir := 1000+pid, filepath.Join(w.dir, "docker/containers", id)
-	w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
-	w.strangerOf(0, pid, shim, "lngtest-box")
-	w.file(pid, "cgroup", "0::/docker/"+id+"\n")
 	bundle := filepath.Join(w.dir, "bundles", id)
 	for _, d := range []string{dir, bundle} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			w.Fatal(err)
 		}
 	}
-	os.Remove(w.h.proc.path(shim, "cwd"))
-	os.Symlink(bundle, w.h.proc.path(shim, "cwd"))
 	at := w.h.clock.offset.Add(w.k.Now() + created).Format(time.RFC3339Nano)
 	for path, text := range map[string]string{
 		filepath.Join(bundle, "config.json"): fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(dir, "hostname")),
@@ -209,6 +214,13 @@ func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 			w.Fatal(err)
 		}
 	}
+	w.unseen(func() {
+		w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
+		os.Remove(w.h.proc.path(shim, "cwd"))
+		os.Symlink(bundle, w.h.proc.path(shim, "cwd"))
+		w.strangerOf(0, pid, shim, "lngtest-box")
+		w.file(pid, "cgroup", "0::/docker/"+id+"\n")
+	})
 }
 
 // asksDocker runs docker's client as a child of the root.
@@ -283,8 +295,10 @@ func TestBrokeredByJob(t *testing.T) {
 	w.k.Exit(102, 0)
 	job := func(pid uint32, script string) {
 		t.Helper()
-		w.stranger(pid, 30, "lngtest-sh", "SHELL=/bin/sh")
-		w.file(pid, "fd/0", "#!/bin/sh\n# atrun uid=1000\n"+script)
+		w.unseen(func() {
+			w.stranger(pid, 30, "lngtest-sh", "SHELL=/bin/sh")
+			w.file(pid, "fd/0", "#!/bin/sh\n# atrun uid=1000\n"+script)
+		})
 	}
 	w.stranger(30, 1, "atd")
 	job(300, w.token()+"; export LINEAGE_TOKEN\nsleep 9\n")
@@ -338,12 +352,16 @@ func TestBrokeredByCookie(t *testing.T) {
 // likely its own.
 func TestBrokeredByPosix(t *testing.T) {
 	w := newWork(t, enforced)
-	for pid, sid := range map[uint32]uint32{300: 100, 301: 1, 302: shell} {
-		w.stranger(pid, 1, "lngtest-x")
-		w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = sid, sid })
+	place := func(pid, sid, pgid uint32) {
+		w.unseen(func() {
+			w.stranger(pid, 1, "lngtest-x")
+			w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = sid, pgid })
+		})
 	}
-	w.stranger(303, 1, "lngtest-x")
-	w.k.Edit(303, func(p *kerneltest.Proc) { p.SID, p.PGID = shell, 100 })
+	for pid, sid := range map[uint32]uint32{300: 100, 301: 1, 302: shell} {
+		place(pid, sid, sid)
+	}
+	place(303, shell, 100)
 	w.look()
 	for _, b := range w.brokered(2) {
 		if want := map[int]string{300: "sid", 303: "pgrp"}[b.Process.PID]; b.Evidence.Source != want || b.Evidence.Confidence != "weak" {

@@ -70,6 +70,14 @@ func (p *sampler) run(ctx context.Context) {
 	}
 }
 
+// lookAnew has everybody of the crowd looked at some times in a row again: who
+// was no session's work so far may be that of a new one.
+func (p *sampler) lookAnew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.crowd.seen = nil
+}
+
 const resyncPause = 100 * time.Millisecond
 
 // sample takes one look and hands it to the owner. Without a live session

@@ -17,7 +17,8 @@ import (
 // work is a world in which members hand work to others.
 type work struct {
 	*policed
-	s *api.Session
+	s      *api.Session
+	hidden bool // nobody looks at the host
 }
 
 // newWork has a session of the user, with the root 100.
@@ -38,8 +39,22 @@ func (w *work) stranger(pid, parent uint32, comm string, environ ...string) {
 
 func (w *work) strangerOf(uid, pid, parent uint32, comm string, environ ...string) {
 	w.Helper()
-	w.host(pid, parent, uid, comm)
-	w.environ(pid, environ...)
+	w.unseen(func() {
+		w.host(pid, parent, uid, comm)
+		w.environ(pid, environ...)
+	})
+}
+
+// unseen makes something of several steps: the looks in the background come
+// before or after it.
+func (w *work) unseen(f func()) {
+	if !w.hidden {
+		looking := &w.policed.world.s.sampler.mu
+		looking.Lock()
+		w.hidden = true
+		defer func() { w.hidden = false; looking.Unlock() }()
+	}
+	f()
 }
 
 func (w *work) environ(pid uint32, environ ...string) {
@@ -87,12 +102,20 @@ func (w *work) runs(pid uint32, command ...string) {
 	w.k.AllRead()
 }
 
-// look has the daemon look at everybody, and waits until it has.
+// look has the daemon look at everybody, however often it has done so, and waits
+// until it has.
 func (w *work) look() {
 	w.Helper()
+	w.policed.world.s.sampler.lookAnew()
+	w.walk()
+}
+
+// walk has the daemon look at whoever is due for it, and waits until it has.
+func (w *work) walk() {
+	w.Helper()
+	p := w.policed.world.s.sampler
 	for range 2 { // the second is handed over when the first has been taken
 		w.k.AllRead()
-		p := w.policed.world.s.sampler
 		if _, err := p.sample(causeNone); err != nil {
 			w.Fatal(err)
 		}

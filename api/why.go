@@ -56,4 +56,6 @@ type Brokered struct {
 	Evidence  *Evidence `json:"evidence,omitempty"`
 	Session   string    `json:"session,omitempty"` // that the process was entered for
 	Ends      bool      `json:"ends,omitempty"`    // with the session whose work it is
+	// Observed: it is not ended with that session because the policy is only observed.
+	Observed bool `json:"observed,omitempty"`
 }

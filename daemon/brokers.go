@@ -152,9 +152,11 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 
 // ends reports whether that evidence is enough to end something with the
 // session whose work it is.
-func (b *brokers) ends(source tracer.Source) bool {
-	word := b.rules.policy().Brokers.End
-	return b.rules.enforced() && enough(word, source.Strong())
+func (b *brokers) ends(source tracer.Source) bool { return b.rules.enforced() && b.wouldEnd(source) }
+
+// wouldEnd reports the same as if the policy were enforced.
+func (b *brokers) wouldEnd(source tracer.Source) bool {
+	return enough(b.rules.policy().Brokers.End, source.Strong())
 }
 
 // enough is what the policy's word says of strong or weak evidence.
@@ -193,7 +195,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		if s := b.owner.sessions[p.info.ID]; s != nil {
 			b.owner.found(s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: b.ends(p.source), At: b.clock.boottime(), Container: container,
+				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.boottime(), Container: container,
 			})
 		}
 	})

@@ -66,7 +66,7 @@ func TestBrokeredObserved(t *testing.T) {
 	w.look()
 	all := w.brokered(1)
 	w.until(func() bool { return w.in(301) != "" })
-	if w.in(300) == w.s.ID || w.in(300) != all[0].Session || w.in(301) != w.in(300) || all[0].Ends {
+	if w.in(300) == w.s.ID || w.in(300) != all[0].Session || w.in(301) != w.in(300) || all[0].Ends || !all[0].Observed {
 		t.Errorf("%s, %+v", w.in(300), all[0])
 	}
 	beside := into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.in(300), nil), http.StatusOK)

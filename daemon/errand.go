@@ -45,7 +45,9 @@ type attributed struct {
 	Asked   *errand          // nil: nobody was seen asking
 	Session tracer.SessionID // that it was entered for
 	Ends    bool             // with the session whose work it is
-	At      uint64           // boottime
+	// Observed: it would, if the policy were enforced.
+	Observed bool   `json:",omitempty"`
+	At       uint64 // boottime
 	// Container that it is in, "" if it is in none.
 	Container string `json:",omitempty"`
 }
@@ -188,7 +190,7 @@ func (o *owner) attributed(f *attributed, c caller) (b api.Brokered) {
 	if f.Asked != nil {
 		b = o.errand(f.Asked, c)
 	}
-	b.State, b.Ends, b.Session, b.Container = "attributed", f.Ends, f.Session.String(), f.Container
+	b.State, b.Ends, b.Observed, b.Session, b.Container = "attributed", f.Ends, f.Observed, f.Session.String(), f.Container
 	b.Process = &api.Process{Ref: enforcer.Ref(f.Process), Comm: f.Comm}
 	if n, ok := o.graph.Node(lineageID(f.Process)); ok && n.Comm != "" {
 		b.Process.Comm = n.Comm // it may have become another program since

@@ -160,7 +160,9 @@ func byToken(x *candidate, all []claimant) *proof {
 		p := &proof{claimant: c, source: tracer.SourceEnv}
 		for k := range c.errands { // of those that this could be, the first that nothing was found of
 			e := &c.errands[k]
-			if !slices.Contains(e.Kind.Servers, x.server) || !e.Kind.Later && !e.within(x.Start, true) {
+			// What left its shell behind has no sshd above it any more.
+			served := slices.Contains(e.Kind.Servers, x.server) || e.Kind.Name == "sshd" && x.marks.LocalSSH
+			if !served || !e.Kind.Later && !e.within(x.Start, true) {
 				continue
 			}
 			p.asked, p.client = c.asked[k], e.Client

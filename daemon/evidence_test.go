@@ -324,6 +324,31 @@ func TestBrokeredByJob(t *testing.T) {
 	}
 }
 
+// What an ssh connection of this host left behind is what that was asked for.
+func TestBrokeredBySSH(t *testing.T) {
+	w := newWork(t, enforced)
+	w.runs(101, "/usr/bin/ssh", "localhost", "setsid -f sleep 9")
+	w.stranger(300, 1, "lngtest-left", "SSH_CONNECTION=127.0.0.1 5 127.0.0.1 22", w.token())
+	w.stranger(301, 1, "lngtest-else", w.token())
+	w.k.Exit(101, 0)
+	w.look()
+	asked := make(map[int]int)
+	for _, b := range w.brokered(2) {
+		if asked[b.Process.PID] = 0; b.Asked != nil {
+			asked[b.Process.PID] = b.Asked.PID
+		}
+	}
+	if asked[300] != 101 || asked[301] != 0 {
+		t.Errorf("asked for by %v", asked)
+	}
+	w.k.Exit(100, 0)
+	for _, b := range w.receipt(w.s.ID).Brokered {
+		if b.State != "attributed" {
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
 // A variable tells something if members of one session have it, and nobody
 // around it.
 func TestBrokeredByCookie(t *testing.T) {

@@ -25,6 +25,9 @@ func Brokered(b *api.Brokered, session string) string {
 		if !b.Ends {
 			s += ", not ended with this one"
 		}
+		if b.Observed {
+			s += " (policy: observe)"
+		}
 	case b.State == "pending":
 		s = "brokered, not found yet"
 	}

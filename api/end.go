@@ -79,7 +79,7 @@ type Report struct {
 	PortsTimeWait []Port    `json:"ports_time_wait,omitempty"` // freed, with connections in TIME_WAIT
 	LocksReleased []Lock    `json:"locks_released,omitempty"`
 	LocksHeld     []Lock    `json:"locks_held,omitempty"`     // still held, by somebody who is no member
-	OutputHeldBy  []Process `json:"output_held_by,omitempty"` // can still write to the session's standard output
+	OutputHeldBy  []Process `json:"output_held_by,omitempty"` // the session started, and can still write to its standard output
 	HoldsUnknown  []string  `json:"holds_unknown,omitempty"`  // what could not be read of all this
 }
 

@@ -155,13 +155,13 @@ func (o *owner) settled(s *session, empty bool) bool {
 		return false
 	}
 	s.looking = true
-	id, held, output, owner, created := s.info.ID, s.held, s.output, s.info.Owner, s.info.Created
+	id, held, output, own := s.info.ID, s.held, s.output, o.cameFrom(s.info.ID)
 	wait := time.Duration(0)
 	if empty {
 		wait = o.portsWait()
 	}
 	go func() {
-		a := o.look(held, output, owner, created, wait)
+		a := o.look(held, output, own, wait)
 		_ = o.do(func() {
 			if s := o.sessions[id]; s != nil {
 				s.looking, s.after = false, a
@@ -173,8 +173,10 @@ func (o *owner) settled(s *session, empty bool) bool {
 }
 
 // look says what became of ports, locks and output, when no listener is left
-// on the ports or the time to wait for that is over.
-func (o *owner) look(held holds.Held, output string, owner tracer.Identity, created uint64, wait time.Duration) *aftermath {
+// on the ports or the time to wait for that is over. Of those who have the
+// output only the session's own are named: others have it from whoever started
+// the session, and share it by right.
+func (o *owner) look(held holds.Held, output string, own map[tracer.SessionID]bool, wait time.Duration) *aftermath {
 	a := &aftermath{unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
@@ -200,12 +202,27 @@ func (o *owner) look(held holds.Held, output string, owner tracer.Identity, crea
 		a.unknown = append(a.unknown, "output: "+err.Error())
 	}
 	for _, w := range writers {
-		// Who had it before the session began shares it by right.
-		if w != owner && w.Start > created {
+		if e, err := o.kernel.Lookup(w.PID); err == nil && e.Identity == w && own[e.Session] {
 			a.writers = append(a.writers, w)
 		}
 	}
 	return a
+}
+
+// cameFrom are the sessions that what a session started may be in: its own, those
+// nested in it, and those that hold what was handed over by these, kept or as the
+// work of brokers.
+func (o *owner) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
+	own := map[tracer.SessionID]bool{id: true}
+	for n := 0; n < len(own); {
+		n = len(own)
+		for other, x := range o.sessions {
+			if own[x.info.Parent] || own[x.For] || x.kept != nil && own[x.kept.From] {
+				own[other] = true
+			}
+		}
+	}
+	return own
 }
 
 // freed writes into a receipt what became of the holdings.

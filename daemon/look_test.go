@@ -4,11 +4,13 @@ package daemon
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/holds"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -81,4 +83,20 @@ func TestSeen(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, s.held)
 		}
 	}
+}
+
+// What a session's last members held is not told of it when they are gone.
+func TestGoneHoldNothing(t *testing.T) {
+	w := newWorld(t)
+	id := w.id(w.session("user", 100, api.NewSession{}).ID)
+	_ = w.s.owner.do(func() {
+		x := w.s.owner.sessions[id]
+		x.rss, x.held.Ports = 160<<20, []holds.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
+		for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
+			x.info.Live, x.info.Dying = int64(c.live), int64(c.dying)
+			if d := w.s.owner.session(x, caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
+				t.Errorf("%+v: ports %v, rss %d", c, d.Ports, d.RSSBytes)
+			}
+		}
+	})
 }

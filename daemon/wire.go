@@ -125,8 +125,8 @@ func (o *owner) session(s *session, c caller) api.Session {
 	d := api.Session{
 		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: s.state(),
 		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Zombies: s.zombies,
-		CPUSeconds: seconds(uint64(s.cpu + s.cpuDead)), RSSBytes: s.rss,
-		Started: o.clock.wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
+		CPUSeconds: seconds(uint64(s.cpu + s.cpuDead)),
+		Started:    o.clock.wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
 		GraceSeconds: info.Grace.Seconds(), Level: o.kernel.Features().Level, Mode: o.mode(),
 		Evidence: tracer.EvidenceRoot.String(), Degraded: o.degraded,
 	}
@@ -162,7 +162,9 @@ func (o *owner) session(s *session, c caller) api.Session {
 		}
 		return d
 	}
-	d.Ports = s.ports()
+	if info.Live > 0 || info.Dying > 0 { // what was seen last is nobody's else
+		d.Ports, d.RSSBytes = s.ports(), s.rss
+	}
 	for _, id := range o.family(info.ID) {
 		d.Orphans += o.graph.Count(id).Orphans
 	}

@@ -162,9 +162,17 @@ func TestOrphans(t *testing.T) {
 	w.k.Fork(40, 50, "lngtest-middle")
 	w.k.Fork(50, 51, "lngtest-orphan")
 	w.k.Exit(50, 0)
-	w.k.Fork(40, 60, "lngtest-zombie")
-	w.k.Edit(60, func(p *kerneltest.Proc) { p.Unreaped = true })
-	w.k.Exit(60, 0)
+	for pid, stat := range map[uint32]string{60: "60 (a) Z 40 1 1", 61: "", 62: "62 (a) R 40 1 1"} {
+		w.k.Fork(40, pid, "lngtest-zombie")
+		if stat != "" { // else it was reaped, which is not told yet; 62 is torn down
+			w.proc(pid, 40, 1000, "lngtest-zombie")
+			if err := os.WriteFile(w.h.proc.path(pid, "stat"), []byte(stat), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.k.Edit(pid, func(p *kerneltest.Proc) { p.Unreaped = true })
+		w.k.Exit(pid, 0)
+	}
 	w.look()
 	items := func(who string) map[int]api.Orphan {
 		m := map[int]api.Orphan{}
@@ -183,6 +191,13 @@ func TestOrphans(t *testing.T) {
 	}
 	if r := got[60].Reaper; r == nil || r.PID != 40 || r.StartNS == 0 || r.Comm != "lngtest-root" || r.Session != s.ID {
 		t.Errorf("reaper %+v", r)
+	}
+	states := make(map[int]string)
+	for _, n := range into[api.Tree](w.do("user", "GET", "/v1/sessions/lngtest/tree", nil), http.StatusOK).Nodes {
+		states[n.PID] = n.State
+	}
+	if states[60] != "zombie" || states[61] != "exited" || states[62] != "exited" {
+		t.Errorf("%v", states)
 	}
 	w.k.Edit(40, func(p *kerneltest.Proc) { p.Unreaped = false })
 	w.k.Exit(40, 0)

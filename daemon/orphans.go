@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -41,6 +42,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) er
 		ps[i] = &d.Items[i].Process
 	}
 	s.enrich(c, ps...)
+	d.Items = slices.DeleteFunc(d.Items, func(o api.Orphan) bool { return o.Why == api.WhyZombie && o.State == "exited" })
 	for i := range d.Items {
 		if p := &d.Items[i]; p.Why == api.WhyZombie && p.Parent != nil {
 			p.Reaper = s.reaper(*p.Parent)

@@ -5,12 +5,14 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
 )
 
 // maxEnriched bounds how many processes of one reply are looked up in procfs.
@@ -32,6 +34,10 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 		}
 		pid := uint32(p.PID)
 		task, parent, err := s.proc.stat(pid)
+		if p.State == "zombie" && !waits(task, err) {
+			p.State = "exited"
+			continue
+		}
 		if err != nil {
 			continue
 		}
@@ -58,6 +64,14 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 			*p = full
 		}
 	}
+}
+
+// waits reports whether a dead process waits for its parent, by what its stat
+// says. The events alone would call it a zombie while it is torn down, and for up
+// to an RCU grace period, some 50 ms, after it was reaped.
+func waits(task byte, err error) bool {
+	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	return !gone && (err != nil || task == 'Z')
 }
 
 // parentRef names a present parent, without its start if that is not known:

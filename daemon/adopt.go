@@ -153,6 +153,8 @@ func (s *server) living(ref api.Ref) (p living, err error) {
 	pid := uint32(ref.PID)
 	p.id, err = s.kernel.Identify(pid)
 	switch {
+	case errors.Is(err, tracer.ErrNotFound) && pid == 1: // some kernels hide it from iterators
+		return p, api.NewError(api.CodeGuarded, "pid 1 is the host's init: it is never adopted", "")
 	case errors.Is(err, tracer.ErrNotFound):
 		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
 	case err != nil:

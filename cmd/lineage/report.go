@@ -60,6 +60,9 @@ func writeLeaks(p *page, d *api.Leaks) {
 		l := &d.Items[i]
 		writeLeak(p, strings.TrimSpace("session "+l.Session+" "+l.Name), l)
 	}
+	if d.Host == nil && len(d.Items) == 0 {
+		p.line("no session to report on")
+	}
 	if d.Truncated {
 		p.line("growth is not kept for all commands: there are too many")
 	}

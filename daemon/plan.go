@@ -175,6 +175,10 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 	}
 	held := s.holds.Of(ctx, ids)
 	d.Unknown = held.Unknown
+	traced, err := s.outsiders(ctx, now)
+	if err != nil {
+		d.Unknown = append(d.Unknown, err.Error())
+	}
 	if err := s.owner.do(func() { d.Processes = s.owner.planned(id, now, c) }); err != nil {
 		return err
 	}
@@ -182,6 +186,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 	for i := range d.Processes {
 		p := &d.Processes[i]
 		p.Killable, p.Reason = s.killable(&now[i])
+		p.Reason = tracing(p.Reason, s.tracedBy(now[i].PID), traced[now[i].PID])
 		p.Ports, p.Locks = of(held, now[i].Identity)
 		shown = append(shown, &p.Process)
 	}

@@ -118,6 +118,10 @@ func (p procfs) status(pid uint32) (s procStatus, err error) {
 		switch key {
 		case "Name":
 			s.name = strings.TrimSpace(value)
+		case "Tgid":
+			s.tgid = first(words)
+		case "TracerPid":
+			s.tracer = first(words)
 		case "Uid":
 			s.uids = numbers(words)
 		case "Gid", "Groups":
@@ -135,10 +139,20 @@ func (p procfs) status(pid uint32) (s procStatus, err error) {
 }
 
 type procStatus struct {
-	name  string
-	uids  []uint32
-	gids  []uint32
-	nsPID uint32
+	name   string
+	uids   []uint32
+	gids   []uint32
+	nsPID  uint32
+	tgid   uint32 // of a thread that was asked for: its process
+	tracer uint32 // the thread that traces it, 0: nobody does
+}
+
+// first is the first number, 0 if there is none.
+func first(words []string) uint32 {
+	if n := numbers(words); len(n) > 0 {
+		return n[0]
+	}
+	return 0
 }
 
 func numbers(words []string) []uint32 {

@@ -146,7 +146,7 @@ func (w *world) proc(pid, parent, uid uint32, comm string) {
 	}
 	for name, text := range map[string]string{
 		"stat":    fmt.Sprintf("%d (a) R 1) S %d 1 1", pid, parent),
-		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\nGid:\t100\t100\t100\t100\nGroups:\t%d \nNSpid:\t%d\t7\n", comm, uid, uid, uid, uid, gid, pid),
+		"status":  fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nGid:\t100\t100\t100\t100\nGroups:\t%d \nNSpid:\t%d\t7\n", comm, pid, uid, uid, uid, uid, gid, pid),
 		"cmdline": comm + "\x00--flag\x00",
 		"cgroup":  "0::/lngtest\n",
 		"ns/.":    "",

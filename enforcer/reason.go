@@ -4,6 +4,7 @@ package enforcer
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,9 +27,21 @@ func (e *Enforcer) reason(p *tracer.Process) string {
 	case state == 'D':
 		return "state D" + e.wchan(p.PID)
 	case p.Flags&tracer.FlagKilled == 0:
-		return "not signalled"
+		return "not signalled" + e.tracer(p.PID)
 	}
-	return "SIGKILL pending" + e.wchan(p.PID)
+	return "SIGKILL pending" + e.wchan(p.PID) + e.tracer(p.PID)
+}
+
+// tracer is who traces the leader, as ", traced by PID NAME": it can hold up even
+// who was killed (PTRACE_O_TRACEEXIT).
+func (e *Enforcer) tracer(pid uint32) string {
+	_, after, _ := strings.Cut(string(e.read(pid, "status")), "\nTracerPid:")
+	line, _, _ := strings.Cut(after, "\n")
+	by, err := strconv.ParseUint(strings.TrimSpace(line), 10, 32)
+	if err != nil || by == 0 {
+		return ""
+	}
+	return strings.TrimRight(fmt.Sprintf(", traced by %d %s", by, e.read(uint32(by), "comm")), " \n")
 }
 
 // taskState is the state letter of the group's leader, 0 if unknown.

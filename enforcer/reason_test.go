@@ -13,26 +13,34 @@ import (
 func TestReason(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state, wchan string
+		tracer       string
 		process      tracer.Process
 		want         string
 	}{
-		"in D":              {"D", "io_schedule", tracer.Process{}, "state D (io_schedule)"},
-		"in D, frozen":      {"D", "__refrigerator", tracer.Process{}, "frozen"},
-		"frozen":            {"S", "do_freezer_trap", tracer.Process{}, "frozen"},
-		"protected":         {"D", "io_schedule", tracer.Process{Flags: tracer.FlagProtected}, "protected"},
-		"being torn down":   {"R", "0", tracer.Process{Dead: true}, "exiting"},
-		"not signalled yet": {"S", "poll", tracer.Process{}, "not signalled"},
-		"signalled":         {"S", "poll", tracer.Process{Flags: tracer.FlagKilled}, "SIGKILL pending (poll)"},
+		"in D":               {"D", "io_schedule", "0", tracer.Process{}, "state D (io_schedule)"},
+		"in D, frozen":       {"D", "__refrigerator", "0", tracer.Process{}, "frozen"},
+		"frozen":             {"S", "do_freezer_trap", "0", tracer.Process{}, "frozen"},
+		"protected":          {"D", "io_schedule", "0", tracer.Process{Flags: tracer.FlagProtected}, "protected"},
+		"being torn down":    {"R", "0", "0", tracer.Process{Dead: true}, "exiting"},
+		"not signalled yet":  {"S", "poll", "0", tracer.Process{}, "not signalled"},
+		"signalled":          {"S", "poll", "0", tracer.Process{Flags: tracer.FlagKilled}, "SIGKILL pending (poll)"},
+		"traced":             {"t", "ptrace_stop", "8", tracer.Process{Flags: tracer.FlagKilled}, "SIGKILL pending (ptrace_stop), traced by 8 gdb"},
+		"its tracer is gone": {"t", "ptrace_stop", "9", tracer.Process{}, "not signalled, traced by 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			e := &Enforcer{proc: dir}
 			tt.process.PID = 7
-			if err := os.Mkdir(filepath.Join(dir, "7"), 0o700); err != nil {
-				t.Fatal(err)
+			for _, pid := range []string{"7", "8"} {
+				if err := os.Mkdir(filepath.Join(dir, pid), 0o700); err != nil {
+					t.Fatal(err)
+				}
 			}
-			for file, text := range map[string]string{"stat": "7 (a) b) " + tt.state + " 1 1", "wchan": tt.wchan} {
-				if err := os.WriteFile(filepath.Join(dir, "7", file), []byte(text), 0o600); err != nil {
+			for file, text := range map[string]string{
+				"7/stat": "7 (a) b) " + tt.state + " 1 1", "7/wchan": tt.wchan,
+				"7/status": "Name:\ta\nTracerPid:\t" + tt.tracer + "\nUid:\t0\n", "8/comm": "gdb\n",
+			} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// A tracer can hold up a process in its exit (PTRACE_O_TRACEEXIT), and take with
+// it those whom it traces when it dies (PTRACE_O_EXITKILL). Which of these it asked
+// for the kernel tells nobody: a plan names both sides.
+
+// maxTraced bounds how many processes are named of one tracer.
+const maxTraced = 8
+
+// tracedBy names the process that traces another one, "" if nobody does.
+func (s *server) tracedBy(pid uint32) string {
+	st, err := s.proc.status(pid)
+	if err != nil || st.tracer == 0 {
+		return ""
+	}
+	return s.named(st.tracer)
+}
+
+// named is a PID with the name that goes with it now.
+func (s *server) named(pid uint32) string {
+	st, err := s.proc.status(pid)
+	if err != nil {
+		return fmt.Sprint(pid)
+	}
+	return fmt.Sprintf("%d %s", st.tgid, st.name)
+}
+
+// outsiders are the processes that members trace and that are none themselves, by
+// the PID of who traces them. It asks all processes of the host, as long as ctx lets it.
+func (s *server) outsiders(ctx context.Context, members []tracer.Process) (map[uint32][]string, error) {
+	names, err := os.ReadDir(string(s.proc))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	is := func(pid uint32) bool {
+		return slices.ContainsFunc(members, func(m tracer.Process) bool { return m.PID == pid })
+	}
+	traced := make(map[uint32][]string)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return traced, fmt.Errorf("look for traced processes: %w", ctx.Err())
+		}
+		pid, err := strconv.ParseUint(name.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		st, err := s.proc.status(uint32(pid))
+		if err != nil || st.tracer == 0 || is(uint32(pid)) {
+			continue
+		}
+		if by, err := s.proc.status(st.tracer); err == nil && is(by.tgid) { // a thread of it traces
+			traced[by.tgid] = append(traced[by.tgid], fmt.Sprintf("%d %s", pid, st.name))
+		}
+	}
+	return traced, nil
+}
+
+// tracing adds to a plan's reason what tracing means for the end of a process.
+func tracing(reason, by string, traces []string) string {
+	var all []string
+	if reason != "" {
+		all = append(all, reason)
+	}
+	if by != "" {
+		all = append(all, "traced by "+by+", which may hold it up in its exit")
+	}
+	if n := len(traces); n > 0 {
+		if n > maxTraced {
+			traces = append(traces[:maxTraced:maxTraced], fmt.Sprintf("%d more", n-maxTraced))
+		}
+		all = append(all, "it traces "+strings.Join(traces, ", ")+" outside the session, which may die with it")
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,57 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// A plan names who traces a member, and whom a member traces outside: either may
+// make the end another one.
+func TestPlanTraced(t *testing.T) {
+	w := newWork(t, enforced)
+	status := func(pid uint32, key string, value uint32) {
+		t.Helper()
+		text, err := os.ReadFile(w.h.proc.path(pid, "status"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for i := range lines {
+			if strings.HasPrefix(lines[i], key+":") {
+				lines[i] = fmt.Sprintf("%s:\t%d", key, value)
+			}
+		}
+		w.file(pid, "status", strings.Join(lines, "\n"))
+	}
+	for pid := uint32(101); pid < 104; pid++ {
+		w.runs(pid, "/bin/lngtest-member")
+	}
+	w.stranger(300, shell, "lngtest-gdb")
+	status(101, "TracerPid", 300)
+	w.stranger(301, shell, "lngtest-away")
+	status(301, "TracerPid", 102)
+	w.stranger(302, shell, "lngtest-away")
+	status(302, "TracerPid", 5102)
+	w.proc(5102, 100, 1000, "lngtest-thread")
+	status(5102, "Tgid", 102)
+	status(103, "TracerPid", 102) // inside
+	w.stranger(303, shell, "lngtest-debugged")
+	status(303, "TracerPid", 300)
+	want := map[int]string{
+		101: "traced by 300 lngtest-gdb, which may hold it up in its exit",
+		102: "it traces 301 lngtest-away, 302 lngtest-away outside the session, which may die with it",
+		103: "traced by 102 lngtest-member, which may hold it up in its exit",
+	}
+	for _, p := range into[api.Plan](w.do("user", "POST", "/v1/sessions/"+w.s.ID+"/plan", nil), http.StatusOK).Processes {
+		if p.Reason != want[p.PID] || !p.Killable {
+			t.Errorf("%d: %q, want %q", p.PID, p.Reason, want[p.PID])
+		}
+	}
+}

@@ -1,0 +1,69 @@
+//go:build linux
+
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// What could be the work of several sessions, or of none, is nobody's. Beside
+// each such stranger is one of whom the same evidence tells something.
+func TestEvidenceOfSeveral(t *testing.T) {
+	w := newWork(t, enforced)
+	w.session("user", 200, api.NewSession{GraceMS: ms(0)})
+	third := w.session("user", 220, api.NewSession{GraceMS: ms(0), OnRootExit: "report"})
+	in := func(pid, group uint32) {
+		w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = group, group })
+	}
+	member := func(pid, parent, group uint32, environ ...string) {
+		w.unseen(func() {
+			w.k.Fork(parent, pid, "lngtest-member")
+			w.proc(pid, parent, 1000, "lngtest-member")
+			w.environ(pid, environ...)
+			in(pid, group)
+		})
+	}
+	stranger := func(pid, group uint32, environ ...string) {
+		w.unseen(func() {
+			w.stranger(pid, 1, "lngtest-x", environ...)
+			in(pid, group)
+		})
+	}
+	stranger(315, 483)
+	w.k.Advance(time.Second)
+	w.session("user", 230, api.NewSession{GraceMS: ms(0)})
+	member(231, 230, 483) // it came into a group of before
+	stranger(310, 112)
+	w.k.Advance(time.Second)
+	member(112, 100, 112) // it has the number of that group, and is younger
+	member(110, 100, 480, "CLAUDE_CODE_SESSION_ID=both")
+	member(210, 200, 480, "CLAUDE_CODE_SESSION_ID=both")
+	member(111, 100, 481, "CLAUDE_CODE_SESSION_ID=one")
+	member(221, 220, 482)
+	stranger(311, 480)
+	stranger(312, shell, "CLAUDE_CODE_SESSION_ID=both")
+	stranger(300, 112)
+	stranger(301, 481)
+	stranger(302, shell, "CLAUDE_CODE_SESSION_ID=one")
+	stranger(303, 482)
+	stranger(314, 483)
+	w.look()
+	w.until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
+	w.k.Exit(220, 0)
+	w.k.AllRead()
+	stranger(313, 482) // where the root was cannot be seen any more
+	w.look()
+	w.look()
+	for pid := uint32(310); pid <= 315; pid++ {
+		if w.in(pid) != "" {
+			t.Errorf("%d is in %s", pid, w.in(pid))
+		}
+	}
+	if w.in(303) == third.ID {
+		t.Error("weak evidence made a member of 303")
+	}
+}

@@ -29,6 +29,10 @@ starts, belongs to the session. When CMD exits the session ends: SIGTERM, and
 SIGKILL when the grace is over. What was left over is told on stderr; stdin,
 stdout and stderr are CMD's, untouched.
 
+--report opens FILE, or its directory, before CMD starts, with the rights of
+--user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
+/dev/fd/N is written to. A symbolic link is refused.
+
 The exit code is CMD's, 128 + signal if it died of one, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
 CMD ran.`,

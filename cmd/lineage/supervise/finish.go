@@ -52,7 +52,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 		select {
 		case rep := <-over:
 			j.reap() // what died last
-			r.tell(rep, hurried || grace == 0)
+			r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 			return
 		case <-j.sigs.children:
 			j.reap()

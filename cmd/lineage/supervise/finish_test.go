@@ -131,37 +131,6 @@ func readReport(t *testing.T, name string) api.Report {
 	return rep
 }
 
-func TestReportFile(t *testing.T) {
-	dir := t.TempDir()
-	old, link := filepath.Join(dir, "old.json"), filepath.Join(dir, "link.json")
-	if err := os.WriteFile(old, []byte("old"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(old, link); err != nil {
-		t.Fatal(err)
-	}
-	s := script{Verdict: receipt("clean", over(5, "term"))}
-	for _, name := range []string{filepath.Join(dir, "new.json"), link, old} {
-		s.Options.Report = name
-		if got := run(t, s, "true"); got.code != 0 {
-			t.Fatalf("%s: %+v", name, got)
-		}
-		if rep := readReport(t, name); rep.Verdict != "clean" || len(rep.Processes) != 1 {
-			t.Errorf("%s: %+v", name, rep)
-		}
-	}
-	if fi, err := os.Lstat(link); err != nil || fi.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link was replaced: %v, %v", fi, err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 3 {
-		t.Errorf("left behind: %v", left)
-	}
-	s.Options.Report, s.Options.Quiet = "/dev/stdout", true
-	if got := run(t, s, "true"); !strings.HasPrefix(got.stdout, "{") || !strings.HasSuffix(got.stdout, "}\n") {
-		t.Errorf("to stdout: %+v", got)
-	}
-}
-
 func TestLostDaemon(t *testing.T) {
 	t.Run("back again", func(t *testing.T) {
 		s := script{Lose: 1, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "term", "x"))}

@@ -84,7 +84,7 @@ func (r *runner) init() (int, error) {
 	}
 	e := newEnding(family, j)
 	rep := e.run(grace)
-	r.tell(rep, e.hurried || grace == 0)
+	r.tell(rep, e.hurried || grace == 0, e.hurried, sigs.to)
 	return exitCode(status), nil
 }
 

@@ -3,15 +3,12 @@
 package supervise
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -34,17 +31,42 @@ const (
 	maxCommand = 72 // characters of a command line shown
 )
 
+// receiptWait is how long whoever reads the receipt from a FIFO may take.
+const receiptWait = 5 * time.Second
+
 // tell prints what was left over and writes the receipt. Nothing is said about
-// a command that left nothing; quiet, nothing about what was ended.
-func (r *runner) tell(rep *api.Report, hurry bool) {
+// a command that left nothing; quiet, nothing about what was ended. hurried: a
+// signal has asked us to end already, and the next one ends the writing.
+func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Signal) {
 	for _, line := range r.lines(rep, hurry) {
 		r.say("%s", line)
 	}
-	if r.Report == "" {
+	if r.receipt == nil {
 		return
 	}
-	if err := writeReceipt(r.Report, rep); err != nil {
-		r.say("%s: report %s: %v", r.verb, r.Report, err)
+	written := make(chan error, 1)
+	go func() { written <- r.receipt.write(rep) }()
+	late := time.After(receiptWait)
+	for {
+		select {
+		case err := <-written:
+			if err != nil {
+				r.say("%s: report %s: %v", r.verb, r.Report, err)
+			}
+			return
+		case <-late:
+			r.say("%s: report %s: not written within %v", r.verb, r.Report, receiptWait)
+			return
+		case s := <-signals:
+			if !endsRun(s.(unix.Signal)) {
+				continue
+			}
+			if hurried {
+				r.say("%s: report %s: not written: %v", r.verb, r.Report, s)
+				return
+			}
+			hurried = true
+		}
 	}
 }
 
@@ -209,53 +231,4 @@ func commandLine(p api.Outcome) string {
 		s += " in container " + p.Container
 	}
 	return s
-}
-
-// canWrite tells, before anything runs, whether the receipt can be written.
-func canWrite(name string) error {
-	fi, err := os.Stat(name)
-	switch {
-	case err == nil && fi.IsDir():
-		return unix.EISDIR
-	case err == nil && !fi.Mode().IsRegular():
-		return access(name)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	return access(filepath.Dir(name))
-}
-
-func access(name string) error {
-	return unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK, unix.AT_EACCESS)
-}
-
-// writeReceipt writes rep to name, so that a reader sees all of it or nothing.
-// What is no file, such as /dev/stderr or a FIFO, is written to, not replaced.
-func writeReceipt(name string, rep *api.Report) error {
-	b, err := json.Marshal(rep)
-	if err != nil {
-		return err
-	}
-	b = append(b, '\n')
-	if fi, err := os.Stat(name); err == nil {
-		if !fi.Mode().IsRegular() {
-			return os.WriteFile(name, b, 0)
-		}
-		if name, err = filepath.EvalSymlinks(name); err != nil {
-			return err
-		}
-	}
-	tmp := fmt.Sprintf("%s.%d", name, os.Getpid())
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(tmp, name)
-	}
-	if err != nil {
-		os.Remove(tmp)
-	}
-	return err
 }

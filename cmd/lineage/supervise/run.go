@@ -103,7 +103,8 @@ func (r *runner) code(code int, err error) int {
 
 type runner struct {
 	Options
-	tty     *terminal // nil: no controlling terminal
+	tty     *terminal    // nil: no controlling terminal
+	receipt *receiptFile // nil: none is wanted
 	session *api.Session
 }
 
@@ -180,11 +181,6 @@ func (r *runner) check() (*shim.Account, error) {
 	if r.OnExit != "" && r.OnExit != OnExitEnd && r.OnExit != OnExitReport {
 		return nil, fmt.Errorf("run: on-exit %q: want %s or %s", r.OnExit, OnExitEnd, OnExitReport)
 	}
-	if r.Report != "" {
-		if err := canWrite(r.Report); err != nil {
-			return nil, fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
-		}
-	}
 	var who *shim.Account
 	if r.User != "" {
 		var err error
@@ -198,6 +194,12 @@ func (r *runner) check() (*shim.Account, error) {
 	// The shim's exec is what counts, this only saves a session in vain.
 	if err := shim.Executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
 		return nil, execFailure(r.verb, r.Args[0], err)
+	}
+	if r.Report != "" {
+		var err error
+		if r.receipt, err = openReceipt(r.Report, who); err != nil {
+			return nil, fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
+		}
 	}
 	return who, nil
 }

@@ -1,0 +1,214 @@
+//go:build linux
+
+package supervise
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
+)
+
+// receiptFile is where the receipt goes. The command may own the directory and
+// change what the name means, so the name is looked up before the command
+// starts and never again. As nothing is opened with other rights than those of
+// the command's user, and no link is followed at the end of the name, nobody's
+// file is written but one that this user could write. It is never closed: a
+// write may still be waiting for a reader when the process exits.
+type receiptFile struct {
+	who *shim.Account // who writes it; nil: we
+	out *os.File      // open already; nil: a regular file is made in dir
+
+	dir       int // O_PATH
+	base, tmp string
+}
+
+// openReceipt opens what is needed to write the receipt to name as who.
+func openReceipt(name string, who *shim.Account) (*receiptFile, error) {
+	if fd, ok := ownDescriptor(name); ok {
+		return duplicate(fd)
+	}
+	f := &receiptFile{who: who, base: filepath.Base(name), tmp: ".lineage-" + rand.Text()}
+	if strings.HasSuffix(name, "/") || f.base == "." || f.base == ".." {
+		return nil, unix.EISDIR
+	}
+	return f, as(who, func() error { return f.open(filepath.Dir(name)) })
+}
+
+// open is openReceipt with the rights of who.
+func (f *receiptFile) open(dir string) (err error) {
+	if f.dir, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	err = unix.Fstatat(f.dir, f.base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		st.Mode, err = unix.S_IFREG, nil
+	}
+	if err != nil {
+		return err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return unix.Faccessat(f.dir, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	case unix.S_IFIFO, unix.S_IFCHR:
+		return f.openSpecial()
+	case unix.S_IFDIR:
+		return unix.EISDIR
+	case unix.S_IFLNK:
+		return errors.New("it is a symbolic link; name the file itself")
+	}
+	return errors.New("it is neither a regular file nor a FIFO, terminal or other character device")
+}
+
+// openSpecial opens a FIFO or a device as it is now. Without O_NONBLOCK a FIFO
+// that nobody reads would stop us here.
+func (f *receiptFile) openSpecial() error {
+	fd, err := unix.Openat(f.dir, f.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENXIO) {
+		return errors.New("nothing reads from it")
+	}
+	if err != nil {
+		return err
+	}
+	f.out = os.NewFile(uintptr(fd), f.base)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFCHR {
+		return errors.New("it was replaced while it was opened")
+	}
+	return nil
+}
+
+// ownDescriptor tells whether name is one of the descriptors that we inherited,
+// as shells know them. To open those again would need rights to their files,
+// and a socket cannot be opened at all.
+func ownDescriptor(name string) (fd int, ok bool) {
+	switch name {
+	case "/dev/stdout":
+		return 1, true
+	case "/dev/stderr":
+		return 2, true
+	}
+	for _, dir := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if number, found := strings.CutPrefix(name, dir); found {
+			if fd, err := strconv.Atoi(number); err == nil {
+				return fd, true
+			}
+			return -1, true
+		}
+	}
+	return 0, false
+}
+
+// duplicate is for a descriptor that we inherited. The command has it too, and
+// may write to it whoever it runs as.
+func duplicate(fd int) (*receiptFile, error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 { // one of our own
+		return nil, unix.EBADF
+	}
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
+		return nil, unix.EBADF
+	}
+	fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &receiptFile{out: os.NewFile(uintptr(fd), "report")}, nil
+}
+
+// write writes rep, so that a reader of a regular file sees all of it or
+// nothing. It may block as long as nobody reads the other end.
+func (f *receiptFile) write(rep *api.Report) error {
+	b, err := json.Marshal(rep)
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if f.out != nil {
+		_, err := f.out.Write(b)
+		return err
+	}
+	return as(f.who, func() error { return f.replace(b) })
+}
+
+// replace writes a file beside, which nobody has seen, and gives it the name.
+// Whatever has the name by now is replaced, never opened.
+func (f *receiptFile) replace(b []byte) error {
+	fd, err := unix.Openat(f.dir, f.tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666)
+	if err != nil {
+		return err
+	}
+	tmp := os.NewFile(uintptr(fd), f.tmp)
+	_, err = tmp.Write(b)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = unix.Renameat(f.dir, f.tmp, f.dir, f.base)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(f.dir, f.tmp, 0)
+	}
+	return err
+}
+
+// as calls f with the rights to files that who has, and no capability over
+// files: the kernel takes those from a thread whose fsuid is not 0. The thread
+// is nobody else's and ends with its goroutine.
+func as(who *shim.Account, f func() error) error {
+	if who == nil {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		err := borrow(who)
+		if err != nil {
+			err = fmt.Errorf("become user %s: %w", who.Name, err)
+		} else {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// borrow gives the calling thread alone the file rights of who: the wrappers of
+// package unix would change all threads. Our other ids stay root's, so that who
+// cannot signal or trace us meanwhile.
+func borrow(who *shim.Account) error {
+	groups := make([]uint32, len(who.Groups)+1)
+	for i, gid := range who.Groups {
+		groups[i] = uint32(gid)
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(who.Groups)), uintptr(unsafe.Pointer(&groups[0])), 0); errno != 0 {
+		return errno
+	}
+	// setfsgid(2) and setfsuid(2) do not fail, they give the id before.
+	if _, err := unix.SetfsgidRetGid(who.GID); err != nil {
+		return err
+	}
+	if now, err := unix.SetfsgidRetGid(-1); err != nil || now != who.GID {
+		return unix.EPERM
+	}
+	if _, err := unix.SetfsuidRetUid(who.UID); err != nil {
+		return err
+	}
+	if now, err := unix.SetfsuidRetUid(-1); err != nil || now != who.UID {
+		return unix.EPERM
+	}
+	return nil
+}

@@ -32,6 +32,10 @@ const maxReply = 256 << 20
 // MaxWait bounds one Report call.
 const MaxWait = 60 * time.Second
 
+// answerTime is how long a daemon has to answer Dial. It is more than a daemon
+// takes that systemd starts only now, as somebody asks.
+const answerTime = 5 * time.Second
+
 // UnreachableError says that there is no daemon to talk to: no socket, nobody
 // behind it, no permission to connect, a connection that broke, or something
 // that is not a lineage daemon. The command line exits with ExitUnreachable.
@@ -44,6 +48,10 @@ type UnreachableError struct {
 // something else, or by a daemon that talks nonsense.
 var ErrNotLineage = errors.New("not a lineage daemon")
 
+// ErrSilent is the Err of an UnreachableError whose daemon accepts connections
+// and does not answer: it is stopped, or hangs.
+var ErrSilent = fmt.Errorf("no answer within %v", answerTime)
+
 func (e *UnreachableError) Error() string {
 	const start = `start it with "lineage daemon" or "lineage run"`
 	switch {
@@ -53,6 +61,8 @@ func (e *UnreachableError) Error() string {
 		return fmt.Sprintf("connect to %s: not permitted; run with sudo, or join the group that owns the socket", e.Socket)
 	case errors.Is(e.Err, ErrNotLineage):
 		return fmt.Sprintf("socket %s: %v; set LINEAGE_SOCKET to the daemon's", e.Socket, e.Err)
+	case errors.Is(e.Err, ErrSilent):
+		return fmt.Sprintf("the daemon at %s hangs or is stopped: %v; restart it", e.Socket, e.Err)
 	}
 	return fmt.Sprintf("lost the daemon at %s: %v; %s", e.Socket, e.Err, start)
 }
@@ -65,8 +75,8 @@ type client struct {
 }
 
 // Dial connects to the daemon that listens on the unix socket and asks for its
-// version. A daemon of another Major is an *Error of CodeVersion. The Client
-// is safe for concurrent use.
+// version. A daemon of another Major is an *Error of CodeVersion, one that does
+// not answer is ErrSilent. The Client is safe for concurrent use.
 func Dial(ctx context.Context, socket string) (Client, error) {
 	c := &client{socket: socket}
 	c.http = &http.Client{
@@ -79,7 +89,12 @@ func Dial(ctx context.Context, socket string) (Client, error) {
 		// A redirect is no part of the protocol, and must not lead elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	v, err := c.Version(ctx)
+	asking, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	v, err := c.Version(asking)
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		err = c.unreachable(ErrSilent)
+	}
 	if err == nil && v.API != Major {
 		err = c.otherMajor(strconv.Itoa(v.API), v.Version)
 	}

@@ -55,6 +55,24 @@ func daemon(h http.HandlerFunc) http.Handler {
 	})
 }
 
+// A daemon that is stopped accepts, as the kernel does that for it, and does
+// not answer. A caller with less patience is told of that.
+func TestDialSilent(t *testing.T) {
+	t.Parallel()
+	socket, _ := listen(t)
+	late := time.AfterFunc(3*answerTime, func() { panic("Dial still waits") })
+	defer late.Stop()
+	_, err := Dial(context.Background(), socket)
+	if !errors.Is(err, ErrSilent) || !errors.As(err, new(*UnreachableError)) || err.Error() != "the daemon at "+socket+" hangs or is stopped: no answer within 5s; restart it" {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := Dial(ctx, socket); errors.Is(err, ErrSilent) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
+
 func dial(t *testing.T, h http.HandlerFunc) Client {
 	t.Helper()
 	c, err := Dial(t.Context(), serve(t, daemon(h)))

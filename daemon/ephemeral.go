@@ -82,7 +82,7 @@ func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 // absent reports that nobody serves the socket.
 func absent(err error) bool {
 	var unreachable *api.UnreachableError
-	return errors.As(err, &unreachable) && !errors.Is(err, api.ErrNotLineage) && !errors.Is(err, os.ErrPermission)
+	return errors.As(err, &unreachable) && !errors.Is(err, api.ErrNotLineage) && !errors.Is(err, api.ErrSilent) && !errors.Is(err, os.ErrPermission)
 }
 
 func ephemeralCommand(socket string) *exec.Cmd {

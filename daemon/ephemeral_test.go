@@ -350,3 +350,18 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("%v %v", info, err)
 	}
 }
+
+// A daemon that is stopped is there: no other one is started.
+func TestConnectToASilentDaemon(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()})
+	if !errors.Is(err, api.ErrSilent) || starts(t, dir) != 0 {
+		t.Errorf("%v, %d starts", err, starts(t, dir))
+	}
+}

@@ -117,7 +117,9 @@ type target struct {
 // end ends what args name. One that cannot be ended does not keep the others
 // alive; the worst of their exit codes counts.
 func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string, format string) error {
+	answered := a.sayIfSlow()
 	targets := resolve(ctx, c, args)
+	answered()
 	if !o.yes {
 		goOn, err := a.ask(ctx, c, targets, o)
 		if err != nil {
@@ -127,14 +129,26 @@ func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string
 			return &exitError{api.ExitFailed, fmt.Errorf("end: not confirmed, nothing was sent")}
 		}
 	}
+	answered = a.sayIfSlow()
 	// All are told before one is waited for: their graces run together.
 	for _, t := range targets {
 		if t.err == nil {
 			t.report, t.err = c.End(ctx, t.session.ID, o.request())
 		}
 	}
+	answered()
 	a.wait(ctx, c, o, targets)
 	return a.report(targets, format)
+}
+
+// slow is how long the daemon may take before the caller gets a word.
+const slow = 3 * time.Second
+
+// sayIfSlow says that the daemon has not answered, unless answered is called
+// soon.
+func (a *app) sayIfSlow() (answered func()) {
+	t := time.AfterFunc(slow, func() { a.say("end: no answer from the daemon yet; still waiting, Ctrl-C gives up") })
+	return func() { t.Stop() }
 }
 
 // resolve asks for the sessions that args name, each of them once.

@@ -283,3 +283,45 @@ func (w *world) terminal(answer string) (said func() string) {
 		return strings.ReplaceAll(<-all, "\r\n", "\n")
 	}
 }
+
+// A daemon that stops answering after it was reached is waited for, not in
+// silence.
+func TestEndSaysThatNobodyAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		held func(*fake, func())
+	}{
+		{"session", func(f *fake, hold func()) { f.hold = hold }},
+		{"end", func(f *fake, hold func()) {
+			f.end = func(id string, _ api.EndRequest) (*api.Report, error) { hold(); return cleanReport(id), nil }
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			w := newWorld(t, f)
+			said := make(chan string, 1)
+			w.stderr = writerFunc(func(b []byte) { said <- string(b) })
+			tt.held(f, func() {
+				select {
+				case line := <-said:
+					if line != "lineage: end: no answer from the daemon yet; still waiting, Ctrl-C gives up\n" {
+						t.Errorf("said %q", line)
+					}
+				case <-time.After(4 * slow):
+					t.Error("nothing was said")
+				}
+			})
+			if code, _, _ := w.run("end", "--yes", "build"); code != 0 {
+				t.Errorf("exit %d", code)
+			}
+		})
+	}
+}
+
+type writerFunc func([]byte)
+
+func (w writerFunc) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}

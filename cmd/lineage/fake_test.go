@@ -12,7 +12,8 @@ import (
 
 // fake is a daemon in memory.
 type fake struct {
-	refuse   error // what every verb but Version says
+	refuse   error  // what every verb but Version says
+	hold     func() // called before Session answers
 	sessions []api.Session
 	trees    map[string]*api.Tree
 	whys     map[int]*api.Why
@@ -62,6 +63,9 @@ func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, erro
 }
 
 func (f *fake) Session(_ context.Context, name string) (*api.Session, error) {
+	if f.hold != nil {
+		f.hold()
+	}
 	if f.refuse != nil {
 		return nil, f.refuse
 	}

@@ -26,8 +26,9 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 		Short: "Run a command as the root of a new session, and end all of it when the command exits",
 		Long: `Run CMD as the root of a new session. Whatever it starts, and whatever that
 starts, belongs to the session. When CMD exits the session ends: SIGTERM, and
-SIGKILL when the grace is over. What was left over is told on stderr; stdin,
-stdout and stderr are CMD's, untouched.
+SIGKILL when the grace is over. What was left over is told on stderr, and why
+the session ended if it was not CMD's exit; stdin, stdout and stderr are CMD's,
+untouched.
 
 --report opens FILE, or its directory, before CMD starts, with the rights of
 --user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,6 +87,57 @@ func TestLeftovers(t *testing.T) {
 				t.Errorf("exit code %d, stdout %q, stderr\n%swant\n%s", got.code, got.stdout, got.stderr, c.want)
 			}
 		})
+	}
+}
+
+// Who sees the code of a command that was ended is told why it was, quiet or
+// not.
+func TestEndedBefore(t *testing.T) {
+	ended := func(reason string, processes ...api.Outcome) *api.Report {
+		rep := receipt("clean", processes...)
+		rep.EndReason = reason
+		return rep
+	}
+	asked := ended("end", over(5, "kill", "x"))
+	asked.EndedBy = &api.Caller{UID: 7, PID: 99, Comm: "cu\x1brl"}
+	left := ended("max_rss", over(5, "kill", "x"), over(6, "left", "dd"))
+	left.Verdict, left.Left = "left", 1
+	freed := ended("idle")
+	freed.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}}
+	const line = "lineage: session k3x9q2: ended: "
+
+	for _, c := range []struct {
+		rep         *api.Report
+		limits      bool
+		want, quiet string // quiet "": the same
+	}{
+		{rep: ended("root_exit")},
+		{rep: ended("max_processes", over(5, "term", "x")), limits: true, want: line + "max_processes 20 reached\n"},
+		{rep: ended("max_processes"), want: line + "max_processes reached\n"}, // of the policy
+		{rep: ended("max_lifetime"), limits: true, want: line + "max_lifetime 3s reached\n"},
+		{rep: ended("max_rss"), limits: true, want: line + "max_rss 64M reached\n"},
+		{rep: ended("idle"), limits: true, want: line + "idle 1m0s\n"},
+		{rep: ended("ancestor"), want: line + "the session around it ended\n"},
+		{rep: asked, want: line + "requested by uid 7, pid 99 cu\\x1brl\n"},
+		{rep: ended("end"), want: line + "requested\n"},
+		{rep: ended("of the future"), want: line + "of the future\n"},
+		{rep: left, want: line + "max_rss reached; 1 could not be ended\nlineage:   6 dd  still alive\n",
+			quiet: line + "max_rss reached; 1 could not be ended\n"},
+		{rep: freed, want: line + "idle\nlineage: session k3x9q2: freed tcp 127.0.0.1:8080\n", quiet: line + "idle\n"},
+	} {
+		s := script{Verdict: c.rep, GraceSecs: 5}
+		if c.limits {
+			s.Options.MaxLifetime, s.Options.Idle, s.Options.MaxProcesses, s.Options.MaxRSS = 3*time.Second, time.Minute, 20, 64<<20
+		}
+		for _, s.Options.Quiet = range []bool{false, true} {
+			want := c.want
+			if s.Options.Quiet && c.quiet != "" {
+				want = c.quiet
+			}
+			if got := run(t, s, "/bin/sh", "-c", "exit 4"); got.code != 4 || got.stderr != want {
+				t.Errorf("%s, quiet %v: exit code %d, stderr\n%swant\n%s", c.rep.EndReason, s.Options.Quiet, got.code, got.stderr, want)
+			}
+		}
 	}
 }
 

@@ -43,6 +43,9 @@ type script struct {
 		Name, OnExit, Report, User string
 		GraceMS                    *int64
 		NoSubreaper, Quiet         bool
+		MaxLifetime, Idle          time.Duration
+		MaxProcesses               int
+		MaxRSS                     int64
 	}
 	Log       string // file for one line a call
 	Refuse    *api.Error
@@ -70,6 +73,7 @@ func runFake() int {
 	o := Options{
 		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, User: s.Options.User,
 		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
+		MaxLifetime: s.Options.MaxLifetime, Idle: s.Options.Idle, MaxProcesses: s.Options.MaxProcesses, MaxRSS: s.Options.MaxRSS,
 		Args: os.Args[1:], Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Connect: f.connect, Dial: f.dial,

@@ -71,24 +71,33 @@ func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Si
 }
 
 func (r *runner) lines(rep *api.Report, hurry bool) []string {
+	why := r.endedBefore(rep)
 	var over []api.Outcome
 	for _, p := range rep.Processes {
-		if p.Leftover {
+		// A session that was ended as a whole leaves only what lives on.
+		if p.Leftover && (why == "" || p.Outcome == outcomeLeft || p.Outcome == outcomeKept) {
 			over = append(over, p)
 		}
 	}
-	freed := append(freed(rep, len(over) > 0 && !r.Quiet), handed(rep)...)
-	if rep.Verdict == verdictClean && (len(over) == 0 || r.Quiet) {
+	freed := append(freed(rep, (len(over) > 0 || why != "") && !r.Quiet), handed(rep)...)
+	clean := rep.Verdict == verdictClean
+	if why == "" && clean && (len(over) == 0 || r.Quiet) {
 		return freed
 	}
 	head := "init: "
 	if rep.Session != "" {
 		head = fmt.Sprintf("session %s: ", rep.Session)
 	}
-	if len(over) > 0 {
-		head += fmt.Sprintf("%s left over when %s exited; ", count(over, rep), r.command())
+	var said []string
+	if why != "" {
+		said = append(said, "ended: "+why)
+	} else if len(over) > 0 {
+		said = append(said, fmt.Sprintf("%s left over when %s exited", count(over, rep), r.command()))
 	}
-	head += r.summary(rep)
+	if why == "" || !clean {
+		said = append(said, r.summary(rep))
+	}
+	head += strings.Join(said, "; ")
 	if r.Quiet {
 		return append([]string{head}, freed...)
 	}
@@ -101,6 +110,46 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, commandLine(p), fate(p, hurry)))
 	}
 	return append(lines, freed...)
+}
+
+// endedBefore says why the session ended before the command exited; "" if it
+// did not.
+func (r *runner) endedBefore(rep *api.Report) string {
+	switch rep.EndReason {
+	case "", "root_exit":
+		return ""
+	case "max_lifetime":
+		return "max_lifetime" + limit(r.MaxLifetime > 0, r.MaxLifetime) + " reached"
+	case "max_processes":
+		return "max_processes" + limit(r.MaxProcesses > 0, r.MaxProcesses) + " reached"
+	case "max_rss":
+		return "max_rss" + limit(r.MaxRSS > 0, plain.Size(uint64(r.MaxRSS))) + " reached"
+	case "idle":
+		return "idle" + limit(r.Idle > 0, r.Idle)
+	case "ancestor":
+		return "the session around it ended"
+	case "end":
+		return "requested" + requester(rep.EndedBy)
+	}
+	return rep.EndReason
+}
+
+// limit is a limit of ours; one of the policy is not known here.
+func limit(ours bool, value any) string {
+	if !ours {
+		return ""
+	}
+	return fmt.Sprintf(" %v", value)
+}
+
+func requester(c *api.Caller) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.PID == os.Getpid():
+		return " by a repeated SIGTERM"
+	}
+	return fmt.Sprintf(" by uid %d, pid %d %s", c.UID, c.PID, c.Comm)
 }
 
 // handed names the work that was handed to other daemons and that the end did

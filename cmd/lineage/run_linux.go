@@ -30,6 +30,9 @@ SIGKILL when the grace is over. What was left over is told on stderr, and why
 the session ended if it was not CMD's exit; stdin, stdout and stderr are CMD's,
 untouched.
 
+Signals go to CMD. If it does not exit on SIGTERM, another one at least 1s later
+ends the session, and a third one ends it without grace.
+
 --report opens FILE, or its directory, before CMD starts, with the rights of
 --user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
 /dev/fd/N is written to. A symbolic link is refused.

@@ -67,15 +67,27 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 			default:
 				hurried = true
 				// If it fails the grace ends it, and the receipt tells.
-				go func() {
-					_ = l.do(ctx, func(c api.Client) error {
-						_, err := c.End(ctx, r.session.ID, api.EndRequest{Now: true})
-						return err
-					})
-				}()
+				go func() { _ = r.end(ctx, l, true) }()
 			}
 		}
 	}
+}
+
+// insisted ends the session as somebody sends SIGTERM again to a command that
+// does not exit; from the third one on without grace.
+func (r *runner) insisted(ctx context.Context, l *link, terms int) {
+	ctx, cancel := context.WithTimeout(ctx, endSlack)
+	defer cancel()
+	if err := r.end(ctx, l, terms > 2); err != nil {
+		r.say("run: cannot end session %s: %v", r.session.ID, err)
+	}
+}
+
+func (r *runner) end(ctx context.Context, l *link, now bool) error {
+	return l.do(ctx, func(c api.Client) error {
+		_, err := c.End(ctx, r.session.ID, api.EndRequest{Now: now})
+		return err
+	})
 }
 
 // follow gives the receipt when the session is over.

@@ -5,6 +5,7 @@ package supervise
 import (
 	"errors"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,10 @@ type job struct {
 
 	orphans int                        // reaped so far
 	orphan  func(int, unix.WaitStatus) // told of each; may be nil
+
+	termed time.Time // when the last SIGTERM came
+	terms  int       // that came, see insists
+	insist func(int) // told how many came, from the second on; nil: all are forwarded
 }
 
 func newJob(pid int, tty *terminal, eager bool, sigs *caught) *job {
@@ -129,9 +134,29 @@ func (j *job) signal(sig unix.Signal) {
 			return
 		}
 		unix.Kill(j.pid, sig)
+	case unix.SIGTERM:
+		if j.insist != nil && j.insists() {
+			j.insist(j.terms)
+			return
+		}
+		unix.Kill(j.pid, sig)
 	default:
 		unix.Kill(j.pid, sig)
 	}
+}
+
+// termPause is how much later another SIGTERM has to come to be meant as one:
+// timeout(1) and others signal their child and then its process group.
+const termPause = time.Second
+
+// insists tells whether somebody asks again what the command does not do.
+func (j *job) insists() bool {
+	now := time.Now()
+	if j.terms == 0 || now.Sub(j.termed) >= termPause {
+		j.terms, j.termed = j.terms+1, now
+		return j.terms > 1
+	}
+	return false
 }
 
 // stopped acts on a stop of the command.

@@ -152,6 +152,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
+	j.insist = func(terms int) { go r.insisted(context.WithoutCancel(ctx), link, terms) }
 	j.start()
 	err = child.release(shim.Order{
 		Session:    r.session.ID,

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,6 +70,38 @@ func TestForwardToACommandThatMoved(t *testing.T) {
 	}
 	in.Close()
 	if got := p.wait(); got.code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A command that does not exit on SIGTERM is ended with its session by another
+// one. What timeout(1) does, to signal its child and then the group, is one.
+func TestRepeatedSIGTERM(t *testing.T) {
+	s := script{Log: filepath.Join(t.TempDir(), "log")}
+	cmd := runCmd(t, s, self(t), "__lngtest", "watch", "root")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	p.member("root")
+	for range 2 {
+		p.signal(unix.SIGTERM)
+		p.stdout.expect(t, "root got SIGTERM")
+	}
+	for _, want := range []string{"end k3x9q2 now=false\n", "end k3x9q2 now=true\n"} {
+		if b, _ := os.ReadFile(s.Log); strings.Contains(string(b), want) {
+			t.Errorf("too soon:\n%s", b)
+		}
+		time.Sleep(termPause)
+		p.signal(unix.SIGTERM)
+		eventually(t, want, func() bool {
+			b, _ := os.ReadFile(s.Log)
+			return strings.HasSuffix(string(b), want)
+		})
+	}
+	in.Close()
+	if got := p.wait(); got.code != 0 || strings.Count(got.stdout, "SIGTERM") != 2 {
 		t.Errorf("got %+v", got)
 	}
 }

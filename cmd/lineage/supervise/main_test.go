@@ -232,6 +232,8 @@ func command(args []string) int {
 		return watch(args[1])
 	case "codes":
 		return codes(args[1])
+	case "attach":
+		return attach(args[1])
 	case "join": // moves into the group of its parent, then waits
 		pgrp, err := unix.Getpgid(os.Getppid())
 		if err == nil {

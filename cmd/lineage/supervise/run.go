@@ -85,7 +85,19 @@ func (f *failure) Unwrap() error { return f.err }
 func Run(ctx context.Context, o Options) int {
 	o.verb = "run"
 	r := &runner{Options: o}
+	if err := hide(); err != nil {
+		return r.code(0, err)
+	}
 	return r.code(r.run(ctx))
+}
+
+// hide keeps members of our uid from attaching to us: what they had us fork
+// would be of no session. The command is not concerned, exec undoes it.
+func hide() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("run: prevent tracing: %w", err)
+	}
+	return nil
 }
 
 // code is what the process exits with; an error is told.

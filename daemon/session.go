@@ -185,9 +185,20 @@ func (o *owner) died(s *session, ev *tracer.Event) {
 	if root {
 		s.rootDied = ev.Time
 		o.spareLeftovers(s)
+		o.wake(s)
 	}
 	if s.rootDied != 0 || s.info.State != tracer.StateActive {
 		o.watch[s.info.ID] = true
+	}
+}
+
+// wake continues the owner, whose command is dead, if it is stopped.
+func (o *owner) wake(s *session) {
+	if s.info.Owner.PID == 0 {
+		return
+	}
+	if err := o.enforcer.Wake(s.info.Owner); err != nil {
+		o.log.Warn().Err(err).Str(keySession, s.info.ID.String()).Uint32(keyPID, s.info.Owner.PID).Msg("stopped owner not continued")
 	}
 }
 
@@ -312,6 +323,7 @@ func (o *owner) describe(r *api.Report, s *session) {
 // ones.
 func (o *owner) close(s *session) {
 	s.closed = true
+	o.wake(s) // it may have stopped only now
 	o.about(s).over.Store(true)
 	o.changed(s.info.ID)
 	s.info.State = tracer.StateEmpty

@@ -86,6 +86,29 @@ func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge
 	return send(held, target, sig)
 }
 
+// Wake continues the owner of a session whose root is dead, if it is stopped: a
+// suspended job of a shell, that cannot tell it as long as it is. No member is
+// concerned, and nobody else is hit: see Signal.
+func (e *Enforcer) Wake(owner tracer.Identity) error {
+	if e.taskState(owner.PID) != 'T' {
+		return nil
+	}
+	held, err := e.hold(owner.PID)
+	if err != nil {
+		_, err = e.absent(owner, err)
+		return err
+	}
+	defer held.Close()
+	switch err := e.CheckTarget(owner); {
+	case errors.Is(err, ErrIdentity):
+		return nil // it is dead
+	case err != nil:
+		return err
+	}
+	_, err = send(held, owner, unix.SIGCONT)
+	return err
+}
+
 // nudge tells the parent of a zombie to reap it.
 func (e *Enforcer) nudge(host hostProcs, spared spared, p *tracer.Process, whose Nudge) (Outcome, error) {
 	if !p.Zombie {

@@ -215,3 +215,26 @@ echo '{"ok": true}'`
 		t.Errorf("the lock is held: %v", err)
 	}
 }
+
+// A run that its shell has suspended is continued when its session ends, so
+// that the shell hears of it.
+func TestSuspendedRun(t *testing.T) {
+	i := stage.NewDaemon(t)
+	// We are the shell: of the same POSIX session, in another group.
+	cmd := i.Command([]string{"run", "--name", "suspended", "--", "sleep", "60"}, nil)
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	run := stage.Start(t, cmd)
+	i.Until("session", func() bool { return strings.Contains(i.Must("ls", "-o", "json").Out.String(), "suspended") })
+	root := i.Session("suspended").Root.PID
+	state := func() string { return stage.ProcStatus(run.Process.Pid, "State") }
+	i.Until("command", func() bool { return stage.ProcStatus(root, "Name") == "sleep" })
+	if err := unix.Kill(root, unix.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	i.Until("suspended run", func() bool { return strings.HasPrefix(state(), "T") })
+	i.Must("end", "suspended", "--yes")
+	i.Until("exit of the suspended run", run.Exited)
+	if run.Code() != 143 {
+		t.Errorf("exit code %d: %s", run.Code(), run.Err.String())
+	}
+}

@@ -10,8 +10,10 @@ import (
 const CommandBytes = 4096
 
 // Command shows what a process runs, as one would type it: sanitised, and cut
-// after limit bytes of arguments (0: never).
+// after limit bytes of arguments (0: never). Empty arguments at the end are left
+// out: a process that sets its title has them.
 func Command(argv []string, comm string, truncated bool, limit int) string {
+	argv = WithoutPadding(argv)
 	if len(argv) == 0 {
 		if comm == "" {
 			return "?"
@@ -35,6 +37,14 @@ func Command(argv []string, comm string, truncated bool, limit int) string {
 		s += "…"
 	}
 	return s
+}
+
+// WithoutPadding is argv without empty arguments at its end.
+func WithoutPadding(argv []string) []string {
+	for len(argv) > 1 && argv[len(argv)-1] == "" {
+		argv = argv[:len(argv)-1]
+	}
+	return argv
 }
 
 // start is the first n bytes of s at most, without half a rune at its end.

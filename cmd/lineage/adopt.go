@@ -152,7 +152,7 @@ func (a *app) opened(s *api.Session, how string) listing {
 			if s.Name != "" {
 				name += " (" + plain.Text(s.Name) + ")"
 			}
-			line := fmt.Sprintf("session %s: %d processes %s", name, s.Live, how)
+			line := fmt.Sprintf("session %s: %s %s", name, count(s.Live, "process", "processes"), how)
 			if s.Until != nil {
 				line += " until " + s.Until.Local().Format(time.DateTime)
 			}

@@ -148,12 +148,15 @@ func growthText(g *api.Growth) string {
 	return strings.Join(parts, " ")
 }
 
+// hoursText says how soon that is, and never later than it is.
 func hoursText(h float64) string {
 	switch {
 	case h < 1:
-		return fmt.Sprintf("%.0f minutes", h*60)
+		return count(int(h*60), "minute", "minutes")
+	case h < 10:
+		return fmt.Sprintf("%g h", math.Floor(h*10)/10)
 	case h < 72:
-		return fmt.Sprintf("%.0f hours", h)
+		return fmt.Sprintf("%d h", int(h))
 	}
-	return fmt.Sprintf("%.0f days", h/24)
+	return fmt.Sprintf("%d days", int(h/24))
 }

@@ -24,3 +24,13 @@ func TestReportOfNothing(t *testing.T) {
 		t.Errorf("exit %d, %q", code, stdout)
 	}
 }
+
+func TestHoursText(t *testing.T) {
+	for h, want := range map[float64]string{
+		0: "0 minutes", 0.02: "1 minute", 0.99: "59 minutes", 1: "1 h", 1.53: "1.5 h", 1.99: "1.9 h", 9.99: "9.9 h", 10.9: "10 h", 71.9: "71 h", 95: "3 days",
+	} {
+		if got := hoursText(h); got != want {
+			t.Errorf("%v: %q, want %q", h, got, want)
+		}
+	}
+}

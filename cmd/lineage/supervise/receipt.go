@@ -271,7 +271,7 @@ func fate(p api.Outcome, hurry bool) string {
 func commandLine(p api.Outcome) string {
 	s := "[" + p.Comm + "]"
 	if len(p.Argv) > 0 {
-		s = strings.Join(p.Argv, " ")
+		s = strings.Join(plain.WithoutPadding(p.Argv), " ")
 	}
 	if utf8.RuneCountInString(s) > maxCommand {
 		s = string([]rune(s)[:maxCommand-1]) + "…"

@@ -325,3 +325,29 @@ func (w writerFunc) Write(b []byte) (int, error) {
 	w(b)
 	return len(b), nil
 }
+
+// The end of very many processes is summed up; what is left is named.
+func TestEndOfMany(t *testing.T) {
+	f := newFake()
+	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
+		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
+		for pid := 1000; pid < 2500; pid++ {
+			r.Processes = append(r.Processes, api.Outcome{Ref: ref(pid), Comm: "w", Outcome: []string{"term", "kill"}[pid%2]})
+			r.Zombies = append(r.Zombies, api.Zombie{Ref: ref(pid), Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}})
+		}
+		r.Processes = append(r.Processes, api.Outcome{Ref: ref(9999), Comm: "stuck", Outcome: "left"})
+		return r, nil
+	}
+	_, out, _ := newWorld(t, f).run("end", "-y", "build")
+	if n := strings.Count(out, "\n"); n != 1+20+1+20+3 {
+		t.Errorf("%d lines", n)
+	}
+	for _, want := range []string{"  9999  left", "  … 740 more: SIGTERM\n", "  … 740 more: SIGKILL\n", "  … 1480 more zombies wait to be reaped by 4100 lineage\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if _, out, _ = newWorld(t, f).run("end", "-y", "-o", "wide", "build"); strings.Count(out, "\n") != 1+1501+1500 {
+		t.Errorf("wide: %d lines", strings.Count(out, "\n"))
+	}
+}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +67,10 @@ func reportListing(reports []*api.Report, several bool) listing {
 	return l
 }
 
+// shownOutcomes bounds the processes of a receipt that are named one by one on
+// a page that is not wide. Those that are left always are.
+const shownOutcomes = 20
+
 func writeReport(p *page, r *api.Report) {
 	words := map[string]struct{ text, color string }{
 		"self": {"exited by itself", dim},
@@ -80,11 +86,16 @@ func writeReport(p *page, r *api.Report) {
 	p.line("%s", p.paint(bold, plain.Text(fmt.Sprintf("%s: %s, %s: %s in %v", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
 		count(ended(r), "process", "processes"), millis(r.DurationMS)))))
 	var t table
+	rest := map[string]int{} // not shown, by how they went
 	for i := range r.Processes {
 		o := &r.Processes[i]
 		word, ok := words[o.Outcome]
 		if !ok {
 			word.text = o.Outcome
+		}
+		if len(t.rows) >= shownOutcomes && !p.wide && o.Outcome != "left" {
+			rest[word.text]++
+			continue
 		}
 		if o.Why != "" {
 			word.text += ": " + o.Why
@@ -96,14 +107,25 @@ func writeReport(p *page, r *api.Report) {
 		}
 		t.paintedRow([]string{"", "", word.color}, "", pid, plain.Text(word.text), command)
 	}
-	for _, z := range r.Zombies {
+	zombies := map[string]int{} // not shown, by their reaper
+	for i, z := range r.Zombies {
 		reaper := "?"
 		if z.Reaper != nil {
 			reaper = fmt.Sprintf("%d %s", z.Reaper.PID, p.command(z.Reaper))
 		}
+		if i >= shownOutcomes && !p.wide {
+			zombies[reaper]++
+			continue
+		}
 		t.row("", refText(p, z.Ref), "zombie", plain.Text(or(z.Comm, "?"))+", waits to be reaped by "+reaper)
 	}
 	t.write(p)
+	for _, how := range slices.Sorted(maps.Keys(rest)) {
+		p.line("  … %d more: %s", rest[how], plain.Text(how))
+	}
+	for _, reaper := range slices.Sorted(maps.Keys(zombies)) {
+		p.line("  … %s wait to be reaped by %s", count(zombies[reaper], "more zombie", "more zombies"), reaper)
+	}
 	if r.Truncated {
 		p.line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
 	}

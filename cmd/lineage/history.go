@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,15 +15,18 @@ import (
 func (a *app) historyCommand() *cobra.Command {
 	var q api.HistoryQuery
 	var since, until string
+	var everybody bool
 	cmd := &cobra.Command{
 		Use:   "history [SESSION]",
 		Short: "List ended sessions, or show how one went",
 		Long: `List the sessions that have ended, the last first, as the daemon keeps them on
-disk; or show one of them: its receipt, and the processes that are remembered.`,
+disk; or show one of them: its receipt, and the processes that were left over,
+with their ancestors; with --all every process that is remembered.`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
 	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most so many `sessions`; 0: all")
+	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "of one SESSION: all its processes")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -35,13 +39,16 @@ disk; or show one of them: its receipt, and the processes that are remembered.`,
 		if len(args) > 0 && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
 			return usage("history: --since, --until and --limit are for the list, not for one SESSION")
 		}
+		if len(args) == 0 && everybody {
+			return usage("history: --all is for one SESSION, not for the list")
+		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		if len(args) > 0 {
-			return a.pastSession(cmd.Context(), c, args[0], format.value)
+			return a.pastSession(cmd.Context(), c, args[0], everybody, format.value)
 		}
 		list, err := allPages(cmd.Context(), c, q)
 		if err != nil {
@@ -53,7 +60,7 @@ disk; or show one of them: its receipt, and the processes that are remembered.`,
 }
 
 // pastSession shows a session that is over.
-func (a *app) pastSession(ctx context.Context, c api.Client, name, format string) error {
+func (a *app) pastSession(ctx context.Context, c api.Client, name string, everybody bool, format string) error {
 	s, err := c.Session(ctx, name)
 	if err != nil {
 		return err
@@ -70,7 +77,44 @@ func (a *app) pastSession(ctx context.Context, c api.Client, name, format string
 		return err
 	}
 	t.Session = s
-	return a.print(format, pastListing(r, t))
+	remembered := len(t.Nodes)
+	if !everybody {
+		keepLeftovers(t, r)
+	}
+	return a.print(format, pastListing(r, t, remembered-len(t.Nodes)))
+}
+
+// keepLeftovers takes all processes from the tree of a session that is over but
+// its root, what the receipt has as left over, and their ancestors.
+func keepLeftovers(t *api.Tree, r *api.Report) {
+	nodes := make(map[api.Ref]*api.Node, len(t.Nodes))
+	for i := range t.Nodes {
+		nodes[t.Nodes[i].Ref] = &t.Nodes[i]
+	}
+	keep := make(map[api.Ref]bool)
+	mark := func(ref api.Ref) {
+		for n := nodes[ref]; n != nil && !keep[n.Ref]; {
+			keep[n.Ref] = true
+			if n.Creator == nil {
+				return
+			}
+			n = nodes[*n.Creator]
+		}
+	}
+	if len(t.Roots) > 0 {
+		mark(t.Roots[0]) // the session's own, or the oldest that is remembered
+	}
+	for _, p := range r.Processes {
+		if p.Leftover || p.Outcome == "left" || p.Outcome == "kept" {
+			mark(p.Ref)
+		}
+	}
+	dropped := func(ref api.Ref) bool { return !keep[ref] }
+	t.Nodes = slices.DeleteFunc(t.Nodes, func(n api.Node) bool { return dropped(n.Ref) })
+	t.Roots = slices.DeleteFunc(t.Roots, dropped)
+	for i := range t.Nodes {
+		t.Nodes[i].Children = slices.DeleteFunc(t.Nodes[i].Children, dropped)
+	}
 }
 
 // allPages asks for pages until there are as many as wanted.
@@ -162,8 +206,8 @@ type pastDocument struct {
 }
 
 // pastListing shows a session that is over: what it was, how it ended, and who
-// was in it.
-func pastListing(r *api.Report, t *api.Tree) listing {
+// was in it, but for so many that were left out.
+func pastListing(r *api.Report, t *api.Tree, leftOut int) listing {
 	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
 	l := treeListing([]api.Tree{*t}, true, false)
 	l.doc = pastDocument{head("history"), t.Session, r, append([]api.Ref{}, t.Roots...), append([]api.Node{}, t.Nodes...)}
@@ -186,6 +230,9 @@ func pastListing(r *api.Report, t *api.Tree) listing {
 		}
 		p.line("")
 		draw(p)
+		if leftOut > 0 {
+			p.line("%s; --all shows them", count(leftOut, "more process", "more processes"))
+		}
 	}
 	return l
 }

@@ -64,3 +64,39 @@ func TestEventsOfAnotherDay(t *testing.T) {
 		t.Errorf("asked for %+v", q)
 	}
 }
+
+// Of a build with thousands of processes that are long gone only what was left
+// over is shown, with its ancestors.
+func TestHistoryLeftovers(t *testing.T) {
+	f := newFake()
+	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+		r := cleanReport(id)
+		r.Processes = []api.Outcome{{Ref: ref(4130), Comm: "sleep", Outcome: "term", Leftover: true}, {Ref: ref(4123), Comm: "make", Outcome: "self"}}
+		return r, nil
+	}
+	f.trees["e7d7c7"] = f.trees["k3x9q2"] // 4130 by 4122 by 4121, which is the root; five more
+	names := func(args ...string) string {
+		_, out, _ := newWorld(t, f).run(append([]string{"history", "old", "-o", "jsonl"}, args...)...)
+		var pids []string
+		for _, pid := range []string{"4121", "4122", "4123", "4124", "4125", "4126", "4127", "4128", "4130"} {
+			if strings.Contains(out, `"kind":"process","pid":`+pid+`,`) {
+				pids = append(pids, pid)
+			}
+		}
+		return strings.Join(pids, " ")
+	}
+	if got := names(); got != "4121 4122 4130" {
+		t.Errorf("shown: %s", got)
+	}
+	f.trees["e7d7c7"] = newFake().trees["k3x9q2"]
+	if got := names("--all"); got != "4121 4122 4123 4124 4125 4126 4127 4128 4130" {
+		t.Errorf("shown with --all: %s", got)
+	}
+	f.trees["e7d7c7"] = newFake().trees["k3x9q2"]
+	if _, out, _ := newWorld(t, f).run("history", "old"); !strings.HasSuffix(out, "\n6 more processes; --all shows them\n") {
+		t.Error(out)
+	}
+	if code, _, stderr := newWorld(t, f).run("history", "--all"); code != 2 || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -59,6 +60,14 @@ func hostileFake() *fake {
 		poison(reflect.ValueOf(w))
 	}
 	poison(reflect.ValueOf(f.stream))
+	f.leaks, _ = f.Leaks(context.Background(), "")
+	poison(reflect.ValueOf(f.leaks))
+	tame, _ := f.Orphans(context.Background(), "")
+	f.orphans, _ = f.Orphans(context.Background(), "")
+	poison(reflect.ValueOf(f.orphans))
+	for i := range tame.Items {
+		f.orphans.Items[i].Why = tame.Items[i].Why // what --nudge decides by
+	}
 	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := cleanReport(id)
 		r.Name = "x"
@@ -74,7 +83,7 @@ func hostileFake() *fake {
 // no more lines than there would be, and JSON that is valid.
 func TestHostileStrings(t *testing.T) {
 	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events --snapshot",
-		"end -y k3x9q2 m8p4z1", "doctor", "version"} {
+		"end -y k3x9q2 m8p4z1", "orphans", "orphans --nudge", "report", "history e7d7c7", "doctor", "version"} {
 		for _, format := range []string{"table", "wide", "name", "json", "jsonl"} {
 			args := append(strings.Fields(line), "-o", format)
 			_, stdout, stderr := newWorld(t, hostileFake()).run(args...)

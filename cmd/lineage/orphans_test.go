@@ -117,6 +117,19 @@ func TestOrphansEnd(t *testing.T) {
 	}
 }
 
+func TestOrphansEndAsks(t *testing.T) {
+	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0} {
+		f := newFake()
+		f.sessions[0].Leftovers = f.sessions[0].Live
+		w := newWorld(t, f)
+		said := w.terminal(answer)
+		code, _, _ := w.run("orphans", "--end")
+		if len(f.ends) != ends || (code == 0) != (ends == 1) || !strings.Contains(said(), "End it? [y/N] ") {
+			t.Errorf("%q: exit %d, ended %v", answer, code, f.ends)
+		}
+	}
+}
+
 // Each parent is told once, by one of its zombies; one that cannot be is told of.
 func TestNudge(t *testing.T) {
 	f := newFake()

@@ -25,11 +25,12 @@ const (
 // ending is the end of what the command left: SIGTERM and SIGCONT, the grace,
 // SIGKILL, and a wait until nobody is left. One goroutine, the one that reaps.
 type ending struct {
-	family  family
-	j       *job
-	outcome string // of who dies now
-	hurried bool   // somebody asked for the end of the grace
-	gaveUp  bool   // … and then for the end of the wait
+	family   family
+	j        *job
+	outcome  string        // of who dies now
+	hurried  bool          // somebody asked for the end of the grace
+	gaveUp   bool          // … and then for the end of the wait
+	patience time.Duration // after SIGKILL
 
 	byPID map[int]*leftover // who was alive when last looked at
 	over  []*leftover       // all of them, in the order they were found
@@ -42,7 +43,7 @@ type leftover struct {
 }
 
 func newEnding(f family, j *job) *ending {
-	e := &ending{family: f, j: j, outcome: outcomeSelf, byPID: make(map[int]*leftover)}
+	e := &ending{family: f, j: j, outcome: outcomeSelf, patience: killWait, byPID: make(map[int]*leftover)}
 	j.orphan = e.reaped
 	return e
 }
@@ -65,7 +66,7 @@ func (e *ending) run(grace time.Duration) *api.Report {
 		e.look()
 		e.outcome = outcomeKill
 		e.family.signal(unix.SIGKILL)
-		empty = e.await(killWait, func() bool {
+		empty = e.await(e.patience, func() bool {
 			e.family.signal(unix.SIGKILL)
 			return e.gaveUp || !e.look()
 		})
@@ -204,7 +205,7 @@ func (e *ending) judge(rep *api.Report) {
 	case e.gaveUp:
 		rep.Verdict, rep.VerdictWhy = verdictUnknown, "the wait was called off"
 	case rep.Left > 0:
-		rep.Verdict, rep.VerdictWhy = verdictLeft, fmt.Sprintf("alive %v after SIGKILL", killWait)
+		rep.Verdict, rep.VerdictWhy = verdictLeft, fmt.Sprintf("alive %v after SIGKILL", e.patience)
 	case len(rep.Zombies) == 0:
 		rep.Verdict, rep.VerdictWhy = verdictUnknown, "somebody is left whom /proc does not show"
 	}

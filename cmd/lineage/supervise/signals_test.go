@@ -174,6 +174,27 @@ func TestInheritIgnored(t *testing.T) {
 	})
 }
 
+// A signal that run was started to ignore is not forwarded either: nohup is for
+// a command that handles HUP as well.
+func TestIgnoredIsNotForwarded(t *testing.T) {
+	cmd := runCmd(t, script{})
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "exec nohup $LNG $LNG __lngtest watch root"}
+	cmd.Env = append(cmd.Env, "LNG="+self(t))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	p.member("root")
+	p.signal(unix.SIGHUP)
+	p.signal(unix.SIGUSR1) // comes behind it
+	p.stdout.expect(t, "root got SIGUSR1")
+	in.Close()
+	if got := p.wait(); got.code != 0 || strings.Contains(got.stdout, "SIGHUP") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func checkIgnored(t *testing.T, sh string, want []unix.Signal) {
 	t.Helper()
 	cmd := runCmd(t, script{})

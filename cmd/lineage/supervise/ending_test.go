@@ -1,0 +1,152 @@
+//go:build linux
+
+package supervise
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// undying is a family that nothing ends.
+type undying struct {
+	all  []relative
+	sent []unix.Signal
+}
+
+func (u *undying) signal(sig unix.Signal) { u.sent = append(u.sent, sig) }
+func (u *undying) list() []relative       { return u.all }
+func (u *undying) empty(bool) bool        { return false }
+func (u *undying) scope() string          { return "" }
+
+// endingOf is the end of what a command left that has exited.
+func endingOf(f family, signals ...os.Signal) *ending {
+	c := &caught{children: make(chan os.Signal), to: make(chan os.Signal, len(signals))}
+	for _, s := range signals {
+		c.to <- s
+	}
+	j := newJob(0, nil, false, c)
+	j.exited = true
+	e := newEnding(f, j)
+	e.patience = 3 * lookEvery
+	return e
+}
+
+// What does not die is never called clean.
+func TestEndingOfTheUndying(t *testing.T) {
+	parent, ok := readProcess(os.Getppid())
+	if !ok {
+		t.Fatal("no parent")
+	}
+	zombie := relative{pid: 4321, parent: parent.pid, start: 1, comm: "dead", state: "Z", zombie: true}
+	for name, c := range map[string]struct {
+		family   []relative
+		signals  []os.Signal
+		verdict  string
+		why      string
+		outcomes string
+		zombies  int
+	}{
+		"a process":             {family: []relative{parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left"},
+		"a process and zombies": {family: []relative{zombie, parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left", zombies: 1},
+		"zombies":               {family: []relative{zombie}, verdict: "clean", zombies: 1},
+		"nobody that is shown":  {verdict: "unknown", why: "somebody is left whom /proc does not show"},
+		"called off": {family: []relative{parent}, signals: []os.Signal{unix.SIGINT, unix.SIGTERM}, verdict: "unknown",
+			why: "the wait was called off", outcomes: "left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &undying{all: c.family}
+			rep := endingOf(u, c.signals...).run(lookEvery)
+			if rep.Verdict != c.verdict || rep.VerdictWhy != c.why || rep.ConfirmedEmpty || len(rep.Zombies) != c.zombies {
+				t.Errorf("receipt %+v", rep)
+			}
+			var outcomes []string
+			for _, p := range rep.Processes {
+				outcomes = append(outcomes, p.Outcome)
+				if !strings.HasPrefix(p.Why, "state ") {
+					t.Errorf("it is left as %q", p.Why)
+				}
+			}
+			if got := strings.Join(outcomes, " "); got != c.outcomes || rep.Left != len(outcomes) {
+				t.Errorf("outcomes %q, %d left", got, rep.Left)
+			}
+			if c.zombies == 1 && (rep.Zombies[0].Reaper == nil || rep.Zombies[0].Reaper.PID != parent.pid || rep.Zombies[0].Reaper.Comm != parent.comm) {
+				t.Errorf("zombie %+v", rep.Zombies[0])
+			}
+			if !slices.Contains(u.sent, unix.SIGTERM) || !slices.Contains(u.sent, unix.SIGKILL) {
+				t.Errorf("sent %v", u.sent)
+			}
+		})
+	}
+}
+
+// A PID that is used again is another process: it has an outcome of its own.
+func TestEndingTellsReusedPIDsApart(t *testing.T) {
+	u := &undying{all: []relative{{pid: os.Getppid(), start: 1, comm: "first", state: "S"}}}
+	e := endingOf(u)
+	e.look()
+	e.outcome = outcomeTerm
+	u.all = []relative{{pid: os.Getppid(), start: 2, comm: "second", state: "S"}}
+	e.look()
+	rep := e.report(false)
+	if len(rep.Processes) != 2 || rep.Processes[0].Outcome != outcomeTerm || rep.Processes[1].Outcome != outcomeLeft || rep.Processes[1].Comm != "second" {
+		t.Errorf("%+v", rep.Processes)
+	}
+}
+
+// A process that has the PID of a descendant now, and is none, gets nothing.
+func TestWalkNeverHitsAnother(t *testing.T) {
+	sleep := exec.Command("sleep", "60")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer sleep.Wait()
+	defer sleep.Process.Kill()
+	is, ok := readProcess(sleep.Process.Pid)
+	if !ok {
+		t.Fatal("no child")
+	}
+	was := is
+	was.start--
+	elsewhere := is
+	elsewhere.parent = 1
+	dead := pidfdOfTheDead(t)
+	for name, c := range map[string]struct {
+		seen     relative
+		parentFD int
+		want     bool
+	}{
+		"another start":       {was, -1, false},
+		"another parent":      {elsewhere, -1, false},
+		"its parent has died": {is, dead, false},
+		"itself":              {is, -1, true},
+	} {
+		w := walk{sig: unix.SIGWINCH, sent: make(map[int]uint64), byParent: map[int][]relative{c.seen.parent: {c.seen}}}
+		if got := w.below(c.seen.parent, c.parentFD, 0); got != c.want {
+			t.Errorf("%s: found %v, want %v", name, got, c.want)
+		}
+	}
+	w := walk{sent: make(map[int]uint64)}
+	if !w.first(is) || w.first(is) || !w.first(was) {
+		t.Error("each process gets the signal once, and another start is another process")
+	}
+}
+
+func pidfdOfTheDead(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	cmd.Wait()
+	return fd
+}

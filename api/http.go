@@ -53,7 +53,7 @@ var ErrNotLineage = errors.New("not a lineage daemon")
 var ErrSilent = fmt.Errorf("no answer within %v", answerTime)
 
 func (e *UnreachableError) Error() string {
-	const start = `start it with "lineage daemon" or "lineage run"`
+	const start = `start it as root with "lineage daemon" or "lineage run"`
 	switch {
 	case errors.Is(e.Err, fs.ErrNotExist), errors.Is(e.Err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no daemon at %s; %s", e.Socket, start)

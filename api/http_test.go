@@ -220,13 +220,13 @@ func TestDialRefusesAnotherMajor(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	t.Run("no socket", func(t *testing.T) {
-		wantUnreachable(t, filepath.Join(t.TempDir(), "none"), os.ErrNotExist, `start it with "lineage daemon"`)
+		wantUnreachable(t, filepath.Join(t.TempDir(), "none"), os.ErrNotExist, `start it as root with "lineage daemon"`)
 	})
 	t.Run("refused", func(t *testing.T) {
 		socket, l := listen(t)
 		l.(*net.UnixListener).SetUnlinkOnClose(false)
 		l.Close()
-		wantUnreachable(t, socket, nil, `start it with "lineage daemon"`)
+		wantUnreachable(t, socket, nil, `start it as root with "lineage daemon"`)
 	})
 	t.Run("not permitted", func(t *testing.T) {
 		err := &UnreachableError{"/s", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", os.ErrPermission)}}
@@ -327,5 +327,5 @@ func TestParseRef(t *testing.T) {
 
 func ExampleUnreachableError() {
 	fmt.Println(&UnreachableError{"/run/lineage/lineage.sock", os.ErrNotExist})
-	// Output: no daemon at /run/lineage/lineage.sock; start it with "lineage daemon" or "lineage run"
+	// Output: no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"
 }

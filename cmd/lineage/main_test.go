@@ -194,9 +194,9 @@ func TestErrors(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{nil, "ls", 5, `no daemon at /run/lineage/lineage.sock; start it with "lineage daemon" or "lineage run"`},
-		{nil, "ls --socket /tmp/x", 5, `no daemon at /tmp/x; start it with "lineage daemon" or "lineage run"`},
-		{nil, "end --yes x -o json", 5, `no daemon at /run/lineage/lineage.sock; start it with "lineage daemon" or "lineage run"`},
+		{nil, "ls", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
+		{nil, "ls --socket /tmp/x", 5, `no daemon at /tmp/x; start it as root with "lineage daemon" or "lineage run"`},
+		{nil, "end --yes x -o json", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
 		{newFake(), "lss", 2, `unknown command "lss"; did you mean "ls"?`},
 		{newFake(), "frobnicate", 2, `unknown command "frobnicate"; see "lineage --help"`},
 		{newFake(), "--nope", 2, `unknown flag: --nope; see "lineage --help"`},

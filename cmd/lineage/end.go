@@ -163,9 +163,23 @@ func resolve(ctx context.Context, c api.Client, args []string) []*target {
 		if err == nil {
 			seen[s.ID] = true
 		}
-		targets = append(targets, &target{session: s, err: err})
+		targets = append(targets, &target{session: s, err: asEnd(err)})
 	}
 	return targets
+}
+
+// asEnd names what the caller asked for in a refusal to read, which end has to
+// do first.
+func asEnd(err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeDenied {
+		return err
+	}
+	what, ok := strings.CutPrefix(e.Message, "read ")
+	if !ok {
+		return err
+	}
+	return api.NewError(e.Code, "end "+what, e.Hint)
 }
 
 // listed bounds the processes that a question names, by session.

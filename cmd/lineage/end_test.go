@@ -94,6 +94,16 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
+func TestEndNotPermitted(t *testing.T) {
+	for message, want := range map[string]string{"read build: not permitted": "end build: not permitted", "end build: not permitted": "end build: not permitted"} {
+		f := newFake()
+		f.refuse = api.NewError(api.CodeDenied, message, "run with sudo")
+		if code, _, stderr := newWorld(t, f).run("end", "--yes", "build"); code != api.ExitDenied || stderr != "lineage: "+want+"; run with sudo\n" {
+			t.Errorf("exit %d, %s", code, stderr)
+		}
+	}
+}
+
 // A session that is over gives its receipt.
 func TestEndEnded(t *testing.T) {
 	code, stdout, stderr := newWorld(t, newFake()).run("end", "--yes", "old")

@@ -23,7 +23,8 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use:   "events",
 		Short: "Show what happens, live: one line or one JSON object an event",
 		Long: `Show births, execs, exits and new parents of processes as they happen, until the
-session is over or Ctrl-C. "lineage events -o jsonl --snapshot > FILE" makes a
+session is over or Ctrl-C; --since adds what happened before, and --until 0s
+stops where that ends. "lineage events -o jsonl --snapshot > FILE" makes a
 recording, which "lineage tree -i FILE" renders anywhere. As a stream has no
 end, "-o json" is the same as "-o jsonl".`,
 		Args:              argsCount(0, 0, ""),
@@ -133,7 +134,7 @@ func eventText(p *page, kind string, ev *api.Event) string {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	pr := ev.Process
 	if pr != nil {
-		add("%s %s", refText(p, pr.Ref), p.command(pr))
+		add("%s", strings.TrimSuffix(refText(p, pr.Ref)+" "+p.command(pr), " ?")) // reaped: nobody knows the name any more
 	}
 	switch ev.Type {
 	case "fork":

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 func TestFit(t *testing.T) {
@@ -19,4 +21,13 @@ func TestFit(t *testing.T) {
 			t.Fatalf("fit(%q, %d) = %q", s, n, got)
 		}
 	})
+}
+
+// Of a process that is reaped nobody knows the name any more.
+func TestEventWithoutName(t *testing.T) {
+	f := newFake()
+	f.stream = []api.Event{{Seq: 7, Time: at(0), Type: "reaped", Process: &api.Process{Ref: ref(4140)}, Session: "k3x9q2"}}
+	if _, out, _ := newWorld(t, f).run("events"); out != "12:03:20.000  reaped    k3x9q2  4140\n" {
+		t.Errorf("%q", out)
+	}
 }

@@ -80,7 +80,7 @@ CMD ran.`,
 	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies counted")
 	f.Var((*bytesValue)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
 	f.DurationVar(&o.Idle, "idle", 0, "end the session when for so long nothing was born and it used less than 1s of CPU")
-	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid")
+	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid; USER:GROUP for that group alone")
 	f.Var(&onExit, "on-exit", "what happens to the leftovers: `end` or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")

@@ -127,6 +127,23 @@ func TestUser(t *testing.T) {
 	}
 }
 
+func TestUserAndGroup(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for name, want := range map[string]string{
+		"nobody:1234": "65534 1234 1234\n", "65534:daemon": "65534 1 1\n", "54321:1234": "54321 1234 1234\n",
+		"lngtest-nobody:0": "", "nobody:": "", "nobody:lngtest-none": "", ":0": "", "-1:0": "", "99999999999:0": "", "0:-1": "",
+	} {
+		s := script{}
+		s.Options.User = name
+		got := run(t, s, "sh", "-c", "echo $(id -u) $(id -g) $(id -G)")
+		if got.stdout != want || (got.code == 125) != (want == "") || strings.Count(got.stderr, "\n") > 1 {
+			t.Errorf("%s: %+v, want %q", name, got, want)
+		}
+	}
+}
+
 func TestSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -48,7 +48,7 @@ type Options struct {
 	Report    string         // file for the receipt as JSON; "": none
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // no word about leftovers that were ended
-	User      string         // name or uid that the command runs as; "": the caller's
+	User      string         // USER or USER:GROUP that the command runs as; "": the caller's
 	Args      []string       // the command
 
 	// Limits of the session; 0: none.

@@ -109,7 +109,8 @@ func (a *app) canAsk() bool {
 
 // target is one session that is to end.
 type target struct {
-	session *api.Session
+	word    string       // by which the daemon finds it
+	session *api.Session // nil: not asked for yet
 	report  *api.Report
 	err     error
 }
@@ -118,7 +119,12 @@ type target struct {
 // alive; the worst of their exit codes counts.
 func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string, format string) error {
 	answered := a.sayIfSlow()
-	targets := resolve(ctx, c, args)
+	targets := []*target{{word: args[0]}}
+	// One session that need not be shown is ended before anything is asked: in a
+	// storm each answer may take long.
+	if !o.yes || len(args) > 1 {
+		targets = resolve(ctx, c, args)
+	}
 	answered()
 	if !o.yes {
 		goOn, err := a.ask(ctx, c, targets, o)
@@ -133,7 +139,7 @@ func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string
 	// All are told before one is waited for: their graces run together.
 	for _, t := range targets {
 		if t.err == nil {
-			t.report, t.err = c.End(ctx, t.session.ID, o.request())
+			t.report, t.err = c.End(ctx, t.word, o.request())
 		}
 	}
 	answered()
@@ -160,10 +166,12 @@ func resolve(ctx context.Context, c api.Client, args []string) []*target {
 		if err == nil && seen[s.ID] {
 			continue
 		}
+		t := &target{session: s, err: asEnd(err)}
 		if err == nil {
 			seen[s.ID] = true
+			t.word = s.ID
 		}
-		targets = append(targets, &target{session: s, err: asEnd(err)})
+		targets = append(targets, t)
 	}
 	return targets
 }
@@ -239,6 +247,17 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	return false, nil
 }
 
+// grace is the time between SIGTERM and SIGKILL of a target whose end has begun.
+func (t *target) grace(ctx context.Context, c api.Client, o endOptions) (time.Duration, error) {
+	if t.session == nil && !o.now && !o.graceSet {
+		var err error
+		if t.session, err = c.Session(ctx, t.report.Session); err != nil {
+			return 0, err
+		}
+	}
+	return graceOf(t.session, o), nil
+}
+
 // graceOf is the time between SIGTERM and SIGKILL that s will have.
 func graceOf(s *api.Session, o endOptions) time.Duration {
 	switch {
@@ -273,8 +292,12 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 			continue
 		}
 		all.Go(func() {
-			w := waiting{c: c, id: t.session.ID, hurried: hurried, timeout: o.timeout}
-			report, err := w.report(ctx, graceOf(t.session, o))
+			w := waiting{c: c, id: t.report.Session, hurried: hurried, timeout: o.timeout}
+			var report *api.Report
+			grace, err := t.grace(ctx, c, o)
+			if err == nil {
+				report, err = w.report(ctx, grace)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			t.err = err

@@ -35,6 +35,30 @@ func TestEndRequests(t *testing.T) {
 	}
 }
 
+// The end of one session is the first thing that the daemon is asked for. How
+// long to wait for it is asked behind it, unless the command line says so.
+func TestEndFirst(t *testing.T) {
+	for line, shown := range map[string]int{
+		"end -y --now build":      0,
+		"end -y --grace 1s build": 0,
+		"end -y build":            1,
+	} {
+		f := newFake()
+		f.end = func(id string, req api.EndRequest) (*api.Report, error) {
+			if f.shown != 0 {
+				t.Errorf("%s: the session was asked for before it was ended", line)
+			}
+			return begun(id, req)
+		}
+		f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+			return cleanReport(id), nil
+		}
+		if code, stdout, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || f.shown != shown {
+			t.Errorf("%s: exit %d, asked for the session %d times: %s%s", line, code, f.shown, stdout, stderr)
+		}
+	}
+}
+
 func TestEndVerdicts(t *testing.T) {
 	left := func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := &api.Report{Session: id, State: "condemned", Verdict: "left", DurationMS: 10000, Started: 42, Left: 3}

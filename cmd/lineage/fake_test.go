@@ -36,7 +36,8 @@ type fake struct {
 	historyAsked []api.HistoryQuery
 	eventsAsked  []api.EventsQuery
 
-	mu      sync.Mutex                                               // guards trees and ends
+	shown   int                                                      // sessions that were asked for
+	mu      sync.Mutex                                               // guards trees, ends and shown
 	ends    []string                                                 // what was asked to end
 	end     func(id string, req api.EndRequest) (*api.Report, error) // nil: clean at once
 	reports func(ctx context.Context, id string, wait time.Duration) (*api.Report, error)
@@ -66,6 +67,13 @@ func (f *fake) Session(_ context.Context, name string) (*api.Session, error) {
 	if f.hold != nil {
 		f.hold()
 	}
+	f.mu.Lock()
+	f.shown++
+	f.mu.Unlock()
+	return f.find(name)
+}
+
+func (f *fake) find(name string) (*api.Session, error) {
 	if f.refuse != nil {
 		return nil, f.refuse
 	}
@@ -97,10 +105,12 @@ func (f *fake) Tree(ctx context.Context, name, dead string) (*api.Tree, error) {
 	return &t, nil
 }
 
-func (f *fake) End(_ context.Context, id string, req api.EndRequest) (*api.Report, error) {
-	if f.refuse != nil {
-		return nil, f.refuse
+func (f *fake) End(_ context.Context, name string, req api.EndRequest) (*api.Report, error) {
+	s, err := f.find(name)
+	if err != nil {
+		return nil, err
 	}
+	id := s.ID
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what := id

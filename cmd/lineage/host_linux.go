@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+	_ "github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/tracer"

@@ -13,7 +13,7 @@ import (
 
 // niceness of the daemon: in a storm of forks it has to get its turn beside
 // those whom it is to end.
-const niceness = -10
+const niceness = -20
 
 // favour raises the priority of this process: of every thread, and so of those
 // that they will make, and of its autogroup, as a kernel with those (sched(7))

@@ -31,7 +31,7 @@ func TestDaemonComesFirst(t *testing.T) {
 		if errors.Is(err, unix.ESRCH) {
 			continue
 		}
-		if err != nil || 20-nice != -10 {
+		if err != nil || 20-nice != -20 {
 			t.Errorf("thread %d has nice %d, %v", tid, 20-nice, err)
 		}
 	}
@@ -39,7 +39,7 @@ func TestDaemonComesFirst(t *testing.T) {
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("this kernel has no autogroups (CONFIG_SCHED_AUTOGROUP)")
 	}
-	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(group)), "nice -10") {
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(group)), "nice -20") {
 		t.Errorf("autogroup %q, %v", group, err)
 	}
 }

@@ -30,7 +30,7 @@ capabilities() { # and its priority
 			has "$(tr -d '\t' <"$task")" "^$want\$"
 		done
 	done
-	has "$(cat "/proc/$(daemon_pid)/autogroup")" 'nice -10'
+	has "$(cat "/proc/$(daemon_pid)/autogroup")" 'nice -20'
 }
 journal() { # in its own words, with their level and fields
 	said=$(journalctl -u lineage -o json MESSAGE=serving)

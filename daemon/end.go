@@ -13,8 +13,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// postEnd begins the end of a session. The guards come first; the kernel keeps
-// repeats from making it longer.
+// postEnd begins the end of a session. The guards come first, and who asks is
+// noted before the first process dies of it; the kernel keeps repeats from making
+// it longer. With a grace of 0 nothing else comes before the kernel is asked.
 func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error {
 	var req api.EndRequest
 	if err := s.decode(w, r, &req); err != nil {
@@ -66,8 +67,8 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 		}
 		return err
 	}
-	if !begun {
-		s.owner.collect(id, collectBefore)
+	if !begun && grace > 0 {
+		s.owner.collectBefore(id)
 	}
 	if req.PlanToken != "" {
 		if err := s.checkPlan(req.PlanToken, id); err != nil {
@@ -77,7 +78,6 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	}
 	s.log.Info().Str(keyVerb, verbEnd.String()).Str(keySession, id.String()).Int64(keyGrace, grace.Milliseconds()).
 		Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Msg("ending")
-	// The caller is noted before the first process dies of it.
 	err = s.owner.do(func() {
 		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
 			x.endCaller = auditCaller(c)

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// collectBefore bounds what reading ports and locks may take while signals
-	// wait for it.
-	collectBefore = 40 * time.Millisecond
+	// maxBefore bounds what reading ports and locks may take while signals wait
+	// for it.
+	maxBefore = 40 * time.Millisecond
 	// collectAside bounds it where nobody waits.
 	collectAside = time.Second
 	// heldPeriod is between two looks at what live sessions hold; it grows so
@@ -72,6 +72,20 @@ func (o *owner) collect(id tracer.SessionID, limit time.Duration) {
 			s.seen(held)
 		}
 	})
+}
+
+// collectBefore does that before the first signal, which waits no longer than
+// maxBefore for any part of it.
+func (o *owner) collectBefore(id tracer.SessionID) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.collect(id, maxBefore)
+	}()
+	select {
+	case <-done:
+	case <-time.After(maxBefore):
+	}
 }
 
 // seen takes what the members hold now. Once the end has begun nothing is

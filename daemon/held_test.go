@@ -222,6 +222,40 @@ func TestOutputHeldBy(t *testing.T) {
 	}
 }
 
+// TestEndBeforeHoldings: no signal waits for what cannot be read.
+func TestEndBeforeHoldings(t *testing.T) {
+	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session("user", 100, api.NewSession{})
+			fifo := filepath.Join(string(w.h.proc), "locks")
+			if err := unix.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { // whoever opened it to read waits for a writer
+				f, err := os.OpenFile(fifo, os.O_RDWR, 0)
+				os.Remove(fifo)
+				if err == nil {
+					f.Close()
+				}
+			})
+			done := make(chan answered, 1)
+			go func() {
+				done <- w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{GraceMS: &grace})
+			}()
+			select {
+			case a := <-done:
+				into[api.Report](a, http.StatusAccepted)
+			case <-time.After(10 * time.Second):
+				t.Error("the end waits for /proc/locks")
+			}
+			if got := w.k.Signals(); len(got) != 1 || got[0].Kill != (grace == 0) {
+				t.Errorf("signals: %+v", got)
+			}
+		})
+	}
+}
+
 func code(err error, want string) bool {
 	var e *api.Error
 	return errors.As(err, &e) && e.Code == want

@@ -179,7 +179,13 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 	if err != nil {
 		d.Unknown = append(d.Unknown, err.Error())
 	}
-	if err := s.owner.do(func() { d.Processes = s.owner.planned(id, now, c) }); err != nil {
+	err = s.owner.do(func() {
+		d.Processes = s.owner.planned(id, now, c)
+		if x := s.owner.sessions[id]; x != nil && !x.closed {
+			x.seen(held) // an end at once has no time to look again
+		}
+	})
+	if err != nil {
 		return err
 	}
 	var shown []*api.Process

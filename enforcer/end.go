@@ -60,6 +60,7 @@ type Enforcer struct {
 type ending struct {
 	id        tracer.SessionID
 	next      time.Duration // when to look again
+	rest      time.Duration // not before then, see pauseAfter
 	pause     time.Duration
 	swept     bool          // a pass was made since we know of the end
 	failing   time.Duration // since when the kernel gives no answer, 0: it does
@@ -186,7 +187,9 @@ func (e *Enforcer) Run(ctx context.Context, over func(Result)) {
 func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 	now := e.clock()
 	for _, x := range e.due(now) {
+		began := e.clock()
 		r, done := e.look(x, now)
+		e.pauseAfter(x, began)
 		if r != nil {
 			over = append(over, *r)
 		}
@@ -208,7 +211,7 @@ func (e *Enforcer) due(now time.Duration) []*ending {
 	defer e.mu.Unlock()
 	var due []*ending
 	for _, x := range e.ends {
-		if x.next > now {
+		if max(x.next, x.rest) > now {
 			continue
 		}
 		x.next = now + x.pause
@@ -224,7 +227,7 @@ func (e *Enforcer) wait(now time.Duration) time.Duration {
 	defer e.mu.Unlock()
 	wait := time.Duration(-1)
 	for _, x := range e.ends {
-		if d := max(x.next-now, 0); wait < 0 || d < wait {
+		if d := max(x.next-now, x.rest-now, 0); wait < 0 || d < wait {
 			wait = d
 		}
 	}
@@ -234,10 +237,11 @@ func (e *Enforcer) wait(now time.Duration) time.Duration {
 // look moves one end on. done: there is nothing more to watch.
 func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 	info, err := e.kernel.Session(x.id)
-	if err == nil && passDue(x, info, now) {
-		err = e.sweep(x)
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case passDue(x, info, now):
+		info, err = e.sweep(x)
+	default:
 		info, err = e.kernel.Settle(x.id)
 	}
 	if errors.Is(err, tracer.ErrNotFound) {
@@ -296,23 +300,21 @@ func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 }
 
 // sweep makes passes while each of them meets somebody whom no signal was sent
-// to. It ends: at most maxPasses, and the pause between looks grows.
-func (e *Enforcer) sweep(x *ending) error {
+// to, and gives the session as it is then. It ends: at most maxPasses, and the
+// pause between looks grows.
+func (e *Enforcer) sweep(x *ending) (info tracer.SessionInfo, err error) {
 	for range maxPasses {
 		pass, err := e.kernel.Sentence()
 		if err != nil {
-			return err
+			return info, err
 		}
 		x.swept = true
-		info, err := e.kernel.Settle(x.id)
-		if err != nil {
-			return err
-		}
-		if info.Live == 0 || !pass.More && pass.Sent == 0 {
-			return nil
+		info, err = e.kernel.Settle(x.id)
+		if err != nil || info.Live == 0 || !pass.More && pass.Sent == 0 {
+			return info, err
 		}
 	}
-	return nil
+	return info, nil
 }
 
 // noLater has x looked at when its deadline passes, however long its pause is.
@@ -322,6 +324,16 @@ func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 	if deadline != 0 && deadline < x.next {
 		x.next = deadline
 	}
+}
+
+// pauseAfter leaves the CPUs to the dying for twice as long as a look has taken.
+// Each death that is read asks for a look, and a look walks all processes of the
+// host.
+func (e *Enforcer) pauseAfter(x *ending, began time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock()
+	x.rest = now + 2*(now-began)
 }
 
 func (e *Enforcer) slow(x *ending, now time.Duration) {

@@ -19,6 +19,7 @@ const (
 	maxPause     = 50 * time.Millisecond
 	leftPause    = time.Second           // between looks at what could not be ended
 	reapPause    = 50 * time.Millisecond // for parents to reap, before they are named
+	exitPause    = time.Second           // for the dead to leave the task list
 	maxPasses    = 16                    // of one look
 )
 
@@ -261,7 +262,7 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 		if x.empty == 0 {
 			x.empty = max(now, 1)
 		}
-		if len(res.Zombies) > 0 && now-x.empty < reapPause {
+		if len(res.Zombies) > 0 && now-x.empty < reapPause || exiting(res.Left) && now-x.empty < exitPause {
 			return nil, false
 		}
 		return &res, true
@@ -281,6 +282,12 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 		}
 	}
 	return nil, false
+}
+
+// exiting: the only members that the task list has are dead. The kernel may have
+// counted their deaths while they are preempted on their way out.
+func exiting(left []Leftover) bool {
+	return len(left) > 0 && !slices.ContainsFunc(left, func(l Leftover) bool { return !l.Dead })
 }
 
 // passDue: Sentence must run when a root may have died (at level 2 no hook acts

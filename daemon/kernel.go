@@ -28,7 +28,6 @@ type kernel interface {
 	Release(id tracer.SessionID) error
 	Protect(pid uint32) error
 	SelfProtect(on bool) error
-	Reconcile() (added, removed int, err error)
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
 	CloseRead() error

@@ -55,6 +55,7 @@ type Enforcer struct {
 	limit    time.Duration // Options.Limit
 	ends     map[tracer.SessionID]*ending
 	baseline map[tracer.SessionID]uint64 // births missed before the session began
+	missed   uint64                      // births missed before the last reconcile pass
 }
 
 // ending is one session that is watched until it is empty.
@@ -134,6 +135,7 @@ func (e *Enforcer) Forget(id tracer.SessionID) {
 // grace, or SIGKILL at once if grace is 0. A repeat may only shorten. The
 // guards are CheckEnd's; call it first.
 func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error {
+	e.reconcile()
 	if err := e.kernel.End(id, cause, grace); err != nil {
 		return fmt.Errorf("end session %v: %w", id, err)
 	}
@@ -310,6 +312,9 @@ func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 // to, and gives the session as it is then. It ends: at most maxPasses, and the
 // pause between looks grows.
 func (e *Enforcer) sweep(x *ending) (info tracer.SessionInfo, err error) {
+	if !x.swept {
+		e.reconcile()
+	}
 	for range maxPasses {
 		pass, err := e.kernel.Sentence()
 		if err != nil {
@@ -322,6 +327,21 @@ func (e *Enforcer) sweep(x *ending) (info tracer.SessionInfo, err error) {
 		}
 	}
 	return info, nil
+}
+
+// reconcile enters members whose birth was missed, if any was since the last time.
+// It is known whose they are for as long as their parents live, so it comes before
+// the first signal. Where it fails the verdict says that births were missed.
+func (e *Enforcer) reconcile() {
+	now, err := e.kernel.MissedBirths()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil || now <= e.missed {
+		return
+	}
+	if _, _, err := e.kernel.Reconcile(); err == nil {
+		e.missed = now
+	}
 }
 
 // noLater has x looked at when its deadline passes, however long its pause is.

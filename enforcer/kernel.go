@@ -22,6 +22,8 @@ type Kernel interface {
 	Sentence() (tracer.PassResult, error)
 	// Settle finds members that finished dying and closes an empty session.
 	Settle(id tracer.SessionID) (tracer.SessionInfo, error)
+	// Reconcile enters members whose birth was missed.
+	Reconcile() (added, removed int, err error)
 	// MissedBirths counts since the programs were loaded.
 	MissedBirths() (uint64, error)
 }

@@ -50,6 +50,7 @@ type Kernel struct {
 	Feature tracer.Features
 
 	selfProtect bool
+	reconciled  int
 }
 
 // Signal is one that was sent.

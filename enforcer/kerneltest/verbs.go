@@ -315,11 +315,31 @@ func (k *Kernel) LoseRecord(id tracer.SessionID) {
 	delete(k.sessions, id)
 }
 
-// Reconcile gives members of a session that is not there to their creator's, or to none.
-// This kernel misses no birth.
+// Reconcile gives members of a session that is not there to their creator's, or to none, and
+// enters whom Add made below a member, as if the birth was missed.
 func (k *Kernel) Reconcile() (added, removed int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.reconciled++
+	if err := k.fail["Reconcile"]; err != nil {
+		return 0, 0, err
+	}
+	added = k.repair()
+	for more := true; more; {
+		more = false
+		for _, p := range k.procs {
+			parent := k.procs[p.Parent.PID]
+			if p.Entered || p.Dead || parent == nil || parent.Identity != p.Parent || parent.Session == 0 || p.Start < parent.Since {
+				continue
+			}
+			k.enter(p, parent.Session, tracer.EvidenceReconciled, parent.Identity)
+			added, more = added+1, true
+		}
+	}
+	return added, 0, nil
+}
+
+func (k *Kernel) repair() (n int) {
 	for _, p := range k.procs {
 		if p.Session == 0 || k.sessions[p.Session] != nil {
 			continue
@@ -330,9 +350,16 @@ func (k *Kernel) Reconcile() (added, removed int, err error) {
 		}
 		k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live++ })
 		k.counts["no_session"]++
-		added++
+		n++
 	}
-	return added, 0, k.fail["Reconcile"]
+	return n
+}
+
+// Reconciled is how often it was asked to.
+func (k *Kernel) Reconciled() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reconciled
 }
 
 // Counters are what Count added.

@@ -1,0 +1,72 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestMissedBirth: a member that the kernel side does not know of is found before
+// its parent dies, once for each time that births were missed.
+func TestMissedBirth(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"now": 0, "with a grace": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			k, e, id := host(t)
+			k.Add(50, 31, "missed")
+			k.Miss("fork_birth")
+			if err := e.End(id, tracer.CauseEnd, grace); err != nil {
+				t.Fatal(err)
+			}
+			r := one(t, settle(t, k, e))
+			if p := k.Proc(50); p != nil && !p.Dead {
+				t.Errorf("it lives: %+v", p)
+			}
+			if r.Verdict != Unknown || r.Why != "1 births may have been missed" {
+				t.Errorf("result %+v", r)
+			}
+			if n := k.Reconciled(); n != 1 {
+				t.Errorf("%d passes", n)
+			}
+		})
+	}
+}
+
+// TestMissedBirthOfKernelsEnd: the same before the first pass over an end that the
+// kernel began and left to us.
+func TestMissedBirthOfKernelsEnd(t *testing.T) {
+	k, e, id := host(t)
+	k.Feature.Level = 3
+	k.Add(50, 31, "missed")
+	k.Miss("fork_birth")
+	k.Exit(30, 0)
+	e.Watch(id)
+	settle(t, k, e)
+	if p := k.Proc(50); p != nil && !p.Dead {
+		t.Errorf("it lives: %+v", p)
+	}
+}
+
+// TestNothingMissed: the host is not walked without a reason, and a walk that fails
+// is tried again.
+func TestNothingMissed(t *testing.T) {
+	k, e, id := host(t)
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := one(t, settle(t, k, e)); r.Verdict != Clean || k.Reconciled() != 0 {
+		t.Errorf("%d passes, %+v", k.Reconciled(), r)
+	}
+	k.Miss("fork_birth")
+	k.Fail("Reconcile", errors.New("broken"))
+	e.reconcile()
+	k.Fail("Reconcile", nil)
+	e.reconcile()
+	e.reconcile()
+	if n := k.Reconciled(); n != 2 {
+		t.Errorf("%d passes, want 2", n)
+	}
+}

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"net/http"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -37,6 +38,26 @@ func TestBudgetByName(t *testing.T) {
 	p.look()
 	if r := p.receipt(s.ID); r.EndReason != "max_rss" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestBudgetGuarded: a limit ends nobody whom an end by name would be refused for.
+func TestBudgetGuarded(t *testing.T) {
+	p := newPoliced(t, "")
+	s := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
+	id := p.id(s.ID)
+	for name, pid := range map[string]uint32{"init": 1, "the daemon": uint32(os.Getpid())} {
+		p.k.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = id, 101<<20 })
+		p.look()
+		if r := p.soFar(s.ID); r.State != "active" || len(p.k.Signals()) != 0 {
+			t.Errorf("%s: %s, signals %+v", name, r.State, p.k.Signals())
+		}
+		p.k.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = 0, 0 })
+	}
+	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 101 << 20 })
+	p.look()
+	if r := p.receipt(s.ID); r.EndReason != "max_rss" {
+		t.Errorf("without them: %+v", r)
 	}
 }
 

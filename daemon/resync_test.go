@@ -148,6 +148,8 @@ func TestSkippedPrograms(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		w := newWorld(t)
 		w.k.Feature.SecondWriters = twice
+		w.session("user", 100, api.NewSession{})
+		w.k.Add(101, 100, "lngtest-missed")
 		w.k.Miss("fork_birth")
 		if r, err := w.s.sampler.sample(causeNone); err != nil || r.cause != causeMisses {
 			t.Fatalf("cause %q, %v", r.cause, err)
@@ -156,6 +158,9 @@ func TestSkippedPrograms(t *testing.T) {
 		told := slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "births may have been missed") })
 		if told == twice {
 			t.Errorf("second writers %v: degraded %q", twice, st.Degraded)
+		}
+		if member := w.k.Proc(101).Session != 0; member == twice {
+			t.Errorf("second writers %v: the child whose birth was skipped is a member: %v", twice, member)
 		}
 	}
 }

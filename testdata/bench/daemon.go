@@ -32,7 +32,7 @@ func startDaemon(ctx context.Context) (*daemon, error) {
 	}
 	d := &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
 	d.cmd = exec.Command(lineageBin, "daemon", "--socket", d.socket)
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM}
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager's
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ var parts = []part{
 	{"hooks", "kernel time per event", hooks},
 	{"spawn", "forks and a build, tracing off and on", spawn},
 	{"kill", "end against cgroup.kill, killpg and a walk of /proc", kill},
+	{"endstorm", "lineage end in a storm against cgroup.kill", endStorm},
 	{"exit", "from the root's exit to the last member's death", exits},
 	{"sweep", "how long an exit holds its CPU among many tasks", sweep},
 	{"growth/processes", "kernel cost against live processes", growProcesses},

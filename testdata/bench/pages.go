@@ -44,6 +44,7 @@ func (s *samples) tables() []table {
 		{document, "events", s.eventSums()},
 		{document, "spawn", s.spawnTable()},
 		{document, "kill", s.killTable()},
+		{document, "endstorm", s.endStormTable()},
 		{document, "exit", s.exitTable()},
 		{document, "sweep", s.sweepTable()},
 		{document, "processes", s.growthTable("live", "processes")},
@@ -222,6 +223,22 @@ func (s *samples) killTable() string {
 		t.Row(grouped(int64(n)), s.of(name("end"), 1e3), s.of(name("cgroup.kill"), 1e3), s.of(name("killpg"), 1e3), s.of(name("walk"), 1e3),
 			cell(pairs(s.values[name("end")], s.values[name("cgroup.kill")])))
 	}
+	return t.String()
+}
+
+func (s *samples) endStormTable() string {
+	ends, kills := s.values["EndStorm/by=end ns/op"], s.values["EndStorm/by=cgroup.kill ns/op"]
+	if len(ends) == 0 {
+		return ""
+	}
+	t := page.NewTable("ended by", "ms:", "worst, ms:")
+	for _, c := range []struct {
+		says string
+		took []float64
+	}{{"lineage end --now --yes", ends}, {"sh -c 'echo 1 > cgroup.kill'", kills}} {
+		t.Row("`"+c.says+"`", cell(scaled(c.took, 1e6)), plain(slices.Max(c.took)/1e6))
+	}
+	t.Row("the first / the second", cell(pairs(ends, kills)), "")
 	return t.String()
 }
 

@@ -182,6 +182,54 @@ func TestSignalNeverHitsAnother(t *testing.T) {
 	})
 }
 
+// TestSignalOfTheLookedAt: the PID changes hands right after the host was looked
+// at. Who has it then is not hit, be it the target or the parent to be nudged.
+func TestSignalOfTheLookedAt(t *testing.T) {
+	for name, c := range map[string]struct {
+		reused  uint32
+		sig     unix.Signal
+		outcome Outcome
+		refused error
+	}{
+		"the target": {31, unix.SIGKILL, Gone, nil},
+		"the parent": {40, unix.SIGCHLD, 0, ErrIdentity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, e, _ := host(t)
+			e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
+			target := k.Proc(31).Identity
+			k.Add(40, 1, "reaper")
+			if c.sig == unix.SIGCHLD {
+				reaper := k.Proc(40).Identity
+				k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped, p.Parent = true, reaper })
+				k.Exit(31, 0)
+			}
+			e.kernel = looked{k, func() {
+				k.Exit(c.reused, 0)
+				k.Add(c.reused, 1, "another")
+			}}
+			o, err := e.Signal(target, k.Proc(21).Identity, c.sig, Nudge{All: true})
+			if o != c.outcome || !errors.Is(err, c.refused) {
+				t.Errorf("got %v, %v; want %v, %v", o, err, c.outcome, c.refused)
+			}
+			if len(k.Sent()) != 0 {
+				t.Errorf("sent %v", k.Sent())
+			}
+		})
+	}
+}
+
+// looked does something behind each look at the host.
+type looked struct {
+	*kerneltest.Kernel
+	then func()
+}
+
+func (l looked) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
+	defer l.then()
+	return l.Kernel.Snapshot(id, each)
+}
+
 // late does something right before the signal.
 type late struct {
 	*kerneltest.Handle

@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
 )
 
 // reason says why a condemned member is still there. It is for people: what
 // procfs tells may be out of date, and nothing is decided by it.
 func (e *Enforcer) reason(p *tracer.Process) string {
-	state := e.taskState(p.PID)
+	state, status := e.taskState(p.PID), e.status(p.PID)
 	switch {
 	case p.Flags&tracer.FlagProtected != 0:
 		return "protected"
@@ -24,20 +25,20 @@ func (e *Enforcer) reason(p *tracer.Process) string {
 		return "exiting" + e.wchan(p.PID)
 	case e.frozen(p.PID): // before state D, which a version 1 freezer shows
 		return "frozen"
+	case status["CoreDumping"] == "1": // before state D, in which it writes
+		return "writing a core dump" + e.wchan(p.PID)
 	case state == 'D':
 		return "state D" + e.wchan(p.PID)
-	case p.Flags&tracer.FlagKilled == 0:
-		return "not signalled" + e.tracer(p.PID)
+	case p.Flags&tracer.FlagKilled == 0 && !killed(status):
+		return "not signalled" + e.tracedBy(status)
 	}
-	return "SIGKILL pending" + e.wchan(p.PID) + e.tracer(p.PID)
+	return "SIGKILL pending" + e.wchan(p.PID) + e.tracedBy(status)
 }
 
-// tracer is who traces the leader, as ", traced by PID NAME": it can hold up even
-// who was killed (PTRACE_O_TRACEEXIT).
-func (e *Enforcer) tracer(pid uint32) string {
-	_, after, _ := strings.Cut(string(e.read(pid, "status")), "\nTracerPid:")
-	line, _, _ := strings.Cut(after, "\n")
-	by, err := strconv.ParseUint(strings.TrimSpace(line), 10, 32)
+// tracedBy is the process that traces the leader, as ", traced by PID NAME": it can hold up even
+// a process that was killed (PTRACE_O_TRACEEXIT).
+func (e *Enforcer) tracedBy(status map[string]string) string {
+	by, err := strconv.ParseUint(status["TracerPid"], 10, 32)
 	if err != nil || by == 0 {
 		return ""
 	}
@@ -52,6 +53,28 @@ func (e *Enforcer) taskState(pid uint32) byte {
 		return stat[i+2]
 	}
 	return 0
+}
+
+// status are the lines of procfs's status by their names.
+func (e *Enforcer) status(pid uint32) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(string(e.read(pid, "status"))) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.TrimSpace(value)
+	}
+	return fields
+}
+
+// killed reports a SIGKILL that is pending and not ours. A process that is
+// exiting as a group, by itself or by another's signal, is sent none.
+func killed(status map[string]string) bool {
+	for _, name := range []string{"SigPnd", "ShdPnd"} {
+		set, err := strconv.ParseUint(status[name], 16, 64)
+		if err == nil && set&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // wchan is the kernel function that the leader sleeps in, as " (name)".

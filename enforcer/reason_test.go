@@ -12,20 +12,24 @@ import (
 
 func TestReason(t *testing.T) {
 	for name, tt := range map[string]struct {
-		state, wchan string
-		tracer       string
-		process      tracer.Process
-		want         string
+		state, wchan, status string
+		process              tracer.Process
+		want                 string
 	}{
-		"in D":               {"D", "io_schedule", "0", tracer.Process{}, "state D (io_schedule)"},
-		"in D, frozen":       {"D", "__refrigerator", "0", tracer.Process{}, "frozen"},
-		"frozen":             {"S", "do_freezer_trap", "0", tracer.Process{}, "frozen"},
-		"protected":          {"D", "io_schedule", "0", tracer.Process{Flags: tracer.FlagProtected}, "protected"},
-		"being torn down":    {"R", "0", "0", tracer.Process{Dead: true}, "exiting"},
-		"not signalled yet":  {"S", "poll", "0", tracer.Process{}, "not signalled"},
-		"signalled":          {"S", "poll", "0", tracer.Process{Flags: tracer.FlagKilled}, "SIGKILL pending (poll)"},
-		"traced":             {"t", "ptrace_stop", "8", tracer.Process{Flags: tracer.FlagKilled}, "SIGKILL pending (ptrace_stop), traced by 8 gdb"},
-		"its tracer is gone": {"t", "ptrace_stop", "9", tracer.Process{}, "not signalled, traced by 9"},
+		"in D":                 {"D", "io_schedule", "", tracer.Process{}, "state D (io_schedule)"},
+		"in D, frozen":         {"D", "__refrigerator", "", tracer.Process{}, "frozen"},
+		"frozen":               {"S", "do_freezer_trap", "", tracer.Process{}, "frozen"},
+		"protected":            {"D", "io_schedule", "", tracer.Process{Flags: tracer.FlagProtected}, "protected"},
+		"being torn down":      {"R", "0", "", tracer.Process{Dead: true}, "exiting"},
+		"not signalled yet":    {"S", "poll", "", tracer.Process{}, "not signalled"},
+		"dumping core":         {"D", "pipe_write", "Name:\tCoreDumping: 1\nCoreDumping:\t1\nSigPnd:\t0000000000000000\n", tracer.Process{}, "writing a core dump (pipe_write)"},
+		"killed, dumping core": {"R", "0", "CoreDumping:\t1\n", tracer.Process{Flags: tracer.FlagKilled}, "writing a core dump"},
+		"exits as a group":     {"S", "poll", "CoreDumping:\t0\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n", tracer.Process{}, "SIGKILL pending (poll)"},
+		"killed by another":    {"S", "poll", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n", tracer.Process{}, "SIGKILL pending (poll)"},
+		"another signal":       {"S", "poll", "Name:\tSigPnd: 100\nSigPnd:\t0000000000004000\nShdPnd:\t0000000000000200\n", tracer.Process{}, "not signalled"},
+		"signalled":            {"S", "poll", "", tracer.Process{Flags: tracer.FlagKilled}, "SIGKILL pending (poll)"},
+		"traced":               {"t", "ptrace_stop", "TracerPid:\t8\n", tracer.Process{Flags: tracer.FlagKilled}, "SIGKILL pending (ptrace_stop), traced by 8 gdb"},
+		"its tracer is gone":   {"t", "ptrace_stop", "TracerPid:\t9\n", tracer.Process{}, "not signalled, traced by 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -37,8 +41,7 @@ func TestReason(t *testing.T) {
 				}
 			}
 			for file, text := range map[string]string{
-				"7/stat": "7 (a) b) " + tt.state + " 1 1", "7/wchan": tt.wchan,
-				"7/status": "Name:\ta\nTracerPid:\t" + tt.tracer + "\nUid:\t0\n", "8/comm": "gdb\n",
+				"7/stat": "7 (a) b) " + tt.state + " 1 1", "7/wchan": tt.wchan, "7/status": tt.status, "8/comm": "gdb\n",
 			} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)

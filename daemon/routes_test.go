@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,11 @@ func TestCreateRefused(t *testing.T) {
 	w.host(113, userPID, 1000, "lngtest-dead")
 	w.k.Edit(113, func(p *kerneltest.Proc) { p.Unreaped = true })
 	w.k.Exit(113, 0)
+	// Another one, of which procfs alone knows that it is dead.
+	w.host(114, userPID, 1000, "lngtest-zombie")
+	if err := os.WriteFile(w.h.proc.path(114, "stat"), fmt.Appendf(nil, "114 (a) Z %d 1 1", userPID), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	child := `"root":{"pid":110}`
 	for _, c := range []struct {
 		name, who, body, code string
@@ -124,6 +130,7 @@ func TestCreateRefused(t *testing.T) {
 		{"name is taken", "user", `{"name":"taken",` + child + `}`, api.CodeBusyName},
 		{"nobody", "user", `{"root":{"pid":4000}}`, api.CodeNotFound},
 		{"zombie", "user", `{"root":{"pid":113}}`, api.CodeNotFound},
+		{"zombie in procfs", "user", `{"root":{"pid":114}}`, api.CodeNotFound},
 		{"another start", "user", `{"root":{"pid":110,"start_ns":"5"}}`, api.CodeIdentity},
 		{"somebody else's child", "user", `{"root":{"pid":111}}`, api.CodeDenied},
 		{"even for root", "root", `{"root":{"pid":110}}`, api.CodeDenied},

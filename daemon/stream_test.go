@@ -32,6 +32,7 @@ func (w *world) events(who, query string) *lines {
 // next gives the next line but heartbeats; nil at the end.
 func (l *lines) next() *api.Event {
 	l.Helper()
+	defer bound(l.T, l.close)()
 	for l.scan.Scan() {
 		ev := new(api.Event)
 		if err := json.Unmarshal(l.scan.Bytes(), ev); err != nil {
@@ -183,6 +184,7 @@ func TestEventsStopping(t *testing.T) {
 func TestHeartbeat(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.h.limits.heartbeat = time.Millisecond })
 	l := w.events("root", "")
+	defer bound(t, l.close)()
 	if !l.scan.Scan() || !strings.HasPrefix(l.scan.Text(), `{"kind":"heartbeat","time_ns":"`) {
 		t.Errorf("got %q", l.scan.Text())
 	}

@@ -35,6 +35,7 @@ func (w *world) watch(who, query string) *frames {
 // next applies the next line; nil at the end of the stream.
 func (l *frames) next() *api.Frame {
 	l.Helper()
+	defer bound(l.T, l.close)()
 	if !l.scan.Scan() {
 		return nil
 	}
@@ -49,6 +50,7 @@ func (l *frames) next() *api.Frame {
 // until reads lines until the picture is right; the stream's end is none.
 func (l *frames) until(what string, right func(*picture) bool) {
 	l.Helper()
+	defer bound(l.T, l.close)()
 	for !right(l.picture) {
 		if f := l.next(); f == nil || f.Kind == "end" {
 			l.Fatalf("the stream ended before %s: %s", what, l.picture)

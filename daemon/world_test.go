@@ -23,6 +23,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
 )
 
@@ -217,7 +218,9 @@ func (w *world) do(who, method, path string, body any) answered {
 		}
 		r = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(w.Context(), method, "http://lineage"+path, r)
+	ctx, cancel := context.WithTimeout(w.Context(), api.MaxWait+patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, r)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -333,14 +336,29 @@ func (w *world) id(name string) (id tracer.SessionID) {
 	return 0
 }
 
-// until asks again until it holds; the test's own deadline bounds it.
+// patience bounds every wait of these tests; reaching it is a failure.
+var patience = tracertest.Slowed(30 * time.Second)
+
+// until asks again until it holds.
 func (w *world) until(holds func() bool) {
 	w.Helper()
-	for !holds() {
-		if w.Context().Err() != nil {
-			w.Fatal("it never came to hold")
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			w.Fatalf("the condition of this line does not hold after %v", patience)
 		}
-		time.Sleep(time.Millisecond)
+	}
+}
+
+// bound closes a stream that has not brought what is read from it in time. The
+// result ends the wait, and the test if the stream was closed.
+func bound(t *testing.T, closeIt func()) (over func()) {
+	t.Helper()
+	late := time.AfterFunc(patience, closeIt)
+	return func() {
+		t.Helper()
+		if !late.Stop() {
+			t.Fatalf("the stream has not brought it after %v", patience)
+		}
 	}
 }
 

@@ -26,9 +26,8 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c calle
 	if err != nil {
 		return err
 	}
-	if uid, foreign := root.foreignTo(c); foreign {
-		return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID),
-			decision{why: fmt.Sprintf("it runs as uid %d", uid), hint: "run with sudo"})
+	if d := s.mayAdopt(&root, c); !d.allow {
+		return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
 	spec.Root, spec.UID = root.id, root.uids[1]
 	// An ancestor of the caller may be named: an agent's hook adopts the agent. It
@@ -53,6 +52,37 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c calle
 	s.done(c, verbAdopt, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)
+}
+
+// mayAdopt decides about a process and the sessions that it is in: once adopted
+// it could be kept, and would be out of their reach.
+func (s *server) mayAdopt(p *living, c caller) decision {
+	if uid, foreign := p.foreignTo(c); foreign {
+		return decision{why: fmt.Sprintf("it runs as uid %d", uid), hint: "run with sudo"}
+	}
+	if e, err := s.kernel.Lookup(p.id.PID); err == nil && e.Identity == p.id {
+		return s.decideChain(c, verbEnd, e.Session)
+	}
+	return decision{allow: true}
+}
+
+// decideChain decides about a session and every session around it.
+func (s *server) decideChain(c caller, v verb, id tracer.SessionID) decision {
+	for range maxDepth {
+		info, err := s.kernel.Session(id)
+		if errors.Is(err, tracer.ErrNotFound) {
+			break // the outermost one was before
+		}
+		if err != nil {
+			return decision{why: err.Error()}
+		}
+		if d := decide(c, v, target{uid: info.UID}); !d.allow {
+			d.why = fmt.Sprintf("session %v: %s", id, d.why)
+			return d
+		}
+		id = info.Parent
+	}
+	return decision{allow: true}
 }
 
 // adopt opens a session over a running process and enters its descendants: if

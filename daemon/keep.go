@@ -95,14 +95,15 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c caller) erro
 func (s *server) keepable(id tracer.Identity, live bool, c caller) (info tracer.SessionInfo, err error) {
 	e, lerr := s.kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
-	var d decision
+	d := decide(c, verbKeep, target{uid: c.uid})
 	err = s.owner.do(func() {
-		t := target{uid: c.uid}
 		if x := s.owner.sessionOf(e.Session); member && x != nil {
-			info, t = x.info, s.owner.target(c, x)
+			info = x.info
 		}
-		d = decide(c, verbKeep, t)
 	})
+	if d.allow && info.ID != 0 {
+		d = s.decideChain(c, verbKeep, info.ID) // it will be nested in none of these
+	}
 	switch {
 	case err != nil:
 		return info, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -37,10 +38,10 @@ func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 		return nil, err
 	}
 	c, err := api.Dial(ctx, i.socket)
-	if !absent(err) {
+	if !absent(err) && !behind(err) {
 		return c, err
 	}
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && absent(err) {
 		return nil, fmt.Errorf("no daemon at %s, and only root can start one; run with sudo", i.socket)
 	}
 	if o.Command == nil {
@@ -53,7 +54,10 @@ func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 	waiting, cancel := context.WithTimeout(ctx, startTimeout+lockTimeout)
 	defer cancel()
 	err = poll(waiting, func() (bool, error) {
-		if c, err = api.Dial(waiting, i.socket); !absent(err) {
+		switch c, err = api.Dial(waiting, i.socket); {
+		case behind(err):
+			return false, nil
+		case !absent(err):
 			return true, err
 		}
 		lock, err = i.tryLock()
@@ -79,10 +83,15 @@ func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 	return api.Dial(ctx, i.socket)
 }
 
-// absent reports that nobody serves the socket.
+// absent reports that nobody listens on the socket.
 func absent(err error) bool {
-	var unreachable *api.UnreachableError
-	return errors.As(err, &unreachable) && !errors.Is(err, api.ErrNotLineage) && !errors.Is(err, api.ErrSilent) && !errors.Is(err, os.ErrPermission)
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
+}
+
+// behind reports that the daemon has more callers waiting than fit, or has just
+// stopped: another try may be answered.
+func behind(err error) bool {
+	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
 }
 
 func ephemeralCommand(socket string) *exec.Cmd {

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -132,7 +133,7 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 }
 
 // gone waits until the socket is not there any more: it is what a daemon
-// removes last.
+// removes when it has let go of the kernel.
 func (i instance) gone(ctx context.Context) error {
 	var before unix.Stat_t
 	if unix.Lstat(i.socket, &before) != nil {
@@ -145,8 +146,9 @@ func (i instance) gone(ctx context.Context) error {
 	})
 }
 
-// removeStale removes a socket that nobody answers. The caller holds the lock.
-func (i instance) removeStale() error {
+// removeStale removes a socket that nobody listens on any more. The caller is
+// the instance's daemon: nobody else may.
+func (i instance) removeStale(ctx context.Context) error {
 	info, err := os.Lstat(i.socket)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -155,6 +157,14 @@ func (i instance) removeStale() error {
 		return fmt.Errorf("look at socket %s: %w", i.socket, err)
 	case info.Mode()&os.ModeSocket == 0:
 		return fmt.Errorf("remove stale socket %s: %w: it is a file", i.socket, os.ErrExist)
+	}
+	c, err := new(net.Dialer).DialContext(ctx, "unix", i.socket)
+	if err == nil {
+		c.Close()
+		return fmt.Errorf("claim socket %s: another program listens on it", i.socket)
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return fmt.Errorf("claim socket %s: %w", i.socket, err)
 	}
 	if err := os.Remove(i.socket); err != nil {
 		return fmt.Errorf("remove stale socket: %w", err)

@@ -71,8 +71,8 @@ func descriptors() (open []string) {
 	return open
 }
 
-// fakeDaemon serves socket until a signal, or until it is idle. It notes each
-// start in a file beside the socket.
+// fakeDaemon serves socket until a signal, or until it is idle unless it is told
+// to be the host's. It notes each start in a file beside the socket.
 func fakeDaemon(socket string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -102,7 +102,7 @@ func fakeDaemon(socket string) int {
 		return os.WriteFile(filepath.Join(filepath.Dir(socket), "unloaded"), nil, 0o600)
 	}
 	h.linger = 200 * time.Millisecond
-	err = h.serve(ctx, Options{Socket: socket, Ephemeral: true, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
+	err = h.serve(ctx, Options{Socket: socket, Ephemeral: os.Getenv("LNGTEST_HOST") == "", Version: "lngtest"}, ready, zerolog.New(os.Stderr))
 	ready.tell(err)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

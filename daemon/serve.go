@@ -153,8 +153,8 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	defer func() { lock.release() }() // whichever it is by then
 	removeSocket := func() {}
 	defer func() {
+		removeSocket() // the kernel is let go of; until alone is released, it is ours
 		alone.release()
-		removeSocket() // last: it says that we are gone
 	}()
 	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level, RingSize: int(r.started.Daemon.RingSize)})
 	if errors.Is(err, tracer.ErrOtherABI) {
@@ -228,30 +228,34 @@ func (i instance) claim(ctx context.Context, o Options, ready *readiness, passed
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
+	// First of all: a daemon that is stopped, or behind, does not answer and has
+	// its socket all the same.
+	if alone, err = i.serve(ctx, o.Ephemeral); err != nil {
+		lock.release()
+		return nil, nil, err
+	}
 	if !passed {
 		if ready == nil {
 			err = i.takeOver(ctx)
 		}
 		if err == nil {
-			err = i.removeStale()
+			err = i.removeStale(ctx)
 		}
 	}
-	if err == nil {
-		alone, err = i.serve(ctx, o.Ephemeral)
-	}
 	if err != nil {
+		alone.release()
 		lock.release()
 		return nil, nil, err
 	}
 	return lock, alone, nil
 }
 
-// takeOver stops an ephemeral daemon; its sessions go on in the kernel.
+// takeOver stops an ephemeral daemon whose PID file is lost; its sessions go on
+// in the kernel.
 func (i instance) takeOver(ctx context.Context) error {
 	c, err := api.Dial(ctx, i.socket)
-	var unreachable *api.UnreachableError
 	switch {
-	case errors.As(err, &unreachable) && !errors.Is(err, api.ErrNotLineage):
+	case absent(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("claim socket %s: %w", i.socket, err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -123,5 +127,93 @@ func TestServingAfterAKill(t *testing.T) {
 	s.release()
 	if text, _ := os.ReadFile(i.pid); string(text) != fmt.Sprintf("%d\nephemeral\n", os.Getpid()) {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestSecondDaemon: a daemon that does not answer just now keeps its socket.
+func TestSecondDaemon(t *testing.T) {
+	needRoot(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	first := lngtestDaemon("LNGTEST_HOST=1")(socket)
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		first.Process.Kill()
+		first.Wait()
+	})
+	answers := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c, err := api.Dial(ctx, socket)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	h := thisHost()
+	h.open = func(tracer.Options) (kernel, error) { return nil, errors.New("not reached") }
+	if err := h.serve(ctx, Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, ErrRunning) {
+		t.Errorf("a second daemon: %v", err)
+	}
+	if err := first.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
+		t.Error("the first daemon has no socket any more")
+	}
+}
+
+// TestSocketOfAnother: what listens on the socket and answers nothing keeps it,
+// as a service manager's does while its daemon starts.
+func TestSocketOfAnother(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if c, err := Connect(ctx, ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
+		c.Close()
+		t.Error("something answered")
+	}
+	if n := starts(t, dir); n != 0 {
+		t.Errorf("%d daemons were started", n)
+	}
+	i, err := instanceOf(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, alone, err := i.claim(t.Context(), Options{}, &readiness{}, false)
+	if err == nil {
+		alone.release()
+		lock.release()
+		t.Error("a daemon claims the socket of another program")
+	}
+	if c, err := net.Dial("unix", socket); err != nil {
+		t.Error(err)
+	} else {
+		c.Close()
 	}
 }

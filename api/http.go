@@ -82,8 +82,11 @@ func Dial(ctx context.Context, socket string) (Client, error) {
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "unix", socket)
+				return dialUnix(ctx, socket)
 			},
+			// The daemon counts connections; one that waits for the end of a command
+			// for hours is not worth one.
+			IdleConnTimeout:    time.Second,
 			DisableCompression: true,
 		},
 		// A redirect is no part of the protocol, and must not lead elsewhere.
@@ -103,6 +106,27 @@ func Dial(ctx context.Context, socket string) (Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// How long a daemon is asked again that has as many callers waiting as the
+// kernel keeps for it.
+const (
+	crowdedFor   = 2 * time.Second
+	crowdedPause = 5 * time.Millisecond
+)
+
+func dialUnix(ctx context.Context, socket string) (net.Conn, error) {
+	for end := time.Now().Add(crowdedFor); ; {
+		c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(end) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(crowdedPause):
+		}
+	}
 }
 
 func (c *client) Close() error {

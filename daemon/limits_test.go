@@ -79,7 +79,7 @@ func TestSizeOfRequests(t *testing.T) {
 
 // TestConnectionsAreLimited: in all, of a uid, of a session.
 func TestConnectionsAreLimited(t *testing.T) {
-	if l := defaultLimits; l.conns != 2048 || l.memberConns != 32 || l.uidConns != 256 || l.memberRate != 50 || l.send != 5*time.Second || maxBody != 64<<10 {
+	if l := defaultLimits; l.conns != 2048 || l.memberConns != 256 || l.uidConns != 512 || l.rate != 200 || l.burst != 1024 || l.send != 5*time.Second || maxBody != 64<<10 {
 		t.Errorf("%+v", l)
 	}
 	for name, c := range map[string]struct {
@@ -88,9 +88,13 @@ func TestConnectionsAreLimited(t *testing.T) {
 		unbound  string // who still gets in; "": nobody
 		verdicts int
 	}{
-		"all":       {func(l *limits) { l.conns = 3 }, "root", "", 3},
-		"a uid":     {func(l *limits) { l.uidConns = 3 }, "user", "root", 3},
-		"a session": {func(l *limits) { l.memberConns = 3 }, "100", "user", 3},
+		"all":                        {func(l *limits) { l.conns = 3 }, "root", "", 3},
+		"all but what is root's":     {func(l *limits) { l.conns = 32 }, "user", "root", 30},
+		"all but what operators may": {func(l *limits) { l.conns = 32 }, "100", "user", 22},
+		"a uid":                      {func(l *limits) { l.uidConns = 3 }, "user", "root", 3},
+		"a uid's sessions":           {func(l *limits) { l.uidConns = 3 }, "100", "user", 3},
+		"a uid outside of sessions":  {func(l *limits) { l.uidConns = 3 }, "user", "100", 3},
+		"a session":                  {func(l *limits) { l.memberConns = 3 }, "100", "user", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(w *world) { c.set(&w.h.limits) })
@@ -125,7 +129,37 @@ func TestConnectionsAreLimited(t *testing.T) {
 func (t *conns) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.all)
+	return t.all
+}
+
+// TestIdleConnections: connections over the limit are closed at once, and keep
+// no descriptor; who has opened them does not keep others from being heard.
+func TestIdleConnections(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.h.limits.conns, w.h.limits.uidConns = 64, 16 })
+	before := len(descriptors())
+	const each = 100
+	var idle []net.Conn
+	for range each {
+		for _, who := range []string{"user", "else", "reader"} {
+			c, err := w.dial(who)
+			if err != nil {
+				t.Fatal(err)
+			}
+			idle = append(idle, c)
+		}
+	}
+	w.until(func() bool { return w.s.tally.refusedSoFar()[verbLimit] == 3*(each-16) })
+	if n := w.s.conns.count(); n != 3*16 {
+		t.Errorf("%d connections are open, want 16 of each uid", n)
+	}
+	// Ours, and the daemon's of those that it keeps.
+	w.until(func() bool { return len(descriptors())-before == 3*each+3*16 })
+	into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
+	for _, c := range idle {
+		c.Close()
+	}
+	w.until(func() bool { return w.s.conns.count() == 0 })
+	into[api.Version](w.do("user", "GET", "/v1/version", nil), http.StatusOK)
 }
 
 // TestStoppingAndStarting: what a client hears of a daemon that is not there
@@ -208,5 +242,12 @@ func TestSessionsAreLimited(t *testing.T) {
 		into[api.Session](ask(w, "else", 102), http.StatusCreated)
 		pretend(w, maxUIDSessions, tracer.SessionInfo{ID: 1 << 41, UID: 0})
 		into[api.Session](ask(w, "root", 103), http.StatusCreated)
+	})
+	t.Run("all but root's", func(t *testing.T) {
+		w := newWorld(t)
+		pretend(w, maxSessions-1, tracer.SessionInfo{ID: 1 << 40, UID: 0})
+		into[api.Session](ask(w, "user", 100), http.StatusCreated)
+		ask(w, "else", 101).refused(api.CodeTooMany)
+		into[api.Session](ask(w, "root", 102), http.StatusCreated)
 	})
 }

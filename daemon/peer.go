@@ -50,6 +50,13 @@ func peerOf(c net.Conn) (peer, error) {
 	return p, nil
 }
 
+// close gives the pidfd back.
+func (p peer) close() {
+	if p.pidfd >= 0 {
+		unix.Close(p.pidfd)
+	}
+}
+
 // exited reports that a process that a pidfd pins is dead.
 func exited(pidfd int) bool {
 	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
@@ -60,9 +67,9 @@ func exited(pidfd int) bool {
 // connection is what is known of one connection's peer. Its first judgement is
 // made at accept and only gets narrower.
 type connection struct {
-	peer peer
-	over bool // beyond a limit: every request is answered with 429
-	slot *slot
+	peer   peer
+	over   bool   // there is no room for it: nothing else is known, every request is refused
+	joined []slot // that it counts for, beside its uid
 
 	mu     sync.Mutex
 	id     tracer.Identity // zero: was never identified
@@ -127,11 +134,4 @@ func (s *server) present(c *connection) bool {
 	}
 	id, err := s.kernel.Identify(c.peer.pid)
 	return err == nil && id == c.id
-}
-
-// close gives the pidfd back.
-func (c *connection) close() {
-	if c.peer.pidfd >= 0 {
-		unix.Close(c.peer.pidfd)
-	}
 }

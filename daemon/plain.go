@@ -16,20 +16,26 @@ import (
 // what it refuses before a handler sees it, such as too many headers.
 type documented struct {
 	net.Listener
-	version string
+	server *server
 }
 
+// Accept passes over the connections that there is no room for.
 func (d documented) Accept() (net.Conn, error) {
-	c, err := d.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		nc, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := d.server.accepted(nc); c != nil {
+			return &documentedConn{nc, d.server.version, c}, nil
+		}
 	}
-	return &documentedConn{c, d.version}, nil
 }
 
 type documentedConn struct {
 	net.Conn
 	version string
+	peer    *connection
 }
 
 // textHeaders is what net/http puts between status and text. Our own replies

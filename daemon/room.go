@@ -11,23 +11,30 @@ import (
 
 // How many live sessions one uid but root may have, and how many may be nested
 // in one that is nested in none, root's too: the kernel has slots for 16,384,
-// and one agent must not take them all.
+// and one agent must not take them all. The last ones are root's.
 const (
 	maxUIDSessions = 2048
 	maxNested      = 256
+	maxSessions    = 16384 - 512 // of all users but root
 )
 
 // room refuses a session beyond the limits, in the owner's goroutine.
 func (o *owner) room(spec *tracer.SessionSpec) error {
 	if spec.UID != 0 {
-		n := 0
+		n, all := 0, 0
 		for _, x := range o.sessions {
-			if !x.closed && x.info.UID == spec.UID {
+			if x.closed {
+				continue
+			}
+			if all++; x.info.UID == spec.UID {
 				n++
 			}
 		}
 		if n >= maxUIDSessions {
 			return api.NewError(api.CodeTooMany, fmt.Sprintf("uid %d has %d sessions", spec.UID, n), "end some")
+		}
+		if all >= maxSessions {
+			return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are live, the rest is left to root", all), "end some")
 		}
 	}
 	if spec.KeptFrom != 0 {

@@ -252,7 +252,7 @@ func TestSlowSenders(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	w := newWorld(t, func(w *world) {
-		w.h.limits.uidConns, w.h.limits.memberConns, w.h.limits.memberRate = 2, 9, 3
+		w.h.limits.uidConns, w.h.limits.memberConns, w.h.limits.rate, w.h.limits.burst = 2, 9, 3, 3
 	})
 	w.session("user", 100, api.NewSession{})
 	t.Run("connections of a uid", func(t *testing.T) {
@@ -274,14 +274,19 @@ func TestLimits(t *testing.T) {
 		}
 		into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
 	})
-	t.Run("requests of a session", func(t *testing.T) {
-		for range 3 {
-			into[api.Status](w.do("100", "GET", "/v1/status", nil), http.StatusOK)
-		}
-		w.do("100", "GET", "/v1/status", nil).refused(api.CodeTooMany)
-		w.k.Advance(time.Second)
-		into[api.Status](w.do("100", "GET", "/v1/status", nil), http.StatusOK)
-	})
+	for what, who := range map[string]string{"a session": "100", "a uid": "reader"} {
+		t.Run("requests of "+what, func(t *testing.T) {
+			for range 3 {
+				into[api.Status](w.do(who, "GET", "/v1/status", nil), http.StatusOK)
+			}
+			w.do(who, "GET", "/v1/status", nil).refused(api.CodeTooMany)
+			w.k.Advance(time.Second)
+			into[api.Status](w.do(who, "GET", "/v1/status", nil), http.StatusOK)
+		})
+	}
+	for range 9 {
+		into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	}
 }
 
 // TestLostCaller: the process that connected died; its connection is worth

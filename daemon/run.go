@@ -85,7 +85,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	})
 	httpd := s.httpServer()
 	wg.Go(func() {
-		if err := httpd.Serve(documented{ln, s.version}); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := httpd.Serve(documented{ln, s}); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	})

@@ -98,7 +98,7 @@ func thisHost() host {
 	return host{
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
 		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
-		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
+		clock: systemClock(), limits: defaultLimits.fitting(), period: time.Second, linger: 3 * time.Second,
 		manager: &manager{},
 	}
 }

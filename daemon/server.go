@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
 // limits bound what a caller can make the daemon spend.
@@ -27,15 +28,32 @@ type limits struct {
 	stall       time.Duration // a stream's reader may take nothing
 	heartbeat   time.Duration
 	flush       time.Duration // events are gathered before they are sent
-	conns       int
-	uidConns    int // of one uid but root
-	memberConns int // of the members of one session
-	memberRate  int // requests a second of the members of one session
+	conns       int           // a 16th is left to root, another 4th to callers that are in no session
+	uidConns    int           // of one uid but root: in sessions, and outside of them
+	memberConns int           // of the members of one session
+	rate, burst int           // requests a second of one uid but root, or of the members of one session
 }
 
 var defaultLimits = limits{
 	send: 5 * time.Second, stall: 30 * time.Second, heartbeat: 15 * time.Second, flush: 5 * time.Millisecond,
-	conns: 2048, uidConns: 256, memberConns: 32, memberRate: 50,
+	// All the sessions that one may have nested in it can be asked for at once.
+	conns: 2048, uidConns: 512, memberConns: maxNested, rate: 200, burst: 4 * maxNested,
+}
+
+// rooms are how many connections there may be of root, of other callers that
+// are in no session, and of members, each with those before it.
+func (l limits) rooms() (root, outside, members int) {
+	return l.conns, l.conns - l.conns/16, l.conns - l.conns/16 - l.conns/4
+}
+
+// fitting leaves half of the descriptors to what is not a connection, which has
+// two: its own and its peer's.
+func (l limits) fitting() limits {
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
+		l.conns = int(min(uint64(l.conns), files.Cur/4))
+	}
+	return l
 }
 
 // server answers the API.
@@ -98,18 +116,11 @@ func (s *server) httpServer() *http.Server {
 		MaxHeaderBytes:    4 << 10,
 		ErrorLog:          httpLog(s.log),
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			p, err := s.peerOf(nc.(*documentedConn).Conn)
-			if err != nil {
-				s.log.Error().Err(err).Msg("peer not read")
-				return ctx
-			}
-			c := s.identify(p)
-			s.conns.open(nc, c)
-			return context.WithValue(ctx, connKey{}, c)
+			return context.WithValue(ctx, connKey{}, nc.(*documentedConn).peer)
 		},
 		ConnState: func(nc net.Conn, state http.ConnState) {
 			if state == http.StateClosed {
-				s.conns.close(nc)
+				s.conns.leave(nc.(*documentedConn).peer)
 			}
 		},
 	}
@@ -149,14 +160,17 @@ func (s *server) admit(r *http.Request) (caller, error) {
 	if !ok {
 		return caller{}, api.NewError(api.CodeDenied, "the caller is unknown", "")
 	}
-	c := s.judge(conn)
 	if conn.over {
-		s.tally.refused(verbLimit)
-		return c, api.NewError(api.CodeTooMany, "too many connections", "close some")
+		return caller{}, api.NewError(api.CodeTooMany, "too many connections", "close some")
 	}
-	if c.member != 0 && !s.conns.allow(c.member, s.clock.monotonic()) {
+	c := s.judge(conn)
+	if !s.conns.allow(c, s.clock.monotonic()) {
 		s.tally.refused(verbLimit)
-		return c, api.NewError(api.CodeTooMany, fmt.Sprintf("too many requests of session %v", c.member), "")
+		of := fmt.Sprintf("uid %d", c.uid)
+		if c.member != 0 {
+			of = fmt.Sprintf("session %v", c.member)
+		}
+		return c, api.NewError(api.CodeTooMany, "too many requests of "+of, "ask again in a second")
 	}
 	return c, nil
 }

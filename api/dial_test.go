@@ -1,0 +1,85 @@
+//go:build linux
+
+package api
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDialCrowded: a daemon behind with accepting is waited for.
+func TestDialCrowded(t *testing.T) {
+	dir, err := os.MkdirTemp("", "lngtest-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "sock")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), socket)
+	ln, err := net.FileListener(f)
+	f.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := net.Dial("unix", socket) // the one that fits
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if _, err := net.Dial("unix", socket); err == nil {
+		t.Fatal("the kernel keeps a second caller waiting")
+	}
+	srv := &http.Server{Handler: daemon(http.NotFound)}
+	time.AfterFunc(100*time.Millisecond, func() { srv.Serve(ln) })
+	t.Cleanup(func() { srv.Close(); ln.Close() })
+	c, err := Dial(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// TestIdleClient: a client that asks nothing is not connected for long.
+func TestIdleClient(t *testing.T) {
+	socket, ln := listen(t)
+	var open atomic.Int64
+	srv := &http.Server{Handler: daemon(http.NotFound), ConnState: func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}}
+	go srv.Serve(ln)
+	t.Cleanup(func() { srv.Close() })
+	c, err := Dial(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for end := time.Now().Add(20 * time.Second); open.Load() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is connected still")
+		}
+	}
+	if _, err := c.Version(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

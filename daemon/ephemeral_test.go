@@ -114,7 +114,7 @@ func TestConnectErrors(t *testing.T) {
 	t.Run("the daemon says why", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
 		_, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon("LNGTEST_REFUSE=1")})
-		if err == nil || !strings.Contains(err.Error(), "mount -t bpf bpf /sys/fs/bpf") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), "mount -t bpf -o mode=0700 bpf /sys/fs/bpf") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v", err)
 		}
 	})

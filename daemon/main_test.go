@@ -86,7 +86,7 @@ func fakeDaemon(socket string) int {
 	starts.Close()
 	ready := inheritedPipe()
 	if os.Getenv("LNGTEST_REFUSE") != "" {
-		err = errors.New("no bpffs; run: mount -t bpf bpf /sys/fs/bpf")
+		err = errors.New("no bpffs; run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf")
 		ready.tell(err)
 		return 1
 	}

@@ -122,6 +122,10 @@ func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-c
 	if err := favour(); err != nil {
 		log.Warn().Err(err).Msg("in a storm of forks the daemon may be slow")
 	}
+	// Systemd has mounted it on its hosts. If it cannot be had, Open says so.
+	if mounted, err := tracer.MountBPFFS(bpffs); err == nil && mounted {
+		log.Info().Str(keyPath, bpffs).Msg("bpffs mounted")
+	}
 	h := thisHost()
 	h.hup, h.manager, h.drop = hup, m, privilege.Drop
 	m.log = log

@@ -11,15 +11,23 @@ import (
 // checkCapabilities says whether this process may load tracing programs. Root in
 // a container usually may not, and the kernel tells it no more than EPERM.
 func checkCapabilities() error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData // 64 capabilities, the lower ones first
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return fmt.Errorf("get capabilities: %w", err)
+	effective, err := effectiveCapabilities()
+	if err != nil {
+		return err
 	}
-	if !canLoad(uint64(data[1].Effective)<<32 | uint64(data[0].Effective)) {
+	if !canLoad(effective) {
 		return ErrNoCapability
 	}
 	return nil
+}
+
+func effectiveCapabilities() (uint64, error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // 64 capabilities, the lower ones first
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return 0, fmt.Errorf("get capabilities: %w", err)
+	}
+	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
 }
 
 // canLoad is the kernel's own rule since 5.8: bpf_token_capable in

@@ -406,6 +406,9 @@ func Memberships(dir string, p Identity) ([]string, error) {
 	}
 	var in []string
 	for _, d := range beside {
+		if checkRoots(d, false) != nil {
+			continue // anybody may say anything there
+		}
 		names, err := os.ReadDir(d)
 		if err != nil {
 			continue

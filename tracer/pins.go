@@ -66,6 +66,10 @@ func (t *Tracer) pin(links map[string]link.Link) error {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return fmt.Errorf("make %s: %w", tmp, err)
 	}
+	// Somebody else may have made it since we looked.
+	if err := checkRoots(t.dir, false); err != nil {
+		return err
+	}
 	pin := func(kind, name string, p interface{ Pin(string) error }) error {
 		if err := p.Pin(pinPath(tmp, kind, name)); err != nil {
 			return fmt.Errorf("pin %s %s: %w", kind[:len(kind)-1], name, err)

@@ -1,0 +1,112 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// mountAt mounts a bpffs of the test's own.
+func mountAt(t *testing.T, options string) string {
+	t.Helper()
+	tracertest.Dir(t) // in a mount namespace of ours
+	dir := t.TempDir()
+	if err := unix.Mount("bpf", dir, "bpf", 0, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// TestPinsAreRoots: pins are neither made nor opened where others can put
+// theirs.
+func TestPinsAreRoots(t *testing.T) {
+	for name, c := range map[string]struct {
+		options string
+		uid     int
+		mode    os.FileMode            // of the bpffs, without the sticky bit that every mount has; 0: as mounted
+		make    func(dir string) error // of the pins, before the first open
+		why     string                 // "": they are opened
+	}{
+		"as systemd mounts it":    {options: "mode=0700"},
+		"as mount does":           {},
+		"there already":           {make: func(dir string) error { return os.Mkdir(dir, 0o700) }},
+		"others write the parent": {mode: 0o777, why: "others may write"},
+		"the group writes it":     {mode: 0o770, why: "others may write"},
+		"another's parent":        {uid: 65534, mode: 0o700, why: "belongs to uid 65534"},
+		"another's directory":     {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 65534, 65534)) }, why: "belongs to uid 65534"},
+		"others write it":         {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) }, why: "others may write"},
+		"others write it, sticky": {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky)) }, why: "others may write"},
+		"a link to a directory":   {make: func(dir string) error { return os.Symlink("/sys/fs/bpf", dir) }, why: "is not a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := mountAt(t, c.options)
+			if c.mode != 0 {
+				if err := errors.Join(os.Chown(parent, c.uid, 0), os.Chmod(parent, c.mode)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dir := filepath.Join(parent, "pins")
+			if c.make != nil {
+				if err := c.make(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tr, err := tracer.Open(tracer.Options{Dir: dir})
+			if err == nil {
+				tr.Close()
+				t.Cleanup(func() { tracer.Unload(dir) })
+			}
+			if c.why == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, tracer.ErrUnsafePins) || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want %q", err, c.why)
+			}
+			if pinned(dir) {
+				t.Error("something is pinned")
+			}
+		})
+	}
+}
+
+// TestMountBPFFS: one that is missing is mounted for root alone, and one that is
+// there stays as it is.
+func TestMountBPFFS(t *testing.T) {
+	tracertest.Dir(t)
+	dir := t.TempDir()
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := tracer.Probe(filepath.Join(dir, "pins")).Err; err != nil {
+		t.Errorf("a missing one that can be mounted: %v", err)
+	}
+	for _, want := range []bool{true, false} {
+		if mounted, err := tracer.MountBPFFS(dir); mounted != want || err != nil {
+			t.Fatalf("%v %v, want %v", mounted, err, want)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	tr, err := tracer.Open(tracer.Options{Dir: filepath.Join(dir, "pins")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Close()
+	if err := tracer.Unload(filepath.Join(dir, "pins")); err != nil {
+		t.Error(err)
+	}
+	if _, err := tracer.MountBPFFS(filepath.Join(dir, "none")); err == nil {
+		t.Error("mounted where there is no directory")
+	}
+}

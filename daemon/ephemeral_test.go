@@ -333,6 +333,35 @@ func TestInstance(t *testing.T) {
 	}
 }
 
+// TestInstanceByAnotherPath: a socket names one instance, by whichever path.
+func TestInstanceByAnotherPath(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"run": "real", "var": "real/deep"} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, to), 0o700), os.Symlink(to, filepath.Join(dir, link))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"run/s":         "real/s",
+		"var/s":         "real/deep/s",
+		"run/deep/s":    "real/deep/s",
+		"run/new/s":     "real/new/s", // which prepare makes
+		"run/../s":      "s",
+		"real/./deep/s": "real/deep/s",
+	} {
+		got, err := instanceOf(dir + "/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one, _ := instanceOf(filepath.Join(dir, want)); got != one || got.socket != filepath.Join(dir, want) {
+			t.Errorf("%s: %+v, want that of %s", path, got, want)
+		}
+	}
+}
+
 func TestLogIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l, err := openLogFile(path)

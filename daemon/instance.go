@@ -46,6 +46,7 @@ func instanceOf(socket string) (instance, error) {
 	if err != nil {
 		return instance{}, fmt.Errorf("resolve socket %s: %w", socket, err)
 	}
+	socket = resolved(socket)
 	dir := filepath.Dir(socket)
 	i := instance{
 		socket: socket, pins: filepath.Join(bpffs, "lineage"),
@@ -59,6 +60,21 @@ func instanceOf(socket string) (instance, error) {
 		i.pins += "-" + hex.EncodeToString(sum[:4])
 	}
 	return i, nil
+}
+
+// resolved is the one path that all names of a socket lead to, /var/run/… too:
+// lock and PID file are found by any of them, and pins and policy must be those
+// of the same instance. The last directory may have to be made yet.
+func resolved(socket string) string {
+	dir, name := filepath.Split(socket)
+	dir = filepath.Clean(dir)
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		return filepath.Join(to, name)
+	}
+	if to, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
+		return filepath.Join(to, filepath.Base(dir), name)
+	}
+	return socket
 }
 
 // prepare makes the socket's directory. Its parent has to be there: without

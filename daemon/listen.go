@@ -119,7 +119,7 @@ func fitting(i instance, f *os.File) error {
 	if err != nil {
 		return fmt.Errorf("ask for its name: %w", err)
 	}
-	if name := sa.(*unix.SockaddrUnix).Name; name != i.socket {
+	if name := sa.(*unix.SockaddrUnix).Name; resolved(name) != i.socket {
 		return fmt.Errorf("it is %s, not %s; set ListenStream=%[2]s, or --socket %[1]s", name, i.socket)
 	}
 	return nil

@@ -7,7 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -81,8 +83,10 @@ func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, e
 	switch {
 	case c.foreign:
 		return spec, foreign()
-	case req.Root.PID <= 0:
+	case req.Root.PID == 0:
 		return bad("root.pid is missing")
+	case req.Root.PID < 0 || req.Root.PID > math.MaxInt32:
+		return bad("invalid root.pid %d", req.Root.PID)
 	case req.Name != "" && !api.IsSessionWord(req.Name):
 		return bad("name %q: want a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", req.Name)
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
@@ -153,13 +157,14 @@ func otherProcess(ref api.Ref) error {
 // create opens the session in the kernel. It runs in the owner's goroutine, so
 // that two cannot take one name and no event of it comes before it is known.
 func (o *owner) create(spec tracer.SessionSpec) (*session, error) {
+	around := o.around(&spec)
 	for _, x := range o.sessions {
-		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && x.info.UID == spec.UID {
+		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {
 			return nil, api.NewError(api.CodeBusyName,
 				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
 		}
 	}
-	if err := o.room(&spec); err != nil {
+	if err := o.room(&spec, around); err != nil {
 		return nil, err
 	}
 	id, err := o.kernel.Create(spec)

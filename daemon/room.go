@@ -18,8 +18,23 @@ const (
 	maxSessions    = 16384 - 512 // of all users but root
 )
 
+// around are the sessions that a new one will be nested in, the innermost first.
+func (o *owner) around(spec *tracer.SessionSpec) (all []*session) {
+	if spec.KeptFrom != 0 {
+		return nil
+	}
+	e, err := o.kernel.Lookup(spec.Root.PID)
+	if err != nil || e.Identity != spec.Root {
+		return nil // in none, or Create says why not
+	}
+	for x := o.sessionOf(e.Session); x != nil && len(all) < maxDepth; x = o.sessionOf(x.info.Parent) {
+		all = append(all, x)
+	}
+	return all
+}
+
 // room refuses a session beyond the limits, in the owner's goroutine.
-func (o *owner) room(spec *tracer.SessionSpec) error {
+func (o *owner) room(spec *tracer.SessionSpec, around []*session) error {
 	if spec.UID != 0 {
 		n, all := 0, 0
 		for _, x := range o.sessions {
@@ -37,21 +52,10 @@ func (o *owner) room(spec *tracer.SessionSpec) error {
 			return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are live, the rest is left to root", all), "end some")
 		}
 	}
-	if spec.KeptFrom != 0 {
-		return nil // it will be nested in none
+	if len(around) == 0 {
+		return nil
 	}
-	e, err := o.kernel.Lookup(spec.Root.PID)
-	if err != nil || e.Identity != spec.Root || e.Session == 0 {
-		return nil // nor this one, or Create says why not
-	}
-	top := e.Session
-	for range maxDepth {
-		x := o.sessionOf(top)
-		if x == nil || x.info.Parent == 0 {
-			break
-		}
-		top = x.info.Parent
-	}
+	top := around[len(around)-1].info.ID
 	n := -1 // but for itself
 	for _, id := range o.family(top) {
 		if x := o.sessions[tracer.SessionID(id)]; x != nil && !x.closed {

@@ -226,9 +226,11 @@ func (s *server) withSession(word string, c caller, v verb, f func(*session)) er
 }
 
 // find names a session by id, else by name: live ones first, then the newest
-// ended one, and among them those first that the caller may read.
+// ended one, and among them those first that the caller may read. Of several
+// live ones that of the caller's own uid is meant: others cannot make a name
+// ambiguous for root.
 func (o *owner) find(word string, c caller) (*session, error) {
-	var live, readable []*session
+	var live, readable, own []*session
 	var ended *session
 	for _, x := range o.sorted() {
 		if x.info.ID.String() == word {
@@ -241,6 +243,9 @@ func (o *owner) find(word string, c caller) (*session, error) {
 		switch {
 		case !x.closed && mine:
 			readable = append(readable, x)
+			if x.info.UID == c.uid {
+				own = append(own, x)
+			}
 		case !x.closed:
 			live = append(live, x)
 		case mine || ended == nil:
@@ -248,6 +253,8 @@ func (o *owner) find(word string, c caller) (*session, error) {
 		}
 	}
 	switch {
+	case len(own) == 1:
+		return own[0], nil
 	case len(readable) > 1:
 		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d have that name", word, len(readable)), "use the id")
 		for _, x := range readable {

@@ -129,6 +129,8 @@ func TestCreateRefused(t *testing.T) {
 		{"another PID namespace", "away", `{` + child + `}`, api.CodePIDNamespace},
 		{"name is taken", "user", `{"name":"taken",` + child + `}`, api.CodeBusyName},
 		{"nobody", "user", `{"root":{"pid":4000}}`, api.CodeNotFound},
+		{"a PID of more than 31 bits", "user", `{"root":{"pid":4294967406}}`, api.CodeBadRequest},
+		{"a negative PID", "user", `{"root":{"pid":-110}}`, api.CodeBadRequest},
 		{"zombie", "user", `{"root":{"pid":113}}`, api.CodeNotFound},
 		{"zombie in procfs", "user", `{"root":{"pid":114}}`, api.CodeNotFound},
 		{"another start", "user", `{"root":{"pid":110,"start_ns":"5"}}`, api.CodeIdentity},
@@ -200,6 +202,35 @@ func TestSessions(t *testing.T) {
 	if s := into[api.Session](w.do("user", "GET", "/v1/sessions/a", nil), http.StatusOK); s.ID != a.ID {
 		t.Errorf("user's a is %+v", s)
 	}
+}
+
+// TestNamesOfOthers: nobody else, member or not, takes root's name for a session
+// away from root.
+func TestNamesOfOthers(t *testing.T) {
+	w := newWorld(t)
+	job := w.session("root", 100, api.NewSession{Name: "job"})
+	w.k.Fork(100, 101, "lngtest-member")
+	w.k.Edit(101, func(p *kerneltest.Proc) { p.UID = 1000 })
+	w.k.Fork(101, 102, "lngtest-child")
+	w.k.Fork(101, 103, "lngtest-child")
+	for pid, parent := range map[uint32]uint32{101: 100, 102: 101, 103: 101} {
+		w.proc(pid, parent, 1000, "lngtest-member")
+	}
+	nest := func(pid int, name string) answered {
+		return w.do("101", "POST", "/v1/sessions", api.NewSession{Name: name, Root: api.Ref{PID: pid}})
+	}
+	nest(102, "job").refused(api.CodeBusyName)
+	into[api.Session](nest(102, "inner"), http.StatusCreated)
+	w.do("102", "POST", "/v1/sessions", api.NewSession{Name: "job", Root: api.Ref{PID: 103}}).refused(api.CodeDenied) // not its child
+	w.k.Fork(102, 104, "lngtest-deep")
+	w.proc(104, 102, 1000, "lngtest-deep")
+	w.do("102", "POST", "/v1/sessions", api.NewSession{Name: "job", Root: api.Ref{PID: 104}}).refused(api.CodeBusyName)
+
+	w.session("user", 110, api.NewSession{Name: "job"})
+	if s := into[api.Session](w.do("root", "GET", "/v1/sessions/job", nil), http.StatusOK); s.ID != job.ID {
+		t.Errorf("root's job is %+v", s)
+	}
+	w.do("reader", "GET", "/v1/sessions/job", nil).refused(api.CodeAmbiguous)
 }
 
 func TestNoSuchRoute(t *testing.T) {

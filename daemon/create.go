@@ -167,6 +167,14 @@ func (o *owner) create(spec tracer.SessionSpec) (*session, error) {
 	if err := o.room(&spec, around); err != nil {
 		return nil, err
 	}
+	spec.Taken = func(id tracer.SessionID) bool {
+		for known := range o.sessions {
+			if known>>32 == id>>32 { // what people see of it
+				return true
+			}
+		}
+		return false
+	}
 	id, err := o.kernel.Create(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create session of pid %d: %w", spec.Root.PID, err)

@@ -231,10 +231,10 @@ func (s *server) withSession(word string, c caller, v verb, f func(*session)) er
 // ambiguous for root.
 func (o *owner) find(word string, c caller) (*session, error) {
 	var live, readable, own []*session
-	var ended *session
+	var ended, named *session
 	for _, x := range o.sorted() {
-		if x.info.ID.String() == word {
-			return x, nil
+		if x.info.ID.String() == word && (named == nil || named.closed) {
+			named = x // an agent's session may have the id of one that is over
 		}
 		if x.info.Name != word || word == "" {
 			continue
@@ -253,6 +253,8 @@ func (o *owner) find(word string, c caller) (*session, error) {
 		}
 	}
 	switch {
+	case named != nil:
+		return named, nil
 	case len(own) == 1:
 		return own[0], nil
 	case len(readable) > 1:

@@ -373,3 +373,34 @@ func TestStop(t *testing.T) {
 		t.Errorf("sessions %+v, signals %v", all, w.k.Signals())
 	}
 }
+
+// TestIDsAreNotTakenTwice: what people see of an id names one session that lives
+// or is remembered; a live one that the kernel opened under the id of an ended
+// one is found.
+func TestIDsAreNotTakenTwice(t *testing.T) {
+	w := newWorld(t)
+	first := w.session("user", 100, api.NewSession{Name: "first"})
+	next := (w.id(first.ID) & (1<<32 - 1)) + 1 // the slot of the next one
+	seen := tracer.SessionID(uint64(next)*2654435761%(1<<30)) << 32
+	err := w.s.owner.do(func() {
+		x := &session{info: tracer.SessionInfo{ID: seen | 77, UID: 1000, Name: "over"}, over: make(chan struct{}), closed: true}
+		w.s.owner.sessions[x.info.ID] = x
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := w.session("user", 101, api.NewSession{}); s.ID == seen.String() {
+		t.Errorf("%s is that of another session", s.ID)
+	}
+	err = w.s.owner.do(func() {
+		x := &session{info: tracer.SessionInfo{ID: seen | 78, UID: 1000, Created: 1 << 60}, over: make(chan struct{})}
+		w.s.owner.sessions[x.info.ID] = x
+		if got, err := w.s.owner.find(seen.String(), caller{}); got != x || err != nil {
+			t.Errorf("%v, %v", got, err)
+		}
+		delete(w.s.owner.sessions, x.info.ID)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

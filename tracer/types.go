@@ -258,6 +258,8 @@ type SessionSpec struct {
 	// it has no Name. Weak: on evidence that may be a coincidence.
 	For  SessionID
 	Weak bool
+	// Taken, if not nil, refuses an id that people could take for another one.
+	Taken func(id SessionID) bool
 
 	agent  bool      // as the exec hook opens it,
 	inside SessionID // if the process is still in this one

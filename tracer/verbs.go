@@ -67,10 +67,8 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	if err != nil {
 		return 0, fmt.Errorf("create session: %w", err)
 	}
-	var random [8]byte
-	rand.Read(random[:])
 	args.Root, args.Owner = wireIdentity(s.Root), wireIdentity(s.Owner)
-	args.Random = binary.NativeEndian.Uint64(random[:])
+	args.Random = s.random()
 	args.Uid = s.UID
 	switch {
 	case s.Adopted && s.Source != SourceNone:
@@ -105,6 +103,18 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 		return 0, fmt.Errorf("create session for %v: %w", s.Root, err)
 	}
 	return SessionID(args.Session), nil
+}
+
+// random draws what people see of the id; 0 with slot 0 would be no session.
+func (s *SessionSpec) random() uint64 {
+	for {
+		var b [8]byte
+		rand.Read(b[:])
+		n := binary.NativeEndian.Uint64(b[:]) & (1<<30 - 1)
+		if n != 0 && (s.Taken == nil || !s.Taken(SessionID(n<<32))) {
+			return n
+		}
+	}
 }
 
 // terms are the arguments that say what a session is held to.

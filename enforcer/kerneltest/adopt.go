@@ -209,10 +209,15 @@ func (k *Kernel) move(p *Proc, to tracer.SessionID) {
 	k.chain(to, func(s *tracer.SessionInfo) { s.Live++; s.Peak = max(s.Peak, uint64(s.Live)) })
 }
 
+// id is that of the record in the last slot that was taken.
+func (k *Kernel) id() tracer.SessionID {
+	return tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
+}
+
 // open makes a record over p, which is its root; nested in the session that p is in.
 func (k *Kernel) open(p *Proc) (tracer.SessionID, *tracer.SessionInfo) {
 	k.nextSlot++
-	id := tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
+	id := k.id()
 	s := &tracer.SessionInfo{ID: id, Parent: p.Session, Root: p.Identity, State: tracer.StateActive, Created: uint64(k.now)}
 	k.sessions[id] = s
 	if around := k.sessions[p.Session]; around != nil {

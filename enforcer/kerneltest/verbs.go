@@ -175,6 +175,9 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 		defer func(why tracer.Evidence, by tracer.Identity) { p.Evidence, p.Creator = why, by }(p.Evidence, p.Creator)
 	}
 	p.Source = spec.Source
+	for k.nextSlot++; spec.Taken != nil && spec.Taken(k.id()); k.nextSlot++ {
+	}
+	k.nextSlot--
 	id, s := k.open(p)
 	s.Owner, s.Name, s.UID, s.Grace, s.Rule = spec.Owner, spec.Name, spec.UID, spec.Grace, spec.Rule
 	s.MaxProcesses, s.MaxLifetime, s.MaxRSS, s.Idle = spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle

@@ -239,7 +239,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c caller) erro
 		}
 	} else {
 		all := decide(c, verbMetrics, target{}).allow
-		err = s.owner.do(func() {
+		err = s.owner.read(c, func() {
 			for _, x := range s.owner.sorted() {
 				if !x.closed && decide(c, verbRead, s.owner.target(c, x)).allow {
 					d.Items = append(d.Items, s.owner.leak(x, rooms))

@@ -164,7 +164,7 @@ func (s *server) addEnded(ctx context.Context, d *api.Sessions, name string, c c
 
 // endedInMemory gives those of the ended sessions in memory that q selects.
 func (s *server) endedInMemory(q journal.Query, c caller) (all []endedSession, err error) {
-	err = s.owner.do(func() {
+	err = s.owner.read(c, func() {
 		o := s.owner
 		for _, x := range o.ended {
 			ended := o.clock.wall(x.emptyAt)

@@ -26,7 +26,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) er
 			}
 		})
 	} else {
-		err = s.owner.do(func() {
+		err = s.owner.read(c, func() {
 			for _, x := range s.owner.sorted() {
 				if decide(c, verbRead, s.owner.target(c, x)).allow {
 					d.Items = s.owner.orphans(d.Items, x, c)

@@ -41,6 +41,7 @@ type owner struct {
 	audit    auditLog
 
 	calls chan func()
+	reads chan func()   // of callers who can wait: see read
 	done  chan struct{} // closed when run has returned
 	inbox *inbox
 	ring  *ring
@@ -95,7 +96,7 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 		kernel: k, enforcer: e, log: log, clock: c, began: c.boottime(), mode: func() string { return policy.Default().Mode },
 		proc: proc, audit: a, holds: holds.New(string(proc), k.Identify),
 		ending: make(chan tracer.SessionID, 64), portsWait: policy.Default().Wait.Ports.Std, heldPeriod: heldPeriod,
-		calls: make(chan func()), done: make(chan struct{}),
+		calls: make(chan func()), reads: make(chan func()), done: make(chan struct{}),
 		inbox: newInbox(k), ring: newRing(c.boottime()/1000, ringRecords),
 		graph:    lineage.New(lineage.Options{}),
 		sessions: make(map[tracer.SessionID]*session),
@@ -116,24 +117,44 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, 
 func (o *owner) run(ctx context.Context) {
 	defer close(o.done)
 	for {
+		var f func()
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.inbox.ready:
-			o.drain()
-		case f := <-o.calls:
-			// What the kernel said before the request was made comes first.
-			o.drain()
+		case f = <-o.calls:
+		default:
+			select {
+			case <-ctx.Done():
+				return
+			case <-o.inbox.ready:
+			case f = <-o.calls:
+			case f = <-o.reads:
+			}
+		}
+		// What the kernel said before the request was made comes first.
+		o.drain()
+		if f != nil {
 			f()
 		}
 	}
 }
 
 // do runs f in the owner's goroutine and waits for it. f must not block.
-func (o *owner) do(f func()) error {
+func (o *owner) do(f func()) error { return o.queue(o.calls, f) }
+
+// read is do for a request that changes nothing. Unless root asks, all that is
+// done goes first: many who read must not keep an end waiting.
+func (o *owner) read(c caller, f func()) error {
+	if c.uid == 0 && c.member == 0 {
+		return o.do(f)
+	}
+	return o.queue(o.reads, f)
+}
+
+func (o *owner) queue(calls chan<- func(), f func()) error {
 	ran := make(chan struct{})
 	select {
-	case o.calls <- func() { defer close(ran); f() }:
+	case calls <- func() { defer close(ran); f() }:
 	case <-o.done:
 		return errStopping
 	}

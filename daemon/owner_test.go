@@ -3,6 +3,9 @@
 package daemon
 
 import (
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +53,44 @@ func TestApplyAllocates(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { o.apply(batch()) }); n > 2 { // a batch's wake-up
 		t.Errorf("%v allocations a batch of 768 events", n)
+	}
+}
+
+// TestReadersWait: what changes something, and what root asks, does not wait for
+// all who read.
+func TestReadersWait(t *testing.T) {
+	w := newWorld(t)
+	o := w.s.owner
+	held, free := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { o.do(func() { close(held); <-free }) })
+	<-held
+	const readers = 200
+	var order []string // of the owner's goroutine
+	var coming atomic.Int64
+	ask := func(who string, ask func(func()) error) {
+		wg.Go(func() {
+			coming.Add(1)
+			if err := ask(func() { order = append(order, who) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range readers {
+		ask("user reads", func(f func()) error { return o.read(caller{uid: 1000}, f) })
+		ask("member reads", func(f func()) error { return o.read(caller{member: 7}, f) })
+	}
+	w.until(func() bool { return coming.Load() == 2*readers })
+	ask("root reads", func(f func()) error { return o.read(caller{}, f) })
+	ask("somebody ends", o.do)
+	w.until(func() bool { return coming.Load() == 2*readers+2 })
+	time.Sleep(20 * time.Millisecond) // nothing says that a goroutine waits at its channel
+	close(free)
+	wg.Wait()
+	for _, who := range []string{"root reads", "somebody ends"} {
+		if at := slices.Index(order, who); at > 3 {
+			t.Errorf("%s as number %d of %d", who, at, len(order))
+		}
 	}
 }
 

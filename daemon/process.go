@@ -107,7 +107,7 @@ func (s *server) identity(text string, c caller) (id tracer.Identity, live bool,
 	}
 	reused := err == nil
 	var known bool
-	err = s.owner.do(func() {
+	err = s.owner.read(c, func() {
 		g := lineage.ID{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
 		if ref.StartNS == 0 {
 			g, known = s.owner.graph.ByPID(g.PID)
@@ -193,7 +193,7 @@ func (s *server) look(id tracer.Identity, live bool, c caller) (p *api.Process, 
 
 // member is a process that is or was one, by the graph; nil if it is not.
 func (s *server) member(id tracer.Identity, c caller) (p *api.Process, t target, err error) {
-	err = s.owner.do(func() {
+	err = s.owner.read(c, func() {
 		n, ok := s.owner.graph.Node(lineageID(id))
 		if !ok || n.Ghost || n.Session == 0 {
 			return

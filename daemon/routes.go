@@ -62,7 +62,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 	f := s.kernel.Features()
 	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.result()}
-	err := s.owner.do(func() {
+	err := s.owner.read(c, func() {
 		o := s.owner
 		d.Degraded = s.degradations()
 		d.Lost, d.Sessions = o.lost, o.live()
@@ -130,7 +130,7 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c caller) e
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
 	}
 	d := api.Sessions{Head: head("sessions"), Items: []api.Session{}}
-	err = s.owner.do(func() {
+	err = s.owner.read(c, func() {
 		for _, x := range s.owner.sorted() {
 			if x.closed || state == "ended" ||
 				q.Get("name") != "" && x.info.Name != q.Get("name") ||
@@ -207,7 +207,11 @@ func (o *owner) relation(c caller, id tracer.SessionID) relation {
 // withSession finds a session, decides, and runs f in the owner's goroutine.
 func (s *server) withSession(word string, c caller, v verb, f func(*session)) error {
 	var refused error
-	err := s.owner.do(func() {
+	ask := s.owner.do
+	if v == verbRead {
+		ask = func(f func()) error { return s.owner.read(c, f) }
+	}
+	err := ask(func() {
 		x, err := s.owner.find(word, c)
 		if err != nil {
 			refused = err

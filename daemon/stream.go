@@ -84,7 +84,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 	if snapshot == "1" {
 		s.presenting.Lock() // the owner has others to serve between two of them
 	}
-	err = s.owner.do(func() {
+	err = s.owner.read(c, func() {
 		if snapshot == "1" {
 			present = st.present()
 		}

@@ -64,7 +64,7 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error 
 // why makes the answer about one process.
 func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (api.Why, error) {
 	d := api.Why{Process: *p}
-	err := s.owner.do(func() {
+	err := s.owner.read(c, func() {
 		n, ok := s.owner.graph.Node(lineageID(id))
 		if !ok || n.Session == 0 {
 			return

@@ -17,6 +17,10 @@ const (
 	damperRate   = 5
 	damperPeriod = 10 * time.Second
 	damperKinds  = 256 // beyond it they share one limit: messages are constants
+	// Of all kinds together, errors apart: who can cause several must not fill the
+	// disk with them either.
+	damperAllBurst = 500
+	damperAllRate  = 10
 )
 
 // damper keeps what can be caused from outside, such as refusals, from filling
@@ -26,6 +30,7 @@ type damper struct {
 
 	mu    sync.Mutex
 	kinds map[string]*damped
+	all   *rate.Limiter
 
 	stop chan struct{}
 	done chan struct{}
@@ -39,7 +44,7 @@ type damped struct {
 }
 
 func newDamper(log zerolog.Logger) *damper {
-	d := &damper{log: log, kinds: make(map[string]*damped), stop: make(chan struct{}), done: make(chan struct{})}
+	d := &damper{log: log, kinds: make(map[string]*damped), all: rate.NewLimiter(damperAllRate, damperAllBurst), stop: make(chan struct{}), done: make(chan struct{})}
 	go d.run()
 	return d
 }
@@ -49,7 +54,7 @@ func (d *damper) Run(e *zerolog.Event, level zerolog.Level, message string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.kind(message)
-	if !k.limit.Allow() {
+	if !k.limit.Allow() || level < zerolog.ErrorLevel && !d.all.Allow() {
 		k.suppressed++
 		k.level = level
 		e.Discard()

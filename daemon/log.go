@@ -13,6 +13,7 @@ const (
 	keyCause        = "cause"
 	keyChanges      = "changes"
 	keyCode         = "code"
+	keyDropped      = "dropped"
 	keyDuration     = "duration_ms"
 	keyFile         = "file"
 	keyGrace        = "grace_ms"

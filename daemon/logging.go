@@ -26,9 +26,10 @@ func openLog(path string, stderr *os.File, env func(string) string) (zerolog.Log
 		}
 		w, closeFile = l, l.close
 	}
-	log := zerolog.New(w).With().Timestamp().Logger()
+	q := newLogQueue(w)
+	log := zerolog.New(q).With().Timestamp().Logger()
 	d := newDamper(log)
-	return log.Hook(d), func() { d.close(); closeFile() }, nil
+	return log.Hook(d), func() { d.close(); q.close(); closeFile() }, nil
 }
 
 // logWriter says where lines go that no file takes.

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"github.com/rs/zerolog"
@@ -144,6 +145,70 @@ func TestDamper(t *testing.T) {
 	}
 	if told < damperBurst || told == storm || uint64(told)+suppressed != storm || serving != 1 {
 		t.Errorf("%d told, %d suppressed, %d of another kind", told, suppressed, serving)
+	}
+}
+
+// TestDamperOfAllKinds: many kinds of messages are not many lines, and errors are
+// told beside them.
+func TestDamperOfAllKinds(t *testing.T) {
+	var b bytes.Buffer
+	d := newDamper(zerolog.New(io.Discard))
+	log := zerolog.New(&b).Hook(d)
+	for i := range 100 * damperBurst {
+		log.Warn().Msg(fmt.Sprint(i % 100))
+	}
+	log.Error().Msg("failed")
+	d.close()
+	if n := bytes.Count(b.Bytes(), []byte("\n")); n < damperAllBurst || n > 2*damperAllBurst {
+		t.Errorf("%d lines", n)
+	}
+	if !bytes.Contains(b.Bytes(), []byte("failed")) {
+		t.Error("the error is not among them")
+	}
+}
+
+// TestLogThatNobodyReads: a full pipe keeps nobody from logging, and what is
+// lost is counted when it is read again.
+func TestLogThatNobodyReads(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	q := newLogQueue(w)
+	line := []byte(`{"message":"` + strings.Repeat("a", 1000) + "\"}\n")
+	const lines = 3 * logQueued
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for range lines {
+			q.Write(line)
+		}
+	}()
+	select {
+	case <-written:
+	case <-time.After(patience):
+		t.Fatal("who logs waits for a reader")
+	}
+	read := make(chan []byte)
+	go func() {
+		b, _ := io.ReadAll(r)
+		read <- b
+	}()
+	q.close()
+	w.Close()
+	var came, dropped uint64
+	for line := range strings.Lines(string(<-read)) {
+		var l struct{ Dropped uint64 }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		if dropped += l.Dropped; l.Dropped == 0 {
+			came++
+		}
+	}
+	if dropped == 0 || came+dropped != lines {
+		t.Errorf("%d lines came, %d were dropped, want %d together", came, dropped, lines)
 	}
 }
 

@@ -163,7 +163,7 @@ func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c ca
 // pastOwner has the picture of sessions as it was in their own boot, whose
 // boottime 0 was at zero, and nothing else of an owner.
 func (s *server) pastOwner(ctx context.Context, zero time.Time, boot string, sessions ...uint64) (*owner, error) {
-	then := &owner{graph: lineage.New(lineage.Options{}), kernel: s.kernel, clock: clock{offset: zero}}
+	then := &owner{graph: lineage.New(lineage.Options{}), kernel: s.kernel, clock: fixed(zero)}
 	for _, id := range sessions {
 		processes, err := s.recorder.journal.Processes(ctx, boot, id)
 		if err != nil {

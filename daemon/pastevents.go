@@ -91,7 +91,7 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 		return false, ""
 	}
 	p.after = b.ID
-	then := clock{offset: b.Zero}
+	then := fixed(b.Zero)
 	for i := range b.Records {
 		x := &b.Records[i]
 		at := then.wall(x.Time)

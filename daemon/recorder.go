@@ -147,7 +147,7 @@ type haul struct {
 // batch gathers what is new; more: there is more than one takes.
 func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
-	b.Zero = r.owner.clock.offset
+	b.Zero = r.owner.clock.offset()
 	const most = journal.MaxBlock - 1 // and a gap
 	buf := make([]record, min(r.owner.ring.end()-r.next, most))
 	n, first, _ := r.owner.ring.read(r.next, buf)

@@ -84,7 +84,7 @@ type row struct {
 
 func (o *owner) row(s *session) row {
 	x := row{
-		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.offset,
+		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.offset(),
 		doc: o.session(s, caller{}), report: s.report, memory: s.memory(),
 	}
 	if s.closed {

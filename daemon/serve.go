@@ -392,6 +392,6 @@ func systemClock() clock {
 	return clock{
 		monotonic: func() time.Duration { return get(unix.CLOCK_MONOTONIC) },
 		boottime:  boottime,
-		offset:    time.Now().Add(-time.Duration(boottime())).Round(0),
+		offset:    offsetOf(time.Now, boottime),
 	}
 }

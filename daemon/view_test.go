@@ -38,7 +38,7 @@ type gallery struct {
 
 func newGallery(dir string, options lineage.Options) *gallery {
 	k := kerneltest.New()
-	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, offset: time.Unix(0, 0)}
+	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, offset: func() time.Time { return time.Unix(0, 0) }}
 	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs(dir), silence{}, zerolog.Nop())
 	o.graph = lineage.New(options)
 	s := &server{

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -29,12 +30,28 @@ var builtInSecrets = []func() *regexp.Regexp{
 	expression(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
 	expression(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
 	expression(`://[^\s/@:]*:([^\s/@]+)@`),
+	expression(`(?s)\bcurl\s(?:.*?\s)?(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)[\s=]?["']?[^\s:"'-][^\s:"']*:([^\s"']+)`),
+	expression(`(?s)\b(?:mysql|mariadb)\w*\s(?:.*?\s)?-p["']?([^\s"']+)`),
+	expression(`(?s)\bsshpass\s+-p\s*["']?([^\s"']+)`),
 	expression(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
 }
 
+// secretsOf are the arguments that are secrets in the command line of one program
+// only, by the beginning of its name: the group, up to the end of an argument
+// that follows the one before it and a NUL.
+var secretsOf = []struct {
+	program string
+	secret  func() *regexp.Regexp
+}{
+	{"curl", expression(`(?s)(?:^(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)\x00|\x00(?:-[a-zA-Z]*?[uU]|--(?:proxy-)?user=))[^:\x00]*:(.+)$`)},
+	{"mysql", expression(`(?s)\x00-p(.+)$`)},
+	{"mariadb", expression(`(?s)\x00-p(.+)$`)},
+	{"sshpass", expression(`(?s)(?:^-p\x00|\x00-p)(.+)$`)},
+}
+
 // Redact hides secrets in an argv: what follows an option or a name that
-// speaks of a token, key, secret or password, known forms of credentials, and
-// what the policy's own expressions match. The result has as many arguments;
+// speaks of a token, key, secret or password, known forms of credentials, those
+// that curl, mysql and sshpass are given, and what the policy's own expressions match. The result has as many arguments;
 // argv is left as it is. It hides too much rather than too little.
 func (p *Policy) Redact(argv []string) []string {
 	if argv == nil {
@@ -56,6 +73,16 @@ func (p *Policy) Redact(argv []string) []string {
 			out[i] = one[0]
 		}
 		next = secretFlag().MatchString(arg)
+	}
+	for _, s := range secretsOf {
+		if len(argv) == 0 || !strings.HasPrefix(path.Base(argv[0]), s.program) {
+			continue
+		}
+		for i := 1; i < len(argv); i++ {
+			if m := s.secret().FindStringSubmatch(argv[i-1] + "\x00" + argv[i]); m != nil {
+				out[i] = strings.TrimSuffix(argv[i], m[1]) + Hidden
+			}
+		}
 	}
 	for _, s := range p.Secrets {
 		out = hide(s.re, out)

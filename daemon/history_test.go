@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
@@ -176,6 +177,13 @@ func TestHistoryOfMembers(t *testing.T) {
 	w.do("101", "GET", "/v1/sessions/other", nil).refused(api.CodeDenied)
 	if d := into[api.Sessions](w.do("101", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(d.Items) != 1 || d.Items[0].ID != s.ID {
 		t.Errorf("%+v", d)
+	}
+	// An id of another boot says nothing of the sessions of this one.
+	for boot, want := range map[string]relation{w.s.bootID: nested, "b0": stranger} {
+		row := journal.Session{Boot: boot, Parent: uint64(w.id(s.ID))}
+		if got := w.s.pastTarget(t.Context(), &row, caller{member: w.id(s.ID)}); got.relation != want {
+			t.Errorf("nested in boot %s: relation %v, want %v", boot, got.relation, want)
+		}
 	}
 	w.again()
 	w.do("101", "GET", "/v1/sessions/other", nil).refused(api.CodeDenied)

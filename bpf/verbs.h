@@ -149,6 +149,7 @@ static __always_inline long release(struct verb_args *a)
 	struct session *s = session_of(id);
 	struct ctl *c = ctl_of(id);
 	u32 slot = (u32)id, status;
+	bool nested;
 
 	if (!s || !c)
 		return -ENOENT;
@@ -157,7 +158,9 @@ static __always_inline long release(struct verb_args *a)
 		return -EBUSY;
 	if (s->parent && s->unreaped)
 		hand_over_dead(s, id);
-	if (fetch_add(&c->nested, 0) || s->live > 0 || s->dying > 0 ||
+	nested = fetch_add(&c->nested, 1); /* of 0 it would be no barrier before 5.12 */
+	__sync_fetch_and_add(&c->nested, -1);
+	if (nested || s->live > 0 || s->dying > 0 ||
 	    (s->parent && s->unreaped > 0)) {
 		*(volatile u32 *)&c->status = status;
 		return -EBUSY;

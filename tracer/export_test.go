@@ -88,6 +88,15 @@ func (t *Tracer) Classes() (entries, counted map[uint32]int, err error) {
 	return entries, counted, nil
 }
 
+// CountReaped counts who was waited for, as a sentence of the baseline programs
+// does for sessions with a limit. The others see to it in every Settle.
+func (t *Tracer) CountReaped() error {
+	if !t.baseline {
+		return nil
+	}
+	return t.reapUnmet()
+}
+
 // Instructions of a program: as it runs, and as often as the verifier looked at one.
 type Instructions struct{ Run, Verified int }
 

@@ -1,0 +1,266 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// world is one sequence of steps: the model, and the real processes and the
+// kernel side that have to agree with it.
+type world struct {
+	*model
+	*stage
+	t     *rapid.T
+	cmd   *exec.Cmd
+	taken int // take-overs so far
+}
+
+func newWorld(t *rapid.T, s *stage) *world {
+	w := &world{model: &model{}, stage: s, t: t}
+	cmd, channel, err := s.theatre.keeper()
+	w.must(err, "start the keeper")
+	w.cmd = cmd
+	w.model.keeper = &process{name: "keeper", channel: channel, id: tracer.Identity{PID: uint32(cmd.Process.Pid)}}
+	return w
+}
+
+// must fails with words that are the same in each run of a sequence: rapid compares
+// them.
+func (w *world) must(err error, what string, args ...any) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Logf("%v", err)
+		w.t.Fatalf("cannot "+what, args...)
+	}
+}
+
+// leave lets all processes go, and waits for that.
+func (w *world) leave() error {
+	for _, p := range append(w.processes, w.keeper) {
+		if p.channel > 0 {
+			unix.Close(p.channel)
+		}
+	}
+	return waited(w.cmd)
+}
+
+// tell has a process do something; it answers when that is done.
+func (w *world) tell(p *process, command string, args ...any) string {
+	w.t.Helper()
+	said, err := ask(p.channel, fmt.Sprintf(command, args...))
+	w.must(err, "have %s %s", p.name, strings.Fields(command)[0])
+	return said
+}
+
+// born forks, or vforks a process that execs under a name.
+func (w *world) born(parent *process, name string) *process {
+	w.t.Helper()
+	command := "fork"
+	if name != "" {
+		command = "vfork " + w.theatre.names[name]
+	}
+	p := w.model.fork(parent)
+	w.t.Logf("%s = %s of %s %s", p.name, strings.Fields(command)[0], parent.name, name)
+	_, err := fields(w.tell(parent, "%s", command), "child")
+	w.must(err, "have %s fork", parent.name)
+	channel, pid, err := w.theatre.accept()
+	p.channel = channel
+	w.must(err, "hear of %s", p.name)
+	p.id, err = w.tr.Identify(pid)
+	w.must(err, "identify %s", p.name)
+	if name != "" {
+		w.opened(p, w.model.exec(p, name))
+	}
+	return p
+}
+
+func (w *world) become(p *process, name string) {
+	w.t.Logf("%s execs as %s", p.name, name)
+	w.tell(p, "exec %s", w.theatre.names[name])
+	w.opened(p, w.model.exec(p, name))
+}
+
+// opened learns the id of a session that an exec opened.
+func (w *world) opened(p *process, s *session) {
+	if s == nil {
+		return
+	}
+	e, err := w.tr.Lookup(p.id.PID)
+	if err != nil || e.Session == 0 || slices.ContainsFunc(w.sessions, func(x *session) bool { return x.id == e.Session }) {
+		w.t.Fatalf("the exec of %s opened no session", p.name)
+	}
+	w.t.Logf("opens %s in %s", s.name, named(s.parent))
+	s.id = e.Session
+}
+
+func named(s *session) string {
+	if s == nil {
+		return "none"
+	}
+	return s.name
+}
+
+const hour = time.Hour
+
+func (t terms) spec(root *process) tracer.SessionSpec {
+	s := tracer.SessionSpec{Root: root.id, KeepOnRootExit: t.outlast, MaxProcesses: uint32(t.limit)}
+	if t.patient {
+		s.Grace = hour
+	}
+	return s
+}
+
+// found makes a session over a process: nested if it is a member, else its
+// descendants are adopted.
+func (w *world) found(root, owner *process, t terms, descend bool) {
+	spec := t.spec(root)
+	from := root.session()
+	if from.depth() >= tracer.MaxDepth {
+		if _, err := w.tr.Create(spec); !errors.Is(err, tracer.ErrTooDeep) {
+			w.t.Fatalf("a session was nested too deep in %s", from.name)
+		}
+		return
+	}
+	if owner != nil {
+		spec.Owner = owner.id
+	}
+	spec.Adopted = descend
+	s := w.model.create(root, owner, t)
+	w.t.Logf("%s over %s in %s, terms %+v, descendants %v", s.name, root.name, named(from), t, descend)
+	var err error
+	s.id, err = w.tr.Create(spec)
+	w.must(err, "create %s", s.name)
+	switch {
+	case !descend:
+	case from == nil:
+		_, err = w.tr.Adopt(s.id)
+		w.model.adopt(s)
+	default:
+		_, err = w.tr.Follow(from.id, s.id)
+		w.model.follow(from, s)
+	}
+	w.must(err, "enter the descendants of %s", s.name)
+}
+
+func (w *world) hold(p *process) {
+	from := p.entry.session
+	spec := terms{outlast: true}.spec(p)
+	spec.KeptFrom, spec.MaxLifetime = from.id, hour
+	s := w.model.keep(p)
+	w.t.Logf("%s over %s, kept from %s", s.name, p.name, from.name)
+	var err error
+	s.id, err = w.tr.Create(spec)
+	w.must(err, "keep %s", p.name)
+	_, err = w.tr.Follow(from.id, s.id)
+	w.must(err, "have the descendants of %s follow", p.name)
+}
+
+func (w *world) dissolve(s *session) {
+	w.t.Logf("dissolve %s", s.name)
+	_, err := w.tr.Dissolve(s.id)
+	if s.state != active && s.state != dissolved {
+		if !errors.Is(err, tracer.ErrBusy) {
+			w.t.Fatalf("%s is %v and was dissolved", s.name, s.state)
+		}
+		return
+	}
+	w.must(err, "dissolve %s", s.name)
+	w.model.dissolve(s)
+}
+
+func (w *world) release(s *session) {
+	w.t.Logf("release %s", s.name)
+	err := w.tr.Release(s.id)
+	if !w.releasable(s) {
+		if !errors.Is(err, tracer.ErrBusy) {
+			w.t.Fatalf("%s was released although it is not over", s.name)
+		}
+		return
+	}
+	w.must(err, "release %s", s.name)
+	w.model.release(s)
+}
+
+// end ends a session: now, or after a grace that is over soon, or never.
+func (w *world) end(s *session, grace time.Duration) {
+	w.t.Logf("end %s after %v", s.name, grace)
+	w.must(w.tr.End(s.id, tracer.CauseEnd, grace), "end %s", s.name)
+	w.model.end(s, grace > 0)
+	if 0 < grace && grace < hour {
+		w.model.end(s, false)
+	}
+}
+
+func (w *world) takeOver(by *process) {
+	w.taken++
+	w.model.takeOver()
+	if by == nil {
+		w.t.Logf("another kernel side takes over")
+		w.must(w.next(), "take over")
+		return
+	}
+	w.t.Logf("another kernel side takes over while %s starts agents", by.name)
+	path := w.theatre.names["crowd"]
+	if err := unix.Sendto(by.channel, []byte("crowd "+path), unix.MSG_NOSIGNAL, nil); err != nil {
+		w.must(err, "have %s start agents", by.name)
+	}
+	w.must(w.next(), "take over")
+	crowd, err := fields(w.tell(by, "stop"), "crowd")
+	w.must(err, "have %s stop", by.name)
+	for _, pid := range crowd {
+		w.caught(pid, by)
+	}
+	all, err := w.tr.Sessions()
+	w.must(err, "list the sessions")
+	w.tell(by, "clear")
+	for s := by.session(); s != nil; s = s.parent {
+		s.forks = -1 // the births between the two are counted by none or both
+	}
+	for _, s := range all {
+		if w.of(s.ID) == nil {
+			w.cleared(s.ID)
+		}
+	}
+}
+
+// caught fails if an agent that was started during a take-over is in no session of its own.
+func (w *world) caught(pid uint32, by *process) {
+	w.agents++
+	e, err := w.tr.Lookup(pid)
+	w.must(err, "look up an agent of %s after the take-over", by.name)
+	s, err := w.tr.Session(e.Session)
+	w.must(err, "find the session of an agent of %s after the take-over", by.name)
+	if s.Root != e.Identity || w.of(s.Parent) != by.session() {
+		w.t.Fatalf("an agent of %s is in a session that is not its own after the take-over", by.name)
+	}
+}
+
+// cleared waits until the session of an agent that has gone is empty, and releases it.
+func (w *world) cleared(id tracer.SessionID) {
+	w.until(func() string {
+		if s, err := w.tr.Settle(id); err != nil || s.State != tracer.StateEmpty {
+			return "an agent has gone, and its session is not empty"
+		}
+		w.must(w.tr.Release(id), "release the session of an agent that has gone")
+		return ""
+	})
+}
+
+// of is the model's session of that id; nil for 0, and for one that it does not have.
+func (w *world) of(id tracer.SessionID) *session {
+	i := slices.IndexFunc(w.sessions, func(s *session) bool { return s.id == id })
+	if i < 0 {
+		return nil
+	}
+	return w.sessions[i]
+}

@@ -149,19 +149,21 @@ static __always_inline long release(struct verb_args *a)
 	struct session *s = session_of(id);
 	struct ctl *c = ctl_of(id);
 	u32 slot = (u32)id, status;
-	bool nested;
+	bool nested, busy;
 
 	if (!s || !c)
 		return -ENOENT;
 	status = *(volatile u32 *)&c->status;
 	if (STATE(status) < STATE_EMPTY || !swap(&c->status, status, STATE_FREE))
 		return -EBUSY;
-	if (s->parent && s->unreaped)
-		hand_over_dead(s, id);
 	nested = fetch_add(&c->nested, 1); /* of 0 it would be no barrier before 5.12 */
 	__sync_fetch_and_add(&c->nested, -1);
-	if (nested || s->live > 0 || s->dying > 0 ||
-	    (s->parent && s->unreaped > 0)) {
+	busy = nested || s->live > 0 || s->dying > 0;
+	if (!busy && s->parent && s->unreaped > 0) {
+		hand_over_dead(s, id);
+		busy = *(volatile s64 *)&s->unreaped > 0; /* one is being reaped right now */
+	}
+	if (busy) {
 		*(volatile u32 *)&c->status = status;
 		return -EBUSY;
 	}

@@ -172,8 +172,10 @@ func (t *Tracer) reapUnmet() error {
 // handDead hands the dead of a session that is about to be released to the
 // session around it, where they count as well.
 func (t *Tracer) handDead(id SessionID) error {
-	s, err := t.Session(id)
-	if err != nil || s.Parent == 0 || s.Unreaped == 0 || s.Live > 0 || s.State < StateEmpty {
+	var s bpf.LineageSession
+	var c bpf.LineageCtl
+	err := errors.Join(t.maps[bpf.LineageMapSessions].Lookup(id.slot(), &s), t.maps[bpf.LineageMapSessionCtl].Lookup(id.slot(), &c))
+	if err != nil || SessionID(s.Id) != id || s.Parent == 0 || s.Unreaped == 0 || s.Live > 0 || s.Dying > 0 || c.Nested > 0 || State(c.Status&0xff) < StateEmpty {
 		return err
 	}
 	t.verbs.Lock()

@@ -123,6 +123,9 @@ func (t terms) spec(root *process) tracer.SessionSpec {
 // found makes a session over a process: nested if it is a member, else its
 // descendants are adopted.
 func (w *world) found(root, owner *process, t terms, descend bool) {
+	if descend {
+		t.limit = 0 // of descendants above it level 2 ends the session at its next look, others at the next birth
+	}
 	spec := t.spec(root)
 	from := root.session()
 	if from.depth() >= tracer.MaxDepth {

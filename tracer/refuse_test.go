@@ -63,47 +63,54 @@ func TestRefuser(t *testing.T) {
 	}
 }
 
-// A condemned member may not fork, in whatever way. Its threads go on, and so
-// does every process of others. Below level 3 nobody dies of the state alone:
-// the members live for as long as this test looks.
+// A condemned member may not fork, in whatever way, and dies of the try. Its threads go on,
+// and so does every process of others. Below level 3 nobody dies of the state alone: its
+// children live for as long as this test looks.
 func TestForkOfTheCondemned(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Level: 2})
 	if tr.Features().Refuses == tracer.RefuserNone {
 		tracertest.Lacks(t, !forbidden(tr.Features().Limits...), tr.Features().Limits)
 	}
-	w := program(t, "forks", "3")
-	id := create(t, tr, w, tracer.SessionSpec{})
-	stranger := program(t, "forks", "0")
-	for _, p := range []*workload{w, stranger} {
-		p.goOn()
-		p.until("ready")
-	}
-	if err := tr.Condemn(id); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := tr.Session(id); err != nil || s.State != tracer.StateCondemned || s.Live != 4 {
-		t.Fatalf("the condemned session is %+v, %v", s, err)
-	}
-	stranger.goOn()
-	for _, want := range []string{"fork 0", "vfork 0", "clone3 0", "posix_spawn 0", "thread 0", "done"} {
-		if got := stranger.line(); got != want {
-			t.Errorf("a stranger: %q, want %q", got, want)
+	outsider := program(t, "forks", "0")
+	outsider.goOn()
+	outsider.until("ready")
+	refused := uint64(0)
+	for _, way := range []string{"fork", "vfork", "clone3", "posix_spawn", "thread"} {
+		w := program(t, "forks", "3")
+		id := create(t, tr, w, tracer.SessionSpec{})
+		w.goOn()
+		w.until("ready")
+		if err := tr.Condemn(id); err != nil {
+			t.Fatal(err)
 		}
-	}
-	w.goOn()
-	for _, want := range []string{"fork 1", "vfork 1", "clone3 1", "posix_spawn 1", "thread 0", "done"} {
-		if got := w.line(); got != want {
-			t.Errorf("the condemned: %q, want %q", got, want)
+		if s, err := tr.Session(id); err != nil || s.State != tracer.StateCondemned || s.Live != 4 {
+			t.Fatalf("the condemned session is %+v, %v", s, err)
 		}
+		outsider.tell(way)
+		if got := outsider.line(); got != way+" 0" {
+			t.Errorf("an outsider: %q", got)
+		}
+		w.tell(way)
+		live := int64(3)
+		if way == "thread" {
+			live = 4
+			if got := w.line(); got != "thread 0" {
+				t.Errorf("the condemned: %q", got)
+			}
+		} else {
+			refused++
+			if status := w.wait(); status.Signal() != unix.SIGKILL {
+				t.Errorf("%s of the condemned: status %#x", way, status)
+			}
+		}
+		s, err := tr.Session(id)
+		if n := counter(t, tr, "fork_refused"); n != refused || err != nil || s.Live != live || s.Forks != 3 {
+			t.Errorf("%s: %d refused, session %+v, %v", way, n, s, err)
+		}
+		sentenced(t, tr, id)
+		w.gone()
+		settled(t, tr, id)
 	}
-	s, err := tr.Session(id)
-	if n := counter(t, tr, "fork_refused"); n != 4 || err != nil || s.Live != 4 || s.Forks != 3 {
-		t.Errorf("%d refused, session %+v, %v", n, s, err)
-	}
-	sentenced(t, tr, id)
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
 }
 
 // sentenced makes passes until nobody of the session lives.

@@ -83,15 +83,13 @@ func TestCountsDoNotDrift(t *testing.T) {
 }
 
 // A session is not closed although a walk in the order of PIDs met none of its
-// members: a child was born behind it.
-func TestSettleMeetsNobody(t *testing.T) { everySide(t, testSettleMeetsNobody) }
-
-func testSettleMeetsNobody(t *testing.T, o tracer.Options) {
+// members: a child was born behind it. Only the programs for old kernels settle by such a walk.
+func TestSettleMeetsNobody(t *testing.T) {
 	programs, err := filepath.Abs("../bin/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := tracertest.New(t, o)
+	tr := tracertest.New(t, tracer.Options{Baseline: true})
 	w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c 'echo root $$; read go; exec ./lngtest-seesaw "+lifetime+"'")
 	w.goOn()
 	root := parse(t, strings.TrimPrefix(w.until("root"), "root "))

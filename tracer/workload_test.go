@@ -102,7 +102,13 @@ func (w *workload) pid() uint32 { return uint32(w.cmd.Process.Pid) }
 
 func (w *workload) goOn() {
 	w.t.Helper()
-	if _, err := io.WriteString(w.in, "go\n"); err != nil {
+	w.tell("go")
+}
+
+// tell gives the workload a line to read.
+func (w *workload) tell(line string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.in, line+"\n"); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forks N: makes N children that wait, says "ready", and for each line that it
- * reads tries every way to make a process and a thread. It says "NAME ERRNO", 0
- * for what succeeded, and "done". What it made exits at once.
+ * reads tries the way to make a process or a thread that the line names. It says
+ * "NAME ERRNO", 0 for what succeeded. What it made exits at once.
  */
 #include "lngtest.h"
 
@@ -24,33 +24,36 @@ static void *nothing(void *arg)
 	return arg;
 }
 
-static void tries(void)
+static void try(const char *way)
 {
 	struct clone_args args = { .exit_signal = SIGCHLD };
 	char *argv[] = { self, "--no-such-word", NULL };
 	pthread_t thread;
-	pid_t pid = fork();
+	pid_t pid = -1;
 
+	if (!strcmp(way, "posix_spawn")) {
+		errno = posix_spawn(&pid, "/proc/self/no-such-file", NULL, NULL, argv, NULL);
+		if (errno == ENOENT) /* it forked, and that was all it could */
+			errno = 0;
+		say("%s %d", way, errno);
+		return;
+	}
+	if (!strcmp(way, "thread")) {
+		errno = pthread_create(&thread, NULL, nothing, NULL);
+		if (!errno)
+			pthread_join(thread, NULL);
+		say("%s %d", way, errno);
+		return;
+	}
+	if (!strcmp(way, "fork"))
+		pid = fork();
+	else if (!strcmp(way, "vfork"))
+		pid = vfork();
+	else if (!strcmp(way, "clone3"))
+		pid = syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0)
 		_exit(0);
-	ended("fork", pid);
-	pid = vfork();
-	if (pid == 0)
-		_exit(0);
-	ended("vfork", pid);
-	pid = syscall(SYS_clone3, &args, sizeof(args));
-	if (pid == 0)
-		_exit(0);
-	ended("clone3", pid);
-	errno = posix_spawn(&pid, "/proc/self/no-such-file", NULL, NULL, argv, NULL);
-	if (errno == ENOENT) /* it forked, and that was all it could */
-		errno = 0;
-	say("posix_spawn %d", errno);
-	errno = pthread_create(&thread, NULL, nothing, NULL);
-	if (!errno)
-		pthread_join(thread, NULL);
-	say("thread %d", errno);
-	say("done");
+	ended(way, pid);
 }
 
 int main(int argc, char **argv)
@@ -65,7 +68,9 @@ int main(int argc, char **argv)
 			hold();
 		}
 	say("ready");
-	while (fgets(line, sizeof(line), stdin))
-		tries();
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		try(line);
+	}
 	return 0;
 }

@@ -193,11 +193,11 @@ func TestAgentLimit(t *testing.T) {
 }
 
 // agentOf is agent as another user.
-func agentOf(t *testing.T, uid int, script string) *workload {
+func agentOf(t *testing.T, uid uint32, script string) *workload {
 	t.Helper()
 	path := shellNamed(t, agentName)
 	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, fmt.Sprintf("exec setpriv --reuid=%d --clear-groups %s -c '%s'", uid, path, script))
+	return startAs(t, uid, "exec "+path+" -c '"+script+"'")
 }

@@ -60,10 +60,13 @@ type workload struct {
 	out  *bufio.Reader
 }
 
-func start(t testing.TB, script string) *workload {
+func start(t testing.TB, script string) *workload { return startAs(t, 0, script) }
+
+// startAs is start as another user.
+func startAs(t testing.TB, uid uint32, script string) *workload {
 	t.Helper()
 	w := &workload{t: t, cmd: exec.Command("/bin/sh", "-c", "echo; read go || exit; "+script)}
-	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: &syscall.Credential{Uid: uid}}
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

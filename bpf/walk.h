@@ -141,8 +141,8 @@ static __always_inline void dissolve_walked(struct verb_args *a, struct task_str
 	if (a->err == -ESRCH)
 		a->err = c ? begin_dissolve(a->session, c) : -ENOENT;
 	if (!a->err && t->pid == t->tgid)
-		a->added += let_member_go(t->tgid, t->start_boottime, a->session,
-					  home_of(a->session));
+		a->added +=
+			let_member_go(t->tgid, t->start_boottime, a->session, home_of(a->session));
 }
 
 /*

@@ -156,13 +156,16 @@ func TestReleaseHandsOverDead(t *testing.T) { everySide(t, testReleaseHandsOverD
 
 func testReleaseHandsOverDead(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
-	// A shell that waits for nobody while it reads.
-	w := start(t, "sleep 60 & echo $!; sleep 60 & echo $!; read go; wait; echo waited; read go")
+	w := program(t, "forks", "2")
 	outermost := create(t, tr, w, tracer.SessionSpec{Name: "outermost"})
 	w.goOn()
+	w.until("ready")
 	var nested []tracer.SessionID
-	for range 2 {
-		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
+	for _, p := range members(t, tr, outermost) {
+		if p.PID == w.pid() {
+			continue
+		}
+		id, err := tr.Create(tracer.SessionSpec{Root: p.Identity})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,15 +181,13 @@ func testReleaseHandsOverDead(t *testing.T, o tracer.Options) {
 			t.Errorf("around it %d are not reaped, want %d (%v)", s.Unreaped, i+1, err)
 		}
 	}
-	w.goOn()
-	if got := w.line(); got != "waited" {
-		t.Fatal(got)
-	}
+	w.tell("wait")
+	w.until("wait 0")
 	until(t, "those that were waited for do not count", func() bool {
 		s, err := tr.Settle(outermost)
 		return err == nil && s.Unreaped == 0 && s.Live == 1
 	})
-	w.goOn()
+	w.in.Close()
 	w.gone()
 	settled(t, tr, outermost)
 }

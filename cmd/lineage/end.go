@@ -140,6 +140,7 @@ func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string
 	for _, t := range targets {
 		if t.err == nil {
 			t.report, t.err = c.End(ctx, t.word, o.request())
+			t.err = asEnd(t.err)
 		}
 	}
 	answered()

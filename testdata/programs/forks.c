@@ -2,7 +2,8 @@
 /*
  * forks N: makes N children that wait, says "ready", and for each line that it
  * reads tries the way to make a process or a thread that the line names. It says
- * "NAME ERRNO", 0 for what succeeded. What it made exits at once.
+ * "NAME ERRNO", 0 for what succeeded. What it made exits at once. At "wait" it waits
+ * for the children that it had first, which it does not before.
  */
 #include "lngtest.h"
 
@@ -36,6 +37,12 @@ static void try(const char *way)
 		if (errno == ENOENT) /* it forked, and that was all it could */
 			errno = 0;
 		say("%s %d", way, errno);
+		return;
+	}
+	if (!strcmp(way, "wait")) {
+		while (wait(NULL) > 0)
+			;
+		say("%s 0", way);
 		return;
 	}
 	if (!strcmp(way, "thread")) {

@@ -234,6 +234,10 @@ func (e *elder) putSessions(t *Tracer) error {
 // carry makes everything that the elder knows known to ours, whose hooks run
 // by now beside the elder's: first its members, then their sessions' states.
 func (t *Tracer) carry(from *elder) (err error) {
+	names, err := t.names()
+	if err != nil {
+		return err
+	}
 	m := t.maps[bpf.LineageMapElder]
 	if err := m.Put(uint32(0), from.processes); err != nil {
 		return fmt.Errorf("show its processes: %w", err)
@@ -242,7 +246,7 @@ func (t *Tracer) carry(from *elder) (err error) {
 		return err
 	}
 	// The elder's exec hook has opened sessions meanwhile: these, and their members.
-	agents, err := from.stopAgents(t)
+	agents, err := from.stopAgents(names)
 	if err != nil {
 		return err
 	}

@@ -26,21 +26,24 @@ type elderAgents struct {
 	on     *uint32 // its control.agents
 	was    uint32
 	agents *ebpf.Map
-	before map[Identity]Comm // every process when it was about to stop
+	before map[Identity]Comm // every process some time before it stopped
 	ours   map[Comm]*bpf.LineageAgent
+}
+
+// names gives the name of every process. An exec takes its name a moment before the
+// hook sees it, so the look has to come well before the elder stops.
+func (t *Tracer) names() (map[Identity]Comm, error) {
+	all := map[Identity]Comm{}
+	return all, t.Snapshot(0, func(p *Process) error {
+		all[p.Identity] = p.Comm
+		return nil
+	})
 }
 
 // stopAgents has the elder open no more sessions. resume undoes it if nothing
 // comes of the take-over.
-func (e *elder) stopAgents(t *Tracer) (*elderAgents, error) {
-	a := &elderAgents{before: map[Identity]Comm{}, ours: map[Comm]*bpf.LineageAgent{}}
-	err := t.Snapshot(0, func(p *Process) error {
-		a.before[p.Identity] = p.Comm
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
+func (e *elder) stopAgents(before map[Identity]Comm) (*elderAgents, error) {
+	a := &elderAgents{before: before, ours: map[Comm]*bpf.LineageAgent{}}
 	bss, err := ebpf.LoadPinnedMap(pinPath(e.dir, mapPin, ".bss"), nil)
 	if errors.Is(err, os.ErrNotExist) {
 		return a, nil

@@ -84,12 +84,14 @@ func TestHold7BadInput(t *testing.T) {
 		i := i.In(t)
 		refusedNobody(i, api.ExitDenied, "end", "--yes", "mine")
 	})
-	t.Run("ambiguous name", func(t *testing.T) {
+	t.Run("another user's name", func(t *testing.T) {
 		i := i.In(t)
 		other := stage.NewMarker(t, i.Dir)
 		theirs := i.StartNobody(other.Env(), "run", "--name", "mine", "--", i.Copy(stage.Program("daemonise")), "stay")
 		other.Ready()
-		refused(i, api.ExitUsage, "end", "--yes", "mine")
+		if s := stage.Query[api.Tree](i, "tree", "mine").Session; s == nil || s.UID != 0 {
+			t.Errorf("root's mine is %+v", s)
+		}
 		for _, s := range stage.Query[api.Sessions](i, "ls").Items {
 			if s.UID == stage.Nobody {
 				i.End("--now", s.ID)

@@ -137,22 +137,28 @@ static void become(char *path)
 static void crowd(char *path)
 {
 	struct pollfd next = { .fd = channel, .events = POLLIN };
-	char text[8 * CROWD] = "", in[12];
+	char text[8 * CROWD] = "", in[12], out[12], byte;
 	pid_t children[CROWD] = { 0 };
-	int ends[2], len = 0;
+	int ends[2], up[2], len = 0;
 
-	if (pipe(ends) || fcntl(ends[1], F_SETFD, FD_CLOEXEC))
+	if (pipe(ends) || pipe(up) || fcntl(ends[1], F_SETFD, FD_CLOEXEC))
 		die("pipe");
 	snprintf(in, sizeof(in), "%d", ends[0]);
+	snprintf(out, sizeof(out), "%d", up[1]);
+	struct pollfd ready = { .fd = up[0], .events = POLLIN };
+
 	for (int n = 0; n < STARTED && poll(&next, 1, 20) == 0; n++) {
 		pid_t *child = &children[n % CROWD];
-		char *args[] = { path, n % 3 == 2 ? "gone" : "stand", in, NULL };
+		char *args[] = { path, n % 3 == 2 ? "gone" : "stand", in, out, NULL };
 
 		if (*child) {
 			kill(*child, SIGKILL);
 			waitpid(*child, NULL, 0);
 		}
 		*child = spawned(args);
+		/* vfork returns within the child's exec: it tells when that is over. */
+		if (poll(&ready, 1, 10000) != 1 || read(up[0], &byte, 1) != 1)
+			die("start %s", path);
 	}
 	for (int i = 0; i < CROWD; i++)
 		if (children[i] && i % 3 != 2)
@@ -162,6 +168,8 @@ static void crowd(char *path)
 	next_command();
 	close(ends[0]);
 	close(ends[1]);
+	close(up[0]);
+	close(up[1]);
 	for (int i = 0; i < CROWD; i++)
 		if (children[i])
 			waitpid(children[i], NULL, 0);
@@ -222,6 +230,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "puppet SOCKET [FD]\n");
 		return 2;
 	}
+	if (argc == 4 && write(number(argc, argv, 3, 0, 0, INT_MAX), "", 1) != 1)
+		die("write");
 	if (!strcmp(argv[1], "gone"))
 		return 0;
 	if (!strcmp(argv[1], "stand"))

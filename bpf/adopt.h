@@ -48,7 +48,7 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 		return false;
 	}
 	/* The SIGTERM of a session that it is out of says nothing about the next one. */
-	if (!within(from, to))
+	if (!within(from, to) && !within(to, from))
 		clear_flags(e, FLAG_TERMED);
 	left(from);
 	return true;

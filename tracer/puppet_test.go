@@ -79,6 +79,9 @@ func (x *theatre) keeper() (*exec.Cmd, int, error) {
 // accept gives the channel of a puppet that has come up, and its PID.
 func (x *theatre) accept() (channel int, pid uint32, err error) {
 	channel, _, err = unix.Accept4(x.listen, unix.SOCK_CLOEXEC)
+	for errors.Is(err, unix.EINTR) { // with a time limit no system call is restarted
+		channel, _, err = unix.Accept4(x.listen, unix.SOCK_CLOEXEC)
+	}
 	if err != nil {
 		return -1, 0, fmt.Errorf("accept: %w", err)
 	}

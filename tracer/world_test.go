@@ -124,7 +124,7 @@ func (t terms) spec(root *process) tracer.SessionSpec {
 // descendants are adopted.
 func (w *world) found(root, owner *process, t terms, descend bool) {
 	if descend {
-		t.limit = 0 // of descendants above it level 2 ends the session at its next look, others at the next birth
+		t.limit = 0 // there may be more of them already
 	}
 	spec := t.spec(root)
 	from := root.session()
@@ -220,12 +220,13 @@ func (w *world) takeOver(by *process) {
 	w.must(w.next(), "take over")
 	crowd, err := fields(w.tell(by, "stop"), "crowd")
 	w.must(err, "have %s stop", by.name)
+	w.agents += len(crowd)
 	for _, pid := range crowd {
-		w.caught(pid, by)
+		w.until(func() string { return w.caught(pid, by) })
 	}
+	w.tell(by, "clear")
 	all, err := w.tr.Sessions()
 	w.must(err, "list the sessions")
-	w.tell(by, "clear")
 	for s := by.session(); s != nil; s = s.parent {
 		s.forks = -1 // the births between the two are counted by none or both
 	}
@@ -236,16 +237,22 @@ func (w *world) takeOver(by *process) {
 	}
 }
 
-// caught fails if an agent that was started during a take-over is in no session of its own.
-func (w *world) caught(pid uint32, by *process) {
-	w.agents++
+// caught tells what is wrong if an agent that was started during a take-over is in no
+// session of its own. A vfork returns before the exec hook runs, so the last agent may be
+// in none yet.
+func (w *world) caught(pid uint32, by *process) string {
 	e, err := w.tr.Lookup(pid)
-	w.must(err, "look up an agent of %s after the take-over", by.name)
-	s, err := w.tr.Session(e.Session)
-	w.must(err, "find the session of an agent of %s after the take-over", by.name)
-	if s.Root != e.Identity || w.of(s.Parent) != by.session() {
-		w.t.Fatalf("an agent of %s is in a session that is not its own after the take-over", by.name)
+	if err != nil || e.Session == 0 {
+		return fmt.Sprintf("an agent of %s is in no session after the take-over", by.name)
 	}
+	s, err := w.tr.Session(e.Session)
+	if err != nil {
+		return fmt.Sprintf("an agent of %s is in an unknown session after the take-over", by.name)
+	}
+	if s.Root != e.Identity || w.of(s.Parent) != by.session() {
+		return fmt.Sprintf("an agent of %s is in a session that is not its own after the take-over", by.name)
+	}
+	return ""
 }
 
 // cleared waits until the session of an agent that has gone is empty, and releases it.

@@ -38,10 +38,13 @@ func raise() {
 			}
 			priority := int32(1)
 			_, _, errno = syscall.RawSyscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(tid), schedRR, uintptr(unsafe.Pointer(&priority)))
-			if errno == syscall.EPERM {
+			switch errno {
+			case 0:
+				again = true
+			case syscall.ESRCH: // it has exited
+			default: // not permitted, or a sandbox that refuses the call
 				return
 			}
-			again = true
 		}
 	}
 }

@@ -4,6 +4,7 @@ package recipes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -161,14 +162,18 @@ func TestActionsStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.file("tools/lngtest-tool", "")
+	temp := filepath.Join(k.Dir, "temp") // the runner's, as the workspace is
+	if err := errors.Join(os.Mkdir(temp, 0o755), os.Chown(temp, stage.Nobody, stage.Nobody)); err != nil {
+		t.Fatal(err)
+	}
 	script := k.file("step.sh", steps[0].Run)
-	p := k.start([]string{"USER=nobody", "RUNNER_TEMP=" + k.Dir, "PATH=" + tools + ":" + k.bin + ":" + os.Getenv("PATH")}, "bash", "-e", script).Wait()
+	p := k.start([]string{"USER=nobody", "RUNNER_TEMP=" + temp, "PATH=" + tools + ":" + k.bin + ":" + os.Getenv("PATH")}, "bash", "-e", script).Wait()
 	k.marker.MustBeGone()
 	if p.Code() != 0 {
 		t.Errorf("%v", p)
 	}
 	k.ran("npm test as nobody, tool " + tools + "/lngtest-tool")
-	if _, err := os.Stat(filepath.Join(k.Dir, "lineage.json")); err != nil {
+	if _, err := os.Stat(filepath.Join(temp, "lineage.json")); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,11 +14,19 @@ if [ "${1:-}" = --counts ]; then
 fi
 
 mkdir -p bin
-# The log of a passing test is kept in the file; a skip and a failure are shown.
+# The log of a passing test is kept in the file; a skip and a failure are shown,
+# with the last 40 lines that the failed test logged.
 # Tests that send signals get them whoever called, nohup or a shell's background.
 env --default-signal go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
-	/^ *--- FAIL|^FAIL|^panic:|^WARNING: DATA RACE|^ok |^# |no test files/ { print }
-	/^ *--- SKIP/ { print; getline; print }
-	/^ *--- FAIL/ { failed = 1 }
-	/^ +[a-z_0-9]+\.go:[0-9]+: / && /figure:/ { print }
+	/^=== (RUN|CONT|NAME)/ { test = $3; next }
+	/^ *--- FAIL/ {
+		print
+		for (n = said[$3] > 40 ? said[$3] - 39 : 1; n <= said[$3]; n++) print text[$3, n]
+		failed = 1
+		next
+	}
+	/^FAIL|^panic:|^WARNING: DATA RACE|^ok |^# |no test files/ { print; next }
+	/^ *--- SKIP/ { print; getline; print; next }
+	/^ +[a-z_0-9]+\.go:[0-9]+: / && /figure:/ { print; next }
+	/^ +/ && !/^ *--- / { text[test, ++said[test]] = $0 }
 	END { if (failed) print "whole output: bin/test.log" }'

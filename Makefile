@@ -7,7 +7,8 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-print-directory
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+# The entry point is cmd/lineage/urgent's.
+LDFLAGS  := -s -w -X main.version=$(VERSION) -E lineage_start
 PROGRAMS := $(patsubst testdata/programs/%.c,bin/testdata/lngtest-%,$(wildcard testdata/programs/*.c))
 CFLAGS   := -O2 -Wall -Wextra -Werror
 

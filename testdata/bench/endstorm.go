@@ -72,7 +72,7 @@ func endStormByLineage(ctx context.Context, d *daemon) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return w.endedBy(ctx, lineageBin, "--socket", d.socket, "end", "--now", "--yes", s.ID)
+	return w.endedBy(ctx, lineageBin, "end", "--socket", d.socket, "--now", "--yes", s.ID)
 }
 
 // startStorm starts the first process of a storm, which does nothing yet.

@@ -5,9 +5,12 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
 	"golang.org/x/sys/unix"
@@ -41,5 +44,55 @@ func TestDaemonComesFirst(t *testing.T) {
 	}
 	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(group)), "nice -20") {
 		t.Errorf("autogroup %q, %v", group, err)
+	}
+}
+
+// As root, every thread of `lineage end` is a real-time one; no other command's is.
+func TestEndComesFirst(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		nobody bool
+		policy uint32
+	}{
+		{args: "end --yes x", policy: unix.SCHED_RR},
+		{args: "end --yes x", nobody: true, policy: unix.SCHED_NORMAL},
+		{args: "why end", policy: unix.SCHED_NORMAL},
+		{args: "run --name end true", policy: unix.SCHED_NORMAL},
+		{args: "ls", policy: unix.SCHED_NORMAL},
+	} {
+		t.Run(fmt.Sprintf("%s, nobody=%v", c.args, c.nobody), func(t *testing.T) {
+			i := stage.New(t)
+			server := i.Listen().(*net.UnixListener)
+			if err := server.SetDeadline(time.Now().Add(stage.Patience)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(i.Socket, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			var p *stage.Process
+			if c.nobody {
+				p = i.StartNobody(nil, strings.Fields(c.args)...)
+			} else {
+				p = i.Start(strings.Fields(c.args), nil)
+			}
+			conn, err := server.Accept() // it asks, and waits for an answer
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.Process.Pid))
+			if err != nil || len(threads) < 2 {
+				t.Fatalf("threads %v, %v", threads, err)
+			}
+			for _, thread := range threads {
+				tid, err := strconv.Atoi(thread.Name())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a, err := unix.SchedGetAttr(tid, 0); err != nil || a.Policy != c.policy {
+					t.Errorf("thread %d: policy %+v, %v, want %d", tid, a, err, c.policy)
+				}
+			}
+		})
 	}
 }

@@ -1,10 +1,12 @@
-// Package urgent lets `lineage end` come before what it is to end. A process that
-// forks into POSIX sessions of its own makes one scheduling group of each
-// (sched(7), autogroup), and each is worth as much as the group of the shell that
-// the command is typed in: among 300 of them the start of a program of this size
-// takes a second. Real-time threads come before all groups. The command does little
-// and waits for most of its time. It takes root; without it nothing is changed.
+// Package urgent makes every thread of `lineage end` a real-time one (SCHED_RR,
+// priority 1), so that the command gets its turn in a storm of forks. A process
+// that leads a POSIX session is a scheduling group of its own (sched(7),
+// autogroup) and gets as much of a CPU as the group of the shell that the command
+// is typed in. Go's runtime passes work between threads five times and more
+// before main, and among 300 groups each time costs a turn of all of them.
 //
-// The work is done while the packages of the program are initialised, as early as
-// the imports of this one allow: most of what a start costs comes behind it.
+// So the change has to come before the runtime: lineage_start is the entry point
+// of the binary (-ldflags '-E lineage_start'), looks at the first argument, and
+// goes on to the runtime's own. Threads inherit the policy. Without root, or in a
+// binary that was linked without the flag, nothing changes.
 package urgent

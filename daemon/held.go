@@ -169,13 +169,13 @@ func (o *owner) settled(s *session, empty bool) bool {
 		return false
 	}
 	s.looking = true
-	id, held, output, own := s.info.ID, s.held, s.output, o.cameFrom(s.info.ID)
+	id, held, output, own, owner := s.info.ID, s.held, s.output, o.cameFrom(s.info.ID), s.info.Owner
 	wait := time.Duration(0)
 	if empty {
 		wait = o.portsWait()
 	}
 	go func() {
-		a := o.look(held, output, own, wait)
+		a := o.look(held, output, own, owner, wait)
 		_ = o.do(func() {
 			if s := o.sessions[id]; s != nil {
 				s.looking, s.after = false, a
@@ -189,8 +189,9 @@ func (o *owner) settled(s *session, empty bool) bool {
 // look says what became of ports, locks and output, when no listener is left
 // on the ports or the time to wait for that is over. Of those who have the
 // output only the session's own are named: others have it from whoever started
-// the session, and share it by right.
-func (o *owner) look(held holds.Held, output string, own map[tracer.SessionID]bool, wait time.Duration) *aftermath {
+// the session, and share it by right. So does the owner a lock that it has open
+// as well: the members inherited it.
+func (o *owner) look(held holds.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
@@ -207,6 +208,12 @@ func (o *owner) look(held holds.Held, output string, own map[tracer.SessionID]bo
 		var unknown []string
 		a.released, a.still, unknown = o.holds.Released(ctx, held.Locks)
 		a.unknown = append(a.unknown, unknown...)
+	}
+	if len(a.still) > 0 && owner != (tracer.Identity{}) {
+		inherited := o.holds.Of(ctx, []tracer.Identity{owner}).Locks
+		a.still = slices.DeleteFunc(a.still, func(l holds.Lock) bool {
+			return slices.ContainsFunc(inherited, func(o holds.Lock) bool { return o.Same(&l) })
+		})
 	}
 	if output == "" {
 		return a

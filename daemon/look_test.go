@@ -31,7 +31,7 @@ func TestLook(t *testing.T) {
 	if len(held.Ports) != 1 {
 		t.Fatalf("%+v", held)
 	}
-	a := o.look(held, "", nil, 0)
+	a := o.look(held, "", nil, tracer.Identity{}, 0)
 	if len(a.freed.Busy) != 1 || len(a.freed.Ports) != 0 {
 		t.Errorf("while it is shared: %+v", a.freed)
 	}
@@ -40,7 +40,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("shared by %v, want %v", a.freed.Busy[0].Holder, me)
 	}
 	waited := make(chan *aftermath)
-	go func() { waited <- o.look(held, "", nil, time.Minute) }()
+	go func() { waited <- o.look(held, "", nil, tracer.Identity{}, time.Minute) }()
 	l.Close()
 	if a := <-waited; len(a.freed.Busy) != 0 || len(a.freed.Ports) != 1 {
 		t.Errorf("afterwards: %+v", a.freed)

@@ -22,6 +22,7 @@ env --default-signal go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
 	/^ *--- FAIL/ {
 		print
 		for (n = said[$3] > 40 ? said[$3] - 39 : 1; n <= said[$3]; n++) print text[$3, n]
+		said[$3] = 0
 		failed = 1
 		next
 	}

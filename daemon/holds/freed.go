@@ -134,7 +134,7 @@ func (r *Reader) Released(ctx context.Context, locks []Lock) (released, held []L
 	paths := make(map[string]bool)
 	for _, l := range locks {
 		l.Holder, l.Waiting = tracer.Identity{}, nil
-		same := func(o Lock) bool { return o.Kind == l.Kind && o.Path == l.Path && o.key == l.key }
+		same := func(o Lock) bool { return o.Same(&l) }
 		switch {
 		case slices.ContainsFunc(released, same) || slices.ContainsFunc(held, same):
 		case now[l.key]:

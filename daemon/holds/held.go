@@ -27,6 +27,11 @@ type Lock struct {
 	key string // of /proc/locks
 }
 
+// Same reports whether l and other are one lock, whoever has it.
+func (l *Lock) Same(other *Lock) bool {
+	return l.Kind == other.Kind && l.Path == other.Path && l.key == other.key
+}
+
 // Held is what processes hold. A socket or a lock that several have open is
 // there once for each.
 type Held struct {
@@ -152,7 +157,7 @@ func (c *collection) file(d *descriptor, id tracer.Identity) error {
 
 func (c *collection) lock(l Lock) {
 	same := func(o Lock) bool {
-		return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path && o.key == l.key
+		return o.Holder == l.Holder && o.Same(&l)
 	}
 	switch {
 	case slices.ContainsFunc(c.Locks, same):

@@ -216,6 +216,36 @@ echo '{"ok": true}'`
 	}
 }
 
+// A lock that the caller has taken and its command inherits is the caller's: no
+// receipt calls it still held.
+func TestInheritedLock(t *testing.T) {
+	i := stage.NewDaemon(t)
+	lock, err := os.Create(filepath.Join(i.Dir, "caller.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	m, file := stage.NewMarker(t, i.Dir), filepath.Join(i.Dir, "report.json")
+	// Its own lock shows that locks were looked at before the end.
+	script := "exec 9>" + m.Path + `; exec 8>own.lock; flock 8
+(setsid sh -c 'trap "sleep 1; exit" TERM; while :; do sleep 1 & wait; done' &)
+sleep 0.3; readlink /proc/self/fd/3`
+	cmd := i.Command([]string{"run", "--grace", "5s", "--report", file, "--", "sh", "-c", script}, nil)
+	cmd.ExtraFiles = []*os.File{lock}
+	run := stage.Start(t, cmd).Wait()
+	m.MustBeGone()
+	if got := strings.TrimSpace(run.Out.String()); got != lock.Name() {
+		t.Fatalf("the command has %q as descriptor 3, want the lock", got)
+	}
+	r := report(t, file)
+	if len(r.LocksReleased) != 1 || filepath.Base(r.LocksReleased[0].Path) != "own.lock" || len(r.LocksHeld) != 0 {
+		t.Errorf("released %+v, held %+v; %s", r.LocksReleased, r.LocksHeld, run.Err.String())
+	}
+}
+
 // A run that its shell has suspended is continued when its session ends, so
 // that the shell hears of it.
 func TestSuspendedRun(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -26,7 +25,7 @@ func TestRoomForTheDead(t *testing.T) {
 	const room = 2001
 	pretendPIDMax(t, room)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	w := program(t, "vforkstorm", "20000", strconv.Itoa(int(tracertest.Slowed(time.Second).Seconds())), "8")
+	w := program(t, "vforkstorm", "20000", "60", "8", strconv.Itoa(10*room))
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	storm := strings.Fields(w.until("storm"))

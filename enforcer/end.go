@@ -17,6 +17,7 @@ const (
 	defaultLimit = 9 * time.Second
 	minPause     = 200 * time.Microsecond
 	maxPause     = 50 * time.Millisecond
+	maxRest      = 500 * time.Millisecond
 	leftPause    = time.Second           // between looks at what could not be ended
 	reapPause    = 50 * time.Millisecond // for parents to reap, before they are named
 	exitPause    = time.Second           // for the dead to leave the task list
@@ -355,12 +356,12 @@ func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 
 // pauseAfter leaves the CPUs to the dying for twice as long as a look has taken.
 // Each death that is read asks for a look, and a look walks all processes of the
-// host.
+// host. The pause has a limit: the daemon may have been stopped during the look.
 func (e *Enforcer) pauseAfter(x *ending, began time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock()
-	x.rest = now + 2*(now-began)
+	x.rest = now + min(2*(now-began), maxRest)
 }
 
 func (e *Enforcer) slow(x *ending, now time.Duration) {

@@ -238,6 +238,25 @@ func TestZombiesAreNotLeft(t *testing.T) {
 	}
 }
 
+// A look that took long because the daemon was stopped meanwhile does not keep the next one waiting.
+func TestStoppedWhileLooking(t *testing.T) {
+	k, e, id := host(t)
+	k.Feature.Level = 3
+	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+	if err := e.End(id, tracer.CauseEnd, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Duration(0)
+	e.clock = func() time.Duration { return k.Now() + stopped }
+	k.Newborn = func() { stopped = time.Minute } // in the middle of the look
+	e.Step()
+	k.Exit(31, 0)
+	e.Watch(id)
+	if wait, _ := e.Step(); wait > maxRest {
+		t.Errorf("the next look is in %v", wait)
+	}
+}
+
 // At level 2 no hook acts on a root's death: whoever hears of it makes the pass.
 func TestRootExitWithoutHooks(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"now": 0, "grace": time.Second} {

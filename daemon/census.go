@@ -13,7 +13,7 @@ import (
 // as well, but it may be lost, and below level 3 nobody else would look. The second never
 // happens, unless something is broken.
 type census struct {
-	met     map[tracer.Identity]bool // roots and owners of active sessions
+	met     map[tracer.Identity]bool // roots and owners of sessions that are not over
 	listed  map[tracer.SessionID]bool
 	nobodys []tracer.Process
 }
@@ -23,7 +23,7 @@ func (c *census) begin(infos []tracer.SessionInfo) {
 	c.met, c.listed, c.nobodys = make(map[tracer.Identity]bool), make(map[tracer.SessionID]bool, len(infos)), nil
 	for _, info := range infos {
 		c.listed[info.ID] = true
-		if info.State == tracer.StateActive {
+		if info.State < tracer.StateEmpty {
 			c.met[info.Root] = false
 			c.met[info.Owner] = info.Owner.IsZero()
 		}
@@ -55,24 +55,30 @@ func hasDied(k kernel, id tracer.Identity) bool {
 	return errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != id
 }
 
-// mourn has a session looked at whose root or owner has died, if no event told of it.
+// mourn notes the deaths of roots and owners that no event told, and has the sessions that they
+// end looked at.
 func (o *owner) mourn(c *census) {
 	for _, s := range o.sessions {
-		if s.closed || s.info.State != tracer.StateActive {
-			continue
-		}
-		if _, asked := c.met[s.info.Root]; !asked {
-			continue // it began after the walk
+		if _, asked := c.met[s.info.Root]; !asked || s.closed {
+			continue // not asked: it began after the walk
 		}
 		root := c.died(o.kernel, s.info.Root)
 		if root && s.rootDied == 0 {
-			s.rootDied = o.clock.boottime() // at the latest
+			s.rootDied = o.foundDead(&s.info)
 			o.spareLeftovers(s)
 		}
-		if root && !s.info.KeepOnRootExit || c.died(o.kernel, s.info.Owner) {
+		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(o.kernel, s.info.Owner)) {
 			o.enforcer.Watch(s.info.ID)
 		}
 	}
+}
+
+// foundDead is when a root died, at the latest, if no event told.
+func (o *owner) foundDead(info *tracer.SessionInfo) uint64 {
+	if info.Cause == tracer.CauseRootExit {
+		return info.EndedAt
+	}
+	return o.clock.boottime()
 }
 
 // broken reports whether a member has a session that is not there: one that was opened since

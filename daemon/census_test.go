@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -45,6 +46,23 @@ func TestUnheardDeaths(t *testing.T) {
 				t.Error("its member lives")
 			}
 		})
+	}
+}
+
+// TestUnheardRootOfAnEnd: the kernel began the end by itself, and no event told why. What dies
+// of it was left over.
+func TestUnheardRootOfAnEnd(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(5000)})
+	w.k.Fork(100, 101, "lngtest-a")
+	w.k.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+	w.unheard(func() { w.k.Exit(100, 0) })
+	if _, err := w.s.sampler.sample(causeNone); err != nil {
+		t.Fatal(err)
+	}
+	w.k.Exit(101, 0)
+	if r := w.receipt(s.ID); r.EndReason != "root_exit" || len(r.Processes) != 1 || !r.Processes[0].Leftover {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -112,10 +112,7 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 		s.output = output
 	}
 	if hasDied(o.kernel, info.Root) {
-		s.rootDied = o.clock.boottime() // at the latest
-		if info.Cause == tracer.CauseRootExit {
-			s.rootDied = info.EndedAt
-		}
+		s.rootDied = o.foundDead(&info)
 	}
 	if m := o.memories[info.ID]; m != nil {
 		delete(o.memories, info.ID)
@@ -270,11 +267,13 @@ func (o *owner) conclude(s *session) {
 
 // mayBeTold tells whether the kernel's word that the session is empty may still
 // come: on a busy host it is far behind. As long as there is no receipt each
-// look brings another verdict.
+// look brings another verdict; one look comes as soon as the patience is over.
 func (o *owner) mayBeTold(s *session) bool {
 	now := max(o.clock.monotonic(), 1)
 	if s.foundEmpty == 0 {
 		s.foundEmpty = now
+		id := s.info.ID
+		time.AfterFunc(emptyPatience, func() { o.enforcer.Watch(id) })
 	}
 	if s.quietSince == 0 || s.heard != o.heard {
 		s.quietSince, s.heard = now, o.heard

@@ -101,6 +101,20 @@ func (i *Instance) Record(name string) *api.Session {
 	return s
 }
 
+// Receipt waits for the verdict on a session. The request does not make the daemon look at the
+// session.
+func (i *Instance) Receipt(id string) *api.Report {
+	i.T.Helper()
+	r, err := ask(i, func(c api.Client, ctx context.Context) (*api.Report, error) { return c.Report(ctx, id, Patience) })
+	if err != nil {
+		i.T.Fatalf("receipt of %s: %v", id, err)
+	}
+	if r.Verdict == "" {
+		i.T.Fatalf("session %s has no verdict within %v: %+v", id, Patience, r)
+	}
+	return r
+}
+
 // Tree is a session's, its ended processes too.
 func (i *Instance) Tree(name string) *api.Tree {
 	i.T.Helper()

@@ -34,6 +34,8 @@ func TestLeftovers(t *testing.T) {
 	stuck.Why = "state D (nfs_wait)"
 	left := receipt("left", stuck, over(10, "kept"))
 	left.Left = 1
+	unproven := receipt("unknown")
+	unproven.VerdictWhy = "the task list could not be read"
 	root := over(3, "self", "sh")
 	root.Leftover = false
 	boxed := over(6, "kill")
@@ -68,6 +70,8 @@ func TestLeftovers(t *testing.T) {
 		{name: "quiet", s: script{Verdict: two}, quiet: true},
 		{name: "quiet, but not all ended", s: script{Verdict: left}, quiet: true,
 			want: two0 + "1 could not be ended\n"},
+		{name: "quiet, but not proven", s: script{Verdict: unproven}, quiet: true,
+			want: "lineage: session k3x9q2: verdict unknown: the task list could not be read\n"},
 		{name: "not all ended", s: script{Verdict: left},
 			want: two0 + "1 could not be ended\nlineage:   9 dd  still alive: state D (nfs_wait)\nlineage:   10 [lngtest]  kept\n"},
 		{name: "ports and locks", s: script{Verdict: held, GraceSecs: 5},

@@ -28,7 +28,7 @@ ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/bench ./testdata/page ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/pictures ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/bench ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
@@ -131,7 +131,7 @@ test-race:
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
-	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./testdata/e2e ./testdata/pictures
+	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./testdata/e2e
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
@@ -246,7 +246,7 @@ docs-check: build
 	go test ./tui -run TestKeysDocument
 	go run ./testdata/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
-	go test ./testdata/bench ./testdata/page
+	go test ./testdata/bench
 	docs/links.sh
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)

@@ -17,7 +17,7 @@ pictures=$PWD/docs/pictures
 lineage=$PWD/bin/lineage
 programs=$PWD/bin/testdata
 draw=$dir/draw
-go build -o "$draw" ./testdata/pictures
+go build -o "$draw" ./internal/pictures
 unset TMUX TMUX_PANE NO_COLOR LINEAGE_THEME
 export LINEAGE_SOCKET=$dir/lineage.sock LNGTEST_SECONDS=120
 tmux() { command tmux -u -S "$dir/tmux" -f /dev/null "$@"; }

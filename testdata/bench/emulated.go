@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lineage-ebpf/lineage/testdata/page"
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
 // emulated tells whether they are of a machine that QEMU emulates, whose ns are

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lineage-ebpf/lineage/testdata/page"
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
 const document = "BENCHMARKS.md"

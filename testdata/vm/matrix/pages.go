@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lineage-ebpf/lineage/testdata/page"
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
 // writePages writes what the results say into the documents, between the lines

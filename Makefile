@@ -28,7 +28,7 @@ ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/bench ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
@@ -246,7 +246,6 @@ docs-check: build
 	go test ./tui -run TestKeysDocument
 	go run ./testdata/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
-	go test ./testdata/bench
 	docs/links.sh
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
@@ -263,14 +262,14 @@ fuzz:
 
 ## bench: every figure of BENCHMARKS.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
 bench: deps build programs
-	CGO_ENABLED=0 go build -o bin/bench ./testdata/bench
+	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt
 	$(if $(BENCH),cat bin/bench.txt,bin/bench -page bin/bench.txt)
 
 ## bench-vm: growth up to 60,000 live processes, emulated, into BENCHMARKS.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
 bench-vm: KERNEL = 6.18
 bench-vm: vm
-	CGO_ENABLED=0 go build -o bin/bench ./testdata/bench
+	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	LNGTEST_SECONDS=900 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 8192 -pid-max 131072 -timeout 15m \
 		bin/bench -bench growth/processes -live '1000 10000 30000 60000' > bin/bench-vm.txt
 	bin/bench -page bin/bench-vm.txt

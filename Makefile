@@ -28,13 +28,13 @@ ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/e2e/... ./testdata/recipes ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/recipes ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 ARM_KERNELS := 6.18
 QUICK    := 6.1 7
-VM_TESTS := tracer enforcer daemon testdata/e2e testdata/escapes
+VM_TESTS := tracer enforcer daemon internal/e2e testdata/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
 
@@ -121,6 +121,9 @@ test: deps build programs
 	@$(MAKE) test-e2e test-recipes test-escapes test-install leftovers
 	@$(GOTEST) --counts
 
+# The tests of these targets are skipped by ./... on its own.
+test-e2e test-brokers test-recipes test-escapes test-install test-systemd: export LNGTEST = 1
+
 ## test-unit: what needs no root
 test-unit:
 	go test ./...
@@ -131,7 +134,7 @@ test-race:
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
-	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./testdata/e2e
+	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
@@ -185,7 +188,7 @@ test-kernels: vm
 	bin/matrix -j $(or $(JOBS),1) -kernel '$(KERNEL)' -cell '$(CELL)' -suite '$(SUITE)' $(if $(KVM),-kvm) $(MATRIX_FLAGS)
 
 ## test-kernels-quick: few of them under one old and one new kernel
-test-kernels-quick: VM_TESTS = tracer testdata/e2e
+test-kernels-quick: VM_TESTS = tracer internal/e2e
 test-kernels-quick: export KERNEL = $(QUICK)
 test-kernels-quick: export MATRIX_FLAGS = -quick
 test-kernels-quick: test-kernels

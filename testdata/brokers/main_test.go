@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 func TestMain(m *testing.M) {
-	err := stage.Prepare()
+	err := stage.Prepare("../..")
 	if err == nil {
 		err = stage.PrivateSpools()
 	}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 func TestMain(m *testing.M) {
-	if err := stage.Prepare(); err != nil {
+	if err := stage.Prepare("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, "escapes:", err)
 		os.Exit(1)
 	}

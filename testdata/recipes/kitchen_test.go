@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 // named finds a block with a name, and its text.

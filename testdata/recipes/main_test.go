@@ -7,11 +7,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 func TestMain(m *testing.M) {
-	if err := stage.Prepare(); err != nil {
+	if err := stage.Prepare("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, "recipes:", err)
 		os.Exit(1)
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"path"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (s suite) name() string {
 	if s.part != "" {
 		return s.part
 	}
-	return strings.TrimPrefix(s.dir, "testdata/")
+	return path.Base(s.dir)
 }
 
 func (s suite) named(part string) suite {
@@ -78,7 +79,7 @@ var (
 	// The daemon's other tests have a kernel that is made of Go.
 	daemon = suite{dir: "daemon", only: "^TestReal|^TestSelfCheck", timeout: 30 * time.Minute}
 	// What the commands promise, and what no other kernel may change about it.
-	e2e = suite{dir: "testdata/e2e", only: "^TestHold[1-68]|^TestEndsWithoutDaemon$|^TestLimits$|^TestLifetimeWithoutDaemon$",
+	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-68]|^TestEndsWithoutDaemon$|^TestLimits$|^TestLifetimeWithoutDaemon$",
 		timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
 	// Every row, at the kernel's own level, when somebody asks for the end.
 	escapes = suite{dir: "testdata/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}

@@ -90,7 +90,7 @@ func (s suite) job(program string) guest.Job {
 	}
 	return guest.Job{
 		Name: s.name(), Dir: filepath.Join(guest.Root, s.dir), Args: args,
-		Env: append(slices.Clone(s.env), slow), // the first of two counts
+		Env: append(slices.Clone(s.env), byMake, slow), // the first of two counts
 		// The test binary's own time-out says where it was.
 		Timeout: s.timeout + time.Minute,
 	}
@@ -98,6 +98,9 @@ func (s suite) job(program string) guest.Job {
 
 // slow multiplies the patience of the tests: emulation is 10 to 20 times slower.
 const slow = "LNGTEST_SLOW=6"
+
+// byMake runs the tests that ./... skips.
+const byMake = "LNGTEST=1"
 
 // judge compares what the machine did with what it has to do.
 func (c *cell) judge(r *result, booted *boot.Result, suites []suite, o options) {

@@ -50,7 +50,7 @@ func run() (int, error) {
 	flag.StringVar(&plan.Cgroup, "cgroup", "v2", "v1 or v2")
 	flag.IntVar(&plan.PIDMax, "pid-max", 0, "kernel.pid_max of the guest")
 	console := flag.Bool("console", false, "show the kernel's console")
-	pass := flag.String("env", "LNGTEST_", "prefix of the variables that the program gets")
+	pass := flag.String("env", "LNGTEST", "prefix of the variables that the program gets")
 	flag.Parse()
 	if *kernel == "" || flag.NArg() == 0 {
 		return exitSetup, errors.New("usage: vmrun -kernel DIR [flags] PROGRAM [ARGS]")

@@ -1,7 +1,7 @@
 // Package e2e drives bin/lineage from outside, against the programs in
 // testdata/programs, on the running kernel: what a session must hold, one test
-// each. It needs root and runs by name only, through "make test-e2e", in a
-// mount namespace with a bpffs of its own.
+// each. It needs root and runs only through "make test-e2e", in a mount namespace
+// with a bpffs of its own.
 //
 // Who is alive is never asked of lineage alone: every program holds the write
 // end of a FIFO, and its read end tells when the last one is gone.

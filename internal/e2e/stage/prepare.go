@@ -15,8 +15,18 @@ import (
 // Built by "make build programs".
 var Lineage, programs string
 
-// Prepare refuses to run where a test could leave something behind.
-func Prepare() error {
+// OnlyFrom ends a test binary that its target of make did not start, with one
+// line and exit code 0: the tests need root and what make builds, or take minutes.
+func OnlyFrom(target string) {
+	if os.Getenv("LNGTEST") == "" {
+		fmt.Printf("skipped: LNGTEST is not set; run make %s\n", target)
+		os.Exit(0)
+	}
+}
+
+// Prepare finds what make built under root, the top of the checkout. It refuses
+// to run where a test could leave something behind.
+func Prepare(root string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("needs root; run make test-e2e with sudo")
 	}
@@ -31,7 +41,7 @@ func Prepare() error {
 	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == host {
 		return fmt.Errorf("in the host's mount namespace; run make test-e2e")
 	}
-	bin, err := filepath.Abs("../../bin")
+	bin, err := filepath.Abs(filepath.Join(root, "bin"))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 // An agent that is a script of another program's, as most are: "#!/usr/bin/env"

@@ -17,7 +17,7 @@ import (
 	_ "modernc.org/sqlite" // to look at the daemon's file
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 // past is `lineage history SESSION -o json`.

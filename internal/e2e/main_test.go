@@ -7,14 +7,15 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-inside" {
 		os.Exit(inside(os.Args[2]))
 	}
-	if err := stage.Prepare(); err != nil {
+	stage.OnlyFrom("test-e2e")
+	if err := stage.Prepare("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}

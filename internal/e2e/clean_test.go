@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 // An ephemeral daemon leaves when nobody needs it, and takes its pins along.

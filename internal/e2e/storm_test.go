@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 // A storm of forks under a session: every one is counted, no event is lost.

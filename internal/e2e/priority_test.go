@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"golang.org/x/sys/unix"
 )
 

@@ -28,13 +28,13 @@ ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 export PREFIX DESTDIR FORCE PURGE
 
 # Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/recipes ./testdata/brokers ./testdata/escapes ./testdata/install ./testdata/vm/...
+E2E := ./testdata/vm/...
 
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 ARM_KERNELS := 6.18
 QUICK    := 6.1 7
-VM_TESTS := tracer enforcer daemon internal/e2e testdata/escapes
+VM_TESTS := tracer enforcer daemon internal/e2e internal/e2e/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
 
@@ -139,7 +139,7 @@ test-e2e: build programs
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
 	@$(call install,$(BROKER_PACKAGES))
-	$(PRIVATE) $(GOTEST) -timeout 10m ./testdata/brokers
+	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/brokers
 
 ## test-e2e-long: the same, 200 rounds, a storm of 60 s, 500 kills of the daemon, 5 M forks
 test-e2e-long: export LNGTEST_ROUNDS = 200
@@ -153,11 +153,11 @@ test-e2e-long: test-e2e leftovers
 
 ## test-recipes: what docs/RECIPES.md shows, as it stands there, as root
 test-recipes: build programs
-	$(PRIVATE) $(GOTEST) ./testdata/recipes
+	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
 
 ## test-escapes: every way out of a session, as root, at the best level; LNGTEST_ROWS, LNGTEST_ROUNDS
 test-escapes: build programs
-	$(PRIVATE) $(GOTEST) -timeout 3h ./testdata/escapes
+	$(PRIVATE) $(GOTEST) -timeout 3h ./internal/e2e/escapes
 
 ## escapes: the same at every level, idle and busy (10 min); writes docs/ESCAPES.md
 escapes: export LNGTEST_CELLS = all
@@ -215,7 +215,7 @@ bin/arm64/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
 
 ## test-install: install, install again and uninstall, into a folder
 test-install: all
-	$(GOTEST) ./testdata/install
+	$(GOTEST) ./internal/e2e/install
 
 ## test-systemd: installed, under a real systemd, in a virtual machine (9 min); LNGTEST_CHECKS="watchdog socket"
 test-systemd: all

@@ -14,11 +14,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-const repository = "../.."
+const repository = "../../.."
 
 func TestMain(m *testing.M) {
+	stage.OnlyFrom("test-install")
 	for _, made := range []string{"bin/lineage", "bin/man/lineage.1", "bin/completion/lineage.bash"} {
 		if _, err := os.Stat(filepath.Join(repository, made)); err != nil {
 			fmt.Fprintf(os.Stderr, "install: %v; run make all\n", err)
@@ -76,7 +79,7 @@ func files(t *testing.T, dest string) (list []string) {
 // each command.
 func manifest(t *testing.T, prefix string) (list []string) {
 	t.Helper()
-	text, err := os.ReadFile("manifest.txt")
+	text, err := os.ReadFile("testdata/manifest.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

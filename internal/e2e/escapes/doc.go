@@ -1,8 +1,9 @@
 // Package escapes tries, row by row, every known way to get out of a session,
 // on the running kernel: with the root alive, with the root SIGKILLed and with
 // the daemon SIGKILLed, at each guarantee level, on an idle machine and on one
-// whose CPUs are all busy. It needs root and runs by name only, through "make
-// escapes", which also writes docs/ESCAPES.md from what it saw.
+// whose CPUs are all busy. It needs root and runs only through "make
+// test-escapes" and "make escapes", which also writes docs/ESCAPES.md from what it
+// saw.
 //
 // Who is alive is told by the programs' marker, never by lineage; who must not
 // be touched counts the signals that it gets.

@@ -20,7 +20,7 @@ var named = regexp.MustCompile("(?ms)^<!-- recipe: ([a-z.-]+) -->\n```[a-z]+\n(.
 // blocks are the recipes by name, as they stand.
 func blocks(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/RECIPES.md")
+	text, err := os.ReadFile(filepath.Join(repository, "docs/RECIPES.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,11 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
+const repository = "../../.."
+
 func TestMain(m *testing.M) {
-	if err := stage.Prepare("../.."); err != nil {
+	stage.OnlyFrom("test-recipes")
+	if err := stage.Prepare(repository); err != nil {
 		fmt.Fprintln(os.Stderr, "recipes:", err)
 		os.Exit(1)
 	}

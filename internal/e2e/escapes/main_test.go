@@ -13,7 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := stage.Prepare("../.."); err != nil {
+	stage.OnlyFrom("test-escapes")
+	if err := stage.Prepare("../../.."); err != nil {
 		fmt.Fprintln(os.Stderr, "escapes:", err)
 		os.Exit(1)
 	}

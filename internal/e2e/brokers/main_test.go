@@ -16,7 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	err := stage.Prepare("../..")
+	stage.OnlyFrom("test-brokers")
+	err := stage.Prepare("../../..")
 	if err == nil {
 		err = stage.PrivateSpools()
 	}

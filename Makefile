@@ -27,9 +27,6 @@ ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 # Where install.sh and uninstall.sh put things.
 export PREFIX DESTDIR FORCE PURGE
 
-# Packages that ./... leaves out: they need bin/ and a bpffs of their own.
-E2E := ./testdata/vm/...
-
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 ARM_KERNELS := 6.18
@@ -177,9 +174,9 @@ vm: build programs
 	@$(call install,$(VM_PACKAGES))
 	testdata/vm/fetch-qemu.sh .cache/qemu
 	testdata/vm/fetch-kernels.sh .cache/kernels $(or $(KERNEL),$(KERNELS))
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/vminit ./testdata/vm/init
-	go build -o bin/vmrun ./testdata/vm/vmrun
-	go build -o bin/matrix ./testdata/vm/matrix
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/vminit ./internal/vm/init
+	go build -o bin/vmrun ./internal/vm/vmrun
+	go build -o bin/matrix ./internal/vm/matrix
 
 ## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL and SUITE=expression, JOBS=2, KVM=1
 test-kernels: vm
@@ -197,7 +194,7 @@ test-kernels-quick: test-kernels
 test-arm64: export GOARCH = arm64
 test-arm64: export CGO_ENABLED = 0
 test-arm64: vm-arm64
-	GOARCH= go run ./testdata/vm/matrix -arch arm64 $(MATRIX_FLAGS)
+	GOARCH= go run ./internal/vm/matrix -arch arm64 $(MATRIX_FLAGS)
 
 # What is built for the guest goes into bin/arm64.
 ARM_PROGRAMS := $(patsubst bin/testdata/%,bin/arm64/testdata/%,$(PROGRAMS))
@@ -205,7 +202,7 @@ vm-arm64: $(ARM_PROGRAMS)
 	testdata/vm/fetch-arm64.sh .cache/arm64 $(ARM_KERNELS)
 	cp .cache/arm64/busybox bin/arm64/
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/arm64/lineage ./cmd/lineage
-	go build -trimpath -ldflags '-s -w' -o bin/arm64/vminit ./testdata/vm/init
+	go build -trimpath -ldflags '-s -w' -o bin/arm64/vminit ./internal/vm/init
 	go test -c -ldflags '-s -w' -o bin/arm64/tests/tracer.test ./tracer
 
 bin/arm64/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
@@ -220,7 +217,7 @@ test-install: all
 ## test-systemd: installed, under a real systemd, in a virtual machine (9 min); LNGTEST_CHECKS="watchdog socket"
 test-systemd: all
 	@$(call install,$(VM_PACKAGES))
-	$(GOTEST) -timeout 30m ./testdata/vm/systemd
+	$(GOTEST) -timeout 30m ./internal/vm/systemd
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:
@@ -229,11 +226,12 @@ leftovers:
 ## lint: gofmt, go vet, golangci-lint, clang-format, gcc -Wall, shellcheck (needs deps-lint)
 lint: programs
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	go vet ./... $(E2E)
+	test -z "$$(git ls-files '*testdata/*.go' | tee /dev/stderr)" # ./... skips it
+	go vet ./...
 	go vet -tags man ./cmd/lineage
-	GOOS=linux GOARCH=arm64 go vet ./... $(E2E)
+	GOOS=linux GOARCH=arm64 go vet ./...
 	GOOS=darwin go build ./api ./lineage ./plain ./tui/...
-	.cache/bin/$(GOLANGCI) run ./... $(E2E)
+	.cache/bin/$(GOLANGCI) run ./...
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 
@@ -247,7 +245,7 @@ docs: build
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
 	go test ./tui -run TestKeysDocument
-	go run ./testdata/vm/matrix -check
+	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
 	docs/links.sh
 

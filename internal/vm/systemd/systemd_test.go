@@ -13,14 +13,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/vm/boot"
 )
 
 const (
 	repository = "../../.."
 	cache      = repository + "/.cache"
+	scripts    = repository + "/testdata/vm"
 	series     = "6.18" // of the guest's kernel
 )
+
+func TestMain(m *testing.M) {
+	stage.OnlyFrom("test-systemd")
+	os.Exit(m.Run())
+}
 
 // fetched runs a script that downloads. Where there is no network the test is
 // skipped, but not in CI.
@@ -39,7 +46,7 @@ func fetched(t *testing.T, args ...string) {
 // names are the checks of the guest's script, in their order.
 func names(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("guest/checks.sh")
+	text, err := os.ReadFile(scripts + "/systemd/guest/checks.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +115,9 @@ func overlay(t *testing.T, asked []string) string {
 }
 
 func TestSystemd(t *testing.T) {
-	fetched(t, "../fetch-qemu.sh", cache+"/qemu")
-	fetched(t, "../fetch-kernels.sh", cache+"/kernels", series)
-	fetched(t, "./rootfs.sh", cache+"/systemd")
+	fetched(t, scripts+"/fetch-qemu.sh", cache+"/qemu")
+	fetched(t, scripts+"/fetch-kernels.sh", cache+"/kernels", series)
+	fetched(t, scripts+"/systemd/rootfs.sh", cache+"/systemd")
 	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", series))
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
-	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"github.com/lineage-ebpf/lineage/internal/vm/boot"
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
 const (

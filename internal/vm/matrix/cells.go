@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
+	"github.com/lineage-ebpf/lineage/internal/vm/boot"
 )
 
 // A cell is one kernel under one configuration, and what is run in it.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 	"golang.org/x/sys/unix"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
-	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"github.com/lineage-ebpf/lineage/internal/vm/boot"
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
 const (
@@ -92,7 +92,7 @@ func (c *cell) judgeDoctor(r *result, jobs map[string]boot.Job, update bool, pro
 	}
 	for _, name := range asked {
 		said := strings.TrimSpace(strings.ReplaceAll(string(jobs[name].Output), r.Release, "RELEASE")) + "\n"
-		golden := filepath.Join("testdata/vm/matrix/testdata", fileName(c.name+" "+name)+".golden")
+		golden := filepath.Join("internal/vm/matrix/testdata", fileName(c.name+" "+name)+".golden")
 		if update {
 			if err := os.WriteFile(golden, []byte(said), 0o644); err != nil {
 				problem("%v", err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
 // ErrUnfinished is a guest that did not come to the end of its plan: it

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/boot"
-	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"github.com/lineage-ebpf/lineage/internal/vm/boot"
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
 func TestPromised(t *testing.T) {
@@ -130,7 +130,7 @@ func judged(t *testing.T, c *cell, b *boot.Result) []string {
 
 func TestJudge(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.MkdirAll("testdata/vm/matrix/testdata", 0o755); err != nil {
+	if err := os.MkdirAll("internal/vm/matrix/testdata", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	pass := "\x16=== RUN   TestX\n\x16--- PASS: TestX (0.00s)\n\x16=== NAME  \nPASS\n"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
 func TestParseOutput(t *testing.T) {

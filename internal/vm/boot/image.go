@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lineage-ebpf/lineage/testdata/vm/guest"
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
 // An Image is the guest's file system in the making.

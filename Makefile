@@ -118,7 +118,7 @@ test: deps build programs
 	@$(MAKE) test-e2e test-recipes test-escapes test-install leftovers
 	@$(GOTEST) --counts
 
-# The tests of these targets are skipped by ./... on its own.
+# Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
 test-e2e test-brokers test-recipes test-escapes test-install test-systemd: export LNGTEST = 1
 
 ## test-unit: what needs no root
@@ -226,7 +226,7 @@ leftovers:
 ## lint: gofmt, go vet, golangci-lint, clang-format, gcc -Wall, shellcheck (needs deps-lint)
 lint: programs
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	test -z "$$(git ls-files '*testdata/*.go' | tee /dev/stderr)" # ./... skips it
+	test -z "$$(git ls-files '*testdata/*.go' | tee /dev/stderr)" # ./... does not see testdata
 	go vet ./...
 	go vet -tags man ./cmd/lineage
 	GOOS=linux GOARCH=arm64 go vet ./...

@@ -99,7 +99,7 @@ func (s suite) job(program string) guest.Job {
 // slow multiplies the patience of the tests: emulation is 10 to 20 times slower.
 const slow = "LNGTEST_SLOW=6"
 
-// byMake runs the tests that ./... skips.
+// byMake makes the packages of internal/e2e run their tests; without it they skip them.
 const byMake = "LNGTEST=1"
 
 // judge compares what the machine did with what it has to do.

@@ -1,0 +1,202 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lineage-ebpf/lineage"
+
+// The limits. Generated code and tests are not measured.
+const (
+	fileLines    = 400
+	funcLines    = 90
+	packageFiles = 25
+	packageLines = 3000 // in overLimit, rounded up to hundreds
+	structFields = 20
+	methodFiles  = 8 // files with methods of one type
+)
+
+// pkg is a package as go list describes it, with its name made short.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+// TestSizes compares what is over a limit with the table, in both directions:
+// nothing grows, and what has shrunk stays small.
+func TestSizes(t *testing.T) {
+	over := make(map[string]int)
+	for _, p := range packages(t) {
+		measure(t, p, over)
+	}
+	for _, key := range slices.Sorted(maps.Keys(over)) {
+		switch now, was := over[key], overLimit[key]; {
+		case was == 0:
+			t.Errorf("%s is over the limit: %d", key, now)
+		case now > was:
+			t.Errorf("%s has grown from %d to %d", key, was, now)
+		case now < was:
+			t.Errorf("%s has shrunk from %d to %d: lower it in overLimit", key, was, now)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(overLimit)) {
+		if over[key] == 0 {
+			t.Errorf("%s is within the limit: remove it from overLimit", key)
+		}
+	}
+}
+
+// TestImports compares the imports between our packages with the table.
+func TestImports(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, p := range packages(t) {
+		seen[p.ImportPath] = true
+		row := strings.Fields(mayImport[p.ImportPath])
+		for _, path := range p.Imports {
+			if path, ours := short(path); ours && !slices.Contains(row, path) {
+				t.Errorf("%s imports %s, which its row in mayImport does not allow", p.ImportPath, path)
+			}
+		}
+		for _, path := range row {
+			if !slices.Contains(p.Imports, module+"/"+path) {
+				t.Errorf("%s imports %s no longer: remove it from its row in mayImport", p.ImportPath, path)
+			}
+		}
+	}
+	for path := range mayImport {
+		if !seen[path] {
+			t.Errorf("there is no package %s: remove its row from mayImport", path)
+		}
+	}
+}
+
+func short(path string) (string, bool) { return strings.CutPrefix(path, module+"/") }
+
+func packages(t *testing.T) (all []pkg) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath, _ = short(p.ImportPath)
+		all = append(all, p)
+	}
+}
+
+// measure adds to over what exceeds a limit in the package.
+func measure(t *testing.T, p pkg, over map[string]int) {
+	t.Helper()
+	exceeds := func(key string, n, limit int) {
+		if n > limit {
+			over[key] = n
+		}
+	}
+	fset := token.NewFileSet()
+	files, lines := 0, 0
+	methodsIn := make(map[string]int)
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ast.IsGenerated(f) {
+			continue
+		}
+		n := fset.File(f.Pos()).LineCount()
+		files, lines = files+1, lines+n
+		exceeds("file "+p.ImportPath+"/"+name, n, fileLines)
+		receivers := make(map[string]bool)
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					receivers[typeName(n.Recv.List[0].Type)] = true
+				}
+				length := fset.Position(n.End()).Line - fset.Position(n.Pos()).Line + 1
+				exceeds("func "+p.ImportPath+"."+n.Name.Name, length, funcLines)
+			case *ast.TypeSpec:
+				key := p.ImportPath + "." + n.Name.Name
+				s, ok := n.Type.(*ast.StructType)
+				if !ok {
+					break
+				}
+				if !wideStructs[key] {
+					exceeds("struct "+key, s.Fields.NumFields(), structFields)
+				}
+				for _, field := range s.Fields.List {
+					if embedsPointer(f, field) {
+						over["embedded pointer "+key+" *"+typeName(field.Type)] = 1
+					}
+				}
+			}
+			return true
+		})
+		for r := range receivers {
+			methodsIn[r]++
+		}
+	}
+	exceeds("package files "+p.ImportPath, files, packageFiles)
+	if lines > packageLines {
+		over["package lines "+p.ImportPath] = (lines + 99) / 100 * 100
+	}
+	for r, n := range methodsIn {
+		exceeds("methods in files "+p.ImportPath+"."+r, n, methodFiles)
+	}
+}
+
+// embedsPointer reports an embedded pointer to a type of ours: of the same package, or
+// of one that the file imports.
+func embedsPointer(f *ast.File, field *ast.Field) bool {
+	star, ok := field.Type.(*ast.StarExpr)
+	if !ok || len(field.Names) > 0 {
+		return false
+	}
+	from, ok := star.X.(*ast.SelectorExpr)
+	if !ok {
+		return true
+	}
+	return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
+		path, err := strconv.Unquote(i.Path.Value)
+		short, ours := short(path)
+		return err == nil && ours && filepath.Base(short) == from.X.(*ast.Ident).Name
+	})
+}
+
+// typeName is the name of a type without star, package and parameters.
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -47,8 +48,8 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c calle
 	}); err != nil {
 		return err
 	}
-	s.log.Info().Str(keySession, d.ID).Str(keyName, d.Name).Uint32(keyUID, c.uid).Uint32(keyPID, spec.Root.PID).
-		Int(keyAdded, n).Msg("process adopted")
+	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, spec.Root.PID).
+		Int(logging.KeyAdded, n).Msg("process adopted")
 	s.done(c, verbAdopt, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)

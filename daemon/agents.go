@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -93,12 +94,12 @@ func (s *server) judgeAgent(id tracer.SessionID) {
 	}
 	if err := s.kernel.SetTerms(id, s.terms(p, rule)); err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(keySession, id.String()).Msg("agent's session without its terms")
+			s.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("agent's session without its terms")
 		}
 		return
 	}
 	s.refresh(id)
-	s.log.Info().Str(keySession, id.String()).Str(keyRule, rule.Name).Uint32(keyPID, info.Root.PID).Msg("agent found")
+	s.log.Info().Str(logging.KeySession, id.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, info.Root.PID).Msg("agent found")
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)))
 }
 
@@ -107,7 +108,7 @@ func (s *server) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.kernel.Dissolve(info.ID)
 	if err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(keySession, info.ID.String()).Msg("lookalike not let go of")
+			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("lookalike not let go of")
 		}
 		return
 	}
@@ -115,7 +116,7 @@ func (s *server) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	if facts != nil {
 		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
 	}
-	s.log.Info().Str(keySession, info.ID.String()).Uint32(keyPID, info.Root.PID).Int(keyRemoved, n).Str(keyWhy, what).Msg("lookalike let go of")
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike let go of")
 	s.ruled(info, audit.Refused, what)
 	_ = s.owner.do(func() { s.owner.letGo(info.ID) })
 }
@@ -153,7 +154,7 @@ func (o *owner) release(id tracer.SessionID) {
 		err = o.kernel.Release(id)
 	}
 	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-		o.log.Error().Err(err).Str(keySession, id.String()).Msg("session not released")
+		o.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
 	}
 }
 
@@ -188,7 +189,7 @@ func (s *server) reterm() {
 			continue // its rule is gone: what it was held to stays
 		}
 		if err := s.kernel.SetTerms(info.ID, s.terms(p, r)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(keySession, info.ID.String()).Msg("session without its rule's terms")
+			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("session without its rule's terms")
 			continue
 		}
 		s.refresh(info.ID)
@@ -275,10 +276,10 @@ func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
 	info, n, err := s.adopt(spec)
 	if err != nil {
-		s.log.Error().Err(err).Uint32(keyPID, t.PID).Msg("running agent not adopted")
+		s.log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
 		return
 	}
-	s.log.Info().Str(keySession, info.ID.String()).Str(keyRule, rule.Name).Uint32(keyPID, t.PID).Int(keyAdded, n).Msg("running agent adopted")
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running agent adopted")
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -175,12 +176,12 @@ func (b *brokers) take(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or somebody's by now
 	case err != nil:
-		b.log.Error().Err(err).Str(keySession, p.info.ID.String()).Uint32(keyPID, x.PID).Msg("brokered work not attributed")
+		b.log.Error().Err(err).Str(logging.KeySession, p.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n, err := b.kernel.Adopt(into)
 	if err != nil {
-		b.log.Error().Err(err).Str(keySession, into.String()).Msg("descendants of brokered work not entered")
+		b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 	}
 	b.book(x, p, into, n)
 }
@@ -199,8 +200,8 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 			})
 		}
 	})
-	b.log.Info().Str(keySession, into.String()).Uint32(keyPID, x.PID).Str(keySource, p.source.String()).
-		Bool(keyStrong, p.source.Strong()).Int(keyAdded, n).Msg("brokered work attributed")
+	b.log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
+		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
 	b.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.info.ID),
 		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.mode(),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -58,7 +59,7 @@ func (o *owner) spareLeftovers(s *session) {
 		return
 	}
 	s.wouldEnd = append(s.wouldEnd, tracer.CauseRootExit.String())
-	o.log.Warn().Str(keySession, s.info.ID.String()).Str(keyReason, tracer.CauseRootExit.String()).Msg("would end: its root has exited")
+	o.log.Warn().Str(logging.KeySession, s.info.ID.String()).Str(logging.KeyReason, tracer.CauseRootExit.String()).Msg("would end: its root has exited")
 }
 
 // endOver ends a session that is over a limit. One that only the policy set is
@@ -66,7 +67,7 @@ func (o *owner) spareLeftovers(s *session) {
 // what would have ended.
 func (p *sampler) endOver(x excess) {
 	o := p.owner
-	log := o.log.With().Str(keySession, x.session.String()).Str(keyReason, x.cause.String()).Logger()
+	log := o.log.With().Str(logging.KeySession, x.session.String()).Str(logging.KeyReason, x.cause.String()).Logger()
 	if x.byPolicy {
 		if o.wouldEnd(x) && !p.rules.enforced() {
 			return // said already

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -67,7 +68,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) e
 	if err != nil {
 		return err
 	}
-	s.log.Info().Str(keySession, d.ID).Str(keyName, d.Name).Uint32(keyUID, c.uid).Uint32(keyPID, spec.Root.PID).
+	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, spec.Root.PID).
 		Msg("session created")
 	s.done(c, verbCreate, d.ID)
 	d.Head, d.Token = head("session"), token

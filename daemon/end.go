@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -56,8 +57,8 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 		return reply(w, http.StatusOK, report)
 	}
 	if err := s.enforcer.CheckEnd(id, c.id); err != nil {
-		s.log.Warn().Err(err).Str(keyVerb, verbEnd.String()).Str(keySession, id.String()).
-			Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Msg("refused")
+		s.log.Warn().Err(err).Str(logging.KeyVerb, verbEnd.String()).Str(logging.KeySession, id.String()).
+			Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).Msg("refused")
 		s.refused(c, verbEnd, id.String(), err.Error())
 		var refusal *enforcer.Refusal
 		if errors.As(err, &refusal) {
@@ -76,8 +77,8 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 			return err
 		}
 	}
-	s.log.Info().Str(keyVerb, verbEnd.String()).Str(keySession, id.String()).Int64(keyGrace, grace.Milliseconds()).
-		Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Msg("ending")
+	s.log.Info().Str(logging.KeyVerb, verbEnd.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
+		Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).Msg("ending")
 	err = s.owner.do(func() {
 		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
 			x.endCaller = auditCaller(c)

@@ -362,24 +362,6 @@ func TestInstanceByAnotherPath(t *testing.T) {
 	}
 }
 
-func TestLogIsBounded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	l, err := openLogFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
-	line := []byte(strings.Repeat("a", 1000) + "\n")
-	for range 3000 {
-		if _, err := l.Write(line); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if info, err := os.Stat(path); err != nil || info.Size() > maxLog || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
-	}
-}
-
 // A daemon that is stopped is there: no other one is started.
 func TestConnectToASilentDaemon(t *testing.T) {
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -62,7 +63,7 @@ func (o *owner) collect(id tracer.SessionID, limit time.Duration) {
 	defer cancel()
 	ids, err := members(o.kernel, id)
 	if err != nil {
-		o.log.Error().Err(err).Str(keySession, id.String()).Msg("ports and locks not read")
+		o.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
 		return
 	}
 	held := o.holds.Of(ctx, ids)

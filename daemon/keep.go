@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -85,7 +86,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c caller) erro
 		return err
 	}
 	d.Warnings = s.losesTerminal(all, from.ID)
-	s.log.Info().Str(keySession, d.ID).Uint32(keyUID, c.uid).Uint32(keyPID, all[0].PID).Msg("process kept")
+	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
 	s.done(c, verbKeep, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)
@@ -159,12 +160,12 @@ func (s *server) handOver(spec tracer.SessionSpec, all []tracer.Identity, note f
 	}
 	for _, id := range all[1:] {
 		if err := s.kernel.Move(id, from, info.ID); err != nil {
-			s.log.Warn().Err(err).Str(keySession, info.ID.String()).Uint32(keyPID, id.PID).Msg("process not kept")
+			s.log.Warn().Err(err).Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, id.PID).Msg("process not kept")
 		}
 	}
 	for _, id := range all {
 		if _, err := s.follow(from, info.ID, id); err != nil {
-			s.log.Error().Err(err).Str(keySession, info.ID.String()).Msg("descendants not kept")
+			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("descendants not kept")
 		}
 	}
 	s.refresh(info.ID)
@@ -255,18 +256,18 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	}
 	if rule == nil {
 		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(keyPID, id.PID).Str(keyRule, shared.Name).Msg("shared server not let out of its session")
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not let out of its session")
 		}
 		return
 	}
 	info, err := s.keep(from, []tracer.Identity{id}, kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(keyPID, id.PID).Str(keyRule, rule.Name).Msg("not kept")
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("not kept")
 		}
 		return
 	}
-	s.log.Info().Str(keySession, info.ID.String()).Str(keyRule, rule.Name).Uint32(keyPID, id.PID).Msg("kept by a rule")
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
 	s.audit.Add(audit.Record{
 		Time: now.UTC(), Verb: verbKeep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason),

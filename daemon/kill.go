@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
@@ -71,8 +72,8 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c caller) erro
 	if err != nil {
 		return s.unkilled(c, p.Session, ref, signalError(ref, err))
 	}
-	s.log.Info().Str(keyVerb, verbKill.String()).Str(keySession, p.Session).Str(keySignal, req.Signal).
-		Int(keyTarget, ref.PID).Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).Str(keyReason, outcome.String()).Msg("member signalled")
+	s.log.Info().Str(logging.KeyVerb, verbKill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
+		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
 	s.signalled(c, audit.Done, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: head("killed"), Process: *p, Outcome: outcome.String()})
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -169,7 +169,7 @@ func (x *exporter) run(ctx context.Context) {
 			return
 		}
 		if x.failing.Swap(&err) == nil {
-			x.log.Error().Err(err).Str(keyAddress, x.address).Msg("metrics not served")
+			x.log.Error().Err(err).Str(logging.KeyAddress, x.address).Msg("metrics not served")
 		}
 		select {
 		case <-ctx.Done():
@@ -186,12 +186,12 @@ func (x *exporter) serve(ctx context.Context) error {
 		return err
 	}
 	x.failing.Store(nil)
-	x.log.Info().Stringer(keyAddress, ln.Addr()).Msg("serving metrics")
+	x.log.Info().Stringer(logging.KeyAddress, ln.Addr()).Msg("serving metrics")
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", x.handler)
 	httpd := &http.Server{
 		Handler: mux, ReadTimeout: x.limits.send, WriteTimeout: x.limits.stall, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 4 << 10, ErrorLog: httpLog(x.log),
+		MaxHeaderBytes: 4 << 10, ErrorLog: logging.HTTP(x.log),
 	}
 	stop := context.AfterFunc(ctx, func() { httpd.Close() })
 	defer stop()
@@ -233,14 +233,4 @@ type narrowConn struct {
 func (c *narrowConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
-}
-
-// httpLog takes what net/http has to say, one kind of message.
-func httpLog(l zerolog.Logger) *log.Logger { return log.New(httpWriter{l}, "", 0) }
-
-type httpWriter struct{ log zerolog.Logger }
-
-func (w httpWriter) Write(p []byte) (int, error) {
-	w.log.Warn().Bytes(keyWhy, p).Msg("connection failed")
-	return len(p), nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -42,9 +43,9 @@ func (s *server) reload() error {
 	}
 	s.applyRules()
 	d := s.rules.document()
-	s.log.Info().Str(keyFile, d.File).Str(keyMode, d.Mode).Msg("policy taken")
+	s.log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy taken")
 	if len(d.NeedsRestart) > 0 {
-		s.log.Warn().Strs(keyKeys, d.NeedsRestart).Msg("needs restart")
+		s.log.Warn().Strs(logging.KeyKeys, d.NeedsRestart).Msg("needs restart")
 	}
 	return nil
 }
@@ -102,7 +103,7 @@ func (s *server) postResume(w http.ResponseWriter, r *http.Request, c caller) er
 	}
 	if s.rules.breaker.Resume() {
 		s.reterm()
-		s.log.Warn().Str(keyVerb, verbManage.String()).Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID).
+		s.log.Warn().Str(logging.KeyVerb, verbManage.String()).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).
 			Msg("circuit breaker closed")
 	}
 	s.managed(c, "policy resume")

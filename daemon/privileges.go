@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
@@ -48,7 +49,7 @@ func (s *server) giveUp(drop func(...privilege.Capability) error, i instance) {
 		return
 	}
 	p.held = held
-	s.log.Info().Strs(keyCapabilities, held).Msg("privileges given up")
+	s.log.Info().Strs(logging.KeyCapabilities, held).Msg("privileges given up")
 }
 
 // bpfGated tells of a kernel that may keep every call of bpf(2) from processes

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -64,14 +65,14 @@ func (b *brokers) raise(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or somewhere else by now
 	case err != nil:
-		b.log.Error().Err(err).Str(keySession, p.info.ID.String()).Uint32(keyPID, x.PID).Msg("brokered work not attributed")
+		b.log.Error().Err(err).Str(logging.KeySession, p.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n := 0
 	if into != from {
 		var err error
 		if n, err = b.follow(from, into, x.Identity); err != nil {
-			b.log.Error().Err(err).Str(keySession, into.String()).Msg("descendants of brokered work not entered")
+			b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
 	_ = b.owner.do(func() { b.owner.lose(from, x.Identity) })

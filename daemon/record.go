@@ -7,6 +7,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 )
@@ -23,10 +24,10 @@ type auditLog interface {
 func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
 	failing := func(err error) {
 		if err == nil {
-			log.Warn().Str(keyPath, path).Msg("audit log is written again")
+			log.Warn().Str(logging.KeyPath, path).Msg("audit log is written again")
 			return
 		}
-		log.Error().Err(err).Str(keyPath, path).Msg("audit records are being lost")
+		log.Error().Err(err).Str(logging.KeyPath, path).Msg("audit records are being lost")
 	}
 	size := r.started.Daemon.Audit
 	l, err := audit.Open(path, audit.Options{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -87,14 +88,14 @@ func (r *recorder) end() {
 	case <-r.done:
 		_ = r.journal.Close()
 	case <-timer.C:
-		r.log.Error().Str(keyPath, r.journal.Path()).Msg("the last of the history is not written in time")
+		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the last of the history is not written in time")
 	}
 }
 
 func (r *recorder) run(ctx context.Context) {
 	defer close(r.done)
 	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
-		r.log.Error().Err(err).Str(keyPath, r.journal.Path()).Msg("history not checked")
+		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
 	}
 	for {
 		began := time.Now()
@@ -216,7 +217,7 @@ func (r *recorder) ask(b *haul) {
 	})
 	for i := range rows {
 		if s, err := rows[i].session(r); err != nil {
-			r.log.Error().Err(err).Str(keySession, rows[i].doc.ID).Msg("session not recorded")
+			r.log.Error().Err(err).Str(logging.KeySession, rows[i].doc.ID).Msg("session not recorded")
 		} else {
 			b.Sessions = append(b.Sessions, s)
 		}
@@ -277,7 +278,7 @@ func (r *recorder) process(b *haul, n *lineage.Node, needed, all bool) {
 	}
 	doc, err := json.Marshal(n)
 	if err != nil {
-		r.log.Error().Err(err).Uint32(keyPID, n.ID.PID).Msg("process not recorded")
+		r.log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
 		return
 	}
 	p.Doc = doc

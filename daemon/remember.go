@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -35,11 +36,11 @@ func openHistory(i instance, boot string, r *rules, c clock, log zerolog.Logger)
 		Told: func(err error, aside string) {
 			switch {
 			case aside != "":
-				log.Error().Err(err).Str(keyPath, i.history).Str(keyFile, aside).Msg("history set aside and begun anew")
+				log.Error().Err(err).Str(logging.KeyPath, i.history).Str(logging.KeyFile, aside).Msg("history set aside and begun anew")
 			case err != nil:
-				log.Error().Err(err).Str(keyPath, i.history).Msg("history is not written")
+				log.Error().Err(err).Str(logging.KeyPath, i.history).Msg("history is not written")
 			default:
-				log.Warn().Str(keyPath, i.history).Msg("history is written again")
+				log.Warn().Str(logging.KeyPath, i.history).Msg("history is written again")
 			}
 		},
 	})
@@ -73,12 +74,12 @@ func (s *server) remember() error {
 		}
 		var m memory
 		if err := json.Unmarshal(row.State, &m); err != nil {
-			s.log.Error().Err(err).Str(keySession, row.Word).Msg("session not remembered")
+			s.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("session not remembered")
 			continue
 		}
 		processes, err := r.journal.Processes(ctx, row.Boot, row.ID)
 		if err != nil {
-			s.log.Error().Err(err).Str(keySession, row.Word).Msg("processes not remembered")
+			s.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not remembered")
 		}
 		nodes := decodeNodes(processes)
 		err = s.owner.do(func() {
@@ -148,6 +149,6 @@ func (s *server) overWithoutUs(ctx context.Context, row *journal.Session) journa
 	if last, err := s.recorder.journal.Last(ctx, row.Boot); err == nil && last.After(over.Ended) {
 		over.Ended = last
 	}
-	s.log.Warn().Str(keySession, doc.ID).Str(keyReason, doc.EndReason).Msg("session was over before the daemon began")
+	s.log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session was over before the daemon began")
 	return over
 }

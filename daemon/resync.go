@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -51,7 +52,7 @@ func (o *owner) repaired(r *resynced, now uint64, changes []lineage.Change) {
 	r.changes = changes
 	if r.cause != causeNone {
 		o.meter.resyncs[r.cause]++
-		o.log.Debug().Str(keyCause, string(r.cause)).Int(keyChanges, len(changes)).Msg("resynced")
+		o.log.Debug().Str(logging.KeyCause, string(r.cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
 	}
 	if r.cause == causeStart && len(o.sessions) > 0 {
 		// What happened while no daemon ran is in nobody's memory.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -104,7 +105,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		if r.added, r.removed, err = o.kernel.Reconcile(); err != nil {
 			o.log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			o.log.Warn().Int(keyAdded, r.added).Int(keyRemoved, r.removed).Msg("the kernel skipped programs, members reconciled")
+			o.log.Warn().Int(logging.KeyAdded, r.added).Int(logging.KeyRemoved, r.removed).Msg("the kernel skipped programs, members reconciled")
 		}
 	}
 	infos, err := o.kernel.Sessions()
@@ -197,7 +198,7 @@ func (p *sampler) repair() error {
 	if err != nil {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
 	}
-	o.log.Error().Int(keyAdded, n).Msg("members of a session that the kernel did not have: repaired")
+	o.log.Error().Int(logging.KeyAdded, n).Msg("members of a session that the kernel did not have: repaired")
 	o.askResync(causeMember)
 	return o.do(func() {
 		o.degrade("members of a session that was not there were found: what its end would have killed may live on")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -108,11 +109,11 @@ func (c *selfCheck) check(ctx context.Context) *api.SelfCheck {
 	c.mu.Unlock()
 	switch {
 	case err != nil:
-		c.log.Error().Err(err).Float64(keyDuration, took).Msg("self-check failed")
+		c.log.Error().Err(err).Float64(logging.KeyDuration, took).Msg("self-check failed")
 	case before == nil || !before.OK:
-		c.log.Info().Float64(keyDuration, took).Msg("self-check passed")
+		c.log.Info().Float64(logging.KeyDuration, took).Msg("self-check passed")
 	default:
-		c.log.Debug().Float64(keyDuration, took).Msg("self-check passed")
+		c.log.Debug().Float64(logging.KeyDuration, took).Msg("self-check passed")
 	}
 	return r
 }

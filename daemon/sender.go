@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 )
 
 // writeSize is how much a stream gathers before it writes, in bytes; one line
@@ -79,7 +81,7 @@ func (s *sender) flush() bool {
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.tally.dropped.Add(1)
-		s.log.Warn().Uint32(keyPID, s.caller.id.PID).Uint32(keyUID, s.caller.uid).Msg("reader dropped: it took nothing")
+		s.log.Warn().Uint32(logging.KeyPID, s.caller.id.PID).Uint32(logging.KeyUID, s.caller.uid).Msg("reader dropped: it took nothing")
 	}
 	return false // else it went by itself
 }

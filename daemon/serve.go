@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -114,7 +115,7 @@ func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-c
 		}
 		o.LogFile = i.log // where whoever started us looks
 	}
-	log, closeLog, err := openLog(o.LogFile, os.Stderr, os.Getenv)
+	log, closeLog, err := logging.Open(o.LogFile, os.Stderr, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-c
 	}
 	// Systemd has mounted it on its hosts. If it cannot be had, Open says so.
 	if mounted, err := tracer.MountBPFFS(bpffs); err == nil && mounted {
-		log.Info().Str(keyPath, bpffs).Msg("bpffs mounted")
+		log.Info().Str(logging.KeyPath, bpffs).Msg("bpffs mounted")
 	}
 	h := thisHost()
 	h.hup, h.manager, h.drop = hup, m, privilege.Drop
@@ -148,7 +149,7 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 		return err
 	}
 	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != defaultSocketMode) {
-		log.Warn().Str(keySocket, i.socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
+		log.Warn().Str(logging.KeySocket, i.socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
 	}
 	lock, alone, err := i.claim(ctx, o, ready, d != nil)
 	if err != nil {
@@ -176,13 +177,13 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	s.giveUp(h.drop, i)
 	lock.release()
 	lock = nil
-	log.Info().Str(keySocket, i.socket).Int(keyLevel, k.Features().Level).Int(keySessions, s.count()).Msg("serving")
+	log.Info().Str(logging.KeySocket, i.socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.count()).Msg("serving")
 	ready.tell(nil)
 	lock, unload, err := s.run(ctx, d, i, h.linger)
 	if unload {
 		err = errors.Join(err, h.unload(i.pins))
 	}
-	log.Info().Bool(keyUnload, unload).Err(err).Msg("stopped")
+	log.Info().Bool(logging.KeyUnload, unload).Err(err).Msg("stopped")
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -114,7 +115,7 @@ func (s *server) httpServer() *http.Server {
 		ReadHeaderTimeout: s.limits.send,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    4 << 10,
-		ErrorLog:          httpLog(s.log),
+		ErrorLog:          logging.HTTP(s.log),
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, nc.(*documentedConn).peer)
 		},
@@ -228,10 +229,10 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 
 // refuse is the error of a decision against a caller, noted in the log.
 func (s *server) refuse(c caller, v verb, what string, d decision) error {
-	e := s.log.Warn().Str(keyVerb, v.String()).Str(keyName, what).Str(keyWhy, d.why).
-		Uint32(keyUID, c.uid).Uint32(keyPID, c.id.PID)
+	e := s.log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, d.why).
+		Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID)
 	if c.member != 0 {
-		e = e.Str(keyMember, c.member.String())
+		e = e.Str(logging.KeyMember, c.member.String())
 	}
 	e.Msg("refused")
 	s.refused(c, v, what, d.why)

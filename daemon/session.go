@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -195,7 +196,7 @@ func (o *owner) wake(s *session) {
 		return
 	}
 	if err := o.enforcer.Wake(s.info.Owner); err != nil {
-		o.log.Warn().Err(err).Str(keySession, s.info.ID.String()).Uint32(keyPID, s.info.Owner.PID).Msg("stopped owner not continued")
+		o.log.Warn().Err(err).Str(logging.KeySession, s.info.ID.String()).Uint32(logging.KeyPID, s.info.Owner.PID).Msg("stopped owner not continued")
 	}
 }
 
@@ -249,11 +250,10 @@ func (o *owner) conclude(s *session) {
 	s.report.Brokered = o.brokered(s, caller{})
 	o.recorded(s)
 	o.save(s)
-	o.log.Info().Str(keySession, s.report.Session).Str(keyReason, s.report.EndReason).
-		Str(keyVerdict, s.report.Verdict).Str(keyWhy, s.report.VerdictWhy).
-		Int(keyKilled, s.report.Killed).Int(keyLeft, s.report.Left).
-		Int(keyFreed, len(s.report.PortsFreed)).Int(keyBusy, len(s.report.PortsBusy)).
-		Float64(keyDuration, s.report.DurationMS).Msg("session ended")
+	o.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
+		Str(logging.KeyVerdict, s.report.Verdict).Str(logging.KeyWhy, s.report.VerdictWhy).
+		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
+		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if !s.told {
 		o.meter.over(s.report.EndReason, s.report.Verdict, o.took(s))
 		close(s.over)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -21,7 +22,7 @@ func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Po
 	if err != nil {
 		return err
 	}
-	s.log.Info().Str(keySession, info.ID.String()).Str(keyRule, rule.Name).Uint32(keyPID, id.PID).Msg("shared server let out of its session")
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server let out of its session")
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: verbKeep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),

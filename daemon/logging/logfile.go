@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package logging
 
 import (
 	"fmt"
@@ -10,18 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLog is how large the log of a daemon may get that nobody's log has, in
-// bytes.
-const maxLog = 1 << 20
+// maxFile is the size limit of the log file of an ephemeral daemon, in bytes.
+const maxFile = 1 << 20
 
-// logFile is a log that starts again when it is full.
-type logFile struct {
+// file is a log file that is emptied when it is full.
+type file struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
 }
 
-func openLogFile(path string) (*logFile, error) {
+func openFile(path string) (*file, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
@@ -31,13 +30,13 @@ func openLogFile(path string) (*logFile, error) {
 		f.Close()
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	return &logFile{file: f, size: info.Size()}, nil
+	return &file{file: f, size: info.Size()}, nil
 }
 
-func (l *logFile) Write(p []byte) (int, error) {
+func (l *file) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size+int64(len(p)) > maxLog {
+	if l.size+int64(len(p)) > maxFile {
 		if err := l.file.Truncate(0); err != nil {
 			return 0, err
 		}
@@ -48,4 +47,4 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (l *logFile) close() { l.file.Close() }
+func (l *file) close() { l.file.Close() }

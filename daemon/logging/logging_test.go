@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package logging
 
 import (
 	"bufio"
@@ -33,11 +33,11 @@ func TestLogIsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	log, end, err := openLog("", w, func(string) string { return "" })
+	log, end, err := Open("", w, func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.Warn().Str(keyName, hostile).Err(errors.New(hostile)).Msg("refused")
+	log.Warn().Str(KeyName, hostile).Err(errors.New(hostile)).Msg("refused")
 	end()
 	w.Close()
 	b, err := io.ReadAll(r)
@@ -61,12 +61,12 @@ func TestLogOnATerminal(t *testing.T) {
 	defer master.Close()
 	defer tty.Close()
 	env := map[string]string{"NO_COLOR": "1"}
-	log, end, err := openLog("", tty, func(name string) string { return env[name] })
+	log, end, err := Open("", tty, func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer end()
-	log.Warn().Str(keyName, hostile).Err(errors.New(hostile)).Msg("refused")
+	log.Warn().Str(KeyName, hostile).Err(errors.New(hostile)).Msg("refused")
 	text, err := bufio.NewReader(master).ReadString('\n')
 	if err != nil || !strings.Contains(text, "WRN") || !strings.Contains(text, "refused") {
 		t.Fatalf("%v %q", err, text)
@@ -92,13 +92,13 @@ func TestLogInTheJournal(t *testing.T) {
 		if journalReads(w, stream) != want {
 			t.Errorf("%q: %v", stream, !want)
 		}
-		_, is := logWriter(w, func(string) string { return stream }).(*systemLog)
+		_, is := writer(w, func(string) string { return stream }).(*journal)
 		if is != want {
 			t.Errorf("%q: the journal is taken: %v", stream, is)
 		}
 	}
 	var stderr bytes.Buffer
-	j := &systemLog{to: refuses{}, stderr: &stderr}
+	j := &journal{to: refuses{}, stderr: &stderr}
 	if n, err := j.Write([]byte("{}\n")); n != 3 || err != nil || stderr.String() != "{}\n" {
 		t.Errorf("%d %v %q", n, err, stderr.String())
 	}
@@ -108,16 +108,16 @@ type refuses struct{}
 
 func (refuses) Write([]byte) (int, error) { return 0, errors.New("no journal") }
 
-// TestDamper: a storm of one kind leaves a few lines and a number, and does not
+// TestLimit: a storm of one kind leaves a few lines and a number, and does not
 // touch another kind.
-func TestDamper(t *testing.T) {
+func TestLimit(t *testing.T) {
 	var b bytes.Buffer
 	plain := zerolog.New(&b)
-	d := newDamper(plain)
+	d := newLimiter(plain)
 	log := plain.Hook(d)
 	const storm = 10000
 	for range storm {
-		log.Warn().Str(keyName, hostile).Msg("refused")
+		log.Warn().Str(KeyName, hostile).Msg("refused")
 	}
 	log.Info().Msg("serving")
 	quiet := log.Level(zerolog.ErrorLevel)
@@ -143,23 +143,23 @@ func TestDamper(t *testing.T) {
 			t.Errorf("%s", line)
 		}
 	}
-	if told < damperBurst || told == storm || uint64(told)+suppressed != storm || serving != 1 {
+	if told < kindBurst || told == storm || uint64(told)+suppressed != storm || serving != 1 {
 		t.Errorf("%d told, %d suppressed, %d of another kind", told, suppressed, serving)
 	}
 }
 
-// TestDamperOfAllKinds: many kinds of messages are not many lines, and errors are
-// told beside them.
-func TestDamperOfAllKinds(t *testing.T) {
+// TestLimitOfAllKinds: many kinds of messages are not many lines, and errors are
+// logged besides.
+func TestLimitOfAllKinds(t *testing.T) {
 	var b bytes.Buffer
-	d := newDamper(zerolog.New(io.Discard))
+	d := newLimiter(zerolog.New(io.Discard))
 	log := zerolog.New(&b).Hook(d)
-	for i := range 100 * damperBurst {
+	for i := range 100 * kindBurst {
 		log.Warn().Msg(fmt.Sprint(i % 100))
 	}
 	log.Error().Msg("failed")
 	d.close()
-	if n := bytes.Count(b.Bytes(), []byte("\n")); n < damperAllBurst || n > 2*damperAllBurst {
+	if n := bytes.Count(b.Bytes(), []byte("\n")); n < allBurst || n > 2*allBurst {
 		t.Errorf("%d lines", n)
 	}
 	if !bytes.Contains(b.Bytes(), []byte("failed")) {
@@ -167,17 +167,17 @@ func TestDamperOfAllKinds(t *testing.T) {
 	}
 }
 
-// TestLogThatNobodyReads: a full pipe keeps nobody from logging, and what is
-// lost is counted when it is read again.
-func TestLogThatNobodyReads(t *testing.T) {
+// TestFullPipe: a full pipe blocks no one who logs, and the number of
+// lost lines is logged when it is read again.
+func TestFullPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	q := newLogQueue(w)
+	q := newQueue(w)
 	line := []byte(`{"message":"` + strings.Repeat("a", 1000) + "\"}\n")
-	const lines = 3 * logQueued
+	const lines = 3 * queueLines
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -187,8 +187,8 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}()
 	select {
 	case <-written:
-	case <-time.After(patience):
-		t.Fatal("who logs waits for a reader")
+	case <-time.After(30 * time.Second):
+		t.Fatal("logging waits for a reader")
 	}
 	read := make(chan []byte)
 	go func() {
@@ -212,26 +212,30 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}
 }
 
-// TestDamperBounded: messages are constants; were they not, memory stays.
-func TestDamperBounded(t *testing.T) {
-	d := newDamper(zerolog.Nop())
+// TestLimiterBounded: messages are constants; were they not, memory stays.
+func TestLimiterBounded(t *testing.T) {
+	d := newLimiter(zerolog.Nop())
 	log := zerolog.New(io.Discard).Hook(d)
-	for i := range 10 * damperKinds {
+	for i := range 10 * maxKinds {
 		log.Info().Msg(fmt.Sprint(i))
 	}
 	d.close()
-	if len(d.kinds) > damperKinds+1 {
+	if len(d.kinds) > maxKinds+1 {
 		t.Errorf("%d kinds", len(d.kinds))
 	}
 }
 
-// TestLogKeysAreConstants: every field of every line has its key in one place,
-// and every message is a constant.
+// TestLogKeysAreConstants: every field of every line of the daemon has its key in
+// one place, and every message is a constant.
 func TestLogKeysAreConstants(t *testing.T) {
 	fields := []string{"Str", "Strs", "Stringer", "Int", "Int64", "Uint32", "Uint64", "Bool", "Float64", "Bytes", "Dur", "Time", "Any", "Interface", "AnErr", "Msgf"}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"../*.go", "../*/*.go"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
 	}
 	set, seen := gotoken.NewFileSet(), 0
 	for _, name := range files {
@@ -269,9 +273,9 @@ func TestLogKeysAreConstants(t *testing.T) {
 	}
 }
 
-// TestLogKeysAreTheirOwn: no key is zerolog's, or there twice.
+// TestLogKeysAreTheirOwn: keys differ from each other and from zerolog's.
 func TestLogKeysAreTheirOwn(t *testing.T) {
-	f, err := parser.ParseFile(gotoken.NewFileSet(), "log.go", nil, 0)
+	f, err := parser.ParseFile(gotoken.NewFileSet(), "keys.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,4 +295,22 @@ func TestLogKeysAreTheirOwn(t *testing.T) {
 		}
 		return true
 	})
+}
+
+func TestLogIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	line := []byte(strings.Repeat("a", 1000) + "\n")
+	for range 3000 {
+		if _, err := l.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > maxFile || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
 }

@@ -196,7 +196,7 @@ func TestLookalikeInALook(t *testing.T) {
 
 func (p *policed) audit() string {
 	p.Helper()
-	text, err := os.ReadFile(p.i.audit)
+	text, err := os.ReadFile(p.i.Audit)
 	if err != nil {
 		p.Fatal(err)
 	}

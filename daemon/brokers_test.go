@@ -278,7 +278,7 @@ func TestBrokersForgotten(t *testing.T) {
 	w.until(func() bool { return w.in(300) != "" })
 	beside := w.in(300)
 	w.stop()
-	if err := os.RemoveAll(filepath.Dir(w.i.history)); err != nil {
+	if err := os.RemoveAll(filepath.Dir(w.i.History)); err != nil {
 		t.Fatal(err)
 	}
 	w.start(Options{Version: "9.9.9", Policy: w.policed.file})

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"golang.org/x/sys/unix"
 )
@@ -162,7 +163,7 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	close(gate)
 	c, _ := serveReal(t, 0, gate)
 	s, port, path, in, cmd := holding(t, c)
-	err := poll(ctx, func() (bool, error) {
+	err := instance.Poll(ctx, func() (bool, error) {
 		now, err := c.Session(ctx, s.ID)
 		return err == nil && slices.Equal(now.Ports, []int{port}), err
 	})

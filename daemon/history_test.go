@@ -113,7 +113,7 @@ func TestHistory(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
 	}
-	files, _ := filepath.Glob(w.i.history + "*")
+	files, _ := filepath.Glob(w.i.History + "*")
 	if len(files) == 0 {
 		t.Fatal("nothing is on disk")
 	}

@@ -113,7 +113,7 @@ func TestKill(t *testing.T) {
 // audited is the audit log of a daemon that has stopped.
 func (w *world) audited() string {
 	w.Helper()
-	b, err := os.ReadFile(w.i.audit)
+	b, err := os.ReadFile(w.i.Audit)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -87,7 +88,7 @@ func TestRealConsumerStopped(t *testing.T) {
 	open()
 	var counters map[string]uint64
 	survivors, told := 0, 0
-	err = poll(ctx, func() (bool, error) {
+	err = instance.Poll(ctx, func() (bool, error) {
 		survivors, told = 0, 0
 		h.mu.Lock()
 		defer h.mu.Unlock()

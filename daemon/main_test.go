@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -24,9 +25,8 @@ import (
 
 // TestMain runs this binary as the daemon that Connect starts, too: first word
 // lngtest-daemon, with a kernel that is made of Go; and as a process that holds
-// a port and a lock: first word lngtest-holder; and as one that holds an
-// instance: first word lngtest-serving; and as one that favours itself: first
-// word lngtest-favoured; and as a canary.
+// a port and a lock: first word lngtest-holder; and as one that favours itself:
+// first word lngtest-favoured; and as a canary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-holder" {
 		os.Exit(holder(os.Args[2]))
@@ -40,14 +40,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-daemon" {
 		os.Exit(fakeDaemon(os.Args[2]))
 	}
-	if len(os.Args) > 3 && os.Args[1] == "lngtest-serving" {
-		os.Exit(serveAs(os.Args[2], os.Args[3]))
-	}
 	before, goroutines := descriptors(), runtime.NumGoroutine()
 	code := tracertest.Main(m)
 	// Those of connections that were closed just now need a moment.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	err := poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
+	err := instance.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
 	cancel()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // which leaves a goroutine
 	if err != nil && code == 0 && !fuzzing {
@@ -84,10 +81,10 @@ func fakeDaemon(socket string) int {
 	}
 	fmt.Fprintln(starts, os.Getpid())
 	starts.Close()
-	ready := inheritedPipe()
+	ready := instance.InheritedPipe()
 	if os.Getenv("LNGTEST_REFUSE") != "" {
 		err = errors.New("no bpffs; run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf")
-		ready.tell(err)
+		ready.Report(err)
 		return 1
 	}
 	if os.Getenv("LNGTEST_DIE") != "" {
@@ -103,7 +100,7 @@ func fakeDaemon(socket string) int {
 	}
 	h.linger = 200 * time.Millisecond
 	err = h.serve(ctx, Options{Socket: socket, Ephemeral: os.Getenv("LNGTEST_HOST") == "", Version: "lngtest"}, ready, zerolog.New(os.Stderr))
-	ready.tell(err)
+	ready.Report(err)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

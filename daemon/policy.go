@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -25,9 +26,9 @@ func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			s.manager.notify(reloading()...)
+			s.manager.Notify(instance.Reloading()...)
 			_ = s.reload() // it is logged, and stands in the status
-			s.manager.notify(managerReady)
+			s.manager.Notify(instance.Ready)
 		}
 	}
 }

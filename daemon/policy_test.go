@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -193,7 +194,7 @@ func TestPolicyReload(t *testing.T) {
 func TestPolicyRefusedAtStart(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "policy.yaml")
-	i, err := instanceOf(filepath.Join(dir, "s"))
+	i, err := instance.Of(filepath.Join(dir, "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 		tt.make()
 		opened := false
 		h := host{open: func(tracer.Options) (kernel, error) { opened = true; return nil, errors.New("opened") }}
-		err := h.serve(context.Background(), Options{Socket: i.socket, Policy: file}, nil, zerolog.Nop())
+		err := h.serve(context.Background(), Options{Socket: i.Socket, Policy: file}, nil, zerolog.Nop())
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") || opened {
 			t.Errorf("%s: %v, opened %t", what, err, opened)
 		}
@@ -243,7 +244,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 // Instances other than the host's have no file of their own accord.
 func TestPolicyOfInstance(t *testing.T) {
 	for socket, want := range map[string]string{api.DefaultSocket: policy.DefaultFile, "/tmp/lngtest/s": ""} {
-		i, err := instanceOf(socket)
+		i, err := instance.Of(socket)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -28,7 +29,7 @@ type privileges struct {
 // giveUp drops what is not needed any more: everything is loaded, attached,
 // opened and listened on. A daemon that cannot is no worse than one that never
 // tried, and says so in its status.
-func (s *server) giveUp(drop func(...privilege.Capability) error, i instance) {
+func (s *server) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
 	if drop == nil {
 		return
 	}
@@ -36,7 +37,7 @@ func (s *server) giveUp(drop func(...privilege.Capability) error, i instance) {
 	if bpfGated(tracer.KernelRelease()) {
 		keep = append(keep, privilege.BPF)
 	}
-	if notRoots(filepath.Dir(i.socket)) {
+	if notRoots(filepath.Dir(i.Socket)) {
 		keep = append(keep, privilege.WriteAnywhere)
 	}
 	p := &s.privileges

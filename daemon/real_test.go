@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
@@ -47,7 +48,7 @@ func serveReal(t *testing.T, ring int, gate <-chan struct{}) (c api.Client, dir 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest"}, nil, zerolog.Nop()) }()
-	err := poll(ctx, func() (bool, error) {
+	err := instance.Poll(ctx, func() (bool, error) {
 		var err error
 		if c, err = api.Dial(ctx, socket); err == nil {
 			return true, nil
@@ -189,7 +190,7 @@ func TestRealSmallRing(t *testing.T) {
 	open()
 	began := time.Now()
 	var got, want []int
-	err = poll(ctx, func() (bool, error) {
+	err = instance.Poll(ctx, func() (bool, error) {
 		tree, err := c.Tree(ctx, s.ID, "")
 		if err != nil {
 			return false, err

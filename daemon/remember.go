@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -28,19 +29,19 @@ const rememberTimeout = 5 * time.Second
 
 // openHistory opens the history of the instance. One that cannot be used is
 // loud, and stops nothing.
-func openHistory(i instance, boot string, r *rules, c clock, log zerolog.Logger) *journal.Journal {
+func openHistory(i instance.Instance, boot string, r *rules, c clock, log zerolog.Logger) *journal.Journal {
 	h := r.started.Daemon.History
-	return journal.Open(i.history, journal.Options{
+	return journal.Open(i.History, journal.Options{
 		Boot: boot, MaxAge: h.MaxAge.Std(), MaxBytes: int64(h.MaxSize),
 		Now: func() time.Time { return c.offset().Add(time.Duration(c.boottime())) }, // as what is written
 		Told: func(err error, aside string) {
 			switch {
 			case aside != "":
-				log.Error().Err(err).Str(logging.KeyPath, i.history).Str(logging.KeyFile, aside).Msg("history set aside and begun anew")
+				log.Error().Err(err).Str(logging.KeyPath, i.History).Str(logging.KeyFile, aside).Msg("history set aside and begun anew")
 			case err != nil:
-				log.Error().Err(err).Str(logging.KeyPath, i.history).Msg("history is not written")
+				log.Error().Err(err).Str(logging.KeyPath, i.History).Msg("history is not written")
 			default:
-				log.Warn().Str(logging.KeyPath, i.history).Msg("history is written again")
+				log.Warn().Str(logging.KeyPath, i.History).Msg("history is written again")
 			}
 		},
 	})

@@ -287,7 +287,7 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c caller) erro
 	if d := decide(c, verbManage, target{}); !d.allow {
 		return s.refuse(c, verbManage, "daemon", d)
 	}
-	if req.Unload && s.manager.there {
+	if req.Unload && s.manager.Present {
 		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",
 			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
 	}

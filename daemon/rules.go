@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -40,7 +41,7 @@ type rules struct {
 // loadRules reads the policy at a start. What is wrong with it is refused: who
 // starts the daemon is there to read why, and would else run with rules that
 // are not those that were written.
-func loadRules(i instance, o Options, c clock) (*rules, error) {
+func loadRules(i instance.Instance, o Options, c clock) (*rules, error) {
 	r := rulesOf(i, o, c)
 	p, err := r.read()
 	if err != nil {
@@ -52,9 +53,9 @@ func loadRules(i instance, o Options, c clock) (*rules, error) {
 }
 
 // rulesOf says where an instance has its policy: the host's is in /etc.
-func rulesOf(i instance, o Options, c clock) *rules {
+func rulesOf(i instance.Instance, o Options, c clock) *rules {
 	r := &rules{path: o.Policy, must: o.Policy != "", clock: c}
-	if r.path == "" && i.socket == api.DefaultSocket {
+	if r.path == "" && i.Socket == api.DefaultSocket {
 		r.path = policy.DefaultFile
 	}
 	return r

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
@@ -47,7 +48,7 @@ func (s *server) count() (n int) {
 // run serves until ctx is done, a client stops it, or, if it is ephemeral,
 // nobody needs it. unload: the kernel's side is to be taken down, by the
 // caller, who holds the lock for it.
-func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger time.Duration) (lock *flock, unload bool, err error) {
+func (s *server) run(ctx context.Context, ln net.Listener, i instance.Instance, linger time.Duration) (lock *instance.Lock, unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var once sync.Once
@@ -69,8 +70,8 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	wg.Go(func() { s.watchBrokers(ctx) })
 	wg.Go(s.applyRules)
 	wg.Go(func() { s.exporter.run(ctx) })
-	s.manager.notify(managerReady)
-	wg.Go(func() { s.tellManager(ctx, s.manager) })
+	s.manager.Notify(instance.Ready)
+	wg.Go(func() { s.reportStatus(ctx, s.manager) })
 	var checking sync.WaitGroup
 	checking.Go(func() {
 		s.selfCheck.first(ctx)
@@ -111,9 +112,9 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 		httpd.Close()
 	}
 	if unload && lock == nil {
-		waiting, release := context.WithTimeout(context.Background(), lockTimeout)
+		waiting, release := context.WithTimeout(context.Background(), instance.LockTimeout)
 		defer release()
-		if lock, err = i.acquire(waiting); err != nil {
+		if lock, err = i.Acquire(waiting); err != nil {
 			unload = false
 		}
 	}
@@ -133,10 +134,10 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance, linger ti
 	return lock, unload, err
 }
 
-// leave tells whoever waits for us that we are about to go.
+// leave announces that the daemon is about to exit.
 func (s *server) leave() {
-	s.manager.notify(managerStopping)
-	if err := s.alone.stopping(); err != nil {
+	s.manager.Notify(instance.Stopping)
+	if err := s.alone.Stopping(); err != nil {
 		s.log.Error().Err(err).Msg("PID file not written")
 	}
 }
@@ -144,8 +145,8 @@ func (s *server) leave() {
 // waitIdle waits until there has been neither session nor client for linger,
 // and gives the lock that keeps others from starting a daemon while we leave.
 // Without a lock something else made it return.
-func (s *server) waitIdle(ctx context.Context, i instance, linger time.Duration, failed <-chan error) (*flock, error) {
-	tick := time.NewTicker(max(linger/10, pollPause))
+func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.Duration, failed <-chan error) (*instance.Lock, error) {
+	tick := time.NewTicker(max(linger/10, instance.PollPause))
 	defer tick.Stop()
 	busy := s.clock.monotonic()
 	for {
@@ -163,16 +164,16 @@ func (s *server) waitIdle(ctx context.Context, i instance, linger time.Duration,
 		if now-busy < linger || s.conns.idle() < linger {
 			continue
 		}
-		lock, err := i.tryLock()
+		lock, err := i.TryLock()
 		switch {
-		case errors.Is(err, errLocked):
+		case errors.Is(err, instance.ErrLocked):
 			continue
 		case err != nil:
 			return nil, err
 		case s.conns.idle() >= linger:
 			return lock, nil
 		}
-		lock.release()
+		lock.Release()
 	}
 }
 

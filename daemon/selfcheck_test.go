@@ -18,6 +18,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
@@ -59,7 +60,7 @@ func checked(t *testing.T, level int, policyText string) (c api.Client, dir, soc
 // dialed connects to a daemon that starts.
 func dialed(t *testing.T, socket string, done chan error) (c api.Client) {
 	t.Helper()
-	err := poll(t.Context(), func() (bool, error) {
+	err := instance.Poll(t.Context(), func() (bool, error) {
 		var err error
 		if c, err = api.Dial(t.Context(), socket); err == nil {
 			return true, nil
@@ -148,7 +149,7 @@ func TestSelfCheckReal(t *testing.T) {
 
 func wait(t *testing.T, c api.Client, holds func(*api.Status) bool) (st *api.Status) {
 	t.Helper()
-	err := poll(t.Context(), func() (ok bool, err error) {
+	err := instance.Poll(t.Context(), func() (ok bool, err error) {
 		if st, err = c.Status(t.Context()); err != nil {
 			return true, err
 		}
@@ -189,11 +190,11 @@ func TestSelfCheckSweeps(t *testing.T) {
 	h.open = func(o tracer.Options) (kernel, error) { return tracer.Open(tracer.Options{Dir: dir}) }
 	h.unload = func(string) error { return tracer.Unload(dir) }
 	socket := filepath.Join(t.TempDir(), "s")
-	i, err := instanceOf(socket)
+	i, err := instance.Of(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.pins = dir
+	i.Pins = dir
 	if err := h.noLive(i); err != nil {
 		t.Errorf("it counts as a live session: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
@@ -24,9 +24,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
-
-// defaultSocketMode lets everybody ask: every request is judged by its peer.
-const defaultSocketMode = 0o666
 
 // readGroup is the group whose members may read every session.
 const readGroup = "lineage"
@@ -46,9 +43,6 @@ type Options struct {
 	Canary []string
 }
 
-// ErrRunning: a daemon serves that socket already.
-var ErrRunning = errors.New("a daemon is running")
-
 // ErrMember: the process is a member of a session of the instance; the daemon
 // that it would be could not be ended with it.
 var ErrMember = errors.New("a member of a session may not start the daemon")
@@ -58,17 +52,17 @@ var ErrMember = errors.New("a member of a session may not start the daemon")
 // daemon, and one that is told to unload, takes it down. An ephemeral daemon
 // on the socket is taken over with its sessions.
 func Serve(ctx context.Context, o Options) error {
-	ready := inheritedPipe()
+	ready := instance.InheritedPipe()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
 	defer signal.Stop(hup)
-	m, err := theManager(ready)
+	m, err := instance.TheManager(ready)
 	if err == nil {
 		err = serve(ctx, o, ready, m, hup)
 	}
-	ready.tell(err)
+	ready.Report(err)
 	if err != nil {
-		m.notify(statusField(err.Error()))
+		m.Notify(instance.StatusField(err.Error()))
 	}
 	return err
 }
@@ -89,7 +83,7 @@ type host struct {
 	period       time.Duration // of the sampler
 	linger       time.Duration // of an ephemeral daemon without session and client
 	hup          <-chan os.Signal
-	manager      *manager
+	manager      *instance.Manager
 	drop         func(keep ...privilege.Capability) error  // privileges; nil: keep them
 	hold         func(pid uint32) (enforcer.Handle, error) // default: pidfds
 	heldPeriod   time.Duration                             // between two looks at ports and locks; default 2 s
@@ -100,20 +94,20 @@ func thisHost() host {
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
 		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
 		clock: systemClock(), limits: defaultLimits.fitting(), period: time.Second, linger: 3 * time.Second,
-		manager: &manager{},
+		manager: &instance.Manager{},
 	}
 }
 
-func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-chan os.Signal) error {
+func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instance.Manager, hup <-chan os.Signal) error {
 	if os.Geteuid() != 0 {
 		return tracer.ErrNotRoot
 	}
 	if ready != nil && o.LogFile == "" {
-		i, err := instanceOf(o.Socket)
+		i, err := instance.Of(o.Socket)
 		if err != nil {
 			return err
 		}
-		o.LogFile = i.log // where whoever started us looks
+		o.LogFile = i.Log // where the command that started us looks
 	}
 	log, closeLog, err := logging.Open(o.LogFile, os.Stderr, os.Getenv)
 	if err != nil {
@@ -124,17 +118,17 @@ func serve(ctx context.Context, o Options, ready *readiness, m *manager, hup <-c
 		log.Warn().Err(err).Msg("in a storm of forks the daemon may be slow")
 	}
 	// Systemd has mounted it on its hosts. If it cannot be had, Open says so.
-	if mounted, err := tracer.MountBPFFS(bpffs); err == nil && mounted {
-		log.Info().Str(logging.KeyPath, bpffs).Msg("bpffs mounted")
+	if mounted, err := tracer.MountBPFFS(instance.BPFFS); err == nil && mounted {
+		log.Info().Str(logging.KeyPath, instance.BPFFS).Msg("bpffs mounted")
 	}
 	h := thisHost()
 	h.hup, h.manager, h.drop = hup, m, privilege.Drop
-	m.log = log
+	m.Log = log
 	return h.serve(ctx, o, ready, log)
 }
 
-func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolog.Logger) error {
-	i, err := instanceOf(o.Socket)
+func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, log zerolog.Logger) error {
+	i, err := instance.Of(o.Socket)
 	if err != nil {
 		return err
 	}
@@ -144,26 +138,26 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	}
 	r.start(&o)
 	log = log.Level(r.logLevel())
-	d, err := h.manager.door(i)
+	d, err := h.manager.Listener(i)
 	if err != nil {
 		return err
 	}
-	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != defaultSocketMode) {
-		log.Warn().Str(logging.KeySocket, i.socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
+	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != instance.DefaultSocketMode) {
+		log.Warn().Str(logging.KeySocket, i.Socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
 	}
-	lock, alone, err := i.claim(ctx, o, ready, d != nil)
+	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral, Started: ready != nil, Passed: d != nil})
 	if err != nil {
 		return err
 	}
-	defer func() { lock.release() }() // whichever it is by then
+	defer func() { lock.Release() }() // whichever it is by then
 	removeSocket := func() {}
 	defer func() {
 		removeSocket() // the kernel is let go of; until alone is released, it is ours
-		alone.release()
+		alone.Release()
 	}()
-	k, err := h.open(tracer.Options{Dir: i.pins, Level: o.Level, RingSize: int(r.started.Daemon.RingSize)})
+	k, err := h.open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.started.Daemon.RingSize)})
 	if errors.Is(err, tracer.ErrOtherABI) {
-		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.socket)
+		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.Socket)
 	}
 	if err != nil {
 		return err
@@ -172,24 +166,24 @@ func (h host) serve(ctx context.Context, o Options, ready *readiness, log zerolo
 	if err != nil {
 		return errors.Join(err, k.Close())
 	}
-	removeSocket = d.remove
+	removeSocket = d.Remove
 	s.alone = alone
 	s.giveUp(h.drop, i)
-	lock.release()
+	lock.Release()
 	lock = nil
-	log.Info().Str(logging.KeySocket, i.socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.count()).Msg("serving")
-	ready.tell(nil)
+	log.Info().Str(logging.KeySocket, i.Socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.count()).Msg("serving")
+	ready.Report(nil)
 	lock, unload, err := s.run(ctx, d, i, h.linger)
 	if unload {
-		err = errors.Join(err, h.unload(i.pins))
+		err = errors.Join(err, h.unload(i.Pins))
 	}
 	log.Info().Bool(logging.KeyUnload, unload).Err(err).Msg("stopped")
 	return err
 }
 
-// prepare makes a server that knows what the kernel holds, and its door, unless
+// prepare makes a server that knows what the kernel holds, and its socket, unless
 // it has one.
-func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log zerolog.Logger) (*server, *door, error) {
+func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules, d *instance.Listener, log zerolog.Logger) (*server, *instance.Listener, error) {
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
 	}
@@ -197,7 +191,7 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log ze
 	if err != nil {
 		return nil, nil, err
 	}
-	a := openAudit(i.audit, r, log)
+	a := openAudit(i.Audit, r, log)
 	s := h.server(k, self, a, o, r, log)
 	s.recorder = newRecorder(s.owner, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
 	s.protectSelf(r.started.SelfProtect)
@@ -206,7 +200,7 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log ze
 		return nil, nil, errors.Join(err, a.Close())
 	}
 	if d == nil {
-		if d, err = listen(i, o); err != nil {
+		if d, err = i.Listen(o.SocketMode, o.SocketGroup); err != nil {
 			s.recorder.end()
 			s.endOwner()
 			return nil, nil, errors.Join(err, a.Close())
@@ -215,77 +209,9 @@ func (h host) prepare(k kernel, i instance, o Options, r *rules, d *door, log ze
 	return s, d, nil
 }
 
-// claim takes the instance for us: the lock, unless whoever started us holds
-// it, and no other daemon on the socket or the pins. passed: a service manager
-// listens on the socket already.
-func (i instance) claim(ctx context.Context, o Options, ready *readiness, passed bool) (lock *flock, alone *serving, err error) {
-	if ready == nil {
-		if err := i.prepare(); err != nil {
-			return nil, nil, err
-		}
-		// Who has it may be starting a daemon, which is ours to take over then.
-		waiting, cancel := context.WithTimeout(ctx, startTimeout+lockTimeout)
-		lock, err = i.acquire(waiting)
-		cancel()
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
-	defer cancel()
-	// First of all: a daemon that is stopped, or behind, does not answer and has
-	// its socket all the same.
-	if alone, err = i.serve(ctx, o.Ephemeral); err != nil {
-		lock.release()
-		return nil, nil, err
-	}
-	if !passed {
-		if ready == nil {
-			err = i.takeOver(ctx)
-		}
-		if err == nil {
-			err = i.removeStale(ctx)
-		}
-	}
-	if err != nil {
-		alone.release()
-		lock.release()
-		return nil, nil, err
-	}
-	return lock, alone, nil
-}
-
-// takeOver stops an ephemeral daemon whose PID file is lost; its sessions go on
-// in the kernel.
-func (i instance) takeOver(ctx context.Context) error {
-	c, err := api.Dial(ctx, i.socket)
-	switch {
-	case absent(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("claim socket %s: %w", i.socket, err)
-	}
-	defer c.Close()
-	v, err := c.Version(ctx)
-	if err != nil {
-		return fmt.Errorf("claim socket %s: %w", i.socket, err)
-	}
-	if !v.Ephemeral {
-		return fmt.Errorf("serve %s: %w as pid %d", i.socket, ErrRunning, v.PID)
-	}
-	if err := c.Stop(ctx, false, false); err != nil {
-		return fmt.Errorf("take over from pid %d: %w", v.PID, err)
-	}
-	c.Close()
-	if err := i.gone(ctx); err != nil {
-		return fmt.Errorf("take over from pid %d: %w", v.PID, err)
-	}
-	return nil
-}
-
 // outside refuses a daemon that is a member of a session of whichever instance
 // of this host: with another socket it would have none of its own.
-func (h host) outside(k kernel, i instance) error {
+func (h host) outside(k kernel, i instance.Instance) error {
 	if h.memberships == nil {
 		return nil
 	}
@@ -293,7 +219,7 @@ func (h host) outside(k kernel, i instance) error {
 	if err != nil {
 		return fmt.Errorf("identify the daemon: %w", err)
 	}
-	in, err := h.memberships(i.pins, self)
+	in, err := h.memberships(i.Pins, self)
 	if err != nil {
 		return err
 	}

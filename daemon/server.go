@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -85,8 +86,8 @@ type server struct {
 	peerOf       func(net.Conn) (peer, error)
 	rules        *rules
 	hup          <-chan os.Signal // asks for the policy to be read again
-	manager      *manager
-	alone        *serving
+	manager      *instance.Manager
+	alone        *instance.PIDFile
 	privileges   privileges
 	self         selfProtection
 	selfCheck    *selfCheck

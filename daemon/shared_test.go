@@ -49,7 +49,7 @@ func TestSharedServer(t *testing.T) {
 	}
 	// A daemon that remembers nothing finds the rule again.
 	w.stop()
-	if err := os.RemoveAll(filepath.Dir(w.i.history)); err != nil {
+	if err := os.RemoveAll(filepath.Dir(w.i.History)); err != nil {
 		t.Fatal(err)
 	}
 	w.start(Options{Version: "9.9.9", Policy: w.policed.file})

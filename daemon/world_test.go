@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -35,7 +36,7 @@ type world struct {
 	h      host
 	dir    string
 	socket string
-	i      instance
+	i      instance.Instance
 	s      *server
 	stop   func() error
 	conns  atomic.Int64
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	w.socket = filepath.Join(w.dir, "s")
 	proc := procfs(filepath.Join(w.dir, "proc"))
 	w.h = host{
-		manager: &manager{},
+		manager: &instance.Manager{},
 		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return w.k, nil },
 		unload:  func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
 		proc:    proc, pidNamespace: "pid:[1]", peerOf: w.peerOf,
@@ -95,7 +96,7 @@ func (w *world) start(o Options) {
 	w.Helper()
 	o.Socket = w.socket
 	ctx, cancel := context.WithCancel(context.Background())
-	i, err := instanceOf(w.socket)
+	i, err := instance.Of(w.socket)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func (w *world) start(o Options) {
 		w.Fatal(err)
 	}
 	s.group = grouped
-	if s.alone, err = i.serve(ctx, o.Ephemeral); err != nil {
+	if s.alone, err = i.HoldPIDFile(ctx, o.Ephemeral); err != nil {
 		w.Fatal(err)
 	}
 	w.s = s
@@ -123,9 +124,9 @@ func (w *world) start(o Options) {
 		if unload {
 			err = w.h.unload("")
 		}
-		lock.release()
-		s.alone.release()
-		ln.remove()
+		lock.Release()
+		s.alone.Release()
+		ln.Remove()
 		done <- err
 		close(done)
 	}()

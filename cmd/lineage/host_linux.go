@@ -12,6 +12,7 @@ import (
 	_ "github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -27,7 +28,7 @@ func dispatch(args []string) {
 func thisHost() host {
 	return host{version: version, abi: tracer.ABI, doctor: doctor, commands: func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
-			return daemon.Connect(ctx, daemon.ConnectOptions{Socket: socket})
+			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})
 		}
 		return []*cobra.Command{
 			a.runCommand(supervise.Run, connect),

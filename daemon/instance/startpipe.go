@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package instance
 
 import (
 	"errors"
@@ -13,19 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readyFD names, in the environment of a daemon that a command starts, the
-// pipe on which it says that it serves, or why not.
+// readyFD is the environment variable that names, for a daemon that a command
+// starts, the pipe on which it reports that it serves, or why not.
 const readyFD = "LINEAGE_READY_FD"
 
 const readyWord = "ready"
 
-// readiness is the daemon's end of the pipe; nil if nobody waits for it.
-type readiness struct{ file *os.File }
+// StartPipe is the daemon's end of the pipe to the command that started it; nil if
+// none did.
+type StartPipe struct{ file *os.File }
 
-// inheritedPipe gives the pipe, and closes whatever else the process that
-// started us left open. All that Go opens is close-on-exec, so a descriptor
-// that is not was inherited.
-func inheritedPipe() *readiness {
+// InheritedPipe gives the pipe, and closes all other descriptors that the process
+// was started with. Go opens everything close-on-exec, so a descriptor that is not
+// was inherited.
+func InheritedPipe() *StartPipe {
 	text, ok := os.LookupEnv(readyFD)
 	if !ok {
 		return nil
@@ -48,28 +49,28 @@ func inheritedPipe() *readiness {
 			}
 		}
 	}
-	return &readiness{os.NewFile(uintptr(fd), "ready")}
+	return &StartPipe{os.NewFile(uintptr(fd), "ready")}
 }
 
-// tell says once that the daemon serves, or what kept it from it.
-func (r *readiness) tell(err error) {
-	if r == nil || r.file == nil {
+// Report says once that the daemon serves, or why it does not.
+func (p *StartPipe) Report(err error) {
+	if p == nil || p.file == nil {
 		return
 	}
 	text := readyWord
 	if err != nil {
 		text = err.Error()
 	}
-	io.WriteString(r.file, text)
-	r.file.Close()
-	r.file = nil
+	io.WriteString(p.file, text)
+	p.file.Close()
+	p.file = nil
 }
 
-// errSilent: the daemon died before it said anything.
-var errSilent = errors.New("it died at once")
+// ErrDied: the daemon died before it reported anything.
+var ErrDied = errors.New("it died at once")
 
-// heard reads what a daemon that was started says.
-func heard(pipe io.Reader) error {
+// awaitReport reads what the started daemon reports.
+func awaitReport(pipe io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(pipe, 4096))
 	switch text := strings.TrimSpace(string(b)); {
 	case err != nil:
@@ -77,7 +78,7 @@ func heard(pipe io.Reader) error {
 	case text == readyWord:
 		return nil
 	case text == "":
-		return errSilent
+		return ErrDied
 	default:
 		return errors.New(text)
 	}

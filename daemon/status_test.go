@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"golang.org/x/sys/unix"
 )
 
@@ -80,7 +81,7 @@ func TestManager(t *testing.T) {
 	c := listenTo(t)
 	hup := make(chan os.Signal)
 	w := newWorld(t, func(w *world) {
-		w.h.manager = &manager{there: true, watchdog: 30 * time.Millisecond}
+		w.h.manager = &instance.Manager{Present: true, Watchdog: 30 * time.Millisecond}
 		w.h.hup = hup
 	})
 	if first := told(t, c); !slices.Equal(first, []string{"READY=1"}) {
@@ -112,7 +113,7 @@ func TestManager(t *testing.T) {
 // An owner that is stuck must not be told to live.
 func TestManagerStuckOwner(t *testing.T) {
 	c := listenTo(t)
-	w := newWorld(t, func(w *world) { w.h.manager = &manager{there: true, watchdog: 3 * time.Millisecond} })
+	w := newWorld(t, func(w *world) { w.h.manager = &instance.Manager{Present: true, Watchdog: 3 * time.Millisecond} })
 	until(t, c, "WATCHDOG=1")
 	stuck, free := make(chan bool), make(chan bool)
 	go w.s.owner.do(func() { close(stuck); <-free })
@@ -131,27 +132,4 @@ func TestManagerStuckOwner(t *testing.T) {
 	}
 	close(free)
 	until(t, c, "WATCHDOG=1")
-}
-
-// What is in the environment of a command that starts us is the command's.
-func TestManagerOfACommand(t *testing.T) {
-	listenTo(t)
-	t.Setenv("WATCHDOG_USEC", "1000000")
-	t.Setenv("LISTEN_FDS", "1")
-	m, err := theManager(&readiness{})
-	if err != nil || m.there || m.watchdog != 0 || len(m.sockets) != 0 {
-		t.Errorf("%+v %v", m, err)
-	}
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS"} {
-		if v, ok := os.LookupEnv(name); ok {
-			t.Errorf("%s=%s is left", name, v)
-		}
-	}
-}
-
-func TestManagerWatchdogOfNobody(t *testing.T) {
-	t.Setenv("WATCHDOG_USEC", "soon")
-	if _, err := theManager(nil); err == nil {
-		t.Error("a watchdog of no duration was taken")
-	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package instance
 
 import (
 	"net"
@@ -30,9 +30,9 @@ func passed(t *testing.T, domain, kind int, sa unix.Sockaddr, listens bool) *os.
 	return f
 }
 
-func TestDoor(t *testing.T) {
+func TestPassedSocket(t *testing.T) {
 	dir := t.TempDir()
-	i, err := instanceOf(filepath.Join(dir, "s"))
+	i, err := Of(filepath.Join(dir, "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestDoor(t *testing.T) {
 		want    string
 	}{
 		{"right", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("s"), true)} }, ""},
-		{"another path", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("other"), true)} }, "not " + i.socket},
+		{"another path", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("other"), true)} }, "not " + i.Socket},
 		{"not listening", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("s"), false)} }, "it does not listen; set Accept=no"},
 		{"datagrams", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_DGRAM, at("s"), false)} }, "no stream socket"},
 		{"internet", func() []*os.File {
@@ -62,11 +62,11 @@ func TestDoor(t *testing.T) {
 				passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("s"), true),
 				passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("more"), true),
 			}
-		}, "it passed 2, want one, ListenStream=" + i.socket},
+		}, "it passed 2, want one, ListenStream=" + i.Socket},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := manager{sockets: tt.sockets()}
-			d, err := m.door(i)
+			m := Manager{Sockets: tt.sockets()}
+			d, err := m.Listener(i)
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) || d != nil {
 					t.Errorf("%v, want %s", err, tt.want)
@@ -77,48 +77,48 @@ func TestDoor(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.Close()
-			d.remove()
-			if _, err := os.Stat(i.socket); err != nil {
+			d.Remove()
+			if _, err := os.Stat(i.Socket); err != nil {
 				t.Errorf("the manager's socket is gone: %v", err)
 			}
 		})
 	}
-	if d, err := (&manager{}).door(i); d != nil || err != nil {
+	if d, err := (&Manager{}).Listener(i); d != nil || err != nil {
 		t.Errorf("%v %v of nothing", d, err)
 	}
 }
 
-// A socket that somebody made in the place of ours stays.
+// A socket that replaced ours stays.
 func TestRemoveOnlyOurs(t *testing.T) {
-	i, err := instanceOf(filepath.Join(t.TempDir(), "s"))
+	i, err := Of(filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := listen(i, Options{SocketMode: 0o600})
+	d, err := i.Listen(0o600, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if info, err := os.Stat(i.socket); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(i.Socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	if err := os.Rename(i.socket, i.socket+".old"); err != nil {
+	if err := os.Rename(i.Socket, i.Socket+".old"); err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := net.Listen("unix", i.socket)
+	theirs, err := net.Listen("unix", i.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	d.remove()
-	if _, err := os.Stat(i.socket); err != nil {
+	d.Remove()
+	if _, err := os.Stat(i.Socket); err != nil {
 		t.Error(err)
 	}
-	if err := os.Rename(i.socket+".old", i.socket); err != nil {
+	if err := os.Rename(i.Socket+".old", i.Socket); err != nil {
 		t.Fatal(err)
 	}
-	d.remove()
-	if _, err := os.Stat(i.socket); !os.IsNotExist(err) {
+	d.Remove()
+	if _, err := os.Stat(i.Socket); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }

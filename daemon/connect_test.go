@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
 // lngtestDaemon starts this test binary as the daemon.
@@ -49,7 +51,7 @@ func left(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := poll(ctx, func() (bool, error) {
+	err := instance.Poll(ctx, func() (bool, error) {
 		_, unloaded := os.Stat(filepath.Join(dir, "unloaded"))
 		_, socket := os.Stat(filepath.Join(dir, "s"))
 		return unloaded == nil && os.IsNotExist(socket), nil
@@ -75,7 +77,7 @@ func TestConnectMany(t *testing.T) {
 	clients := make([]api.Client, 50)
 	for i := range clients {
 		wg.Go(func() {
-			c, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()})
+			c, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
 			if err != nil {
 				t.Error(err)
 				return
@@ -113,20 +115,20 @@ func TestConnectErrors(t *testing.T) {
 	needRoot(t)
 	t.Run("the daemon says why", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
-		_, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon("LNGTEST_REFUSE=1")})
+		_, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon("LNGTEST_REFUSE=1")})
 		if err == nil || !strings.Contains(err.Error(), "mount -t bpf -o mode=0700 bpf /sys/fs/bpf") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("it dies", func(t *testing.T) {
 		dir := t.TempDir()
-		_, err := Connect(t.Context(), ConnectOptions{Socket: filepath.Join(dir, "s"), Command: lngtestDaemon("LNGTEST_DIE=1")})
-		if !errors.Is(err, errSilent) || !strings.Contains(err.Error(), filepath.Join(dir, "daemon.log")) {
+		_, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: filepath.Join(dir, "s"), Command: lngtestDaemon("LNGTEST_DIE=1")})
+		if !errors.Is(err, instance.ErrDied) || !strings.Contains(err.Error(), filepath.Join(dir, "daemon.log")) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("no such directory", func(t *testing.T) {
-		_, err := Connect(t.Context(), ConnectOptions{Socket: filepath.Join(t.TempDir(), "a/b/s"), Command: lngtestDaemon()})
+		_, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: filepath.Join(t.TempDir(), "a/b/s"), Command: lngtestDaemon()})
 		if !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
@@ -136,7 +138,7 @@ func TestConnectErrors(t *testing.T) {
 		if err := os.WriteFile(socket, []byte("precious"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
+		if _, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
 			t.Error("no error")
 		}
 		if b, _ := os.ReadFile(socket); string(b) != "precious" {
@@ -152,7 +154,7 @@ func TestConnectErrors(t *testing.T) {
 		other := &http.Server{Handler: http.NotFoundHandler()}
 		go other.Serve(ln)
 		defer other.Close()
-		if _, err := Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()}); !errors.Is(err, api.ErrNotLineage) {
+		if _, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()}); !errors.Is(err, api.ErrNotLineage) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -191,7 +193,7 @@ func serveFake(t *testing.T, k *kerneltest.Kernel, o Options) (stop func() error
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.serve(ctx, o, nil, zerolog.Nop()) }()
-	err := poll(t.Context(), func() (bool, error) {
+	err := instance.Poll(t.Context(), func() (bool, error) {
 		select {
 		case err := <-done:
 			cancel()
@@ -237,7 +239,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	h := thisHost()
 	h.open = func(tracer.Options) (kernel, error) { return nil, errors.New("not reached") }
-	if err := h.serve(t.Context(), Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, ErrRunning) {
+	if err := h.serve(t.Context(), Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
 		t.Errorf("a third: %v", err)
 	}
 	c, err := api.Dial(t.Context(), socket)
@@ -272,12 +274,12 @@ func TestMemberMayNotServe(t *testing.T) {
 func TestUnload(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
-	i, err := instanceOf(socket)
+	i, err := instance.Of(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.pins = filepath.Join(dir, "pins")
-	if err := os.Mkdir(i.pins, 0o700); err != nil {
+	i.Pins = filepath.Join(dir, "pins")
+	if err := os.Mkdir(i.Pins, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	k := fakeKernel()
@@ -289,7 +291,7 @@ func TestUnload(t *testing.T) {
 	h.open = func(tracer.Options) (kernel, error) { k.Reopen(); return k, nil }
 	h.unload = func(dir string) error { return os.RemoveAll(dir) }
 	h.live = func(dir, _ string) (int, error) {
-		if dir != i.pins {
+		if dir != i.Pins {
 			t.Errorf("asked for %s", dir)
 		}
 		return 1, nil
@@ -311,7 +313,7 @@ func TestUnload(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(i.pins); !os.IsNotExist(err) {
+	if _, err := os.Stat(i.Pins); !os.IsNotExist(err) {
 		t.Errorf("pins: %v", err)
 	}
 	if err := h.takeDown(t.Context(), i, false); err != nil {
@@ -319,50 +321,7 @@ func TestUnload(t *testing.T) {
 	}
 }
 
-func TestInstance(t *testing.T) {
-	i, err := instanceOf("")
-	if err != nil || i.socket != "/run/lineage/lineage.sock" || i.pins != "/sys/fs/bpf/lineage" || i.lock != "/run/lineage/lock" || i.log != "/run/lineage/daemon.log" {
-		t.Errorf("%+v %v", i, err)
-	}
-	// The first 8 hex digits of sha256("/tmp/x").
-	if i, _ := instanceOf("/tmp/x"); i.pins != "/sys/fs/bpf/lineage-2e56aa36" {
-		t.Errorf("%+v", i)
-	}
-	if err := (instance{socket: "/tmp"}).prepare(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestInstanceByAnotherPath: a socket names one instance, by whichever path.
-func TestInstanceByAnotherPath(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for link, to := range map[string]string{"run": "real", "var": "real/deep"} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, to), 0o700), os.Symlink(to, filepath.Join(dir, link))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for path, want := range map[string]string{
-		"run/s":         "real/s",
-		"var/s":         "real/deep/s",
-		"run/deep/s":    "real/deep/s",
-		"run/new/s":     "real/new/s", // which prepare makes
-		"run/../s":      "s",
-		"real/./deep/s": "real/deep/s",
-	} {
-		got, err := instanceOf(dir + "/" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if one, _ := instanceOf(filepath.Join(dir, want)); got != one || got.socket != filepath.Join(dir, want) {
-			t.Errorf("%s: %+v, want that of %s", path, got, want)
-		}
-	}
-}
-
-// A daemon that is stopped is there: no other one is started.
+// A daemon that is stopped still holds the socket: no other one is started.
 func TestConnectToASilentDaemon(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
@@ -371,8 +330,96 @@ func TestConnectToASilentDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = Connect(t.Context(), ConnectOptions{Socket: socket, Command: lngtestDaemon()})
+	_, err = instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
 	if !errors.Is(err, api.ErrSilent) || starts(t, dir) != 0 {
 		t.Errorf("%v, %d starts", err, starts(t, dir))
+	}
+}
+
+// TestSecondDaemon: a daemon that does not answer just now keeps its socket.
+func TestSecondDaemon(t *testing.T) {
+	needRoot(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	first := lngtestDaemon("LNGTEST_HOST=1")(socket)
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		first.Process.Kill()
+		first.Wait()
+	})
+	answers := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c, err := api.Dial(ctx, socket)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := instance.Poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	h := thisHost()
+	h.open = func(tracer.Options) (kernel, error) { return nil, errors.New("not reached") }
+	if err := h.serve(ctx, Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
+		t.Errorf("a second daemon: %v", err)
+	}
+	if err := first.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := instance.Poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
+		t.Error("the first daemon has no socket any more")
+	}
+}
+
+// TestSocketOfAnother: what listens on the socket and answers nothing keeps it,
+// as a service manager's does while its daemon starts.
+func TestSocketOfAnother(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if c, err := instance.Connect(ctx, instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
+		c.Close()
+		t.Error("something answered")
+	}
+	if n := starts(t, dir); n != 0 {
+		t.Errorf("%d daemons were started", n)
+	}
+	i, err := instance.Of(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, alone, err := i.Claim(t.Context(), instance.ClaimOptions{Started: true})
+	if err == nil {
+		alone.Release()
+		lock.Release()
+		t.Error("a daemon claims the socket of another program")
+	}
+	if c, err := net.Dial("unix", socket); err != nil {
+		t.Error(err)
+	} else {
+		c.Close()
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package instance
 
 import (
 	"context"
@@ -13,49 +13,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the PID file says of a daemon besides its PID.
+// What the PID file holds besides the daemon's PID.
 const (
 	ephemeralWord = "ephemeral" // a command started it: it yields to another one
-	stoppingWord  = "stopping"  // it is about to go
+	stoppingWord  = "stopping"  // it is about to exit
 )
 
-// serving is held by an instance's daemon for as long as it lives, whatever
-// becomes of its socket: two daemons must not read one ring. It is a record
-// lock on the PID file, which the kernel drops with its process, and of which
-// it names the holder.
-type serving struct{ file *os.File }
+// ErrRunning: a daemon serves that socket already.
+var ErrRunning = errors.New("a daemon is running")
 
-// stopping lets the next daemon wait for us.
-func (s *serving) stopping() error { return note(s.file, stoppingWord) }
+// PIDFile is held by an instance's daemon for its whole life, because two daemons
+// must not read one ring. It does not depend on the socket. It is a record lock:
+// the kernel drops it with the process, and names its holder.
+type PIDFile struct{ file *os.File }
 
-// release lets the next daemon in. The file stays: who removed it could remove
-// the next one's.
-func (s *serving) release() { s.file.Close() }
+// Stopping makes the next daemon wait for this one.
+func (p *PIDFile) Stopping() error { return note(p.file, stoppingWord) }
 
-// serve becomes the instance's daemon. An ephemeral one that still runs is told
-// to stop: its sessions go on in the kernel, and we take them over. It is no
-// matter of its socket, which a service manager may have replaced.
-func (i instance) serve(ctx context.Context, ephemeral bool) (*serving, error) {
+// Release lets the next daemon in. The file stays: removing it could remove the
+// next daemon's.
+func (p *PIDFile) Release() { p.file.Close() }
+
+// HoldPIDFile makes this process the instance's daemon. An ephemeral daemon that
+// still runs is stopped: its sessions continue in the kernel, and this daemon
+// takes them over. This does not depend on the socket, which a service manager may
+// have replaced.
+func (i Instance) HoldPIDFile(ctx context.Context, ephemeral bool) (*PIDFile, error) {
 	f, err := os.OpenFile(i.pid, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open PID file: %w", err)
 	}
-	told := 0
-	err = poll(ctx, func() (bool, error) {
+	asked := 0 // the PID of the daemon that was asked to stop
+	err = Poll(ctx, func() (bool, error) {
 		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, wholeFile(unix.F_WRLCK))
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return true, err
 		}
 		pid, err := i.retire(f)
-		if pid != told {
-			told = pid
+		if pid != asked {
+			asked = pid
 			return false, err
 		}
 		return false, nil
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("serve %s: pid %d does not stop: %w", i.socket, told, ErrRunning)
+		err = fmt.Errorf("serve %s: pid %d does not stop: %w", i.Socket, asked, ErrRunning)
 	case err == nil:
 		word := ""
 		if ephemeral {
@@ -67,14 +70,14 @@ func (i instance) serve(ctx context.Context, ephemeral bool) (*serving, error) {
 		f.Close()
 		return nil, err
 	}
-	return &serving{f}, nil
+	return &PIDFile{f}, nil
 }
 
 func wholeFile(kind int16) *unix.Flock_t {
 	return &unix.Flock_t{Type: kind, Whence: io.SeekStart}
 }
 
-// lockHolder is the PID of who holds the lock, 0 if nobody does.
+// lockHolder is the PID of the process that holds the lock, 0 if there is none.
 func lockHolder(f *os.File) (int, error) {
 	l := wholeFile(unix.F_WRLCK)
 	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, l); err != nil {
@@ -86,9 +89,9 @@ func lockHolder(f *os.File) (int, error) {
 	return int(l.Pid), nil
 }
 
-// retire tells the daemon that holds the lock to stop, if it is ephemeral, and
-// gives its PID; 0 if it has gone.
-func (i instance) retire(f *os.File) (pid int, err error) {
+// retire stops the daemon that holds the lock, if it is ephemeral, and gives its
+// PID; 0 if it has exited.
+func (i Instance) retire(f *os.File) (pid int, err error) {
 	if pid, err = lockHolder(f); err != nil || pid == 0 {
 		return 0, err
 	}
@@ -102,14 +105,15 @@ func (i instance) retire(f *os.File) (pid int, err error) {
 		return pid, nil
 	case ephemeralWord:
 	default:
-		return pid, fmt.Errorf("serve %s: %w as pid %d", i.socket, ErrRunning, pid)
+		return pid, fmt.Errorf("serve %s: %w as pid %d", i.Socket, ErrRunning, pid)
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return 0, nil // it has just gone
+		return 0, nil // it has just exited
 	}
 	defer unix.Close(fd)
-	// It holds the lock after the pidfd was opened: it is whom the pidfd pins.
+	// If it holds the lock after the pidfd was opened, it is the process that the
+	// pidfd pins.
 	if now, err := lockHolder(f); err != nil || now != pid {
 		return 0, err
 	}
@@ -119,7 +123,7 @@ func (i instance) retire(f *os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// note writes who serves, for people and for retire.
+// note writes the PID file, for people and for retire.
 func note(f *os.File, word string) error {
 	text := fmt.Sprintln(os.Getpid())
 	if word != "" {

@@ -1,0 +1,53 @@
+//go:build linux
+
+package instance
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestInstance(t *testing.T) {
+	i, err := Of("")
+	if err != nil || i.Socket != "/run/lineage/lineage.sock" || i.Pins != "/sys/fs/bpf/lineage" || i.lock != "/run/lineage/lock" || i.Log != "/run/lineage/daemon.log" {
+		t.Errorf("%+v %v", i, err)
+	}
+	// The first 8 hex digits of sha256("/tmp/x").
+	if i, _ := Of("/tmp/x"); i.Pins != "/sys/fs/bpf/lineage-2e56aa36" {
+		t.Errorf("%+v", i)
+	}
+	if err := (Instance{Socket: "/tmp"}).Prepare(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInstanceByAnotherPath: all paths of a socket give one instance.
+func TestInstanceByAnotherPath(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"run": "real", "var": "real/deep"} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, to), 0o700), os.Symlink(to, filepath.Join(dir, link))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"run/s":         "real/s",
+		"var/s":         "real/deep/s",
+		"run/deep/s":    "real/deep/s",
+		"run/new/s":     "real/new/s", // which Prepare makes
+		"run/../s":      "s",
+		"real/./deep/s": "real/deep/s",
+	} {
+		got, err := Of(dir + "/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one, _ := Of(filepath.Join(dir, want)); got != one || got.Socket != filepath.Join(dir, want) {
+			t.Errorf("%s: %+v, want that of %s", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+//go:build linux
+
+package instance
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain runs this binary as a process that holds an instance, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "lngtest-serving" {
+		os.Exit(serveAs(os.Args[2], os.Args[3]))
+	}
+	os.Exit(m.Run())
+}
+
+// serveAs holds an instance in a process of its own, because record locks do not
+// exclude their own process. It prints a line and waits for a SIGTERM.
+func serveAs(socket, word string) int {
+	i, err := Of(socket)
+	if err != nil {
+		return 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	s, err := i.HoldPIDFile(ctx, word == ephemeralWord)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer s.Release() // an unreferenced file is closed by the collector
+	if word == stoppingWord {
+		if err := s.Stopping(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	fmt.Println("serving")
+	if word == stoppingWord {
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		return 0
+	}
+	<-ctx.Done()
+	return 0
+}
+
+func TestPIDFile(t *testing.T) {
+	for _, tt := range []struct {
+		word    string
+		refused bool
+	}{{"", true}, {ephemeralWord, false}, {stoppingWord, false}} {
+		t.Run("a daemon "+tt.word, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "s")
+			i, err := Of(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("/proc/self/exe", "lngtest-serving", socket, tt.word)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				cmd.Process.Kill()
+				cmd.Wait()
+			})
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
+				t.Fatalf("%q %v", line, err)
+			}
+			if tt.word == stoppingWord {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*PollPause)
+				defer cancel()
+				if s, err := i.HoldPIDFile(ctx, false); !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "does not stop") {
+					t.Errorf("%v %v", s, err)
+				}
+				in.Close()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			s, err := i.HoldPIDFile(ctx, false)
+			if tt.refused {
+				want := fmt.Sprintf("serve %s: a daemon is running as pid %d", socket, cmd.Process.Pid)
+				if !errors.Is(err, ErrRunning) || err.Error() != want {
+					t.Errorf("%v, want %s", err, want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Release()
+			if text, err := os.ReadFile(i.pid); err != nil || string(text) != fmt.Sprintln(os.Getpid()) {
+				t.Errorf("%q %v", text, err)
+			}
+		})
+	}
+}
+
+// The file of a daemon that was killed means nothing.
+func TestPIDFileAfterAKill(t *testing.T) {
+	i, err := Of(filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(i.pid, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := i.HoldPIDFile(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Release()
+	if text, _ := os.ReadFile(i.pid); string(text) != fmt.Sprintf("%d\nephemeral\n", os.Getpid()) {
+		t.Errorf("%q", text)
+	}
+}

@@ -1,0 +1,79 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Unload takes the instance of a socket down: it stops its daemon and removes
+// everything that is pinned. With live sessions it refuses, unless force is set;
+// then their processes continue, outside of any session.
+func Unload(ctx context.Context, socket string, force bool) error {
+	i, err := instance.Of(socket)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return tracer.ErrNotRoot
+	}
+	return thisHost().takeDown(ctx, i, force)
+}
+
+func (h host) takeDown(ctx context.Context, i instance.Instance, force bool) error {
+	ctx, cancel := context.WithTimeout(ctx, instance.StartTimeout)
+	defer cancel()
+	c, err := api.Dial(ctx, i.Socket)
+	switch {
+	case err == nil:
+		defer c.Close()
+		if err := c.Stop(ctx, true, force); err != nil {
+			return fmt.Errorf("unload: %w", err)
+		}
+		c.Close()
+		if err := i.Gone(ctx); err != nil {
+			return fmt.Errorf("unload: wait for the daemon: %w", err)
+		}
+	case !instance.Absent(err):
+		return fmt.Errorf("unload: %w", err)
+	}
+	if _, err := os.Stat(i.Pins); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := i.Prepare(); err != nil {
+		return err
+	}
+	lock, err := i.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("unload: %w", err)
+	}
+	defer lock.Release()
+	if !force {
+		if err := h.noLive(i); err != nil {
+			return err
+		}
+	}
+	if err := h.unload(i.Pins); err != nil {
+		return fmt.Errorf("unload: %w", err)
+	}
+	return nil
+}
+
+// noLive refuses while the pins hold live sessions, of any version.
+func (h host) noLive(i instance.Instance) error {
+	live, err := h.live(i.Pins, canaryName)
+	if err != nil {
+		return fmt.Errorf("unload: %w; to unload nevertheless use --force", err)
+	}
+	if live > 0 {
+		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("unload: %d sessions are live", live), "end them, or use --force")
+	}
+	return nil
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui"
 )
 
@@ -103,7 +103,7 @@ func (a *app) recordedTop(ctx context.Context, o topOptions, session string, sho
 		defer f.Close()
 		in, show.Source = f, filepath.Base(o.input)
 	}
-	r, err := daemon.OpenReplay(in, daemon.ReplayOptions{Speed: o.speed})
+	r, err := replay.Open(in, replay.Options{Speed: o.speed})
 	if err != nil {
 		return fmt.Errorf("read recording %s: %w", o.input, err)
 	}
@@ -117,8 +117,14 @@ func (a *app) recordedTop(ctx context.Context, o topOptions, session string, sho
 	return nil
 }
 
+// topClient is a daemon, or a recording.
+type topClient interface {
+	tui.Client
+	Session(ctx context.Context, s string) (*api.Session, error)
+}
+
 // top shows the live tree of a session, or of all.
-func (a *app) top(ctx context.Context, c api.Client, session string, o tui.Options) error {
+func (a *app) top(ctx context.Context, c topClient, session string, o tui.Options) error {
 	if session != "" {
 		s, err := c.Session(ctx, session)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/replay"
 )
 
 type treeOptions struct {
@@ -83,7 +83,7 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 		defer f.Close()
 		in = f
 	}
-	r, err := daemon.OpenReplay(in, daemon.ReplayOptions{})
+	r, err := replay.Open(in, replay.Options{})
 	if err != nil {
 		return fmt.Errorf("read recording %s: %w", o.input, err)
 	}

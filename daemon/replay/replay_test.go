@@ -1,4 +1,4 @@
-package daemon
+package replay
 
 import (
 	"bytes"
@@ -53,47 +53,41 @@ func (p *pictureOf) apply(f *api.Frame) {
 
 func TestReplayAtOnce(t *testing.T) {
 	ctx := t.Context()
-	r, err := OpenReplay(strings.NewReader(recorded), ReplayOptions{})
+	r, err := Open(strings.NewReader(recorded), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if v, err := r.Version(ctx); err != nil || v.Version != "9.9.9" {
-		t.Errorf("%+v %v", v, err)
-	}
-	list, err := r.Sessions(ctx, "", "")
-	if err != nil || len(list.Items) != 1 || list.Items[0].Root == nil || list.Items[0].Live != 1 {
-		t.Fatalf("%+v %v", list, err)
-	}
-	again, _ := r.Sessions(ctx, "", "") // nothing is counted twice
-	if again.Items[0].Live != 1 {
-		t.Errorf("%+v", again)
-	}
-	for dead, want := range map[string]int{"all": 3, "ancestors": 1, "": 1} {
-		if tree, err := r.Tree(ctx, "aaaaaa", dead); err != nil || len(tree.Nodes) != want || len(tree.Roots) != 1 {
-			t.Errorf("%q: %+v %v", dead, tree, err)
+	for range 2 { // nothing is counted twice
+		trees := r.Trees()
+		if len(trees) != 1 || len(trees[0].Nodes) != 3 || len(trees[0].Roots) != 1 {
+			t.Fatalf("%+v", trees)
 		}
 	}
-	p, err := r.Process(ctx, "12")
-	if err != nil || p.Signal != "SIGKILL" || p.Session != "aaaaaa" || len(p.Argv) != 2 {
-		t.Errorf("%+v %v", p, err)
-	}
-	why, err := r.Why(ctx, "12@1100000000")
-	if err != nil || len(why.Edges) != 3 || why.Edges[0].Creator.PID != 11 || why.Edges[0].Creator.Alive || why.Edges[2].Kind != "root" {
-		t.Errorf("%+v %v", why, err)
-	}
-	if s, err := r.Status(ctx); err != nil || s.Lost != 7 || s.Live != 1 || s.Sessions != 1 {
+	s, err := r.Session(ctx, "aaaaaa")
+	if err != nil || s.Root == nil || s.Live != 1 || s.State != "active" {
 		t.Errorf("%+v %v", s, err)
 	}
+	why, err := r.Why(ctx, "12")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := why.Process; p.Signal != "SIGKILL" || p.Session != "aaaaaa" || len(p.Argv) != 2 {
+		t.Errorf("%+v", p)
+	}
+	again, err := r.Why(ctx, "12@1100000000")
+	if err != nil || len(again.Edges) != 3 || again.Edges[0].Creator.PID != 11 || again.Edges[0].Creator.Alive || again.Edges[2].Kind != "root" || again.Session.ID != "aaaaaa" {
+		t.Errorf("%+v %v", again, err)
+	}
 	for _, word := range []string{"nosuch", ""} {
-		if _, err := r.Tree(ctx, word, ""); codeOf(err) != api.CodeNotFound {
-			t.Errorf("tree of %q: %v", word, err)
+		if _, err := r.Session(ctx, word); codeOf(err) != api.CodeNotFound {
+			t.Errorf("session %q: %v", word, err)
 		}
 	}
-	if _, err := r.Process(ctx, "99"); codeOf(err) != api.CodeNotFound {
+	if _, err := r.Why(ctx, "99"); codeOf(err) != api.CodeNotFound {
 		t.Error(err)
 	}
-	if _, err := r.Process(ctx, "x"); codeOf(err) != api.CodeBadRequest {
+	if _, err := r.Why(ctx, "x"); codeOf(err) != api.CodeBadRequest {
 		t.Error(err)
 	}
 }
@@ -108,28 +102,16 @@ func codeOf(err error) string {
 
 func TestReplayIsReadOnly(t *testing.T) {
 	ctx := t.Context()
-	r, err := OpenReplay(strings.NewReader(recorded), ReplayOptions{})
+	r, err := Open(strings.NewReader(recorded), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	for what, f := range map[string]func() error{
-		"create":  func() error { _, err := r.Create(ctx, api.NewSession{}); return err },
-		"plan":    func() error { _, err := r.Plan(ctx, "aaaaaa"); return err },
-		"end":     func() error { _, err := r.End(ctx, "aaaaaa", api.EndRequest{}); return err },
-		"kill":    func() error { _, err := r.Kill(ctx, "10@100", api.KillRequest{Signal: "KILL"}); return err },
-		"report":  func() error { _, err := r.Report(ctx, "aaaaaa", 0); return err },
-		"port":    func() error { _, err := r.WhyPort(ctx, "tcp", 80); return err },
-		"orphans": func() error { _, err := r.Orphans(ctx, ""); return err },
-		"leaks":   func() error { _, err := r.Leaks(ctx, ""); return err },
-		"path":    func() error { _, err := r.WhyPath(ctx, api.PathRef{}); return err },
-		"events":  func() error { return r.Events(ctx, api.EventsQuery{}, nil) },
-		"history": func() error { _, err := r.History(ctx, api.HistoryQuery{}); return err },
-		"policy":  func() error { _, err := r.Policy(ctx); return err },
-		"explain": func() error { _, err := r.PolicyExplain(ctx, "10"); return err },
-		"reload":  func() error { _, err := r.PolicyReload(ctx); return err },
-		"resume":  func() error { _, err := r.PolicyResume(ctx); return err },
-		"stop":    func() error { return r.Stop(ctx, true, true) },
+		"plan":   func() error { _, err := r.Plan(ctx, "aaaaaa"); return err },
+		"end":    func() error { _, err := r.End(ctx, "aaaaaa", api.EndRequest{}); return err },
+		"kill":   func() error { _, err := r.Kill(ctx, "10@100", api.KillRequest{Signal: "KILL"}); return err },
+		"report": func() error { _, err := r.Report(ctx, "aaaaaa", 0); return err },
 	} {
 		if err := f(); codeOf(err) != api.CodeDenied || !strings.Contains(err.Error(), "a recording") {
 			t.Errorf("%s: %v", what, err)
@@ -138,7 +120,7 @@ func TestReplayIsReadOnly(t *testing.T) {
 }
 
 // watchReplay reads lines until right says that the picture is.
-func watchReplay(t *testing.T, r *Replay, q api.WatchQuery, right func(*pictureOf) bool) *pictureOf {
+func watchReplay(t *testing.T, r *Player, q api.WatchQuery, right func(*pictureOf) bool) *pictureOf {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -172,7 +154,7 @@ func TestReplayInTime(t *testing.T) {
 	}
 	defer f.Close()
 	began := time.Now()
-	r, err := OpenReplay(f, ReplayOptions{Speed: 4})
+	r, err := Open(f, Options{Speed: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +192,7 @@ func TestReplayRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, speed := range []float64{0, 1e9} {
-				_, err := OpenReplay(strings.NewReader(c.text), ReplayOptions{Speed: speed})
+				_, err := Open(strings.NewReader(c.text), Options{Speed: speed})
 				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("speed %v: %v, want %q", speed, err, c.want)
 				}
@@ -219,7 +201,7 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	t.Run("cut off", func(t *testing.T) {
 		for _, speed := range []float64{0, 1e9} {
-			r, err := OpenReplay(strings.NewReader(recorded[:len(recorded)-20]), ReplayOptions{Speed: speed})
+			r, err := Open(strings.NewReader(recorded[:len(recorded)-20]), Options{Speed: speed})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,8 +214,8 @@ func TestReplayRefuses(t *testing.T) {
 		}
 	})
 	t.Run("damaged where it was read once", func(t *testing.T) {
-		r, err := OpenReplay(pipe{strings.NewReader(recorded + "{{{\n")}, ReplayOptions{Speed: 1e9})
-		if err == nil { // it may be found out before anybody watches
+		r, err := Open(pipe{strings.NewReader(recorded + "{{{\n")}, Options{Speed: 1e9})
+		if err == nil { // it may be found before the view begins
 			defer r.Close()
 			err = r.Watch(t.Context(), api.WatchQuery{}, func(*api.Frame) error { return nil })
 		}
@@ -243,7 +225,7 @@ func TestReplayRefuses(t *testing.T) {
 	})
 }
 
-// FuzzReplay: whatever a file holds, it is refused or shown, and ends.
+// FuzzReplay: any file is refused or played, and playing ends.
 func FuzzReplay(f *testing.F) {
 	f.Add([]byte(recorded))
 	head, rest, _ := strings.Cut(recorded, "\n")
@@ -259,7 +241,7 @@ func FuzzReplay(f *testing.F) {
 		f.Add([]byte(head + "\n" + line + "\n"))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		r, err := OpenReplay(bytes.NewReader(file), ReplayOptions{Speed: 1e18})
+		r, err := Open(bytes.NewReader(file), Options{Speed: 1e18})
 		if err != nil {
 			if strings.Contains(fmt.Sprintf("%q", err), `\n`) && !bytes.Contains(file, []byte("\n")) {
 				t.Errorf("more than a line: %q", err)

@@ -1,4 +1,4 @@
-package daemon
+package replay
 
 import (
 	"context"
@@ -8,21 +8,21 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// replayMemory is how long what exited stays in a live view, in recorded time.
-const replayMemory = 30 * time.Second
+// exitedStays is how long exited processes stay in the view, in recorded time.
+const exitedStays = 30 * time.Second
 
-// Watch gives the picture as it was, as fast as it is played back. At the end
-// of the recording it goes on with nothing new until ctx is done.
-func (r *Replay) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error {
+// Watch gives the picture as it was, as fast as it is played back. At the end of
+// the recording it waits until ctx is done.
+func (p *Player) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error {
 	if q.Hz < 0 || q.Hz > 10 {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %d: want 1 to 10", q.Hz), "")
 	}
 	if q.Hz == 0 {
 		q.Hz = 10
 	}
-	w := replayWatcher{replay: r, session: q.Session, processes: map[api.Ref]uint64{}, sessions: map[string]api.Session{}}
+	w := watcher{player: p, session: q.Session, processes: map[api.Ref]uint64{}, sessions: map[string]api.Session{}}
 	if q.Session != "" {
-		s, err := r.Session(ctx, q.Session)
+		s, err := p.Session(ctx, q.Session)
 		if err != nil {
 			return err
 		}
@@ -53,27 +53,27 @@ func (r *Replay) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Fra
 	}
 }
 
-// replayWatcher knows what it has told.
-type replayWatcher struct {
-	replay    *Replay
+// watcher knows what it has sent.
+type watcher struct {
+	player    *Player
 	session   string
 	lines     api.U64
-	processes map[api.Ref]uint64 // with the revision that was told
+	processes map[api.Ref]uint64 // with the revision that was sent
 	sessions  map[string]api.Session
 	status    api.WatchStatus
 }
 
 // frame is what is new, nil if nothing is. changed is closed when there may be
-// more, err is why there will be none.
-func (w *replayWatcher) frame() (f *api.Frame, changed <-chan struct{}, err error) {
-	w.replay.mu.Lock()
-	defer w.replay.mu.Unlock()
-	rec := w.replay.rec
+// more; err says why there will be no more.
+func (w *watcher) frame() (f *api.Frame, changed <-chan struct{}, err error) {
+	w.player.mu.Lock()
+	defer w.player.mu.Unlock()
+	rec := w.player.rec
 	f = &api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: rec.now}
 	if w.lines == 0 {
 		f.Head = api.Head{Schema: api.Schema, Kind: "snapshot"}
 	}
-	picture := rec.picture(replayMemory)
+	picture := rec.picture(exitedStays)
 	for ref := range picture {
 		p := rec.processes[ref]
 		shown := rec.process(p)
@@ -95,8 +95,8 @@ func (w *replayWatcher) frame() (f *api.Frame, changed <-chan struct{}, err erro
 	status := api.WatchStatus{Mode: "recording", ReadOnly: true, Lost: rec.lost, Forks: rec.forks}
 	for _, t := range rec.trees() {
 		status.Live += t.Session.Live
-		old, told := w.sessions[t.Session.ID]
-		if s := t.Session; (w.session == "" || s.ID == w.session) && (!told || sessionDiffers(&old, s)) {
+		old, sent := w.sessions[t.Session.ID]
+		if s := t.Session; (w.session == "" || s.ID == w.session) && (!sent || sessionDiffers(&old, s)) {
 			w.sessions[s.ID] = *s
 			f.Sessions = append(f.Sessions, *s)
 		}
@@ -104,8 +104,8 @@ func (w *replayWatcher) frame() (f *api.Frame, changed <-chan struct{}, err erro
 	if w.lines == 0 || w.statusDiffers(&status) {
 		w.status, f.Status = status, &status
 	}
-	changed, err = w.replay.changed, w.replay.err
-	if w.replay.cutLocked() {
+	changed, err = w.player.changed, w.player.err
+	if w.player.cutLocked() {
 		err = nil
 	}
 	if w.lines > 0 && len(f.Upsert)+len(f.Remove)+len(f.Sessions) == 0 && f.Status == nil {
@@ -116,7 +116,7 @@ func (w *replayWatcher) frame() (f *api.Frame, changed <-chan struct{}, err erro
 	return f, changed, err
 }
 
-func (w *replayWatcher) statusDiffers(s *api.WatchStatus) bool {
+func (w *watcher) statusDiffers(s *api.WatchStatus) bool {
 	return s.Lost != w.status.Lost || s.Forks != w.status.Forks || s.Live != w.status.Live
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package replay
 
 import (
 	"cmp"
@@ -9,9 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// recording is what the lines of a recording have told up to now.
+// recording is the state after the lines that were read up to now.
 type recording struct {
-	version   api.Version
 	processes map[api.Ref]*api.Process
 	sessions  map[string]*api.Session
 	now       api.U64   // boottime of the last event
@@ -25,13 +24,6 @@ type recording struct {
 func newRecording() *recording {
 	return &recording{
 		processes: map[api.Ref]*api.Process{}, sessions: map[string]*api.Session{}, revs: map[api.Ref]uint64{},
-	}
-}
-
-// begin takes the first line.
-func (r *recording) begin(ev *api.Event) {
-	r.version = api.Version{
-		Head: api.Head{Schema: api.Schema, Kind: "version"}, Version: ev.Version, API: api.Major, Mode: "recording", Started: ev.Started,
 	}
 }
 
@@ -76,7 +68,7 @@ func (r *recording) apply(ev *api.Event) {
 	switch ev.Type {
 	case "fork":
 		r.forks++
-		// Until it execs, a process is what its creator was.
+		// Until it execs, a process runs its creator's program.
 		if c := r.creator(p); c != nil && p.Argv == nil && p.Comm == c.Comm {
 			p.Exe, p.Argv, p.ArgvTruncated = cmp.Or(p.Exe, c.Exe), c.Argv, c.ArgvTruncated
 		}
@@ -138,7 +130,7 @@ func (r *recording) trees() []api.Tree {
 		p := r.processes[ref]
 		i, ok := byID[p.Session]
 		if !ok {
-			continue // of no session: the snapshot was one of the whole host
+			continue // in no session: the snapshot was one of the whole host
 		}
 		t := &trees[i]
 		t.Nodes = append(t.Nodes, api.Node{Process: r.process(p), Children: children[ref]})
@@ -170,8 +162,8 @@ func (r *recording) creator(p *api.Process) *api.Process {
 	return r.processes[*p.Creator]
 }
 
-// picture is who belongs to a live view: the living, who exited lately, and
-// their ancestors.
+// picture has the processes of a live view: those that live or exited within
+// memory, and their ancestors.
 func (r *recording) picture(memory time.Duration) map[api.Ref]bool {
 	in := map[api.Ref]bool{}
 	for _, p := range r.processes {

@@ -193,20 +193,20 @@ func (s *server) living(ref api.Ref) (p living, err error) {
 	case ref.StartNS != 0 && uint64(ref.StartNS) != p.id.Start:
 		return p, otherProcess(ref)
 	}
-	task, parent, err := s.proc.stat(pid)
+	stat, err := s.proc.Stat(pid)
 	if err != nil {
 		return p, fmt.Errorf("read pid %d: %w", pid, err)
 	}
-	st, err := s.proc.status(pid)
+	st, err := s.proc.Status(pid)
 	if err != nil {
 		return p, fmt.Errorf("read pid %d: %w", pid, err)
 	}
 	if now, err := s.kernel.Identify(pid); err != nil || now != p.id {
 		return p, otherProcess(ref)
 	}
-	if task == 'Z' || task == 'X' {
+	if stat.State == 'Z' || stat.State == 'X' {
 		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
 	}
-	p.parent, p.uids = parent, st.uids
+	p.parent, p.uids = stat.Parent, st.UIDs
 	return p, nil
 }

@@ -251,7 +251,7 @@ func (s *server) findRunning(p *policy.Policy) {
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
 		t := &found[i]
-		if looksFor(p, t.Comm.String()) || interpreters.MatchString(base(s.proc.exe(t.PID))) {
+		if looksFor(p, t.Comm.String()) || interpreters.MatchString(base(s.proc.Link(t.PID, "exe"))) {
 			s.adoptRunning(p, t)
 		}
 	}

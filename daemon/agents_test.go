@@ -33,7 +33,7 @@ agents:
 // becomes makes a process exec under a comm, as procfs shows it too.
 func (w *world) becomes(pid, parent, uid uint32, comm string) tracer.SessionID {
 	w.Helper()
-	os.RemoveAll(w.h.proc.path(pid, ""))
+	os.RemoveAll(w.h.proc.Path(pid, ""))
 	w.proc(pid, parent, uid, comm)
 	return w.k.Become(pid, comm)
 }
@@ -130,10 +130,10 @@ func TestLookalike(t *testing.T) {
 	} {
 		p.host(tt.pid, shell, tt.uid, "lngtest-sh")
 		if tt.why == "another file" {
-			os.RemoveAll(p.h.proc.path(tt.pid, ""))
+			os.RemoveAll(p.h.proc.Path(tt.pid, ""))
 			p.proc(tt.pid, shell, tt.uid, "lngtest-agent")
-			os.Remove(p.h.proc.path(tt.pid, "exe"))
-			os.Symlink("/tmp/lngtest-agent", p.h.proc.path(tt.pid, "exe"))
+			os.Remove(p.h.proc.Path(tt.pid, "exe"))
+			os.Symlink("/tmp/lngtest-agent", p.h.proc.Path(tt.pid, "exe"))
 			p.k.Become(tt.pid, "lngtest-agent")
 		} else {
 			p.becomes(tt.pid, shell, tt.uid, "lngtest-agent")
@@ -264,11 +264,11 @@ func TestAgentsRunningScripts(t *testing.T) {
 	} {
 		pid, argv := uint32(300+n), strings.Fields(command)
 		p.host(pid, shell, 1000, "MainThread")
-		os.Remove(p.h.proc.path(pid, "exe"))
-		if err := os.Symlink("/opt/bin/"+argv[0], p.h.proc.path(pid, "exe")); err != nil {
+		os.Remove(p.h.proc.Path(pid, "exe"))
+		if err := os.Symlink("/opt/bin/"+argv[0], p.h.proc.Path(pid, "exe")); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(p.h.proc.path(pid, "cmdline"), []byte(strings.Join(argv, "\x00")+"\x00"), 0o600); err != nil {
+		if err := os.WriteFile(p.h.proc.Path(pid, "cmdline"), []byte(strings.Join(argv, "\x00")+"\x00"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,7 +3,7 @@
 package daemon
 
 import (
-	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"testing"
@@ -16,7 +16,7 @@ import (
 // stat of it: the file is a FIFO until then.
 func (w *world) reusedInside(pid, parent uint32) {
 	w.Helper()
-	stat := w.h.proc.path(pid, "stat")
+	stat := w.h.proc.Path(pid, "stat")
 	os.Remove(stat)
 	if err := unix.Mkfifo(stat, 0o600); err != nil {
 		w.Fatal(err)
@@ -32,7 +32,7 @@ func (w *world) reusedInside(pid, parent uint32) {
 		os.Remove(stat)
 		w.k.Exit(pid, 0)
 		w.host(pid, parent, 1001, "lngtest-another")
-		fmt.Fprintf(f, "%d (a) R %d 1 1", pid, parent)
+		io.WriteString(f, statOf(pid, "a", "R", parent))
 	}()
 	w.Cleanup(func() {
 		if f, err := os.OpenFile(stat, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {

@@ -339,11 +339,11 @@ func TestEndLeavesZombie(t *testing.T) {
 		return w.do("root", "GET", "/v1/sessions/"+s.ID+"/report", nil).status == http.StatusOK
 	})
 	r := w.receipt(s.ID)
-	status, err := w.h.proc.status(userPID)
+	status, err := w.h.proc.Status(userPID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Zombies) != 1 || r.Zombies[0].Reaper == nil || r.Zombies[0].Reaper.PID != userPID || r.Zombies[0].Reaper.Comm != status.name {
-		t.Errorf("zombies %+v, want them to be reaped by %q", r.Zombies[0].Reaper, status.name)
+	if len(r.Zombies) != 1 || r.Zombies[0].Reaper == nil || r.Zombies[0].Reaper.PID != userPID || r.Zombies[0].Reaper.Comm != status.Name {
+		t.Errorf("zombies %+v, want them to be reaped by %q", r.Zombies[0].Reaper, status.Name)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // How many errands, and how many processes that were found for it, a session
@@ -100,7 +101,7 @@ func (o *owner) asks(s *session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || s.closed {
 		return
 	}
-	argv := splitArgv(ev.Argv)
+	argv := procfs.SplitArgv(ev.Argv)
 	e, ok := broker.ErrandOf(string(ev.Filename), argv)
 	if !ok {
 		return

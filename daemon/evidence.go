@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,26 +54,28 @@ type proof struct {
 func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
 	// What it runs comes before what it was given: it may be in its exec.
-	x.runs = base(b.proc.exe(t.PID))
+	x.runs = base(b.proc.Link(t.PID, "exe"))
 	// Without CAP_SYS_PTRACE others' environments are not to be read.
-	if environ, err := b.proc.read(t.PID, "environ", maxEnviron); err == nil {
-		if len(environ) == 0 && !b.proc.loaded(t.PID) {
-			return x, false // the next look shows it
+	if environ, err := b.proc.Read(t.PID, "environ", maxEnviron); err == nil {
+		if len(environ) == 0 {
+			if stat, err := b.proc.Stat(t.PID); err != nil || !stat.Loaded {
+				return x, false // the next look shows it
+			}
 		}
 		x.marks = broker.MarksOf(environ)
 		clear(environ)
 	}
-	cgroup, err := b.proc.read(t.PID, "cgroup", maxProcFile)
+	cgroup, err := b.proc.Read(t.PID, "cgroup", procfs.MaxFile)
 	if err != nil {
 		return x, false
 	}
 	x.place = broker.PlaceOf(string(cgroup))
 	// The parent that the walk met may be gone: runc leaves its child to the shim.
-	if _, parent, err := b.proc.stat(t.PID); err == nil && parent != t.Parent.PID {
-		x.Parent = tracer.Identity{PID: parent}
+	if stat, err := b.proc.Stat(t.PID); err == nil && stat.Parent != t.Parent.PID {
+		x.Parent = tracer.Identity{PID: stat.Parent}
 	}
 	if x.Parent.PID != 0 { // 1 too: the host's systemd
-		x.server = base(b.proc.exe(x.Parent.PID))
+		x.server = base(b.proc.Link(x.Parent.PID, "exe"))
 	}
 	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
 		x.marks.Token = b.job(t.PID)
@@ -100,7 +103,7 @@ func base(path string) string {
 func (b *brokers) job(pid uint32) (token broker.Sum) {
 	// Opened by its link the file has an offset of its own. A FIFO there would
 	// block.
-	f, err := os.OpenFile(b.proc.path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := os.OpenFile(b.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return token
 	}
@@ -242,7 +245,7 @@ func (b *brokers) serves(x *candidate, e *errand) bool {
 	if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
 		return false // it has not come to the work's own program
 	}
-	if argv, _ := b.proc.argv(x.Parent.PID); e.Elsewhere(x.server, argv) {
+	if argv, _ := argvOf(b.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
 		return false
 	}
 	switch e.Kind.Name {
@@ -340,7 +343,7 @@ func (b *brokers) cookies(id tracer.Identity) []broker.Cookie {
 	if id.PID == 0 {
 		return nil
 	}
-	environ, err := b.proc.read(id.PID, "environ", maxEnviron)
+	environ, err := b.proc.Read(id.PID, "environ", maxEnviron)
 	if err != nil {
 		return nil
 	}

@@ -114,7 +114,7 @@ func TestBrokeredReparented(t *testing.T) {
 	w.runs(101, "/usr/bin/docker", "run", "alpine")
 	w.unseen(func() {
 		w.stranger(300, 30, "lngtest-box", w.token())
-		w.file(300, "stat", "300 (lngtest-box) S 31 1 1")
+		w.file(300, "stat", statOf(300, "lngtest-box", "S", 31))
 	})
 	w.look()
 	w.until(func() bool { return w.in(300) == w.s.ID })
@@ -216,8 +216,8 @@ func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 	}
 	w.unseen(func() {
 		w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
-		os.Remove(w.h.proc.path(shim, "cwd"))
-		os.Symlink(bundle, w.h.proc.path(shim, "cwd"))
+		os.Remove(w.h.proc.Path(shim, "cwd"))
+		os.Symlink(bundle, w.h.proc.Path(shim, "cwd"))
 		w.strangerOf(0, pid, shim, "lngtest-box")
 		w.file(pid, "cgroup", "0::/docker/"+id+"\n")
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // maxGrown bounds the sessions and commands whose past is kept: 9 MB.
@@ -196,11 +197,11 @@ const (
 	whatPIDs   = "pids"
 )
 
-// rooms is what the host has left: MemAvailable of /proc/meminfo, and the PIDs
+// roomsOf is what the host has left: MemAvailable of /proc/meminfo, and the PIDs
 // that no task has. What cannot be read is left out.
-func (p procfs) rooms() (rooms []room) {
+func roomsOf(proc procfs.FS) (rooms []room) {
 	text := func(name string) string {
-		b, _ := os.ReadFile(filepath.Join(string(p), name))
+		b, _ := os.ReadFile(filepath.Join(string(proc), name))
 		return string(b)
 	}
 	for line := range strings.Lines(text("meminfo")) {
@@ -227,7 +228,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c caller) erro
 		return err
 	}
 	d := api.Leaks{Head: head("leaks"), Items: []api.Leak{}}
-	rooms := s.proc.rooms()
+	rooms := roomsOf(s.proc)
 	if word := q.Get("session"); word != "" {
 		err = s.withSession(word, c, verbRead, func(x *session) {
 			if !x.closed {

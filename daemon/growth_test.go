@@ -162,11 +162,11 @@ func TestOrphans(t *testing.T) {
 	w.k.Fork(40, 50, "lngtest-middle")
 	w.k.Fork(50, 51, "lngtest-orphan")
 	w.k.Exit(50, 0)
-	for pid, stat := range map[uint32]string{60: "60 (a) Z 40 1 1", 61: "", 62: "62 (a) R 40 1 1"} {
+	for pid, stat := range map[uint32]string{60: statOf(60, "a", "Z", 40), 61: "", 62: statOf(62, "a", "R", 40)} {
 		w.k.Fork(40, pid, "lngtest-zombie")
 		if stat != "" { // else it was reaped, which is not told yet; 62 is torn down
 			w.proc(pid, 40, 1000, "lngtest-zombie")
-			if err := os.WriteFile(w.h.proc.path(pid, "stat"), []byte(stat), 0o600); err != nil {
+			if err := os.WriteFile(w.h.proc.Path(pid, "stat"), []byte(stat), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

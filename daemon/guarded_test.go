@@ -37,8 +37,8 @@ func TestGuardedAgents(t *testing.T) {
 	for pid := uint32(300); pid < 303; pid++ {
 		p.host(pid, shell, 1000, "lngtest-agent")
 	}
-	os.Remove(p.h.proc.path(301, "exe"))
-	if err := os.Symlink("/bin/lngtest-kept", p.h.proc.path(301, "exe")); err != nil {
+	os.Remove(p.h.proc.Path(301, "exe"))
+	if err := os.Symlink("/bin/lngtest-kept", p.h.proc.Path(301, "exe")); err != nil {
 		t.Fatal(err)
 	}
 	p.under(300)

@@ -282,8 +282,8 @@ func (o *owner) freed(r *api.Report, s *session) {
 	}
 	for _, w := range a.writers {
 		p := api.Process{Ref: enforcer.Ref(w)}
-		if st, err := o.proc.status(w.PID); err == nil {
-			p.Comm = st.name
+		if st, err := o.proc.Status(w.PID); err == nil {
+			p.Comm = st.Name
 		}
 		r.OutputHeldBy = append(r.OutputHeldBy, p)
 	}

@@ -186,12 +186,12 @@ func TestOutputHeldBy(t *testing.T) {
 	writes := func(pid uint32) {
 		t.Helper()
 		for _, dir := range []string{"fd", "task/self"} {
-			if err := os.MkdirAll(w.h.proc.path(pid, dir), 0o700); err != nil {
+			if err := os.MkdirAll(w.h.proc.Path(pid, dir), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w.file(pid, "fdinfo/1", "flags:\t01\n")
-		if err := os.Symlink("pipe:[9]", w.h.proc.path(pid, "fd/1")); err != nil {
+		if err := os.Symlink("pipe:[9]", w.h.proc.Path(pid, "fd/1")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -272,7 +272,7 @@ func TestPlan(t *testing.T) {
 		state := map[bool]string{true: "S", false: "D"}[wchan == ""]
 		dir := filepath.Join(string(w.h.proc), strconv.Itoa(pid))
 		os.MkdirAll(dir, 0o700)
-		os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (a) %s 20 1 1", pid, state), 0o600)
+		os.WriteFile(filepath.Join(dir, "stat"), []byte(statOf(uint32(pid), "a", state, 20)), 0o600)
 		os.WriteFile(filepath.Join(dir, "wchan"), []byte(wchan), 0o600)
 	}
 	make := func(who string) *api.Plan {

@@ -177,10 +177,11 @@ func (s *server) handOver(spec tracer.SessionSpec, all []tracer.Identity, note f
 // former session end.
 func (s *server) losesTerminal(all []tracer.Identity, from tracer.SessionID) (warnings []string) {
 	for _, id := range all {
-		sid, tty, err := s.proc.terminal(id.PID)
-		if err != nil || tty == 0 || sid == id.PID {
+		st, err := s.proc.Stat(id.PID)
+		if err != nil || st.TTY == 0 || uint32(st.SID) == id.PID {
 			continue
 		}
+		sid := uint32(st.SID)
 		if e, err := s.kernel.Lookup(sid); err == nil && e.Session == from {
 			warnings = append(warnings, fmt.Sprintf("pid %d loses its terminal when pid %d ends", id.PID, sid))
 		}

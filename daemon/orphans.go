@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // getOrphans lists the live processes whose creator or root is dead, what was
@@ -112,8 +113,8 @@ func (s *server) reaper(ref api.Ref) *api.Process {
 // comm is the name of a process that may be no member: PID and command of every
 // process are anybody's to read in /proc. "": it is gone, or another process has
 // its PID by now.
-func comm(k kernel, proc procfs, ref api.Ref) string {
-	st, err := proc.status(uint32(ref.PID))
+func comm(k kernel, proc procfs.FS, ref api.Ref) string {
+	st, err := proc.Status(uint32(ref.PID))
 	if err != nil {
 		return ""
 	}
@@ -121,5 +122,5 @@ func comm(k kernel, proc procfs, ref api.Ref) string {
 	if now, err := k.Identify(id.PID); err == nil && id.Start != 0 && now != id {
 		return ""
 	}
-	return st.name
+	return st.Name
 }

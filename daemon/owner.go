@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
@@ -36,7 +37,7 @@ type owner struct {
 	clock    clock
 	began    uint64 // boottime
 	mode     func() string
-	proc     procfs
+	proc     procfs.FS
 	holds    *holds.Reader
 	audit    auditLog
 
@@ -91,7 +92,7 @@ type owner struct {
 	heldPeriod time.Duration
 }
 
-func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs, a auditLog, log zerolog.Logger) *owner {
+func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a auditLog, log zerolog.Logger) *owner {
 	return &owner{
 		kernel: k, enforcer: e, log: log, clock: c, began: c.boottime(), mode: func() string { return policy.Default().Mode },
 		proc: proc, audit: a, holds: holds.New(string(proc), k.Identify),

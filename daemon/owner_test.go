@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
@@ -24,7 +25,7 @@ func forks(tb testing.TB) (o *owner, batch func() []tracer.Event) {
 		tb.Fatal(err)
 	}
 	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, offset: func() time.Time { return time.Unix(0, 0) }}
-	o = newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs(tb.TempDir()), nil, zerolog.Nop())
+	o = newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(tb.TempDir()), nil, zerolog.Nop())
 	root := k.Proc(100).Identity
 	pid, now := uint32(1000), uint64(k.Now())
 	events := make([]tracer.Event, 0, 768)

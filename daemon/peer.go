@@ -92,12 +92,12 @@ func (s *server) identify(p peer) *connection {
 	if c.lost = p.pidfd >= 0 && exited(p.pidfd); c.lost {
 		return c // the identity may be somebody else's
 	}
-	st, err := s.proc.status(p.pid)
+	st, err := s.proc.Status(p.pid)
 	if err == nil {
-		c.comm = st.name
-		c.group = s.group >= 0 && (int(p.gid) == s.group || slices.Contains(st.gids, uint32(s.group)))
+		c.comm = st.Name
+		c.group = s.group >= 0 && (int(p.gid) == s.group || slices.Contains(st.GIDs, uint32(s.group)))
 	}
-	ns, err := s.proc.pidNamespace(p.pid)
+	ns, err := s.proc.PIDNamespace(p.pid)
 	c.alien = err != nil || ns != s.pidNamespace
 	s.judge(c)
 	return c

@@ -44,7 +44,7 @@ func (b *brokers) container(x *candidate) (name string, created time.Time) {
 			Destination, Source string
 		}
 	}
-	dir := b.proc.cwd(x.Parent.PID)
+	dir := b.proc.Link(x.Parent.PID, "cwd")
 	if x.place.Container == "" || dir == "" || filepath.Base(dir) != x.place.Container || readRoots(filepath.Join(dir, "config.json"), &bundle) != nil {
 		return "", created
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
@@ -302,16 +303,16 @@ func (s *server) killable(t *tracer.Process) (bool, string) {
 	if t.Flags&sparing != 0 {
 		return false, "protected"
 	}
-	task, _, err := s.proc.stat(t.PID)
+	stat, err := s.proc.Stat(t.PID)
 	if err != nil {
 		return true, ""
 	}
-	b, _ := s.proc.read(t.PID, "wchan", maxProcFile)
+	b, _ := s.proc.Read(t.PID, "wchan", procfs.MaxFile)
 	wchan := strings.TrimSpace(string(b))
 	switch {
 	case wchan == "__refrigerator":
 		return false, "frozen: it dies when it is thawed"
-	case task == 'D' && wchan != "kernel_clone": // which waits for a vfork, and can be killed
+	case stat.State == 'D' && wchan != "kernel_clone": // which waits for a vfork, and can be killed
 		if wchan == "" || wchan == "0" {
 			return false, "state D: it dies when what it waits for returns"
 		}

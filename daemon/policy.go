@@ -241,20 +241,20 @@ const maxFacts = 8
 // are for rules about strangers, whose creator nobody noted: the parent stands
 // for it.
 func (s *server) facts(pid uint32, depth int) *policy.Facts {
-	_, parent, err := s.proc.stat(pid)
+	stat, err := s.proc.Stat(pid)
 	if err != nil || depth == 0 {
 		return nil
 	}
-	f := &policy.Facts{Exe: s.proc.exe(pid), Cgroup: s.proc.cgroup(pid)}
-	f.Argv, _ = s.proc.argv(pid)
-	if st, err := s.proc.status(pid); err == nil {
-		f.Comm, f.UID = st.name, &st.uids[1]
-		if u, err := user.LookupId(strconv.FormatUint(uint64(st.uids[1]), 10)); err == nil {
+	f := &policy.Facts{Exe: s.proc.Link(pid, "exe"), Cgroup: s.proc.Cgroup(pid)}
+	f.Argv, _ = argvOf(s.proc, pid)
+	if st, err := s.proc.Status(pid); err == nil {
+		f.Comm, f.UID = st.Name, &st.UIDs[1]
+		if u, err := user.LookupId(strconv.FormatUint(uint64(st.UIDs[1]), 10)); err == nil {
 			f.User = u.Username
 		}
 	}
-	if parent > 1 {
-		f.Parent = s.facts(parent, depth-1)
+	if stat.Parent > 1 {
+		f.Parent = s.facts(stat.Parent, depth-1)
 	}
 	return f
 }

@@ -9,9 +9,11 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,32 +35,32 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 			continue
 		}
 		pid := uint32(p.PID)
-		task, parent, err := s.proc.stat(pid)
-		if p.State == "zombie" && !waits(task, err) {
+		stat, err := s.proc.Stat(pid)
+		if p.State == "zombie" && !waits(stat.State, err) {
 			p.State = "exited"
 			continue
 		}
 		if err != nil {
 			continue
 		}
-		st, err := s.proc.status(pid)
+		st, err := s.proc.Status(pid)
 		if err != nil {
 			continue
 		}
 		full := *p
-		if p.Parent == nil || uint32(p.Parent.PID) != parent {
-			full.Parent = s.parentRef(parent, parents)
+		if p.Parent == nil || uint32(p.Parent.PID) != stat.Parent {
+			full.Parent = s.parentRef(stat.Parent, parents)
 		}
-		full.Task, full.NSPID, full.Cgroup = string(rune(task)), int(st.nsPID), s.proc.cgroup(pid)
+		full.Task, full.NSPID, full.Cgroup = string(rune(stat.State)), int(st.NSPID), s.proc.Cgroup(pid)
 		full.Container = container(full.Cgroup)
-		if c.mayReadArgv(st.uids[1]) {
-			full.Cwd = s.proc.cwd(pid)
+		if c.mayReadArgv(st.UIDs[1]) {
+			full.Cwd = s.proc.Link(pid, "cwd")
 		}
-		if exe := s.proc.exe(pid); exe != "" {
+		if exe := s.proc.Link(pid, "exe"); exe != "" {
 			full.Exe = exe
 		}
-		if full.Argv == nil && c.mayReadArgv(st.uids[1]) {
-			full.Argv, full.ArgvTruncated = s.proc.argv(pid)
+		if full.Argv == nil && c.mayReadArgv(st.UIDs[1]) {
+			full.Argv, full.ArgvTruncated = argvOf(s.proc, pid)
 		}
 		if id, err := s.kernel.Identify(pid); err == nil && enforcer.Ref(id) == p.Ref {
 			*p = full
@@ -212,22 +214,30 @@ func (s *server) member(id tracer.Identity, c caller) (p *api.Process, t target,
 // outsider is a live process of no session.
 func (s *server) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	gone := api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
-	st, err := s.proc.status(id.PID)
+	st, err := s.proc.Status(id.PID)
 	if err != nil {
 		return nil, 0, gone
 	}
-	task, parent, err := s.proc.stat(id.PID)
+	stat, err := s.proc.Stat(id.PID)
 	if err != nil {
 		return nil, 0, gone
 	}
 	if now, err := s.kernel.Identify(id.PID); err != nil || now != id {
 		return nil, 0, gone
 	}
-	uid := st.uids[1]
-	p := &api.Process{Ref: enforcer.Ref(id), Comm: st.name, State: "live", UID: intPtr(uid), Started: s.clock.wall(id.Start)}
-	if task == 'Z' {
+	uid := st.UIDs[1]
+	p := &api.Process{Ref: enforcer.Ref(id), Comm: st.Name, State: "live", UID: intPtr(uid), Started: s.clock.wall(id.Start)}
+	if stat.State == 'Z' {
 		p.State = "zombie"
 	}
-	p.Parent = s.parentRef(parent, make(map[uint32]*api.Ref))
+	p.Parent = s.parentRef(stat.Parent, make(map[uint32]*api.Ref))
 	return p, uid, nil
+}
+
+// argvOf is the command line of a process, without the token that marks
+// brokered work.
+func argvOf(proc procfs.FS, pid uint32) (argv []string, truncated bool) {
+	b, truncated := proc.Cmdline(pid)
+	broker.Hush(b)
+	return procfs.SplitArgv(b), truncated
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
@@ -180,7 +181,7 @@ func (r *recorder) record(x *record) journal.Record {
 		}
 	}
 	if len(ev.Argv) > 0 {
-		ev.Argv = []byte(strings.Join(r.redact(splitArgv(ev.Argv)), "\x00") + "\x00")
+		ev.Argv = []byte(strings.Join(r.redact(procfs.SplitArgv(ev.Argv)), "\x00") + "\x00")
 	}
 	return journal.Record{Seq: x.seq, Event: ev}
 }

@@ -105,7 +105,7 @@ func TestCreateRefused(t *testing.T) {
 	w.k.Exit(113, 0)
 	// Another one, of which procfs alone knows that it is dead.
 	w.host(114, userPID, 1000, "lngtest-zombie")
-	if err := os.WriteFile(w.h.proc.path(114, "stat"), fmt.Appendf(nil, "114 (a) Z %d 1 1", userPID), 0o600); err != nil {
+	if err := os.WriteFile(w.h.proc.Path(114, "stat"), []byte(statOf(114, "a", "Z", userPID)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	child := `"root":{"pid":110}`

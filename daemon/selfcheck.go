@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
@@ -47,7 +48,7 @@ type selfCheck struct {
 	owner   *owner
 	sampler *sampler
 	clock   clock
-	proc    procfs
+	proc    procfs.FS
 	log     zerolog.Logger
 
 	one sync.Mutex // one check at a time
@@ -154,7 +155,7 @@ func (c *selfCheck) try(ctx context.Context) error {
 // and nobody else hears of it.
 func (c *selfCheck) ender() *enforcer.Enforcer {
 	return enforcer.New(c.kernel, enforcer.Options{
-		Self: c.self, Limit: overLimit, Clock: c.clock.monotonic, Proc: string(c.proc),
+		Self: c.self, Limit: overLimit, Clock: c.clock.monotonic, Proc: c.proc,
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
@@ -74,7 +75,7 @@ type host struct {
 	live   func(dir, except string) (int, error) // sessions that are pinned there
 	// memberships finds the instances beside dir in whose sessions p is.
 	memberships  func(dir string, p tracer.Identity) ([]string, error)
-	proc         procfs
+	proc         procfs.FS
 	files        string // the root of its files, default /
 	pidNamespace string
 	peerOf       func(net.Conn) (peer, error)
@@ -92,7 +93,7 @@ type host struct {
 func thisHost() host {
 	return host{
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
-		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: initPIDNamespace, peerOf: peerOf,
+		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace, peerOf: peerOf,
 		clock: systemClock(), limits: defaultLimits.fitting(), period: time.Second, linger: 3 * time.Second,
 		manager: &instance.Manager{},
 	}
@@ -265,7 +266,7 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 }
 
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
-	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: string(h.proc), Hold: h.hold})
+	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: h.proc, Hold: h.hold})
 	own := newOwner(k, e, h.clock, h.proc, a, log)
 	own.mode = r.mode
 	own.portsWait = func() time.Duration { return r.policy().Wait.Ports.Std() }
@@ -299,7 +300,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	return s
 }
 
-func bootID(proc procfs) string {
+func bootID(proc procfs.FS) string {
 	b, err := os.ReadFile(string(proc) + "/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
@@ -64,7 +65,7 @@ type server struct {
 	enforcer     *enforcer.Enforcer
 	owner        *owner
 	sampler      *sampler
-	proc         procfs
+	proc         procfs.FS
 	holds        *holds.Reader
 	plans        *plans
 	reading      chan struct{} // taken while a request reads all of procfs

@@ -22,20 +22,20 @@ const maxTraced = 8
 
 // tracedBy names the process that traces another one, "" if nobody does.
 func (s *server) tracedBy(pid uint32) string {
-	st, err := s.proc.status(pid)
-	if err != nil || st.tracer == 0 {
+	st, err := s.proc.Status(pid)
+	if err != nil || st.Tracer == 0 {
 		return ""
 	}
-	return s.named(st.tracer)
+	return s.named(st.Tracer)
 }
 
 // named is a PID with the name that goes with it now.
 func (s *server) named(pid uint32) string {
-	st, err := s.proc.status(pid)
+	st, err := s.proc.Status(pid)
 	if err != nil {
 		return fmt.Sprint(pid)
 	}
-	return fmt.Sprintf("%d %s", st.tgid, st.name)
+	return fmt.Sprintf("%d %s", st.TGID, st.Name)
 }
 
 // outsiders are the processes that members trace and that are none themselves, by
@@ -57,12 +57,12 @@ func (s *server) outsiders(ctx context.Context, members []tracer.Process) (map[u
 		if err != nil {
 			continue
 		}
-		st, err := s.proc.status(uint32(pid))
-		if err != nil || st.tracer == 0 || is(uint32(pid)) {
+		st, err := s.proc.Status(uint32(pid))
+		if err != nil || st.Tracer == 0 || is(uint32(pid)) {
 			continue
 		}
-		if by, err := s.proc.status(st.tracer); err == nil && is(by.tgid) { // a thread of it traces
-			traced[by.tgid] = append(traced[by.tgid], fmt.Sprintf("%d %s", pid, st.name))
+		if by, err := s.proc.Status(st.Tracer); err == nil && is(by.TGID) { // a thread of it traces
+			traced[by.TGID] = append(traced[by.TGID], fmt.Sprintf("%d %s", pid, st.Name))
 		}
 	}
 	return traced, nil

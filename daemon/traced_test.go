@@ -18,7 +18,7 @@ func TestPlanTraced(t *testing.T) {
 	w := newWork(t, enforced)
 	status := func(pid uint32, key string, value uint32) {
 		t.Helper()
-		text, err := os.ReadFile(w.h.proc.path(pid, "status"))
+		text, err := os.ReadFile(w.h.proc.Path(pid, "status"))
 		if err != nil {
 			t.Fatal(err)
 		}

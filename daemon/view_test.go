@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 )
@@ -39,10 +40,10 @@ type gallery struct {
 func newGallery(dir string, options lineage.Options) *gallery {
 	k := kerneltest.New()
 	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, offset: func() time.Time { return time.Unix(0, 0) }}
-	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs(dir), silence{}, zerolog.Nop())
+	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), silence{}, zerolog.Nop())
 	o.graph = lineage.New(options)
 	s := &server{
-		kernel: k, owner: o, proc: procfs(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &exporter{},
+		kernel: k, owner: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &exporter{},
 		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
 	}
 	s.feed = newFeed(s)

@@ -280,8 +280,8 @@ func (f *feed) look() {
 
 func (f *feed) ask(id lineage.ID) (line commandLine) {
 	s := f.server
-	line.exe = s.proc.exe(id.PID)
-	line.argv, line.truncated = s.proc.argv(id.PID)
+	line.exe = s.proc.Link(id.PID, "exe")
+	line.argv, line.truncated = argvOf(s.proc, id.PID)
 	if now, err := s.kernel.Identify(id.PID); err != nil || lineageID(now) != id {
 		return commandLine{}
 	}

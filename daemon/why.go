@@ -91,13 +91,13 @@ func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (a
 // comm is shown, as ps shows it, and no more.
 func (s *server) parent(ref *api.Ref, c caller) *api.Process {
 	p := &api.Process{Ref: *ref}
-	st, err := s.proc.status(uint32(ref.PID))
+	st, err := s.proc.Status(uint32(ref.PID))
 	if err != nil {
 		return p
 	}
 	now, err := s.kernel.Identify(uint32(ref.PID))
 	if err == nil && enforcer.Ref(now) == *ref || ref.PID == 1 { // nobody else is ever PID 1
-		p.Comm, p.State, p.UID = st.name, "live", intPtr(st.uids[1])
+		p.Comm, p.State, p.UID = st.Name, "live", intPtr(st.UIDs[1])
 	}
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -231,7 +232,7 @@ func (c clock) event(r *record, who caller) api.Event {
 	case tracer.EventExec:
 		p.State, p.Exe, p.UID = "live", string(r.Filename), intPtr(r.UID)
 		if who.mayReadArgv(r.UID) {
-			p.Argv, p.ArgvTruncated = splitArgv(r.Argv), r.ArgvTruncated
+			p.Argv, p.ArgvTruncated = procfs.SplitArgv(r.Argv), r.ArgvTruncated
 		}
 	case tracer.EventExit:
 		p.State, p.Exited = "zombie", c.wall(r.Time)

@@ -64,7 +64,7 @@ func (w *work) environ(pid uint32, environ ...string) {
 
 func (w *work) file(pid uint32, name, text string) {
 	w.Helper()
-	path := w.h.proc.path(pid, name)
+	path := w.h.proc.Path(pid, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		w.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func (w *work) file(pid uint32, name, text string) {
 // exe sets what procfs says that a process runs.
 func (w *work) exe(pid uint32, path string) {
 	w.Helper()
-	os.Remove(w.h.proc.path(pid, "exe"))
-	if err := os.Symlink(path, w.h.proc.path(pid, "exe")); err != nil {
+	os.Remove(w.h.proc.Path(pid, "exe"))
+	if err := os.Symlink(path, w.h.proc.Path(pid, "exe")); err != nil {
 		w.Fatal(err)
 	}
 }

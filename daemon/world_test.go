@@ -24,6 +24,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
 )
@@ -62,7 +63,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	t.Helper()
 	w := &world{T: t, k: kerneltest.New(), dir: t.TempDir()}
 	w.socket = filepath.Join(w.dir, "s")
-	proc := procfs(filepath.Join(w.dir, "proc"))
+	proc := procfs.FS(filepath.Join(w.dir, "proc"))
 	w.h = host{
 		manager: &instance.Manager{},
 		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return w.k, nil },
@@ -80,8 +81,8 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	for name, pid := range callers {
 		w.host(pid, shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
 	}
-	os.Remove(proc.path(awayPID, "ns/pid"))
-	os.Symlink("pid:[2]", proc.path(awayPID, "ns/pid"))
+	os.Remove(proc.Path(awayPID, "ns/pid"))
+	os.Symlink("pid:[2]", proc.Path(awayPID, "ns/pid"))
 	for _, o := range options {
 		o(w)
 	}
@@ -140,6 +141,11 @@ func (w *world) host(pid, parent, uid uint32, comm string) {
 	w.proc(pid, parent, uid, comm)
 }
 
+// statOf is a process's stat as procfs has it.
+func statOf(pid uint32, comm, state string, parent uint32) string {
+	return fmt.Sprintf("%d (%s) %s %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", pid, comm, state, parent)
+}
+
 func (w *world) proc(pid, parent, uid uint32, comm string) {
 	p := w.h.proc
 	gid := 100
@@ -147,13 +153,13 @@ func (w *world) proc(pid, parent, uid uint32, comm string) {
 		gid = grouped
 	}
 	for name, text := range map[string]string{
-		"stat":    fmt.Sprintf("%d (a) R 1) S %d 1 1", pid, parent),
+		"stat":    statOf(pid, "a) R 1", "S", parent),
 		"status":  fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nGid:\t100\t100\t100\t100\nGroups:\t%d \nNSpid:\t%d\t7\n", comm, pid, uid, uid, uid, uid, gid, pid),
 		"cmdline": comm + "\x00--flag\x00",
 		"cgroup":  "0::/lngtest\n",
 		"ns/.":    "",
 	} {
-		path := p.path(pid, name)
+		path := p.Path(pid, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			w.Fatal(err)
 		}
@@ -163,12 +169,12 @@ func (w *world) proc(pid, parent, uid uint32, comm string) {
 			}
 		}
 	}
-	os.MkdirAll(filepath.Dir(p.path(pid, "ns/pid")), 0o700)
-	if err := os.Symlink("pid:[1]", p.path(pid, "ns/pid")); err != nil && !os.IsExist(err) {
+	os.MkdirAll(filepath.Dir(p.Path(pid, "ns/pid")), 0o700)
+	if err := os.Symlink("pid:[1]", p.Path(pid, "ns/pid")); err != nil && !os.IsExist(err) {
 		w.Fatal(err)
 	}
-	os.Symlink("/bin/"+comm, p.path(pid, "exe"))
-	os.Symlink("/lngtest-cwd", p.path(pid, "cwd"))
+	os.Symlink("/bin/"+comm, p.Path(pid, "exe"))
+	os.Symlink("/lngtest-cwd", p.Path(pid, "cwd"))
 }
 
 // peerOf reads who it is from the address that the client bound: KIND or a PID.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
@@ -35,7 +36,7 @@ type Options struct {
 	Clock func() time.Duration
 	// Proc is where procfs is mounted; it is read for reasons, never to
 	// decide. Default /proc.
-	Proc string
+	Proc procfs.FS
 	// Hold opens a handle on who has a PID now; unix.ESRCH: nobody. Default: a
 	// pidfd.
 	Hold func(pid uint32) (Handle, error)
@@ -47,7 +48,7 @@ type Enforcer struct {
 	kernel Kernel
 	self   tracer.Identity
 	clock  func() time.Duration
-	proc   string
+	proc   procfs.FS
 	hold   func(pid uint32) (Handle, error)
 
 	wake chan struct{}

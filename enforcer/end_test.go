@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // settle steps, moving the clock as Run's timer would, until there is a result
@@ -137,8 +138,8 @@ func TestForkers(t *testing.T) {
 func TestLeft(t *testing.T) {
 	k, e, id := host(t)
 	proc := t.TempDir()
-	e.proc = proc
-	for name, text := range map[string]string{"31/stat": "31 (a) b) D 1 1", "31/wchan": "io_schedule"} {
+	e.proc = procfs.FS(proc)
+	for name, text := range map[string]string{"31/stat": "31 (a) b) D 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", "31/wchan": "io_schedule"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}

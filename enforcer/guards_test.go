@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // host is a kernel with a daemon (10 under 9), a shell (20) with a caller
@@ -26,7 +27,7 @@ func host(t *testing.T) (*kerneltest.Kernel, *Enforcer, tracer.SessionID) {
 		t.Fatal(err)
 	}
 	k.Fork(30, 31, "worker")
-	return k, New(k, Options{Self: daemon.Identity, Clock: k.Now, Proc: t.TempDir()}), id
+	return k, New(k, Options{Self: daemon.Identity, Clock: k.Now, Proc: procfs.FS(t.TempDir())}), id
 }
 
 // join makes a process that exists a member of the session, as if the session

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 func TestReason(t *testing.T) {
@@ -33,7 +34,7 @@ func TestReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			e := &Enforcer{proc: dir}
+			e := &Enforcer{proc: procfs.FS(dir)}
 			tt.process.PID = 7
 			for _, pid := range []string{"7", "8"} {
 				if err := os.Mkdir(filepath.Join(dir, pid), 0o700); err != nil {
@@ -41,7 +42,7 @@ func TestReason(t *testing.T) {
 				}
 			}
 			for file, text := range map[string]string{
-				"7/stat": "7 (a) b) " + tt.state + " 1 1", "7/wchan": tt.wchan, "7/status": tt.status, "8/comm": "gdb\n",
+				"7/stat": "7 (a) b) " + tt.state + " 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", "7/wchan": tt.wchan, "7/status": tt.status, "8/comm": "gdb\n",
 			} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)

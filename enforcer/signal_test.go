@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -112,8 +111,8 @@ func TestWake(t *testing.T) {
 			k, e, _ := host(t)
 			e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
 			if c.state != "" {
-				os.Mkdir(filepath.Join(e.proc, "21"), 0o700)
-				os.WriteFile(filepath.Join(e.proc, "21", "stat"), []byte("21 (a) R 1) "+c.state+" 20 21 21"), 0o600)
+				os.Mkdir(e.proc.Path(21, ""), 0o700)
+				os.WriteFile(e.proc.Path(21, "stat"), []byte("21 (a) R 1) "+c.state+" 20 21 21 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0"), 0o600)
 			}
 			owner := k.Proc(21).Identity
 			if c.set != nil {

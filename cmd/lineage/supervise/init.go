@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 
 	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // defaultGrace is that of the policy's defaults. Init reads no policy.
@@ -108,10 +109,6 @@ func calledOff(c *caught) unix.Signal {
 	}
 }
 
-// hostNamespace is the initial PID namespace: PROC_PID_INIT_INO of
-// include/linux/proc_ns.h.
-const hostNamespace = "pid:[4026531836]"
-
 // family finds out for whom we answer.
 func (r *runner) family() (family, error) {
 	if self, err := os.Readlink("/proc/self"); err != nil {
@@ -120,7 +117,7 @@ func (r *runner) family() (family, error) {
 		return nil, errors.New("init: /proc is another PID namespace's; mount it (unshare --fork --pid --mount-proc)")
 	}
 	if os.Getpid() == 1 {
-		if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns == hostNamespace {
+		if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns == procfs.InitPIDNamespace {
 			return nil, errors.New("init: this is the init of the host, or nobody can tell; lineage init is for containers")
 		}
 		return namespace{}, nil

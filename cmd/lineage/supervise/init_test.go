@@ -345,29 +345,6 @@ func TestCalledOffBefore(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	const tail = " 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 %s 0 777 0"
-	line := func(comm, state, threads string) string {
-		return "42 (" + comm + ") " + state + " 7" + strings.ReplaceAll(tail, "%s", threads)
-	}
-	for _, c := range []struct {
-		in   string
-		want relative
-		ok   bool
-	}{
-		{line("sh", "S", "1"), relative{42, 7, 777, "sh", "S", false}, true},
-		{line("a) Z 1 (b", "R", "1"), relative{42, 7, 777, "a) Z 1 (b", "R", false}, true},
-		{line("\x1b[2J\n", "Z", "0"), relative{42, 7, 777, "\x1b[2J\n", "Z", true}, true},
-		{line("leader", "Z", "3"), relative{42, 7, 777, "leader", "Z", false}, true},
-		{in: ""}, {in: "42 (sh"}, {in: "42 (sh) S 7"}, {in: line("sh", "S", "x")},
-	} {
-		got, ok := parseStat(c.in)
-		if ok != c.ok || ok && got != c.want {
-			t.Errorf("%q: %+v %v, want %+v %v", c.in, got, ok, c.want, c.ok)
-		}
-	}
-}
-
 // At a terminal the command is in front, as under run: Ctrl-C is its own.
 func TestInitAtATerminal(t *testing.T) {
 	s := sit(t, initCmd(t, false, Options{Quiet: true}, "sh", "-c",

@@ -1,0 +1,2 @@
+// Package procfs reads what /proc says of processes.
+package procfs

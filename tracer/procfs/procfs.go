@@ -1,0 +1,165 @@
+//go:build linux
+
+package procfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// FS is where procfs is mounted. What it says of a PID holds only if the caller
+// confirms afterwards that the PID is still the same process. Its strings are
+// hostile.
+type FS string
+
+// InitPIDNamespace is the link of the initial PID namespace (PROC_PID_INIT_INO).
+const InitPIDNamespace = "pid:[4026531836]"
+
+const (
+	// MaxFile bounds what is read of a file.
+	MaxFile = 64 << 10
+	// MaxArgv bounds a command line that is only shown, in bytes.
+	MaxArgv = 4 << 10
+)
+
+var errMalformed = errors.New("malformed")
+
+// Path of a file of a process.
+func (fs FS) Path(pid uint32, name string) string {
+	return filepath.Join(string(fs), strconv.FormatUint(uint64(pid), 10), name)
+}
+
+// Read gives a file of a process, cut at limit bytes.
+func (fs FS) Read(pid uint32, name string, limit int64) ([]byte, error) {
+	f, err := os.Open(fs.Path(pid, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// Link is the target of a link of a process, such as exe and cwd; "" if it may not
+// be read.
+func (fs FS) Link(pid uint32, name string) string {
+	to, err := os.Readlink(fs.Path(pid, name))
+	if err != nil {
+		return ""
+	}
+	return to
+}
+
+// PIDNamespace is the link that names the PID namespace of a process.
+func (fs FS) PIDNamespace(pid uint32) (string, error) {
+	return os.Readlink(fs.Path(pid, "ns/pid"))
+}
+
+// Cmdline gives the command line as the kernel has it, cut at MaxArgv bytes.
+func (fs FS) Cmdline(pid uint32) (argv []byte, truncated bool) {
+	b, err := fs.Read(pid, "cmdline", MaxArgv+1)
+	if err != nil {
+		return nil, false
+	}
+	if len(b) > MaxArgv {
+		return b[:MaxArgv], true
+	}
+	return b, false
+}
+
+// SplitArgv splits arguments that are each ended by NUL.
+func SplitArgv(b []byte) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// Cgroup is the cgroup v2 path, "" if there is none.
+func (fs FS) Cgroup(pid uint32) string {
+	b, err := fs.Read(pid, "cgroup", MaxFile)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimSuffix(path, "\n")
+		}
+	}
+	return ""
+}
+
+// Status has fields of /proc/PID/status (proc_pid_status(5)).
+type Status struct {
+	Name        string
+	TGID        uint32   // of a thread: its process
+	Tracer      uint32   // the thread that traces it, 0: none
+	UIDs        []uint32 // real, effective, saved, filesystem
+	GIDs        []uint32 // the same, and the supplementary groups
+	NSPID       uint32   // in the innermost PID namespace
+	CoreDumping bool
+	Pending     uint64 // signals of the thread and of the process, bit 0 is signal 1
+}
+
+// Status gives the status of a process. With an error it has what could be read.
+func (fs FS) Status(pid uint32) (s Status, err error) {
+	b, err := fs.Read(pid, "status", MaxFile)
+	if err != nil {
+		return s, err
+	}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		words := strings.Fields(value)
+		switch key {
+		case "Name":
+			s.Name = value
+		case "Tgid":
+			s.TGID = first(words)
+		case "TracerPid":
+			s.Tracer = first(words)
+		case "Uid":
+			s.UIDs = numbers(words)
+		case "Gid", "Groups":
+			s.GIDs = append(s.GIDs, numbers(words)...)
+		case "NSpid":
+			if n := numbers(words); len(n) > 0 {
+				s.NSPID = n[len(n)-1]
+			}
+		case "CoreDumping":
+			s.CoreDumping = value == "1"
+		case "SigPnd", "ShdPnd":
+			if set, err := strconv.ParseUint(value, 16, 64); err == nil {
+				s.Pending |= set
+			}
+		}
+	}
+	if len(s.UIDs) != 4 {
+		return s, fmt.Errorf("read status of pid %d: %w", pid, errMalformed)
+	}
+	return s, nil
+}
+
+// first is the first number, 0 if there is none.
+func first(words []string) uint32 {
+	if n := numbers(words); len(n) > 0 {
+		return n[0]
+	}
+	return 0
+}
+
+func numbers(words []string) []uint32 {
+	var all []uint32
+	for _, w := range words {
+		n, err := strconv.ParseUint(w, 10, 32)
+		if err != nil {
+			return nil
+		}
+		all = append(all, uint32(n))
+	}
+	return all
+}

@@ -6,7 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -163,4 +163,4 @@ func (m *model) explained(msg whyMsg) {
 }
 
 // shown makes what came from somewhere else fit for the screen.
-func (m *model) shown(s string) string { return plain.Text(s) }
+func (m *model) shown(s string) string { return display.Text(s) }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -62,7 +62,7 @@ func (p *pane) fact(name, value string) {
 	if value == "" {
 		return
 	}
-	for i, part := range wrap(plain.Text(value), p.columns-labelColumns-2) {
+	for i, part := range wrap(display.Text(value), p.columns-labelColumns-2) {
 		if i > 0 {
 			name, part = "", strings.TrimLeft(part, " ")
 		}
@@ -90,7 +90,7 @@ func (p *pane) process(r *picture.Row) {
 	}
 	p.chain(pr, why)
 	p.fact("parent", m.parentText(pr, why))
-	p.fact("command", plain.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, plain.CommandBytes))
+	p.fact("command", display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, display.CommandBytes))
 	p.fact("exe", pr.Exe)
 	p.fact("cwd", pr.Cwd)
 	if pr.UID != nil {
@@ -100,9 +100,9 @@ func (p *pane) process(r *picture.Row) {
 	p.fact("container", pr.Container)
 	p.holds(why)
 	if pr.State == "live" {
-		p.fact("CPU, RSS", plain.CPU(pr.CPUSeconds)+", "+plain.Size(pr.RSSBytes))
+		p.fact("CPU, RSS", display.CPU(pr.CPUSeconds)+", "+display.Size(pr.RSSBytes))
 	}
-	p.fact("started", m.clock(m.born(pr))+", "+plain.Age(m.present().Sub(m.born(pr)))+" ago")
+	p.fact("started", m.clock(m.born(pr))+", "+display.Age(m.present().Sub(m.born(pr)))+" ago")
 	if pr.NSPID != 0 && pr.NSPID != pr.PID {
 		p.fact("inside", fmt.Sprintf("PID %d of its namespace", pr.NSPID))
 	}
@@ -112,7 +112,7 @@ func (p *pane) process(r *picture.Row) {
 	}
 	if m.why.ref == pr.Ref && m.why.err != nil {
 		p.blank()
-		p.text(m.theme.warn, "", "! "+plain.Text(m.why.err.Error()))
+		p.text(m.theme.warn, "", "! "+display.Text(m.why.err.Error()))
 	}
 }
 
@@ -141,7 +141,7 @@ func (m *model) stateText(p *api.Process, look look) string {
 	case p.Task == "":
 		return "live"
 	}
-	return "live, " + plain.Text(p.Task)
+	return "live, " + display.Text(p.Task)
 }
 
 // chain says why the process belongs to its session: every step to the root,
@@ -164,17 +164,17 @@ func (p *pane) chain(pr *api.Process, why *api.Why) {
 			if e.Kind != "root" {
 				text = e.Kind + ", its creator is older than the tracing"
 			}
-			p.text(paint{}, " ", plain.Text(fmt.Sprintf("%s: %s; evidence %s%s", processName(&e.Child), text, source(e.Evidence), how)))
+			p.text(paint{}, " ", display.Text(fmt.Sprintf("%s: %s; evidence %s%s", processName(&e.Child), text, source(e.Evidence), how)))
 			continue
 		}
 		state := "alive"
 		if !e.Creator.Alive {
 			state = "exited"
 			if e.Creator.Exited != nil {
-				state += " " + plain.Age(p.m.present().Sub(*e.Creator.Exited)) + " ago"
+				state += " " + display.Age(p.m.present().Sub(*e.Creator.Exited)) + " ago"
 			}
 		}
-		line := t.up + " " + plain.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s%s", e.Kind, e.Creator.PID, orElse(e.Creator.Comm, "?"), state, source(e.Evidence), how))
+		line := t.up + " " + display.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s%s", e.Kind, e.Creator.PID, orElse(e.Creator.Comm, "?"), state, source(e.Evidence), how))
 		p.text(paint{}, " ", line)
 		for _, moved := range e.Reparented {
 			if moved.To != nil {
@@ -200,14 +200,14 @@ func (p *pane) knownChain(pr *api.Process) {
 			c = m.view.Picture.Process(*pr.Creator)
 		}
 		if pr.Evidence != nil && pr.Evidence.Kind == "root" || c == nil {
-			p.text(paint{}, " ", plain.Text(processName(pr)+": top of the session"+how))
+			p.text(paint{}, " ", display.Text(processName(pr)+": top of the session"+how))
 			return
 		}
 		state := "alive"
 		if c.Process.State == "exited" {
 			state = howEnded(c.Process)
 		}
-		p.text(paint{}, " ", m.theme.up+" "+plain.Text(fmt.Sprintf("created by %s (%s)%s", processName(c.Process), state, how)))
+		p.text(paint{}, " ", m.theme.up+" "+display.Text(fmt.Sprintf("created by %s (%s)%s", processName(c.Process), state, how)))
 		pr = c.Process
 	}
 	p.text(m.theme.dim, " ", m.theme.dots)
@@ -218,7 +218,7 @@ func source(e api.Evidence) string {
 	if e.Source != "" {
 		s += " (" + e.Source + ")"
 	}
-	return plain.Text(s)
+	return display.Text(s)
 }
 
 // parentText names the present parent. The answer to why has it from the kernel;
@@ -245,10 +245,10 @@ func (p *pane) holds(why *api.Why) {
 		return
 	}
 	for i := range why.Holds.Ports {
-		p.fact("port", plain.Port(&why.Holds.Ports[i]))
+		p.fact("port", display.Port(&why.Holds.Ports[i]))
 	}
 	for i := range why.Holds.Locks {
-		p.fact("lock", plain.Lock(&why.Holds.Locks[i]))
+		p.fact("lock", display.Lock(&why.Holds.Locks[i]))
 	}
 	for _, s := range why.Holds.Unknown {
 		p.fact("not known", s)
@@ -277,7 +277,7 @@ func (p *pane) session(s *api.Session) {
 	p.fact("state", s.State)
 	p.fact("uid", fmt.Sprint(s.UID))
 	if s.Root != nil {
-		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, plain.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, plain.CommandBytes)))
+		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes)))
 	}
 	p.fact("evidence", s.Evidence)
 	if s.Owner != nil {
@@ -287,17 +287,17 @@ func (p *pane) session(s *api.Session) {
 	if s.Orphans+s.Leftovers+s.Zombies > 0 {
 		p.fact("", fmt.Sprintf("%s, %s, %s", count(s.Orphans, "orphan", "orphans"), count(s.Leftovers, "leftover", "leftovers"), count(s.Zombies, "zombie", "zombies")))
 	}
-	p.fact("CPU, RSS", plain.CPU(s.CPUSeconds)+", "+plain.Size(s.RSSBytes))
+	p.fact("CPU, RSS", display.CPU(s.CPUSeconds)+", "+display.Size(s.RSSBytes))
 	if len(s.Ports) > 0 {
 		p.fact("ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
 	if s.Started != nil {
-		p.fact("started", m.clock(*s.Started)+", "+plain.Age(m.present().Sub(*s.Started))+" ago")
+		p.fact("started", m.clock(*s.Started)+", "+display.Age(m.present().Sub(*s.Started))+" ago")
 	}
 	if s.Ended != nil {
 		p.fact("ended", m.clock(*s.Ended))
 	}
-	p.fact("", plain.Kept(s))
+	p.fact("", display.Kept(s))
 	p.fact("nested in", s.Parent)
 	p.policy(s)
 	p.blank()
@@ -312,9 +312,9 @@ func (p *pane) group(r *picture.Row) {
 	m := p.m
 	first := r.First().Process
 	look := m.look(r.First())
-	p.title(look.paint, fmt.Sprintf("%s%s %s %s%d", look.glyph, look.letter, plain.Text(first.Comm), m.theme.times, r.Count()))
+	p.title(look.paint, fmt.Sprintf("%s%s %s %s%d", look.glyph, look.letter, display.Text(first.Comm), m.theme.times, r.Count()))
 	p.fact("state", howEnded(first)+", all of them")
-	p.fact("command", plain.Command(first.Argv, first.Comm, first.ArgvTruncated, plain.CommandBytes))
+	p.fact("command", display.Command(first.Argv, first.Comm, first.ArgvTruncated, display.CommandBytes))
 	if first.Creator != nil {
 		p.fact("creator", m.named(*first.Creator))
 	}

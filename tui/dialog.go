@@ -7,7 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -173,7 +173,7 @@ func (m *model) askKill(r *picture.Row) tea.Cmd {
 		}
 	}
 	if len(d.targets) == 0 {
-		m.complain("%s is dead already", plain.Text(processName(r.Process)))
+		m.complain("%s is dead already", display.Text(processName(r.Process)))
 		return nil
 	}
 	m.show(d)

@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // dialogColumns bounds the width of a dialog.
@@ -132,13 +132,13 @@ func (t *target) write(m *model, d *dialog, put func(paint, string), columns int
 	th := m.theme
 	switch {
 	case t.err != nil:
-		for _, s := range wrap(t.name+": "+plain.Text(t.err.Error()), columns) {
+		for _, s := range wrap(t.name+": "+display.Text(t.err.Error()), columns) {
 			put(th.bad, strings.TrimLeft(s, " "))
 		}
 	case t.report != nil && t.report.Verdict != "":
 		t.receipt(m, put)
 	case t.report != nil:
-		put(paint{}, fmt.Sprintf("%s: %s, %s so far", t.name, orElse(plain.Text(t.report.State), "ending"), count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
+		put(paint{}, fmt.Sprintf("%s: %s, %s so far", t.name, orElse(display.Text(t.report.State), "ending"), count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
 	case t.killed != nil:
 		text, _ := t.outcome()
 		put(paint{}, text)
@@ -165,10 +165,10 @@ func (t *target) planned(m *model, put func(paint, string)) {
 	}
 	switch {
 	case p.RefusedBy != "":
-		put(th.bad, t.name+": refused: "+plain.Text(p.RefusedBy))
+		put(th.bad, t.name+": refused: "+display.Text(p.RefusedBy))
 		return
 	case len(p.Processes) == 0:
-		put(th.dim, t.name+": "+orElse(plain.Text(p.State), "over")+", nothing to end")
+		put(th.dim, t.name+": "+orElse(display.Text(p.State), "over")+", nothing to end")
 		return
 	}
 	head := t.name + ": " + count(die, "process dies", "processes die")
@@ -178,23 +178,23 @@ func (t *target) planned(m *model, put func(paint, string)) {
 	put(th.warn, head)
 	for i := range p.Processes {
 		pr := &p.Processes[i]
-		look, why := paint{}, plain.Text(pr.Why)
+		look, why := paint{}, display.Text(pr.Why)
 		switch {
 		case !pr.Killable:
-			look, why = th.bad, why+"; could not be killed: "+plain.Text(pr.Reason)
+			look, why = th.bad, why+"; could not be killed: "+display.Text(pr.Reason)
 		case pr.Reason != "":
-			look, why = th.warn, why+"; "+plain.Text(pr.Reason)
+			look, why = th.warn, why+"; "+display.Text(pr.Reason)
 		}
 		put(look, fmt.Sprintf("  %d %s  (%s)", pr.PID, m.fit(m.command(&pr.Process), 48), why))
 		for j := range pr.Ports {
-			put(th.dim, "    holds "+plain.Port(&pr.Ports[j]))
+			put(th.dim, "    holds "+display.Port(&pr.Ports[j]))
 		}
 		for j := range pr.Locks {
-			put(th.dim, "    holds "+plain.Lock(&pr.Locks[j]))
+			put(th.dim, "    holds "+display.Lock(&pr.Locks[j]))
 		}
 	}
 	for _, s := range p.Unknown {
-		put(th.dim, "  not known of ports and locks: "+plain.Text(s))
+		put(th.dim, "  not known of ports and locks: "+display.Text(s))
 	}
 }
 
@@ -202,10 +202,10 @@ func (t *target) planned(m *model, put func(paint, string)) {
 func (t *target) outcome() (text string, ok bool) {
 	switch {
 	case t.err != nil:
-		return t.name + ": " + plain.Text(t.err.Error()), false
+		return t.name + ": " + display.Text(t.err.Error()), false
 	case t.killed != nil:
 		word := map[string]string{"sent": "the signal was sent", "gone": "it was gone already", "refused": "refused"}[t.killed.Outcome]
-		return t.name + ": " + orElse(word, plain.Text(t.killed.Outcome)), t.killed.Outcome != "refused"
+		return t.name + ": " + orElse(word, display.Text(t.killed.Outcome)), t.killed.Outcome != "refused"
 	case t.report == nil:
 		return t.name + ": nothing was sent", true
 	}
@@ -215,9 +215,9 @@ func (t *target) outcome() (text string, ok bool) {
 		all = max(r.Started-r.Exited, all)
 	}
 	took := time.Duration(r.DurationMS * float64(time.Millisecond)).Round(time.Millisecond)
-	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.name, plain.Text(orElse(r.Verdict, "not over")), all-r.Left, count(all, "process", "processes"), took)
+	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.name, display.Text(orElse(r.Verdict, "not over")), all-r.Left, count(all, "process", "processes"), took)
 	if r.VerdictWhy != "" {
-		text += "; " + plain.Text(r.VerdictWhy)
+		text += "; " + display.Text(r.VerdictWhy)
 	}
 	return text, r.Verdict == "clean"
 }
@@ -234,31 +234,31 @@ func (t *target) receipt(m *model, put func(paint, string)) {
 	words := map[string]string{"self": "exited by itself", "term": "SIGTERM", "kill": "SIGKILL", "kept": "kept", "left": "LEFT"}
 	for i := range t.report.Processes {
 		o := &t.report.Processes[i]
-		word := orElse(words[o.Outcome], plain.Text(o.Outcome))
+		word := orElse(words[o.Outcome], display.Text(o.Outcome))
 		if o.Why != "" {
-			word += ": " + plain.Text(o.Why)
+			word += ": " + display.Text(o.Why)
 		}
 		look := paint{}
 		if o.Outcome == "left" {
 			look = th.bad
 		}
-		command := plain.Command(o.Argv, o.Comm, false, m.width)
+		command := display.Command(o.Argv, o.Comm, false, m.width)
 		put(look, fmt.Sprintf("  %d %s  %s", o.PID, m.fit(command, 48), word))
 	}
 	for _, z := range t.report.Zombies {
-		put(th.zombie, fmt.Sprintf("  %d %s  zombie, to be reaped by %s", z.PID, plain.Text(z.Comm), reaper(z.Reaper)))
+		put(th.zombie, fmt.Sprintf("  %d %s  zombie, to be reaped by %s", z.PID, display.Text(z.Comm), reaper(z.Reaper)))
 	}
 	for i := range t.report.PortsFreed {
-		put(th.dim, "  freed "+plain.Port(&t.report.PortsFreed[i]))
+		put(th.dim, "  freed "+display.Port(&t.report.PortsFreed[i]))
 	}
 	for i := range t.report.PortsBusy {
-		put(th.warn, "  still busy: "+plain.Port(&t.report.PortsBusy[i]))
+		put(th.warn, "  still busy: "+display.Port(&t.report.PortsBusy[i]))
 	}
 	for i := range t.report.LocksReleased {
-		put(th.dim, "  released "+plain.Lock(&t.report.LocksReleased[i]))
+		put(th.dim, "  released "+display.Lock(&t.report.LocksReleased[i]))
 	}
 	for i := range t.report.LocksHeld {
-		put(th.warn, "  still held: "+plain.Lock(&t.report.LocksHeld[i]))
+		put(th.warn, "  still held: "+display.Lock(&t.report.LocksHeld[i]))
 	}
 }
 

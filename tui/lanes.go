@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -49,7 +49,7 @@ func (m *model) axis(columns int) string {
 	lane := laneColumns(columns)
 	l.put(m.theme.dim, strings.Repeat(" ", columns-lane))
 	start, end := from.Format(time.TimeOnly), to.Format(time.TimeOnly)
-	took := fmt.Sprintf(" %s ", plain.Age(to.Sub(from)))
+	took := fmt.Sprintf(" %s ", display.Age(to.Sub(from)))
 	if lane < len(start)+len(end)+len(took) {
 		l.put(m.theme.dim, strings.TrimSpace(took))
 		return l.full()
@@ -76,7 +76,7 @@ func (m *model) lane(l *line, r *picture.Row, look look) {
 	if r == m.view.Selected() {
 		text = m.theme.selected
 	}
-	label.put(text, plain.Text(orElse(p.Comm, "?")))
+	label.put(text, display.Text(orElse(p.Comm, "?")))
 	l.b.WriteString(label.full() + " ")
 	l.left = lane
 	from, to := m.span()

@@ -8,7 +8,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -96,7 +96,7 @@ func (p *prompt) enter(m *model) {
 func (m *model) goTo(text string) {
 	pid, err := strconv.Atoi(text)
 	if err != nil || pid <= 0 {
-		m.complain("%s is no PID", plain.Text(text))
+		m.complain("%s is no PID", display.Text(text))
 		return
 	}
 	r := m.view.Picture.PID(pid)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -138,9 +138,9 @@ func (m *model) look(r *picture.Row) look {
 	case p.State == "zombie":
 		return look{t.zombie, " ", t.glyphs.zombie}
 	case moved(p):
-		return look{t.moved, t.glyphs.moved, orElse(plain.Text(p.Task), "L")}
+		return look{t.moved, t.glyphs.moved, orElse(display.Text(p.Task), "L")}
 	}
-	return look{t.live, t.glyphs.live, orElse(plain.Text(p.Task), "L")}
+	return look{t.live, t.glyphs.live, orElse(display.Text(p.Task), "L")}
 }
 
 // moved tells that the kernel's parent is not the creator.
@@ -223,7 +223,7 @@ func (m *model) note(r *picture.Row) string {
 	case p.State == "exited":
 		s := howEnded(p)
 		if p.Exited != nil {
-			s += " " + plain.Age(m.present().Sub(*p.Exited)) + " ago"
+			s += " " + display.Age(m.present().Sub(*p.Exited)) + " ago"
 		}
 		return s
 	case p.State == "zombie":
@@ -240,7 +240,7 @@ func (m *model) note(r *picture.Row) string {
 		return "created by " + m.named(*p.Creator)
 	}
 	if e := p.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
-		return plain.Text(e.Kind)
+		return display.Text(e.Kind)
 	}
 	return ""
 }
@@ -252,9 +252,9 @@ func (m *model) figures(p *api.Process) string {
 	}
 	switch order, _ := m.view.Sort(); order {
 	case picture.ByCPU:
-		return plain.CPU(p.CPUSeconds)
+		return display.CPU(p.CPUSeconds)
 	case picture.ByRSS:
-		return plain.Size(p.RSSBytes)
+		return display.Size(p.RSSBytes)
 	}
 	return ""
 }
@@ -262,7 +262,7 @@ func (m *model) figures(p *api.Process) string {
 // named names a process with what is known of it.
 func (m *model) named(ref api.Ref) string {
 	if r := m.view.Picture.Process(ref); r != nil {
-		return fmt.Sprintf("%d %s", ref.PID, plain.Text(r.Process.Comm))
+		return fmt.Sprintf("%d %s", ref.PID, display.Text(r.Process.Comm))
 	}
 	return fmt.Sprint(ref.PID)
 }
@@ -270,7 +270,7 @@ func (m *model) named(ref api.Ref) string {
 func howEnded(p *api.Process) string {
 	switch {
 	case p.Signal != "":
-		return plain.Text(p.Signal)
+		return display.Text(p.Signal)
 	case p.ExitCode != nil:
 		return fmt.Sprintf("exit %d", *p.ExitCode)
 	}
@@ -279,7 +279,7 @@ func howEnded(p *api.Process) string {
 
 // command shows what a process runs, no longer than a screen is wide.
 func (m *model) command(p *api.Process) string {
-	return plain.Command(p.Argv, p.Comm, p.ArgvTruncated, max(m.width, 1))
+	return display.Command(p.Argv, p.Comm, p.ArgvTruncated, max(m.width, 1))
 }
 
 func (m *model) sessionRow(l *line, r *picture.Row) {
@@ -292,14 +292,14 @@ func (m *model) sessionRow(l *line, r *picture.Row) {
 		letter, p = m.theme.glyphs.exited+"X ", m.theme.exited
 	}
 	l.put(p, letter)
-	facts := []string{orElse(plain.Text(s.State), "not known")}
+	facts := []string{orElse(display.Text(s.State), "not known")}
 	if s.Deadline != nil && s.State != "ended" {
 		facts = append(facts, m.until(*s.Deadline))
 	}
 	if s.State != "ended" {
 		facts = append(facts, fmt.Sprintf("%d live", s.Live))
 	} else if s.EndReason != "" {
-		facts = append(facts, plain.Text(s.EndReason))
+		facts = append(facts, display.Text(s.EndReason))
 	}
 	if s.Orphans > 0 {
 		facts = append(facts, count(s.Orphans, "orphan", "orphans"))
@@ -315,14 +315,14 @@ func (m *model) sessionRow(l *line, r *picture.Row) {
 
 func (m *model) until(t time.Time) string {
 	if left := t.Sub(m.present()); left > 0 {
-		return "SIGKILL in " + plain.Age(left.Round(time.Second))
+		return "SIGKILL in " + display.Age(left.Round(time.Second))
 	}
 	return "SIGKILL is due"
 }
 
 // sessionName is the id and, if it has one, the name.
 func sessionName(s *api.Session) string {
-	return plain.Text(strings.TrimSpace(orElse(s.ID, "no session") + " " + s.Name))
+	return display.Text(strings.TrimSpace(orElse(s.ID, "no session") + " " + s.Name))
 }
 
 // processName is the PID and the short name.
@@ -330,7 +330,7 @@ func processName(p *api.Process) string {
 	if p == nil {
 		return "it"
 	}
-	return fmt.Sprintf("%d %s", p.PID, plain.Text(orElse(p.Comm, "?")))
+	return fmt.Sprintf("%d %s", p.PID, display.Text(orElse(p.Comm, "?")))
 }
 
 // rowName names a row.
@@ -339,7 +339,7 @@ func (m *model) rowName(r *picture.Row) string {
 	case picture.SessionRow:
 		return sessionName(r.Session)
 	case picture.GroupRow:
-		return fmt.Sprintf("%s %s%d", plain.Text(r.First().Process.Comm), m.theme.times, r.Count())
+		return fmt.Sprintf("%s %s%d", display.Text(r.First().Process.Comm), m.theme.times, r.Count())
 	}
 	return processName(r.Process)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -23,9 +23,9 @@ func (m *model) statusLine() string {
 	s, t := &m.status, m.theme
 	parts := []part{m.title()}
 	if m.known {
-		level := part{long: fmt.Sprintf("level %d %s", s.Level, plain.Text(s.Mode)), short: fmt.Sprintf("L%d %s", s.Level, plain.Text(s.Mode))}
+		level := part{long: fmt.Sprintf("level %d %s", s.Level, display.Text(s.Mode)), short: fmt.Sprintf("L%d %s", s.Level, display.Text(s.Mode))}
 		if s.Level == 0 { // of a recording
-			level.long, level.short = plain.Text(s.Mode), plain.Text(s.Mode)
+			level.long, level.short = display.Text(s.Mode), display.Text(s.Mode)
 		}
 		level.middle = level.short
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
@@ -77,7 +77,7 @@ func (m *model) joined(parts []part, size func(part) string) string {
 func (m *model) title() part {
 	what := "lineage"
 	if m.opts.Source != "" {
-		what += " " + plain.Text(m.opts.Source)
+		what += " " + display.Text(m.opts.Source)
 	}
 	v := m.view
 	var how []string
@@ -98,7 +98,7 @@ func (m *model) title() part {
 		how = append(how, "from "+m.rowName(root))
 	}
 	if f := v.Picture.Filter(); f != nil {
-		how = append(how, "filter "+plain.Text(f.String()))
+		how = append(how, "filter "+display.Text(f.String()))
 	}
 	switch v.Following() {
 	case picture.FollowRow:
@@ -127,7 +127,7 @@ func (m *model) selfCheck() part {
 	}
 	long := "self-check ok"
 	if c.At != nil {
-		long += " " + plain.Age(m.present().Sub(*c.At)) + " ago"
+		long += " " + display.Age(m.present().Sub(*c.At)) + " ago"
 	}
 	return part{long: long, middle: "check ok", paint: m.theme.dim}
 }
@@ -142,11 +142,11 @@ type banner struct {
 func (m *model) warnings() (all []banner) {
 	s, t := &m.status, m.theme
 	add := func(p paint, short, format string, args ...any) {
-		all = append(all, banner{p, plain.Text(fmt.Sprintf(format, args...)), short})
+		all = append(all, banner{p, display.Text(fmt.Sprintf(format, args...)), short})
 	}
 	switch {
 	case m.away != nil:
-		add(t.bad, "DAEMON AWAY", "the daemon is away for %s: %v; trying again, what is shown is old", plain.Age(m.now().Sub(m.since).Round(time.Second)), m.away)
+		add(t.bad, "DAEMON AWAY", "the daemon is away for %s: %v; trying again, what is shown is old", display.Age(m.now().Sub(m.since).Round(time.Second)), m.away)
 	case m.done:
 		add(t.warn, "OVER", "%s", ending(m.over))
 	case !m.known:
@@ -233,9 +233,9 @@ func (m *model) bottom() string {
 			l.put(m.theme.bad, "  "+m.prompt.bad)
 		}
 	case m.message != "" && m.isBad:
-		l.put(m.theme.bad, "! "+plain.Text(m.message))
+		l.put(m.theme.bad, "! "+display.Text(m.message))
 	case m.message != "":
-		l.put(m.theme.strong, plain.Text(m.message))
+		l.put(m.theme.strong, display.Text(m.message))
 	default:
 		return m.keysThatFit()
 	}

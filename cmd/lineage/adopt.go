@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func (a *app) adoptCommand() *cobra.Command {
@@ -150,7 +150,7 @@ func (a *app) opened(s *api.Session, how string) listing {
 		text: func(p *page) {
 			name := s.ID
 			if s.Name != "" {
-				name += " (" + plain.Text(s.Name) + ")"
+				name += " (" + display.Text(s.Name) + ")"
 			}
 			line := fmt.Sprintf("session %s: %s %s", name, count(s.Live, "process", "processes"), how)
 			if s.Until != nil {

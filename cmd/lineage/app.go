@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // exitBeforeCommand is run's exit code for every failure of ours before CMD
@@ -112,7 +112,7 @@ func (a *app) complain(err error) {
 
 // say writes one line to stderr.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "lineage: %s\n", plain.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.stderr, "lineage: %s\n", display.Text(fmt.Sprintf(format, args...)))
 }
 
 // client connects to the daemon.

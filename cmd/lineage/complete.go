@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // completionTime bounds how long a TAB waits for the daemon.
@@ -50,10 +50,10 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 		}
 		what := title(s)
 		if s.Root != nil {
-			what += ": " + fit(plain.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, plain.CommandBytes), 60)
+			what += ": " + fit(display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
 		}
 		for _, word := range []string{s.Name, s.ID} {
-			if word != "" && word == plain.Text(word) && strings.HasPrefix(word, begun) {
+			if word != "" && word == display.Text(word) && strings.HasPrefix(word, begun) {
 				words = append(words, cobra.CompletionWithDesc(word, what))
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -91,12 +91,12 @@ func writeDoctor(p *page, d *api.Doctor) {
 			}
 		}
 	}
-	p.line("%s", p.paint(color, plain.Text(fmt.Sprintf("kernel %s: %s", d.Kernel, verdict))))
+	p.line("%s", p.paint(color, display.Text(fmt.Sprintf("kernel %s: %s", d.Kernel, verdict))))
 	if d.Level > 0 && d.Level < len(levels) {
 		p.line("level %d of %d: %s", d.Level, len(levels)-1, levels[d.Level])
 	}
 	for _, what := range d.Missing {
-		p.line("%s", plain.Text(what))
+		p.line("%s", display.Text(what))
 	}
 	if c := d.SelfCheck; c != nil {
 		verdict, color := "passed", green
@@ -106,13 +106,13 @@ func writeDoctor(p *page, d *api.Doctor) {
 		if c.At != nil {
 			verdict = c.At.In(p.now.Location()).Format("2006-01-02 15:04:05") + " " + verdict
 		}
-		p.line("%s", p.paint(color, plain.Text("the daemon's self-check at "+verdict)))
+		p.line("%s", p.paint(color, display.Text("the daemon's self-check at "+verdict)))
 	}
 	for _, what := range d.Degraded {
-		p.line("%s", p.paint(red, plain.Text("the daemon is degraded: "+what)))
+		p.line("%s", p.paint(red, display.Text("the daemon is degraded: "+what)))
 	}
 	if len(d.Capabilities) > 0 {
-		p.line("%s", plain.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))
+		p.line("%s", display.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))
 	}
 	p.wide = true // what to do about it is no use in part
 	var t table
@@ -127,7 +127,7 @@ func writeDoctor(p *page, d *api.Doctor) {
 				text += "; " + row.Do
 			}
 		}
-		t.paintedRow([]string{"", color}, "", mark, plain.Text(row.Feature), plain.Text(text))
+		t.paintedRow([]string{"", color}, "", mark, display.Text(row.Feature), display.Text(text))
 	}
 	t.write(p)
 }

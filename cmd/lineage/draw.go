@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // maxIndent bounds how many levels are drawn as lines: below it a row says its
@@ -72,7 +72,7 @@ func (d *drawing) draw() {
 	}
 	if s := d.t.Session; s != nil {
 		for i := range s.Brokered {
-			d.p.line("%s", plain.Brokered(&s.Brokered[i], s.ID))
+			d.p.line("%s", display.Brokered(&s.Brokered[i], s.ID))
 		}
 	}
 }
@@ -125,7 +125,7 @@ func (d *drawing) row(s step) {
 		}
 		prefix += branch
 	}
-	glyph, letter, color := d.g.live, or(plain.Text(n.Task), "L"), green
+	glyph, letter, color := d.g.live, or(display.Text(n.Task), "L"), green
 	switch n.State {
 	case "exited":
 		glyph, letter, color = d.g.exited, "X", dim
@@ -186,10 +186,10 @@ func (d *drawing) notes(n *api.Process) string {
 			note("uid %d", *n.UID)
 		}
 		if n.State == "live" && n.RSSBytes > 0 { // 0: not measured yet
-			note("cpu %s  rss %s", plain.CPU(n.CPUSeconds), plain.Size(n.RSSBytes))
+			note("cpu %s  rss %s", display.CPU(n.CPUSeconds), display.Size(n.RSSBytes))
 		}
 	}
-	return plain.Text(b.String())
+	return display.Text(b.String())
 }
 
 // dead tells that ref is known to have exited. The parent of an orphan is dead

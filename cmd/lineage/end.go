@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // maxGrace bounds --grace, as the daemon does.
@@ -204,11 +204,11 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 			continue
 		}
 		sessions++
-		p.line("session %s: %s will get %s", plain.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
+		p.line("session %s: %s will get %s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
 			count(t.session.Live, "process", "processes"), signals(t.session, o))
 		tree, err := c.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
-			p.line("  (not listed: %s)", plain.Text(err.Error()))
+			p.line("  (not listed: %s)", display.Text(err.Error()))
 			continue
 		}
 		shown := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "lost"}
@@ -130,7 +130,7 @@ func eventText(p *page, kind string, ev *api.Event) string {
 	if pr := ev.Process; pr != nil {
 		session = or(session, pr.Session)
 	}
-	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, plain.Text(kind), plain.Text(or(session, "-")))}
+	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(kind), display.Text(or(session, "-")))}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	pr := ev.Process
 	if pr != nil {
@@ -146,7 +146,7 @@ func eventText(p *page, kind string, ev *api.Event) string {
 		}
 	case "exit":
 		if pr != nil {
-			add("%s", plain.Text(howEnded(pr)))
+			add("%s", display.Text(howEnded(pr)))
 		}
 	case "reparent":
 		if ev.From != nil {
@@ -156,7 +156,7 @@ func eventText(p *page, kind string, ev *api.Event) string {
 			add("to %s", refText(p, *ev.To))
 		}
 	case "session":
-		add("%s", plain.Text(strings.TrimSpace(ev.State+" "+ev.Reason)))
+		add("%s", display.Text(strings.TrimSpace(ev.State+" "+ev.Reason)))
 	case "lost":
 		what := "what happened before is not known"
 		if ev.Count > 0 {
@@ -165,7 +165,7 @@ func eventText(p *page, kind string, ev *api.Event) string {
 		if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
 			what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
 		}
-		add("%s, %s", what, plain.Text(ev.Where))
+		add("%s, %s", what, display.Text(ev.Where))
 	}
 	line := strings.Join(parts, "  ")
 	if p.width > 0 && !p.wide {

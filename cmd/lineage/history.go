@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func (a *app) historyCommand() *cobra.Command {
@@ -154,12 +154,12 @@ func writeHistory(p *page, sessions []api.Session) {
 	for i := range sessions {
 		s := &sessions[i]
 		row := []string{s.ID, or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), or(s.EndReason, "-"), or(s.Verdict, "-"),
-			fmt.Sprint(s.Forks + 1), plain.CPU(s.CPUSeconds), rootName(s)}
+			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds), rootName(s)}
 		if p.wide {
 			row = append(row, wallTime(p, s.Started), fmt.Sprint(s.UID), or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootCommand(p, s))
 		}
 		for i := range row {
-			row[i] = plain.Text(row[i])
+			row[i] = display.Text(row[i])
 		}
 		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
 	}
@@ -183,7 +183,7 @@ func lasted(s *api.Session) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
 	}
-	return plain.Age(d)
+	return display.Age(d)
 }
 
 func verdictColor(verdict string) string {
@@ -223,10 +223,10 @@ func pastListing(r *api.Report, t *api.Tree, leftOut int) listing {
 		p.line("started %s, %s", wallTime(p, s.Started), when)
 		writeReport(p, r)
 		if by := r.EndedBy; by != nil {
-			p.line("  ended by uid %d, pid %d %s", by.UID, by.PID, plain.Text(by.Comm))
+			p.line("  ended by uid %d, pid %d %s", by.UID, by.PID, display.Text(by.Comm))
 		}
 		if r.VerdictWhy != "" {
-			p.line("  %s", plain.Text(r.VerdictWhy))
+			p.line("  %s", display.Text(r.VerdictWhy))
 		}
 		p.line("")
 		draw(p)

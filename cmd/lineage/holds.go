@@ -5,21 +5,21 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func fileText(f *api.File) string {
 	how := map[string]string{"read": "for reading", "write": "for writing", "read_write": "for reading and writing"}[f.Access]
-	return strings.TrimSpace(plain.Text(f.Path) + " open " + how)
+	return strings.TrimSpace(display.Text(f.Path) + " open " + how)
 }
 
 // heldTexts says what somebody holds, an item each.
 func heldTexts(ports []api.Port, locks []api.Lock) (all []string) {
 	for i := range ports {
-		all = append(all, plain.Port(&ports[i]))
+		all = append(all, display.Port(&ports[i]))
 	}
 	for i := range locks {
-		all = append(all, plain.Lock(&locks[i]))
+		all = append(all, display.Lock(&locks[i]))
 	}
 	return all
 }
@@ -36,7 +36,7 @@ func writeHolds(p *page, h *api.Holds) {
 		p.line("  has %s", fileText(&h.Files[i]))
 	}
 	for _, s := range h.Unknown {
-		p.line("  not known of what it holds: %s", plain.Text(s))
+		p.line("  not known of what it holds: %s", display.Text(s))
 	}
 }
 
@@ -71,7 +71,7 @@ func writeHolders(p *page, h *api.Holders) {
 		p.line("%d more that you may not see; run with sudo", h.Hidden)
 	}
 	for _, s := range h.Unknown {
-		p.line("not known: %s", plain.Text(s))
+		p.line("not known: %s", display.Text(s))
 	}
 }
 
@@ -86,21 +86,21 @@ func writeFreed(p *page, r *api.Report) {
 	say("freed", heldTexts(r.PortsFreed, nil))
 	for i := range r.PortsTimeWait {
 		w := &r.PortsTimeWait[i]
-		p.line("  %s has %s in TIME_WAIT", plain.Port(w), count(w.Connections, "connection", "connections"))
+		p.line("  %s has %s in TIME_WAIT", display.Port(w), count(w.Connections, "connection", "connections"))
 	}
 	for i := range r.PortsBusy {
-		p.line("  %s", p.paint(yellow, "still busy: "+plain.Port(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))
+		p.line("  %s", p.paint(yellow, "still busy: "+display.Port(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))
 	}
 	say("released", heldTexts(nil, r.LocksReleased))
 	for i := range r.LocksHeld {
-		p.line("  %s", p.paint(yellow, "still held: "+plain.Lock(&r.LocksHeld[i])+holder(r.LocksHeld[i].PID)))
+		p.line("  %s", p.paint(yellow, "still held: "+display.Lock(&r.LocksHeld[i])+holder(r.LocksHeld[i].PID)))
 	}
 	for i := range r.OutputHeldBy {
 		o := &r.OutputHeldBy[i]
 		p.line("  %s", p.paint(yellow, fmt.Sprintf("its output is still open in %s %s", refText(p, o.Ref), p.command(o))))
 	}
 	for _, s := range r.HoldsUnknown {
-		p.line("  not known of ports and locks: %s", plain.Text(s))
+		p.line("  not known of ports and locks: %s", display.Text(s))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func (a *app) lsCommand() *cobra.Command {
@@ -64,8 +64,8 @@ func writeSessions(p *page, sessions []api.Session) {
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, or(plain.Text(s.Name), "-"), stateText(s), rootName(s),
-			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), plain.CPU(s.CPUSeconds), memory(s)}
+		row := []string{s.ID, or(display.Text(s.Name), "-"), stateText(s), rootName(s),
+			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), display.CPU(s.CPUSeconds), memory(s)}
 		if ports {
 			row = append(row, or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
 		}
@@ -75,7 +75,7 @@ func writeSessions(p *page, sessions []api.Session) {
 				grace(s), fmt.Sprint(s.Level), or(s.EndReason, "-"), rootCommand(p, s))
 		}
 		for i := range row {
-			row[i] = plain.Text(row[i])
+			row[i] = display.Text(row[i])
 		}
 		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
 	}
@@ -95,14 +95,14 @@ func memory(s *api.Session) string {
 	if s.RSSBytes == 0 && s.Live > 0 {
 		return "-"
 	}
-	return plain.Size(s.RSSBytes)
+	return display.Size(s.RSSBytes)
 }
 
 func rootName(s *api.Session) string {
 	if s.Root == nil {
 		return "-"
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, plain.Text(s.Root.Comm)))
+	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, display.Text(s.Root.Comm)))
 }
 
 func rootCommand(p *page, s *api.Session) string {
@@ -151,10 +151,10 @@ func title(s *api.Session) string {
 		parts = append(parts, "brokered by "+s.BrokeredBy)
 	}
 	if s.Kept {
-		parts = append(parts, plain.Kept(s))
+		parts = append(parts, display.Kept(s))
 	}
 	if len(s.Degraded) > 0 {
 		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))
 	}
-	return plain.Text(name + "  " + strings.Join(parts, ", "))
+	return display.Text(name + "  " + strings.Join(parts, ", "))
 }

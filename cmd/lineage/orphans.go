@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func (a *app) orphansCommand() *cobra.Command {
@@ -103,7 +103,7 @@ func writeOrphans(p *page, items []api.Orphan) {
 		if o.Kept {
 			why += ", kept"
 		}
-		row := []string{o.Ref.String(), why, o.Session, or(o.SessionName, "-"), plain.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.command(&o.Process)}
+		row := []string{o.Ref.String(), why, o.Session, or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.command(&o.Process)}
 		if !p.wide {
 			row[0] = fmt.Sprint(o.PID)
 		}
@@ -118,7 +118,7 @@ func writeOrphans(p *page, items []api.Orphan) {
 			row = append(row, uid, creator, or(o.Cgroup, "-"))
 		}
 		for i := range row {
-			row[i] = plain.Text(row[i])
+			row[i] = display.Text(row[i])
 		}
 		t.paintedRow([]string{"", color}, row...)
 	}
@@ -263,7 +263,7 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 		k.Head = api.Head{Kind: "killed"}
 		doc.Items = append(doc.Items, k)
 		l.items, l.names = append(l.items, k), append(l.names, o.Reaper.Ref.String())
-		lines = append(lines, fmt.Sprintf("%d %s: SIGCHLD %s; %s of it", o.Reaper.PID, plain.Text(o.Reaper.Comm), plain.Text(k.Outcome),
+		lines = append(lines, fmt.Sprintf("%d %s: SIGCHLD %s; %s of it", o.Reaper.PID, display.Text(o.Reaper.Comm), display.Text(k.Outcome),
 			count(waiting[o.Reaper.Ref], "zombie is a child", "zombies are children")))
 	}
 	l.doc = doc

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // listing is one answer in every format.
@@ -54,7 +54,7 @@ func (a *app) print(format string, l listing) error {
 		}
 	case "name":
 		for _, n := range l.names {
-			p.line("%s", plain.Text(n))
+			p.line("%s", display.Text(n))
 		}
 	default:
 		l.text(p)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // plansDocument is `end --dry-run -o json` of several sessions.
@@ -74,9 +74,9 @@ func planListing(plans []*api.Plan, how map[*api.Plan]string, several bool) list
 }
 
 func writePlan(p *page, plan *api.Plan, how string) {
-	id := plain.Text(strings.TrimSpace(plan.Session + " " + plan.Name))
+	id := display.Text(strings.TrimSpace(plan.Session + " " + plan.Name))
 	if len(plan.Processes) == 0 {
-		p.line("%s", p.paint(bold, fmt.Sprintf("%s: %s, nothing to end", id, plain.Text(plan.State))))
+		p.line("%s", p.paint(bold, fmt.Sprintf("%s: %s, nothing to end", id, display.Text(plan.State))))
 		return
 	}
 	p.line("%s", p.paint(bold, fmt.Sprintf("%s: %s would get %s; nothing was sent", id,
@@ -84,12 +84,12 @@ func writePlan(p *page, plan *api.Plan, how string) {
 	var t table
 	for i := range plan.Processes {
 		pr := &plan.Processes[i]
-		why := plain.Text(pr.Why)
+		why := display.Text(pr.Why)
 		color := ""
 		if !pr.Killable {
-			why, color = why+"; could not be killed: "+plain.Text(pr.Reason), red
+			why, color = why+"; could not be killed: "+display.Text(pr.Reason), red
 		} else if pr.Reason != "" {
-			why, color = why+"; "+plain.Text(pr.Reason), yellow
+			why, color = why+"; "+display.Text(pr.Reason), yellow
 		}
 		t.paintedRow([]string{"", "", color}, "", refText(p, pr.Ref), why, p.command(&pr.Process))
 	}
@@ -101,11 +101,11 @@ func writePlan(p *page, plan *api.Plan, how string) {
 		}
 	}
 	for _, s := range plan.Unknown {
-		p.line("  not known of ports and locks: %s", plain.Text(s))
+		p.line("  not known of ports and locks: %s", display.Text(s))
 	}
 	if plan.RefusedBy != "" {
-		p.line("  refused by a guard: %s", plain.Text(plan.RefusedBy))
+		p.line("  refused by a guard: %s", display.Text(plan.RefusedBy))
 		return
 	}
-	p.line("  to end this and nothing else: lineage end --if-plan %s %s", plain.Text(plan.Token), plan.Session)
+	p.line("  to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), plan.Session)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
-	"github.com/lineage-ebpf/lineage/plain"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -68,12 +68,12 @@ nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`
 		if doc.OK || format.value == "json" || format.value == "jsonl" {
 			err = a.print(format.value, listing{
 				doc: doc, items: []any{doc}, names: []string{doc.File},
-				text: func(p *page) { p.line("%s: ok, mode %s", plain.Text(doc.File), doc.Mode) },
+				text: func(p *page) { p.line("%s: ok, mode %s", display.Text(doc.File), doc.Mode) },
 			})
 		}
 		if mistaken {
 			// Editors find the place by it: nothing stands before it.
-			fmt.Fprintln(a.stderr, plain.Text(bad.Error()))
+			fmt.Fprintln(a.stderr, display.Text(bad.Error()))
 			return &exitError{code: api.ExitFailed}
 		}
 		return err
@@ -108,10 +108,10 @@ func policyListing(doc *api.Policy) listing {
 
 func writePolicy(p *page, doc *api.Policy) {
 	if doc.Refused != "" {
-		p.line("%s", p.paint(red, "the file was not taken: "+plain.Text(doc.Refused)))
+		p.line("%s", p.paint(red, "the file was not taken: "+display.Text(doc.Refused)))
 	}
 	if len(doc.NeedsRestart) > 0 {
-		p.line("%s", p.paint(yellow, "needs restart: "+plain.Text(strings.Join(doc.NeedsRestart, ", "))))
+		p.line("%s", p.paint(yellow, "needs restart: "+display.Text(strings.Join(doc.NeedsRestart, ", "))))
 	}
 	if doc.Breaker.Open {
 		since := ""
@@ -123,11 +123,11 @@ func writePolicy(p *page, doc *api.Policy) {
 	var t table
 	t.row("KEY", "VALUE", "ORIGIN")
 	for _, v := range doc.Items {
-		value := plain.Text(valueText(v.Value))
+		value := display.Text(valueText(v.Value))
 		if !p.wide {
 			value = fit(value, 60)
 		}
-		t.row(plain.Text(v.Key), value, plain.Text(v.Origin))
+		t.row(display.Text(v.Key), value, display.Text(v.Origin))
 	}
 	t.write(p)
 }
@@ -180,18 +180,18 @@ func explainListing(doc *api.PolicyExplain) listing {
 func writeExplain(p *page, doc *api.PolicyExplain) {
 	of := "of no session"
 	if doc.Process.Session != "" {
-		of = "session " + plain.Text(doc.Process.Session)
+		of = "session " + display.Text(doc.Process.Session)
 	}
 	p.line("%s", p.paint(bold, fmt.Sprintf("%s %s: %s", refText(p, doc.Process.Ref), p.command(&doc.Process), of)))
 	if len(doc.Items) == 0 {
 		p.line("  no rule matches it")
 	}
 	for _, r := range doc.Items {
-		from := plain.Text(r.Origin)
+		from := display.Text(r.Origin)
 		if r.Reason != "" {
-			from += ", " + plain.Text(r.Reason)
+			from += ", " + display.Text(r.Reason)
 		}
-		p.line("  %s (%s): %s", plain.Text(r.Rule), from, plain.Text(r.Effect))
+		p.line("  %s (%s): %s", display.Text(r.Rule), from, display.Text(r.Effect))
 	}
 }
 
@@ -208,7 +208,7 @@ is due is then done at once: look at "lineage policy show" and the audit log fir
 	format := formatFlag(cmd)
 	closed := func(doc *api.Policy) listing {
 		l := policyListing(doc)
-		l.text = func(p *page) { p.line("the circuit breaker is closed, mode %s", plain.Text(doc.Mode)) }
+		l.text = func(p *page) { p.line("the circuit breaker is closed, mode %s", display.Text(doc.Mode)) }
 		return l
 	}
 	cmd.RunE = asking(a, format, closed, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {

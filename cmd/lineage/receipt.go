@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // reportsDocument is `end -o json` of several sessions.
@@ -83,7 +83,7 @@ func writeReport(p *page, r *api.Report) {
 	if r.Verdict == "" {
 		state, verdict = or(r.State, "ending"), "not over"
 	}
-	p.line("%s", p.paint(bold, plain.Text(fmt.Sprintf("%s: %s, %s: %s in %v", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
+	p.line("%s", p.paint(bold, display.Text(fmt.Sprintf("%s: %s, %s: %s in %v", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
 		count(ended(r), "process", "processes"), millis(r.DurationMS)))))
 	var t table
 	rest := map[string]int{} // not shown, by how they went
@@ -101,11 +101,11 @@ func writeReport(p *page, r *api.Report) {
 			word.text += ": " + o.Why
 		}
 		pid := refText(p, o.Ref)
-		command := plain.Command(o.Argv, o.Comm, false, p.limit())
+		command := display.Command(o.Argv, o.Comm, false, p.limit())
 		if o.Container != "" {
-			command += " in container " + plain.Text(o.Container)
+			command += " in container " + display.Text(o.Container)
 		}
-		t.paintedRow([]string{"", "", word.color}, "", pid, plain.Text(word.text), command)
+		t.paintedRow([]string{"", "", word.color}, "", pid, display.Text(word.text), command)
 	}
 	zombies := map[string]int{} // not shown, by their reaper
 	for i, z := range r.Zombies {
@@ -117,11 +117,11 @@ func writeReport(p *page, r *api.Report) {
 			zombies[reaper]++
 			continue
 		}
-		t.row("", refText(p, z.Ref), "zombie", plain.Text(or(z.Comm, "?"))+", waits to be reaped by "+reaper)
+		t.row("", refText(p, z.Ref), "zombie", display.Text(or(z.Comm, "?"))+", waits to be reaped by "+reaper)
 	}
 	t.write(p)
 	for _, how := range slices.Sorted(maps.Keys(rest)) {
-		p.line("  … %d more: %s", rest[how], plain.Text(how))
+		p.line("  … %d more: %s", rest[how], display.Text(how))
 	}
 	for _, reaper := range slices.Sorted(maps.Keys(zombies)) {
 		p.line("  … %s wait to be reaped by %s", count(zombies[reaper], "more zombie", "more zombies"), reaper)
@@ -131,7 +131,7 @@ func writeReport(p *page, r *api.Report) {
 	}
 	writeFreed(p, r)
 	for i := range r.Brokered {
-		p.line("  %s", plain.Brokered(&r.Brokered[i], r.Session))
+		p.line("  %s", display.Brokered(&r.Brokered[i], r.Session))
 	}
 }
 

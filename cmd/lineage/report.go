@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -67,7 +67,7 @@ func writeLeaks(p *page, d *api.Leaks) {
 		p.line("growth is not kept for all commands: there are too many")
 	}
 	for _, name := range d.KeepUnmatched {
-		p.line("keep rule %s has matched nothing yet", plain.Text(name))
+		p.line("keep rule %s has matched nothing yet", display.Text(name))
 	}
 }
 
@@ -85,7 +85,7 @@ func writeLeak(p *page, what string, l *api.Leak) {
 	if !l.Growth.Known {
 		growth = "growth: " + growth
 	}
-	parts = append(parts, plain.Size(l.RSSBytes), growth)
+	parts = append(parts, display.Size(l.RSSBytes), growth)
 	color := bold
 	if l.HoursToExhaustion != nil {
 		parts = append(parts, fmt.Sprintf("%s used up in %s", l.Exhausts, hoursText(*l.HoursToExhaustion)))
@@ -93,8 +93,8 @@ func writeLeak(p *page, what string, l *api.Leak) {
 			color = red
 		}
 	}
-	p.line("%s", p.paint(color, plain.Text(what+": "+strings.Join(parts, ", "))))
-	if text := plain.Kept(&api.Session{Kept: l.Kept, Until: l.Until, Reason: l.Reason, KeptBy: l.KeptBy, KeepRule: l.KeepRule}); text != "" {
+	p.line("%s", p.paint(color, display.Text(what+": "+strings.Join(parts, ", "))))
+	if text := display.Kept(&api.Session{Kept: l.Kept, Until: l.Until, Reason: l.Reason, KeptBy: l.KeptBy, KeepRule: l.KeepRule}); text != "" {
 		p.line("  %s", text)
 	}
 	var t table
@@ -107,7 +107,7 @@ func writeLeak(p *page, what string, l *api.Leak) {
 		if !c.Growth.Known && !l.Growth.Known {
 			growth = "" // it was said
 		}
-		t.row("", plain.Text(c.Comm), fmt.Sprintf("×%d", c.Processes), plain.Size(c.RSSBytes), plain.Text(growth))
+		t.row("", display.Text(c.Comm), fmt.Sprintf("×%d", c.Processes), display.Size(c.RSSBytes), display.Text(growth))
 	}
 	t.write(p)
 	if n := len(l.Commands) - mostCommands; n > 0 && !p.wide {
@@ -140,7 +140,7 @@ func growthText(g *api.Growth) string {
 		if b < 0 {
 			sign = "-"
 		}
-		parts = append(parts, sign+plain.Size(uint64(math.Abs(b)))+"/h")
+		parts = append(parts, sign+display.Size(uint64(math.Abs(b)))+"/h")
 	}
 	if len(parts) == 0 {
 		return "no growth"

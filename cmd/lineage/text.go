@@ -7,19 +7,19 @@ import (
 	"unicode"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // command shows what pr runs, in full on a wide page.
 func (p *page) command(pr *api.Process) string {
-	return plain.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
+	return display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
 }
 
 func (p *page) limit() int {
 	if p.wide {
 		return 0
 	}
-	return plain.CommandBytes
+	return display.CommandBytes
 }
 
 // fit cuts s, sanitised text, to n columns.
@@ -130,7 +130,7 @@ func (p *page) since(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
-	return plain.Age(p.now.Sub(*t))
+	return display.Age(p.now.Sub(*t))
 }
 
 // count writes a number with its noun.

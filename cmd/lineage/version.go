@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // version is set by the linker.
@@ -64,11 +64,11 @@ func writeVersion(p *page, doc *versionDocument, socket string, daemonErr error)
 	switch {
 	case doc.Daemon != nil:
 		v := doc.Daemon
-		t.row("daemon", plain.Text(fmt.Sprintf("%s, api %d, abi %s, level %d, pid %d, %s", v.Version, v.API, v.ABI, v.Level, v.PID, socket)))
+		t.row("daemon", display.Text(fmt.Sprintf("%s, api %d, abi %s, level %d, pid %d, %s", v.Version, v.API, v.ABI, v.Level, v.PID, socket)))
 	case foreign != nil:
-		t.row("daemon", plain.Text(foreign.Message))
+		t.row("daemon", display.Text(foreign.Message))
 	default:
-		t.row("daemon", plain.Text("none at "+socket))
+		t.row("daemon", display.Text("none at "+socket))
 	}
 	t.write(p)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -148,11 +148,11 @@ func writeWhy(p *page, why *api.Why) {
 		first += "of no session"
 	} else {
 		s := why.Session
-		first += plain.Text(fmt.Sprintf("session %s, %s", strings.TrimSpace(s.ID+" "+s.Name), s.State))
+		first += display.Text(fmt.Sprintf("session %s, %s", strings.TrimSpace(s.ID+" "+s.Name), s.State))
 	}
 	switch {
 	case proc.State != "" && proc.State != "live":
-		first += ", " + plain.Text(howEnded(proc))
+		first += ", " + display.Text(howEnded(proc))
 	case why.Parent != nil:
 		first += fmt.Sprintf(", parent now %s %s", refText(p, why.Parent.Ref), p.command(why.Parent))
 	case proc.Parent != nil:
@@ -164,7 +164,7 @@ func writeWhy(p *page, why *api.Why) {
 		p.line("  %s", edgeText(p, why.Session, &why.Edges[i]))
 	}
 	if b := why.Brokered; b != nil {
-		p.line("  %s", plain.Brokered(b, why.Session.ID))
+		p.line("  %s", display.Brokered(b, why.Session.ID))
 	}
 }
 
@@ -178,12 +178,12 @@ func edgeText(p *page, s *api.Session, e *api.Edge) string {
 	}
 	switch {
 	case e.Kind == "root" && s != nil:
-		add("root of session %s%s", plain.Text(s.ID), when)
+		add("root of session %s%s", display.Text(s.ID), when)
 	case e.Creator == nil:
-		add("%s%s, its creator is older than the tracing", plain.Text(e.Kind), when)
+		add("%s%s, its creator is older than the tracing", display.Text(e.Kind), when)
 	default:
-		creator := plain.Command(e.Creator.Argv, e.Creator.Comm, false, p.limit())
-		add("← %s%s by %s %s", plain.Text(e.Kind), when, refText(p, e.Creator.Ref), creator)
+		creator := display.Command(e.Creator.Argv, e.Creator.Comm, false, p.limit())
+		add("← %s%s by %s %s", display.Text(e.Kind), when, refText(p, e.Creator.Ref), creator)
 		switch {
 		case e.Creator.Alive:
 			add("(alive)")
@@ -193,7 +193,7 @@ func edgeText(p *page, s *api.Session, e *api.Edge) string {
 			add("(exited)")
 		}
 	}
-	add("evidence %s, %s", plain.Text(or(sourced(e.Evidence), "none")), plain.Text(or(e.Evidence.Confidence, "strong")))
+	add("evidence %s, %s", display.Text(or(sourced(e.Evidence), "none")), display.Text(or(e.Evidence.Confidence, "strong")))
 	for _, r := range e.Reparented {
 		move := "reparented"
 		if r.Time != nil {

@@ -4,8 +4,9 @@ package arch
 // arrows point one way: cmd, tui → api ← daemon → enforcer → tracer → bpf, and
 // daemon → lineage.
 var mayImport = map[string]string{
-	"cmd/lineage":           "api cmd/lineage/supervise cmd/lineage/urgent daemon daemon/canary daemon/instance daemon/replay enforcer/policy plain tracer tui",
-	"cmd/lineage/supervise": "api cmd/lineage/supervise/shim plain tracer/procfs",
+	"api/display":           "api",
+	"cmd/lineage":           "api api/display cmd/lineage/supervise cmd/lineage/urgent daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui",
+	"cmd/lineage/supervise": "api api/display cmd/lineage/supervise/shim tracer/procfs",
 	"daemon":                "api daemon/audit daemon/broker daemon/canary daemon/holds daemon/instance daemon/journal daemon/logging daemon/metrics daemon/privilege enforcer enforcer/policy lineage tracer tracer/procfs",
 	"daemon/audit":          "api",
 	"daemon/holds":          "tracer",
@@ -14,11 +15,10 @@ var mayImport = map[string]string{
 	"daemon/replay":         "api",
 	"enforcer":              "api tracer tracer/procfs",
 	"enforcer/kerneltest":   "tracer",
-	"plain":                 "api",
 	"tracer":                "bpf",
 	"tracer/tracertest":     "tracer",
-	"tui":                   "api plain tui/picture",
-	"tui/picture":           "api plain",
+	"tui":                   "api api/display tui/picture",
+	"tui/picture":           "api api/display",
 }
 
 // overLimit has what exceeds a limit, with its present size. These numbers only

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // Filter is what the reader wants to see. All its terms must hold.
@@ -37,24 +37,24 @@ func ParseFilter(text string) (*Filter, error) {
 		t.value, t.not = strings.CutPrefix(t.value, "!")
 		if key, value, ok := strings.Cut(t.value, ":"); ok {
 			if !slices.Contains(filterKeys, key) {
-				return nil, fmt.Errorf("filter %s: want comm:, uid:, state: or session: and a value", plain.Text(word))
+				return nil, fmt.Errorf("filter %s: want comm:, uid:, state: or session: and a value", display.Text(word))
 			}
 			t.key, t.value = key, value
 		}
 		if t.value == "" {
-			return nil, fmt.Errorf("filter %s: nothing to look for", plain.Text(word))
+			return nil, fmt.Errorf("filter %s: nothing to look for", display.Text(word))
 		}
 		switch t.key {
 		case "uid":
 			uid, err := strconv.Atoi(t.value)
 			if err != nil || uid < 0 {
-				return nil, fmt.Errorf("filter %s: want a number", plain.Text(word))
+				return nil, fmt.Errorf("filter %s: want a number", display.Text(word))
 			}
 			t.uid = uid
 		case "state":
 			i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, t.value) })
 			if i < 0 {
-				return nil, fmt.Errorf("filter %s: want one of %s", plain.Text(word), strings.Join(FilterStates, ", "))
+				return nil, fmt.Errorf("filter %s: want one of %s", display.Text(word), strings.Join(FilterStates, ", "))
 			}
 			t.value = FilterStates[i]
 		}

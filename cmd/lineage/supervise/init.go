@@ -15,7 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
@@ -129,7 +129,7 @@ func (r *runner) family() (family, error) {
 	// ours too, and nobody could tell them from the command's.
 	if list := (descendants{}).list(); len(list) > 0 {
 		return nil, fmt.Errorf("init: it has a child already, %d (%s), which is not CMD's; do not start init by exec",
-			list[0].pid, plain.Text(list[0].comm))
+			list[0].pid, display.Text(list[0].comm))
 	}
 	if !r.Quiet {
 		r.say("init: not PID 1, so a subreaper: what descends from %s is ended; %s", r.command(), unknownToSubreaper)

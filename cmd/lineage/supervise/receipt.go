@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/plain"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // Outcomes of a process in a receipt.
@@ -123,7 +123,7 @@ func (r *runner) endedBefore(rep *api.Report) string {
 	case "max_processes":
 		return "max_processes" + limit(r.MaxProcesses > 0, r.MaxProcesses) + " reached"
 	case "max_rss":
-		return "max_rss" + limit(r.MaxRSS > 0, plain.Size(uint64(r.MaxRSS))) + " reached"
+		return "max_rss" + limit(r.MaxRSS > 0, display.Size(uint64(r.MaxRSS))) + " reached"
 	case "idle":
 		return "idle" + limit(r.Idle > 0, r.Idle)
 	case "ancestor":
@@ -157,7 +157,7 @@ func requester(c *api.Caller) string {
 func handed(rep *api.Report) (lines []string) {
 	for i := range rep.Brokered {
 		if b := &rep.Brokered[i]; !b.Ends {
-			lines = append(lines, fmt.Sprintf("session %s: %s", rep.Session, plain.Brokered(b, rep.Session)))
+			lines = append(lines, fmt.Sprintf("session %s: %s", rep.Session, display.Brokered(b, rep.Session)))
 		}
 	}
 	return lines
@@ -271,7 +271,7 @@ func fate(p api.Outcome, hurry bool) string {
 func commandLine(p api.Outcome) string {
 	s := "[" + p.Comm + "]"
 	if len(p.Argv) > 0 {
-		s = strings.Join(plain.WithoutPadding(p.Argv), " ")
+		s = strings.Join(display.WithoutPadding(p.Argv), " ")
 	}
 	if utf8.RuneCountInString(s) > maxCommand {
 		s = string([]rune(s)[:maxCommand-1]) + "…"

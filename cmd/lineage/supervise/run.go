@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
-	"github.com/lineage-ebpf/lineage/plain"
 )
 
 // Exit codes of our own. Everything else that Run gives is the command's.
@@ -289,7 +289,7 @@ func (r *runner) say(format string, args ...any) {
 	if r.Stderr == nil {
 		return
 	}
-	io.WriteString(r.Stderr, "lineage: "+plain.Text(fmt.Sprintf(format, args...))+"\n")
+	io.WriteString(r.Stderr, "lineage: "+display.Text(fmt.Sprintf(format, args...))+"\n")
 }
 
 func exitCode(ws unix.WaitStatus) int {

@@ -1,8 +1,4 @@
-// Package plain makes strings that come from processes safe to print. comm,
-// argv, paths and names are chosen by whoever is traced: printed as they are,
-// they could move the cursor, set the clipboard, or show a line that says
-// something else than its bytes do.
-package plain
+package display
 
 import (
 	"fmt"

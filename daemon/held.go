@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/holds"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -30,7 +30,7 @@ const (
 
 // holdings is what a session's members held when they were last seen.
 type holdings struct {
-	held   holds.Held
+	held   resources.Held
 	output string // the pipe or socket that is its root's standard output
 
 	looking bool
@@ -39,8 +39,8 @@ type holdings struct {
 
 // aftermath is what became of it.
 type aftermath struct {
-	freed           holds.Freed
-	released, still []holds.Lock
+	freed           resources.Freed
+	released, still []resources.Lock
 	writers         []tracer.Identity
 	unknown         []string
 }
@@ -91,7 +91,7 @@ func (o *owner) collectBefore(id tracer.SessionID) {
 
 // seen takes what the members hold now. Once the end has begun nothing is
 // taken back: who died while he was looked at held it still when it began.
-func (s *session) seen(now holds.Held) {
+func (s *session) seen(now resources.Held) {
 	if s.info.State != tracer.StateActive || len(now.Unknown) > 0 {
 		for _, p := range s.held.Ports {
 			if !slices.Contains(now.Ports, p) {
@@ -99,7 +99,7 @@ func (s *session) seen(now holds.Held) {
 			}
 		}
 		for _, l := range s.held.Locks {
-			same := func(o holds.Lock) bool { return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path }
+			same := func(o resources.Lock) bool { return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path }
 			if !slices.ContainsFunc(now.Locks, same) {
 				now.Locks = append(now.Locks, l)
 			}
@@ -192,7 +192,7 @@ func (o *owner) settled(s *session, empty bool) bool {
 // output only the session's own are named: others have it from whoever started
 // the session, and share it by right. So does the owner a lock that it has open
 // as well: the members inherited it.
-func (o *owner) look(held holds.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
+func (o *owner) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
@@ -212,8 +212,8 @@ func (o *owner) look(held holds.Held, output string, own map[tracer.SessionID]bo
 	}
 	if len(a.still) > 0 && owner != (tracer.Identity{}) {
 		inherited := o.holds.Of(ctx, []tracer.Identity{owner}).Locks
-		a.still = slices.DeleteFunc(a.still, func(l holds.Lock) bool {
-			return slices.ContainsFunc(inherited, func(o holds.Lock) bool { return o.Same(&l) })
+		a.still = slices.DeleteFunc(a.still, func(l resources.Lock) bool {
+			return slices.ContainsFunc(inherited, func(o resources.Lock) bool { return o.Same(&l) })
 		})
 	}
 	if output == "" {
@@ -271,7 +271,7 @@ func (o *owner) freed(r *api.Report, s *session) {
 		r.PortsTimeWait = append(r.PortsTimeWait, p)
 	}
 	for _, l := range a.released {
-		i := slices.IndexFunc(s.held.Locks, func(h holds.Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
+		i := slices.IndexFunc(s.held.Locks, func(h resources.Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
 		if i >= 0 {
 			l.Holder, l.Waiting = s.held.Locks[i].Holder, s.held.Locks[i].Waiting
 		}
@@ -290,21 +290,21 @@ func (o *owner) freed(r *api.Report, s *session) {
 	r.HoldsUnknown = a.unknown
 }
 
-func portOf(p *holds.Port) api.Port {
+func portOf(p *resources.Port) api.Port {
 	return api.Port{
 		Proto: p.Proto, Addr: p.Addr(), Port: int(p.Local.Port()),
 		PID: int(p.Holder.PID), StartNS: api.U64(p.Holder.Start), Netns: p.Netns,
 	}
 }
 
-func lockOf(l *holds.Lock) api.Lock {
+func lockOf(l *resources.Lock) api.Lock {
 	return api.Lock{
 		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID), StartNS: api.U64(l.Holder.Start), Waiting: l.Waiting,
 	}
 }
 
 // holdsOf is Held on the wire.
-func holdsOf(h holds.Held, files []holds.File) *api.Holds {
+func holdsOf(h resources.Held, files []resources.File) *api.Holds {
 	d := &api.Holds{Unknown: h.Unknown}
 	for i := range h.Ports {
 		d.Ports = append(d.Ports, portOf(&h.Ports[i]))

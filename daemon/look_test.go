@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -24,9 +24,9 @@ func TestLook(t *testing.T) {
 	}
 	defer l.Close()
 	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
-	o := &owner{holds: holds.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })}
+	o := &owner{holds: resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })}
 	held := o.holds.Of(t.Context(), []tracer.Identity{me})
-	held.Ports = slices.DeleteFunc(held.Ports, func(p holds.Port) bool { return p.Local.String() != l.Addr().String() })
+	held.Ports = slices.DeleteFunc(held.Ports, func(p resources.Port) bool { return p.Local.String() != l.Addr().String() })
 	held.Locks = nil
 	if len(held.Ports) != 1 {
 		t.Fatalf("%+v", held)
@@ -50,13 +50,13 @@ func TestLook(t *testing.T) {
 // TestSeen: once an end has begun nothing is taken back, and before that only
 // what was read whole replaces what was there.
 func TestSeen(t *testing.T) {
-	port := func(pid uint32) holds.Port {
-		return holds.Port{Proto: "unix", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	port := func(pid uint32) resources.Port {
+		return resources.Port{Proto: "unix", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
 	}
-	lock := func(pid uint32) holds.Lock {
-		return holds.Lock{Kind: "flock", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	lock := func(pid uint32) resources.Lock {
+		return resources.Lock{Kind: "flock", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
 	}
-	of := func(pids ...uint32) (h holds.Held) {
+	of := func(pids ...uint32) (h resources.Held) {
 		for _, pid := range pids {
 			h.Ports, h.Locks = append(h.Ports, port(pid)), append(h.Locks, lock(pid))
 		}
@@ -67,7 +67,7 @@ func TestSeen(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		state tracer.State
-		now   holds.Held
+		now   resources.Held
 		want  int
 	}{
 		{"active", tracer.StateActive, of(2), 1},
@@ -91,7 +91,7 @@ func TestGoneHoldNothing(t *testing.T) {
 	id := w.id(w.session("user", 100, api.NewSession{}).ID)
 	_ = w.s.owner.do(func() {
 		x := w.s.owner.sessions[id]
-		x.rss, x.held.Ports = 160<<20, []holds.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
+		x.rss, x.held.Ports = 160<<20, []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
 		for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
 			x.info.Live, x.info.Dying = int64(c.live), int64(c.dying)
 			if d := w.s.owner.session(x, caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {

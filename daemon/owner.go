@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -38,7 +38,7 @@ type owner struct {
 	began    uint64 // boottime
 	mode     func() string
 	proc     procfs.FS
-	holds    *holds.Reader
+	holds    *resources.Reader
 	audit    auditLog
 
 	calls chan func()
@@ -95,7 +95,7 @@ type owner struct {
 func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a auditLog, log zerolog.Logger) *owner {
 	return &owner{
 		kernel: k, enforcer: e, log: log, clock: c, began: c.boottime(), mode: func() string { return policy.Default().Mode },
-		proc: proc, audit: a, holds: holds.New(string(proc), k.Identify),
+		proc: proc, audit: a, holds: resources.New(string(proc), k.Identify),
 		ending: make(chan tracer.SessionID, 64), portsWait: policy.Default().Wait.Ports.Std, heldPeriod: heldPeriod,
 		calls: make(chan func()), reads: make(chan func()), done: make(chan struct{}),
 		inbox: newInbox(k), ring: newRing(c.boottime()/1000, ringRecords),

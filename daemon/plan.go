@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -211,7 +211,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 }
 
 // token names a plan: the same session, members and holdings give the same.
-func token(id tracer.SessionID, now []tracer.Process, held holds.Held) string {
+func token(id tracer.SessionID, now []tracer.Process, held resources.Held) string {
 	h := sha256.New()
 	fmt.Fprintln(h, uint64(id))
 	for i := range now {
@@ -226,7 +226,7 @@ func token(id tracer.SessionID, now []tracer.Process, held holds.Held) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-func of(held holds.Held, id tracer.Identity) (ports []api.Port, locks []api.Lock) {
+func of(held resources.Held, id tracer.Identity) (ports []api.Port, locks []api.Lock) {
 	for i := range held.Ports {
 		if held.Ports[i].Holder == id {
 			ports = append(ports, portOf(&held.Ports[i]))

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/holds"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -66,7 +66,7 @@ type server struct {
 	owner        *owner
 	sampler      *sampler
 	proc         procfs.FS
-	holds        *holds.Reader
+	holds        *resources.Reader
 	plans        *plans
 	reading      chan struct{} // taken while a request reads all of procfs
 	me           tracer.Identity

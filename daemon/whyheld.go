@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/holds"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -47,7 +47,7 @@ func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c caller, q url
 }
 
 func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c caller, q url.Values) error {
-	f := holds.Wanted{Path: q.Get("path")}
+	f := resources.Wanted{Path: q.Get("path")}
 	var err error
 	for name, to := range map[string]*uint64{"device": &f.Device, "inode": &f.Inode} {
 		if q.Has(name) && err == nil {
@@ -66,8 +66,8 @@ func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c caller, q url
 
 // found is who holds what was asked for.
 type found struct {
-	holds.Held
-	files []holds.File
+	resources.Held
+	files []resources.File
 	waits int
 }
 
@@ -156,7 +156,7 @@ func (f *found) holders() (ids []tracer.Identity) {
 }
 
 // by gives what one of them holds of it.
-func (f *found) by(id tracer.Identity) (held holds.Held, files []holds.File) {
+func (f *found) by(id tracer.Identity) (held resources.Held, files []resources.File) {
 	for _, p := range f.Ports {
 		if p.Holder == id {
 			held.Ports = append(held.Ports, p)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package holds
+package resources
 
 import (
 	"errors"

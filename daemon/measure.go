@@ -3,20 +3,14 @@
 package daemon
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // tally is what requests count. It may be used from any goroutine.
@@ -112,20 +106,12 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		for e, n := range o.meter.ends {
 			m.Ends[metrics.End{Reason: e.reason, Verdict: e.verdict}] = n
 		}
-		m.EndSeconds = o.meter.took.histogram()
+		m.EndSeconds = o.meter.took.Histogram()
 	})
 	for _, e := range tracer.HelperErrors(counters) {
 		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count
 	}
 	return m, err
-}
-
-func (s *spread) histogram() metrics.Histogram {
-	h := metrics.Histogram{Count: s.count, Sum: s.sum, Buckets: make(map[float64]uint64, len(endBuckets))}
-	for i, bound := range endBuckets {
-		h.Buckets[bound] = s.buckets[i]
-	}
-	return h
 }
 
 // getMetrics is /metrics on the socket.
@@ -138,99 +124,4 @@ func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, c caller) er
 	}
 	s.metrics.ServeHTTP(w, r)
 	return nil
-}
-
-// Of the address that the policy gives.
-const (
-	metricsRetry = 5 * time.Second // its interface may come up later than we
-	metricsConns = 64
-)
-
-// exporter serves /metrics, and nothing else, on an address of the policy.
-// Whoever can connect may read it: it names nobody.
-type exporter struct {
-	address string // empty: nowhere
-	handler http.Handler
-	limits  limits
-	log     zerolog.Logger
-
-	failing atomic.Pointer[error]
-}
-
-// run serves until ctx is done. An address that cannot be had is loud, tried
-// again, and stops nothing.
-func (x *exporter) run(ctx context.Context) {
-	if x.address == "" {
-		return
-	}
-	for {
-		err := x.serve(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if x.failing.Swap(&err) == nil {
-			x.log.Error().Err(err).Str(logging.KeyAddress, x.address).Msg("metrics not served")
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(metricsRetry):
-		}
-	}
-}
-
-func (x *exporter) serve(ctx context.Context) error {
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", x.address)
-	if err != nil {
-		return err
-	}
-	x.failing.Store(nil)
-	x.log.Info().Stringer(logging.KeyAddress, ln.Addr()).Msg("serving metrics")
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", x.handler)
-	httpd := &http.Server{
-		Handler: mux, ReadTimeout: x.limits.send, WriteTimeout: x.limits.stall, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 4 << 10, ErrorLog: logging.HTTP(x.log),
-	}
-	stop := context.AfterFunc(ctx, func() { httpd.Close() })
-	defer stop()
-	if err := httpd.Serve(&narrow{ln, make(chan struct{}, metricsConns)}); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
-}
-
-func (x *exporter) degraded() []string {
-	if err := x.failing.Load(); err != nil {
-		return []string{fmt.Sprintf("metrics are not served on %s: %v", x.address, *err)}
-	}
-	return nil
-}
-
-// narrow is a listener that has only so many connections at a time.
-type narrow struct {
-	net.Listener
-	room chan struct{}
-}
-
-// Accept waits for room first: who is not accepted costs nothing of ours.
-func (n *narrow) Accept() (net.Conn, error) {
-	n.room <- struct{}{}
-	c, err := n.Listener.Accept()
-	if err != nil {
-		<-n.room
-		return nil, err
-	}
-	return &narrowConn{Conn: c, leave: sync.OnceFunc(func() { <-n.room })}, nil
-}
-
-type narrowConn struct {
-	net.Conn
-	leave func()
-}
-
-func (c *narrowConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }

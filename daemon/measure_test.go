@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -181,55 +180,4 @@ func TestExporterWithoutAddress(t *testing.T) {
 		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
 		return strings.Contains(fmt.Sprint(st.Degraded), "metrics are not served on "+ln.Addr().String())
 	})
-}
-
-// TestNarrow: who comes when there is no room waits until somebody leaves.
-func TestNarrow(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &narrow{ln, make(chan struct{}, 1)}
-	dial := func() net.Conn {
-		c, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	dial()
-	first, err := n.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dial()
-	var room atomic.Bool
-	second := make(chan net.Conn)
-	go func() {
-		c, err := n.Accept()
-		if err != nil || !room.Load() {
-			t.Errorf("accepted without room, %v", err)
-		}
-		second <- c
-	}()
-	room.Store(true)
-	first.Close()
-	first.Close() // twice gives one place back
-	(<-second).Close()
-	ln.Close()
-	if _, err := n.Accept(); err == nil || len(n.room) != 0 {
-		t.Errorf("%v, %d inside", err, len(n.room))
-	}
-}
-
-func TestSpread(t *testing.T) {
-	var s spread
-	for _, v := range []float64{0, 0.0001, 0.5, 600, 601} {
-		s.add(v)
-	}
-	h := s.histogram()
-	if h.Count != 5 || h.Sum != 1201.5001 || h.Buckets[0.0001] != 2 || h.Buckets[0.1] != 2 || h.Buckets[0.5] != 3 || h.Buckets[600] != 4 {
-		t.Errorf("%+v", h)
-	}
 }

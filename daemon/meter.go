@@ -5,6 +5,7 @@ package daemon
 import (
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -14,7 +15,7 @@ type meter struct {
 	events  [len(eventNames)]uint64 // by type
 	resyncs map[resyncCause]uint64
 	ends    map[ended]uint64
-	took    spread
+	took    metrics.Durations
 }
 
 // ended is how a session went, by its first verdict.
@@ -36,24 +37,5 @@ func (m *meter) told(events []tracer.Event) {
 // over counts the end of a session.
 func (m *meter) over(reason, verdict string, took time.Duration) {
 	m.ends[ended{reason, verdict}]++
-	m.took.add(took.Seconds())
-}
-
-// endBuckets are the upper bounds of the buckets of end durations, in seconds:
-// from what the kernel needs for a few members to the longest grace.
-var endBuckets = [...]float64{0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 600}
-
-// spread is a histogram over endBuckets.
-type spread struct {
-	count   uint64
-	sum     float64
-	buckets [len(endBuckets)]uint64 // cumulative
-}
-
-func (s *spread) add(v float64) {
-	s.count++
-	s.sum += v
-	for i := len(endBuckets) - 1; i >= 0 && v <= endBuckets[i]; i-- {
-		s.buckets[i]++
-	}
+	m.took.Add(took.Seconds())
 }

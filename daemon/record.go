@@ -73,7 +73,7 @@ func (s *server) signalled(c caller, decision, reason string, session string, re
 	}
 	if decision == audit.Refused {
 		s.tally.refused(verbKill.String())
-		s.refusals.add(rec)
+		s.refusals.Add(rec)
 		return
 	}
 	s.audit.Add(rec)
@@ -82,7 +82,7 @@ func (s *server) signalled(c caller, decision, reason string, session string, re
 // refused records a refusal. what names the target as the caller did.
 func (s *server) refused(c caller, v verb, what, why string) {
 	s.tally.refused(v.String())
-	s.refusals.add(audit.Record{
+	s.refusals.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
 		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
 	})

@@ -6,61 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 )
-
-// notes is an audit log in memory.
-type notes struct {
-	silence
-	all []audit.Record
-}
-
-func (n *notes) Add(r audit.Record) { n.all = append(n.all, r) }
-
-func TestRefusalsAreSummedUp(t *testing.T) {
-	n := &notes{}
-	now := time.Duration(0)
-	r := newRefusals(n, func() time.Duration { return now })
-	rec := func(uid int, verb string) audit.Record {
-		return audit.Record{Verb: verb, Decision: audit.Refused, Caller: &audit.Caller{UID: uid}}
-	}
-	for range 1000 {
-		r.add(rec(1, "end"))
-	}
-	r.add(rec(2, "end"))
-	r.add(rec(1, "kill"))
-	if len(n.all) != refusalsAtOnce+2 {
-		t.Fatalf("%d records", len(n.all))
-	}
-	now = refusalsPeriod
-	r.add(rec(3, "read"))
-	sum := n.all[len(n.all)-2]
-	if sum.Count != 1000-refusalsAtOnce || sum.Caller.UID != 1 || sum.Verb != "end" {
-		t.Errorf("%+v", sum)
-	}
-	if r.add(rec(1, "end")); n.all[len(n.all)-1].Count != 0 {
-		t.Error("the next minute begins with a sum")
-	}
-	for uid := range 5000 {
-		for range 3 {
-			r.add(rec(10+uid, "end"))
-		}
-	}
-	if len(r.kinds) > refusalsKinds+1 {
-		t.Errorf("%d kinds", len(r.kinds))
-	}
-	r.flush()
-	total := uint64(0)
-	for _, rec := range n.all {
-		total += max(rec.Count, 1)
-	}
-	if want := uint64(1000 + 2 + 1 + 1 + 15000); total != want || len(r.kinds) != 0 {
-		t.Errorf("%d refusals are recorded, want %d", total, want)
-	}
-}
 
 // TestEveryChangeIsRecorded: verbs that change something and are no end, and
 // refusals of each.

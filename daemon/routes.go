@@ -95,7 +95,7 @@ func (s *server) degradations() []string {
 	all := append(slices.Clone(s.kernel.Features().Degraded), s.owner.degraded...)
 	all = append(all, s.rules.degraded()...)
 	all = append(all, s.selfCheck.degraded()...)
-	all = append(all, s.exporter.degraded()...)
+	all = append(all, s.exporter.Degraded()...)
 	if err := s.audit.Err(); err != nil {
 		all = append(all, "audit records are being lost: "+err.Error())
 	}

@@ -69,7 +69,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance.Instance, 
 	wg.Go(func() { s.keepByRule(ctx) })
 	wg.Go(func() { s.watchBrokers(ctx) })
 	wg.Go(s.applyRules)
-	wg.Go(func() { s.exporter.run(ctx) })
+	wg.Go(func() { s.exporter.Run(ctx) })
 	s.manager.Notify(instance.Ready)
 	wg.Go(func() { s.reportStatus(ctx, s.manager) })
 	var checking sync.WaitGroup
@@ -129,7 +129,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance.Instance, 
 	s.endOwner()
 	err = errors.Join(err, s.kernel.Close())
 	// What could not be written was told when it happened.
-	s.refusals.flush()
+	s.refusals.Flush()
 	_ = s.audit.Close()
 	return lock, unload, err
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
@@ -284,10 +285,10 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,
 		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
 	}
-	s.feed, s.refusals = newFeed(s), newRefusals(a, h.clock.monotonic)
+	s.feed, s.refusals = newFeed(s), audit.NewRefusals(a.Add, h.clock.monotonic)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
-	s.exporter = &exporter{
-		address: r.started.Daemon.Metrics.String(), handler: s.metrics, limits: h.limits, log: log,
+	s.exporter = &metrics.Exporter{
+		Address: r.started.Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
 	}
 	s.sampler.tripped = s.reterm
 	own.ruled, own.reports = s.countRuled, s.reportsOnly

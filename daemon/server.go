@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -75,7 +77,7 @@ type server struct {
 	group        int // gid of those who may read everything, -1: none
 	audit        auditLog
 	recorder     *recorder
-	refusals     *refusals
+	refusals     *audit.Refusals
 	clock        clock
 	log          zerolog.Logger
 	limits       limits
@@ -99,7 +101,7 @@ type server struct {
 	replaying    sync.Mutex // held while one gets a block of the history
 	tally        tally
 	metrics      http.Handler
-	exporter     *exporter
+	exporter     *metrics.Exporter
 
 	conns    *conns
 	stopping chan struct{}     // closed when streams have to end

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -43,7 +44,7 @@ func newGallery(dir string, options lineage.Options) *gallery {
 	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), silence{}, zerolog.Nop())
 	o.graph = lineage.New(options)
 	s := &server{
-		kernel: k, owner: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &exporter{},
+		kernel: k, owner: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &metrics.Exporter{},
 		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
 	}
 	s.feed = newFeed(s)

@@ -113,7 +113,7 @@ endef
 ## test: everything, as root, on this kernel; sets up what it needs
 test: deps build programs
 	@rm -f bin/test.log
-	$(PRIVATE) $(GOTEST) -race -p 1 ./...
+	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
 	@$(MAKE) test-e2e test-recipes test-escapes test-install leftovers
 	@$(GOTEST) --counts
@@ -127,7 +127,7 @@ test-unit:
 
 ## test-race: the packages' tests under the race detector, as root
 test-race:
-	$(PRIVATE) $(GOTEST) -race -p 1 ./...
+	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs

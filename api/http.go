@@ -32,6 +32,9 @@ const maxReply = 256 << 20
 // MaxWait bounds one Report call.
 const MaxWait = 60 * time.Second
 
+// MaxGrace bounds the grace of a session and of an end.
+const MaxGrace = 10 * time.Minute
+
 // answerTime is how long a daemon has to answer Dial. It is more than a daemon
 // takes that systemd starts only now, as somebody asks.
 const answerTime = 5 * time.Second

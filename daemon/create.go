@@ -17,10 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-const (
-	maxGrace = 10 * time.Minute
-	maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
-)
+const maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
 
 // postSession makes a session of the caller's own child, which the caller
 // holds blocked before its exec. The caller is the owner: its death ends it.
@@ -125,8 +122,8 @@ func foreign() error {
 }
 
 func graceOf(ms int64) (time.Duration, error) {
-	if ms < 0 || ms > maxGrace.Milliseconds() {
-		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("grace_ms %d: want 0 to %d", ms, maxGrace.Milliseconds()), "")
+	if ms < 0 || ms > api.MaxGrace.Milliseconds() {
+		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("grace_ms %d: want 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

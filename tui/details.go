@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (p *pane) process(r *picture.Row) {
 	p.title(look.paint, fmt.Sprintf("%s%s %s", look.glyph, look.letter, processName(pr)))
 	p.fact("state", m.stateText(pr, look))
 	if s := m.view.Picture.Session(pr.Session); s != nil {
-		p.fact("session", sessionName(s.Session)+", "+orElse(s.Session.State, "not known"))
+		p.fact("session", sessionName(s.Session)+", "+cmp.Or(s.Session.State, "not known"))
 	}
 	p.chain(pr, why)
 	p.fact("parent", m.parentText(pr, why))
@@ -119,10 +120,10 @@ func (p *pane) process(r *picture.Row) {
 // merged is a process of the picture with what only an answer about it says.
 func merged(p, answer *api.Process) *api.Process {
 	all := *p
-	all.Exe, all.Cgroup = orElse(p.Exe, answer.Exe), orElse(p.Cgroup, answer.Cgroup)
+	all.Exe, all.Cgroup = cmp.Or(p.Exe, answer.Exe), cmp.Or(p.Cgroup, answer.Cgroup)
 	all.Cwd, all.Container = answer.Cwd, answer.Container
 	if p.State == "live" {
-		all.Task = orElse(answer.Task, p.Task)
+		all.Task = cmp.Or(answer.Task, p.Task)
 	}
 	if all.NSPID == 0 {
 		all.NSPID = answer.NSPID
@@ -174,7 +175,7 @@ func (p *pane) chain(pr *api.Process, why *api.Why) {
 				state += " " + display.Age(p.m.present().Sub(*e.Creator.Exited)) + " ago"
 			}
 		}
-		line := t.up + " " + display.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s%s", e.Kind, e.Creator.PID, orElse(e.Creator.Comm, "?"), state, source(e.Evidence), how))
+		line := t.up + " " + display.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s%s", e.Kind, e.Creator.PID, cmp.Or(e.Creator.Comm, "?"), state, source(e.Evidence), how))
 		p.text(paint{}, " ", line)
 		for _, moved := range e.Reparented {
 			if moved.To != nil {
@@ -214,7 +215,7 @@ func (p *pane) knownChain(pr *api.Process) {
 }
 
 func source(e api.Evidence) string {
-	s := orElse(e.Kind, "none")
+	s := cmp.Or(e.Kind, "none")
 	if e.Source != "" {
 		s += " (" + e.Source + ")"
 	}
@@ -257,7 +258,7 @@ func (p *pane) holds(why *api.Why) {
 
 // policy is what will happen to a session.
 func (p *pane) policy(s *api.Session) {
-	mode := orElse(s.Mode, "not known")
+	mode := cmp.Or(s.Mode, "not known")
 	if mode == "observe" {
 		mode += ": only reported"
 	}

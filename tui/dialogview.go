@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -138,7 +139,7 @@ func (t *target) write(m *model, d *dialog, put func(paint, string), columns int
 	case t.report != nil && t.report.Verdict != "":
 		t.receipt(m, put)
 	case t.report != nil:
-		put(paint{}, fmt.Sprintf("%s: %s, %s so far", t.name, orElse(display.Text(t.report.State), "ending"), count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
+		put(paint{}, fmt.Sprintf("%s: %s, %s so far", t.name, cmp.Or(display.Text(t.report.State), "ending"), count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
 	case t.killed != nil:
 		text, _ := t.outcome()
 		put(paint{}, text)
@@ -168,7 +169,7 @@ func (t *target) planned(m *model, put func(paint, string)) {
 		put(th.bad, t.name+": refused: "+display.Text(p.RefusedBy))
 		return
 	case len(p.Processes) == 0:
-		put(th.dim, t.name+": "+orElse(display.Text(p.State), "over")+", nothing to end")
+		put(th.dim, t.name+": "+cmp.Or(display.Text(p.State), "over")+", nothing to end")
 		return
 	}
 	head := t.name + ": " + count(die, "process dies", "processes die")
@@ -205,7 +206,7 @@ func (t *target) outcome() (text string, ok bool) {
 		return t.name + ": " + display.Text(t.err.Error()), false
 	case t.killed != nil:
 		word := map[string]string{"sent": "the signal was sent", "gone": "it was gone already", "refused": "refused"}[t.killed.Outcome]
-		return t.name + ": " + orElse(word, display.Text(t.killed.Outcome)), t.killed.Outcome != "refused"
+		return t.name + ": " + cmp.Or(word, display.Text(t.killed.Outcome)), t.killed.Outcome != "refused"
 	case t.report == nil:
 		return t.name + ": nothing was sent", true
 	}
@@ -215,7 +216,7 @@ func (t *target) outcome() (text string, ok bool) {
 		all = max(r.Started-r.Exited, all)
 	}
 	took := time.Duration(r.DurationMS * float64(time.Millisecond)).Round(time.Millisecond)
-	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.name, display.Text(orElse(r.Verdict, "not over")), all-r.Left, count(all, "process", "processes"), took)
+	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.name, display.Text(cmp.Or(r.Verdict, "not over")), all-r.Left, count(all, "process", "processes"), took)
 	if r.VerdictWhy != "" {
 		text += "; " + display.Text(r.VerdictWhy)
 	}
@@ -234,7 +235,7 @@ func (t *target) receipt(m *model, put func(paint, string)) {
 	words := map[string]string{"self": "exited by itself", "term": "SIGTERM", "kill": "SIGKILL", "kept": "kept", "left": "LEFT"}
 	for i := range t.report.Processes {
 		o := &t.report.Processes[i]
-		word := orElse(words[o.Outcome], display.Text(o.Outcome))
+		word := cmp.Or(words[o.Outcome], display.Text(o.Outcome))
 		if o.Why != "" {
 			word += ": " + display.Text(o.Why)
 		}

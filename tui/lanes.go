@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func (m *model) lane(l *line, r *picture.Row, look look) {
 	if r == m.view.Selected() {
 		text = m.theme.selected
 	}
-	label.put(text, display.Text(orElse(p.Comm, "?")))
+	label.put(text, display.Text(cmp.Or(p.Comm, "?")))
 	l.b.WriteString(label.full() + " ")
 	l.left = lane
 	from, to := m.span()

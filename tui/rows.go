@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -138,9 +139,9 @@ func (m *model) look(r *picture.Row) look {
 	case p.State == "zombie":
 		return look{t.zombie, " ", t.glyphs.zombie}
 	case moved(p):
-		return look{t.moved, t.glyphs.moved, orElse(display.Text(p.Task), "L")}
+		return look{t.moved, t.glyphs.moved, cmp.Or(display.Text(p.Task), "L")}
 	}
-	return look{t.live, t.glyphs.live, orElse(display.Text(p.Task), "L")}
+	return look{t.live, t.glyphs.live, cmp.Or(display.Text(p.Task), "L")}
 }
 
 // moved tells that the kernel's parent is not the creator.
@@ -292,7 +293,7 @@ func (m *model) sessionRow(l *line, r *picture.Row) {
 		letter, p = m.theme.glyphs.exited+"X ", m.theme.exited
 	}
 	l.put(p, letter)
-	facts := []string{orElse(display.Text(s.State), "not known")}
+	facts := []string{cmp.Or(display.Text(s.State), "not known")}
 	if s.Deadline != nil && s.State != "ended" {
 		facts = append(facts, m.until(*s.Deadline))
 	}
@@ -322,7 +323,7 @@ func (m *model) until(t time.Time) string {
 
 // sessionName is the id and, if it has one, the name.
 func sessionName(s *api.Session) string {
-	return display.Text(strings.TrimSpace(orElse(s.ID, "no session") + " " + s.Name))
+	return display.Text(strings.TrimSpace(cmp.Or(s.ID, "no session") + " " + s.Name))
 }
 
 // processName is the PID and the short name.
@@ -330,7 +331,7 @@ func processName(p *api.Process) string {
 	if p == nil {
 		return "it"
 	}
-	return fmt.Sprintf("%d %s", p.PID, display.Text(orElse(p.Comm, "?")))
+	return fmt.Sprintf("%d %s", p.PID, display.Text(cmp.Or(p.Comm, "?")))
 }
 
 // rowName names a row.

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -156,7 +157,7 @@ func (m *model) warnings() (all []banner) {
 		add(t.bad, "DEGRADED", "degraded: %s", strings.Join(d[:min(len(d), 16)], "; "))
 	}
 	if c := s.SelfCheck; c != nil && !c.OK {
-		add(t.bad, "CHECK FAILED", "the self-check failed: %s", orElse(c.Why, "the daemon does not say why"))
+		add(t.bad, "CHECK FAILED", "the self-check failed: %s", cmp.Or(c.Why, "the daemon does not say why"))
 	}
 	if s.Breaker.Open {
 		add(t.bad, "BREAKER OPEN", "the circuit breaker is open: the policy ends nothing until \"lineage policy resume\"")
@@ -247,11 +248,4 @@ func count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

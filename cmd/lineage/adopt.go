@@ -44,7 +44,7 @@ PID@START, as "-o name" prints it, is safe against a PID that was reused.`,
 			return usage("adopt %s: not a process; name it as PID or PID@START", args[0])
 		}
 		if cmd.Flags().Changed("grace") {
-			if grace < 0 || grace > maxGrace {
+			if grace < 0 || grace > api.MaxGrace {
 				return usage("adopt: --grace %v: want 0 to %s", grace, "10m")
 			}
 			ms := grace.Milliseconds()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -86,7 +87,7 @@ func writeDoctor(p *page, d *api.Doctor) {
 		verdict, color = "sessions cannot be tracked", red
 		for _, row := range d.Items {
 			if row.Required && !row.OK {
-				verdict += ": " + or(row.Why, row.Feature)
+				verdict += ": " + cmp.Or(row.Why, row.Feature)
 				break
 			}
 		}
@@ -101,7 +102,7 @@ func writeDoctor(p *page, d *api.Doctor) {
 	if c := d.SelfCheck; c != nil {
 		verdict, color := "passed", green
 		if !c.OK {
-			verdict, color = "FAILED: "+or(c.Why, "unknown"), red
+			verdict, color = "FAILED: "+cmp.Or(c.Why, "unknown"), red
 		}
 		if c.At != nil {
 			verdict = c.At.In(p.now.Location()).Format("2006-01-02 15:04:05") + " " + verdict

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,7 +126,7 @@ func (d *drawing) row(s step) {
 		}
 		prefix += branch
 	}
-	glyph, letter, color := d.g.live, or(display.Text(n.Task), "L"), green
+	glyph, letter, color := d.g.live, cmp.Or(display.Text(n.Task), "L"), green
 	switch n.State {
 	case "exited":
 		glyph, letter, color = d.g.exited, "X", dim
@@ -206,7 +207,7 @@ func (d *drawing) parent(ref *api.Ref) string {
 	}
 	pid := fmt.Sprint(ref.PID)
 	if n, ok := d.nodes[*ref]; ok {
-		return pid + " (" + or(n.Comm, "?") + ")"
+		return pid + " (" + cmp.Or(n.Comm, "?") + ")"
 	}
 	if s := d.t.Session; s != nil && s.Owner != nil && *s.Owner == *ref {
 		return pid + " (lineage run)"

@@ -16,9 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// maxGrace bounds --grace, as the daemon does.
-const maxGrace = 10 * time.Minute
-
 type endOptions struct {
 	grace    time.Duration
 	graceSet bool
@@ -36,7 +33,7 @@ func (o *endOptions) check(sessions int) error {
 		return usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.graceSet && o.now:
 		return usage("end: --now means a grace of 0; give only one of --grace and --now")
-	case o.grace < 0 || o.grace > maxGrace:
+	case o.grace < 0 || o.grace > api.MaxGrace:
 		return usage("end: --grace %v: want 0 to %s", o.grace, "10m")
 	case o.timeout < 0:
 		return usage("end: --timeout %v: want 0 or more", o.timeout)

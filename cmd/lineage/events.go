@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format str
 	}
 	switch format {
 	case "json", "jsonl":
-		ev.Kind = or(ev.Kind, "event")
+		ev.Kind = cmp.Or(ev.Kind, "event")
 		return enc.Encode(ev)
 	case "name":
 		if ev.Process != nil {
@@ -128,9 +129,9 @@ func eventText(p *page, kind string, ev *api.Event) string {
 	}
 	session := ev.Session
 	if pr := ev.Process; pr != nil {
-		session = or(session, pr.Session)
+		session = cmp.Or(session, pr.Session)
 	}
-	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(kind), display.Text(or(session, "-")))}
+	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(kind), display.Text(cmp.Or(session, "-")))}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	pr := ev.Process
 	if pr != nil {

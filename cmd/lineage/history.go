@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -153,10 +154,10 @@ func writeHistory(p *page, sessions []api.Session) {
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), or(s.EndReason, "-"), or(s.Verdict, "-"),
+		row := []string{s.ID, cmp.Or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(s.Verdict, "-"),
 			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds), rootName(s)}
 		if p.wide {
-			row = append(row, wallTime(p, s.Started), fmt.Sprint(s.UID), or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootCommand(p, s))
+			row = append(row, wallTime(p, s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootCommand(p, s))
 		}
 		for i := range row {
 			row[i] = display.Text(row[i])

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
@@ -42,7 +43,7 @@ CMD ran.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("grace") {
-				if grace < 0 || grace > maxGrace {
+				if grace < 0 || grace > api.MaxGrace {
 					return before("init: --grace %v: want 0 to %s", grace, "10m")
 				}
 				o.Grace = &grace

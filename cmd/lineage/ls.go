@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -64,15 +65,15 @@ func writeSessions(p *page, sessions []api.Session) {
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, or(display.Text(s.Name), "-"), stateText(s), rootName(s),
+		row := []string{s.ID, cmp.Or(display.Text(s.Name), "-"), stateText(s), rootName(s),
 			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), display.CPU(s.CPUSeconds), memory(s)}
 		if ports {
-			row = append(row, or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
+			row = append(row, cmp.Or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
 		}
-		row = append(row, p.since(s.Started), or(s.Evidence, "-"))
+		row = append(row, p.since(s.Started), cmp.Or(s.Evidence, "-"))
 		if p.wide {
-			row = append(row, fmt.Sprint(s.UID), or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
-				grace(s), fmt.Sprint(s.Level), or(s.EndReason, "-"), rootCommand(p, s))
+			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
+				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), rootCommand(p, s))
 		}
 		for i := range row {
 			row[i] = display.Text(row[i])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -103,7 +104,7 @@ func writeOrphans(p *page, items []api.Orphan) {
 		if o.Kept {
 			why += ", kept"
 		}
-		row := []string{o.Ref.String(), why, o.Session, or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.command(&o.Process)}
+		row := []string{o.Ref.String(), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.command(&o.Process)}
 		if !p.wide {
 			row[0] = fmt.Sprint(o.PID)
 		}
@@ -115,7 +116,7 @@ func writeOrphans(p *page, items []api.Orphan) {
 			if o.Creator != nil {
 				creator = fmt.Sprint(o.Creator.PID)
 			}
-			row = append(row, uid, creator, or(o.Cgroup, "-"))
+			row = append(row, uid, creator, cmp.Or(o.Cgroup, "-"))
 		}
 		for i := range row {
 			row[i] = display.Text(row[i])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,7 +82,7 @@ func writeReport(p *page, r *api.Report) {
 	}
 	state, verdict := "ended", r.Verdict
 	if r.Verdict == "" {
-		state, verdict = or(r.State, "ending"), "not over"
+		state, verdict = cmp.Or(r.State, "ending"), "not over"
 	}
 	p.line("%s", p.paint(bold, display.Text(fmt.Sprintf("%s: %s, %s: %s in %v", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
 		count(ended(r), "process", "processes"), millis(r.DurationMS)))))
@@ -117,7 +118,7 @@ func writeReport(p *page, r *api.Report) {
 			zombies[reaper]++
 			continue
 		}
-		t.row("", refText(p, z.Ref), "zombie", display.Text(or(z.Comm, "?"))+", waits to be reaped by "+reaper)
+		t.row("", refText(p, z.Ref), "zombie", display.Text(cmp.Or(z.Comm, "?"))+", waits to be reaped by "+reaper)
 	}
 	t.write(p)
 	for _, how := range slices.Sorted(maps.Keys(rest)) {
@@ -155,7 +156,7 @@ func shortfall(r *api.Report) string {
 	s := fmt.Sprintf("session %s: ", r.Session)
 	switch r.Verdict {
 	case "unknown":
-		return s + "it is not proven that nothing is left: " + or(r.VerdictWhy, "the daemon does not say why")
+		return s + "it is not proven that nothing is left: " + cmp.Or(r.VerdictWhy, "the daemon does not say why")
 	case "":
 		return s + fmt.Sprintf("not over yet, %d of %s ended; it goes on, see \"lineage tree %s\"",
 			ended(r), count(members(r), "process", "processes"), r.Session)
@@ -167,7 +168,7 @@ func shortfall(r *api.Report) string {
 		if o.Outcome != "left" {
 			continue
 		}
-		why := or(o.Why, "for no known reason")
+		why := cmp.Or(o.Why, "for no known reason")
 		if pids[why] == nil {
 			reasons = append(reasons, why)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -121,7 +122,7 @@ func writeLeak(p *page, what string, l *api.Leak) {
 // growthText says what is gained in an hour, or why nobody can.
 func growthText(g *api.Growth) string {
 	if !g.Known || g.ProcessesPerHour == nil || g.BytesPerHour == nil {
-		why := or(g.Why, "not known")
+		why := cmp.Or(g.Why, "not known")
 		if g.OverSeconds > 0 {
 			why += fmt.Sprintf(" (%v)", time.Duration(g.OverSeconds*float64(time.Second)).Round(time.Minute))
 		}

@@ -48,7 +48,7 @@ CMD ran.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("grace") {
-				if grace < 0 || grace > maxGrace {
+				if grace < 0 || grace > api.MaxGrace {
 					return before("run: --grace %v: want 0 to %s", grace, "10m")
 				}
 				o.Grace = &grace

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 )
@@ -23,49 +23,10 @@ func (p *page) limit() int {
 }
 
 // fit cuts s, sanitised text, to n columns.
-func fit(s string, n int) string {
-	if width(s) <= n {
-		return s
-	}
-	used := 0
-	for i, r := range s {
-		if used += runeWidth(r); used > n-1 {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
+func fit(s string, n int) string { return ansi.Truncate(s, n, "…") }
 
 // width is the number of columns that s, sanitised text, takes.
-func width(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeWidth(r)
-	}
-	return n
-}
-
-// wide are the blocks that terminals draw two columns wide.
-var wide = &unicode.RangeTable{
-	R16: []unicode.Range16{
-		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0x303e, Stride: 1}, {Lo: 0x3041, Hi: 0xa4cf, Stride: 1},
-		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1}, {Lo: 0xfe30, Hi: 0xfe6f, Stride: 1},
-		{Lo: 0xff00, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1},
-	},
-	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1faff, Stride: 1}, {Lo: 0x20000, Hi: 0x3fffd, Stride: 1}},
-}
-
-func runeWidth(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return 0
-	case unicode.Is(wide, r):
-		return 2
-	}
-	return 1
-}
+func width(s string) int { return ansi.StringWidth(s) }
 
 // table aligns rows of sanitised cells; the last one of a row may be long and
 // is cut to the terminal.
@@ -139,11 +100,4 @@ func count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

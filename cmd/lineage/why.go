@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,7 +194,7 @@ func edgeText(p *page, s *api.Session, e *api.Edge) string {
 			add("(exited)")
 		}
 	}
-	add("evidence %s, %s", display.Text(or(sourced(e.Evidence), "none")), display.Text(or(e.Evidence.Confidence, "strong")))
+	add("evidence %s, %s", display.Text(cmp.Or(sourced(e.Evidence), "none")), display.Text(cmp.Or(e.Evidence.Confidence, "strong")))
 	for _, r := range e.Reparented {
 		move := "reparented"
 		if r.Time != nil {

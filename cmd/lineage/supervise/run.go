@@ -34,9 +34,6 @@ const (
 	OnExitReport = "report"
 )
 
-// maxGrace is the longest grace that the interface promises.
-const maxGrace = 10 * time.Minute
-
 // createTimeout bounds the wait for a daemon that accepts and does not answer.
 const createTimeout = 30 * time.Second
 
@@ -188,8 +185,8 @@ func (r *runner) check() (*shim.Account, error) {
 	if len(r.Args) == 0 || r.Args[0] == "" {
 		return nil, fmt.Errorf("%s: no command given; try: lineage %[1]s -- COMMAND", r.verb)
 	}
-	if g := r.Grace; g != nil && (*g < 0 || *g > maxGrace) {
-		return nil, fmt.Errorf("%s: grace %v: want 0s to %v", r.verb, *g, maxGrace)
+	if g := r.Grace; g != nil && (*g < 0 || *g > api.MaxGrace) {
+		return nil, fmt.Errorf("%s: grace %v: want 0s to %v", r.verb, *g, api.MaxGrace)
 	}
 	if r.OnExit != "" && r.OnExit != OnExitEnd && r.OnExit != OnExitReport {
 		return nil, fmt.Errorf("run: on-exit %q: want %s or %s", r.OnExit, OnExitEnd, OnExitReport)

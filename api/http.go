@@ -186,6 +186,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 }
 
 func (c *client) check(resp *http.Response) error {
+	if resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // net/http's own, without our headers
+		return NewError(CodeTooLarge, "headers of more than 8 KiB", "")
+	}
 	major := resp.Header.Get(HeaderAPI)
 	if major == "" {
 		return c.foreign("its reply has no %s header", HeaderAPI)

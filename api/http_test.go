@@ -193,6 +193,23 @@ func TestErrorDocuments(t *testing.T) {
 	}
 }
 
+// TestHeadersTooLarge: net/http refuses such a request itself, without a document.
+func TestHeadersTooLarge(t *testing.T) {
+	socket, l := listen(t)
+	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: daemon(http.NotFound), MaxHeaderBytes: 4 << 10}}
+	srv.Start()
+	defer srv.Close()
+	c, err := Dial(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.WhyPath(t.Context(), PathRef{Path: "/" + strings.Repeat("a", 16<<10)})
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeTooLarge {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestDialRefusesAnotherMajor(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"by header": func(w http.ResponseWriter, _ *http.Request) {

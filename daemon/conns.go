@@ -146,6 +146,30 @@ func (t *conns) idle() time.Duration {
 	return t.clock() - t.left
 }
 
+// admitting is a listener that gives only connections that there is room for.
+type admitting struct {
+	*net.UnixListener
+	server *server
+}
+
+// peerConn is a connection with what is known of its peer.
+type peerConn struct {
+	*net.UnixConn
+	peer *connection
+}
+
+func (a admitting) Accept() (net.Conn, error) {
+	for {
+		nc, err := a.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if c := a.server.accepted(nc); c != nil {
+			return &peerConn{nc, c}, nil
+		}
+	}
+}
+
 // accepted makes the first judgement of a new connection. It gives nil, and has
 // closed the connection, if there is no room for it.
 func (s *server) accepted(nc net.Conn) *connection {

@@ -241,27 +241,6 @@ func TestNoSuchRoute(t *testing.T) {
 	}
 }
 
-func TestMalformedRequests(t *testing.T) {
-	w := newWorld(t)
-	for name, text := range map[string]string{
-		"no http":          "hello\r\n\r\n",
-		"oversized header": "GET /v1/version HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 16<<10) + "\r\n\r\n",
-		"no host":          "GET /v1/version HTTP/1.1\r\n\r\n",
-	} {
-		c, err := w.dial("user")
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(c, text)
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil || resp.StatusCode/100 != 4 {
-			t.Errorf("%s: %v %v", name, resp, err)
-		}
-		c.Close()
-	}
-}
-
 func TestSlowSenders(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.h.limits.send = 50 * time.Millisecond })
 	for name, text := range map[string]string{

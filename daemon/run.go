@@ -48,7 +48,7 @@ func (s *server) count() (n int) {
 // run serves until ctx is done, a client stops it, or, if it is ephemeral,
 // nobody needs it. unload: the kernel's side is to be taken down, by the
 // caller, who holds the lock for it.
-func (s *server) run(ctx context.Context, ln net.Listener, i instance.Instance, linger time.Duration) (lock *instance.Lock, unload bool, err error) {
+func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Instance, linger time.Duration) (lock *instance.Lock, unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var once sync.Once
@@ -86,7 +86,7 @@ func (s *server) run(ctx context.Context, ln net.Listener, i instance.Instance, 
 	})
 	httpd := s.httpServer()
 	wg.Go(func() {
-		if err := httpd.Serve(documented{ln, s}); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := httpd.Serve(admitting{ln, s}); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	})

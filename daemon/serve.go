@@ -175,7 +175,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	lock = nil
 	log.Info().Str(logging.KeySocket, i.Socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.count()).Msg("serving")
 	ready.Report(nil)
-	lock, unload, err := s.run(ctx, d, i, h.linger)
+	lock, unload, err := s.run(ctx, d.UnixListener, i, h.linger)
 	if unload {
 		err = errors.Join(err, h.unload(i.Pins))
 	}

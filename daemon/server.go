@@ -121,11 +121,11 @@ func (s *server) httpServer() *http.Server {
 		MaxHeaderBytes:    4 << 10,
 		ErrorLog:          logging.HTTP(s.log),
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, nc.(*documentedConn).peer)
+			return context.WithValue(ctx, connKey{}, nc.(*peerConn).peer)
 		},
 		ConnState: func(nc net.Conn, state http.ConnState) {
 			if state == http.StateClosed {
-				s.conns.leave(nc.(*documentedConn).peer)
+				s.conns.leave(nc.(*peerConn).peer)
 			}
 		},
 	}

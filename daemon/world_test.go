@@ -121,7 +121,7 @@ func (w *world) start(o Options) {
 	w.s = s
 	done := make(chan error, 1)
 	go func() {
-		lock, unload, err := s.run(ctx, ln, i, w.h.linger)
+		lock, unload, err := s.run(ctx, ln.UnixListener, i, w.h.linger)
 		if unload {
 			err = w.h.unload("")
 		}

@@ -24,6 +24,15 @@ type Plan struct {
 	Unknown   []string      `json:"unknown,omitempty"`    // what could not be read of ports and locks
 }
 
+// Values of Outcome.Outcome.
+const (
+	OutcomeSelf = "self" // it exited on its own
+	OutcomeTerm = "term" // by SIGTERM
+	OutcomeKill = "kill" // by SIGKILL
+	OutcomeKept = "kept"
+	OutcomeLeft = "left" // it is still there
+)
+
 // Outcome is how one process of an ended session went.
 type Outcome struct {
 	Ref

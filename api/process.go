@@ -8,6 +8,16 @@ import (
 	"strings"
 )
 
+// States of a process.
+const (
+	StateLive   = "live"
+	StateZombie = "zombie" // it has exited and is not reaped
+	StateExited = "exited"
+)
+
+// StateEnded is the last state of a session.
+const StateEnded = "ended"
+
 // ParseRef reads PID or PID@START_NS, as String and `-o name` print it. A PID
 // without start names whoever has it now.
 func ParseRef(s string) (Ref, error) {

@@ -43,7 +43,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) er
 		ps[i] = &d.Items[i].Process
 	}
 	s.enrich(c, ps...)
-	d.Items = slices.DeleteFunc(d.Items, func(o api.Orphan) bool { return o.Why == api.WhyZombie && o.State == "exited" })
+	d.Items = slices.DeleteFunc(d.Items, func(o api.Orphan) bool { return o.Why == api.WhyZombie && o.State == api.StateExited })
 	for i := range d.Items {
 		if p := &d.Items[i]; p.Why == api.WhyZombie && p.Parent != nil {
 			p.Reaper = s.reaper(*p.Parent)
@@ -90,9 +90,9 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 			p := *b.Asked
 			p.Head, p.Session = api.Head{Kind: "orphan"}, x.info.ID.String()
 			if n, ok := o.graph.Node(lineage.ID(tracer.Identity{PID: uint32(p.PID), Start: uint64(p.StartNS)})); ok && n.State == lineage.Live {
-				p.State = "live"
+				p.State = api.StateLive
 			} else {
-				p.State = "exited"
+				p.State = api.StateExited
 			}
 			all = append(all, api.Orphan{Process: p, Why: api.WhyBrokered, SessionName: x.info.Name, Brokered: &b})
 		}

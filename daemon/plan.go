@@ -245,7 +245,7 @@ func (o *owner) planned(id tracer.SessionID, now []tracer.Process, c caller) []a
 	all := make([]api.PlanProcess, len(now))
 	for i := range now {
 		t := &now[i]
-		p := api.Process{Ref: enforcer.Ref(t.Identity), Comm: t.Comm.String(), State: "live", UID: intPtr(t.UID),
+		p := api.Process{Ref: enforcer.Ref(t.Identity), Comm: t.Comm.String(), State: api.StateLive, UID: intPtr(t.UID),
 			Started: o.clock.wall(t.Start), Session: t.Session.String(), Evidence: evidence(lineage.Evidence(t.Evidence), uint8(t.Source))}
 		if n, ok := o.graph.Node(lineageID(t.Identity)); ok && !n.Ghost {
 			p = o.process(&n, c)

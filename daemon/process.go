@@ -31,13 +31,13 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 		if i == maxEnriched {
 			return
 		}
-		if p.State == "exited" {
+		if p.State == api.StateExited {
 			continue
 		}
 		pid := uint32(p.PID)
 		stat, err := s.proc.Stat(pid)
-		if p.State == "zombie" && !waits(stat.State, err) {
-			p.State = "exited"
+		if p.State == api.StateZombie && !waits(stat.State, err) {
+			p.State = api.StateExited
 			continue
 		}
 		if err != nil {
@@ -226,9 +226,9 @@ func (s *server) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 		return nil, 0, gone
 	}
 	uid := st.UIDs[1]
-	p := &api.Process{Ref: enforcer.Ref(id), Comm: st.Name, State: "live", UID: intPtr(uid), Started: s.clock.wall(id.Start)}
+	p := &api.Process{Ref: enforcer.Ref(id), Comm: st.Name, State: api.StateLive, UID: intPtr(uid), Started: s.clock.wall(id.Start)}
 	if stat.State == 'Z' {
-		p.State = "zombie"
+		p.State = api.StateZombie
 	}
 	p.Parent = s.parentRef(stat.Parent, make(map[uint32]*api.Ref))
 	return p, uid, nil

@@ -63,7 +63,7 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 	}
 	ps := make([]*api.Process, 0, len(d.Nodes))
 	for i := range d.Nodes {
-		if d.Nodes[i].State != "exited" {
+		if d.Nodes[i].State != api.StateExited {
 			ps = append(ps, &d.Nodes[i].Process)
 		}
 	}

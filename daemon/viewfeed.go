@@ -269,7 +269,7 @@ func (f *feed) look() {
 			continue
 		}
 		line, ok := f.looked[u.id]
-		if !ok && u.doc.State == "live" && asked < viewLooks {
+		if !ok && u.doc.State == api.StateLive && asked < viewLooks {
 			asked++
 			line = f.ask(u.id)
 			f.looked[u.id] = line

@@ -97,7 +97,7 @@ func (s *server) parent(ref *api.Ref, c caller) *api.Process {
 	}
 	now, err := s.kernel.Identify(uint32(ref.PID))
 	if err == nil && enforcer.Ref(now) == *ref || ref.PID == 1 { // nobody else is ever PID 1
-		p.Comm, p.State, p.UID = st.Name, "live", intPtr(st.UIDs[1])
+		p.Comm, p.State, p.UID = st.Name, api.StateLive, intPtr(st.UIDs[1])
 	}
 	return p
 }

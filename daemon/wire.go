@@ -226,16 +226,16 @@ func (c clock) event(r *record, who caller) api.Event {
 	}
 	switch r.Type {
 	case tracer.EventBirth:
-		p.State, p.Creator, p.Parent = "live", refOf(lineageID(r.Creator)), refOf(lineageID(r.Parent))
+		p.State, p.Creator, p.Parent = api.StateLive, refOf(lineageID(r.Creator)), refOf(lineageID(r.Parent))
 		p.Evidence, p.Started = evidence(lineage.Evidence(r.Evidence), uint8(r.Source)), c.wall(r.Process.Start)
 		p.UID = intPtr(r.UID)
 	case tracer.EventExec:
-		p.State, p.Exe, p.UID = "live", string(r.Filename), intPtr(r.UID)
+		p.State, p.Exe, p.UID = api.StateLive, string(r.Filename), intPtr(r.UID)
 		if who.mayReadArgv(r.UID) {
 			p.Argv, p.ArgvTruncated = procfs.SplitArgv(r.Argv), r.ArgvTruncated
 		}
 	case tracer.EventExit:
-		p.State, p.Exited = "zombie", c.wall(r.Time)
+		p.State, p.Exited = api.StateZombie, c.wall(r.Time)
 		if reconciled {
 			break // nobody knows how
 		}
@@ -244,7 +244,7 @@ func (c clock) event(r *record, who caller) api.Event {
 	case tracer.EventReparent:
 		ev.From, ev.To = refOf(lineageID(r.From)), refOf(lineageID(r.Parent))
 	case tracer.EventReaped:
-		p.State = "exited"
+		p.State = api.StateExited
 	}
 	return ev
 }

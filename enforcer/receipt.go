@@ -33,13 +33,13 @@ type Death struct {
 // Died books a member that died after the end began, or of its signals. The
 // outcome comes from the kernel's own note of what it sent.
 func (r *Receipt) Died(d Death) {
-	outcome := "self"
+	outcome := api.OutcomeSelf
 	switch {
 	case d.Flags&tracer.FlagKilled != 0:
-		outcome = "kill"
+		outcome = api.OutcomeKill
 		r.killed++
 	case d.Flags&tracer.FlagTermed != 0:
-		outcome = "term"
+		outcome = api.OutcomeTerm
 	}
 	r.ended++
 	if len(r.outcomes) == maxOutcomes {
@@ -77,7 +77,7 @@ func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Resul
 	for i := range res.Left {
 		l := &res.Left[i]
 		rep.Processes = append(rep.Processes, api.Outcome{
-			Ref: Ref(l.Identity), Comm: l.Comm.String(), Outcome: "left", Why: l.Why,
+			Ref: Ref(l.Identity), Comm: l.Comm.String(), Outcome: api.OutcomeLeft, Why: l.Why,
 			Leftover: l.Flags&tracer.FlagRoot == 0,
 		})
 	}

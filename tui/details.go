@@ -100,7 +100,7 @@ func (p *pane) process(r *picture.Row) {
 	p.fact("cgroup", pr.Cgroup)
 	p.fact("container", pr.Container)
 	p.holds(why)
-	if pr.State == "live" {
+	if pr.State == api.StateLive {
 		p.fact("CPU, RSS", display.CPU(pr.CPUSeconds)+", "+display.Size(pr.RSSBytes))
 	}
 	p.fact("started", m.clock(m.born(pr))+", "+display.Age(m.present().Sub(m.born(pr)))+" ago")
@@ -122,7 +122,7 @@ func merged(p, answer *api.Process) *api.Process {
 	all := *p
 	all.Exe, all.Cgroup = cmp.Or(p.Exe, answer.Exe), cmp.Or(p.Cgroup, answer.Cgroup)
 	all.Cwd, all.Container = answer.Cwd, answer.Container
-	if p.State == "live" {
+	if p.State == api.StateLive {
 		all.Task = cmp.Or(answer.Task, p.Task)
 	}
 	if all.NSPID == 0 {
@@ -135,9 +135,9 @@ func (m *model) stateText(p *api.Process, look look) string {
 	switch {
 	case look.letter == "E":
 		return "ended by us: " + howEnded(p)
-	case p.State == "exited":
+	case p.State == api.StateExited:
 		return "exited: " + howEnded(p)
-	case p.State == "zombie":
+	case p.State == api.StateZombie:
 		return "zombie: " + howEnded(p) + ", waits to be reaped"
 	case p.Task == "":
 		return "live"
@@ -205,7 +205,7 @@ func (p *pane) knownChain(pr *api.Process) {
 			return
 		}
 		state := "alive"
-		if c.Process.State == "exited" {
+		if c.Process.State == api.StateExited {
 			state = howEnded(c.Process)
 		}
 		p.text(paint{}, " ", m.theme.up+" "+display.Text(fmt.Sprintf("created by %s (%s)%s", processName(c.Process), state, how)))
@@ -228,7 +228,7 @@ func (m *model) parentText(p *api.Process, why *api.Why) string {
 	if why != nil && why.Process.Ref == p.Ref {
 		p = &why.Process
 	}
-	if p.Parent == nil || p.State == "exited" {
+	if p.Parent == nil || p.State == api.StateExited {
 		return ""
 	}
 	s := m.named(*p.Parent)
@@ -303,7 +303,7 @@ func (p *pane) session(s *api.Session) {
 	p.policy(s)
 	p.blank()
 	hint := "T shows its timeline"
-	if s.State != "ended" && !m.readOnly() {
+	if s.State != api.StateEnded && !m.readOnly() {
 		hint = "x ends it and all that it started; " + hint
 	}
 	p.text(m.theme.dim, "", hint)

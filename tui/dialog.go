@@ -168,7 +168,7 @@ func (m *model) askKill(r *picture.Row) tea.Cmd {
 			return nil
 		}
 		p := *r.Process
-		if p.State == "live" {
+		if p.State == api.StateLive {
 			d.targets = append(d.targets, &target{process: p, session: p.Session, name: processName(&p)})
 		}
 	}

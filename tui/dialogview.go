@@ -232,7 +232,7 @@ func (t *target) receipt(m *model, put func(paint, string)) {
 		look = th.bad
 	}
 	put(look, text)
-	words := map[string]string{"self": "exited by itself", "term": "SIGTERM", "kill": "SIGKILL", "kept": "kept", "left": "LEFT"}
+	words := map[string]string{api.OutcomeSelf: "exited by itself", api.OutcomeTerm: "SIGTERM", api.OutcomeKill: "SIGKILL", api.OutcomeKept: "kept", api.OutcomeLeft: "LEFT"}
 	for i := range t.report.Processes {
 		o := &t.report.Processes[i]
 		word := cmp.Or(words[o.Outcome], display.Text(o.Outcome))
@@ -240,7 +240,7 @@ func (t *target) receipt(m *model, put func(paint, string)) {
 			word += ": " + display.Text(o.Why)
 		}
 		look := paint{}
-		if o.Outcome == "left" {
+		if o.Outcome == api.OutcomeLeft {
 			look = th.bad
 		}
 		command := display.Command(o.Argv, o.Comm, false, m.width)

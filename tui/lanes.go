@@ -87,9 +87,9 @@ func (m *model) lane(l *line, r *picture.Row, look look) {
 	}
 	start, end := column(m.born(p)), lane-1
 	tip := m.theme.laneNow
-	if p.State != "live" {
+	if p.State != api.StateLive {
 		tip = look.glyph
-		if p.State == "zombie" {
+		if p.State == api.StateZombie {
 			tip = look.letter
 		}
 		if p.Exited != nil {

@@ -132,11 +132,11 @@ type look struct {
 func (m *model) look(r *picture.Row) look {
 	p, t := r.Process, m.theme
 	switch {
-	case p.State == "exited" && m.endedByUs(p):
+	case p.State == api.StateExited && m.endedByUs(p):
 		return look{t.ended, t.glyphs.ended, "E"}
-	case p.State == "exited":
+	case p.State == api.StateExited:
 		return look{t.exited, t.glyphs.exited, "X"}
-	case p.State == "zombie":
+	case p.State == api.StateZombie:
 		return look{t.zombie, " ", t.glyphs.zombie}
 	case moved(p):
 		return look{t.moved, t.glyphs.moved, cmp.Or(display.Text(p.Task), "L")}
@@ -172,7 +172,7 @@ func (m *model) processRow(l *line, r *picture.Row) {
 	}
 	l.put(look.paint, look.glyph+look.letter+" ")
 	text := look.paint
-	if p.State != "exited" {
+	if p.State != api.StateExited {
 		text = paint{}
 	}
 	m.spread(l, r, text, fmt.Sprintf("%d %s", p.PID, m.command(p)), "", m.note(r), look.paint)
@@ -188,7 +188,7 @@ func (m *model) spread(l *line, r *picture.Row, text paint, command, times, note
 	if note != "" {
 		room = max(l.left-width(note)-2, min(commandColumns, l.left))
 	}
-	if r == m.view.Selected() && (text.on == "" || r.Process != nil && r.Process.State != "exited") {
+	if r == m.view.Selected() && (text.on == "" || r.Process != nil && r.Process.State != api.StateExited) {
 		text = m.theme.selected
 	}
 	l.put(text, m.fit(command, max(room-width(times), 0))+times)
@@ -221,13 +221,13 @@ func (m *model) note(r *picture.Row) string {
 		return s
 	}
 	switch {
-	case p.State == "exited":
+	case p.State == api.StateExited:
 		s := howEnded(p)
 		if p.Exited != nil {
 			s += " " + display.Age(m.present().Sub(*p.Exited)) + " ago"
 		}
 		return s
-	case p.State == "zombie":
+	case p.State == api.StateZombie:
 		s := howEnded(p)
 		if p.Parent != nil {
 			s += ", to be reaped by " + m.named(*p.Parent)
@@ -248,7 +248,7 @@ func (m *model) note(r *picture.Row) string {
 
 // figures are what the flat list is sorted by.
 func (m *model) figures(p *api.Process) string {
-	if m.view.Mode() != picture.Flat || p.State != "live" {
+	if m.view.Mode() != picture.Flat || p.State != api.StateLive {
 		return ""
 	}
 	switch order, _ := m.view.Sort(); order {
@@ -289,15 +289,15 @@ func (m *model) sessionRow(l *line, r *picture.Row) {
 	switch s.State {
 	case "ending", "condemned":
 		letter, p = m.theme.glyphs.ended+"E ", m.theme.ended
-	case "ended":
+	case api.StateEnded:
 		letter, p = m.theme.glyphs.exited+"X ", m.theme.exited
 	}
 	l.put(p, letter)
 	facts := []string{cmp.Or(display.Text(s.State), "not known")}
-	if s.Deadline != nil && s.State != "ended" {
+	if s.Deadline != nil && s.State != api.StateEnded {
 		facts = append(facts, m.until(*s.Deadline))
 	}
-	if s.State != "ended" {
+	if s.State != api.StateEnded {
 		facts = append(facts, fmt.Sprintf("%d live", s.Live))
 	} else if s.EndReason != "" {
 		facts = append(facts, display.Text(s.EndReason))

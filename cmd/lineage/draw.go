@@ -109,7 +109,7 @@ func sameLeaf(a, b *api.Node) bool {
 		}
 		return *n.ExitCode
 	}
-	return a.State == "exited" && b.State == "exited" && len(a.Children)+len(b.Children) == 0 &&
+	return a.State == api.StateExited && b.State == api.StateExited && len(a.Children)+len(b.Children) == 0 &&
 		a.Comm == b.Comm && slices.Equal(a.Argv, b.Argv) && a.Signal == b.Signal && code(a) == code(b)
 }
 
@@ -128,9 +128,9 @@ func (d *drawing) row(s step) {
 	}
 	glyph, letter, color := d.g.live, cmp.Or(display.Text(n.Task), "L"), green
 	switch n.State {
-	case "exited":
+	case api.StateExited:
 		glyph, letter, color = d.g.exited, "X", dim
-	case "zombie":
+	case api.StateZombie:
 		glyph, letter, color = d.g.zombie, "Z", red
 	}
 	pid := fmt.Sprint(n.PID)
@@ -151,7 +151,7 @@ func (d *drawing) row(s step) {
 	}
 	rest := fmt.Sprintf(" %s %s%s", pid, command, notes)
 	switch {
-	case n.State == "exited":
+	case n.State == api.StateExited:
 		p.line("%s%s", prefix, p.paint(dim, glyph+letter+rest))
 	case n.Orphan:
 		p.line("%s%s %s %s%s", prefix, p.paint(color, glyph+letter), pid, command, p.paint(yellow, notes))
@@ -165,12 +165,12 @@ func (d *drawing) notes(n *api.Process) string {
 	var b strings.Builder
 	note := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format, args...) }
 	switch {
-	case n.State == "exited":
+	case n.State == api.StateExited:
 		note("%s", howEnded(n))
 		if n.Exited != nil {
 			note("%s ago", d.p.since(n.Exited))
 		}
-	case n.State == "zombie":
+	case n.State == api.StateZombie:
 		note("%s, its parent %s has to reap it", howEnded(n), d.parent(n.Parent))
 	case n.Orphan && n.Parent != nil && !d.dead(*n.Parent):
 		note("%sorphan, parent %s", d.g.moved, d.parent(n.Parent))
@@ -186,7 +186,7 @@ func (d *drawing) notes(n *api.Process) string {
 		if n.UID != nil {
 			note("uid %d", *n.UID)
 		}
-		if n.State == "live" && n.RSSBytes > 0 { // 0: not measured yet
+		if n.State == api.StateLive && n.RSSBytes > 0 { // 0: not measured yet
 			note("cpu %s  rss %s", display.CPU(n.CPUSeconds), display.Size(n.RSSBytes))
 		}
 	}
@@ -197,7 +197,7 @@ func (d *drawing) notes(n *api.Process) string {
 // for as long as nobody has seen which one it has now.
 func (d *drawing) dead(ref api.Ref) bool {
 	n, ok := d.nodes[ref]
-	return ok && n.State == "exited"
+	return ok && n.State == api.StateExited
 }
 
 // parent names a parent with what is known of it.

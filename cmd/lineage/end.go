@@ -197,7 +197,7 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	p := a.page(a.stderr, false)
 	sessions := 0
 	for _, t := range targets {
-		if t.err != nil || t.session.State == "ended" {
+		if t.err != nil || t.session.State == api.StateEnded {
 			continue
 		}
 		sessions++
@@ -211,7 +211,7 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 		shown := 0
 		for i := range tree.Nodes {
 			n := &tree.Nodes[i]
-			if n.State != "live" {
+			if n.State != api.StateLive {
 				continue
 			}
 			if shown++; shown <= listed {

@@ -66,7 +66,7 @@ func (a *app) pastSession(ctx context.Context, c api.Client, name string, everyb
 	if err != nil {
 		return err
 	}
-	if s.State != "ended" {
+	if s.State != api.StateEnded {
 		return &exitError{api.ExitNotFound, fmt.Errorf("history %s: it is %s, not over; see \"lineage tree %s\"", name, s.State, s.ID)}
 	}
 	r, err := c.Report(ctx, s.ID, 0)
@@ -106,7 +106,7 @@ func keepLeftovers(t *api.Tree, r *api.Report) {
 		mark(t.Roots[0]) // the session's own, or the oldest that is remembered
 	}
 	for _, p := range r.Processes {
-		if p.Leftover || p.Outcome == "left" || p.Outcome == "kept" {
+		if p.Leftover || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept {
 			mark(p.Ref)
 		}
 	}

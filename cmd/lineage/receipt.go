@@ -74,13 +74,13 @@ const shownOutcomes = 20
 
 func writeReport(p *page, r *api.Report) {
 	words := map[string]struct{ text, color string }{
-		"self": {"exited by itself", dim},
-		"term": {"SIGTERM", ""},
-		"kill": {"SIGKILL", yellow},
-		"kept": {"kept", ""},
-		"left": {"left", red},
+		api.OutcomeSelf: {"exited by itself", dim},
+		api.OutcomeTerm: {"SIGTERM", ""},
+		api.OutcomeKill: {"SIGKILL", yellow},
+		api.OutcomeKept: {"kept", ""},
+		api.OutcomeLeft: {"left", red},
 	}
-	state, verdict := "ended", r.Verdict
+	state, verdict := api.StateEnded, r.Verdict
 	if r.Verdict == "" {
 		state, verdict = cmp.Or(r.State, "ending"), "not over"
 	}
@@ -94,7 +94,7 @@ func writeReport(p *page, r *api.Report) {
 		if !ok {
 			word.text = o.Outcome
 		}
-		if len(t.rows) >= shownOutcomes && !p.wide && o.Outcome != "left" {
+		if len(t.rows) >= shownOutcomes && !p.wide && o.Outcome != api.OutcomeLeft {
 			rest[word.text]++
 			continue
 		}
@@ -165,7 +165,7 @@ func shortfall(r *api.Report) string {
 	var reasons []string
 	pids := map[string][]string{}
 	for _, o := range r.Processes {
-		if o.Outcome != "left" {
+		if o.Outcome != api.OutcomeLeft {
 			continue
 		}
 		why := cmp.Or(o.Why, "for no known reason")

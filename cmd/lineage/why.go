@@ -152,7 +152,7 @@ func writeWhy(p *page, why *api.Why) {
 		first += display.Text(fmt.Sprintf("session %s, %s", strings.TrimSpace(s.ID+" "+s.Name), s.State))
 	}
 	switch {
-	case proc.State != "" && proc.State != "live":
+	case proc.State != "" && proc.State != api.StateLive:
 		first += ", " + display.Text(howEnded(proc))
 	case why.Parent != nil:
 		first += fmt.Sprintf(", parent now %s %s", refText(p, why.Parent.Ref), p.command(why.Parent))

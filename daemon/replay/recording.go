@@ -40,7 +40,7 @@ func (r *recording) apply(ev *api.Event) {
 	case ev.Type == "session" && ev.Session != "":
 		s := r.session(ev.Session)
 		s.State, s.EndReason = ev.State, cmp.Or(ev.Reason, s.EndReason)
-		if s.State == "ended" && s.Ended == nil {
+		if s.State == api.StateEnded && s.Ended == nil {
 			s.Ended = ev.Time
 		}
 		return
@@ -51,7 +51,7 @@ func (r *recording) apply(ev *api.Event) {
 	if !known {
 		c := *ev.Process
 		p = &c
-		p.State = cmp.Or(p.State, "live")
+		p.State = cmp.Or(p.State, api.StateLive)
 		r.processes[p.Ref] = p
 	}
 	r.revs[p.Ref] = r.rev
@@ -76,12 +76,12 @@ func (r *recording) apply(ev *api.Event) {
 		p.Comm, p.Exe = cmp.Or(ev.Process.Comm, p.Comm), cmp.Or(ev.Process.Exe, p.Exe)
 		p.Argv, p.ArgvTruncated = ev.Process.Argv, ev.Process.ArgvTruncated
 	case "exit":
-		p.State, p.Exited = cmp.Or(ev.Process.State, "exited"), ev.Time
+		p.State, p.Exited = cmp.Or(ev.Process.State, api.StateExited), ev.Time
 		p.ExitCode, p.Signal = ev.Process.ExitCode, ev.Process.Signal
 	case "reparent":
 		p.Parent = ev.To
 	case "reaped":
-		p.State = "exited"
+		p.State = api.StateExited
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *recording) process(p *api.Process) api.Process {
 	shown := *p
 	shown.Head = api.Head{}
 	creator := r.creator(p)
-	shown.Orphan = p.State == "live" && (p.Orphan || creator != nil && creator.State != "live")
+	shown.Orphan = p.State == api.StateLive && (p.Orphan || creator != nil && creator.State != api.StateLive)
 	return shown
 }
 
@@ -136,9 +136,9 @@ func (r *recording) trees() []api.Tree {
 		t.Nodes = append(t.Nodes, api.Node{Process: r.process(p), Children: children[ref]})
 		n := &t.Nodes[len(t.Nodes)-1].Process
 		switch {
-		case n.State == "zombie":
+		case n.State == api.StateZombie:
 			t.Session.Zombies++
-		case n.State == "live":
+		case n.State == api.StateLive:
 			t.Session.Live++
 			if n.Orphan {
 				t.Session.Orphans++
@@ -167,7 +167,7 @@ func (r *recording) creator(p *api.Process) *api.Process {
 func (r *recording) picture(memory time.Duration) map[api.Ref]bool {
 	in := map[api.Ref]bool{}
 	for _, p := range r.processes {
-		if p.State == "exited" && (p.Exited == nil || r.wall.Sub(*p.Exited) >= memory) {
+		if p.State == api.StateExited && (p.Exited == nil || r.wall.Sub(*p.Exited) >= memory) {
 			continue
 		}
 		// A circle of creators, which no kernel makes, ends where it began.
@@ -207,7 +207,7 @@ func (r *recording) edges(ref api.Ref) (all []api.Edge) {
 		if p.Creator != nil {
 			e.Creator = &api.EdgeEnd{Ref: *p.Creator}
 			if c := r.creator(p); c != nil {
-				e.Creator.Comm, e.Creator.Argv, e.Creator.Alive, e.Creator.Exited = c.Comm, c.Argv, c.State == "live", c.Exited
+				e.Creator.Comm, e.Creator.Argv, e.Creator.Alive, e.Creator.Exited = c.Comm, c.Argv, c.State == api.StateLive, c.Exited
 			}
 		}
 		all = append(all, e)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
@@ -134,7 +135,7 @@ func (t *term) match(p *Picture, r *Row) bool {
 			return false
 		}
 		if t.value == "orphan" {
-			return r.Process.Orphan && r.Process.State != "exited"
+			return r.Process.Orphan && r.Process.State != api.StateExited
 		}
 		return r.Process.State == t.value
 	}

@@ -3,6 +3,8 @@ package picture
 import (
 	"slices"
 	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // Find selects the next row that has text, in the order of the view and round
@@ -100,7 +102,7 @@ func (p *Picture) Marked() (rows []*Row) {
 
 // Mark marks the processes at and below r that are alive, or only r.
 func (p *Picture) Mark(r *Row, all, on bool) {
-	if r.Kind == ProcessRow && (r.Process.State != "exited" || !on) {
+	if r.Kind == ProcessRow && (r.Process.State != api.StateExited || !on) {
 		r.Marked = on
 	}
 	if !all {

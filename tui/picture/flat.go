@@ -3,6 +3,8 @@ package picture
 import (
 	"cmp"
 	"slices"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // Sort is the order of a flat list.
@@ -59,7 +61,7 @@ func (v *View) lists(r *Row) bool {
 	if r.gone || r.Kind != ProcessRow || v.Picture.filter != nil && !r.match {
 		return false
 	}
-	if v.mode == Orphans && (r.Process.State == "exited" || !r.Process.Orphan && r.Process.State != "zombie") {
+	if v.mode == Orphans && (r.Process.State == api.StateExited || !r.Process.Orphan && r.Process.State != api.StateZombie) {
 		return false
 	}
 	return v.root == v.Picture.top || r.below(v.root)

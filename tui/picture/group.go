@@ -3,6 +3,8 @@ package picture
 import (
 	"hash/maphash"
 	"strconv"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // seed makes signatures of two processes equal by their owner's wish only if
@@ -12,7 +14,7 @@ var seed = maphash.MakeSeed()
 // signature is what an exited leaf has in common with those that collapse with
 // it: its command and how it ended. It is 0 for all other rows.
 func (p *Picture) signature(r *Row) uint64 {
-	if r.Kind != ProcessRow || r.Process.State != "exited" || r.first != nil || r == p.held && !grouped(r) {
+	if r.Kind != ProcessRow || r.Process.State != api.StateExited || r.first != nil || r == p.held && !grouped(r) {
 		return 0
 	}
 	var h maphash.Hash

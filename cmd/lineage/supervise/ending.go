@@ -43,7 +43,7 @@ type leftover struct {
 }
 
 func newEnding(f family, j *job) *ending {
-	e := &ending{family: f, j: j, outcome: outcomeSelf, patience: killWait, byPID: make(map[int]*leftover)}
+	e := &ending{family: f, j: j, outcome: api.OutcomeSelf, patience: killWait, byPID: make(map[int]*leftover)}
 	j.orphan = e.reaped
 	return e
 }
@@ -57,14 +57,14 @@ func (e *ending) run(grace time.Duration) *api.Report {
 		e.look()
 	}
 	if !empty && grace > 0 {
-		e.outcome = outcomeTerm
+		e.outcome = api.OutcomeTerm
 		e.family.signal(unix.SIGTERM)
 		e.family.signal(unix.SIGCONT)
 		empty = e.await(grace, func() bool { return e.hurried || !e.look() })
 	}
 	if !empty {
 		e.look()
-		e.outcome = outcomeKill
+		e.outcome = api.OutcomeKill
 		e.family.signal(unix.SIGKILL)
 		empty = e.await(e.patience, func() bool {
 			e.family.signal(unix.SIGKILL)
@@ -153,8 +153,8 @@ func (e *ending) reaped(pid int, ws unix.WaitStatus) {
 		return
 	}
 	how := e.outcome
-	if how == outcomeKill && ws.Signal() != unix.SIGKILL {
-		how = outcomeTerm
+	if how == api.OutcomeKill && ws.Signal() != unix.SIGKILL {
+		how = api.OutcomeTerm
 	}
 	l.died(how)
 	delete(e.byPID, pid)
@@ -170,7 +170,7 @@ func (l *leftover) died(how string) {
 // report is the receipt.
 func (e *ending) report(empty bool) *api.Report {
 	rep := &api.Report{
-		Head: api.Head{Schema: api.Schema, Kind: "report"}, State: "ended", EndReason: "root_exit",
+		Head: api.Head{Schema: api.Schema, Kind: "report"}, State: api.StateEnded, EndReason: "root_exit",
 		Verdict: verdictClean, VerdictWhy: e.family.scope(), ConfirmedEmpty: empty, Truncated: e.more > 0,
 		Processes: []api.Outcome{},
 	}
@@ -182,9 +182,9 @@ func (e *ending) report(empty bool) *api.Report {
 		case e.byPID[l.PID] != l || empty:
 			l.died(e.outcome)
 		default:
-			l.Outcome.Outcome, l.Why = outcomeLeft, whyLeft(l.PID)
+			l.Outcome.Outcome, l.Why = api.OutcomeLeft, whyLeft(l.PID)
 		}
-		if l.Outcome.Outcome == outcomeKill {
+		if l.Outcome.Outcome == api.OutcomeKill {
 			rep.Killed++
 		}
 		rep.Processes = append(rep.Processes, l.Outcome)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"golang.org/x/sys/unix"
 )
 
@@ -89,11 +90,11 @@ func TestEndingTellsReusedPIDsApart(t *testing.T) {
 	u := &undying{all: []relative{{pid: os.Getppid(), start: 1, comm: "first", state: "S"}}}
 	e := endingOf(u)
 	e.look()
-	e.outcome = outcomeTerm
+	e.outcome = api.OutcomeTerm
 	u.all = []relative{{pid: os.Getppid(), start: 2, comm: "second", state: "S"}}
 	e.look()
 	rep := e.report(false)
-	if len(rep.Processes) != 2 || rep.Processes[0].Outcome != outcomeTerm || rep.Processes[1].Outcome != outcomeLeft || rep.Processes[1].Comm != "second" {
+	if len(rep.Processes) != 2 || rep.Processes[0].Outcome != api.OutcomeTerm || rep.Processes[1].Outcome != api.OutcomeLeft || rep.Processes[1].Comm != "second" {
 		t.Errorf("%+v", rep.Processes)
 	}
 }

@@ -122,11 +122,11 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	}
 	rep.Processes, rep.Left, rep.Verdict = nil, 0, verdictClean
 	for _, n := range tree.Nodes {
-		if n.State != "live" || n.PID == root {
+		if n.State != api.StateLive || n.PID == root {
 			continue
 		}
 		rep.Processes = append(rep.Processes, api.Outcome{Ref: n.Ref, Comm: n.Comm, Argv: n.Argv,
-			Outcome: outcomeLeft, Why: "--on-exit " + OnExitReport, Leftover: true})
+			Outcome: api.OutcomeLeft, Why: "--on-exit " + OnExitReport, Leftover: true})
 		rep.Left++
 		rep.Verdict = verdictLeft
 	}

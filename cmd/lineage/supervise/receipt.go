@@ -17,15 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Outcomes of a process in a receipt.
-const (
-	outcomeSelf = "self"
-	outcomeTerm = "term"
-	outcomeKill = "kill"
-	outcomeKept = "kept"
-	outcomeLeft = "left"
-)
-
 const (
 	maxLines   = 20 // leftovers named on stderr
 	maxCommand = 72 // characters of a command line shown
@@ -75,7 +66,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	var over []api.Outcome
 	for _, p := range rep.Processes {
 		// A session that was ended as a whole leaves only what lives on.
-		if p.Leftover && (why == "" || p.Outcome == outcomeLeft || p.Outcome == outcomeKept) {
+		if p.Leftover && (why == "" || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept) {
 			over = append(over, p)
 		}
 	}
@@ -245,18 +236,18 @@ func (r *runner) summary(rep *api.Report) string {
 func fate(p api.Outcome, hurry bool) string {
 	var s string
 	switch p.Outcome {
-	case outcomeSelf:
+	case api.OutcomeSelf:
 		s = "exited by itself"
-	case outcomeTerm:
+	case api.OutcomeTerm:
 		s = "SIGTERM"
-	case outcomeKill:
+	case api.OutcomeKill:
 		s = "SIGKILL needed"
 		if hurry {
 			s = "SIGKILL"
 		}
-	case outcomeKept:
+	case api.OutcomeKept:
 		s = "kept"
-	case outcomeLeft:
+	case api.OutcomeLeft:
 		s = "still alive"
 	default:
 		s = p.Outcome

@@ -261,7 +261,7 @@ func TestFromInside(t *testing.T) {
 					t.Errorf("a daemon of a member's: %.300s", got)
 				}
 			}
-			for how, want := range map[string]string{"garbage": "413", "fat": "413", "slow": "closed", "many": "429", "fast": "429"} {
+			for how, want := range map[string]string{"garbage": "431", "fat": "431", "slow": "closed", "many": "429", "fast": "429"} {
 				if got := send("raw " + how); !strings.HasPrefix(got, want) {
 					t.Errorf("%s: %.200s, want %s", how, got, want)
 				}

@@ -119,6 +119,9 @@ func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instanc
 	if err := favour(); err != nil {
 		log.Warn().Err(err).Msg("in a storm of forks the daemon may be slow")
 	}
+	// A thread that the kernel was making meanwhile was missed.
+	again := time.AfterFunc(time.Second, func() { _ = favour() })
+	defer again.Stop()
 	// Systemd has mounted it on its hosts. If it cannot be had, Open says so.
 	if mounted, err := tracer.MountBPFFS(instance.BPFFS); err == nil && mounted {
 		log.Info().Str(logging.KeyPath, instance.BPFFS).Msg("bpffs mounted")

@@ -148,11 +148,11 @@ func (s *server) follow(from, to tracer.SessionID, root tracer.Identity) (total 
 // orphansOf are the members of from that descend from root over creators that
 // are dead, and that the kernel has there still.
 func (o *owner) orphansOf(from, to tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
-	for id := range o.graph.Orphans(uint64(from)) {
+	for id := range o.graph.Orphans(from) {
 		for _, e := range o.graph.Ancestry(id) {
-			if e.Creator == lineageID(root) {
-				if now, err := o.kernel.Lookup(id.PID); err == nil && now.Identity == tracer.Identity(id) && now.Session == from {
-					all = append(all, tracer.Identity(id))
+			if e.Creator == root {
+				if now, err := o.kernel.Lookup(id.PID); err == nil && now.Identity == id && now.Session == from {
+					all = append(all, id)
 				}
 				break
 			}

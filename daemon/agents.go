@@ -141,7 +141,7 @@ func (o *owner) letGo(id tracer.SessionID) {
 	}
 	o.drop(x)
 	if x.info.Parent == 0 {
-		o.graph.Forget(uint64(id))
+		o.graph.Forget(id)
 	}
 	o.askResync(causeMoved)
 }
@@ -289,12 +289,12 @@ func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process) {
 func (s *server) rootFacts(id tracer.Identity) *policy.Facts {
 	f := s.facts(id.PID, maxFacts)
 	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
-		f = s.remembered(lineageID(id), maxFacts)
+		f = s.remembered(id, maxFacts)
 	}
 	if f != nil && f.Parent == nil {
 		var creator lineage.ID
 		_ = s.owner.do(func() {
-			if n, ok := s.owner.graph.Node(lineageID(id)); ok {
+			if n, ok := s.owner.graph.Node(id); ok {
 				creator = n.Creator
 			}
 		})

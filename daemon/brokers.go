@@ -139,7 +139,7 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 				continue
 			}
 			c := claimant{info: x.info, token: x.token, word: broker.SumOf(x.info.ID.String()), uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(x.Errands)}
-			if n, ok := b.owner.graph.Node(lineageID(x.info.Root)); ok && !n.Ghost {
+			if n, ok := b.owner.graph.Node(x.info.Root); ok && !n.Ghost {
 				c.uids = append(c.uids, n.UID)
 			}
 			for _, e := range x.Errands {

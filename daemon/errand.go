@@ -193,7 +193,7 @@ func (o *owner) attributed(f *attributed, c caller) (b api.Brokered) {
 	}
 	b.State, b.Ends, b.Observed, b.Session, b.Container = "attributed", f.Ends, f.Observed, f.Session.String(), f.Container
 	b.Process = &api.Process{Ref: enforcer.Ref(f.Process), Comm: f.Comm}
-	if n, ok := o.graph.Node(lineageID(f.Process)); ok && n.Comm != "" {
+	if n, ok := o.graph.Node(f.Process); ok && n.Comm != "" {
 		b.Process.Comm = n.Comm // it may have become another program since
 	}
 	b.Evidence = evidence(lineage.Adopted, uint8(f.Source))
@@ -227,7 +227,7 @@ func (s *session) container(o *owner, id lineage.ID) string {
 	}
 	for _, e := range o.graph.Ancestry(id) {
 		for i := range s.Found {
-			if lineageID(s.Found[i].Process) == e.Child {
+			if s.Found[i].Process == e.Child {
 				return s.Found[i].Container
 			}
 		}

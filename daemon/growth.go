@@ -57,7 +57,7 @@ func (u *usage) at(now uint64) lineage.Usage {
 // and when there is a new session: a Trend takes no more than it wants.
 // A command that has no process any more begins anew.
 func (g *growth) sample(now uint64, seen []lineage.Seen) {
-	fresh := func(p lineage.Seen) bool { return p.Session != 0 && g.sessions[tracer.SessionID(p.Session)] == nil }
+	fresh := func(p lineage.Seen) bool { return p.Session != 0 && g.sessions[p.Session] == nil }
 	if !g.host.Due(now) && (g.full || !slices.ContainsFunc(seen, fresh)) {
 		return
 	}
@@ -69,10 +69,10 @@ func (g *growth) sample(now uint64, seen []lineage.Seen) {
 		if p.Session == 0 {
 			continue
 		}
-		commands := sessions[tracer.SessionID(p.Session)]
+		commands := sessions[p.Session]
 		if commands == nil {
 			commands = make(map[string]*usage)
-			sessions[tracer.SessionID(p.Session)] = commands
+			sessions[p.Session] = commands
 		}
 		comm, _, _ := bytes.Cut(p.Comm, []byte{0})
 		u := commands[string(comm)]
@@ -264,7 +264,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c caller) erro
 // leak is a session, its nested ones excluded.
 func (o *owner) leak(x *session, rooms []room) api.Leak {
 	o.refresh(x)
-	n := o.graph.Count(uint64(x.info.ID))
+	n := o.graph.Count(x.info.ID)
 	d := api.Leak{
 		Head: api.Head{Kind: "leak"}, Session: x.info.ID.String(), Name: x.info.Name, State: x.state(),
 		Started: o.clock.wall(x.info.Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.rss,
@@ -309,7 +309,7 @@ func (o *owner) hostLeak(rooms []room) *api.Leak {
 		if x.closed {
 			continue
 		}
-		n := o.graph.Count(uint64(x.info.ID))
+		n := o.graph.Count(x.info.ID)
 		d.Orphans += n.Orphans
 		d.Zombies += n.Zombies
 		if x.rootDied != 0 {

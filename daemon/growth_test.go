@@ -132,7 +132,7 @@ func TestGrowthIsBounded(t *testing.T) {
 	var g growth
 	var seen []lineage.Seen
 	for i := range 3 * maxGrown {
-		seen = append(seen, lineage.Seen{ID: lineage.ID{PID: uint32(i + 1), Start: 1}, Session: uint64(1 + i%7), Comm: fmt.Appendf(nil, "c%d\x00", i)})
+		seen = append(seen, lineage.Seen{ID: lineage.ID{PID: uint32(i + 1), Start: 1}, Session: lineage.SessionID(1 + i%7), Comm: fmt.Appendf(nil, "c%d\x00", i)})
 	}
 	hour := uint64(time.Hour)
 	g.sample(hour, seen)

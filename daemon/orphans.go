@@ -23,7 +23,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) er
 	if word := q.Get("session"); word != "" {
 		err = s.withSession(word, c, verbRead, func(x *session) {
 			for _, id := range s.owner.family(x.info.ID) {
-				d.Items = s.owner.orphans(d.Items, s.owner.sessions[tracer.SessionID(id)], c)
+				d.Items = s.owner.orphans(d.Items, s.owner.sessions[id], c)
 			}
 		})
 	} else {
@@ -57,7 +57,7 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 	if x == nil || x.closed {
 		return all
 	}
-	id := uint64(x.info.ID)
+	id := x.info.ID
 	listed := make(map[lineage.ID]bool)
 	add := func(n lineage.ID, why string) {
 		if node, ok := o.graph.Node(n); ok && !listed[n] {
@@ -65,7 +65,7 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 			p := o.process(&node, c)
 			p.Head = api.Head{Kind: "orphan"}
 			all = append(all, api.Orphan{Process: p, Why: why, SessionName: x.info.Name, Kept: x.info.Kept,
-				Brokered: o.broughtBy(tracer.Identity(n), x.info.ID, c)})
+				Brokered: o.broughtBy(n, x.info.ID, c)})
 		}
 	}
 	if x.rootDied != 0 {
@@ -81,7 +81,7 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 		add(n, api.WhyZombie)
 	}
 	for n := range o.graph.Members(id) {
-		if o.broughtBy(tracer.Identity(n), x.info.ID, c) != nil {
+		if o.broughtBy(n, x.info.ID, c) != nil {
 			add(n, api.WhyBrokered)
 		}
 	}
@@ -89,7 +89,7 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 		if b.Process == nil {
 			p := *b.Asked
 			p.Head, p.Session = api.Head{Kind: "orphan"}, x.info.ID.String()
-			if n, ok := o.graph.Node(lineage.ID(tracer.Identity{PID: uint32(p.PID), Start: uint64(p.StartNS)})); ok && n.State == lineage.Live {
+			if n, ok := o.graph.Node(tracer.Identity{PID: uint32(p.PID), Start: uint64(p.StartNS)}); ok && n.State == lineage.Live {
 				p.State = api.StateLive
 			} else {
 				p.State = api.StateExited

@@ -236,7 +236,7 @@ func (o *owner) apply(batch []tracer.Event) {
 
 // nameExit gives an exit the comm that its event does not carry.
 func (o *owner) nameExit(ev *tracer.Event) {
-	if comm, ok := o.graph.Comm(lineageID(ev.Process)); ok {
+	if comm, ok := o.graph.Comm(ev.Process); ok {
 		ev.Comm = comm
 	}
 }

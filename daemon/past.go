@@ -135,14 +135,14 @@ func (s *server) pastReport(ctx context.Context, word string, c caller, v verb, 
 
 // pastTree is what is remembered of its processes, nested sessions included.
 func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c caller) (*api.Tree, error) {
-	family := []uint64{p.ID}
+	family := []tracer.SessionID{tracer.SessionID(p.ID)}
 	for i := 0; i < len(family) && len(family) <= maxEnded; i++ {
-		children, err := s.recorder.journal.Nested(ctx, p.Boot, family[i])
+		children, err := s.recorder.journal.Nested(ctx, p.Boot, uint64(family[i]))
 		if err != nil {
 			return nil, err
 		}
 		for k := range children {
-			family = append(family, children[k].ID)
+			family = append(family, tracer.SessionID(children[k].ID))
 		}
 	}
 	then, err := s.pastOwner(ctx, p.Zero, p.Boot, family...)
@@ -152,7 +152,7 @@ func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c ca
 	d := &api.Tree{Head: head("tree"), Session: &p.doc, Roots: []api.Ref{}, Nodes: []api.Node{}}
 	rows := then.graph.Tree(true, family...)
 	if !at.IsZero() {
-		if rows = subtree(rows, lineageID(at)); len(rows) == 0 {
+		if rows = subtree(rows, at); len(rows) == 0 {
 			return nil, notIn(at, p.Word)
 		}
 	}
@@ -162,10 +162,10 @@ func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c ca
 
 // pastOwner has the picture of sessions as it was in their own boot, whose
 // boottime 0 was at zero, and nothing else of an owner.
-func (s *server) pastOwner(ctx context.Context, zero time.Time, boot string, sessions ...uint64) (*owner, error) {
+func (s *server) pastOwner(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (*owner, error) {
 	then := &owner{graph: lineage.New(lineage.Options{}), kernel: s.kernel, clock: fixed(zero)}
 	for _, id := range sessions {
-		processes, err := s.recorder.journal.Processes(ctx, boot, id)
+		processes, err := s.recorder.journal.Processes(ctx, boot, uint64(id))
 		if err != nil {
 			return nil, err
 		}

@@ -247,7 +247,7 @@ func (o *owner) planned(id tracer.SessionID, now []tracer.Process, c caller) []a
 		t := &now[i]
 		p := api.Process{Ref: enforcer.Ref(t.Identity), Comm: t.Comm.String(), State: api.StateLive, UID: intPtr(t.UID),
 			Started: o.clock.wall(t.Start), Session: t.Session.String(), Evidence: evidence(lineage.Evidence(t.Evidence), uint8(t.Source))}
-		if n, ok := o.graph.Node(lineageID(t.Identity)); ok && !n.Ghost {
+		if n, ok := o.graph.Node(t.Identity); ok && !n.Ghost {
 			p = o.process(&n, c)
 		}
 		all[i] = api.PlanProcess{Process: p, Why: o.because(id, t)}
@@ -259,7 +259,7 @@ func (o *owner) planned(id tracer.SessionID, now []tracer.Process, c caller) []a
 func (o *owner) because(id tracer.SessionID, t *tracer.Process) string {
 	var why string
 	creator := fmt.Sprint(t.Creator.PID)
-	if n, ok := o.graph.Node(lineageID(t.Creator)); ok && n.Comm != "" {
+	if n, ok := o.graph.Node(t.Creator); ok && n.Comm != "" {
 		creator += " " + n.Comm
 	}
 	switch t.Evidence {

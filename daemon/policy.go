@@ -201,8 +201,8 @@ func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identi
 // sessionWith is the session that a process is in, zero if it is in none.
 func (s *server) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
 	err = s.owner.do(func() {
-		if n, ok := s.owner.graph.Node(lineageID(id)); ok {
-			if x := s.owner.sessions[tracer.SessionID(n.Session)]; x != nil {
+		if n, ok := s.owner.graph.Node(id); ok {
+			if x := s.owner.sessions[n.Session]; x != nil {
 				in = x.info
 			}
 		}

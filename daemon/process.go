@@ -116,7 +116,7 @@ func (s *server) identity(text string, c caller) (id tracer.Identity, live bool,
 		} else {
 			_, known = s.owner.graph.Node(g)
 		}
-		id = tracer.Identity(g)
+		id = g
 	})
 	switch {
 	case err != nil || known:
@@ -196,13 +196,13 @@ func (s *server) look(id tracer.Identity, live bool, c caller) (p *api.Process, 
 // member is a process that is or was one, by the graph; nil if it is not.
 func (s *server) member(id tracer.Identity, c caller) (p *api.Process, t target, err error) {
 	err = s.owner.read(c, func() {
-		n, ok := s.owner.graph.Node(lineageID(id))
+		n, ok := s.owner.graph.Node(id)
 		if !ok || n.Ghost || n.Session == 0 {
 			return
 		}
 		d := s.owner.process(&n, c)
 		p = &d
-		session := tracer.SessionID(n.Session)
+		session := n.Session
 		t = target{uid: n.UID, relation: s.owner.relation(c, session)}
 		if x := s.owner.sessions[session]; x != nil {
 			t.uid = x.info.UID

@@ -176,7 +176,7 @@ func (r *recorder) record(x *record) journal.Record {
 			fallthrough
 		case tracer.EventBirth, tracer.EventExec, tracer.EventReparent:
 			if ev.Process.PID != 0 {
-				r.touched[lineageID(ev.Process)] = true
+				r.touched[ev.Process] = true
 			}
 		}
 	}
@@ -210,7 +210,7 @@ func (r *recorder) ask(b *haul) {
 			rows = append(rows, o.row(x))
 			if x.closed {
 				b.ended = append(b.ended, id)
-				for _, t := range o.graph.Tree(true, uint64(id)) {
+				for _, t := range o.graph.Tree(true, id) {
 					ids = append(ids, t.ID)
 				}
 			}
@@ -262,8 +262,8 @@ func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 // process adds a process to the batch. Of the dead a live session keeps only so
 // many on disk, as the graph does.
 func (r *recorder) process(b *haul, n *lineage.Node, needed, all bool) {
-	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
-	id := tracer.SessionID(n.Session)
+	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: uint64(n.Session)}
+	id := n.Session
 	if !needed && !all {
 		b.past[n.ID] = id
 		if r.dead[id] >= lineage.DefaultHistory {

@@ -60,7 +60,7 @@ func (o *owner) repaired(r *resynced, now uint64, changes []lineage.Change) {
 	}
 	for _, c := range changes {
 		switch {
-		case c.Session == 0 || c.Kind == lineage.Moved || o.hides(tracer.SessionID(c.Session)) != nil:
+		case c.Session == 0 || c.Kind == lineage.Moved || o.hides(c.Session) != nil:
 		case len(o.doubts) == maxDoubts:
 			o.untold++
 		default:
@@ -97,7 +97,7 @@ func (o *owner) settleDoubts() {
 // events are what should have been told, without what nobody knows.
 func (d *doubt) events(n *lineage.Node) (all []tracer.Event) {
 	ev := tracer.Event{
-		Time: d.at, Process: tracer.Identity(d.ID), Session: tracer.SessionID(d.Session),
+		Time: d.at, Process: d.ID, Session: d.Session,
 		Evidence: tracer.EvidenceReconciled, UID: n.UID, Cgroup: n.Cgroup,
 	}
 	copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
@@ -105,13 +105,13 @@ func (d *doubt) events(n *lineage.Node) (all []tracer.Event) {
 	switch d.Kind {
 	case lineage.Found:
 		if n.Reconciled {
-			ev.Creator, ev.Parent = tracer.Identity(n.Creator), tracer.Identity(n.Parent)
+			ev.Creator, ev.Parent = n.Creator, n.Parent
 			tell(tracer.EventBirth)
 		}
 	case lineage.Reparented:
 		for _, m := range n.Reparents {
 			if m.Inferred && m.To == d.To {
-				ev.From, ev.Parent = tracer.Identity(d.From), tracer.Identity(d.To)
+				ev.From, ev.Parent = d.From, d.To
 				tell(tracer.EventReparent)
 				break
 			}
@@ -169,7 +169,7 @@ func (r *resynced) document() *api.Resync {
 		}
 		f := api.Finding{Kind: c.Kind.String(), Process: *refOf(c.ID), From: refOf(c.From), To: refOf(c.To)}
 		if c.Session != 0 {
-			f.Session = tracer.SessionID(c.Session).String()
+			f.Session = c.Session.String()
 		}
 		d.Items = append(d.Items, f)
 	}

@@ -83,8 +83,8 @@ func TestDoubtsThatSettle(t *testing.T) {
 	err := w.s.owner.do(func() {
 		o := w.s.owner
 		o.repaired(&resynced{}, 10, o.graph.Resync(10, []lineage.Seen{{
-			ID: lineageID(birth.Process), Session: uint64(birth.Session), Evidence: lineage.Fork,
-			Creator: lineageID(birth.Creator),
+			ID: birth.Process, Session: birth.Session, Evidence: lineage.Fork,
+			Creator: birth.Creator,
 		}}))
 		if len(o.doubts) != 1 {
 			t.Errorf("%d doubts", len(o.doubts))

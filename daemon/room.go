@@ -58,7 +58,7 @@ func (o *owner) room(spec *tracer.SessionSpec, around []*session) error {
 	top := around[len(around)-1].info.ID
 	n := -1 // but for itself
 	for _, id := range o.family(top) {
-		if x := o.sessions[tracer.SessionID(id)]; x != nil && !x.closed {
+		if x := o.sessions[id]; x != nil && !x.closed {
 			n++
 		}
 	}

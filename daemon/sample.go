@@ -273,7 +273,7 @@ func (o *owner) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 		}
 	}
 	for i := range seen {
-		s := o.sessions[tracer.SessionID(seen[i].Session)]
+		s := o.sessions[seen[i].Session]
 		switch {
 		case s == nil:
 		case seen[i].Zombie:

@@ -205,13 +205,13 @@ func (c *selfCheck) watch(ctx context.Context, bird *canary.Canary, id tracer.Se
 // lacks says what the graph lacks of a canary; empty: nothing. If events were
 // lost meanwhile it need not know how the dead one in between was born.
 func (o *owner) lacks(id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
-	n, ok := o.graph.Node(lineageID(orphan.Identity))
-	switch creator, known := o.graph.Node(lineageID(orphan.Creator)); {
-	case !ok || n.Session != uint64(id):
+	n, ok := o.graph.Node(orphan.Identity)
+	switch creator, known := o.graph.Node(orphan.Creator); {
+	case !ok || n.Session != id:
 		return "the graph does not have the orphan in its session"
-	case n.Creator != lineageID(orphan.Creator):
+	case n.Creator != orphan.Creator:
 		return "the graph has the orphan by another creator"
-	case o.lost == lost && (!known || creator.Creator != lineageID(root)):
+	case o.lost == lost && (!known || creator.Creator != root):
 		return "the graph does not lead from the orphan to its session's root"
 	case o.lost == lost && !n.Orphan:
 		return "the graph does not have the orphan's creator dead"
@@ -292,7 +292,7 @@ func (o *owner) forget(id tracer.SessionID) {
 		o.hide(id)
 	}
 	o.hides(id).over = true
-	o.graph.Forget(uint64(id))
+	o.graph.Forget(id)
 }
 
 // postSelfCheck makes a check now.

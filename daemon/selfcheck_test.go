@@ -265,8 +265,8 @@ func TestCanaryIsHidden(t *testing.T) {
 	}
 	var known, hidden bool
 	err = w.s.owner.do(func() {
-		n, ok := w.s.owner.graph.Node(lineageID(w.k.Proc(200).Identity))
-		known, hidden = ok && n.Session == uint64(id), w.s.owner.hides(id) != nil
+		n, ok := w.s.owner.graph.Node(w.k.Proc(200).Identity)
+		known, hidden = ok && n.Session == id, w.s.owner.hides(id) != nil
 	})
 	if err != nil || !known || !hidden {
 		t.Errorf("the graph knows it: %v, nobody else: %v; %v", known, hidden, err)

@@ -175,7 +175,7 @@ func (o *owner) died(s *session, ev *tracer.Event) {
 	leftover := s.rootDied != 0 && ev.Time >= s.rootDied && !root
 	if ending || signalled || leftover {
 		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: leftover}
-		if n, ok := o.graph.Node(lineageID(ev.Process)); ok {
+		if n, ok := o.graph.Node(ev.Process); ok {
 			d.Comm, d.Argv = n.Comm, n.Argv
 		}
 		s.receipt.Died(d)
@@ -344,7 +344,7 @@ func (o *owner) close(s *session) {
 			o.unkept++
 		}
 		o.drop(old)
-		o.graph.Forget(uint64(old.info.ID))
+		o.graph.Forget(old.info.ID)
 	}
 }
 
@@ -393,12 +393,10 @@ func (o *owner) within(id, ancestor tracer.SessionID) bool {
 }
 
 // family is a session and those nested in it.
-func (o *owner) family(id tracer.SessionID) []uint64 {
-	all := []uint64{uint64(id)}
+func (o *owner) family(id tracer.SessionID) []tracer.SessionID {
+	all := []tracer.SessionID{id}
 	for i := 0; i < len(all); i++ {
-		for _, n := range o.nested[tracer.SessionID(all[i])] {
-			all = append(all, uint64(n))
-		}
+		all = append(all, o.nested[all[i]]...)
 	}
 	return all
 }

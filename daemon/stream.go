@@ -255,7 +255,7 @@ func (st *stream) present() []api.Process {
 			!decide(st.caller, verbRead, st.owner.target(st.caller, x)).allow {
 			continue
 		}
-		for _, b := range st.owner.graph.Tree(false, uint64(x.info.ID)) {
+		for _, b := range st.owner.graph.Tree(false, x.info.ID) {
 			if n, ok := st.owner.graph.Node(b.ID); ok && n.State != lineage.Unknown {
 				p := st.owner.process(&n, st.caller)
 				p.Head = api.Head{Kind: "process"}

@@ -39,7 +39,7 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 		d.Session = &doc
 		rows := s.owner.graph.Tree(dead == "all" || x.closed, s.owner.family(x.info.ID)...)
 		if !at.IsZero() {
-			rows = subtree(rows, lineageID(at))
+			rows = subtree(rows, at)
 			found = len(rows) > 0
 		}
 		s.owner.grow(&d, rows, c)
@@ -100,7 +100,7 @@ func (o *owner) grow(d *api.Tree, rows []lineage.Branch, c caller) {
 		}
 		index[b.ID] = len(d.Nodes)
 		d.Nodes = append(d.Nodes, api.Node{Process: o.process(&n, c)})
-		ref := enforcer.Ref(tracer.Identity(b.ID))
+		ref := enforcer.Ref(b.ID)
 		if up, ok := index[b.Creator]; ok && b.Creator.PID != 0 {
 			d.Nodes[up].Children = append(d.Nodes[up].Children, ref)
 		} else {

@@ -196,7 +196,7 @@ func (v *view) add(it item) uint64 {
 func (v *view) get(id lineage.ID) *shownProcess {
 	p := v.procs[id]
 	if p == nil {
-		p = &shownProcess{ref: enforcer.Ref(tracer.Identity(id))}
+		p = &shownProcess{ref: enforcer.Ref(id)}
 		v.procs[id] = p
 	}
 	return p

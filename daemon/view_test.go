@@ -172,18 +172,18 @@ func (r *reader) all() *picture {
 }
 
 // expected is who has to be in the picture, by the graph alone.
-func (g *gallery) expected(dropped ...uint64) map[api.Ref]bool {
+func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
 	all := map[api.Ref]bool{}
 	now := g.o.clock.boottime()
 	ids := slices.Clone(dropped)
 	for id := range g.o.sessions {
-		ids = append(ids, uint64(id))
+		ids = append(ids, id)
 	}
 	for _, b := range g.o.graph.Tree(true, ids...) {
 		n, _ := g.o.graph.Node(b.ID)
 		if !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie) || n.Exited+uint64(viewMemory) > now && n.Exited != 0 {
 			for ; slices.Contains(ids, n.Session); n, _ = g.o.graph.Node(n.Under) {
-				all[enforcer.Ref(tracer.Identity(n.ID))] = true
+				all[enforcer.Ref(n.ID)] = true
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 				} else if s != nil {
 					g.o.drop(s)
 					g.o.gone = append(g.o.gone, b)
-					g.o.graph.Forget(uint64(b))
+					g.o.graph.Forget(b)
 				}
 			case op == 11:
 				g.read(drop)
@@ -278,7 +278,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 				t.Fatalf("reader %d has\n%s\nwant\n%s", i, got, want)
 			}
 		}
-		want := g.expected(uint64(b))
+		want := g.expected(b)
 		got := readers[0].picture.processes
 		for r := range got {
 			if !want[r] {

@@ -184,7 +184,7 @@ func (o *owner) turn(f *feed) {
 		if !ok {
 			continue
 		}
-		session := tracer.SessionID(n.Session)
+		session := n.Session
 		o.changed(session)
 		b.updates = append(b.updates, update{
 			id: id, under: n.Under, doc: o.process(&n, self), scope: f.scope(session),
@@ -282,7 +282,7 @@ func (f *feed) ask(id lineage.ID) (line commandLine) {
 	s := f.server
 	line.exe = s.proc.Link(id.PID, "exe")
 	line.argv, line.truncated = argvOf(s.proc, id.PID)
-	if now, err := s.kernel.Identify(id.PID); err != nil || lineageID(now) != id {
+	if now, err := s.kernel.Identify(id.PID); err != nil || now != id {
 		return commandLine{}
 	}
 	return line

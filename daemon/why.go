@@ -65,11 +65,11 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error 
 func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (api.Why, error) {
 	d := api.Why{Process: *p}
 	err := s.owner.read(c, func() {
-		n, ok := s.owner.graph.Node(lineageID(id))
+		n, ok := s.owner.graph.Node(id)
 		if !ok || n.Session == 0 {
 			return
 		}
-		if x := s.owner.sessions[tracer.SessionID(n.Session)]; x != nil {
+		if x := s.owner.sessions[n.Session]; x != nil {
 			s.owner.refresh(x)
 			doc := s.owner.session(x, c)
 			d.Session = &doc
@@ -77,7 +77,7 @@ func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (a
 		for _, e := range s.owner.graph.Ancestry(n.ID) {
 			d.Edges = append(d.Edges, s.owner.edge(&e, c))
 			if d.Brokered == nil {
-				d.Brokered = s.owner.broughtBy(tracer.Identity(e.Child), tracer.SessionID(n.Session), c)
+				d.Brokered = s.owner.broughtBy(e.Child, n.Session, c)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func (o *owner) edge(e *lineage.Edge, c caller) api.Edge {
 	if !known || n.Ghost {
 		// The root's creator is no member: only the kernel knows it.
 		now, err := o.kernel.Identify(e.Creator.PID)
-		d.Creator.Alive = err == nil && lineageID(now) == e.Creator
+		d.Creator.Alive = err == nil && now == e.Creator
 	}
 	if c.mayReadArgv(uid) {
 		d.Creator.Argv = e.CreatorArgv

@@ -13,14 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func lineageID(id tracer.Identity) lineage.ID { return lineage.ID(id) }
-
 // graphEvent is a kernel event as the graph takes it. Its texts alias ev.
 func graphEvent(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
-		Type: graphTypes[ev.Type], Time: ev.Time, ID: lineageID(ev.Process), Session: uint64(ev.Session),
-		Evidence: lineage.Evidence(ev.Evidence), Source: uint8(ev.Source), Creator: lineageID(ev.Creator), Parent: lineageID(ev.Parent),
-		From: lineageID(ev.From), Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
+		Type: graphTypes[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
+		Evidence: lineage.Evidence(ev.Evidence), Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
+		From: ev.From, Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
 		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
 	}
@@ -38,8 +36,8 @@ var graphTypes = [...]lineage.EventType{
 // graphSeen is one process of a snapshot; comm must outlive it.
 func graphSeen(p *tracer.Process, comm []byte) lineage.Seen {
 	return lineage.Seen{
-		ID: lineageID(p.Identity), Session: uint64(p.Session), Since: p.Since,
-		Evidence: lineage.Evidence(p.Evidence), Source: uint8(p.Source), Creator: lineageID(p.Creator), Parent: lineageID(p.Parent),
+		ID: p.Identity, Session: p.Session, Since: p.Since,
+		Evidence: lineage.Evidence(p.Evidence), Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,
 		Comm: comm, UID: p.UID, Cgroup: p.Cgroup, CPUTime: p.CPUTime, RSS: p.RSS,
 		Dead: p.Dead, Zombie: p.Zombie,
 	}
@@ -51,7 +49,7 @@ func refOf(id lineage.ID) *api.Ref {
 	if id.PID == 0 {
 		return nil
 	}
-	r := enforcer.Ref(tracer.Identity(id))
+	r := enforcer.Ref(id)
 	return &r
 }
 
@@ -60,7 +58,7 @@ func refOf(id lineage.ID) *api.Ref {
 func (o *owner) process(n *lineage.Node, c caller) api.Process {
 	uid := int(n.UID)
 	p := api.Process{
-		Ref:   enforcer.Ref(tracer.Identity(n.ID)),
+		Ref:   enforcer.Ref(n.ID),
 		Comm:  n.Comm,
 		Exe:   n.Exe,
 		State: n.State.String(),
@@ -79,7 +77,7 @@ func (o *owner) process(n *lineage.Node, c caller) api.Process {
 		p.UID = nil
 	}
 	if n.Session != 0 {
-		p.Session = tracer.SessionID(n.Session).String()
+		p.Session = n.Session.String()
 	}
 	if c.mayReadArgv(n.UID) {
 		p.Argv, p.ArgvTruncated = n.Argv, n.ArgvTruncated
@@ -145,12 +143,12 @@ func (o *owner) session(s *session, c caller) api.Session {
 		d.Until = o.clock.wall(info.Expires)
 	}
 	if info.Owner.PID != 0 {
-		d.Owner = refOf(lineageID(info.Owner))
+		d.Owner = refOf(info.Owner)
 	}
 	if info.Parent != 0 {
 		d.Parent = info.Parent.String()
 	}
-	if n, ok := o.graph.Node(lineageID(info.Root)); ok {
+	if n, ok := o.graph.Node(info.Root); ok {
 		p := o.process(&n, c)
 		d.Root = &p
 	} else {
@@ -226,7 +224,7 @@ func (c clock) event(r *record, who caller) api.Event {
 	}
 	switch r.Type {
 	case tracer.EventBirth:
-		p.State, p.Creator, p.Parent = api.StateLive, refOf(lineageID(r.Creator)), refOf(lineageID(r.Parent))
+		p.State, p.Creator, p.Parent = api.StateLive, refOf(r.Creator), refOf(r.Parent)
 		p.Evidence, p.Started = evidence(lineage.Evidence(r.Evidence), uint8(r.Source)), c.wall(r.Process.Start)
 		p.UID = intPtr(r.UID)
 	case tracer.EventExec:
@@ -242,7 +240,7 @@ func (c clock) event(r *record, who caller) api.Event {
 		p.ExitCode, p.Signal = exitOf(r.ExitStatus)
 		p.CPUSeconds, p.RSSBytes = seconds(r.CPUTime), r.MaxRSS
 	case tracer.EventReparent:
-		ev.From, ev.To = refOf(lineageID(r.From)), refOf(lineageID(r.Parent))
+		ev.From, ev.To = refOf(r.From), refOf(r.Parent)
 	case tracer.EventReaped:
 		p.State = api.StateExited
 	}

@@ -160,7 +160,7 @@ func (g *Graph) setState(n *node, s State) {
 }
 
 // enter notes that n was in a session at a time. The latest word counts.
-func (g *Graph) enter(n *node, id uint64, at uint64) {
+func (g *Graph) enter(n *node, id SessionID, at uint64) {
 	if at < n.sessionAt {
 		return
 	}
@@ -182,7 +182,7 @@ func (g *Graph) justify(n *node, why Evidence, source uint8, at uint64) {
 
 // link makes id the creator of n, on the word of the earliest Birth that names
 // one, else of a snapshot.
-func (g *Graph) link(n *node, id ID, session uint64, evidence Evidence) {
+func (g *Graph) link(n *node, id ID, session SessionID, evidence Evidence) {
 	if !id.names() || id == n.creatorID && n.creator != nil {
 		return
 	}

@@ -73,7 +73,7 @@ func BenchmarkApplyAmong(b *testing.B) {
 		b.Run("sessions="+strconv.Itoa(int(n)), func(b *testing.B) {
 			g := graph(root(10, 9, 1, 100))
 			for i := range n {
-				apply(g, []Event{root(crowd+i, 9, uint64(2+i), 1000)})
+				apply(g, []Event{root(crowd+i, 9, SessionID(2+i), 1000)})
 			}
 			benchCycle(b, g, 10, nil)
 		})

@@ -15,18 +15,18 @@ func FuzzApply(f *testing.F) {
 			switch kind := data[0] % 8; kind {
 			case 6:
 				g.Resync(at, []Seen{
-					{ID: a, Creator: b, Parent: b, Session: uint64(c % 3), Evidence: Evidence(c >> 4), Dead: c&8 > 0, Zombie: c&8 > 0},
+					{ID: a, Creator: b, Parent: b, Session: SessionID(c % 3), Evidence: Evidence(c >> 4), Dead: c&8 > 0, Zombie: c&8 > 0},
 					{ID: b, Creator: a, Session: 1, Evidence: Fork},
 				})
 			case 7:
 				if c%2 == 0 {
 					g.ResyncSessions(at, []Seen{{ID: a, Creator: b, Session: 1}}, 1, 2)
 				} else {
-					g.Forget(uint64(c % 3))
+					g.Forget(SessionID(c % 3))
 				}
 			default:
 				g.Apply(&Event{Type: EventType(kind), Time: at, ID: a, Creator: b, Parent: b, From: a,
-					Session: uint64(c % 3), Evidence: Evidence((c >> 4) % 5), Comm: data[:c%4], Exe: data[:c%5], Argv: data[:c%5]})
+					Session: SessionID(c % 3), Evidence: Evidence((c >> 4) % 5), Comm: data[:c%4], Exe: data[:c%5], Argv: data[:c%5]})
 			}
 			g.Ancestry(a)
 			g.Tree(c > 100, 1, 2)

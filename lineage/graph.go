@@ -31,7 +31,7 @@ type Options struct {
 type Graph struct {
 	options  Options
 	index    index
-	sessions map[uint64]*session
+	sessions map[SessionID]*session
 	images   images
 	history  list // dead, not needed; the next to go first
 	kept     list // dead, needed by a present descendant
@@ -62,7 +62,7 @@ func New(o Options) *Graph {
 	return &Graph{
 		options:    o,
 		index:      newIndex(),
-		sessions:   make(map[uint64]*session),
+		sessions:   make(map[SessionID]*session),
 		images:     images{byKey: make(map[string]*image)},
 		history:    list{k: shelf},
 		kept:       list{k: shelf},

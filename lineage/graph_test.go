@@ -11,7 +11,7 @@ import (
 // times it unless a test says otherwise.
 func id(pid uint32) ID { return ID{pid, uint64(pid) * 10} }
 
-func root(pid, creator uint32, session, at uint64) Event {
+func root(pid, creator uint32, session SessionID, at uint64) Event {
 	return Event{Type: Birth, Time: at, ID: id(pid), Session: session, Evidence: Root,
 		Creator: id(creator), Parent: id(creator), Comm: []byte("agent")}
 }
@@ -66,7 +66,7 @@ func path(g *Graph, of ID) string {
 	return s
 }
 
-func shape(g *Graph, all bool, sessions ...uint64) string {
+func shape(g *Graph, all bool, sessions ...SessionID) string {
 	s := ""
 	for _, b := range g.Tree(all, sessions...) {
 		s += fmt.Sprintf("%*s%d\n", b.Depth, "", b.ID.PID)
@@ -381,7 +381,7 @@ func dump(g *Graph) string {
 		n, _ := g.Node(b)
 		s += fmt.Sprintf("%+v\n%+v\n", n, g.Ancestry(b))
 	}
-	for _, session := range []uint64{1, 2, 3} {
+	for _, session := range []SessionID{1, 2, 3} {
 		s += fmt.Sprintf("%+v\n%s", g.Count(session), shape(g, true, session))
 	}
 	return s

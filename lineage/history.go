@@ -60,7 +60,7 @@ func (g *Graph) trim() {
 // Forget moves all processes of a closed session to the history. Those that a
 // present process of another session needs stay beyond it. If one turns out to
 // live, the next event or snapshot brings it back.
-func (g *Graph) Forget(session uint64) {
+func (g *Graph) Forget(session SessionID) {
 	s := g.sessions[session]
 	if s == nil {
 		return

@@ -14,7 +14,7 @@ type world struct {
 	t       *rapid.T
 	clock   uint64
 	pid     uint32
-	session uint64
+	session SessionID
 	all     map[ID]*person
 	present []ID // live or zombie, oldest first
 	events  []Event
@@ -22,7 +22,7 @@ type world struct {
 
 type person struct {
 	creator, parent ID
-	session         uint64
+	session         SessionID
 	evidence        Evidence
 	since           uint64
 	zombie          bool
@@ -48,7 +48,7 @@ func (w *world) send(e Event) {
 }
 
 // born lets creator fork. PIDs run in a small circle, as if pid_max were 40.
-func (w *world) born(creator ID, evidence Evidence, session uint64) {
+func (w *world) born(creator ID, evidence Evidence, session SessionID) {
 	for {
 		if w.pid++; w.pid > 40 {
 			w.pid = 10
@@ -181,7 +181,7 @@ func (w *world) snapshot() []Seen {
 // agrees checks the graph against the world, after a resync.
 func (w *world) agrees(g *Graph) {
 	t := w.t
-	counts := map[uint64]Count{}
+	counts := map[SessionID]Count{}
 	for _, id := range w.present {
 		p := w.all[id]
 		n, ok := g.Node(id)
@@ -206,7 +206,7 @@ func (w *world) agrees(g *Graph) {
 		}
 		counts[p.session] = c
 	}
-	for s := uint64(1); s <= w.session; s++ {
+	for s := SessionID(1); s <= w.session; s++ {
 		if g.Count(s) != counts[s] {
 			t.Fatalf("session %d: %+v in the graph, %+v in the world", s, g.Count(s), counts[s])
 		}
@@ -301,7 +301,7 @@ func audit(g *Graph) error {
 		return fmt.Errorf("%d nodes, index says %d", len(ids), g.index.n)
 	}
 	var live, ghosts, kept, history int
-	counts := map[uint64]Count{}
+	counts := map[SessionID]Count{}
 	refs := map[*image]int{}
 	holders := map[uint32]ID{}
 	for _, id := range ids {

@@ -45,7 +45,7 @@ type Move struct {
 // with the graph. Times are boottime nanoseconds, 0 if not known.
 type Node struct {
 	ID       ID
-	Session  uint64 // now, or the last one; 0: none
+	Session  SessionID // now, or the last one; 0: none
 	Evidence Evidence
 	Source   uint8 // as the event or the snapshot had it
 	Creator  ID    // true for good, also when that process is forgotten
@@ -179,7 +179,7 @@ func (n *node) newest() bool {
 	return true
 }
 
-func (n *node) sessionID() uint64 {
+func (n *node) sessionID() SessionID {
 	if n.session == nil {
 		return 0
 	}

@@ -22,7 +22,7 @@ func (k ChangeKind) String() string {
 type Change struct {
 	Kind     ChangeKind
 	ID       ID
-	Session  uint64
+	Session  SessionID
 	From, To ID // Reparented
 }
 
@@ -41,7 +41,7 @@ func (g *Graph) Resync(now uint64, seen []Seen) []Change {
 // ResyncSessions is Resync for a snapshot of the members of the named sessions
 // only: nobody else can vanish. A session that is nested in a named one must
 // be named as well.
-func (g *Graph) ResyncSessions(now uint64, seen []Seen, sessions ...uint64) []Change {
+func (g *Graph) ResyncSessions(now uint64, seen []Seen, sessions ...SessionID) []Change {
 	return g.resync(now, seen, func(n *node) bool {
 		return n.session != nil && slices.Contains(sessions, n.session.id)
 	})

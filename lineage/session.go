@@ -4,7 +4,7 @@ import "iter"
 
 // session is a session with processes in memory.
 type session struct {
-	id      uint64
+	id      SessionID
 	present list // live, zombies
 	past    list // the others
 	count   Count
@@ -41,7 +41,7 @@ func (n *node) stands() standing {
 }
 
 // session returns the record of a session; nil for 0.
-func (g *Graph) session(id uint64) *session {
+func (g *Graph) session(id SessionID) *session {
 	if id == 0 {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (c *Count) add(st standing, d int) {
 }
 
 // Count counts the present processes of a session, nested ones excluded.
-func (g *Graph) Count(session uint64) Count {
+func (g *Graph) Count(session SessionID) Count {
 	if s := g.sessions[session]; s != nil {
 		return s.count
 	}
@@ -120,17 +120,17 @@ func (g *Graph) Count(session uint64) Count {
 
 // Members lists the live processes of a session, nested ones excluded. The
 // graph must not change meanwhile.
-func (g *Graph) Members(session uint64) iter.Seq[ID] { return g.list(session, isLive) }
+func (g *Graph) Members(session SessionID) iter.Seq[ID] { return g.list(session, isLive) }
 
 // Orphans lists the live processes of a session whose creator is dead, its root
 // excepted. The graph must not change meanwhile.
-func (g *Graph) Orphans(session uint64) iter.Seq[ID] { return g.list(session, isOrphan) }
+func (g *Graph) Orphans(session SessionID) iter.Seq[ID] { return g.list(session, isOrphan) }
 
 // Zombies lists the processes of a session that wait to be reaped by their
 // parent. The graph must not change meanwhile.
-func (g *Graph) Zombies(session uint64) iter.Seq[ID] { return g.list(session, isZombie) }
+func (g *Graph) Zombies(session SessionID) iter.Seq[ID] { return g.list(session, isZombie) }
 
-func (g *Graph) list(session uint64, want standing) iter.Seq[ID] {
+func (g *Graph) list(session SessionID, want standing) iter.Seq[ID] {
 	return func(yield func(ID) bool) {
 		s := g.sessions[session]
 		if s == nil {

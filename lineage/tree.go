@@ -15,7 +15,7 @@ type Branch struct {
 // remembered. A process is a top if its creator is in none of the sessions.
 // Where ancestors were left out (Node.Hops) a row hangs under the nearest
 // remembered one.
-func (g *Graph) Tree(all bool, sessions ...uint64) []Branch {
+func (g *Graph) Tree(all bool, sessions ...SessionID) []Branch {
 	g.epoch++
 	tops, rows := g.tops(all, sessions)
 	tree := make([]Branch, 0, rows)
@@ -47,7 +47,7 @@ func (g *Graph) Tree(all bool, sessions ...uint64) []Branch {
 
 // tops marks the rows of a tree and returns those without a creator among
 // them, by start, and the number of rows.
-func (g *Graph) tops(all bool, sessions []uint64) (tops []*node, rows int) {
+func (g *Graph) tops(all bool, sessions []SessionID) (tops []*node, rows int) {
 	var marked []*node
 	for _, id := range sessions {
 		s := g.sessions[id]

@@ -8,11 +8,37 @@
 // changes who belongs to which session.
 package lineage
 
-// ID names a process for good: thread group id in the initial PID namespace
-// and start in boottime nanoseconds. The zero value is "no process".
+import "fmt"
+
+// ID names a process (a thread group) for good: the thread group id in the initial
+// PID namespace and the group leader's start_boottime in nanoseconds. A PID alone is
+// reused; the pair is not. The zero value is "no process".
 type ID struct {
 	PID   uint32
 	Start uint64
+}
+
+func (id ID) String() string { return fmt.Sprintf("%d@%d", id.PID, id.Start) }
+
+// IsZero reports whether id names no process.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// SessionID is the kernel's name of a session: a slot number in the low 32 bits, 30
+// random bits above. The zero value is "no session".
+type SessionID uint64
+
+// Crockford's base32, lower case: no i, l, o, u.
+const base32 = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// String is the id that people see: the 30 random bits in 6 characters.
+func (id SessionID) String() string {
+	var s [6]byte
+	n := uint64(id) >> 32
+	for i := len(s) - 1; i >= 0; i-- {
+		s[i] = base32[n&31]
+		n >>= 5
+	}
+	return string(s[:])
 }
 
 // EventType tells what an Event reports.
@@ -45,7 +71,7 @@ type Event struct {
 	Type     EventType
 	Time     uint64 // boottime, ns
 	ID       ID
-	Session  uint64
+	Session  SessionID
 	Evidence Evidence // Birth
 	Source   uint8    // Birth: what the evidence rests on; the graph only keeps it
 	Creator  ID       // Birth
@@ -68,7 +94,7 @@ type Event struct {
 // Seen is one live or unreaped process of a snapshot.
 type Seen struct {
 	ID       ID
-	Session  uint64
+	Session  SessionID
 	Since    uint64 // when it was entered
 	Evidence Evidence
 	Source   uint8

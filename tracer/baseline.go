@@ -82,7 +82,7 @@ func (t *Tracer) reconcileByWalks() (added, removed int, err error) {
 func (t *Tracer) entriesWithoutProcess() ([]Identity, error) {
 	var entered []Identity
 	err := eachElement(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
-		entered = append(entered, Identity{pid, e.Start})
+		entered = append(entered, Identity{PID: pid, Start: e.Start})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the entries: %w", err)
@@ -174,7 +174,7 @@ func (t *Tracer) reapUnmet() error {
 func (t *Tracer) handDead(id SessionID) error {
 	var s bpf.LineageSession
 	var c bpf.LineageCtl
-	err := errors.Join(t.maps[bpf.LineageMapSessions].Lookup(id.slot(), &s), t.maps[bpf.LineageMapSessionCtl].Lookup(id.slot(), &c))
+	err := errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slotOf(id), &s), t.maps[bpf.LineageMapSessionCtl].Lookup(slotOf(id), &c))
 	if err != nil || SessionID(s.Id) != id || s.Parent == 0 || s.Unreaped == 0 || s.Live > 0 || s.Dying > 0 || c.Nested > 0 || State(c.Status&0xff) < StateEmpty {
 		return err
 	}

@@ -35,12 +35,12 @@ func execRecord(name, args string) []byte {
 func TestDecode(t *testing.T) {
 	id := Identity{PID: 8, Start: 9}
 	wire := wireIdentity(id)
-	base := Event{CPU: 1, Flags: FlagRoot, Seq: 2, Time: 3, Process: Identity{4, 5}, Session: 6}
+	base := Event{CPU: 1, Flags: FlagRoot, Seq: 2, Time: 3, Process: Identity{PID: 4, Start: 5}, Session: 6}
 	birth, exec, exit, reparent, reaped, session := base, base, base, base, base, base
 	birth.Type, birth.Creator, birth.Parent, birth.Evidence, birth.UID, birth.Cgroup = EventBirth, id, id, EvidenceFork, 7, 10
 	exec.Type, exec.Filename, exec.Argv, exec.UID, exec.Comm = EventExec, []byte("/bin/x"), []byte("x\x00y\x00"), 7, Comm{'x'}
 	exit.Type, exit.ExitStatus, exit.CPUTime, exit.MaxRSS = EventExit, 256, 11, 2*pageSize
-	reparent.Type, reparent.From, reparent.Parent = EventReparent, Identity{12, 13}, id
+	reparent.Type, reparent.From, reparent.Parent = EventReparent, Identity{PID: 12, Start: 13}, id
 	reaped.Type = EventReaped
 	session.Type, session.State, session.Cause = EventSession, StateCondemned, CauseEnd
 

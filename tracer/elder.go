@@ -178,7 +178,7 @@ func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageC
 		if err != nil {
 			return fmt.Errorf("read slot %d: %w", slot, err)
 		}
-		if s.Id != c.Id || SessionID(s.Id).slot() != slot {
+		if s.Id != c.Id || slotOf(SessionID(s.Id)) != slot {
 			return nil // being made or released when its daemon died
 		}
 		s.Live, s.Dying, s.Unreaped = 0, 0, 0

@@ -123,7 +123,7 @@ func (t *Tracer) AttachCloser() (io.Closer, error) { return t.attachCloser() }
 
 // LoseRecord takes a session's record away under its members.
 func (t *Tracer) LoseRecord(id SessionID) error {
-	return t.maps[bpf.LineageMapSessions].Put(id.slot(), &bpf.LineageSession{})
+	return t.maps[bpf.LineageMapSessions].Put(slotOf(id), &bpf.LineageSession{})
 }
 
 // LoseEntry takes the entry of a process away, as a member with root's rights could.
@@ -135,9 +135,9 @@ func (t *Tracer) LoseEntry(pid uint32) error {
 func (t *Tracer) MarkCondemned(id SessionID) error {
 	m := t.maps[bpf.LineageMapSessionCtl]
 	var c bpf.LineageCtl
-	if err := m.Lookup(id.slot(), &c); err != nil {
+	if err := m.Lookup(slotOf(id), &c); err != nil {
 		return err
 	}
 	c.Status = uint32(StateCondemned) | uint32(CauseEnd)<<8
-	return m.Put(id.slot(), &c)
+	return m.Put(slotOf(id), &c)
 }

@@ -160,7 +160,7 @@ func (t *Tracer) fillSlots() error {
 	}
 	taken := make(map[uint32]bool, len(sessions))
 	for _, s := range sessions {
-		taken[s.ID.slot()] = true
+		taken[slotOf(s.ID)] = true
 	}
 	q := t.maps[bpf.LineageMapFreeSlots]
 	for slot := range q.MaxEntries() {

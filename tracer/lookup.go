@@ -12,21 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// Crockford's base32, lower case: no i, l, o, u.
-const base32 = "0123456789abcdefghjkmnpqrstvwxyz"
-
-// String is the id that people see: the 30 random bits in 6 characters.
-func (id SessionID) String() string {
-	var s [6]byte
-	n := uint64(id) >> 32
-	for i := len(s) - 1; i >= 0; i-- {
-		s[i] = base32[n&31]
-		n >>= 5
-	}
-	return string(s[:])
-}
-
-func (id SessionID) slot() uint32 { return uint32(id) }
+// slotOf is the slot that a session has in the kernel's maps.
+func slotOf(id SessionID) uint32 { return uint32(id) }
 
 // Lookup gives the entry of the process that has this PID; [ErrNotFound] if
 // it has none. It does not prove that the process still lives.
@@ -43,7 +30,7 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 	}
 	kind, source := evidence(e.Evidence)
 	return Entry{
-		Identity: Identity{pid, e.Start},
+		Identity: Identity{PID: pid, Start: e.Start},
 		Session:  SessionID(e.Session),
 		Since:    e.Since,
 		Creator:  identity(e.Creator),
@@ -55,7 +42,7 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 
 // Session gives what the kernel holds of a session; [ErrNotFound].
 func (t *Tracer) Session(id SessionID) (SessionInfo, error) {
-	s, err := t.slot(id.slot())
+	s, err := t.slot(slotOf(id))
 	if err != nil {
 		return SessionInfo{}, fmt.Errorf("read session %v: %w", id, err)
 	}
@@ -161,13 +148,13 @@ func (t *Tracer) home(id SessionID) SessionID {
 	for range MaxDepth {
 		var s bpf.LineageSession
 		var c bpf.LineageCtl
-		if id == 0 || t.maps[bpf.LineageMapSessionCtl].Lookup(id.slot(), &c) != nil || SessionID(c.Id) != id {
+		if id == 0 || t.maps[bpf.LineageMapSessionCtl].Lookup(slotOf(id), &c) != nil || SessionID(c.Id) != id {
 			break
 		}
 		if State(c.Status&0xff) != StateDissolved {
 			return id
 		}
-		if t.maps[bpf.LineageMapSessions].Lookup(id.slot(), &s) != nil {
+		if t.maps[bpf.LineageMapSessions].Lookup(slotOf(id), &s) != nil {
 			break
 		}
 		id = SessionID(s.Parent)

@@ -1,31 +1,18 @@
-//go:build linux
-
 package tracer
 
 import (
 	"bytes"
-	"fmt"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/lineage"
 )
 
-// Identity names a process (a thread group) for good: the thread group id in
-// the initial PID namespace and the group leader's start_boottime in
-// nanoseconds. A PID alone is reused; the pair is not. The zero value is "no
-// process".
-type Identity struct {
-	PID   uint32
-	Start uint64
-}
-
-func (id Identity) String() string { return fmt.Sprintf("%d@%d", id.PID, id.Start) }
-
-// IsZero reports whether id names no process.
-func (id Identity) IsZero() bool { return id == Identity{} }
-
-// SessionID is the kernel's name of a session: a slot number in the low 32
-// bits, 30 random bits above. Zero is "no session". String gives the name
-// that people see.
-type SessionID uint64
+// Identity names a process, SessionID a session: as in the graph. Nothing else here
+// knows of the graph.
+type (
+	Identity  = lineage.ID
+	SessionID = lineage.SessionID
+)
 
 // State is the life of a session. States only grow.
 type State uint32

@@ -41,6 +41,11 @@ type caller struct {
 	foreign bool
 }
 
+// MayReadArgv reports whether c may see the command lines of a user's processes.
+func (c caller) MayReadArgv(uid uint32) bool {
+	return c.uid == uid || c.uid == 0 && c.member == 0
+}
+
 // relation is where a target stands to the caller's own session.
 type relation uint8
 

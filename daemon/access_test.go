@@ -93,7 +93,7 @@ func TestArgvIsForItsUID(t *testing.T) {
 		{caller{uid: 1000, group: true}, 1001, false},
 		{caller{uid: 0, member: 3}, 1000, false},
 	} {
-		if got := c.who.mayReadArgv(c.uid); got != c.want {
+		if got := c.who.MayReadArgv(c.uid); got != c.want {
 			t.Errorf("%+v reads argv of uid %d: %v", c.who, c.uid, got)
 		}
 	}

@@ -153,7 +153,7 @@ func TestEndedWithoutDaemon(t *testing.T) {
 		t.Errorf("%s after %v ms", r.EndReason, r.DurationMS)
 	}
 	doc := into[api.Session](w.do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
-	if at := w.h.clock.wall(uint64(died)); doc.Ended == nil || doc.Ended.Sub(*at).Abs() > time.Second {
+	if at := w.h.clock.Wall(uint64(died)); doc.Ended == nil || doc.Ended.Sub(*at).Abs() > time.Second {
 		t.Errorf("it ended at %v, not %v", doc.Ended, at)
 	}
 }

@@ -102,26 +102,6 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	return reply(w, http.StatusAccepted, report)
 }
 
-// report is a session's receipt as c may read it: without a verdict while it
-// is not over.
-func (o *owner) report(x *session, c caller) *api.Report {
-	r := x.report
-	if r == nil {
-		r = x.receipt.Report(x.info, o.took(x), nil)
-		r.EndedBy, r.State, r.WouldEnd = x.by(), x.state(), x.wouldEnd
-		o.describe(r, x)
-	}
-	shown := *r
-	shown.Brokered = o.brokered(x, c)
-	if x.info.UID != c.uid && (c.uid != 0 || c.member != 0) {
-		shown.Processes = append([]api.Outcome{}, r.Processes...)
-		for i := range shown.Processes {
-			shown.Processes[i].Argv = nil
-		}
-	}
-	return &shown
-}
-
 // getReport waits, if it is asked to, until there is a verdict.
 func (s *server) getReport(w http.ResponseWriter, r *http.Request, c caller) error {
 	q, err := query(r, "wait")

@@ -6,12 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
-	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // How many errands, and how many processes that were found for it, a session
@@ -101,7 +98,7 @@ func (o *owner) asks(s *session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || s.closed {
 		return
 	}
-	argv := procfs.SplitArgv(ev.Argv)
+	argv := ev.Args()
 	e, ok := broker.ErrandOf(string(ev.Filename), argv)
 	if !ok {
 		return
@@ -130,7 +127,7 @@ func (o *owner) askHaste() {
 func (s *session) left(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Client == ev.Process {
-			code, signal := exitOf(ev.ExitStatus)
+			code, signal := document.Exit(ev.ExitStatus)
 			e.Left, e.Failed = ev.Time, !e.Kind.Relays && (signal != "" || *code != 0)
 		}
 	}
@@ -165,94 +162,4 @@ func (s *session) inside(e *broker.Errand) bool {
 	return slices.ContainsFunc(s.Errands, func(o *errand) bool {
 		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
 	})
-}
-
-// brokered tells what a session handed to others, as c may read it.
-func (o *owner) brokered(s *session, c caller) (all []api.Brokered) {
-	over := s.closed || s.info.State == tracer.StateEmpty
-	for _, e := range s.Errands {
-		if e.Found || e.Failed || e.Inside {
-			continue
-		}
-		b := o.errand(e, c)
-		b.State = "pending"
-		if over || !e.Kind.Later && e.Left != 0 && o.clock.boottime() > e.Left+uint64(settling) {
-			b.State = "unattributed"
-		}
-		all = append(all, b)
-	}
-	for i := range s.Found {
-		all = append(all, o.attributed(&s.Found[i], c))
-	}
-	return all
-}
-
-func (o *owner) attributed(f *attributed, c caller) (b api.Brokered) {
-	if f.Asked != nil {
-		b = o.errand(f.Asked, c)
-	}
-	b.State, b.Ends, b.Observed, b.Session, b.Container = "attributed", f.Ends, f.Observed, f.Session.String(), f.Container
-	b.Process = &api.Process{Ref: enforcer.Ref(f.Process), Comm: f.Comm}
-	if n, ok := o.graph.Node(f.Process); ok && n.Comm != "" {
-		b.Process.Comm = n.Comm // it may have become another program since
-	}
-	b.Evidence = evidence(lineage.Adopted, uint8(f.Source))
-	return b
-}
-
-// broughtBy tells how a process that no member forked came to its session, nil
-// if it is none of these.
-func (o *owner) broughtBy(id tracer.Identity, session tracer.SessionID, c caller) *api.Brokered {
-	s := o.sessions[session]
-	if s != nil && s.For != 0 {
-		s = o.sessions[s.For]
-	}
-	if s == nil {
-		return nil
-	}
-	for i := range s.Found {
-		if s.Found[i].Process == id {
-			b := o.attributed(&s.Found[i], c)
-			return &b
-		}
-	}
-	return nil
-}
-
-// container is the one that a broker put the process into, or an ancestor of it;
-// "" if there is none.
-func (s *session) container(o *owner, id lineage.ID) string {
-	if !slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Container != "" }) {
-		return ""
-	}
-	for _, e := range o.graph.Ancestry(id) {
-		for i := range s.Found {
-			if s.Found[i].Process == e.Child {
-				return s.Found[i].Container
-			}
-		}
-	}
-	return ""
-}
-
-// errand is who asked, when, and for what.
-func (o *owner) errand(e *errand, c caller) api.Brokered {
-	asked := api.Process{Ref: enforcer.Ref(e.Client), Comm: e.Comm, UID: intPtr(e.UID)}
-	if c.mayReadArgv(e.UID) {
-		asked.Argv = e.Argv
-	}
-	return api.Brokered{Broker: e.Kind.Name, Asked: &asked, Time: o.clock.wall(e.Asked)}
-}
-
-// readable leaves out the command lines that c may not read.
-func (c caller) readable(all []api.Brokered) []api.Brokered {
-	out := slices.Clone(all)
-	for i := range out {
-		if asked := out[i].Asked; asked != nil && (asked.UID == nil || !c.mayReadArgv(uint32(*asked.UID))) {
-			shown := *asked
-			shown.Argv = nil
-			out[i].Asked = &shown
-		}
-	}
-	return out
 }

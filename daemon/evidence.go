@@ -209,7 +209,7 @@ func (b *brokers) byContainer(x *candidate, c *claimant) *proof {
 			continue
 		}
 		name, created := b.container(x)
-		if name == e.Container && uint64(created.Sub(b.clock.offset())) >= e.Asked {
+		if name == e.Container && uint64(created.Sub(b.clock.Zero())) >= e.Asked {
 			return &proof{c, tracer.SourceContainer, c.asked[k], e.Client}
 		}
 	}

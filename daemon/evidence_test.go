@@ -153,7 +153,7 @@ func TestBrokeredByUnit(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at := w.h.clock.offset().Add(w.k.Now())
+		at := w.h.clock.Zero().Add(w.k.Now())
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 			w.Fatal(err)
 		}
 	}
-	at := w.h.clock.offset().Add(w.k.Now() + created).Format(time.RFC3339Nano)
+	at := w.h.clock.Zero().Add(w.k.Now() + created).Format(time.RFC3339Nano)
 	for path, text := range map[string]string{
 		filepath.Join(bundle, "config.json"): fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(dir, "hostname")),
 		filepath.Join(dir, "config.v2.json"): fmt.Sprintf(`{"ID":%q,"Name":"/%s","Created":%q}`, id, name, at),

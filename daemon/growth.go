@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -144,7 +145,7 @@ func (g *growth) room() bool {
 
 // growthOf is a trend on the wire.
 func growthOf(t *lineage.Trend) api.Growth {
-	d := api.Growth{OverSeconds: seconds(t.Span())}
+	d := api.Growth{OverSeconds: document.Seconds(t.Span())}
 	g, ok := t.Growth()
 	if !ok {
 		d.Why = "not enough data yet"
@@ -267,13 +268,13 @@ func (o *owner) leak(x *session, rooms []room) api.Leak {
 	n := o.graph.Count(x.info.ID)
 	d := api.Leak{
 		Head: api.Head{Kind: "leak"}, Session: x.info.ID.String(), Name: x.info.Name, State: x.state(),
-		Started: o.clock.wall(x.info.Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.rss,
+		Started: o.clock.Wall(x.info.Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.rss,
 	}
 	if x.rootDied != 0 {
 		d.Leftovers = n.Live
 	}
 	if d.Kept = x.info.Kept; d.Kept && x.info.Expires != 0 {
-		d.Until = o.clock.wall(x.info.Expires)
+		d.Until = o.clock.Wall(x.info.Expires)
 	}
 	if x.kept != nil {
 		d.Reason, d.KeptBy, d.KeepRule = x.kept.Reason, x.kept.By, x.kept.Rule
@@ -291,7 +292,7 @@ func (o *owner) leak(x *session, rooms []room) api.Leak {
 		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm))
 	})
 	exhausts(&d, limitsOf(&d, &x.info, rooms)...)
-	if h := holdsOf(x.held, nil); h != nil {
+	if h := document.Holds(x.held, nil); h != nil {
 		d.Ports, d.Locks = h.Ports, h.Locks
 	}
 	return d

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -260,13 +260,13 @@ func (o *owner) freed(r *api.Report, s *session) {
 	}
 	for _, p := range a.freed.Ports {
 		p.Holder = had[p.String()]
-		r.PortsFreed = append(r.PortsFreed, portOf(&p))
+		r.PortsFreed = append(r.PortsFreed, document.Port(&p))
 	}
 	for _, p := range a.freed.Busy {
-		r.PortsBusy = append(r.PortsBusy, portOf(&p))
+		r.PortsBusy = append(r.PortsBusy, document.Port(&p))
 	}
 	for _, w := range a.freed.Waits {
-		p := portOf(&w.Port)
+		p := document.Port(&w.Port)
 		p.Connections = w.Connections
 		r.PortsTimeWait = append(r.PortsTimeWait, p)
 	}
@@ -275,50 +275,19 @@ func (o *owner) freed(r *api.Report, s *session) {
 		if i >= 0 {
 			l.Holder, l.Waiting = s.held.Locks[i].Holder, s.held.Locks[i].Waiting
 		}
-		r.LocksReleased = append(r.LocksReleased, lockOf(&l))
+		r.LocksReleased = append(r.LocksReleased, document.Lock(&l))
 	}
 	for _, l := range a.still {
-		r.LocksHeld = append(r.LocksHeld, lockOf(&l))
+		r.LocksHeld = append(r.LocksHeld, document.Lock(&l))
 	}
 	for _, w := range a.writers {
-		p := api.Process{Ref: enforcer.Ref(w)}
+		p := api.Process{Ref: document.Ref(w)}
 		if st, err := o.proc.Status(w.PID); err == nil {
 			p.Comm = st.Name
 		}
 		r.OutputHeldBy = append(r.OutputHeldBy, p)
 	}
 	r.HoldsUnknown = a.unknown
-}
-
-func portOf(p *resources.Port) api.Port {
-	return api.Port{
-		Proto: p.Proto, Addr: p.Addr(), Port: int(p.Local.Port()),
-		PID: int(p.Holder.PID), StartNS: api.U64(p.Holder.Start), Netns: p.Netns,
-	}
-}
-
-func lockOf(l *resources.Lock) api.Lock {
-	return api.Lock{
-		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID), StartNS: api.U64(l.Holder.Start), Waiting: l.Waiting,
-	}
-}
-
-// holdsOf is Held on the wire.
-func holdsOf(h resources.Held, files []resources.File) *api.Holds {
-	d := &api.Holds{Unknown: h.Unknown}
-	for i := range h.Ports {
-		d.Ports = append(d.Ports, portOf(&h.Ports[i]))
-	}
-	for i := range h.Locks {
-		d.Locks = append(d.Locks, lockOf(&h.Locks[i]))
-	}
-	for _, f := range files {
-		d.Files = append(d.Files, api.File{Path: f.Path, Access: f.Access, PID: int(f.Holder.PID)})
-	}
-	if len(d.Ports)+len(d.Locks)+len(d.Files)+len(d.Unknown) == 0 {
-		return nil
-	}
-	return d
 }
 
 // ports are the numbers of the TCP and UDP ports that a session's members

@@ -167,7 +167,7 @@ func (s *server) endedInMemory(q journal.Query, c caller) (all []endedSession, e
 	err = s.owner.read(c, func() {
 		o := s.owner
 		for _, x := range o.ended {
-			ended := o.clock.wall(x.emptyAt)
+			ended := o.clock.Wall(x.emptyAt)
 			place := journal.Place{Ended: ended.UnixNano(), ID: uint64(x.info.ID)}
 			if !place.Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
 				q.Name != "" && x.info.Name != q.Name || !decide(c, verbRead, o.target(c, x)).allow {

@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"golang.org/x/sys/unix"
 )
 
-func (w *world) ref(pid uint32) string { return enforcer.Ref(w.k.Proc(pid).Identity).String() }
+func (w *world) ref(pid uint32) string { return document.Ref(w.k.Proc(pid).Identity).String() }
 
 func kill(signal string) api.KillRequest { return api.KillRequest{Signal: signal} }
 

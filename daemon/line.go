@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -33,7 +34,7 @@ type line struct {
 // everybody.
 func (s *server) line(r *record, c caller) ([]byte, error) {
 	slots := &s.recent.shown
-	if r.Type == tracer.EventExec && !c.mayReadArgv(r.UID) {
+	if r.Type == tracer.EventExec && !c.MayReadArgv(r.UID) {
 		slots = &s.recent.redacted
 	}
 	slot := &slots[r.seq%recentLines]
@@ -41,7 +42,7 @@ func (s *server) line(r *record, c caller) ([]byte, error) {
 	if held != nil && held.seq == r.seq {
 		return held.text, nil
 	}
-	text, err := json.Marshal(s.clock.event(r, c))
+	text, err := json.Marshal(document.Event(s.clock.Clock, r.seq, &r.Event, c))
 	if err != nil {
 		return nil, err
 	}

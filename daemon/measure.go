@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -95,7 +96,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		for _, t := range [...]tracer.EventType{
 			tracer.EventBirth, tracer.EventExec, tracer.EventExit, tracer.EventReparent, tracer.EventReaped, tracer.EventSession,
 		} {
-			m.Events[eventNames[t]] = o.meter.events[t]
+			m.Events[document.EventNames[t]] = o.meter.events[t]
 		}
 		m.Lost = map[string]uint64{"ring": o.lost, "reader": s.tally.missed.Load()}
 		// Those are replaced, never changed.

@@ -5,6 +5,7 @@ package daemon
 import (
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -12,7 +13,7 @@ import (
 // meter is what the owner counts for the metrics since the daemon began. Only
 // the owner's goroutine has it.
 type meter struct {
-	events  [len(eventNames)]uint64 // by type
+	events  [len(document.EventNames)]uint64 // by type
 	resyncs map[resyncCause]uint64
 	ends    map[ended]uint64
 	took    metrics.Durations

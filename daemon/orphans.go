@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -52,52 +51,12 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) er
 	return reply(w, http.StatusOK, d)
 }
 
-// orphans adds those of one session, nested ones excluded.
+// orphans adds those of one session that is not over, nested ones excluded.
 func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 	if x == nil || x.closed {
 		return all
 	}
-	id := x.info.ID
-	listed := make(map[lineage.ID]bool)
-	add := func(n lineage.ID, why string) {
-		if node, ok := o.graph.Node(n); ok && !listed[n] {
-			listed[n] = true
-			p := o.process(&node, c)
-			p.Head = api.Head{Kind: "orphan"}
-			all = append(all, api.Orphan{Process: p, Why: why, SessionName: x.info.Name, Kept: x.info.Kept,
-				Brokered: o.broughtBy(n, x.info.ID, c)})
-		}
-	}
-	if x.rootDied != 0 {
-		for n := range o.graph.Members(id) {
-			add(n, api.WhyLeftover)
-		}
-	} else {
-		for n := range o.graph.Orphans(id) {
-			add(n, api.WhyOrphan)
-		}
-	}
-	for n := range o.graph.Zombies(id) {
-		add(n, api.WhyZombie)
-	}
-	for n := range o.graph.Members(id) {
-		if o.broughtBy(n, x.info.ID, c) != nil {
-			add(n, api.WhyBrokered)
-		}
-	}
-	for _, b := range o.brokered(x, c) {
-		if b.Process == nil {
-			p := *b.Asked
-			p.Head, p.Session = api.Head{Kind: "orphan"}, x.info.ID.String()
-			if n, ok := o.graph.Node(tracer.Identity{PID: uint32(p.PID), Start: uint64(p.StartNS)}); ok && n.State == lineage.Live {
-				p.State = api.StateLive
-			} else {
-				p.State = api.StateExited
-			}
-			all = append(all, api.Orphan{Process: p, Why: api.WhyBrokered, SessionName: x.info.Name, Brokered: &b})
-		}
-	}
-	return all
+	return o.encoder().Orphans(all, o.sessionRecord(x), c)
 }
 
 // reaper is who has to wait for a zombie. No more is said of it than its name.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -254,34 +255,5 @@ func (o *owner) askResync(why resyncCause) {
 type clock struct {
 	monotonic func() time.Duration
 	boottime  func() uint64
-	offset    func() time.Time // wall time at boottime 0, as the wall clock is now
-}
-
-// fixed is the clock of a boot that is over.
-func fixed(offset time.Time) clock { return clock{offset: func() time.Time { return offset }} }
-
-// clockStep is by how much the wall clock has to have been set, or have drifted,
-// for times to be told anew: in between they are always told the same.
-const clockStep = 50 * time.Millisecond
-
-// offsetOf follows the wall clock.
-func offsetOf(now func() time.Time, boottime func() uint64) func() time.Time {
-	var last atomic.Pointer[time.Time]
-	return func() time.Time {
-		t := now().Add(-time.Duration(boottime())).Round(0)
-		if old := last.Load(); old != nil && t.Sub(*old).Abs() < clockStep {
-			return *old
-		}
-		last.Store(&t)
-		return t
-	}
-}
-
-// wall is the wall time of a boottime, nil for 0.
-func (c clock) wall(boottime uint64) *time.Time {
-	if boottime == 0 {
-		return nil
-	}
-	t := c.offset().Add(time.Duration(boottime)).UTC()
-	return &t
+	document.Clock
 }

@@ -24,7 +24,7 @@ func forks(tb testing.TB) (o *owner, batch func() []tracer.Event) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, offset: func() time.Time { return time.Unix(0, 0) }}
+	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	o = newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(tb.TempDir()), nil, zerolog.Nop())
 	root := k.Proc(100).Identity
 	pid, now := uint32(1000), uint64(k.Now())
@@ -92,25 +92,6 @@ func TestReadersWait(t *testing.T) {
 		if at := slices.Index(order, who); at > 3 {
 			t.Errorf("%s as number %d of %d", who, at, len(order))
 		}
-	}
-}
-
-// TestClockStep: times follow a wall clock that is set, and do not waver with it.
-func TestClockStep(t *testing.T) {
-	wall, boottime := time.Unix(1e9, 0), uint64(time.Hour)
-	c := clock{offset: offsetOf(func() time.Time { return wall }, func() uint64 { return boottime })}
-	then := uint64(time.Minute)
-	first := *c.wall(then)
-	if want := time.Unix(1e9, 0).Add(time.Minute - time.Hour); !first.Equal(want) {
-		t.Errorf("%v, want %v", first, want)
-	}
-	wall, boottime = wall.Add(time.Second+time.Millisecond), boottime+uint64(time.Second)
-	if got := *c.wall(then); !got.Equal(first) {
-		t.Errorf("%v, was %v", got, first)
-	}
-	wall = wall.Add(-24 * time.Hour)
-	if got, want := *c.wall(then), first.Add(time.Millisecond-24*time.Hour); !got.Equal(want) {
-		t.Errorf("%v after the step, want %v", got, want)
 	}
 }
 

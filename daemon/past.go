@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -96,10 +97,10 @@ func (s *server) pastTarget(ctx context.Context, row *journal.Session, c caller)
 
 // show leaves out what c may not know.
 func (p *past) show(c caller) {
-	if r := p.doc.Root; r != nil && (r.UID == nil || !c.mayReadArgv(uint32(*r.UID))) {
+	if r := p.doc.Root; r != nil && (r.UID == nil || !c.MayReadArgv(uint32(*r.UID))) {
 		r.Argv = nil
 	}
-	p.doc.Brokered = c.readable(p.doc.Brokered)
+	p.doc.Brokered = document.ReadableBrokered(p.doc.Brokered, c)
 	p.doc.Token = ""
 }
 
@@ -115,13 +116,7 @@ func (p *past) report(c caller) (*api.Report, error) {
 		return nil, fmt.Errorf("read receipt of session %s of the history: %w", p.Word, err)
 	}
 	r.Head = head("report")
-	r.Brokered = c.readable(r.Brokered)
-	if p.UID != c.uid && (c.uid != 0 || c.member != 0) {
-		for i := range r.Processes {
-			r.Processes[i].Argv = nil
-		}
-	}
-	return &r, nil
+	return document.ReadableReport(&r, p.UID, c), nil
 }
 
 // pastReport is the receipt of a session that only the history has.
@@ -145,37 +140,37 @@ func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c ca
 			family = append(family, tracer.SessionID(children[k].ID))
 		}
 	}
-	then, err := s.pastOwner(ctx, p.Zero, p.Boot, family...)
+	then, err := s.archived(ctx, p.Zero, p.Boot, family...)
 	if err != nil {
 		return nil, err
 	}
-	d := &api.Tree{Head: head("tree"), Session: &p.doc, Roots: []api.Ref{}, Nodes: []api.Node{}}
-	rows := then.graph.Tree(true, family...)
+	rows := then.Graph.Tree(true, family...)
 	if !at.IsZero() {
-		if rows = subtree(rows, at); len(rows) == 0 {
+		if rows = document.Subtree(rows, at); len(rows) == 0 {
 			return nil, notIn(at, p.Word)
 		}
 	}
-	then.grow(d, rows, c)
+	d := &api.Tree{Head: head("tree"), Session: &p.doc}
+	d.Roots, d.Nodes = then.Tree(rows, c)
 	return d, nil
 }
 
-// pastOwner has the picture of sessions as it was in their own boot, whose
-// boottime 0 was at zero, and nothing else of an owner.
-func (s *server) pastOwner(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (*owner, error) {
-	then := &owner{graph: lineage.New(lineage.Options{}), kernel: s.kernel, clock: fixed(zero)}
+// archived makes documents of sessions as they were in their own boot, whose boottime 0
+// was at zero.
+func (s *server) archived(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
+	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: s.kernel}
 	for _, id := range sessions {
 		processes, err := s.recorder.journal.Processes(ctx, boot, uint64(id))
 		if err != nil {
-			return nil, err
+			return then, err
 		}
 		nodes := decodeNodes(processes)
 		for i := range nodes {
-			then.graph.Restore(&nodes[i])
+			then.Graph.Restore(&nodes[i])
 		}
 	}
 	for _, id := range sessions {
-		then.graph.Forget(id) // all of them are dead, whoever's end was not seen
+		then.Graph.Forget(id) // all of them are dead, whoever's end was not seen
 	}
 	return then, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -91,10 +92,10 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 		return false, ""
 	}
 	p.after = b.ID
-	then := fixed(b.Zero)
+	then := document.Fixed(b.Zero)
 	for i := range b.Records {
 		x := &b.Records[i]
-		at := then.wall(x.Time)
+		at := then.Wall(x.Time)
 		if b.Boot == p.bootID && x.Seq < p.next || at == nil || at.Before(p.since) {
 			continue
 		}
@@ -138,9 +139,9 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 
 // sendPast encodes an event of the history that the reader asked for and may
 // see.
-func (st *stream) sendPast(ctx context.Context, b *journal.Block, then clock, x *journal.Record) {
+func (st *stream) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
 	r := record{seq: x.Seq, Event: x.Event}
-	if r.Type == 0 || int(r.Type) >= len(eventNames) || r.Type != tracer.EventLost && !st.mayReadPast(ctx, bootSession{b.Boot, r.Session}) {
+	if r.Type == 0 || int(r.Type) >= len(document.EventNames) || r.Type != tracer.EventLost && !st.mayReadPast(ctx, bootSession{b.Boot, r.Session}) {
 		return
 	}
 	if st.session != 0 && r.Type == tracer.EventSession && r.Session == st.session && r.State == tracer.StateEmpty {
@@ -149,7 +150,7 @@ func (st *stream) sendPast(ctx context.Context, b *journal.Block, then clock, x 
 	if !st.wants(r.Type) {
 		return
 	}
-	ev := then.event(&r, st.caller)
+	ev := document.Event(then, r.seq, &r.Event, st.caller)
 	if b.Boot != st.bootID {
 		ev.Seq, ev.BootID = 0, b.Boot
 	}

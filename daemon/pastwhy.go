@@ -54,18 +54,16 @@ func (s *server) pastWhy(ctx context.Context, text string, c caller, missing err
 			return nil, err
 		}
 	}
-	then, err := s.pastOwner(ctx, row.Zero, row.Boot, line...)
+	then, err := s.archived(ctx, row.Zero, row.Boot, line...)
 	if err != nil {
 		return nil, err
 	}
 	id := lineage.ID{PID: found.PID, Start: found.Start}
-	n, ok := then.graph.Node(id)
+	n, ok := then.Graph.Node(id)
 	if !ok {
 		return nil, missing // another version wrote it
 	}
-	d := &api.Why{Process: then.process(&n, c), Session: p.session()}
-	for _, e := range then.graph.Ancestry(id) {
-		d.Edges = append(d.Edges, then.edge(&e, c))
-	}
-	return d, nil
+	d := then.Why(&n, nil, c)
+	d.Session = p.session()
+	return &d, nil
 }

@@ -29,7 +29,7 @@ func (b *brokers) made(p broker.Place) (boottime uint64, ok bool) {
 		return 0, false
 	}
 	// The file's time is that of the last clock tick.
-	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(b.clock.offset()))), true
+	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(b.clock.Zero()))), true
 }
 
 const maxBundle = 4 << 20
@@ -71,7 +71,7 @@ func (b *brokers) containerName(x *candidate) string {
 		return ""
 	}
 	name, _ := b.container(x)
-	return cmp.Or(name, shortID(x.place.Container))
+	return cmp.Or(name, broker.ShortID(x.place.Container))
 }
 
 // readRoots decodes a file that only root can have written.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -181,7 +181,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 		d.Unknown = append(d.Unknown, err.Error())
 	}
 	err = s.owner.do(func() {
-		d.Processes = s.owner.planned(id, now, c)
+		d.Processes = s.owner.encoder().Plan(id, now, c)
 		if x := s.owner.sessions[id]; x != nil && !x.closed {
 			x.seen(held) // an end at once has no time to look again
 		}
@@ -229,72 +229,15 @@ func token(id tracer.SessionID, now []tracer.Process, held resources.Held) strin
 func of(held resources.Held, id tracer.Identity) (ports []api.Port, locks []api.Lock) {
 	for i := range held.Ports {
 		if held.Ports[i].Holder == id {
-			ports = append(ports, portOf(&held.Ports[i]))
+			ports = append(ports, document.Port(&held.Ports[i]))
 		}
 	}
 	for i := range held.Locks {
 		if held.Locks[i].Holder == id {
-			locks = append(locks, lockOf(&held.Locks[i]))
+			locks = append(locks, document.Lock(&held.Locks[i]))
 		}
 	}
 	return ports, locks
-}
-
-// planned describes members and why they are such.
-func (o *owner) planned(id tracer.SessionID, now []tracer.Process, c caller) []api.PlanProcess {
-	all := make([]api.PlanProcess, len(now))
-	for i := range now {
-		t := &now[i]
-		p := api.Process{Ref: enforcer.Ref(t.Identity), Comm: t.Comm.String(), State: api.StateLive, UID: intPtr(t.UID),
-			Started: o.clock.wall(t.Start), Session: t.Session.String(), Evidence: evidence(lineage.Evidence(t.Evidence), uint8(t.Source))}
-		if n, ok := o.graph.Node(t.Identity); ok && !n.Ghost {
-			p = o.process(&n, c)
-		}
-		all[i] = api.PlanProcess{Process: p, Why: o.because(id, t)}
-	}
-	return all
-}
-
-// because says why a process is a member of a session.
-func (o *owner) because(id tracer.SessionID, t *tracer.Process) string {
-	var why string
-	creator := fmt.Sprint(t.Creator.PID)
-	if n, ok := o.graph.Node(t.Creator); ok && n.Comm != "" {
-		creator += " " + n.Comm
-	}
-	switch t.Evidence {
-	case tracer.EvidenceRoot:
-		why = "root"
-		if t.Source != 0 {
-			why = onEvidence(why, t.Source)
-		}
-	case tracer.EvidenceAdopted:
-		why = onEvidence("adopted", t.Source)
-		switch {
-		case t.Creator.PID == 0:
-		case t.Source == tracer.SourceParent:
-			why += ", child of " + creator
-		default:
-			why += ", asked for by " + creator
-		}
-	case tracer.EvidenceReconciled:
-		why = "child of " + creator + ", found after a missed birth"
-	default:
-		why = "forked by " + creator
-	}
-	if t.Session != id {
-		why += " of the nested session " + t.Session.String()
-	}
-	return why
-}
-
-// onEvidence names evidence as the question why is answered with it.
-func onEvidence(word string, source tracer.Source) string {
-	confidence := "weak"
-	if source.Strong() {
-		confidence = "strong"
-	}
-	return fmt.Sprintf("%s (%v), %s", word, source, confidence)
 }
 
 // killable says whether SIGKILL would end a member soon, and what else its

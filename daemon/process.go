@@ -10,7 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -52,17 +52,17 @@ func (s *server) enrich(c caller, ps ...*api.Process) {
 			full.Parent = s.parentRef(stat.Parent, parents)
 		}
 		full.Task, full.NSPID, full.Cgroup = string(rune(stat.State)), int(st.NSPID), s.proc.Cgroup(pid)
-		full.Container = container(full.Cgroup)
-		if c.mayReadArgv(st.UIDs[1]) {
+		full.Container = broker.ShortID(broker.Container(full.Cgroup))
+		if c.MayReadArgv(st.UIDs[1]) {
 			full.Cwd = s.proc.Link(pid, "cwd")
 		}
 		if exe := s.proc.Link(pid, "exe"); exe != "" {
 			full.Exe = exe
 		}
-		if full.Argv == nil && c.mayReadArgv(st.UIDs[1]) {
+		if full.Argv == nil && c.MayReadArgv(st.UIDs[1]) {
 			full.Argv, full.ArgvTruncated = argvOf(s.proc, pid)
 		}
-		if id, err := s.kernel.Identify(pid); err == nil && enforcer.Ref(id) == p.Ref {
+		if id, err := s.kernel.Identify(pid); err == nil && document.Ref(id) == p.Ref {
 			*p = full
 		}
 	}
@@ -84,7 +84,7 @@ func (s *server) parentRef(pid uint32, seen map[uint32]*api.Ref) *api.Ref {
 	}
 	ref := api.Ref{PID: int(pid)}
 	if id, err := s.kernel.Identify(pid); err == nil {
-		ref = enforcer.Ref(id)
+		ref = document.Ref(id)
 	}
 	seen[pid] = &ref
 	return &ref
@@ -200,7 +200,7 @@ func (s *server) member(id tracer.Identity, c caller) (p *api.Process, t target,
 		if !ok || n.Ghost || n.Session == 0 {
 			return
 		}
-		d := s.owner.process(&n, c)
+		d := s.owner.encoder().Process(&n, c)
 		p = &d
 		session := n.Session
 		t = target{uid: n.UID, relation: s.owner.relation(c, session)}
@@ -226,7 +226,7 @@ func (s *server) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 		return nil, 0, gone
 	}
 	uid := st.UIDs[1]
-	p := &api.Process{Ref: enforcer.Ref(id), Comm: st.Name, State: api.StateLive, UID: intPtr(uid), Started: s.clock.wall(id.Start)}
+	p := &api.Process{Ref: document.Ref(id), Comm: st.Name, State: api.StateLive, UID: new(int(uid)), Started: s.clock.Wall(id.Start)}
 	if stat.State == 'Z' {
 		p.State = api.StateZombie
 	}

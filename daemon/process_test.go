@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -49,13 +49,13 @@ func TestPIDChangesHands(t *testing.T) {
 			return err == nil && p.Comm != ""
 		},
 		"shown": func(who ...tracer.Identity) bool {
-			p := api.Process{Ref: enforcer.Ref(who[0])}
+			p := api.Process{Ref: document.Ref(who[0])}
 			over(who[1]).enrich(caller{}, &p)
 			return p.Cgroup != ""
 		},
 		"reaper": func(who ...tracer.Identity) bool {
 			s := over(who[1])
-			return comm(s.kernel, s.proc, enforcer.Ref(who[0])) != ""
+			return comm(s.kernel, s.proc, document.Ref(who[0])) != ""
 		},
 	} {
 		if !told(is, is) {

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
@@ -149,7 +148,7 @@ type haul struct {
 // batch gathers what is new; more: there is more than one takes.
 func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
-	b.Zero = r.owner.clock.offset()
+	b.Zero = r.owner.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
 	buf := make([]record, min(r.owner.ring.end()-r.next, most))
 	n, first, _ := r.owner.ring.read(r.next, buf)
@@ -181,7 +180,7 @@ func (r *recorder) record(x *record) journal.Record {
 		}
 	}
 	if len(ev.Argv) > 0 {
-		ev.Argv = []byte(strings.Join(r.redact(procfs.SplitArgv(ev.Argv)), "\x00") + "\x00")
+		ev.Argv = []byte(strings.Join(r.redact(ev.Args()), "\x00") + "\x00")
 	}
 	return journal.Record{Seq: x.seq, Event: ev}
 }

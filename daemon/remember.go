@@ -33,7 +33,7 @@ func openHistory(i instance.Instance, boot string, r *rules, c clock, log zerolo
 	h := r.started.Daemon.History
 	return journal.Open(i.History, journal.Options{
 		Boot: boot, MaxAge: h.MaxAge.Std(), MaxBytes: int64(h.MaxSize),
-		Now: func() time.Time { return c.offset().Add(time.Duration(c.boottime())) }, // as what is written
+		Now: func() time.Time { return c.Zero().Add(time.Duration(c.boottime())) }, // as what is written
 		Told: func(err error, aside string) {
 			switch {
 			case aside != "":

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -167,7 +168,7 @@ func (r *resynced) document() *api.Resync {
 		if len(d.Items) == maxFindings {
 			continue
 		}
-		f := api.Finding{Kind: c.Kind.String(), Process: *refOf(c.ID), From: refOf(c.From), To: refOf(c.To)}
+		f := api.Finding{Kind: c.Kind.String(), Process: document.Ref(c.ID), From: document.RefOrNil(c.From), To: document.RefOrNil(c.To)}
 		if c.Session != 0 {
 			f.Session = c.Session.String()
 		}

@@ -84,11 +84,11 @@ type row struct {
 
 func (o *owner) row(s *session) row {
 	x := row{
-		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.offset(),
+		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.Zero(),
 		doc: o.session(s, caller{}), report: s.report, memory: s.memory(),
 	}
 	if s.closed {
-		x.ended = o.clock.wall(s.emptyAt)
+		x.ended = o.clock.Wall(s.emptyAt)
 	}
 	return x
 }

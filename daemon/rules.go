@@ -225,7 +225,7 @@ func (r *rules) breakerState() api.Breaker {
 		return api.Breaker{}
 	}
 	ago := r.clock.monotonic() - since
-	return api.Breaker{Open: true, Since: r.clock.wall(r.clock.boottime() - uint64(ago))}
+	return api.Breaker{Open: true, Since: r.clock.Wall(r.clock.boottime() - uint64(ago))}
 }
 
 // document is the effective policy on the wire.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
@@ -324,6 +325,6 @@ func systemClock() clock {
 	return clock{
 		monotonic: func() time.Duration { return get(unix.CLOCK_MONOTONIC) },
 		boottime:  boottime,
-		offset:    offsetOf(time.Now, boottime),
+		Clock:     document.Following(time.Now, boottime),
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -247,7 +246,7 @@ func (o *owner) conclude(s *session) {
 		s.report.Truncated = true // an exit may be among the lost
 	}
 	o.describe(s.report, s)
-	s.report.Brokered = o.brokered(s, caller{})
+	s.report.Brokered = o.encoder().Brokered(o.work(s), caller{})
 	o.recorded(s)
 	o.save(s)
 	o.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
@@ -294,28 +293,6 @@ func (o *owner) took(s *session) time.Duration {
 		return 0
 	}
 	return time.Duration(at - s.info.EndedAt)
-}
-
-// describe adds what the graph remembers to a receipt.
-func (o *owner) describe(r *api.Report, s *session) {
-	for i := range r.Processes {
-		p := &r.Processes[i]
-		id := lineage.ID{PID: uint32(p.PID), Start: uint64(p.StartNS)}
-		p.Container = s.container(o, id)
-		if p.Argv == nil {
-			if n, ok := o.graph.Node(id); ok {
-				p.Argv = n.Argv
-			}
-		}
-	}
-	comms := make(map[api.Ref]string) // mostly one reaper has to wait for all
-	for i := range r.Zombies {
-		z := r.Zombies[i].Reaper
-		if _, known := comms[z.Ref]; !known {
-			comms[z.Ref] = comm(o.kernel, o.proc, z.Ref)
-		}
-		z.Comm = comms[z.Ref]
-	}
 }
 
 // close releases the kernel's record and keeps the session among the ended

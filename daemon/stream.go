@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -42,8 +43,8 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 	if text := q.Get("type"); text != "" {
 		st.types = strings.Split(text, ",")
 		for _, t := range st.types {
-			if t == "" || !slices.Contains(eventNames[:], t) {
-				return unknown("type", t, eventNames[tracer.EventBirth:])
+			if t == "" || !slices.Contains(document.EventNames[:], t) {
+				return unknown("type", t, document.EventNames[tracer.EventBirth:])
 			}
 		}
 	}
@@ -179,7 +180,7 @@ func (st *stream) gather(from uint64) (next uint64, wake <-chan struct{}, reason
 			LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
 	}
 	for i := range buf[:n] {
-		switch at := st.clock.wall(buf[i].Time); {
+		switch at := st.clock.Wall(buf[i].Time); {
 		case !st.until.IsZero() && at != nil && at.After(st.until):
 			return 0, nil, reasonUntil
 		case at == nil || !at.Before(st.since):
@@ -209,7 +210,7 @@ type heartbeat struct {
 
 // send encodes an event that the reader asked for and may see.
 func (st *stream) send(r *record) {
-	if r.Type == 0 || int(r.Type) >= len(eventNames) || r.Type != tracer.EventLost && !st.mayRead(r.about) {
+	if r.Type == 0 || int(r.Type) >= len(document.EventNames) || r.Type != tracer.EventLost && !st.mayRead(r.about) {
 		return
 	}
 	if st.session != 0 && r.Type == tracer.EventSession && r.Session == st.session && r.State == tracer.StateEmpty {
@@ -228,7 +229,7 @@ func (st *stream) send(r *record) {
 
 // wants reports whether the reader asked for events of a type.
 func (st *stream) wants(t tracer.EventType) bool {
-	return len(st.types) == 0 || slices.Contains(st.types, eventNames[t])
+	return len(st.types) == 0 || slices.Contains(st.types, document.EventNames[t])
 }
 
 // mayRead decides once for each session, as long as it remembers.
@@ -257,7 +258,7 @@ func (st *stream) present() []api.Process {
 		}
 		for _, b := range st.owner.graph.Tree(false, x.info.ID) {
 			if n, ok := st.owner.graph.Node(b.ID); ok && n.State != lineage.Unknown {
-				p := st.owner.process(&n, st.caller)
+				p := st.owner.encoder().Process(&n, st.caller)
 				p.Head = api.Head{Kind: "process"}
 				all = append(all, p)
 			}

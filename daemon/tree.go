@@ -6,11 +6,9 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -31,7 +29,7 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 			return err
 		}
 	}
-	d := api.Tree{Head: head("tree"), Roots: []api.Ref{}, Nodes: []api.Node{}}
+	d := api.Tree{Head: head("tree")}
 	found := true
 	err = s.withSession(r.PathValue("s"), c, verbRead, func(x *session) {
 		s.owner.refresh(x)
@@ -39,10 +37,10 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 		d.Session = &doc
 		rows := s.owner.graph.Tree(dead == "all" || x.closed, s.owner.family(x.info.ID)...)
 		if !at.IsZero() {
-			rows = subtree(rows, at)
+			rows = document.Subtree(rows, at)
 			found = len(rows) > 0
 		}
-		s.owner.grow(&d, rows, c)
+		d.Roots, d.Nodes = s.owner.encoder().Tree(rows, c)
 	})
 	if unremembered(err) {
 		p, err := s.past(r.Context(), r.PathValue("s"), c, verbRead, err)
@@ -73,38 +71,4 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 
 func notIn(id tracer.Identity, session string) error {
 	return api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not in session %s", id.PID, session), "")
-}
-
-// subtree cuts rows, which are in preorder, to those at and below id.
-func subtree(rows []lineage.Branch, id lineage.ID) []lineage.Branch {
-	i := slices.IndexFunc(rows, func(b lineage.Branch) bool { return b.ID == id })
-	if i < 0 {
-		return nil
-	}
-	rows = rows[i:]
-	depth := rows[0].Depth
-	if end := slices.IndexFunc(rows[1:], func(b lineage.Branch) bool { return b.Depth <= depth }); end >= 0 {
-		rows = rows[:end+1]
-	}
-	rows[0].Creator = lineage.ID{}
-	return rows
-}
-
-// grow makes nodes of rows.
-func (o *owner) grow(d *api.Tree, rows []lineage.Branch, c caller) {
-	index := make(map[lineage.ID]int, len(rows))
-	for _, b := range rows {
-		n, ok := o.graph.Node(b.ID)
-		if !ok {
-			continue
-		}
-		index[b.ID] = len(d.Nodes)
-		d.Nodes = append(d.Nodes, api.Node{Process: o.process(&n, c)})
-		ref := enforcer.Ref(b.ID)
-		if up, ok := index[b.Creator]; ok && b.Creator.PID != 0 {
-			d.Nodes[up].Children = append(d.Nodes[up].Children, ref)
-		} else {
-			d.Roots = append(d.Roots, ref)
-		}
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -196,7 +196,7 @@ func (v *view) add(it item) uint64 {
 func (v *view) get(id lineage.ID) *shownProcess {
 	p := v.procs[id]
 	if p == nil {
-		p = &shownProcess{ref: enforcer.Ref(id)}
+		p = &shownProcess{ref: document.Ref(id)}
 		v.procs[id] = p
 	}
 	return p

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -40,7 +41,7 @@ type gallery struct {
 
 func newGallery(dir string, options lineage.Options) *gallery {
 	k := kerneltest.New()
-	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, offset: func() time.Time { return time.Unix(0, 0) }}
+	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), silence{}, zerolog.Nop())
 	o.graph = lineage.New(options)
 	s := &server{
@@ -183,7 +184,7 @@ func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
 		n, _ := g.o.graph.Node(b.ID)
 		if !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie) || n.Exited+uint64(viewMemory) > now && n.Exited != 0 {
 			for ; slices.Contains(ids, n.Session); n, _ = g.o.graph.Node(n.Under) {
-				all[enforcer.Ref(n.ID)] = true
+				all[document.Ref(n.ID)] = true
 			}
 		}
 	}

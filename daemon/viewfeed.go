@@ -178,6 +178,7 @@ func (o *owner) turn(f *feed) {
 	clear(b.updates)
 	b.time, b.updates, b.sessions, b.closed = o.clock.boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
 	o.graph.Take(viewProcesses, &f.changes)
+	e := o.encoder()
 	b.forgot, b.whole, b.more = f.changes.Forgot, f.changes.Lost, f.changes.More
 	for _, id := range f.changes.Changed {
 		n, ok := o.graph.Node(id)
@@ -187,7 +188,7 @@ func (o *owner) turn(f *feed) {
 		session := n.Session
 		o.changed(session)
 		b.updates = append(b.updates, update{
-			id: id, under: n.Under, doc: o.process(&n, self), scope: f.scope(session),
+			id: id, under: n.Under, doc: e.Process(&n, self), scope: f.scope(session),
 			present: !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie), exited: n.Exited,
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -175,7 +176,7 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 		}
 	case !v.current(it):
 	case it.process != nil && w.sees(it.process.scope):
-		p := w.redacted(&it.process.doc)
+		p := document.ReadableProcess(&it.process.doc, w.caller)
 		for _, arg := range p.Argv {
 			text += len(arg)
 		}
@@ -183,10 +184,10 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 	case it.session != nil && w.sees(it.session.scope):
 		d := it.session.doc
 		if d.Root != nil {
-			root := w.redacted(d.Root)
+			root := document.ReadableProcess(d.Root, w.caller)
 			d.Root = &root
 		}
-		d.Brokered = w.caller.readable(d.Brokered)
+		d.Brokered = document.ReadableBrokered(d.Brokered, w.caller)
 		f.Sessions = append(f.Sessions, d)
 	case it.process == nil && it.session == nil:
 		f.Status = w.status(v)
@@ -202,19 +203,6 @@ func (w *watcher) sees(s *scope) bool {
 			decide(w.caller, verbRead, s.target(w.caller)).allow
 	}
 	return w.saw
-}
-
-// redacted is a process as the caller may read it.
-func (w *watcher) redacted(p *api.Process) api.Process {
-	d := *p
-	uid := uint32(0)
-	if d.UID != nil {
-		uid = uint32(*d.UID)
-	}
-	if !w.caller.mayReadArgv(uid) {
-		d.Argv, d.ArgvTruncated = nil, false
-	}
-	return d
 }
 
 func (w *watcher) status(v *view) *api.WatchStatus {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -90,7 +91,7 @@ func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c caller, what,
 	for _, id := range ids {
 		if id.IsZero() {
 			mine, _ := held.by(id)
-			d.Items = append(d.Items, api.Why{Holds: holdsOf(mine, nil)})
+			d.Items = append(d.Items, api.Why{Holds: document.Holds(mine, nil)})
 			continue
 		}
 		p, t, err := s.look(id, true, c)
@@ -107,7 +108,7 @@ func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c caller, what,
 			return err
 		}
 		mine, files := held.by(id)
-		why.Holds = holdsOf(mine, files)
+		why.Holds = document.Holds(mine, files)
 		d.Items = append(d.Items, why)
 	}
 	switch {

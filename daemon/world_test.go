@@ -72,7 +72,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 		hold: func(pid uint32) (enforcer.Handle, error) { return w.k.Hold(pid) },
 		clock: clock{
 			monotonic: w.k.Now, boottime: func() uint64 { return uint64(w.k.Now()) },
-			offset: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+			Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		},
 		limits: defaultLimits, period: time.Hour, linger: 50 * time.Millisecond,
 	}

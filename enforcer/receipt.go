@@ -47,7 +47,7 @@ func (r *Receipt) Died(d Death) {
 		return
 	}
 	r.outcomes = append(r.outcomes, api.Outcome{
-		Ref: Ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover,
+		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover,
 	})
 }
 
@@ -77,21 +77,21 @@ func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Resul
 	for i := range res.Left {
 		l := &res.Left[i]
 		rep.Processes = append(rep.Processes, api.Outcome{
-			Ref: Ref(l.Identity), Comm: l.Comm.String(), Outcome: api.OutcomeLeft, Why: l.Why,
+			Ref: ref(l.Identity), Comm: l.Comm.String(), Outcome: api.OutcomeLeft, Why: l.Why,
 			Leftover: l.Flags&tracer.FlagRoot == 0,
 		})
 	}
 	for i := range res.Zombies {
 		z := &res.Zombies[i]
 		rep.Zombies = append(rep.Zombies, api.Zombie{
-			Ref: Ref(z.Identity), Comm: z.Comm.String(), Reaper: &api.Process{Ref: Ref(z.Parent)},
+			Ref: ref(z.Identity), Comm: z.Comm.String(), Reaper: &api.Process{Ref: ref(z.Parent)},
 		})
 	}
 	return rep
 }
 
-// Ref is an identity on the wire.
-func Ref(id tracer.Identity) api.Ref {
+// ref is an identity on the wire.
+func ref(id tracer.Identity) api.Ref {
 	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }
 

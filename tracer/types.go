@@ -2,6 +2,7 @@ package tracer
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -168,6 +169,14 @@ type Event struct {
 
 	Count uint64 // Lost; 0: not known
 	Since uint64 // Lost: boottime ns of the last event before the loss, 0: not known
+}
+
+// Args cuts Argv.
+func (e *Event) Args() []string {
+	if len(e.Argv) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(e.Argv), "\x00"), "\x00")
 }
 
 // Process is one thread group as the task iterator saw it. Of a dead member its

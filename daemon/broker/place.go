@@ -32,6 +32,9 @@ func Container(path string) string {
 	return all[len(all)-1][1]
 }
 
+// ShortID is the id of a container as short as docker prints it.
+func ShortID(id string) string { return id[:min(len(id), 12)] }
+
 // PlaceOf reads /proc/PID/cgroup. Where cgroup v1 is in use, systemd's own
 // hierarchy and docker's may say what v2 does not: any line will do.
 func PlaceOf(cgroups string) Place {

@@ -1,0 +1,70 @@
+package document
+
+import (
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// EventNames are the types of events as documents name them.
+var EventNames = [...]string{
+	tracer.EventBirth:    "fork",
+	tracer.EventExec:     "exec",
+	tracer.EventExit:     "exit",
+	tracer.EventReparent: "reparent",
+	tracer.EventReaped:   "reaped",
+	tracer.EventSession:  "session",
+	tracer.EventLost:     "lost",
+}
+
+// Event is an event with its number. It needs no graph, so that it can be made in any
+// goroutine.
+func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
+	ev := api.Event{
+		Head: api.Head{Kind: "event"}, Seq: api.U64(seq), TimeNS: api.U64(e.Time), Time: c.Wall(e.Time),
+		Type: EventNames[e.Type],
+	}
+	if e.Session != 0 {
+		ev.Session = e.Session.String()
+	}
+	switch e.Type {
+	case tracer.EventLost:
+		ev.Count, ev.Where, ev.SinceNS, ev.UntilNS = e.Count, "ring", api.U64(e.Since), api.U64(e.Time)
+		if e.Count == 0 {
+			ev.Where = "restart"
+		}
+		return ev
+	case tracer.EventSession:
+		ev.State, ev.Reason = e.State.String(), e.Cause.String()
+		return ev
+	}
+	p := &api.Process{Ref: Ref(e.Process), Comm: e.Comm.String(), Session: ev.Session}
+	ev.Process = p
+	reconciled := e.Evidence == tracer.EvidenceReconciled
+	if reconciled {
+		p.Evidence = evidence(lineage.Reconciled, 0)
+	}
+	switch e.Type {
+	case tracer.EventBirth:
+		p.State, p.Creator, p.Parent = api.StateLive, RefOrNil(e.Creator), RefOrNil(e.Parent)
+		p.Evidence, p.Started = evidence(lineage.Evidence(e.Evidence), e.Source), c.Wall(e.Process.Start)
+		p.UID = new(int(e.UID))
+	case tracer.EventExec:
+		p.State, p.Exe, p.UID = api.StateLive, string(e.Filename), new(int(e.UID))
+		if r.MayReadArgv(e.UID) {
+			p.Argv, p.ArgvTruncated = e.Args(), e.ArgvTruncated
+		}
+	case tracer.EventExit:
+		p.State, p.Exited = api.StateZombie, c.Wall(e.Time)
+		if reconciled {
+			break // nobody knows how
+		}
+		p.ExitCode, p.Signal = Exit(e.ExitStatus)
+		p.CPUSeconds, p.RSSBytes = Seconds(e.CPUTime), e.MaxRSS
+	case tracer.EventReparent:
+		ev.From, ev.To = RefOrNil(e.From), RefOrNil(e.Parent)
+	case tracer.EventReaped:
+		p.State = api.StateExited
+	}
+	return ev
+}

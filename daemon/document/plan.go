@@ -1,0 +1,66 @@
+package document
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Plan describes the members of a session, and why they are members.
+func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) []api.PlanProcess {
+	all := make([]api.PlanProcess, len(members))
+	for i := range members {
+		t := &members[i]
+		p := api.Process{Ref: Ref(t.Identity), Comm: t.Comm.String(), State: api.StateLive, UID: new(int(t.UID)),
+			Started: e.Clock.Wall(t.Start), Session: t.Session.String(), Evidence: evidence(lineage.Evidence(t.Evidence), t.Source)}
+		if n, ok := e.Graph.Node(t.Identity); ok && !n.Ghost {
+			p = e.Process(&n, r)
+		}
+		all[i] = api.PlanProcess{Process: p, Why: e.because(id, t)}
+	}
+	return all
+}
+
+// because says why a process is a member of a session.
+func (e Encoder) because(id tracer.SessionID, t *tracer.Process) string {
+	var why string
+	creator := fmt.Sprint(t.Creator.PID)
+	if n, ok := e.Graph.Node(t.Creator); ok && n.Comm != "" {
+		creator += " " + n.Comm
+	}
+	switch t.Evidence {
+	case tracer.EvidenceRoot:
+		why = "root"
+		if t.Source != 0 {
+			why = onEvidence(why, t.Source)
+		}
+	case tracer.EvidenceAdopted:
+		why = onEvidence("adopted", t.Source)
+		switch {
+		case t.Creator.PID == 0:
+		case t.Source == tracer.SourceParent:
+			why += ", child of " + creator
+		default:
+			why += ", asked for by " + creator
+		}
+	case tracer.EvidenceReconciled:
+		why = "child of " + creator + ", found after a missed birth"
+	default:
+		why = "forked by " + creator
+	}
+	if t.Session != id {
+		why += " of the nested session " + t.Session.String()
+	}
+	return why
+}
+
+// onEvidence names evidence as the question why is answered with it.
+func onEvidence(word string, source tracer.Source) string {
+	confidence := "weak"
+	if source.Strong() {
+		confidence = "strong"
+	}
+	return fmt.Sprintf("%s (%v), %s", word, source, confidence)
+}

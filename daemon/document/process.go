@@ -1,0 +1,110 @@
+package document
+
+import (
+	"syscall"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// Reader is whom a document is for.
+type Reader interface {
+	// MayReadArgv reports whether the reader may see the command lines of a
+	// user's processes.
+	MayReadArgv(uid uint32) bool
+}
+
+// Kernel knows the processes that the graph does not.
+type Kernel interface {
+	// Identify names the process that has a PID now.
+	Identify(pid uint32) (tracer.Identity, error)
+}
+
+// Encoder makes documents of one graph: the live one, or one that was restored from
+// the history. It belongs to the goroutine that the graph belongs to.
+type Encoder struct {
+	Graph  *lineage.Graph
+	Clock  Clock
+	Kernel Kernel
+}
+
+// Ref is an identity as documents have it.
+func Ref(id lineage.ID) api.Ref {
+	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
+}
+
+// ID is the identity that a Ref names.
+func ID(r api.Ref) lineage.ID {
+	return lineage.ID{PID: uint32(r.PID), Start: uint64(r.StartNS)}
+}
+
+// RefOrNil is a Ref, nil if id names no process.
+func RefOrNil(id lineage.ID) *api.Ref {
+	if id.PID == 0 {
+		return nil
+	}
+	r := Ref(id)
+	return &r
+}
+
+// Process is a node. The command line of another user's process is left out if r may
+// not read it.
+func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
+	p := api.Process{
+		Ref:   Ref(n.ID),
+		Comm:  n.Comm,
+		Exe:   n.Exe,
+		State: n.State.String(),
+		UID:   new(int(n.UID)), Creator: RefOrNil(n.Creator), Parent: RefOrNil(n.Parent),
+		Orphan:     n.Orphan,
+		CPUSeconds: Seconds(n.CPUTime),
+		RSSBytes:   n.RSS,
+		Started:    e.Clock.Wall(n.ID.Start),
+		Exited:     e.Clock.Wall(n.Exited),
+		Evidence:   evidence(n.Evidence, tracer.Source(n.Source)),
+	}
+	if n.State == lineage.Unknown {
+		p.State = ""
+	}
+	if n.Ghost {
+		p.UID = nil
+	}
+	if n.Session != 0 {
+		p.Session = n.Session.String()
+	}
+	if r.MayReadArgv(n.UID) {
+		p.Argv, p.ArgvTruncated = n.Argv, n.ArgvTruncated
+	}
+	if n.StatusKnown {
+		p.ExitCode, p.Signal = Exit(n.Status)
+	}
+	return p
+}
+
+// Seconds are nanoseconds as documents have them.
+func Seconds(ns uint64) float64 { return float64(ns) / 1e9 }
+
+// Exit splits a wait status.
+func Exit(status uint32) (code *int, signal string) {
+	w := syscall.WaitStatus(status)
+	if w.Signaled() {
+		return nil, unix.SignalName(w.Signal())
+	}
+	return new(w.ExitStatus()), ""
+}
+
+func evidence(e lineage.Evidence, source tracer.Source) *api.Evidence {
+	if e == lineage.NoEvidence {
+		return nil
+	}
+	v := &api.Evidence{Kind: tracer.Evidence(e).String(), Source: source.String(), Confidence: "strong"}
+	switch {
+	case e == lineage.Reconciled:
+		v.Source = "iterator"
+	case !source.Strong():
+		v.Confidence = "weak"
+	}
+	return v
+}

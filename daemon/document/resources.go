@@ -1,0 +1,41 @@
+//go:build linux
+
+package document
+
+import (
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+)
+
+// Port is a port that a process listens on.
+func Port(p *resources.Port) api.Port {
+	return api.Port{
+		Proto: p.Proto, Addr: p.Addr(), Port: int(p.Local.Port()),
+		PID: int(p.Holder.PID), StartNS: api.U64(p.Holder.Start), Netns: p.Netns,
+	}
+}
+
+// Lock is a lock that a process resources.
+func Lock(l *resources.Lock) api.Lock {
+	return api.Lock{
+		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID), StartNS: api.U64(l.Holder.Start), Waiting: l.Waiting,
+	}
+}
+
+// Holds is what processes hold, nil if that is nothing.
+func Holds(h resources.Held, files []resources.File) *api.Holds {
+	d := &api.Holds{Unknown: h.Unknown}
+	for i := range h.Ports {
+		d.Ports = append(d.Ports, Port(&h.Ports[i]))
+	}
+	for i := range h.Locks {
+		d.Locks = append(d.Locks, Lock(&h.Locks[i]))
+	}
+	for _, f := range files {
+		d.Files = append(d.Files, api.File{Path: f.Path, Access: f.Access, PID: int(f.Holder.PID)})
+	}
+	if len(d.Ports)+len(d.Locks)+len(d.Files)+len(d.Unknown) == 0 {
+		return nil
+	}
+	return d
+}

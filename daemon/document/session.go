@@ -1,0 +1,105 @@
+package document
+
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Session is what a daemon knows of a session, the graph aside. Times are boottime
+// nanoseconds.
+type Session struct {
+	Info   tracer.SessionInfo
+	State  string             // as people see it
+	Family []tracer.SessionID // the session, and those that are nested in it
+	For    tracer.SessionID   // whose work it holds, 0: it is none of these
+	Kept   *Kept              // why, if it is
+	Work   Work
+	Shared string // the rule by which it holds a server of several sessions
+
+	Level    int
+	Mode     string
+	Degraded []string
+
+	CPU     time.Duration
+	RSS     uint64
+	Zombies int
+	Ports   []int
+
+	RootDied bool
+	Deadline uint64 // of its end, 0: none runs
+	Ended    uint64 // 0: it is not over
+	Verdict  string // once it is
+}
+
+// Kept is why a session outlives the one that its processes came from.
+type Kept struct {
+	Reason string
+	By     *api.Caller // who asked for it
+	Rule   string      // that asked for it
+}
+
+// Session is a session as r may read it.
+func (e Encoder) Session(s *Session, r Reader) api.Session {
+	info := &s.Info
+	d := api.Session{
+		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: s.State,
+		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Zombies: s.Zombies,
+		CPUSeconds: Seconds(uint64(s.CPU)),
+		Started:    e.Clock.Wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
+		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Mode,
+		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
+		Brokered: e.Brokered(&s.Work, r), Shared: s.Shared,
+	}
+	if info.Rule != 0 {
+		d.Rule = info.Name
+	}
+	if s.For != 0 {
+		d.BrokeredBy, d.Evidence = s.For.String(), tracer.EvidenceAdopted.String()
+	}
+	if s.Kept != nil {
+		d.Reason, d.KeptBy, d.KeepRule = s.Kept.Reason, s.Kept.By, s.Kept.Rule
+	}
+	if info.Kept && info.Expires != 0 {
+		d.Until = e.Clock.Wall(info.Expires)
+	}
+	d.Owner = RefOrNil(info.Owner)
+	if info.Parent != 0 {
+		d.Parent = info.Parent.String()
+	}
+	if n, ok := e.Graph.Node(info.Root); ok {
+		d.Root = new(e.Process(&n, r))
+	} else {
+		d.Root = &api.Process{Ref: Ref(info.Root)}
+	}
+	if s.Ended != 0 {
+		d.Ended, d.Verdict = e.Clock.Wall(s.Ended), s.Verdict
+		return d
+	}
+	if info.Live > 0 || info.Dying > 0 { // what was seen last is nobody's else
+		d.Ports, d.RSSBytes = s.Ports, s.RSS
+	}
+	for _, id := range s.Family {
+		d.Orphans += e.Graph.Count(id).Orphans
+	}
+	if s.RootDied {
+		d.Leftovers = d.Live
+	}
+	d.Deadline = e.Clock.Wall(s.Deadline)
+	return d
+}
+
+// Outcomes adds what the graph remembers to the processes that a receipt names.
+func (e Encoder) Outcomes(d *api.Report, w *Work) {
+	for i := range d.Processes {
+		p := &d.Processes[i]
+		id := ID(p.Ref)
+		p.Container = e.container(w, id)
+		if p.Argv == nil {
+			if n, ok := e.Graph.Node(id); ok {
+				p.Argv = n.Argv
+			}
+		}
+	}
+}

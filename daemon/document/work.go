@@ -1,0 +1,103 @@
+package document
+
+import (
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Work is what a session has handed to other daemons.
+type Work struct {
+	Open  []Request // that no process was found for
+	Found []Found
+	// Brought are the processes of the session that no member forked: Found of the
+	// session whose work it holds, else its own.
+	Brought []Found
+}
+
+// Request is what a member asked another daemon for.
+type Request struct {
+	Broker string
+	Client lineage.ID
+	Comm   string
+	UID    uint32
+	Argv   []string
+	Time   uint64 // boottime, ns
+	Over   bool   // no process will be found for it any more
+}
+
+// Found is a process that another daemon started for a session.
+type Found struct {
+	Process   lineage.ID
+	Comm      string
+	Source    tracer.Source
+	Request   *Request         // nil: nobody was seen asking
+	Session   tracer.SessionID // that it was entered for
+	Ends      bool             // with the session whose work it is
+	Observed  bool             // it would, if the policy were enforced
+	Container string           // that it is in, "" if it is in none
+}
+
+// Brokered tells what a session has handed to other daemons, as r may read it.
+func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
+	for i := range w.Open {
+		b := e.request(&w.Open[i], r)
+		b.State = "pending"
+		if w.Open[i].Over {
+			b.State = "unattributed"
+		}
+		all = append(all, b)
+	}
+	for i := range w.Found {
+		all = append(all, e.found(&w.Found[i], r))
+	}
+	return all
+}
+
+// request says which member asked, when, and for what.
+func (e Encoder) request(q *Request, r Reader) api.Brokered {
+	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID))}
+	if r.MayReadArgv(q.UID) {
+		asked.Argv = q.Argv
+	}
+	return api.Brokered{Broker: q.Broker, Asked: &asked, Time: e.Clock.Wall(q.Time)}
+}
+
+func (e Encoder) found(f *Found, r Reader) (b api.Brokered) {
+	if f.Request != nil {
+		b = e.request(f.Request, r)
+	}
+	b.State, b.Ends, b.Observed, b.Session, b.Container = "attributed", f.Ends, f.Observed, f.Session.String(), f.Container
+	b.Process = &api.Process{Ref: Ref(f.Process), Comm: f.Comm}
+	if n, ok := e.Graph.Node(f.Process); ok && n.Comm != "" {
+		b.Process.Comm = n.Comm // it may have become another program since
+	}
+	b.Evidence = evidence(lineage.Adopted, f.Source)
+	return b
+}
+
+// broughtBy tells how a process that no member forked came to its session, nil if it
+// is none of these.
+func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
+	i := slices.IndexFunc(w.Brought, func(f Found) bool { return f.Process == id })
+	if i < 0 {
+		return nil
+	}
+	return new(e.found(&w.Brought[i], r))
+}
+
+// container is the one that another daemon put the process into, or an ancestor of
+// it; "" if there is none.
+func (e Encoder) container(w *Work, id lineage.ID) string {
+	if !slices.ContainsFunc(w.Found, func(f Found) bool { return f.Container != "" }) {
+		return ""
+	}
+	for _, edge := range e.Graph.Ancestry(id) {
+		if i := slices.IndexFunc(w.Found, func(f Found) bool { return f.Process == edge.Child }); i >= 0 {
+			return w.Found[i].Container
+		}
+	}
+	return ""
+}

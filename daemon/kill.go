@@ -12,9 +12,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,7 +49,7 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c caller) erro
 	if c.foreign {
 		return foreign()
 	}
-	id := tracer.Identity{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+	id := document.ID(ref)
 	if now, err := s.kernel.Identify(id.PID); err == nil && now != id {
 		return s.unkilled(c, "", ref, otherProcess(ref))
 	}

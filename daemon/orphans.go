@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
@@ -62,7 +62,7 @@ func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
 // reaper is who has to wait for a zombie. No more is said of it than its name.
 func (s *server) reaper(ref api.Ref) *api.Process {
 	p := &api.Process{Ref: ref, Comm: comm(s.kernel, s.proc, ref)}
-	id := tracer.Identity{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+	id := document.ID(ref)
 	if e, err := s.kernel.Lookup(id.PID); err == nil && e.Identity == id && e.Session != 0 {
 		p.Session = e.Session.String()
 	}
@@ -77,7 +77,7 @@ func comm(k kernel, proc procfs.FS, ref api.Ref) string {
 	if err != nil {
 		return ""
 	}
-	id := tracer.Identity{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+	id := document.ID(ref)
 	if now, err := k.Identify(id.PID); err == nil && id.Start != 0 && now != id {
 		return ""
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -110,7 +109,7 @@ func (s *server) identity(text string, c caller) (id tracer.Identity, live bool,
 	reused := err == nil
 	var known bool
 	err = s.owner.read(c, func() {
-		g := lineage.ID{PID: uint32(ref.PID), Start: uint64(ref.StartNS)}
+		g := document.ID(ref)
 		if ref.StartNS == 0 {
 			g, known = s.owner.graph.ByPID(g.PID)
 		} else {

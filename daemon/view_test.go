@@ -283,13 +283,13 @@ func TestFramesMakeThePicture(t *testing.T) {
 		got := readers[0].picture.processes
 		for r := range got {
 			if !want[r] {
-				n, _ := g.o.graph.Node(lineage.ID{PID: uint32(r.PID), Start: uint64(r.StartNS)})
+				n, _ := g.o.graph.Node(document.ID(r))
 				t.Fatalf("%v is in the picture: %+v", r, n)
 			}
 		}
 		for r := range g.expected() { // of a dropped session nobody need know
 			if _, ok := got[r]; !ok {
-				n, _ := g.o.graph.Node(lineage.ID{PID: uint32(r.PID), Start: uint64(r.StartNS)})
+				n, _ := g.o.graph.Node(document.ID(r))
 				t.Fatalf("%v is not in the picture: %+v", r, n)
 			}
 		}

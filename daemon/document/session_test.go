@@ -1,0 +1,77 @@
+package document
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+func TestSession(t *testing.T) {
+	e := family()
+	s := Session{
+		Info:  tracer.SessionInfo{ID: session, Root: id(100), Live: 2, Forks: 2, Deadline: 1, Created: 1},
+		State: "ending", Family: []tracer.SessionID{session}, Ports: []int{80}, RSS: 9, RootDied: true, Deadline: 60,
+	}
+	d := e.Session(&s, user(6))
+	if d.State != "ending" || d.Orphans != 1 || d.Leftovers != 2 || d.RSSBytes != 9 || len(d.Ports) != 1 || !d.Deadline.Equal(zero.Add(60)) || d.Root.Comm != "agent" || d.Root.Argv != nil || d.Owner != nil {
+		t.Errorf("%+v", d)
+	}
+	s.Ended, s.Verdict = 70, "clean"
+	d = e.Session(&s, user(6))
+	if !d.Ended.Equal(zero.Add(70)) || d.Verdict != "clean" || d.Ports != nil || d.RSSBytes != 0 || d.Deadline != nil || d.Leftovers != 0 {
+		t.Errorf("over: %+v", d)
+	}
+	s.Info.Root = id(999)
+	if d = e.Session(&s, everyone{}); d.Root == nil || d.Root.PID != 999 || d.Root.Comm != "" {
+		t.Errorf("%+v", d.Root)
+	}
+}
+
+// TestBrokered: what was asked for and what was found of it, in the session that asked
+// and in the one that holds it.
+func TestBrokered(t *testing.T) {
+	e := family()
+	asked := Request{Broker: "tmux", Client: id(50), Comm: "tmux", UID: 5, Argv: []string{"tmux", "new"}, Time: 40}
+	late := asked
+	late.Over = true
+	found := []Found{{Process: id(102), Comm: "was", Source: tracer.SourceSocket, Request: &asked, Session: session, Container: "web"}}
+	w := Work{Open: []Request{asked, late}, Found: found}
+	b := e.Brokered(&w, user(5))
+	request := `"broker":"tmux","state":"%s","asked":{"pid":50,"start_ns":"500","comm":"tmux","argv":["tmux","new"],"uid":5},"time":"2026-01-02T03:04:05.00000004Z"`
+	same(t, b[0], fmt.Sprintf("{"+request+"}", "pending"))
+	same(t, b[1], fmt.Sprintf("{"+request+"}", "unattributed"))
+	same(t, b[2], fmt.Sprintf("{"+request+`,"process":{"pid":102,"start_ns":"1020","comm":"agent"},"container":"web","evidence":{"kind":"adopted","source":"socket","confidence":"weak"},"session":"000007"}`, "attributed"))
+	for i, x := range e.Brokered(&w, user(6)) {
+		if x.Asked.Argv != nil || text(t, x) != text(t, ReadableBrokered(b, user(6))[i]) {
+			t.Errorf("%+v", x)
+		}
+	}
+	if b[0].Asked.Argv == nil {
+		t.Error("the reader who may not has changed what the one who may has")
+	}
+	r := api.Report{Processes: []api.Outcome{{Ref: Ref(id(102))}, {Ref: Ref(id(101))}}}
+	if e.Outcomes(&r, &w); r.Processes[0].Container != "web" || r.Processes[1].Container != "" || len(r.Processes[0].Argv) != 2 {
+		t.Errorf("%+v", r.Processes)
+	}
+	s := Session{Info: tracer.SessionInfo{ID: session, Name: "x"}, Work: Work{Open: []Request{asked}, Brought: found}}
+	var got string
+	for _, o := range e.Orphans(nil, &s, everyone{}) {
+		got += fmt.Sprintf("%d %s %s %v; ", o.PID, o.Why, o.State, o.Brokered != nil)
+	}
+	if want := "102 orphan live true; 50 brokered exited true; "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestReadableReport: a copy loses the command lines, the receipt keeps them.
+func TestReadableReport(t *testing.T) {
+	r := &api.Report{Processes: []api.Outcome{{Argv: []string{"a"}}}}
+	if d := ReadableReport(r, 5, user(6)); d.Processes[0].Argv != nil || r.Processes[0].Argv == nil {
+		t.Errorf("%+v of %+v", d, r)
+	}
+	if d := ReadableReport(r, 5, user(5)); d.Processes[0].Argv == nil {
+		t.Errorf("%+v", d)
+	}
+}

@@ -11,7 +11,7 @@ import (
 func graphEvent(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
 		Type: graphTypes[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
-		Evidence: lineage.Evidence(ev.Evidence), Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
+		Evidence: ev.Evidence, Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
 		From: ev.From, Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
 		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
@@ -31,7 +31,7 @@ var graphTypes = [...]lineage.EventType{
 func graphSeen(p *tracer.Process, comm []byte) lineage.Seen {
 	return lineage.Seen{
 		ID: p.Identity, Session: p.Session, Since: p.Since,
-		Evidence: lineage.Evidence(p.Evidence), Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,
+		Evidence: p.Evidence, Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,
 		Comm: comm, UID: p.UID, Cgroup: p.Cgroup, CPUTime: p.CPUTime, RSS: p.RSS,
 		Dead: p.Dead, Zombie: p.Zombie,
 	}

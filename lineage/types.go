@@ -65,6 +65,10 @@ const (
 	Reconciled
 )
 
+func (e Evidence) String() string {
+	return [...]string{"", "root", "fork", "adopted", "reconciled"}[min(e, Reconciled)]
+}
+
 // Event is one change. Which fields count depends on Type. Argv, Exe and Comm
 // are copied if they are kept.
 type Event struct {

@@ -8,11 +8,12 @@ import (
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
-// Identity names a process, SessionID a session: as in the graph. Nothing else here
-// knows of the graph.
+// What processes, sessions and evidence are called is as in the graph. Nothing else
+// here knows of the graph.
 type (
 	Identity  = lineage.ID
 	SessionID = lineage.SessionID
+	Evidence  = lineage.Evidence
 )
 
 // State is the life of a session. States only grow.
@@ -60,21 +61,14 @@ func (c Cause) String() string {
 		"max_rss", "idle", "ancestor", "expired", "released"}[min(c, CauseReleased)]
 }
 
-// Evidence is why a process is a member of its session.
-type Evidence uint32
-
-// The kinds of evidence.
+// The kinds of evidence, by which a process is a member of its session.
 const (
-	EvidenceNone Evidence = iota
-	EvidenceRoot
-	EvidenceFork
-	EvidenceAdopted
-	EvidenceReconciled // found by the kernel's own reconcile pass after a missed birth
+	EvidenceNone       = lineage.NoEvidence
+	EvidenceRoot       = lineage.Root
+	EvidenceFork       = lineage.Fork
+	EvidenceAdopted    = lineage.Adopted
+	EvidenceReconciled = lineage.Reconciled // found by the kernel's own reconcile pass after a missed birth
 )
-
-func (e Evidence) String() string {
-	return [...]string{"", "root", "fork", "adopted", "reconciled"}[min(e, EvidenceReconciled)]
-}
 
 // Source is what the evidence of an adopted process, or of a root, rests on.
 type Source uint8

@@ -47,7 +47,7 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	switch e.Type {
 	case tracer.EventBirth:
 		p.State, p.Creator, p.Parent = api.StateLive, RefOrNil(e.Creator), RefOrNil(e.Parent)
-		p.Evidence, p.Started = evidence(lineage.Evidence(e.Evidence), e.Source), c.Wall(e.Process.Start)
+		p.Evidence, p.Started = evidence(e.Evidence, e.Source), c.Wall(e.Process.Start)
 		p.UID = new(int(e.UID))
 	case tracer.EventExec:
 		p.State, p.Exe, p.UID = api.StateLive, string(e.Filename), new(int(e.UID))

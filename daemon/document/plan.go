@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -14,7 +13,7 @@ func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) [
 	for i := range members {
 		t := &members[i]
 		p := api.Process{Ref: Ref(t.Identity), Comm: t.Comm.String(), State: api.StateLive, UID: new(int(t.UID)),
-			Started: e.Clock.Wall(t.Start), Session: t.Session.String(), Evidence: evidence(lineage.Evidence(t.Evidence), t.Source)}
+			Started: e.Clock.Wall(t.Start), Session: t.Session.String(), Evidence: evidence(t.Evidence, t.Source)}
 		if n, ok := e.Graph.Node(t.Identity); ok && !n.Ghost {
 			p = e.Process(&n, r)
 		}

@@ -99,7 +99,7 @@ func evidence(e lineage.Evidence, source tracer.Source) *api.Evidence {
 	if e == lineage.NoEvidence {
 		return nil
 	}
-	v := &api.Evidence{Kind: tracer.Evidence(e).String(), Source: source.String(), Confidence: "strong"}
+	v := &api.Evidence{Kind: e.String(), Source: source.String(), Confidence: "strong"}
 	switch {
 	case e == lineage.Reconciled:
 		v.Source = "iterator"

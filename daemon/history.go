@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // getHistory lists ended sessions, the last first, page by page.
@@ -77,7 +78,9 @@ func parsePlace(text string) (p journal.Place, err error) {
 	if err == nil {
 		ended, id, _ := strings.Cut(string(b), ".")
 		if p.Ended, err = strconv.ParseInt(ended, 10, 64); err == nil {
-			p.ID, err = strconv.ParseUint(id, 10, 63)
+			var n uint64
+			n, err = strconv.ParseUint(id, 10, 63)
+			p.ID = tracer.SessionID(n)
 		}
 	}
 	if err != nil || p.Ended <= 0 || formatPlace(p) != text {
@@ -168,7 +171,7 @@ func (s *server) endedInMemory(q journal.Query, c caller) (all []endedSession, e
 		o := s.owner
 		for _, x := range o.ended {
 			ended := o.clock.Wall(x.emptyAt)
-			place := journal.Place{Ended: ended.UnixNano(), ID: uint64(x.info.ID)}
+			place := journal.Place{Ended: ended.UnixNano(), ID: x.info.ID}
 			if !place.Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
 				q.Name != "" && x.info.Name != q.Name || !decide(c, verbRead, o.target(c, x)).allow {
 				continue

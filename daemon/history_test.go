@@ -180,7 +180,7 @@ func TestHistoryOfMembers(t *testing.T) {
 	}
 	// An id of another boot says nothing of the sessions of this one.
 	for boot, want := range map[string]relation{w.s.bootID: nested, "b0": stranger} {
-		row := journal.Session{Boot: boot, Parent: uint64(w.id(s.ID))}
+		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
 		if got := w.s.pastTarget(t.Context(), &row, caller{member: w.id(s.ID)}); got.relation != want {
 			t.Errorf("nested in boot %s: relation %v, want %v", boot, got.relation, want)
 		}

@@ -82,7 +82,7 @@ func (s *server) pastTarget(ctx context.Context, row *journal.Session, c caller)
 		if row.Parent == 0 {
 			return t
 		}
-		if tracer.SessionID(row.Parent) == c.member {
+		if row.Parent == c.member {
 			t.relation = nested
 			return t
 		}
@@ -130,14 +130,14 @@ func (s *server) pastReport(ctx context.Context, word string, c caller, v verb, 
 
 // pastTree is what is remembered of its processes, nested sessions included.
 func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c caller) (*api.Tree, error) {
-	family := []tracer.SessionID{tracer.SessionID(p.ID)}
+	family := []tracer.SessionID{p.ID}
 	for i := 0; i < len(family) && len(family) <= maxEnded; i++ {
-		children, err := s.recorder.journal.Nested(ctx, p.Boot, uint64(family[i]))
+		children, err := s.recorder.journal.Nested(ctx, p.Boot, family[i])
 		if err != nil {
 			return nil, err
 		}
 		for k := range children {
-			family = append(family, tracer.SessionID(children[k].ID))
+			family = append(family, children[k].ID)
 		}
 	}
 	then, err := s.archived(ctx, p.Zero, p.Boot, family...)
@@ -160,7 +160,7 @@ func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c ca
 func (s *server) archived(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
 	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: s.kernel}
 	for _, id := range sessions {
-		processes, err := s.recorder.journal.Processes(ctx, boot, uint64(id))
+		processes, err := s.recorder.journal.Processes(ctx, boot, id)
 		if err != nil {
 			return then, err
 		}

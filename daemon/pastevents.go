@@ -169,7 +169,7 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 	a, err := st.aboutPast(key)
 	var row *journal.Session
 	if err == nil && a == nil {
-		row, err = st.recorder.journal.Session(ctx, key.boot, uint64(key.id))
+		row, err = st.recorder.journal.Session(ctx, key.boot, key.id)
 	}
 	switch {
 	case err != nil:
@@ -209,7 +209,7 @@ func (st *stream) selects(ctx context.Context, row *journal.Session) bool {
 		boot = st.bootID
 	}
 	for range maxDepth {
-		if st.session == 0 || row.Boot == boot && tracer.SessionID(row.ID) == st.session {
+		if st.session == 0 || row.Boot == boot && row.ID == st.session {
 			return true
 		}
 		if row.Parent == 0 {

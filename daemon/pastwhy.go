@@ -47,9 +47,9 @@ func (s *server) pastWhy(ctx context.Context, text string, c caller, missing err
 		return nil, err
 	}
 	// The edges lead to the root of the outermost session it was nested in.
-	line := []tracer.SessionID{tracer.SessionID(row.ID)}
+	line := []tracer.SessionID{row.ID}
 	for up := row; up != nil && up.Parent != 0 && len(line) < 16; {
-		line = append(line, tracer.SessionID(up.Parent))
+		line = append(line, up.Parent)
 		if up, err = j.Session(ctx, row.Boot, up.Parent); err != nil {
 			return nil, err
 		}

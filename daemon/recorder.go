@@ -261,7 +261,7 @@ func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 // process adds a process to the batch. Of the dead a live session keeps only so
 // many on disk, as the graph does.
 func (r *recorder) process(b *haul, n *lineage.Node, needed, all bool) {
-	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: uint64(n.Session)}
+	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
 	id := n.Session
 	if !needed && !all {
 		b.past[n.ID] = id

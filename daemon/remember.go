@@ -57,9 +57,9 @@ func (s *server) remember() error {
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)
 	}
-	held := make(map[uint64]bool, len(infos))
+	held := make(map[tracer.SessionID]bool, len(infos))
 	for _, info := range infos {
-		held[uint64(info.ID)] = true
+		held[info.ID] = true
 	}
 	r := s.recorder
 	live, err := r.journal.Live(ctx)
@@ -84,7 +84,7 @@ func (s *server) remember() error {
 		}
 		nodes := decodeNodes(processes)
 		err = s.owner.do(func() {
-			s.owner.memories[tracer.SessionID(row.ID)] = &m
+			s.owner.memories[row.ID] = &m
 			for i := range nodes {
 				s.owner.graph.Restore(&nodes[i])
 			}
@@ -96,7 +96,7 @@ func (s *server) remember() error {
 			if nodes[i].State == lineage.Live {
 				r.rows[nodes[i].ID] = true
 			} else {
-				r.dead[tracer.SessionID(row.ID)]++
+				r.dead[row.ID]++
 			}
 		}
 	}

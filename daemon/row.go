@@ -96,7 +96,7 @@ func (o *owner) row(s *session) row {
 // session encodes a row, without its secrets.
 func (x *row) session(r *recorder) (s journal.Session, err error) {
 	s = journal.Session{
-		Boot: r.boot, ID: uint64(x.id), Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: uint64(x.parent),
+		Boot: r.boot, ID: x.id, Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: x.parent,
 		Zero: x.zero, Started: x.zero.Add(time.Duration(x.created)),
 	}
 	if x.doc.Root != nil {

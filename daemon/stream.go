@@ -70,7 +70,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 		if unremembered(err) {
 			var p *past
 			if p, err = s.past(r.Context(), word, c, verbRead, err); err == nil {
-				st.session, st.boot = tracer.SessionID(p.ID), p.Boot
+				st.session, st.boot = p.ID, p.Boot
 			}
 		}
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // filled makes a file with n processes of ten sessions, two of which live.
@@ -26,7 +28,7 @@ func filled(b *testing.B, n int) string {
 		batch.Sessions = append(batch.Sessions, x)
 	}
 	for i := range n {
-		batch.Processes = append(batch.Processes, Process{PID: uint32(i), Start: uint64(i), Session: uint64(i % 10), Doc: doc})
+		batch.Processes = append(batch.Processes, Process{PID: uint32(i), Start: uint64(i), Session: tracer.SessionID(i % 10), Doc: doc})
 		if len(batch.Processes) == 4096 || i == n-1 {
 			batch.Events = records(uint64(i)*10, MaxBlock, time.Duration(i))
 			write(b, j, batch)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // sample is a file with a row of everything.
@@ -23,7 +25,7 @@ var sample = sync.OnceValues(func() ([]byte, error) {
 	j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }})
 	for n := range uint64(4) {
 		b := Batch{Sessions: []Session{session(n+1, noon), session(n+10, time.Time{})}, Events: records(n*10+1, 10, 0), Zero: noon,
-			Processes: []Process{{PID: 5, Start: n, Session: n, Doc: []byte(`{}`)}}}
+			Processes: []Process{{PID: 5, Start: n, Session: tracer.SessionID(n), Doc: []byte(`{}`)}}}
 		err = errors.Join(err, j.Write(context.Background(), &b))
 	}
 	if err := errors.Join(err, j.Close()); err != nil {

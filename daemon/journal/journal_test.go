@@ -39,7 +39,7 @@ func write(t testing.TB, j *Journal, b Batch) {
 }
 
 func session(n uint64, ended time.Time) Session {
-	return Session{Boot: "b1", ID: n, Word: fmt.Sprintf("w%05d", n), Name: fmt.Sprint("name", n%3), UID: uint32(n % 2),
+	return Session{Boot: "b1", ID: tracer.SessionID(n), Word: fmt.Sprintf("w%05d", n), Name: fmt.Sprint("name", n%3), UID: uint32(n % 2),
 		Zero: noon, Started: noon, Ended: ended, Doc: []byte(`{"a":1}`), Report: []byte(`{}`), State: []byte(`null`)}
 }
 
@@ -176,7 +176,7 @@ func TestEndedPages(t *testing.T) {
 		"name":  {Query{Name: "name0"}, 16},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := map[uint64]bool{}
+			seen := map[tracer.SessionID]bool{}
 			var last Place
 			for tt.q.Limit = 7; ; {
 				page, err := j.Ended(t.Context(), tt.q)
@@ -205,7 +205,7 @@ func TestFind(t *testing.T) {
 	other := session(4, noon)
 	other.Boot = "b0"
 	write(t, j, Batch{Sessions: []Session{session(1, noon), other, session(7, noon.Add(time.Second))}})
-	for word, want := range map[string][]uint64{"w00001": {1}, "w00004": {4}, "name1": {7, 1, 4}, "none": nil, "": nil} {
+	for word, want := range map[string][]tracer.SessionID{"w00001": {1}, "w00004": {4}, "name1": {7, 1, 4}, "none": nil, "": nil} {
 		got, err := j.Find(t.Context(), word)
 		if err != nil || len(got) != len(want) || len(got) > 0 && got[0].ID != want[0] {
 			t.Errorf("%q: %+v %v", word, got, err)

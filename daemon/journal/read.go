@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // readTimeout bounds one query.
@@ -53,7 +55,7 @@ func (j *Journal) sessions(ctx context.Context, where string, args ...any) (all 
 		if err != nil {
 			return errDamaged
 		}
-		s.ID, s.Parent = uint64(id), uint64(parent)
+		s.ID, s.Parent = tracer.SessionID(id), tracer.SessionID(parent)
 		s.Zero, s.Started = time.Unix(0, zero).UTC(), time.Unix(0, started).UTC()
 		if ended.Valid {
 			s.Ended = time.Unix(0, ended.Int64).UTC()
@@ -85,7 +87,7 @@ type Query struct {
 // Place is a place in the order of the ended sessions, the last first.
 type Place struct {
 	Ended int64 // ns; 0: the beginning
-	ID    uint64
+	ID    tracer.SessionID
 }
 
 // Place of a session that has ended.
@@ -132,7 +134,7 @@ func (j *Journal) Find(ctx context.Context, word string) ([]Session, error) {
 }
 
 // Session gives the row of one session.
-func (j *Journal) Session(ctx context.Context, boot string, id uint64) (*Session, error) {
+func (j *Journal) Session(ctx context.Context, boot string, id tracer.SessionID) (*Session, error) {
 	all, err := j.sessions(ctx, "boot = ? AND id = ?", boot, int64(id))
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -169,12 +171,12 @@ func (j *Journal) Last(ctx context.Context, boot string) (last time.Time, err er
 }
 
 // Nested lists the sessions of a boot that are nested in one.
-func (j *Journal) Nested(ctx context.Context, boot string, parent uint64) ([]Session, error) {
+func (j *Journal) Nested(ctx context.Context, boot string, parent tracer.SessionID) ([]Session, error) {
 	return j.sessions(ctx, "boot = ? AND parent = ? ORDER BY started LIMIT 1024", boot, int64(parent))
 }
 
 // Processes gives the processes of a session in the order of their start.
-func (j *Journal) Processes(ctx context.Context, boot string, session uint64) ([]Process, error) {
+func (j *Journal) Processes(ctx context.Context, boot string, session tracer.SessionID) ([]Process, error) {
 	return j.processes(ctx, boot, "boot = ? AND session = ? ORDER BY start LIMIT 131072", boot, int64(session))
 }
 
@@ -187,7 +189,7 @@ func (j *Journal) processes(ctx context.Context, boot, where string, args ...any
 		if err := rows.Scan(&p.PID, &start, &id, &p.Doc, &sum); err != nil {
 			return errDamaged
 		}
-		p.Start, p.Session = uint64(start), uint64(id)
+		p.Start, p.Session = uint64(start), tracer.SessionID(id)
 		if p.sum(boot) != sum {
 			return errDamaged
 		}

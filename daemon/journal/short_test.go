@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,12 +32,12 @@ func writeOn(path string) error {
 	}
 	n := uint64(0)
 	if len(last) > 0 {
-		n = last[0].ID
+		n = uint64(last[0].ID)
 	}
 	for range 100000 {
 		n++
 		b := Batch{Sessions: []Session{session(n, noon)}, Events: records(n*10, 10, 0), Zero: noon,
-			Processes: []Process{{PID: 5, Start: n, Session: n, Doc: []byte(`{}`)}}}
+			Processes: []Process{{PID: 5, Start: n, Session: tracer.SessionID(n), Doc: []byte(`{}`)}}}
 		if err := j.Write(context.Background(), &b); err != nil {
 			return err
 		}
@@ -77,17 +78,17 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("round %d: %v %q", round, err, j.Degraded())
 		}
 		last, err := j.Ended(t.Context(), Query{Limit: 1})
-		if err != nil || len(last) != 1 || last[0].ID < said || last[0].ID > said+1 {
+		if err != nil || len(last) != 1 || uint64(last[0].ID) < said || uint64(last[0].ID) > said+1 {
 			t.Fatalf("round %d: %d was said, %+v is there: %v", round, said, last, err)
 		}
-		n := last[0].ID
+		n := uint64(last[0].ID)
 		if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", n*10); err != nil || b == nil || b.Records[0].Seq != n*10 {
 			t.Fatalf("round %d: half a batch: %+v %v", round, b, err)
 		}
 		if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", n*10+10); err != nil || b != nil {
 			t.Fatalf("round %d: half a batch: %+v %v", round, b, err)
 		}
-		if p, err := j.Processes(t.Context(), "b1", n); err != nil || len(p) != 1 {
+		if p, err := j.Processes(t.Context(), "b1", tracer.SessionID(n)); err != nil || len(p) != 1 {
 			t.Fatalf("round %d: half a batch: %+v %v", round, p, err)
 		}
 		j.Close()

@@ -9,17 +9,19 @@ import (
 	"hash/crc32"
 	"strconv"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // Session is a session's row. Doc, Report and State are JSON and the owner's
 // own; Report and State may be nil.
 type Session struct {
 	Boot    string
-	ID      uint64 // the kernel's, at most 63 bits
-	Word    string // as people write it
+	ID      tracer.SessionID // the kernel's, at most 63 bits
+	Word    string           // as people write it
 	Name    string
 	UID     uint32
-	Parent  uint64
+	Parent  tracer.SessionID
 	Zero    time.Time // wall time at boottime 0
 	Started time.Time
 	Ended   time.Time // zero: it lives
@@ -52,7 +54,7 @@ func nano(t time.Time) int64 {
 type Process struct {
 	PID     uint32
 	Start   uint64
-	Session uint64
+	Session tracer.SessionID
 	Doc     []byte
 }
 

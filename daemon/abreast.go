@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // abreastWait is how long a request waits for the reader of the events. One
@@ -63,7 +65,7 @@ func (f *flush) over() {
 // abreast answers by all that the kernel had told when the request came: a
 // process that the caller has just started is in the answer.
 func (s *server) abreast(a answer) answer {
-	return func(w http.ResponseWriter, r *http.Request, c caller) error {
+	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		ctx, cancel := context.WithTimeout(r.Context(), abreastWait)
 		s.owner.inbox.flush.wait(ctx)
 		cancel()

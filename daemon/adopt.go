@@ -8,15 +8,16 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // postAdopted makes a session of a process that has been running for some
 // time. Its present descendants come with it.
-func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c caller) error {
-	if d := decide(c, verbAdopt, target{uid: c.uid}); !d.allow {
-		return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c access.Caller) error {
+	if d := access.Decide(c, access.Adopt, access.Scope{UID: c.UID}); !d.Allow {
+		return s.refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
 	spec, err := s.spec(req, c)
 	if err != nil {
@@ -27,8 +28,8 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c calle
 	if err != nil {
 		return err
 	}
-	if d := s.mayAdopt(&root, c); !d.allow {
-		return s.refuse(c, verbAdopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+	if d := s.mayAdopt(&root, c); !d.Allow {
+		return s.refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
 	spec.Root, spec.UID = root.id, root.uids[1]
 	// An ancestor of the caller may be named: an agent's hook adopts the agent. It
@@ -48,42 +49,42 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c calle
 	}); err != nil {
 		return err
 	}
-	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, spec.Root.PID).
+	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Int(logging.KeyAdded, n).Msg("process adopted")
-	s.done(c, verbAdopt, d.ID)
+	s.done(c, access.Adopt, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)
 }
 
 // mayAdopt decides about a process and the sessions that it is in: once adopted
 // it could be kept, and would be out of their reach.
-func (s *server) mayAdopt(p *living, c caller) decision {
+func (s *server) mayAdopt(p *living, c access.Caller) access.Decision {
 	if uid, foreign := p.foreignTo(c); foreign {
-		return decision{why: fmt.Sprintf("it runs as uid %d", uid), hint: "run with sudo"}
+		return access.Decision{Why: fmt.Sprintf("it runs as uid %d", uid), Hint: "run with sudo"}
 	}
 	if e, err := s.kernel.Lookup(p.id.PID); err == nil && e.Identity == p.id {
-		return s.decideChain(c, verbEnd, e.Session)
+		return s.decideChain(c, access.End, e.Session)
 	}
-	return decision{allow: true}
+	return access.Decision{Allow: true}
 }
 
 // decideChain decides about a session and every session around it.
-func (s *server) decideChain(c caller, v verb, id tracer.SessionID) decision {
+func (s *server) decideChain(c access.Caller, v access.Verb, id tracer.SessionID) access.Decision {
 	for range maxDepth {
 		info, err := s.kernel.Session(id)
 		if errors.Is(err, tracer.ErrNotFound) {
 			break // the outermost one was before
 		}
 		if err != nil {
-			return decision{why: err.Error()}
+			return access.Decision{Why: err.Error()}
 		}
-		if d := decide(c, v, target{uid: info.UID}); !d.allow {
-			d.why = fmt.Sprintf("session %v: %s", id, d.why)
+		if d := access.Decide(c, v, access.Scope{UID: info.UID}); !d.Allow {
+			d.Why = fmt.Sprintf("session %v: %s", id, d.Why)
 			return d
 		}
 		id = info.Parent
 	}
-	return decision{allow: true}
+	return access.Decision{Allow: true}
 }
 
 // adopt opens a session over a running process and enters its descendants: if
@@ -169,9 +170,9 @@ type living struct {
 }
 
 // foreignTo finds a uid of the process that the caller may not act for.
-func (p *living) foreignTo(c caller) (uid uint32, found bool) {
+func (p *living) foreignTo(c access.Caller) (uid uint32, found bool) {
 	for _, uid := range p.uids {
-		if c.uid != 0 && uid != c.uid {
+		if c.UID != 0 && uid != c.UID {
 			return uid, true
 		}
 	}

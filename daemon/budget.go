@@ -12,6 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // excess is a session that is over one of its limits.
@@ -86,7 +88,7 @@ func (p *sampler) endOver(x excess) {
 	if err := o.enforcer.CheckEnd(x.session, tracer.Identity{}); err != nil {
 		log.Error().Err(err).Msg("over its limit and not ended")
 		o.audit.Add(audit.Record{
-			Time: time.Now().UTC(), Verb: verbEnd.String(), Decision: audit.Refused, Reason: err.Error(),
+			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
 			Target: &audit.Target{Session: x.session.String()}, Mode: o.mode(),
 		})
 		return

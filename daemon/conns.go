@@ -10,6 +10,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/time/rate"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // conns counts the open connections and the requests, so that no caller can
@@ -115,11 +117,11 @@ func (t *conns) leave(c *connection) {
 }
 
 // allow takes one request of a caller.
-func (t *conns) allow(c caller, now time.Duration) bool {
-	of := slot{uid: c.uid}
-	if c.member != 0 {
-		of = slot{inside: true, member: c.member}
-	} else if c.uid == 0 {
+func (t *conns) allow(c access.Caller, now time.Duration) bool {
+	of := slot{uid: c.UID}
+	if c.Member != 0 {
+		of = slot{inside: true, member: c.Member}
+	} else if c.UID == 0 {
 		return true
 	}
 	t.mu.Lock()

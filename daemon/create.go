@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -21,7 +22,7 @@ const maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
 
 // postSession makes a session of the caller's own child, which the caller
 // holds blocked before its exec. The caller is the owner: its death ends it.
-func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.NewSession
 	if err := s.decode(w, r, &req); err != nil {
 		return err
@@ -29,8 +30,8 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) e
 	if req.Adopt {
 		return s.postAdopted(w, &req, c)
 	}
-	if d := decide(c, verbCreate, target{uid: c.uid}); !d.allow {
-		return s.refuse(c, verbCreate, "session", d)
+	if d := access.Decide(c, access.Create, access.Scope{UID: c.UID}); !d.Allow {
+		return s.refuse(c, access.Create, "session", d)
 	}
 	spec, err := s.spec(&req, c)
 	if err != nil {
@@ -39,7 +40,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) e
 	if spec.Root, err = s.child(c, req.Root); err != nil {
 		return err
 	}
-	if err := s.enforcer.CheckRoot(spec.Root, c.id); err != nil {
+	if err := s.enforcer.CheckRoot(spec.Root, c.ID); err != nil {
 		return err
 	}
 	baseline := s.enforcer.Begin()
@@ -65,21 +66,21 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c caller) e
 	if err != nil {
 		return err
 	}
-	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, spec.Root.PID).
+	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Msg("session created")
-	s.done(c, verbCreate, d.ID)
+	s.done(c, access.Create, d.ID)
 	d.Head, d.Token = head("session"), token
 	return reply(w, http.StatusCreated, d)
 }
 
 // spec checks what was asked for, but for the root.
-func (s *server) spec(req *api.NewSession, c caller) (spec tracer.SessionSpec, err error) {
+func (s *server) spec(req *api.NewSession, c access.Caller) (spec tracer.SessionSpec, err error) {
 	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
 		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
 	}
-	spec = tracer.SessionSpec{Owner: c.id, Name: req.Name, UID: c.uid}
+	spec = tracer.SessionSpec{Owner: c.ID, Name: req.Name, UID: c.UID}
 	switch {
-	case c.foreign:
+	case c.Foreign:
 		return spec, foreign()
 	case req.Root.PID == 0:
 		return bad("root.pid is missing")
@@ -130,15 +131,15 @@ func graceOf(ms int64) (time.Duration, error) {
 
 // child names the caller's own live child. The caller has not reaped it, so its
 // PID cannot go to another one unseen.
-func (s *server) child(c caller, ref api.Ref) (tracer.Identity, error) {
+func (s *server) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
 	p, err := s.living(ref)
 	if err != nil {
 		return p.id, err
 	}
 	deny := func(why string) (tracer.Identity, error) {
-		return p.id, s.refuse(c, verbCreate, fmt.Sprintf("session of pid %d", ref.PID), decision{why: why})
+		return p.id, s.refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
 	}
-	if p.parent != c.id.PID {
+	if p.parent != c.ID.PID {
 		return deny("it is not the caller's child")
 	}
 	if uid, ok := p.foreignTo(c); ok {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -198,10 +199,10 @@ func inUse() int64 {
 // never again while it is held.
 func TestRecentLines(t *testing.T) {
 	w := newWorld(t)
-	root, other := caller{uid: 0}, caller{uid: 1}
+	root, other := access.Caller{UID: 0}, access.Caller{UID: 1}
 	r := record{seq: 7}
 	r.Type, r.UID, r.Filename, r.Argv = tracer.EventExec, 1000, []byte("/bin/x"), []byte("x\x00--secret\x00")
-	get := func(c caller) []byte {
+	get := func(c access.Caller) []byte {
 		b, err := w.s.line(&r, c)
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +216,7 @@ func TestRecentLines(t *testing.T) {
 	if again := get(root); &again[0] != &shown[0] {
 		t.Error("it was made twice")
 	}
-	if again := get(caller{uid: 1000}); &again[0] != &shown[0] {
+	if again := get(access.Caller{UID: 1000}); &again[0] != &shown[0] {
 		t.Error("it was made twice for its own uid")
 	}
 	r.seq += recentLines

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -14,7 +15,7 @@ func (o *owner) encoder() document.Encoder {
 }
 
 // session is a session as c may read it.
-func (o *owner) session(s *session, c caller) api.Session {
+func (o *owner) session(s *session, c access.Caller) api.Session {
 	return o.encoder().Session(o.sessionRecord(s), c)
 }
 
@@ -91,7 +92,7 @@ func (e *errand) request() *document.Request {
 
 // report is a session's receipt as c may read it: without a verdict while it is not
 // over.
-func (o *owner) report(x *session, c caller) *api.Report {
+func (o *owner) report(x *session, c access.Caller) *api.Report {
 	r := x.report
 	if r == nil {
 		r = x.receipt.Report(x.info, o.took(x), nil)

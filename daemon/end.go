@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -17,7 +18,7 @@ import (
 // postEnd begins the end of a session. The guards come first, and who asks is
 // noted before the first process dies of it; the kernel keeps repeats from making
 // it longer. With a grace of 0 nothing else comes before the kernel is asked.
-func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.EndRequest
 	if err := s.decode(w, r, &req); err != nil {
 		return err
@@ -38,7 +39,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	var id tracer.SessionID
 	var report *api.Report
 	begun := false
-	err := s.withSession(word, c, verbEnd, func(x *session) {
+	err := s.withSession(word, c, access.End, func(x *session) {
 		id, begun = x.info.ID, x.info.State != tracer.StateActive
 		if grace < 0 {
 			grace = x.info.Grace
@@ -48,7 +49,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 		}
 	})
 	if unremembered(err) {
-		report, err = s.pastReport(r.Context(), word, c, verbEnd, err)
+		report, err = s.pastReport(r.Context(), word, c, access.End, err)
 	}
 	if err != nil {
 		return err
@@ -56,10 +57,10 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	if report != nil {
 		return reply(w, http.StatusOK, report)
 	}
-	if err := s.enforcer.CheckEnd(id, c.id); err != nil {
-		s.log.Warn().Err(err).Str(logging.KeyVerb, verbEnd.String()).Str(logging.KeySession, id.String()).
-			Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).Msg("refused")
-		s.refused(c, verbEnd, id.String(), err.Error())
+	if err := s.enforcer.CheckEnd(id, c.ID); err != nil {
+		s.log.Warn().Err(err).Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).
+			Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
+		s.refused(c, access.End, id.String(), err.Error())
 		var refusal *enforcer.Refusal
 		if errors.As(err, &refusal) {
 			e := refusalError(refusal)
@@ -73,17 +74,17 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	}
 	if req.PlanToken != "" {
 		if err := s.checkPlan(req.PlanToken, id); err != nil {
-			s.refused(c, verbEnd, id.String(), err.Error())
+			s.refused(c, access.End, id.String(), err.Error())
 			return err
 		}
 	}
-	s.log.Info().Str(logging.KeyVerb, verbEnd.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
-		Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).Msg("ending")
+	s.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
 	err = s.owner.do(func() {
 		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
 			x.endCaller = auditCaller(c)
 			s.owner.save(x)
-			x.endedBy = &api.Caller{UID: int(c.uid), PID: int(c.id.PID), Comm: c.comm}
+			x.endedBy = &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
 		}
 	})
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 	if err := s.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
 		return err
 	}
-	err = s.withSession(id.String(), c, verbEnd, func(x *session) {
+	err = s.withSession(id.String(), c, access.End, func(x *session) {
 		s.owner.refresh(x)
 		report = s.owner.report(x, c)
 	})
@@ -103,7 +104,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c caller) error
 }
 
 // getReport waits, if it is asked to, until there is a verdict.
-func (s *server) getReport(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "wait")
 	if err != nil {
 		return err
@@ -116,9 +117,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c caller) err
 	}
 	var over chan struct{}
 	var id tracer.SessionID
-	err = s.withSession(r.PathValue("s"), c, verbRead, func(x *session) { over, id = x.over, x.info.ID })
+	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *session) { over, id = x.over, x.info.ID })
 	if unremembered(err) {
-		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, verbRead, err)
+		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,7 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c caller) err
 		return nil
 	}
 	var report *api.Report
-	err = s.withSession(id.String(), c, verbRead, func(x *session) {
+	err = s.withSession(id.String(), c, access.Read, func(x *session) {
 		s.owner.refresh(x)
 		report = s.owner.report(x, c)
 	})

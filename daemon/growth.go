@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -223,7 +224,7 @@ func roomsOf(proc procfs.FS) (rooms []room) {
 }
 
 // getLeaks tells what sessions hold and how it grows.
-func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session")
 	if err != nil {
 		return err
@@ -231,7 +232,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c caller) erro
 	d := api.Leaks{Head: head("leaks"), Items: []api.Leak{}}
 	rooms := roomsOf(s.proc)
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, verbRead, func(x *session) {
+		err = s.withSession(word, c, access.Read, func(x *session) {
 			if !x.closed {
 				d.Items = append(d.Items, s.owner.leak(x, rooms))
 			}
@@ -240,10 +241,10 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c caller) erro
 			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s is over and holds nothing", word), "lineage history shows how it went")
 		}
 	} else {
-		all := decide(c, verbMetrics, target{}).allow
+		all := access.Decide(c, access.Metrics, access.Scope{}).Allow
 		err = s.owner.read(c, func() {
 			for _, x := range s.owner.sorted() {
-				if !x.closed && decide(c, verbRead, s.owner.target(c, x)).allow {
+				if !x.closed && access.Decide(c, access.Read, s.owner.scope(x)).Allow {
 					d.Items = append(d.Items, s.owner.leak(x, rooms))
 				}
 			}

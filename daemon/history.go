@@ -15,18 +15,19 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // getHistory lists ended sessions, the last first, page by page.
-func (s *server) getHistory(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "since", "until", "limit", "next")
 	if err != nil {
 		return err
 	}
-	if d := decide(c, verbRead, target{uid: c.uid}); !d.allow {
-		return s.refuse(c, verbRead, "history", d)
+	if d := access.Decide(c, access.Read, access.Scope{UID: c.UID}); !d.Allow {
+		return s.refuse(c, access.Read, "history", d)
 	}
 	x := journal.Query{Limit: api.DefaultPage}
 	if x.Since, x.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
@@ -99,16 +100,16 @@ type endedSession struct {
 // endedSessions is a page of what c may read of the ended sessions: those of
 // the history, and those in memory that it does not have yet or cannot have.
 // A member sees what is nested in its own session, which memory has.
-func (s *server) endedSessions(ctx context.Context, q journal.Query, c caller) (*api.Sessions, error) {
-	if c.uid != 0 && !c.group && c.member == 0 {
-		q.UID = &c.uid
+func (s *server) endedSessions(ctx context.Context, q journal.Query, c access.Caller) (*api.Sessions, error) {
+	if c.UID != 0 && !c.Group && c.Member == 0 {
+		q.UID = &c.UID
 	}
 	all, err := s.endedInMemory(q, c)
 	if err != nil {
 		return nil, err
 	}
 	var rows []journal.Session
-	if c.member == 0 {
+	if c.Member == 0 {
 		page := q
 		page.Limit++ // to see whether there is more
 		if rows, err = s.recorder.journal.Ended(ctx, page); err != nil {
@@ -144,7 +145,7 @@ func (s *server) endedSessions(ctx context.Context, q journal.Query, c caller) (
 
 // addEnded adds the newest ended sessions to a list, which is then by start;
 // Next is for the history.
-func (s *server) addEnded(ctx context.Context, d *api.Sessions, name string, c caller) error {
+func (s *server) addEnded(ctx context.Context, d *api.Sessions, name string, c access.Caller) error {
 	ended, err := s.endedSessions(ctx, journal.Query{Name: name, Limit: api.MaxPage}, c)
 	if err != nil {
 		return err
@@ -166,14 +167,14 @@ func (s *server) addEnded(ctx context.Context, d *api.Sessions, name string, c c
 }
 
 // endedInMemory gives those of the ended sessions in memory that q selects.
-func (s *server) endedInMemory(q journal.Query, c caller) (all []endedSession, err error) {
+func (s *server) endedInMemory(q journal.Query, c access.Caller) (all []endedSession, err error) {
 	err = s.owner.read(c, func() {
 		o := s.owner
 		for _, x := range o.ended {
 			ended := o.clock.Wall(x.emptyAt)
 			place := journal.Place{Ended: ended.UnixNano(), ID: x.info.ID}
 			if !place.Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
-				q.Name != "" && x.info.Name != q.Name || !decide(c, verbRead, o.target(c, x)).allow {
+				q.Name != "" && x.info.Name != q.Name || !access.Decide(c, access.Read, o.scope(x)).Allow {
 				continue
 			}
 			all = append(all, endedSession{place, s.bootID, o.session(x, c)})

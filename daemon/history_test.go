@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
@@ -179,10 +180,11 @@ func TestHistoryOfMembers(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	// An id of another boot says nothing of the sessions of this one.
-	for boot, want := range map[string]relation{w.s.bootID: nested, "b0": stranger} {
+	for boot, want := range map[string]bool{w.s.bootID: true, "b0": false} {
 		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
-		if got := w.s.pastTarget(t.Context(), &row, caller{member: w.id(s.ID)}); got.relation != want {
-			t.Errorf("nested in boot %s: relation %v, want %v", boot, got.relation, want)
+		scope := w.s.pastScope(t.Context(), &row)
+		if d := access.Decide(access.Caller{Member: w.id(s.ID)}, access.End, scope); d.Allow != want {
+			t.Errorf("nested in boot %s: %+v, want %v", boot, d, want)
 		}
 	}
 	w.again()

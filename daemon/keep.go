@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -34,7 +35,7 @@ type kept struct {
 }
 
 // postKeep hands members over to a kept session.
-func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.KeepRequest
 	if err := s.decode(w, r, &req); err != nil {
 		return err
@@ -44,7 +45,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c caller) erro
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
 	}
 	switch {
-	case c.foreign:
+	case c.Foreign:
 		return foreign()
 	case len(req.Refs) == 0 || len(req.Refs) > maxKept:
 		return bad("refs: want 1 to %d processes", maxKept)
@@ -72,7 +73,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c caller) erro
 		}
 		all, from = append(all, id), info
 	}
-	by := &api.Caller{UID: int(c.uid), PID: int(c.id.PID), Comm: c.comm}
+	by := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
 	info, err := s.keep(from, all, kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)
@@ -86,30 +87,30 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c caller) erro
 		return err
 	}
 	d.Warnings = s.losesTerminal(all, from.ID)
-	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
-	s.done(c, verbKeep, d.ID)
+	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
+	s.done(c, access.Keep, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)
 }
 
 // keepable finds the session that a process would be handed over from.
-func (s *server) keepable(id tracer.Identity, live bool, c caller) (info tracer.SessionInfo, err error) {
+func (s *server) keepable(id tracer.Identity, live bool, c access.Caller) (info tracer.SessionInfo, err error) {
 	e, lerr := s.kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
-	d := decide(c, verbKeep, target{uid: c.uid})
+	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
 	err = s.owner.do(func() {
 		if x := s.owner.sessionOf(e.Session); member && x != nil {
 			info = x.info
 		}
 	})
-	if d.allow && info.ID != 0 {
-		d = s.decideChain(c, verbKeep, info.ID) // it will be nested in none of these
+	if d.Allow && info.ID != 0 {
+		d = s.decideChain(c, access.Keep, info.ID) // it will be nested in none of these
 	}
 	switch {
 	case err != nil:
 		return info, err
-	case !d.allow:
-		return info, s.refuse(c, verbKeep, fmt.Sprintf("pid %d", id.PID), d)
+	case !d.Allow:
+		return info, s.refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), d)
 	case !live:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:
@@ -270,7 +271,7 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	}
 	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
 	s.audit.Add(audit.Record{
-		Time: now.UTC(), Verb: verbKeep.String(), Decision: audit.Done,
+		Time: now.UTC(), Verb: access.Keep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason),
 		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.mode(),
 	})

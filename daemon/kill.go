@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -24,7 +25,7 @@ var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL,
 
 // postKill signals one member. It has to be named by its identity: a PID alone
 // may be somebody else's by the time that it is read.
-func (s *server) postKill(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c caller) erro
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("kill %s: want PID@START_NS", ref),
 			`"lineage tree -o name" prints it`)
 	}
-	if c.foreign {
+	if c.Foreign {
 		return foreign()
 	}
 	id := document.ID(ref)
@@ -61,25 +62,25 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c caller) erro
 	if err != nil {
 		return err
 	}
-	v := verbKill
+	v := access.Kill
 	if p.Session == "" {
-		v = verbRead // there is nobody to signal; may it be told so?
+		v = access.Read // there is nobody to signal; may it be told so?
 	}
-	if d := decide(c, v, t); !d.allow {
-		return s.refuse(c, verbKill, ref.String(), d)
+	if d := access.Decide(c, v, t); !d.Allow {
+		return s.refuse(c, access.Kill, ref.String(), d)
 	}
-	outcome, err := s.enforcer.Signal(id, c.id, sig, enforcer.Nudge{UID: c.uid, All: c.uid == 0 && c.member == 0})
+	outcome, err := s.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.UID == 0 && c.Member == 0})
 	if err != nil {
 		return s.unkilled(c, p.Session, ref, signalError(ref, err))
 	}
-	s.log.Info().Str(logging.KeyVerb, verbKill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
-		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
+	s.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
+		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
 	s.signalled(c, audit.Done, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: head("killed"), Process: *p, Outcome: outcome.String()})
 }
 
 // unkilled records that a signal was not sent, and gives why.
-func (s *server) unkilled(c caller, session string, ref api.Ref, err error) error {
+func (s *server) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
 	s.signalled(c, audit.Refused, err.Error(), session, ref)
 	return err
 }

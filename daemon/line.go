@@ -9,6 +9,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 const (
@@ -32,7 +34,7 @@ type line struct {
 
 // line is an event as a caller may see it. Command lines alone are not for
 // everybody.
-func (s *server) line(r *record, c caller) ([]byte, error) {
+func (s *server) line(r *record, c access.Caller) ([]byte, error) {
 	slots := &s.recent.shown
 	if r.Type == tracer.EventExec && !c.MayReadArgv(r.UID) {
 		slots = &s.recent.redacted

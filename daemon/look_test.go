@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -94,7 +95,7 @@ func TestGoneHoldNothing(t *testing.T) {
 		x.rss, x.held.Ports = 160<<20, []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
 		for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
 			x.info.Live, x.info.Dying = int64(c.live), int64(c.dying)
-			if d := w.s.owner.session(x, caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
+			if d := w.s.owner.session(x, access.Caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
 				t.Errorf("%+v: ports %v, rss %d", c, d.Ports, d.RSSBytes)
 			}
 		}

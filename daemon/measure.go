@@ -12,6 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/tracer"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // tally is what requests count. It may be used from any goroutine.
@@ -116,12 +118,12 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 }
 
 // getMetrics is /metrics on the socket.
-func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
-	if d := decide(c, verbMetrics, target{}); !d.allow {
-		return s.refuse(c, verbMetrics, "", d)
+	if d := access.Decide(c, access.Metrics, access.Scope{}); !d.Allow {
+		return s.refuse(c, access.Metrics, "", d)
 	}
 	s.metrics.ServeHTTP(w, r)
 	return nil

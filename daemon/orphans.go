@@ -7,20 +7,21 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // getOrphans lists the live processes whose creator or root is dead, what was
 // handed to other daemons, and the zombies with the parent that has to reap them.
-func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session")
 	if err != nil {
 		return err
 	}
 	d := api.Orphans{Head: head("orphans"), Items: []api.Orphan{}}
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, verbRead, func(x *session) {
+		err = s.withSession(word, c, access.Read, func(x *session) {
 			for _, id := range s.owner.family(x.info.ID) {
 				d.Items = s.owner.orphans(d.Items, s.owner.sessions[id], c)
 			}
@@ -28,7 +29,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) er
 	} else {
 		err = s.owner.read(c, func() {
 			for _, x := range s.owner.sorted() {
-				if decide(c, verbRead, s.owner.target(c, x)).allow {
+				if access.Decide(c, access.Read, s.owner.scope(x)).Allow {
 					d.Items = s.owner.orphans(d.Items, x, c)
 				}
 			}
@@ -52,7 +53,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c caller) er
 }
 
 // orphans adds those of one session that is not over, nested ones excluded.
-func (o *owner) orphans(all []api.Orphan, x *session, c caller) []api.Orphan {
+func (o *owner) orphans(all []api.Orphan, x *session, c access.Caller) []api.Orphan {
 	if x == nil || x.closed {
 		return all
 	}

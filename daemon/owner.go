@@ -17,6 +17,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // How many sessions that are over are remembered, and how many processes,
@@ -146,8 +148,8 @@ func (o *owner) do(f func()) error { return o.queue(o.calls, f) }
 
 // read is do for a request that changes nothing. Unless root asks, all that is
 // done goes first: many who read must not keep an end waiting.
-func (o *owner) read(c caller, f func()) error {
-	if c.uid == 0 && c.member == 0 {
+func (o *owner) read(c access.Caller, f func()) error {
+	if c.UID == 0 && c.Member == 0 {
 		return o.do(f)
 	}
 	return o.queue(o.reads, f)

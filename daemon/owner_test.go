@@ -14,6 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // forks gives batches of births and deaths of one session's members.
@@ -78,11 +80,11 @@ func TestReadersWait(t *testing.T) {
 		})
 	}
 	for range readers {
-		ask("user reads", func(f func()) error { return o.read(caller{uid: 1000}, f) })
-		ask("member reads", func(f func()) error { return o.read(caller{member: 7}, f) })
+		ask("user reads", func(f func()) error { return o.read(access.Caller{UID: 1000}, f) })
+		ask("member reads", func(f func()) error { return o.read(access.Caller{Member: 7}, f) })
 	}
 	w.until(func() bool { return coming.Load() == 2*readers })
-	ask("root reads", func(f func()) error { return o.read(caller{}, f) })
+	ask("root reads", func(f func()) error { return o.read(access.Caller{}, f) })
 	ask("somebody ends", o.do)
 	w.until(func() bool { return coming.Load() == 2*readers+2 })
 	time.Sleep(20 * time.Millisecond) // nothing says that a goroutine waits at its channel

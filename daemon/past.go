@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -32,7 +33,7 @@ func unremembered(err error) bool {
 // past finds an ended session in the history, by id, else the newest one of
 // that name, those first that c may read. missing is what is said if there is
 // none, or no history.
-func (s *server) past(ctx context.Context, word string, c caller, v verb, missing error) (*past, error) {
+func (s *server) past(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*past, error) {
 	if !api.IsSessionWord(word) {
 		return nil, missing
 	}
@@ -47,23 +48,23 @@ func (s *server) past(ctx context.Context, word string, c caller, v verb, missin
 		if row.Ended.IsZero() {
 			continue // memory would have it, were it live
 		}
-		if !decide(c, verbRead, s.pastTarget(ctx, row, c)).allow {
+		if !access.Decide(c, access.Read, s.pastScope(ctx, row)).Allow {
 			refused = row
 			continue
 		}
-		if d := decide(c, v, s.pastTarget(ctx, row, c)); !d.allow {
+		if d := access.Decide(c, v, s.pastScope(ctx, row)); !d.Allow {
 			return nil, s.refuse(c, v, word, d)
 		}
 		return decodePast(row, c)
 	}
 	if refused != nil {
-		return nil, s.refuse(c, v, word, decide(c, v, s.pastTarget(ctx, refused, c)))
+		return nil, s.refuse(c, v, word, access.Decide(c, v, s.pastScope(ctx, refused)))
 	}
 	return nil, missing
 }
 
 // decodePast is a row as c may read it.
-func decodePast(row *journal.Session, c caller) (*past, error) {
+func decodePast(row *journal.Session, c access.Caller) (*past, error) {
 	p := &past{Session: *row}
 	if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
 		return nil, fmt.Errorf("read session %s of the history: %w", row.Word, err)
@@ -72,31 +73,28 @@ func decodePast(row *journal.Session, c caller) (*past, error) {
 	return p, nil
 }
 
-// pastTarget is a session of the history as access sees it.
-func (s *server) pastTarget(ctx context.Context, row *journal.Session, c caller) target {
-	t := target{uid: row.UID}
-	if c.member == 0 || row.Boot != s.bootID {
-		return t
+// pastScope is a session of the history as access sees it. Nobody is a member of
+// it any more, so it is not in its own chain: its id may be that of another one
+// now.
+func (s *server) pastScope(ctx context.Context, row *journal.Session) access.Scope {
+	scope := access.Scope{UID: row.UID}
+	if row.Boot != s.bootID {
+		return scope
 	}
-	for range 16 { // deeper than the kernel nests
-		if row.Parent == 0 {
-			return t
-		}
-		if row.Parent == c.member {
-			t.relation = nested
-			return t
-		}
+	scope.Chain = []tracer.SessionID{0}
+	for row.Parent != 0 && len(scope.Chain) < maxDepth {
+		scope.Chain = append(scope.Chain, row.Parent)
 		up, err := s.recorder.journal.Session(ctx, row.Boot, row.Parent)
 		if err != nil || up == nil {
-			return t
+			break
 		}
 		row = up
 	}
-	return t
+	return scope
 }
 
 // show leaves out what c may not know.
-func (p *past) show(c caller) {
+func (p *past) show(c access.Caller) {
 	if r := p.doc.Root; r != nil && (r.UID == nil || !c.MayReadArgv(uint32(*r.UID))) {
 		r.Argv = nil
 	}
@@ -110,7 +108,7 @@ func (p *past) session() *api.Session {
 }
 
 // report is the receipt as c may read it.
-func (p *past) report(c caller) (*api.Report, error) {
+func (p *past) report(c access.Caller) (*api.Report, error) {
 	var r api.Report
 	if err := json.Unmarshal(p.Report, &r); err != nil {
 		return nil, fmt.Errorf("read receipt of session %s of the history: %w", p.Word, err)
@@ -120,7 +118,7 @@ func (p *past) report(c caller) (*api.Report, error) {
 }
 
 // pastReport is the receipt of a session that only the history has.
-func (s *server) pastReport(ctx context.Context, word string, c caller, v verb, missing error) (*api.Report, error) {
+func (s *server) pastReport(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*api.Report, error) {
 	p, err := s.past(ctx, word, c, v, missing)
 	if err != nil {
 		return nil, err
@@ -129,7 +127,7 @@ func (s *server) pastReport(ctx context.Context, word string, c caller, v verb, 
 }
 
 // pastTree is what is remembered of its processes, nested sessions included.
-func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c caller) (*api.Tree, error) {
+func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
 	for i := 0; i < len(family) && len(family) <= maxEnded; i++ {
 		children, err := s.recorder.journal.Nested(ctx, p.Boot, family[i])

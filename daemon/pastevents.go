@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -177,9 +178,9 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 	case a != nil:
 		may = st.mayRead(a)
 	case row == nil: // nobody's: for those who may read everything
-		may = st.session == 0 && decide(st.caller, verbRead, target{uid: ^uint32(0)}).allow && st.caller.uid != ^uint32(0)
+		may = st.session == 0 && access.Decide(st.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && st.caller.UID != ^uint32(0)
 	default:
-		may = decide(st.caller, verbRead, st.pastTarget(ctx, row, st.caller)).allow && st.selects(ctx, row)
+		may = access.Decide(st.caller, access.Read, st.pastScope(ctx, row)).Allow && st.selects(ctx, row)
 	}
 	if len(st.readable) >= maxVisible {
 		clear(st.readable)

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -22,7 +23,7 @@ func forgotten(err error) bool {
 // pastWhy answers why of a process that only the history has: one of this boot,
 // whose numbers mean what the caller means. missing is what is said if there is
 // none, or none that c may read.
-func (s *server) pastWhy(ctx context.Context, text string, c caller, missing error) (*api.Why, error) {
+func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, missing error) (*api.Why, error) {
 	ref, err := api.ParseRef(text)
 	if err != nil {
 		return nil, missing
@@ -39,8 +40,8 @@ func (s *server) pastWhy(ctx context.Context, text string, c caller, missing err
 	if row == nil || row.Ended.IsZero() {
 		return nil, missing // what memory forgot of a live session is not told by halves
 	}
-	if d := decide(c, verbRead, s.pastTarget(ctx, row, c)); !d.allow {
-		return nil, s.refuse(c, verbRead, "process "+text, d)
+	if d := access.Decide(c, access.Read, s.pastScope(ctx, row)); !d.Allow {
+		return nil, s.refuse(c, access.Read, "process "+text, d)
 	}
 	p, err := decodePast(row, c)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // peer is the process that connected, as the socket layer noted it at
@@ -106,7 +108,7 @@ func (s *server) identify(p peer) *connection {
 // judge says who the caller is now. A dead peer stays what it was: a member's
 // connection in the hands of its child is a member's still, and an operator's
 // is nobody's.
-func (s *server) judge(c *connection) caller {
+func (s *server) judge(c *connection) access.Caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.lost {
@@ -121,9 +123,9 @@ func (s *server) judge(c *connection) caller {
 			c.lost = true // a stale entry, or a member that is dying
 		}
 	}
-	return caller{
-		uid: c.peer.uid, id: c.id, comm: c.comm, group: c.group, member: c.member,
-		lost: c.lost, foreign: c.alien,
+	return access.Caller{
+		UID: c.peer.uid, ID: c.id, Comm: c.comm, Group: c.group, Member: c.member,
+		Lost: c.lost, Foreign: c.alien,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -121,7 +122,7 @@ func (s *server) checkPlan(token string, id tracer.SessionID) error {
 }
 
 // postPlan says what an end would do. It sends nothing.
-func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req struct{}
 	if err := s.decode(w, r, &req); err != nil {
 		return err
@@ -129,15 +130,15 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 	var id tracer.SessionID
 	d := api.Plan{Head: head("plan"), Processes: []api.PlanProcess{}}
 	over := false
-	err := s.withSession(r.PathValue("s"), c, verbRead, func(x *session) {
+	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
 		id, over = x.info.ID, x.closed
 		d.Session, d.Name, d.State = id.String(), x.info.Name, x.state()
-		if v := decide(c, verbEnd, s.owner.target(c, x)); !v.allow {
-			d.RefusedBy = "not permitted: " + v.why
+		if v := access.Decide(c, access.End, s.owner.scope(x)); !v.Allow {
+			d.RefusedBy = "not permitted: " + v.Why
 		}
 	})
 	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, verbRead, err)
+		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c caller) erro
 		return fmt.Errorf("read the session's members: %w", err)
 	}
 	if d.RefusedBy == "" {
-		if err := s.enforcer.CheckEnd(id, c.id); err != nil {
+		if err := s.enforcer.CheckEnd(id, c.ID); err != nil {
 			var refusal *enforcer.Refusal
 			if !errors.As(err, &refusal) {
 				return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -68,7 +69,7 @@ func (s *server) applyRules() {
 	s.keepRunning(p)
 }
 
-func (s *server) getPolicy(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getPolicy(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -80,14 +81,14 @@ func (s *server) getPolicy(w http.ResponseWriter, r *http.Request, c caller) err
 
 // mayReadPolicy refuses members: what their host lets end is not theirs to
 // know.
-func (s *server) mayReadPolicy(c caller) error {
-	if d := decide(c, verbRead, target{uid: c.uid}); !d.allow {
-		return s.refuse(c, verbRead, "policy", d)
+func (s *server) mayReadPolicy(c access.Caller) error {
+	if d := access.Decide(c, access.Read, access.Scope{UID: c.UID}); !d.Allow {
+		return s.refuse(c, access.Read, "policy", d)
 	}
 	return nil
 }
 
-func (s *server) postReload(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postReload(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if err := s.managePolicy(w, r, c); err != nil {
 		return err
 	}
@@ -98,32 +99,32 @@ func (s *server) postReload(w http.ResponseWriter, r *http.Request, c caller) er
 	return reply(w, http.StatusOK, s.rules.document())
 }
 
-func (s *server) postResume(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postResume(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if err := s.managePolicy(w, r, c); err != nil {
 		return err
 	}
 	if s.rules.breaker.Resume() {
 		s.reterm()
-		s.log.Warn().Str(logging.KeyVerb, verbManage.String()).Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID).
+		s.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
 			Msg("circuit breaker closed")
 	}
 	s.managed(c, "policy resume")
 	return reply(w, http.StatusOK, s.rules.document())
 }
 
-func (s *server) managePolicy(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) managePolicy(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req struct{}
 	if err := s.decode(w, r, &req); err != nil {
 		return err
 	}
-	if d := decide(c, verbManage, target{}); !d.allow {
-		return s.refuse(c, verbManage, "policy", d)
+	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
+		return s.refuse(c, access.Manage, "policy", d)
 	}
 	return nil
 }
 
 // explain tells which rules match a process now.
-func (s *server) getExplain(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getExplain(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "ref")
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -24,7 +25,7 @@ const maxEnriched = 512
 //
 // Where the kernel tells no reparentings the graph learns a new parent from the
 // next sample; here it is read at once.
-func (s *server) enrich(c caller, ps ...*api.Process) {
+func (s *server) enrich(c access.Caller, ps ...*api.Process) {
 	parents := make(map[uint32]*api.Ref)
 	for i, p := range ps {
 		if i == maxEnriched {
@@ -91,12 +92,12 @@ func (s *server) parentRef(pid uint32, seen map[uint32]*api.Ref) *api.Ref {
 
 // identity finds the process that a ref names: the one that has the PID now,
 // else the youngest remembered one that had it.
-func (s *server) identity(text string, c caller) (id tracer.Identity, live bool, err error) {
+func (s *server) identity(text string, c access.Caller) (id tracer.Identity, live bool, err error) {
 	ref, err := api.ParseRef(text)
 	if err != nil {
 		return id, false, api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
-	if c.foreign {
+	if c.Foreign {
 		return id, false, foreign()
 	}
 	now, err := s.kernel.Identify(uint32(ref.PID))
@@ -129,7 +130,7 @@ func (s *server) identity(text string, c caller) (id tracer.Identity, live bool,
 }
 
 // getProcess tells of one process.
-func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -155,13 +156,13 @@ func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c caller) er
 
 // describe gives what is known of a process, if c may read it: from the graph
 // if it is or was a member, else from procfs.
-func (s *server) describe(id tracer.Identity, live bool, c caller) (*api.Process, error) {
-	p, t, err := s.look(id, live, c)
+func (s *server) describe(id tracer.Identity, live bool, c access.Caller) (*api.Process, error) {
+	p, scope, err := s.look(id, live, c)
 	if err != nil {
 		return nil, err
 	}
-	if d := decide(c, verbRead, t); !d.allow {
-		return nil, s.refuse(c, verbRead, fmt.Sprintf("process %d", id.PID), d)
+	if d := access.Decide(c, access.Read, scope); !d.Allow {
+		return nil, s.refuse(c, access.Read, fmt.Sprintf("process %d", id.PID), d)
 	}
 	if live {
 		s.enrich(c, p)
@@ -171,29 +172,29 @@ func (s *server) describe(id tracer.Identity, live bool, c caller) (*api.Process
 
 // look finds what is known of a process, and whose it is: the caller of look
 // decides who may know.
-func (s *server) look(id tracer.Identity, live bool, c caller) (p *api.Process, t target, err error) {
-	p, t, err = s.member(id, c)
+func (s *server) look(id tracer.Identity, live bool, c access.Caller) (p *api.Process, scope access.Scope, err error) {
+	p, scope, err = s.member(id, c)
 	if err == nil && p == nil && live {
 		// The kernel decides who is a member; its event may be on the way, or
 		// lost.
 		if e, lookup := s.kernel.Lookup(id.PID); lookup == nil && e.Identity == id && e.Session != 0 {
 			if _, err = s.sampler.sample(causeMember); err == nil {
-				p, t, err = s.member(id, c)
+				p, scope, err = s.member(id, c)
 			}
 		}
 	}
 	switch {
 	case err != nil || p != nil:
-		return p, t, err
+		return p, scope, err
 	case !live:
-		return nil, t, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
+		return nil, scope, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
 	}
-	p, t.uid, err = s.outsider(id)
-	return p, t, err
+	p, scope.UID, err = s.outsider(id)
+	return p, scope, err
 }
 
 // member is a process that is or was one, by the graph; nil if it is not.
-func (s *server) member(id tracer.Identity, c caller) (p *api.Process, t target, err error) {
+func (s *server) member(id tracer.Identity, c access.Caller) (p *api.Process, scope access.Scope, err error) {
 	err = s.owner.read(c, func() {
 		n, ok := s.owner.graph.Node(id)
 		if !ok || n.Ghost || n.Session == 0 {
@@ -201,13 +202,12 @@ func (s *server) member(id tracer.Identity, c caller) (p *api.Process, t target,
 		}
 		d := s.owner.encoder().Process(&n, c)
 		p = &d
-		session := n.Session
-		t = target{uid: n.UID, relation: s.owner.relation(c, session)}
-		if x := s.owner.sessions[session]; x != nil {
-			t.uid = x.info.UID
+		scope = access.Scope{UID: n.UID, Chain: s.owner.chain(n.Session)}
+		if x := s.owner.sessions[n.Session]; x != nil {
+			scope.UID = x.info.UID
 		}
 	})
-	return p, t, err
+	return p, scope, err
 }
 
 // outsider is a live process of no session.

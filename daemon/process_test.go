@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -50,7 +51,7 @@ func TestPIDChangesHands(t *testing.T) {
 		},
 		"shown": func(who ...tracer.Identity) bool {
 			p := api.Process{Ref: document.Ref(who[0])}
-			over(who[1]).enrich(caller{}, &p)
+			over(who[1]).enrich(access.Caller{}, &p)
 			return p.Cgroup != ""
 		},
 		"reaper": func(who ...tracer.Identity) bool {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -41,16 +42,16 @@ func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
 }
 
 // auditCaller is a caller in a record.
-func auditCaller(c caller) *audit.Caller {
-	a := &audit.Caller{UID: int(c.uid), PID: int(c.id.PID), StartNS: api.U64(c.id.Start)}
-	if c.member != 0 {
-		a.Session = c.member.String()
+func auditCaller(c access.Caller) *audit.Caller {
+	a := &audit.Caller{UID: int(c.UID), PID: int(c.ID.PID), StartNS: api.U64(c.ID.Start)}
+	if c.Member != 0 {
+		a.Session = c.Member.String()
 	}
 	return a
 }
 
 // done records a verb that changed something and is no end.
-func (s *server) done(c caller, v verb, what string) {
+func (s *server) done(c access.Caller, v access.Verb, what string) {
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Done,
 		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
@@ -58,21 +59,21 @@ func (s *server) done(c caller, v verb, what string) {
 }
 
 // managed records a verb about the daemon itself.
-func (s *server) managed(c caller, what string) {
+func (s *server) managed(c access.Caller, what string) {
 	s.audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: verbManage.String(), Decision: audit.Done, Reason: what,
+		Time: time.Now().UTC(), Verb: access.Manage.String(), Decision: audit.Done, Reason: what,
 		Caller: auditCaller(c), Mode: s.rules.mode(),
 	})
 }
 
 // signalled records what came of a signal to one process.
-func (s *server) signalled(c caller, decision, reason string, session string, ref api.Ref) {
+func (s *server) signalled(c access.Caller, decision, reason string, session string, ref api.Ref) {
 	rec := audit.Record{
-		Time: time.Now().UTC(), Verb: verbKill.String(), Decision: decision, Reason: reason, Caller: auditCaller(c),
+		Time: time.Now().UTC(), Verb: access.Kill.String(), Decision: decision, Reason: reason, Caller: auditCaller(c),
 		Target: &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}, Mode: s.rules.mode(),
 	}
 	if decision == audit.Refused {
-		s.tally.refused(verbKill.String())
+		s.tally.refused(access.Kill.String())
 		s.refusals.Add(rec)
 		return
 	}
@@ -80,7 +81,7 @@ func (s *server) signalled(c caller, decision, reason string, session string, re
 }
 
 // refused records a refusal. what names the target as the caller did.
-func (s *server) refused(c caller, v verb, what, why string) {
+func (s *server) refused(c access.Caller, v access.Verb, what, why string) {
 	s.tally.refused(v.String())
 	s.refusals.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
@@ -91,7 +92,7 @@ func (s *server) refused(c caller, v verb, what, why string) {
 // recorded records an end, when it has a verdict.
 func (o *owner) recorded(s *session) {
 	rec := audit.Record{
-		Time: time.Now().UTC(), Verb: verbEnd.String(), Decision: audit.Done, Reason: s.report.EndReason,
+		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: s.report.EndReason,
 		Target: &audit.Target{Session: s.report.Session, PID: int(s.info.Root.PID), StartNS: api.U64(s.info.Root.Start)},
 		Mode:   o.mode(), Report: s.report,
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -133,13 +134,13 @@ func (d *doubt) events(n *lineage.Node) (all []tracer.Event) {
 }
 
 // postResync looks at the kernel now.
-func (s *server) postResync(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postResync(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req struct{}
 	if err := s.decode(w, r, &req); err != nil {
 		return err
 	}
-	if d := decide(c, verbManage, target{}); !d.allow {
-		return s.refuse(c, verbManage, "graph", d)
+	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
+		return s.refuse(c, access.Manage, "graph", d)
 	}
 	done, err := s.sampler.sample(causeRequest)
 	if err != nil {

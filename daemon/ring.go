@@ -4,12 +4,13 @@ package daemon
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 const (
@@ -25,43 +26,18 @@ type record struct {
 	about *about // nil: nobody knows its session
 }
 
-// about is what decides who may read the events of a session. It goes with
+// about is what readers of a session's events have to know of it. It goes with
 // each of them, so that readers have nothing to ask the owner. But for over
 // nothing of it ever changes.
 type about struct {
-	uid  uint32
-	line []tracer.SessionID // the session, then those that it is nested in
-	over atomic.Bool        // the session's last event has been added
-}
-
-// within reports whether the session is ancestor or nested in it.
-func (a *about) within(ancestor tracer.SessionID) bool { return slices.Contains(a.line, ancestor) }
-
-// target is the session as decide takes it.
-func (a *about) target(c caller) target {
-	t := target{uid: a.uid}
-	switch {
-	case c.member == 0:
-	case c.member == a.line[0]:
-		t.relation = own
-	case a.within(c.member):
-		t.relation = nested
-	}
-	return t
+	scope access.Scope
+	over  atomic.Bool // the session's last event has been added
 }
 
 // about is made with the first event that readers get of a session.
 func (o *owner) about(s *session) *about {
 	if s.about == nil {
-		s.about = &about{uid: s.info.UID}
-		for id := s.info.ID; id != 0 && len(s.about.line) < maxDepth; {
-			s.about.line = append(s.about.line, id)
-			up := o.sessions[id]
-			if up == nil {
-				break
-			}
-			id = up.info.Parent
-		}
+		s.about = &about{scope: o.scope(s)}
 	}
 	return s.about
 }

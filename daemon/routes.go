@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 func (s *server) routes() map[string]answer {
@@ -44,7 +44,7 @@ func (s *server) routes() map[string]answer {
 	}
 }
 
-func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ caller) error {
+func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ caller) er
 	})
 }
 
-func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c caller) err
 				d.Live += int(max(x.info.Live, 0))
 			}
 		}
-		if decide(c, verbMetrics, target{}).allow {
+		if access.Decide(c, access.Metrics, access.Scope{}).Allow {
 			d.Counters = make(map[string]uint64, len(o.counters)+len(o.misses))
 			for name, n := range o.counters {
 				d.Counters[name] = n
@@ -120,7 +120,7 @@ func (o *owner) refresh(s *session) {
 	}
 }
 
-func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "state", "name")
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c caller) e
 		for _, x := range s.owner.sorted() {
 			if x.closed || state == "ended" ||
 				q.Get("name") != "" && x.info.Name != q.Get("name") ||
-				!decide(c, verbRead, s.owner.target(c, x)).allow {
+				!access.Decide(c, access.Read, s.owner.scope(x)).Allow {
 				continue
 			}
 			s.owner.refresh(x)
@@ -164,18 +164,18 @@ func (o *owner) sorted() []*session {
 	return all
 }
 
-func (s *server) getSession(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
 	var d api.Session
-	err := s.withSession(r.PathValue("s"), c, verbRead, func(x *session) {
+	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
 		s.owner.refresh(x)
 		d = s.owner.session(x, c)
 		d.Head = head("session")
 	})
 	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, verbRead, err)
+		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
@@ -187,28 +187,11 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c caller) er
 	return reply(w, http.StatusOK, d)
 }
 
-// target is a session as access sees it.
-func (o *owner) target(c caller, x *session) target {
-	return target{uid: x.info.UID, relation: o.relation(c, x.info.ID)}
-}
-
-func (o *owner) relation(c caller, id tracer.SessionID) relation {
-	switch {
-	case c.member == 0 || id == 0:
-		return stranger
-	case c.member == id:
-		return own
-	case o.within(id, c.member):
-		return nested
-	}
-	return stranger
-}
-
 // withSession finds a session, decides, and runs f in the owner's goroutine.
-func (s *server) withSession(word string, c caller, v verb, f func(*session)) error {
+func (s *server) withSession(word string, c access.Caller, v access.Verb, f func(*session)) error {
 	var refused error
 	ask := s.owner.do
-	if v == verbRead {
+	if v == access.Read {
 		ask = func(f func()) error { return s.owner.read(c, f) }
 	}
 	err := ask(func() {
@@ -217,7 +200,7 @@ func (s *server) withSession(word string, c caller, v verb, f func(*session)) er
 			refused = err
 			return
 		}
-		if d := decide(c, v, s.owner.target(c, x)); !d.allow {
+		if d := access.Decide(c, v, s.owner.scope(x)); !d.Allow {
 			refused = s.refuse(c, v, word, d)
 			return
 		}
@@ -233,7 +216,7 @@ func (s *server) withSession(word string, c caller, v verb, f func(*session)) er
 // ended one, and among them those first that the caller may read. Of several
 // live ones that of the caller's own uid is meant: others cannot make a name
 // ambiguous for root.
-func (o *owner) find(word string, c caller) (*session, error) {
+func (o *owner) find(word string, c access.Caller) (*session, error) {
 	var live, readable, own []*session
 	var ended, named *session
 	for _, x := range o.sorted() {
@@ -243,11 +226,11 @@ func (o *owner) find(word string, c caller) (*session, error) {
 		if x.info.Name != word || word == "" {
 			continue
 		}
-		mine := decide(c, verbRead, o.target(c, x)).allow
+		mine := access.Decide(c, access.Read, o.scope(x)).Allow
 		switch {
 		case !x.closed && mine:
 			readable = append(readable, x)
-			if x.info.UID == c.uid {
+			if x.info.UID == c.UID {
 				own = append(own, x)
 			}
 		case !x.closed:
@@ -269,7 +252,7 @@ func (o *owner) find(word string, c caller) (*session, error) {
 		return nil, e
 	case len(readable) == 1:
 		return readable[0], nil
-	case ended != nil && decide(c, verbRead, o.target(c, ended)).allow:
+	case ended != nil && access.Decide(c, access.Read, o.scope(ended)).Allow:
 		return ended, nil
 	case len(live) > 0:
 		return live[0], nil
@@ -279,13 +262,13 @@ func (o *owner) find(word string, c caller) (*session, error) {
 	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q: not found", word), "lineage ls shows the sessions")
 }
 
-func (s *server) postStop(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postStop(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.StopRequest
 	if err := s.decode(w, r, &req); err != nil {
 		return err
 	}
-	if d := decide(c, verbManage, target{}); !d.allow {
-		return s.refuse(c, verbManage, "daemon", d)
+	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
+		return s.refuse(c, access.Manage, "daemon", d)
 	}
 	if req.Unload && s.manager.Present {
 		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",

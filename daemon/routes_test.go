@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -374,7 +375,7 @@ func TestIDsAreNotTakenTwice(t *testing.T) {
 	err = w.s.owner.do(func() {
 		x := &session{info: tracer.SessionInfo{ID: seen | 78, UID: 1000, Created: 1 << 60}, over: make(chan struct{})}
 		w.s.owner.sessions[x.info.ID] = x
-		if got, err := w.s.owner.find(seen.String(), caller{}); got != x || err != nil {
+		if got, err := w.s.owner.find(seen.String(), access.Caller{}); got != x || err != nil {
 			t.Errorf("%v, %v", got, err)
 		}
 		delete(w.s.owner.sessions, x.info.ID)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -85,7 +86,7 @@ type row struct {
 func (o *owner) row(s *session) row {
 	x := row{
 		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.Zero(),
-		doc: o.session(s, caller{}), report: s.report, memory: s.memory(),
+		doc: o.session(s, access.Caller{}), report: s.report, memory: s.memory(),
 	}
 	if s.closed {
 		x.ended = o.clock.Wall(s.emptyAt)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -296,13 +297,13 @@ func (o *owner) forget(id tracer.SessionID) {
 }
 
 // postSelfCheck makes a check now.
-func (s *server) postSelfCheck(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) postSelfCheck(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req struct{}
 	if err := s.decode(w, r, &req); err != nil {
 		return err
 	}
-	if d := decide(c, verbManage, target{}); !d.allow {
-		return s.refuse(c, verbManage, "daemon", d)
+	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
+		return s.refuse(c, access.Manage, "daemon", d)
 	}
 	if len(s.selfCheck.command) == 0 {
 		return api.NewError(api.CodeInternal, "this daemon was started without a canary", "")

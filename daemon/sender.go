@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // writeSize is how much a stream gathers before it writes, in bytes; one line
@@ -24,14 +26,14 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // sender sends the lines of a stream to one reader.
 type sender struct {
 	*server
-	caller caller
+	caller access.Caller
 
 	w   http.ResponseWriter
 	rc  *http.ResponseController
 	out *bytes.Buffer // nil: nothing to write
 }
 
-func (s *server) sender(w http.ResponseWriter, c caller) sender {
+func (s *server) sender(w http.ResponseWriter, c access.Caller) sender {
 	return sender{server: s, caller: c, w: w, rc: http.NewResponseController(w)}
 }
 
@@ -81,7 +83,7 @@ func (s *sender) flush() bool {
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.tally.dropped.Add(1)
-		s.log.Warn().Uint32(logging.KeyPID, s.caller.id.PID).Uint32(logging.KeyUID, s.caller.uid).Msg("reader dropped: it took nothing")
+		s.log.Warn().Uint32(logging.KeyPID, s.caller.ID.PID).Uint32(logging.KeyUID, s.caller.UID).Msg("reader dropped: it took nothing")
 	}
 	return false // else it went by itself
 }

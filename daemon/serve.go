@@ -26,10 +26,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
-)
 
-// readGroup is the group whose members may read every session.
-const readGroup = "lineage"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+)
 
 // Options of Serve.
 type Options struct {
@@ -297,7 +296,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.sampler.tripped = s.reterm
 	own.ruled, own.reports = s.countRuled, s.reportsOnly
 	s.carryOut(r.policy())
-	if g, err := user.LookupGroup(readGroup); err == nil {
+	if g, err := user.LookupGroup(access.ReadGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {
 			s.group = gid
 		}

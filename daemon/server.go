@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -132,14 +133,14 @@ func (s *server) httpServer() *http.Server {
 }
 
 // answer handles one request of a caller; an error is its reply.
-type answer func(w http.ResponseWriter, r *http.Request, c caller) error
+type answer func(w http.ResponseWriter, r *http.Request, c access.Caller) error
 
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, a := range s.routes() {
 		mux.Handle(pattern, s.serve(a))
 	}
-	mux.Handle("/", s.serve(func(_ http.ResponseWriter, r *http.Request, _ caller) error {
+	mux.Handle("/", s.serve(func(_ http.ResponseWriter, r *http.Request, _ access.Caller) error {
 		return api.NewError(api.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path), "")
 	}))
 	return mux
@@ -160,20 +161,20 @@ func (s *server) serve(a answer) http.Handler {
 }
 
 // admit says who is calling, and refuses a caller that asks too much.
-func (s *server) admit(r *http.Request) (caller, error) {
+func (s *server) admit(r *http.Request) (access.Caller, error) {
 	conn, ok := r.Context().Value(connKey{}).(*connection)
 	if !ok {
-		return caller{}, api.NewError(api.CodeDenied, "the caller is unknown", "")
+		return access.Caller{}, api.NewError(api.CodeDenied, "the caller is unknown", "")
 	}
 	if conn.over {
-		return caller{}, api.NewError(api.CodeTooMany, "too many connections", "close some")
+		return access.Caller{}, api.NewError(api.CodeTooMany, "too many connections", "close some")
 	}
 	c := s.judge(conn)
 	if !s.conns.allow(c, s.clock.monotonic()) {
 		s.tally.refused(verbLimit)
-		of := fmt.Sprintf("uid %d", c.uid)
-		if c.member != 0 {
-			of = fmt.Sprintf("session %v", c.member)
+		of := fmt.Sprintf("uid %d", c.UID)
+		if c.Member != 0 {
+			of = fmt.Sprintf("session %v", c.Member)
 		}
 		return c, api.NewError(api.CodeTooMany, "too many requests of "+of, "ask again in a second")
 	}
@@ -232,16 +233,16 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 }
 
 // refuse is the error of a decision against a caller, noted in the log.
-func (s *server) refuse(c caller, v verb, what string, d decision) error {
-	e := s.log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, d.why).
-		Uint32(logging.KeyUID, c.uid).Uint32(logging.KeyPID, c.id.PID)
-	if c.member != 0 {
-		e = e.Str(logging.KeyMember, c.member.String())
+func (s *server) refuse(c access.Caller, v access.Verb, what string, d access.Decision) error {
+	e := s.log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, d.Why).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
+	if c.Member != 0 {
+		e = e.Str(logging.KeyMember, c.Member.String())
 	}
 	e.Msg("refused")
-	s.refused(c, v, what, d.why)
+	s.refused(c, v, what, d.Why)
 	if what != "" {
 		what = " " + what
 	}
-	return api.NewError(api.CodeDenied, fmt.Sprintf("%v%s: not permitted: %s", v, what, d.why), d.hint)
+	return api.NewError(api.CodeDenied, fmt.Sprintf("%v%s: not permitted: %s", v, what, d.Why), d.Hint)
 }

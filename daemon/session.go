@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -246,7 +247,7 @@ func (o *owner) conclude(s *session) {
 		s.report.Truncated = true // an exit may be among the lost
 	}
 	o.describe(s.report, s)
-	s.report.Brokered = o.encoder().Brokered(o.work(s), caller{})
+	s.report.Brokered = o.encoder().Brokered(o.work(s), access.Caller{})
 	o.recorded(s)
 	o.save(s)
 	o.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
@@ -353,6 +354,24 @@ func (s *session) by() *api.Caller {
 
 // live counts the sessions that are not over.
 func (o *owner) live() int { return len(o.sessions) - len(o.ended) }
+
+// scope is a session as access sees it.
+func (o *owner) scope(s *session) access.Scope {
+	return access.Scope{UID: s.info.UID, Chain: o.chain(s.info.ID)}
+}
+
+// chain is a session, then those that it is nested in, from the inside out.
+func (o *owner) chain(id tracer.SessionID) (chain []tracer.SessionID) {
+	for id != 0 && len(chain) < maxDepth {
+		chain = append(chain, id)
+		s := o.sessions[id]
+		if s == nil {
+			break
+		}
+		id = s.info.Parent
+	}
+	return chain
+}
 
 // within reports whether a session is ancestor or nested in it.
 func (o *owner) within(id, ancestor tracer.SessionID) bool {

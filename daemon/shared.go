@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -24,7 +25,7 @@ func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Po
 	}
 	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server let out of its session")
 	s.audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: verbKeep.String(), Decision: audit.Done,
+		Time: time.Now().UTC(), Verb: access.Keep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),
 		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.mode(),
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -34,7 +35,7 @@ const maxVisible = 64
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
-func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session", "type", "from", "since", "until", "snapshot")
 	if err != nil {
 		return err
@@ -66,18 +67,18 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c caller) err
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", snapshot), "")
 	}
 	if word := q.Get("session"); word != "" {
-		err := s.withSession(word, c, verbRead, func(x *session) { st.session = x.info.ID })
+		err := s.withSession(word, c, access.Read, func(x *session) { st.session = x.info.ID })
 		if unremembered(err) {
 			var p *past
-			if p, err = s.past(r.Context(), word, c, verbRead, err); err == nil {
+			if p, err = s.past(r.Context(), word, c, access.Read, err); err == nil {
 				st.session, st.boot = p.ID, p.Boot
 			}
 		}
 		if err != nil {
 			return err
 		}
-	} else if d := decide(c, verbRead, target{uid: c.uid, relation: own}); !d.allow {
-		return s.refuse(c, verbRead, "events", d)
+	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
+		return s.refuse(c, access.Read, "events", d)
 	}
 	s.owner.ring.readers.Add(1)
 	defer s.owner.ring.readers.Add(-1)
@@ -237,13 +238,13 @@ func (st *stream) mayRead(a *about) bool {
 	if a == nil {
 		return false
 	}
-	may, known := st.visible[a.line[0]]
+	may, known := st.visible[a.scope.Chain[0]]
 	if !known {
-		may = decide(st.caller, verbRead, a.target(st.caller)).allow && (st.session == 0 || a.within(st.session))
+		may = access.Decide(st.caller, access.Read, a.scope).Allow && (st.session == 0 || a.scope.Within(st.session))
 		if len(st.visible) >= maxVisible {
 			clear(st.visible)
 		}
-		st.visible[a.line[0]] = may
+		st.visible[a.scope.Chain[0]] = may
 	}
 	return may
 }
@@ -253,7 +254,7 @@ func (st *stream) present() []api.Process {
 	var all []api.Process
 	for _, x := range st.owner.sorted() {
 		if x.closed || st.session != 0 && !st.owner.within(x.info.ID, st.session) ||
-			!decide(st.caller, verbRead, st.owner.target(st.caller, x)).allow {
+			!access.Decide(st.caller, access.Read, st.owner.scope(x)).Allow {
 			continue
 		}
 		for _, b := range st.owner.graph.Tree(false, x.info.ID) {

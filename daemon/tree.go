@@ -8,13 +8,14 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // getTree gives a session's processes, nested sessions included. Of a session
 // that is over it gives all that is remembered.
-func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getTree(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "dead", "at")
 	if err != nil {
 		return err
@@ -31,7 +32,7 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 	}
 	d := api.Tree{Head: head("tree")}
 	found := true
-	err = s.withSession(r.PathValue("s"), c, verbRead, func(x *session) {
+	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
 		s.owner.refresh(x)
 		doc := s.owner.session(x, c)
 		d.Session = &doc
@@ -43,7 +44,7 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c caller) error
 		d.Roots, d.Nodes = s.owner.encoder().Tree(rows, c)
 	})
 	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, verbRead, err)
+		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}

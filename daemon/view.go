@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -48,25 +49,8 @@ type item struct {
 	rev     uint64
 	process *shownProcess
 	session *shownSession
-	gone    *scope // a removal: who could see it
-	added   uint64 // … and since when it was there
-}
-
-// scope is a session as access sees it. It never changes.
-type scope struct {
-	uid   uint32
-	chain []tracer.SessionID // the session, and what it is nested in
-}
-
-func (s *scope) target(c caller) target {
-	t := target{uid: s.uid}
-	if i := slices.Index(s.chain, c.member); c.member != 0 && i >= 0 {
-		t.relation = nested
-		if i == 0 {
-			t.relation = own
-		}
-	}
-	return t
+	gone    *access.Scope // a removal: who could see it
+	added   uint64        // … and since when it was there
 }
 
 // shownProcess is a process that the graph knows, in the picture or not.
@@ -74,7 +58,7 @@ type shownProcess struct {
 	ref     api.Ref
 	known   bool // the graph has it; else it is only somebody's creator
 	doc     api.Process
-	scope   *scope // nil: of no session
+	scope   *access.Scope // nil: of no session
 	present bool
 	recent  bool   // exited lately
 	due     uint64 // boottime at which it is no longer recent
@@ -88,7 +72,7 @@ type shownProcess struct {
 type shownSession struct {
 	id         tracer.SessionID
 	doc        api.Session
-	scope      *scope
+	scope      *access.Scope
 	due        uint64 // boottime at which it leaves, 0: it is not over
 	in         bool
 	rev, added uint64
@@ -124,7 +108,7 @@ type update struct {
 	id      lineage.ID
 	under   lineage.ID
 	doc     api.Process // with its argv: each reader gets what it may read
-	scope   *scope
+	scope   *access.Scope
 	present bool
 	exited  uint64 // boottime, 0: not, or not known
 }

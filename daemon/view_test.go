@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
@@ -49,7 +50,7 @@ func newGallery(dir string, options lineage.Options) *gallery {
 		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
 	}
 	s.feed = newFeed(s)
-	s.feed.scopes, s.feed.looked = make(map[tracer.SessionID]*scope), make(map[lineage.ID]commandLine)
+	s.feed.scopes, s.feed.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
 	return &gallery{k, o, s.feed}
 }
 
@@ -89,7 +90,7 @@ func (g *gallery) publish() {
 	}
 }
 
-func (g *gallery) reader(c caller, session tracer.SessionID) *reader {
+func (g *gallery) reader(c access.Caller, session tracer.SessionID) *reader {
 	return &reader{w: &watcher{sender: sender{server: g.f.server, caller: c}, session: session, whole: true}, picture: newPicture()}
 }
 
@@ -204,9 +205,9 @@ func TestFramesMakeThePicture(t *testing.T) {
 		g.o.view(true)
 		g.publish()
 		readers := []*reader{
-			g.reader(caller{}, 0), g.reader(caller{uid: 1000}, 0), g.reader(caller{uid: 1001}, b),
-			g.reader(caller{uid: 1002, group: true}, a), g.reader(caller{uid: 1000, member: a}, 0),
-			g.reader(caller{uid: 1003}, 0),
+			g.reader(access.Caller{}, 0), g.reader(access.Caller{UID: 1000}, 0), g.reader(access.Caller{UID: 1001}, b),
+			g.reader(access.Caller{UID: 1002, Group: true}, a), g.reader(access.Caller{UID: 1000, Member: a}, 0),
+			g.reader(access.Caller{UID: 1003}, 0),
 		}
 		pid, nested := uint32(200), 0
 		members := func() (all []uint32) {

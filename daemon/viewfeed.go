@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -37,7 +38,7 @@ type feed struct {
 	// Of the goroutine that runs run.
 	batch   batch
 	changes lineage.Changes
-	scopes  map[tracer.SessionID]*scope
+	scopes  map[tracer.SessionID]*access.Scope
 	looked  map[lineage.ID]commandLine
 }
 
@@ -103,7 +104,7 @@ func (f *feed) run(ctx context.Context) {
 // watched is one time in which somebody watches.
 func (f *feed) watched(ctx context.Context) {
 	o := f.server.owner
-	f.scopes, f.looked = make(map[tracer.SessionID]*scope), make(map[lineage.ID]commandLine)
+	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
 	if o.do(func() { o.view(true) }) != nil {
 		return
 	}
@@ -218,10 +219,10 @@ func (o *owner) turn(f *feed) {
 }
 
 // self reads what root may: the view is redacted for each reader.
-var self = caller{}
+var self = access.Caller{}
 
 // scope gives the one scope of a session, in the owner's goroutine.
-func (f *feed) scope(id tracer.SessionID) *scope {
+func (f *feed) scope(id tracer.SessionID) *access.Scope {
 	if sc := f.scopes[id]; sc != nil || id == 0 {
 		return sc
 	}
@@ -230,19 +231,9 @@ func (f *feed) scope(id tracer.SessionID) *scope {
 	if x == nil {
 		return nil
 	}
-	sc := &scope{uid: x.info.UID}
-	for range 16 { // deeper than the kernel nests
-		sc.chain = append(sc.chain, id)
-		if id = x.info.Parent; id == 0 {
-			break
-		}
-		if x = o.sessions[id]; x == nil {
-			sc.chain = append(sc.chain, id)
-			break
-		}
-	}
-	f.scopes[sc.chain[0]] = sc
-	return sc
+	scope := o.scope(x)
+	f.scopes[id] = &scope
+	return &scope
 }
 
 // watchStatus is what a status line shows, in the owner's goroutine.

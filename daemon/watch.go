@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -35,12 +35,12 @@ type watcher struct {
 	base     uint64 // … when the last snapshot began
 	whole    bool   // the next line begins a snapshot
 
-	asked *scope // the last one that sees was asked for
+	asked *access.Scope // the last one that sees was asked for
 	saw   bool
 }
 
 // getWatch streams the picture, and then what changes in it.
-func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session", "hz")
 	if err != nil {
 		return err
@@ -53,11 +53,11 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c caller) erro
 	}
 	wr := &watcher{sender: s.sender(w, c), interval: time.Second / time.Duration(hz), whole: true}
 	if word := q.Get("session"); word != "" {
-		if err := s.withSession(word, c, verbRead, func(x *session) { wr.session = x.info.ID }); err != nil {
+		if err := s.withSession(word, c, access.Read, func(x *session) { wr.session = x.info.ID }); err != nil {
 			return err
 		}
-	} else if d := decide(c, verbRead, target{uid: c.uid, relation: own}); !d.allow {
-		return s.refuse(c, verbRead, "sessions", d)
+	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
+		return s.refuse(c, access.Read, "sessions", d)
 	}
 	if !s.feed.join(r.Context()) {
 		return errStopping
@@ -196,18 +196,18 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 }
 
 // sees is the same rule as for the tree and the events.
-func (w *watcher) sees(s *scope) bool {
+func (w *watcher) sees(s *access.Scope) bool {
 	if s != w.asked {
 		w.asked = s
-		w.saw = s != nil && (w.session == 0 || slices.Contains(s.chain, w.session)) &&
-			decide(w.caller, verbRead, s.target(w.caller)).allow
+		w.saw = s != nil && (w.session == 0 || s.Within(w.session)) &&
+			access.Decide(w.caller, access.Read, *s).Allow
 	}
 	return w.saw
 }
 
 func (w *watcher) status(v *view) *api.WatchStatus {
 	st := v.status
-	st.ReadOnly = w.caller.member != 0
+	st.ReadOnly = w.caller.Member != 0
 	return &st
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -291,7 +292,7 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 func BenchmarkFrame(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
 		g, change := gallery10k(b)
-		r := g.reader(caller{}, 0)
+		r := g.reader(access.Caller{}, 0)
 		r.all()
 		b.Run(fmt.Sprintf("owner/changed=%d", n), func(b *testing.B) {
 			for b.Loop() {
@@ -327,7 +328,7 @@ func BenchmarkFrame(b *testing.B) {
 func BenchmarkSnapshot(b *testing.B) {
 	g, _ := gallery10k(b)
 	for b.Loop() {
-		r := g.reader(caller{}, 0)
+		r := g.reader(access.Caller{}, 0)
 		for more := true; more; {
 			f, _, wake := r.w.next()
 			r.w.encode(f)

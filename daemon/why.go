@@ -7,13 +7,14 @@ import (
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // getWhy tells whose a process is: every edge from it to the root of its
 // session. Of a port or a path it tells the same of everybody who holds it.
-func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error {
+func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "ref", "port", "proto", "path", "device", "inode")
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c caller) error 
 }
 
 // why makes the answer about one process.
-func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (api.Why, error) {
+func (s *server) why(id tracer.Identity, live bool, p *api.Process, c access.Caller) (api.Why, error) {
 	d := api.Why{}
 	err := s.owner.read(c, func() {
 		n, ok := s.owner.graph.Node(id)
@@ -84,7 +85,7 @@ func (s *server) why(id tracer.Identity, live bool, p *api.Process, c caller) (a
 
 // parent describes the kernel's parent, which may belong to somebody else: its
 // comm is shown, as ps shows it, and no more.
-func (s *server) parent(ref *api.Ref, c caller) *api.Process {
+func (s *server) parent(ref *api.Ref, c access.Caller) *api.Process {
 	p := &api.Process{Ref: *ref}
 	st, err := s.proc.Status(uint32(ref.PID))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -32,7 +33,7 @@ func (s *server) readProcfs(ctx context.Context) (done func(), err error) {
 	}
 }
 
-func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c caller, q url.Values) error {
+func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
 	proto := q.Get("proto")
 	if proto == "" {
@@ -47,7 +48,7 @@ func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c caller, q url
 	})
 }
 
-func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c caller, q url.Values) error {
+func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	f := resources.Wanted{Path: q.Get("path")}
 	var err error
 	for name, to := range map[string]*uint64{"device": &f.Device, "inode": &f.Inode} {
@@ -74,8 +75,8 @@ type found struct {
 
 // whyHeld answers about everybody who holds something, as far as the caller
 // may know them.
-func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c caller, what, holdsIt string, find func(context.Context) found) error {
-	if c.foreign {
+func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, holdsIt string, find func(context.Context) found) error {
+	if c.Foreign {
 		return foreign()
 	}
 	done, err := s.readProcfs(r.Context())
@@ -98,7 +99,7 @@ func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c caller, what,
 		if p == nil || err != nil {
 			continue // it is gone by now
 		}
-		if !decide(c, verbRead, t).allow {
+		if !access.Decide(c, access.Read, t).Allow {
 			d.Hidden++
 			continue
 		}

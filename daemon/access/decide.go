@@ -1,0 +1,128 @@
+//go:build linux
+
+package access
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// ReadGroup is the group whose members may read every session.
+const ReadGroup = "lineage"
+
+// Verb is what a caller wants to do.
+type Verb uint8
+
+const (
+	Hello   Verb = iota // version and status
+	Read                // anything about a session or a process
+	Create              // a session of the caller's own child
+	Adopt               // a session of a process that runs
+	Keep                // hand a member over to a session that outlives its own
+	End                 // end a session
+	Kill                // signal one member
+	Manage              // the daemon itself
+	Metrics             // the figures of the whole host
+)
+
+func (v Verb) String() string {
+	return [...]string{"hello", "read", "create", "adopt", "keep", "end", "kill", "manage", "metrics"}[v]
+}
+
+// Caller is the process that asks, judged again for each request.
+type Caller struct {
+	UID    uint32
+	ID     tracer.Identity
+	Comm   string
+	Group  bool             // is in the group [ReadGroup]
+	Member tracer.SessionID // 0: an operator
+	// Lost: the process that connected cannot be identified any more, so
+	// whether it is a member is unknown.
+	Lost bool
+	// Foreign: it lives in another PID namespace, its PIDs mean nothing here.
+	Foreign bool
+}
+
+// MayReadArgv reports whether c may see the command lines of a user's processes.
+func (c Caller) MayReadArgv(uid uint32) bool { return c.UID == uid || c.Root() }
+
+// Root reports whether c is root and in no session: nothing is refused to it.
+func (c Caller) Root() bool { return c.UID == 0 && c.Member == 0 }
+
+// Scope is the scope of the caller's own session, or of its own processes.
+func (c Caller) Scope() Scope { return Scope{UID: c.UID, Chain: []tracer.SessionID{c.Member}} }
+
+// Scope is what a verb is about. For verbs that are about nothing it is the zero
+// value.
+type Scope struct {
+	UID uint32 // of the session; of the process if it belongs to none
+	// Chain is the session, then those that it is nested in, from the inside out.
+	// Nil: no session.
+	Chain []tracer.SessionID
+}
+
+// Within reports whether the session is ancestor or nested in it.
+func (s *Scope) Within(ancestor tracer.SessionID) bool { return slices.Contains(s.Chain, ancestor) }
+
+// Decision is the answer, with the reason and what to do about it.
+type Decision struct {
+	Allow     bool
+	Why, Hint string
+}
+
+// Decide is the only place that says who may do what. Membership comes first
+// and only narrows, root included: an agent runs as its operator's own uid,
+// and what became root inside a session is still inside.
+func Decide(c Caller, v Verb, s Scope) Decision {
+	yes := Decision{Allow: true}
+	if v == Hello {
+		return yes
+	}
+	if c.Lost {
+		return Decision{Why: "the process that connected is gone, so nothing is known of its session"}
+	}
+	if c.Member != 0 {
+		return decideMember(c, v, s)
+	}
+	if c.UID == 0 {
+		return yes
+	}
+	switch v {
+	case Create, Adopt: // for which processes is checked elsewhere
+		return yes
+	case Metrics:
+		if c.Group {
+			return yes
+		}
+		return Decision{Why: "only root and the group " + ReadGroup + " may", Hint: "run with sudo"}
+	case Read:
+		if c.Group || s.UID == c.UID {
+			return yes
+		}
+		return Decision{Why: fmt.Sprintf("it belongs to uid %d", s.UID), Hint: "run with sudo"}
+	case End, Kill, Keep:
+		if s.UID == c.UID {
+			return yes
+		}
+		return Decision{Why: fmt.Sprintf("it belongs to uid %d", s.UID), Hint: "run with sudo"}
+	}
+	return Decision{Why: "only root may", Hint: "run with sudo"}
+}
+
+func decideMember(c Caller, v Verb, s Scope) Decision {
+	depth := slices.Index(s.Chain, c.Member) // -1: outside, 0: its own session, else nested in it
+	switch {
+	case v == Create, // it will be nested
+		v == Read && depth >= 0,
+		(v == End || v == Kill) && depth > 0:
+		return Decision{Allow: true}
+	case (v == End || v == Kill) && depth == 0:
+		return Decision{Why: "the caller is a member of it", Hint: "run it from outside the session"}
+	}
+	return Decision{
+		Why:  fmt.Sprintf("the caller is a member of session %v", c.Member),
+		Hint: "run it from outside the session",
+	}
+}

@@ -1,0 +1,104 @@
+//go:build linux
+
+package access
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestDecide is the table of api.md: every kind of caller, every verb, and
+// what it is about.
+func TestDecide(t *testing.T) {
+	const mine, others = 1000, 1001
+	callers := map[string]Caller{
+		"root":         {UID: 0},
+		"group":        {UID: mine, Group: true},
+		"user":         {UID: mine},
+		"member":       {UID: mine, Member: 7},
+		"root member":  {UID: 0, Member: 7},
+		"group member": {UID: mine, Group: true, Member: 7},
+		"gone":         {UID: 0, Lost: true},
+		"gone member":  {UID: 0, Member: 7, Lost: true},
+		"gone user":    {UID: mine, Lost: true},
+		"gone group":   {UID: mine, Group: true, Lost: true},
+		"away user":    {UID: mine, Foreign: true}, // its PIDs are refused where they come in
+	}
+	scopes := map[string]Scope{
+		"mine":                  {UID: mine},
+		"other":                 {UID: others},
+		"others' session":       {UID: others, Chain: []tracer.SessionID{5, 4}},
+		"around":                {UID: mine, Chain: []tracer.SessionID{6}},
+		"own":                   {UID: mine, Chain: []tracer.SessionID{7, 6}},
+		"own of another uid":    {UID: others, Chain: []tracer.SessionID{7}},
+		"nested":                {UID: mine, Chain: []tracer.SessionID{9, 8, 7}},
+		"nested of another uid": {UID: others, Chain: []tracer.SessionID{8, 7, 6}},
+	}
+	verbs := []Verb{Hello, Read, Create, Adopt, Keep, End, Kill, Manage, Metrics}
+	member := map[string]bool{
+		"read own": true, "read own of another uid": true, "read nested": true, "read nested of another uid": true,
+		"end nested": true, "end nested of another uid": true,
+		"kill nested": true, "kill nested of another uid": true,
+	}
+	allowed := func(who, what string, v Verb) bool {
+		switch {
+		case v == Hello:
+			return true
+		case strings.HasPrefix(who, "gone"):
+			return false
+		case who == "member" || who == "root member" || who == "group member":
+			return v == Create || member[fmt.Sprintf("%v %s", v, what)]
+		case who == "root" || v == Create || v == Adopt:
+			return true
+		case v == Manage:
+			return false
+		case v == Metrics:
+			return who == "group"
+		case who == "group" && v == Read:
+			return true
+		}
+		return scopes[what].UID == mine
+	}
+	if len(verbs) != int(Metrics)+1 {
+		t.Fatalf("%d verbs, not all", len(verbs))
+	}
+	n := 0
+	for who, c := range callers {
+		for what, scope := range scopes {
+			for _, v := range verbs {
+				n++
+				d := Decide(c, v, scope)
+				if d.Allow != allowed(who, what, v) {
+					t.Errorf("%s may %v %s: %v (%s)", who, v, what, d.Allow, d.Why)
+				}
+				if !d.Allow && d.Why == "" {
+					t.Errorf("%s may not %v %s, and is not told why", who, v, what)
+				}
+			}
+		}
+	}
+	if n != len(callers)*len(scopes)*len(verbs) {
+		t.Errorf("%d cases", n)
+	}
+}
+
+func TestArgvIsForItsUID(t *testing.T) {
+	for _, c := range []struct {
+		who  Caller
+		uid  uint32
+		want bool
+	}{
+		{Caller{UID: 0}, 1000, true},
+		{Caller{UID: 1000}, 1000, true},
+		{Caller{UID: 1000}, 0, false},
+		{Caller{UID: 1000, Group: true}, 1001, false},
+		{Caller{UID: 0, Member: 3}, 1000, false},
+	} {
+		if got := c.who.MayReadArgv(c.uid); got != c.want {
+			t.Errorf("%+v reads argv of uid %d: %v", c.who, c.uid, got)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package access decides which caller may do what to which session.
+package access

@@ -19,7 +19,7 @@ func (o *owner) session(s *session, c access.Caller) api.Session {
 	return o.encoder().Session(o.sessionRecord(s), c)
 }
 
-// sessionRecord is a session as the encoder takes it.
+// sessionRecord copies what the encoder needs of a session.
 func (o *owner) sessionRecord(s *session) *document.Session {
 	d := &document.Session{
 		Info: s.info, State: s.state(), Family: o.family(s.info.ID), For: s.For, Work: *o.work(s), Shared: s.Shared,
@@ -42,7 +42,7 @@ func (o *owner) sessionRecord(s *session) *document.Session {
 	return d
 }
 
-// state is what people see: a session is over with its receipt, not before.
+// state is what users see: a session is over with its receipt, not before.
 func (s *session) state() string {
 	if s.info.State == tracer.StateEmpty && !s.closed {
 		return tracer.StateCondemned.String()
@@ -104,11 +104,11 @@ func (o *owner) report(x *session, c access.Caller) *api.Report {
 	return document.ReadableReport(&shown, x.info.UID, c)
 }
 
-// describe adds to a receipt what the graph remembers, and the names of those who have
-// to wait for its zombies.
+// describe adds to a receipt what the graph remembers, and the names of the processes
+// that have to reap its zombies.
 func (o *owner) describe(r *api.Report, s *session) {
 	o.encoder().Outcomes(r, o.work(s))
-	comms := make(map[api.Ref]string) // mostly one reaper has to wait for all
+	comms := make(map[api.Ref]string) // most zombies have the same reaper
 	for i := range r.Zombies {
 		z := r.Zombies[i].Reaper
 		if _, known := comms[z.Ref]; !known {

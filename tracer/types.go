@@ -8,8 +8,8 @@ import (
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
-// What processes, sessions and evidence are called is as in the graph. Nothing else
-// here knows of the graph.
+// The names of processes and sessions, and the kinds of evidence, are the graph's. The
+// tracer uses nothing else of it.
 type (
 	Identity  = lineage.ID
 	SessionID = lineage.SessionID

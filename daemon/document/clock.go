@@ -11,8 +11,8 @@ type Clock func() time.Time
 // Fixed is the clock of a boot that is over.
 func Fixed(zero time.Time) Clock { return func() time.Time { return zero } }
 
-// clockStep is by how much the wall clock has to have been set, or have drifted,
-// for times to be told anew: in between they are always told the same.
+// clockStep is how far the wall clock has to be set, or to drift, before times change
+// in documents: until then the same boottime always gives the same wall time.
 const clockStep = 50 * time.Millisecond
 
 // Following follows the wall clock.

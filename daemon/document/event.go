@@ -17,8 +17,8 @@ var EventNames = [...]string{
 	tracer.EventLost:     "lost",
 }
 
-// Event is an event with its number. It needs no graph, so that it can be made in any
-// goroutine.
+// Event is an event and its number. It takes no graph, so that any goroutine can make
+// it.
 func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	ev := api.Event{
 		Head: api.Head{Kind: "event"}, Seq: api.U64(seq), TimeNS: api.U64(e.Time), Time: c.Wall(e.Time),
@@ -57,7 +57,7 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	case tracer.EventExit:
 		p.State, p.Exited = api.StateZombie, c.Wall(e.Time)
 		if reconciled {
-			break // nobody knows how
+			break // how it exited is not known
 		}
 		p.ExitCode, p.Signal = Exit(e.ExitStatus)
 		p.CPUSeconds, p.RSSBytes = Seconds(e.CPUTime), e.MaxRSS

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reader is whom a document is for.
+// Reader is the caller that a document is made for.
 type Reader interface {
 	// MayReadArgv reports whether the reader may see the command lines of a
 	// user's processes.
@@ -22,8 +22,8 @@ type Kernel interface {
 	Identify(pid uint32) (tracer.Identity, error)
 }
 
-// Encoder makes documents of one graph: the live one, or one that was restored from
-// the history. It belongs to the goroutine that the graph belongs to.
+// Encoder makes documents of one graph: the live one, or one restored from the
+// history. Only the goroutine that owns the graph may use it.
 type Encoder struct {
 	Graph  *lineage.Graph
 	Clock  Clock
@@ -49,8 +49,7 @@ func RefOrNil(id lineage.ID) *api.Ref {
 	return &r
 }
 
-// Process is a node. The command line of another user's process is left out if r may
-// not read it.
+// Process is a node, without its command line if r may not read that.
 func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	p := api.Process{
 		Ref:   Ref(n.ID),

@@ -6,7 +6,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// ReadableProcess is a finished document as r may read it.
+// ReadableProcess is a copy without the command line, if r may not read that.
 func ReadableProcess(p *api.Process, r Reader) api.Process {
 	d := *p
 	uid := uint32(0)

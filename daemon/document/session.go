@@ -11,10 +11,10 @@ import (
 // nanoseconds.
 type Session struct {
 	Info   tracer.SessionInfo
-	State  string             // as people see it
-	Family []tracer.SessionID // the session, and those that are nested in it
-	For    tracer.SessionID   // whose work it holds, 0: it is none of these
-	Kept   *Kept              // why, if it is
+	State  string             // as users see it
+	Family []tracer.SessionID // the session and those nested in it
+	For    tracer.SessionID   // the session whose work this one holds, 0: none
+	Kept   *Kept              // nil: it is not a kept session
 	Work   Work
 	Shared string // the rule by which it holds a server of several sessions
 
@@ -36,8 +36,8 @@ type Session struct {
 // Kept is why a session outlives the one that its processes came from.
 type Kept struct {
 	Reason string
-	By     *api.Caller // who asked for it
-	Rule   string      // that asked for it
+	By     *api.Caller // the caller that asked for it
+	Rule   string      // the rule that asked for it
 }
 
 // Session is a session as r may read it.
@@ -77,7 +77,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Ended, d.Verdict = e.Clock.Wall(s.Ended), s.Verdict
 		return d
 	}
-	if info.Live > 0 || info.Dying > 0 { // what was seen last is nobody's else
+	if info.Live > 0 || info.Dying > 0 { // else nothing of what was seen last is held any more
 		d.Ports, d.RSSBytes = s.Ports, s.RSS
 	}
 	for _, id := range s.Family {

@@ -6,8 +6,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Why tells how a process came to its session: every edge from it to the session's
-// root. s is nil if no more is known of the session than the graph has.
+// Why says how a process came to its session: every edge from the process to the
+// session's root. s may be nil: then the session's document is left out.
 func (e Encoder) Why(n *lineage.Node, s *Session, r Reader) api.Why {
 	d := api.Why{Process: e.Process(n, r)}
 	if s != nil {
@@ -48,7 +48,7 @@ func (e Encoder) edge(edge *lineage.Edge, r Reader) api.Edge {
 		}
 	}
 	if !known || n.Ghost {
-		// The root's creator is no member: only the kernel knows it.
+		// The root's creator is outside the session: only the kernel knows it.
 		now, err := e.Kernel.Identify(edge.Creator.PID)
 		d.Creator.Alive = err == nil && now == edge.Creator
 	}

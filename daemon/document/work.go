@@ -10,10 +10,10 @@ import (
 
 // Work is what a session has handed to other daemons.
 type Work struct {
-	Open  []Request // that no process was found for
+	Open  []Request // no process was found for these
 	Found []Found
-	// Brought are the processes of the session that no member forked: Found of the
-	// session whose work it holds, else its own.
+	// Brought has the processes of this session that no member forked: if it holds
+	// the work of another session that session's Found, else its own.
 	Brought []Found
 }
 
@@ -34,13 +34,13 @@ type Found struct {
 	Comm      string
 	Source    tracer.Source
 	Request   *Request         // nil: nobody was seen asking
-	Session   tracer.SessionID // that it was entered for
-	Ends      bool             // with the session whose work it is
-	Observed  bool             // it would, if the policy were enforced
-	Container string           // that it is in, "" if it is in none
+	Session   tracer.SessionID // that the process was entered for
+	Ends      bool             // it ends with the session whose work it is
+	Observed  bool             // it would end, if the policy were enforced
+	Container string           // "": not in a container
 }
 
-// Brokered tells what a session has handed to other daemons, as r may read it.
+// Brokered lists what a session has handed to other daemons, as r may read it.
 func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
 	for i := range w.Open {
 		b := e.request(&w.Open[i], r)
@@ -78,8 +78,8 @@ func (e Encoder) found(f *Found, r Reader) (b api.Brokered) {
 	return b
 }
 
-// broughtBy tells how a process that no member forked came to its session, nil if it
-// is none of these.
+// broughtBy says how a process that no member forked came to its session; nil if a
+// member forked it.
 func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
 	i := slices.IndexFunc(w.Brought, func(f Found) bool { return f.Process == id })
 	if i < 0 {
@@ -88,8 +88,8 @@ func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
 	return new(e.found(&w.Brought[i], r))
 }
 
-// container is the one that another daemon put the process into, or an ancestor of
-// it; "" if there is none.
+// container is the one that another daemon put the process, or an ancestor of it,
+// into; "" if none did.
 func (e Encoder) container(w *Work, id lineage.ID) string {
 	if !slices.ContainsFunc(w.Found, func(f Found) bool { return f.Container != "" }) {
 		return ""

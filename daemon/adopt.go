@@ -131,19 +131,26 @@ func (s *server) follow(from, to tracer.SessionID, root tracer.Identity) (total 
 		if err := s.owner.do(func() { orphans = s.owner.orphansOf(from, to, root) }); err != nil {
 			return total, err
 		}
-		moved := 0
-		for _, id := range orphans {
-			if err := s.kernel.Move(id, from, to); err == nil {
-				moved++
-			} else if !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrRoot) {
-				return total, err
-			}
-		}
-		if total += moved; moved == 0 {
-			return total, nil
+		moved, err := s.move(orphans, from, to)
+		if total += len(moved); err != nil || len(moved) == 0 {
+			return total, err
 		}
 	}
 	return total, nil
+}
+
+// move moves members, and gives those that were there to be moved.
+func (s *server) move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
+	for _, id := range ids {
+		switch err := s.kernel.Move(id, from, to); {
+		case err == nil:
+			moved = append(moved, id)
+		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrRoot):
+		default:
+			return moved, err
+		}
+	}
+	return moved, nil
 }
 
 // orphansOf are the members of from that descend from root over creators that

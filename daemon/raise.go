@@ -71,7 +71,7 @@ func (b *brokers) raise(x *candidate, p *proof) {
 	n := 0
 	if into != from {
 		var err error
-		if n, err = b.follow(from, into, x.Identity); err != nil {
+		if n, err = b.followRaised(from, into, x.Identity); err != nil {
 			b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
@@ -81,6 +81,36 @@ func (b *brokers) raise(x *candidate, p *proof) {
 	if into != from {
 		b.vacate(from)
 	}
+}
+
+// followRaised moves the descendants of a process that was raised, as follow does.
+// But the creator of other work in that session may be a member of into as well,
+// the client that asked for it, and such work stays: it was found on its own.
+func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identity) (total int, err error) {
+	family := map[tracer.Identity]bool{raised: true}
+	for range tracer.MaxDepth * 8 {
+		var next []tracer.Identity
+		err := b.kernel.Snapshot(from, func(p *tracer.Process) error {
+			if p.Session == from && !p.Dead && p.Evidence != tracer.EvidenceAdopted && family[p.Creator] {
+				next = append(next, p.Identity)
+			}
+			return nil
+		})
+		if err != nil {
+			return total, err
+		}
+		if err := b.owner.do(func() { next = append(next, b.owner.orphansOf(from, into, raised)...) }); err != nil {
+			return total, err
+		}
+		moved, err := b.move(next, from, into)
+		if total += len(moved); err != nil || len(moved) == 0 {
+			return total, err
+		}
+		for _, id := range moved {
+			family[id] = true
+		}
+	}
+	return total, nil
 }
 
 // lose takes back that a process was found for the session that from stands

@@ -38,8 +38,12 @@ func TestBrokeredBySocket(t *testing.T) {
 			b.Evidence.Source != "socket" || b.Evidence.Confidence != "weak" || b.Ends != dies || b.Session == w.s.ID || b.Process.PID != 300 {
 			t.Errorf("%s: %+v", end, b)
 		}
-		orphans := into[api.Orphans](w.do("user", "GET", "/v1/orphans?session="+b.Session, nil), http.StatusOK).Items
-		if len(orphans) != 1 || orphans[0].PID != 300 || orphans[0].Brokered == nil || orphans[0].Brokered.Evidence.Source != "socket" || orphans[0].State != "live" {
+		var orphans []api.Orphan
+		w.until(func() bool {
+			orphans = into[api.Orphans](w.do("user", "GET", "/v1/orphans?session="+b.Session, nil), http.StatusOK).Items
+			return len(orphans) == 1
+		})
+		if orphans[0].PID != 300 || orphans[0].Brokered == nil || orphans[0].Brokered.Evidence.Source != "socket" || orphans[0].State != "live" {
 			t.Errorf("%+v", orphans)
 		}
 		if got := w.planned(b.Session); got[300] != "root (socket), weak" {

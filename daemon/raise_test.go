@@ -29,8 +29,8 @@ func TestBrokeredRaised(t *testing.T) {
 	if w.in(310) != beside {
 		t.Errorf("310 is in %s", w.in(310))
 	}
-	all := w.brokered(2)
-	for _, b := range all {
+	w.until(func() bool { return strings.Contains(w.audit(), "adopted(env)") }) // it is noted behind the move
+	for _, b := range w.brokered(2) {
 		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + beside}[b.Process.PID]
 		if got := b.Evidence.Source + " " + b.Evidence.Confidence + " " + b.Session; got != want || b.Broker != "tmux" || b.Ends != (b.Process.PID == 300) {
 			t.Errorf("%s: %+v", got, b)

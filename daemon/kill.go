@@ -69,7 +69,7 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	if d := access.Decide(c, v, t); !d.Allow {
 		return s.refuse(c, access.Kill, ref.String(), d)
 	}
-	outcome, err := s.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.UID == 0 && c.Member == 0})
+	outcome, err := s.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
 	if err != nil {
 		return s.unkilled(c, p.Session, ref, signalError(ref, err))
 	}

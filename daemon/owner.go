@@ -149,7 +149,7 @@ func (o *owner) do(f func()) error { return o.queue(o.calls, f) }
 // read is do for a request that changes nothing. Unless root asks, all that is
 // done goes first: many who read must not keep an end waiting.
 func (o *owner) read(c access.Caller, f func()) error {
-	if c.UID == 0 && c.Member == 0 {
+	if c.Root() {
 		return o.do(f)
 	}
 	return o.queue(o.reads, f)

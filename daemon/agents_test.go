@@ -86,6 +86,20 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+// TestMissedAgent: the kernel skipped the exec hook for an agent. The next look opens its session,
+// and the rules judge it like any other.
+func TestMissedAgent(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	p.host(300, shell, 1000, "lngtest-agent")
+	p.k.BecomeUnseen(300, "lngtest-agent")
+	if _, err := p.s.sampler.sample(causeNone); err != nil {
+		t.Fatal(err)
+	}
+	if info := p.held(p.k.Proc(300).Session); info.Name != "lngtest" || info.Root.PID != 300 {
+		t.Errorf("%+v", info)
+	}
+}
+
 // A script goes by its interpreter's name when it is looked at. What it was run
 // as is the kernel's to tell.
 func TestAgentIsAScript(t *testing.T) {

@@ -19,6 +19,7 @@ type kernel interface {
 	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
+	OpenMissedAgents() (int, error)
 	Adopt(id tracer.SessionID) (int, error)
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error

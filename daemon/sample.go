@@ -108,6 +108,13 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 			o.log.Warn().Int(logging.KeyAdded, r.added).Int(logging.KeyRemoved, r.removed).Msg("the kernel skipped programs, members reconciled")
 		}
 	}
+	if grown == causeMisses {
+		if n, err := o.kernel.OpenMissedAgents(); err != nil {
+			o.log.Error().Err(err).Msg("missed agents not found")
+		} else if n > 0 {
+			o.log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
+		}
+	}
 	infos, err := o.kernel.Sessions()
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)

@@ -60,7 +60,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err := s.enforcer.CheckEnd(id, c.ID); err != nil {
 		s.log.Warn().Err(err).Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).
 			Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
-		s.refused(c, access.End, id.String(), err.Error())
+		s.access.Refused(c, access.End, id.String(), err.Error())
 		var refusal *enforcer.Refusal
 		if errors.As(err, &refusal) {
 			e := refusalError(refusal)
@@ -74,7 +74,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	if req.PlanToken != "" {
 		if err := s.checkPlan(req.PlanToken, id); err != nil {
-			s.refused(c, access.End, id.String(), err.Error())
+			s.access.Refused(c, access.End, id.String(), err.Error())
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
 	err = s.owner.do(func() {
 		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
-			x.endCaller = auditCaller(c)
+			x.endCaller = c.Audited()
 			s.owner.save(x)
 			x.endedBy = &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
 		}

@@ -27,7 +27,7 @@ func (s *server) getHistory(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	if d := access.Decide(c, access.Read, access.Scope{UID: c.UID}); !d.Allow {
-		return s.refuse(c, access.Read, "history", d)
+		return s.access.Refuse(c, access.Read, "history", d)
 	}
 	x := journal.Query{Limit: api.DefaultPage}
 	if x.Since, x.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {

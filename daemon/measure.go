@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -20,27 +19,6 @@ import (
 type tally struct {
 	dropped atomic.Uint64 // readers that took nothing
 	missed  atomic.Uint64 // events that readers were too slow for
-
-	mu       sync.Mutex
-	refusals map[string]uint64 // by verb
-}
-
-// verbLimit stands for requests that were too many, whatever they asked for.
-const verbLimit = "limit"
-
-func (t *tally) refused(verb string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.refusals == nil {
-		t.refusals = make(map[string]uint64)
-	}
-	t.refusals[verb]++
-}
-
-func (t *tally) refusedSoFar() map[string]uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.refusals)
 }
 
 // measureAge is how old a snapshot may be: scrapes that come together share it.
@@ -75,7 +53,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 	f := s.kernel.Features()
 	m := &metrics.Snapshot{
 		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.breakerState().Open,
-		Refusals: s.tally.refusedSoFar(), ReadersDropped: s.tally.dropped.Load(),
+		Refusals: s.access.RefusedSoFar(), ReadersDropped: s.tally.dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),
 		HelperErrors: make(map[metrics.Helper]uint64),
@@ -123,7 +101,7 @@ func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	if d := access.Decide(c, access.Metrics, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Metrics, "", d)
+		return s.access.Refuse(c, access.Metrics, "", d)
 	}
 	s.metrics.ServeHTTP(w, r)
 	return nil

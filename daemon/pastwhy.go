@@ -41,7 +41,7 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 		return nil, missing // what memory forgot of a live session is not told by halves
 	}
 	if d := access.Decide(c, access.Read, s.pastScope(ctx, row)); !d.Allow {
-		return nil, s.refuse(c, access.Read, "process "+text, d)
+		return nil, s.access.Refuse(c, access.Read, "process "+text, d)
 	}
 	p, err := decodePast(row, c)
 	if err != nil {

@@ -83,7 +83,7 @@ func (s *server) getPolicy(w http.ResponseWriter, r *http.Request, c access.Call
 // know.
 func (s *server) mayReadPolicy(c access.Caller) error {
 	if d := access.Decide(c, access.Read, access.Scope{UID: c.UID}); !d.Allow {
-		return s.refuse(c, access.Read, "policy", d)
+		return s.access.Refuse(c, access.Read, "policy", d)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (s *server) postReload(w http.ResponseWriter, r *http.Request, c access.Cal
 	if err := s.reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
-	s.managed(c, "policy reload")
+	s.access.Managed(c, "policy reload")
 	return reply(w, http.StatusOK, s.rules.document())
 }
 
@@ -108,7 +108,7 @@ func (s *server) postResume(w http.ResponseWriter, r *http.Request, c access.Cal
 		s.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
 			Msg("circuit breaker closed")
 	}
-	s.managed(c, "policy resume")
+	s.access.Managed(c, "policy resume")
 	return reply(w, http.StatusOK, s.rules.document())
 }
 
@@ -118,7 +118,7 @@ func (s *server) managePolicy(w http.ResponseWriter, r *http.Request, c access.C
 		return err
 	}
 	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Manage, "policy", d)
+		return s.access.Refuse(c, access.Manage, "policy", d)
 	}
 	return nil
 }

@@ -41,54 +41,6 @@ func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
 	return l
 }
 
-// auditCaller is a caller in a record.
-func auditCaller(c access.Caller) *audit.Caller {
-	a := &audit.Caller{UID: int(c.UID), PID: int(c.ID.PID), StartNS: api.U64(c.ID.Start)}
-	if c.Member != 0 {
-		a.Session = c.Member.String()
-	}
-	return a
-}
-
-// done records a verb that changed something and is no end.
-func (s *server) done(c access.Caller, v access.Verb, what string) {
-	s.audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Done,
-		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
-	})
-}
-
-// managed records a verb about the daemon itself.
-func (s *server) managed(c access.Caller, what string) {
-	s.audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: access.Manage.String(), Decision: audit.Done, Reason: what,
-		Caller: auditCaller(c), Mode: s.rules.mode(),
-	})
-}
-
-// signalled records what came of a signal to one process.
-func (s *server) signalled(c access.Caller, decision, reason string, session string, ref api.Ref) {
-	rec := audit.Record{
-		Time: time.Now().UTC(), Verb: access.Kill.String(), Decision: decision, Reason: reason, Caller: auditCaller(c),
-		Target: &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}, Mode: s.rules.mode(),
-	}
-	if decision == audit.Refused {
-		s.tally.refused(access.Kill.String())
-		s.refusals.Add(rec)
-		return
-	}
-	s.audit.Add(rec)
-}
-
-// refused records a refusal. what names the target as the caller did.
-func (s *server) refused(c access.Caller, v access.Verb, what, why string) {
-	s.tally.refused(v.String())
-	s.refusals.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
-		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
-	})
-}
-
 // recorded records an end, when it has a verdict.
 func (o *owner) recorded(s *session) {
 	rec := audit.Record{

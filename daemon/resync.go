@@ -140,7 +140,7 @@ func (s *server) postResync(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Manage, "graph", d)
+		return s.access.Refuse(c, access.Manage, "graph", d)
 	}
 	done, err := s.sampler.sample(causeRequest)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *server) postResync(w http.ResponseWriter, r *http.Request, c access.Cal
 	if err := s.owner.do(func() { doc.Lost = s.owner.lost }); err != nil {
 		return err
 	}
-	s.managed(c, "resync")
+	s.access.Managed(c, "resync")
 	return reply(w, http.StatusOK, doc)
 }
 

@@ -201,7 +201,7 @@ func (s *server) withSession(word string, c access.Caller, v access.Verb, f func
 			return
 		}
 		if d := access.Decide(c, v, s.owner.scope(x)); !d.Allow {
-			refused = s.refuse(c, v, word, d)
+			refused = s.access.Refuse(c, v, word, d)
 			return
 		}
 		f(x)
@@ -268,7 +268,7 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c access.Calle
 		return err
 	}
 	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Manage, "daemon", d)
+		return s.access.Refuse(c, access.Manage, "daemon", d)
 	}
 	if req.Unload && s.manager.Present {
 		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",
@@ -281,7 +281,7 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c access.Calle
 	if req.Unload && live > 0 && !req.Force {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
 	}
-	s.managed(c, "stop")
+	s.access.Managed(c, "stop")
 	err := reply(w, http.StatusAccepted, head("stop"))
 	s.stop(req.Unload)
 	return err

@@ -303,7 +303,7 @@ func (s *server) postSelfCheck(w http.ResponseWriter, r *http.Request, c access.
 		return err
 	}
 	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Manage, "daemon", d)
+		return s.access.Refuse(c, access.Manage, "daemon", d)
 	}
 	if len(s.selfCheck.command) == 0 {
 		return api.NewError(api.CodeInternal, "this daemon was started without a canary", "")

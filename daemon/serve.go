@@ -10,12 +10,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"os/user"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -79,7 +76,8 @@ type host struct {
 	proc         procfs.FS
 	files        string // the root of its files, default /
 	pidNamespace string
-	peerOf       func(net.Conn) (peer, error)
+	group        int // gid of those who may read everything, -1: none
+	peerOf       func(net.Conn) (access.Peer, error)
 	clock        clock
 	limits       limits
 	period       time.Duration // of the sampler
@@ -92,12 +90,15 @@ type host struct {
 }
 
 func thisHost() host {
-	return host{
+	h := host{
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
-		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace, peerOf: peerOf,
-		clock: systemClock(), limits: defaultLimits.fitting(), period: time.Second, linger: 3 * time.Second,
+		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace,
+		group: access.Group(), peerOf: access.PeerOf,
+		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
 		manager: &instance.Manager{},
 	}
+	h.limits.Limits = h.limits.Fitting()
+	return h
 }
 
 func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instance.Manager, hup <-chan os.Signal) error {
@@ -277,10 +278,14 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	own.heldPeriod = cmp.Or(h.heldPeriod, heldPeriod)
 	s := &server{
 		kernel: k, enforcer: e, owner: own, sampler: newSampler(own, r, h.period),
-		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
+		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
-		conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
+		audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
+		stopping: make(chan struct{}),
+		access: access.New(access.Options{
+			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
+			Clock: h.clock.monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.mode, Log: log,
+		}),
 	}
 	s.me, s.files = self, cmp.Or(h.files, "/")
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
@@ -288,7 +293,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,
 		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
 	}
-	s.feed, s.refusals = newFeed(s), audit.NewRefusals(a.Add, h.clock.monotonic)
+	s.feed = newFeed(s)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
 		Address: r.started.Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
@@ -296,11 +301,6 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.sampler.tripped = s.reterm
 	own.ruled, own.reports = s.countRuled, s.reportsOnly
 	s.carryOut(r.policy())
-	if g, err := user.LookupGroup(access.ReadGroup); err == nil {
-		if gid, err := strconv.Atoi(g.Gid); err == nil {
-			s.group = gid
-		}
-	}
 	return s
 }
 

@@ -107,13 +107,10 @@ func (s *server) httpServer() *http.Server {
 	}
 }
 
-// answer handles one request of a caller; an error is its reply.
-type answer func(w http.ResponseWriter, r *http.Request, c access.Caller) error
-
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, a := range s.routes() {
-		mux.Handle(pattern, s.serve(a))
+	for pattern, r := range s.routes() {
+		mux.Handle(pattern, s.serve(r.answer))
 	}
 	mux.Handle("/", s.serve(func(_ http.ResponseWriter, r *http.Request, _ access.Caller) error {
 		return api.NewError(api.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path), "")

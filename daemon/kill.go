@@ -68,6 +68,9 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	if d := access.Decide(c, v, t); !d.Allow {
 		return s.access.Refuse(c, access.Kill, ref.String(), d)
 	}
+	if v == access.Read { // it may become a member now, and nothing was decided about that
+		return s.unkilled(c, "", ref, signalError(ref, enforcer.Outsider(id, p.Comm)))
+	}
 	outcome, err := s.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
 	if err != nil {
 		return s.unkilled(c, p.Session, ref, signalError(ref, err))

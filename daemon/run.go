@@ -75,7 +75,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	var checking sync.WaitGroup
 	checking.Go(func() {
 		s.selfCheck.first(ctx)
-		wg.Go(func() { s.keepSmall(ctx) }) // the start is over
+		wg.Go(func() { s.releaseMemory(ctx) }) // the start is over
 		s.selfCheck.run(ctx)
 	})
 	wg.Go(func() { s.feed.run(ctx) })

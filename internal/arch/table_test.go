@@ -55,7 +55,7 @@ var overLimit = map[string]int{
 	"package files daemon":                                   69,
 	"package files tracer":                                   29,
 	"package lines cmd/lineage":                              4500,
-	"package lines daemon":                                   11500,
+	"package lines daemon":                                   11400,
 	"package lines tracer":                                   4400,
 	"package lines tui":                                      3200,
 	"struct daemon.owner":                                    50,

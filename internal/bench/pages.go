@@ -317,13 +317,13 @@ func (s *samples) daemonTable() string {
 	if len(sizes) == 0 {
 		return ""
 	}
-	t := page.NewTable("what", "measured:")
+	t := page.NewTable("what", "measured:", "of it private (RssAnon):")
 	for _, n := range sizes {
-		t.Row(fmt.Sprintf("RSS with %s live members, MB", grouped(int64(n))), s.of(fmt.Sprintf("Daemon/live=%d B-rss", n), 1e6))
+		t.Row("RSS with "+grouped(int64(n))+" live members, MB", s.of(fmt.Sprintf("Daemon/live=%d B-rss", n), 1e6), s.of(fmt.Sprintf("Daemon/live=%d B-anon", n), 1e6))
 	}
 	if cpu := s.of("Storm/forks=5000 ms-cpu/s", 1); cpu != "" {
-		t.Row("CPU at "+s.of("Storm/forks=5000 forks/s", 1)+" forks/s of a session, ms a second", cpu)
-		t.Row("… of whose events were lost", median(s.values["Storm/forks=5000 events-lost"]))
+		t.Row("CPU at "+s.of("Storm/forks=5000 forks/s", 1)+" forks/s of a session, ms a second", cpu, "")
+		t.Row("… of whose events were lost", median(s.values["Storm/forks=5000 events-lost"]), "")
 	}
 	return t.String()
 }

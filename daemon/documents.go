@@ -43,11 +43,11 @@ func (o *owner) sessionRecord(s *session) *document.Session {
 }
 
 // state is what users see: a session is over with its receipt, not before.
-func (s *session) state() string {
+func (s *session) state() api.SessionState {
 	if s.info.State == tracer.StateEmpty && !s.closed {
-		return tracer.StateCondemned.String()
+		return api.StateCondemned
 	}
-	return s.info.State.String()
+	return api.SessionState(s.info.State.String())
 }
 
 // work is what a session has handed to brokers.

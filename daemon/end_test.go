@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-func outcomes(r *api.Report) map[int]string {
-	all := make(map[int]string)
+func outcomes(r *api.Report) map[int]api.OutcomeKind {
+	all := make(map[int]api.OutcomeKind)
 	for _, o := range r.Processes {
 		all[o.PID] = o.Outcome
 	}
@@ -241,7 +241,7 @@ func TestLateEmptyEvent(t *testing.T) {
 		if err := w.s.owner.do(func() {
 			w.s.owner.apply(make([]tracer.Event, others))
 			s := w.s.owner.sessions[id]
-			s.info.State, s.result = tracer.StateEmpty, &enforcer.Result{Session: id, Verdict: enforcer.Clean}
+			s.info.State, s.result = tracer.StateEmpty, &enforcer.Result{Session: id, Verdict: api.VerdictClean}
 			w.s.owner.conclude(s)
 			closed = s.closed
 		}); err != nil {

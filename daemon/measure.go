@@ -69,7 +69,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		o := s.owner
 		m.Degraded = len(s.degradations())
 		for _, x := range o.sessions {
-			m.Sessions[x.state()]++
+			m.Sessions[string(x.state())]++
 			if !x.closed && x.info.Parent == 0 { // nested members count in their ancestors
 				m.Processes += int(max(x.info.Live, 0))
 			}

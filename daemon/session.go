@@ -228,7 +228,7 @@ func (o *owner) conclude(s *session) {
 	if empty && s.emptyAt == 0 && o.mayBeTold(s) {
 		return
 	}
-	if empty && s.result.Verdict == enforcer.Left {
+	if empty && s.result.Verdict == api.VerdictLeft {
 		return // it has become empty since: the enforcer will say so
 	}
 	if empty && s.emptyAt == 0 {
@@ -251,11 +251,11 @@ func (o *owner) conclude(s *session) {
 	o.recorded(s)
 	o.save(s)
 	o.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
-		Str(logging.KeyVerdict, s.report.Verdict).Str(logging.KeyWhy, s.report.VerdictWhy).
+		Str(logging.KeyVerdict, string(s.report.Verdict)).Str(logging.KeyWhy, s.report.VerdictWhy).
 		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
 		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if !s.told {
-		o.meter.over(s.report.EndReason, s.report.Verdict, o.took(s))
+		o.meter.over(s.report.EndReason, string(s.report.Verdict), o.took(s))
 		close(s.over)
 		s.told = true
 	}

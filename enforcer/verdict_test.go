@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -15,12 +16,12 @@ import (
 func TestStillExiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead, goes bool
-		verdict    Verdict
+		verdict    api.Verdict
 		within     time.Duration
 	}{
-		"it goes":     {true, true, Clean, exitPause},
-		"it stays":    {true, false, Unknown, exitPause + maxPause},
-		"it is alive": {false, false, Unknown, maxPause},
+		"it goes":     {true, true, api.VerdictClean, exitPause},
+		"it stays":    {true, false, api.VerdictUnknown, exitPause + maxPause},
+		"it is alive": {false, false, api.VerdictUnknown, maxPause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, e, id := host(t)

@@ -86,7 +86,7 @@ func (d *daemon) end(ctx context.Context, id string) error {
 		return err
 	}
 	report, err := d.Report(ctx, id, time.Minute)
-	if err == nil && report.Verdict != "clean" {
+	if err == nil && report.Verdict != api.VerdictClean {
 		err = fmt.Errorf("end of %s: verdict %q", id, report.Verdict)
 	}
 	return err

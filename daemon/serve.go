@@ -42,8 +42,8 @@ type Options struct {
 	Canary []string
 }
 
-// ErrMember: the process is a member of a session of the instance; the daemon
-// that it would be could not be ended with it.
+// ErrMember means that the process that would become the daemon is a member of a session
+// of the instance. The daemon could not be ended with that session.
 var ErrMember = errors.New("a member of a session may not start the daemon")
 
 // Serve runs the host's daemon until ctx is done or a client stops it. What

@@ -14,8 +14,8 @@ import (
 )
 
 // Peer is the process that connected, as the socket layer noted it at
-// connect(2). A connection can outlive it and can be handed on: whoever uses
-// it is judged as the process that made it.
+// connect(2). A connection can outlive it and can be handed on: its requests are
+// always judged as those of the process that made it.
 type Peer struct {
 	PID, UID, GID uint32
 	PIDFD         int // -1: the kernel has none (before 6.5)
@@ -103,9 +103,9 @@ func (a *Access) Identify(p Peer) *Connection {
 	return c
 }
 
-// judge says who the caller is now. A dead peer stays what it was: a member's
-// connection in the hands of its child is a member's still, and an operator's
-// is nobody's.
+// judge says who the caller is now. A dead peer stays what it was: a connection that
+// a member has left to its child is still a member's, and one that an operator has
+// left may do nothing.
 func (a *Access) judge(c *Connection) Caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()

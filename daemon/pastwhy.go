@@ -49,7 +49,7 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 	}
 	// The edges lead to the root of the outermost session it was nested in.
 	line := []tracer.SessionID{row.ID}
-	for up := row; up != nil && up.Parent != 0 && len(line) < 16; {
+	for up := row; up != nil && up.Parent != 0 && len(line) < maxDepth; {
 		line = append(line, up.Parent)
 		if up, err = j.Session(ctx, row.Boot, up.Parent); err != nil {
 			return nil, err

@@ -23,8 +23,9 @@ const (
 	lagPatience   = 30 * emptyPatience
 )
 
-// maxDepth is deeper than the kernel nests.
-const maxDepth = 16
+// maxDepth bounds a walk through sessions around each other. It is more than the
+// kernel nests, because the history has some that the kernel no longer has.
+const maxDepth = 2 * tracer.MaxDepth
 
 // session is what the daemon adds to the kernel's record.
 type session struct {

@@ -24,7 +24,7 @@ var mayImport = map[string]string{
 	"internal/vm/init":      "internal/vm/guest",
 	"internal/vm/matrix":    "api internal/page internal/vm/boot internal/vm/guest",
 	"internal/vm/vmrun":     "internal/vm/boot internal/vm/guest",
-	"tracer":                "bpf lineage",
+	"tracer":                "bpf lineage tracer/procfs",
 	"tracer/tracertest":     "tracer",
 	"tui":                   "api api/display tui/picture",
 	"tui/picture":           "api api/display",

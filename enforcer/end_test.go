@@ -311,94 +311,11 @@ func TestReapedInTime(t *testing.T) {
 	}
 }
 
-func TestUnknown(t *testing.T) {
-	t.Run("births missed", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Miss("fork_birth") // before: not held against it
-		e.Began(id, e.Begin())
-		k.Miss("fork_birth")
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || !r.Confirmed {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("no misses since it began", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Miss("fork_birth")
-		e.Began(id, e.Begin())
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("misses cannot be read", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Fail("MissedBirths", errors.New("broken"))
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("task list cannot be read", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Fail("Snapshot", errors.New("broken"))
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || r.Confirmed {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("task list disagrees", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Add(77, 1, "uncounted")
-		join(k, 77, id)
-		k.Edit(77, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || len(r.Left) != 1 {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("no answer", func(t *testing.T) {
-		k, e, id := host(t)
-		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		k.Fail("Settle", errors.New("broken"))
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("record is gone", func(t *testing.T) {
-		_, e, _ := host(t)
-		e.Watch(12345)
-		k, _, _ := host(t)
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || !r.Gone {
-			t.Errorf("result %+v", r)
-		}
-	})
-}
-
 func TestWatchOfAnActiveSession(t *testing.T) {
 	_, e, id := host(t)
 	e.Watch(id)
 	if wait, over := e.Step(); wait >= 0 || len(over) != 0 {
 		t.Errorf("step: %v %v", wait, over)
-	}
-}
-
-func TestEndUnknownSession(t *testing.T) {
-	_, e, _ := host(t)
-	if err := e.End(99, tracer.CauseEnd, 0); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -432,24 +349,9 @@ func receive[T any](t *testing.T, what string, c <-chan T) (value T) {
 	return value
 }
 
-func TestReceipt(t *testing.T) {
-	var r Receipt
-	for i, f := range []tracer.EntryFlags{0, tracer.FlagTermed, tracer.FlagTermed | tracer.FlagKilled} {
-		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0})
-	}
-	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, time.Second, nil)
-	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 11 || rep.Exited != 6 || rep.DurationMS != 1000 {
-		t.Errorf("so far: %+v", rep)
-	}
-	for i, want := range []api.OutcomeKind{api.OutcomeSelf, api.OutcomeTerm, api.OutcomeKill} {
-		if o := rep.Processes[i]; o.Outcome != want || o.Leftover != (i > 0) {
-			t.Errorf("process %d: %+v", i, o)
-		}
-	}
-	for range maxOutcomes {
-		r.Died(Death{})
-	}
-	if rep := r.Report(tracer.SessionInfo{}, 0, &Result{Verdict: api.VerdictClean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
-		t.Errorf("%d outcomes, truncated %v", len(rep.Processes), rep.Truncated)
+func TestEndUnknownSession(t *testing.T) {
+	_, e, _ := host(t)
+	if err := e.End(99, tracer.CauseEnd, 0); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("got %v", err)
 	}
 }

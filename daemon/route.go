@@ -53,8 +53,8 @@ func onTarget(a answer, verbs ...access.Verb) route {
 // each of them, and so about nothing if there is none.
 func onEach(a answer, v access.Verb) route { return route{[]access.Verb{v}, a} }
 
-// deciding panics instead of sending what nothing has decided about. Errors are
-// sent past it.
+// deciding panics instead of sending what nothing has decided about. It cannot see
+// that an answer ignores a decision. Errors are sent past it.
 type deciding struct {
 	http.ResponseWriter
 	verbs []access.Verb

@@ -67,7 +67,7 @@ func (f *flush) over() {
 func (s *server) abreast(a answer) answer {
 	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		ctx, cancel := context.WithTimeout(r.Context(), abreastWait)
-		s.owner.inbox.flush.wait(ctx)
+		s.registry.inbox.flush.wait(ctx)
 		cancel()
 		return a(w, r, c)
 	}

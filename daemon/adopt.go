@@ -42,9 +42,9 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 		return err
 	}
 	var d api.Session
-	if err := s.owner.do(func() {
-		if x := s.owner.sessions[info.ID]; x != nil {
-			d = s.owner.session(x, c)
+	if err := s.registry.do(func() {
+		if x := s.registry.sessions[info.ID]; x != nil {
+			d = s.registry.session(x, c)
 		}
 	}); err != nil {
 		return err
@@ -93,11 +93,11 @@ func (s *server) decideChain(c access.Caller, v access.Verb, id tracer.SessionID
 func (s *server) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int, err error) {
 	var from tracer.SessionID
 	var refused error
-	err = s.owner.do(func() {
+	err = s.registry.do(func() {
 		if e, err := s.kernel.Lookup(spec.Root.PID); err == nil && e.Identity == spec.Root {
 			from = e.Session
 		}
-		x, err := s.owner.create(spec)
+		x, err := s.registry.create(spec)
 		if refused = err; err == nil {
 			info = x.info
 		}
@@ -111,9 +111,9 @@ func (s *server) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int,
 		n, err = s.kernel.Adopt(info.ID)
 	}
 	s.refresh(info.ID)
-	s.owner.askResync(causeMoved)
+	s.registry.askResync(causeMoved)
 	s.sampler.lookAnew() // what it had lost before is found by evidence
-	s.owner.askHaste()
+	s.registry.askHaste()
 	return info, n, err
 }
 
@@ -128,7 +128,7 @@ func (s *server) follow(from, to tracer.SessionID, root tracer.Identity) (total 
 			return total, err
 		}
 		var orphans []tracer.Identity
-		if err := s.owner.do(func() { orphans = s.owner.orphansOf(from, to, root) }); err != nil {
+		if err := s.registry.do(func() { orphans = s.registry.orphansOf(from, to, root) }); err != nil {
 			return total, err
 		}
 		moved, err := s.move(orphans, from, to)
@@ -155,7 +155,7 @@ func (s *server) move(ids []tracer.Identity, from, to tracer.SessionID) (moved [
 
 // orphansOf are the members of from that descend from root over creators that
 // are dead, and that the kernel has there still.
-func (o *owner) orphansOf(from, to tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
+func (o *Registry) orphansOf(from, to tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
 	for id := range o.graph.Orphans(from) {
 		for _, e := range o.graph.Ancestry(id) {
 			if e.Creator == root {

@@ -50,7 +50,7 @@ func (s *server) arm(p *policy.Policy) {
 
 // askJudge asks for a look at a session that an agent's name opened. If nobody
 // can take it now, the next sample asks again.
-func (o *owner) askJudge(info *tracer.SessionInfo) {
+func (o *Registry) askJudge(info *tracer.SessionInfo) {
 	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return
 	}
@@ -66,7 +66,7 @@ func (s *server) judgeAgents(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-s.owner.unjudged:
+		case id := <-s.registry.unjudged:
 			s.judgeAgent(id)
 		}
 	}
@@ -118,12 +118,12 @@ func (s *server) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	}
 	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike let go of")
 	s.ruled(info, audit.Refused, what)
-	_ = s.owner.do(func() { s.owner.letGo(info.ID) })
+	_ = s.registry.do(func() { s.registry.letGo(info.ID) })
 }
 
 // letGo forgets a session that was dissolved: it never was one. Its processes
 // live on, in no session or in the one around it.
-func (o *owner) letGo(id tracer.SessionID) {
+func (o *Registry) letGo(id tracer.SessionID) {
 	o.enforcer.Forget(id)
 	o.release(id)
 	o.isGone(id)
@@ -148,7 +148,7 @@ func (o *owner) letGo(id tracer.SessionID) {
 
 // release frees the kernel's record of a session that is over or was let go of. While
 // something is nested in it the kernel keeps it, and each look tries again.
-func (o *owner) release(id tracer.SessionID) {
+func (o *Registry) release(id tracer.SessionID) {
 	_, err := o.kernel.Settle(id)
 	if err == nil {
 		err = o.kernel.Release(id)
@@ -175,8 +175,8 @@ func (s *server) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
 // again, or the breaker opened or was closed.
 func (s *server) reterm() {
 	var due []tracer.SessionInfo
-	_ = s.owner.do(func() {
-		for _, x := range s.owner.sessions {
+	_ = s.registry.do(func() {
+		for _, x := range s.registry.sessions {
 			if x.info.Rule != 0 && !x.closed && x.info.State == tracer.StateActive {
 				due = append(due, x.info)
 			}
@@ -197,7 +197,7 @@ func (s *server) reterm() {
 }
 
 // countRuled counts the end of a rule's session that the kernel carried out by
-// itself. It runs in the owner's goroutine.
+// itself. It runs in the registry's goroutine.
 func (s *server) countRuled(cause tracer.Cause) {
 	switch cause {
 	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
@@ -221,11 +221,11 @@ func (s *server) refresh(id tracer.SessionID) {
 	if err != nil {
 		return
 	}
-	_ = s.owner.do(func() {
-		if x := s.owner.sessions[id]; x != nil && !x.closed {
+	_ = s.registry.do(func() {
+		if x := s.registry.sessions[id]; x != nil && !x.closed {
 			x.info = info
-			s.owner.spareLeftovers(x) // its root may have died before the rule was known
-			s.owner.changed(id)
+			s.registry.spareLeftovers(x) // its root may have died before the rule was known
+			s.registry.changed(id)
 		}
 	})
 }
@@ -293,8 +293,8 @@ func (s *server) rootFacts(id tracer.Identity) *policy.Facts {
 	}
 	if f != nil && f.Parent == nil {
 		var creator lineage.ID
-		_ = s.owner.do(func() {
-			if n, ok := s.owner.graph.Node(id); ok {
+		_ = s.registry.do(func() {
+			if n, ok := s.registry.graph.Node(id); ok {
 				creator = n.Creator
 			}
 		})
@@ -310,7 +310,7 @@ func (s *server) remembered(id lineage.ID, depth int) *policy.Facts {
 	}
 	var n lineage.Node
 	var ok bool
-	_ = s.owner.do(func() { n, ok = s.owner.graph.Node(id) })
+	_ = s.registry.do(func() { n, ok = s.registry.graph.Node(id) })
 	if !ok {
 		return nil
 	}

@@ -170,7 +170,7 @@ func TestLookalikeInALook(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.k.AllRead()
-			o := w.s.owner
+			o := w.s.registry
 			if err := o.do(func() {
 				seen, err := o.kernel.Sessions()
 				if err != nil || len(seen) != 1 {

@@ -46,7 +46,7 @@ func (s *server) watchBrokers(ctx context.Context) {
 		case met := <-s.sampler.strangers:
 			b.judge(met)
 			b.endDue()
-		case id := <-s.owner.unsure:
+		case id := <-s.registry.unsure:
 			if len(unsure) == 0 {
 				soon.Reset(looksAgain)
 			}
@@ -56,7 +56,7 @@ func (s *server) watchBrokers(ctx context.Context) {
 		case <-soon.C:
 			b.again(unsure)
 			unsure = unsure[:0]
-		case <-s.owner.asked:
+		case <-s.registry.asked:
 			next = 0
 			hurry.Reset(haste[0])
 		case <-hurry.C:
@@ -125,13 +125,13 @@ func (b *brokers) taken(t *tracer.Process) bool {
 // whose members are there on weak evidence.
 func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
-	_ = b.owner.do(func() {
+	_ = b.registry.do(func() {
 		for id := range b.jars {
-			if x := b.owner.sessions[id]; x == nil || x.closed {
+			if x := b.registry.sessions[id]; x == nil || x.closed {
 				delete(b.jars, id)
 			}
 		}
-		for _, x := range b.owner.sessions {
+		for _, x := range b.registry.sessions {
 			if x.For != 0 && x.Weak && !x.closed && x.info.State == tracer.StateActive {
 				beside[x.info.ID] = true
 			}
@@ -139,7 +139,7 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 				continue
 			}
 			c := claimant{info: x.info, token: x.token, word: broker.SumOf(x.info.ID.String()), uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(x.Errands)}
-			if n, ok := b.owner.graph.Node(x.info.Root); ok && !n.Ghost {
+			if n, ok := b.registry.graph.Node(x.info.Root); ok && !n.Ghost {
 				c.uids = append(c.uids, n.UID)
 			}
 			for _, e := range x.Errands {
@@ -192,9 +192,9 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		p.claimant.errands[k].Found = true // for those who are looked at next
 	}
 	container := b.containerName(x)
-	_ = b.owner.do(func() {
-		if s := b.owner.sessions[p.info.ID]; s != nil {
-			b.owner.found(s, attributed{
+	_ = b.registry.do(func() {
+		if s := b.registry.sessions[p.info.ID]; s != nil {
+			b.registry.found(s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
 				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.boottime(), Container: container,
 			})
@@ -206,7 +206,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.info.ID),
 		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.mode(),
 	})
-	b.owner.askResync(causeMoved)
+	b.registry.askResync(causeMoved)
 }
 
 // companion enters a stranger for the session that holds such work of another
@@ -216,14 +216,14 @@ func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err er
 	weak := !p.source.Strong()
 	var refused error
 	made := false
-	err = b.owner.do(func() {
-		for _, s := range b.owner.sessions {
+	err = b.registry.do(func() {
+		for _, s := range b.registry.sessions {
 			if s.For == p.info.ID && s.Weak == weak && s.info.UID == x.UID && !s.closed && s.info.State == tracer.StateActive {
 				id = s.info.ID
 				return
 			}
 		}
-		s, err := b.owner.create(tracer.SessionSpec{
+		s, err := b.registry.create(tracer.SessionSpec{
 			Root: x.Identity, UID: x.UID, Grace: p.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
 			For: p.info.ID, Weak: weak,
 		})
@@ -243,16 +243,16 @@ func (b *brokers) endDue() {
 	policy := b.rules.policy()
 	word := policy.Brokers.End
 	var due []excess
-	_ = b.owner.do(func() {
-		for _, x := range b.owner.sessions {
+	_ = b.registry.do(func() {
+		for _, x := range b.registry.sessions {
 			if x.closed || x.info.State != tracer.StateActive {
 				continue
 			}
 			switch {
-			case x.For != 0 && b.owner.over(x.For) && enough(word, !x.Weak):
+			case x.For != 0 && b.registry.over(x.For) && enough(word, !x.Weak):
 				due = append(due, excess{x.info.ID, tracer.CauseAncestor, x.info.Grace, true})
 			case x.Shared != "":
-				if r := policy.SharedNamed(x.Shared); (r == nil || !r.Lasts()) && !b.owner.used(x) {
+				if r := policy.SharedNamed(x.Shared); (r == nil || !r.Lasts()) && !b.registry.used(x) {
 					due = append(due, excess{x.info.ID, tracer.CauseExpired, x.info.Grace, true})
 				}
 			}
@@ -264,7 +264,7 @@ func (b *brokers) endDue() {
 }
 
 // over reports whether a session has begun to end, or is forgotten.
-func (o *owner) over(id tracer.SessionID) bool {
+func (o *Registry) over(id tracer.SessionID) bool {
 	s := o.sessions[id]
 	return s == nil || s.closed || s.info.State != tracer.StateActive
 }

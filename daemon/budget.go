@@ -26,7 +26,7 @@ type excess struct {
 
 // overBudget judges the limits that the kernel does not, against the last
 // sample. What a session was made with comes before the policy's default.
-func (o *owner) overBudget(p *policy.Policy) (over []excess) {
+func (o *Registry) overBudget(p *policy.Policy) (over []excess) {
 	d := &p.Defaults
 	now := o.clock.monotonic()
 	for _, s := range o.sessions {
@@ -53,7 +53,7 @@ func (o *owner) overBudget(p *policy.Policy) (over []excess) {
 
 // spareLeftovers notes that the policy, were it enforced, would end what the
 // root of a rule's session leaves.
-func (o *owner) spareLeftovers(s *session) {
+func (o *Registry) spareLeftovers(s *Session) {
 	if s.rootDied == 0 || slices.Contains(s.wouldEnd, tracer.CauseRootExit.String()) {
 		return
 	}
@@ -68,7 +68,7 @@ func (o *owner) spareLeftovers(s *session) {
 // carried out if the policy is, and the breaker allows it; else it is recorded
 // what would have ended.
 func (p *sampler) endOver(x excess) {
-	o := p.owner
+	o := p.registry
 	log := o.log.With().Str(logging.KeySession, x.session.String()).Str(logging.KeyReason, x.cause.String()).Logger()
 	if x.byPolicy {
 		if o.wouldEnd(x) && !p.rules.enforced() {
@@ -100,7 +100,7 @@ func (p *sampler) endOver(x excess) {
 }
 
 // wouldEnd reports that it was noted before that the session would be ended.
-func (o *owner) wouldEnd(x excess) (noted bool) {
+func (o *Registry) wouldEnd(x excess) (noted bool) {
 	_ = o.do(func() {
 		s := o.sessions[x.session]
 		noted = s == nil || slices.Contains(s.wouldEnd, x.cause.String())
@@ -108,7 +108,7 @@ func (o *owner) wouldEnd(x excess) (noted bool) {
 	return noted
 }
 
-func (o *owner) noteWouldEnd(x excess) {
+func (o *Registry) noteWouldEnd(x excess) {
 	_ = o.do(func() {
 		if s := o.sessions[x.session]; s != nil {
 			s.wouldEnd = append(s.wouldEnd, x.cause.String())

@@ -57,7 +57,7 @@ func hasDied(k kernel, id tracer.Identity) bool {
 
 // mourn notes the deaths of roots and owners that no event told, and has the sessions that they
 // end looked at.
-func (o *owner) mourn(c *census) {
+func (o *Registry) mourn(c *census) {
 	for _, s := range o.sessions {
 		if _, asked := c.met[s.info.Root]; !asked || s.closed {
 			continue // not asked: it began after the walk
@@ -74,7 +74,7 @@ func (o *owner) mourn(c *census) {
 }
 
 // foundDead is when a root died, at the latest, if no event told.
-func (o *owner) foundDead(info *tracer.SessionInfo) uint64 {
+func (o *Registry) foundDead(info *tracer.SessionInfo) uint64 {
 	if info.Cause == tracer.CauseRootExit {
 		return info.EndedAt
 	}

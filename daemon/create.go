@@ -21,7 +21,7 @@ import (
 const maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
 
 // postSession makes a session of the caller's own child, which the caller
-// holds blocked before its exec. The caller is the owner: its death ends it.
+// holds blocked before its exec. The caller is the registry: its death ends it.
 func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.NewSession
 	if err := s.decode(w, r, &req); err != nil {
@@ -49,16 +49,16 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 	var d api.Session
 	var refused error
-	err = s.owner.do(func() {
-		x, err := s.owner.create(spec)
+	err = s.registry.do(func() {
+		x, err := s.registry.create(spec)
 		if err != nil {
 			refused = err
 			return
 		}
 		s.enforcer.Began(x.info.ID, baseline)
 		x.token = sha256.Sum256([]byte(token))
-		s.owner.save(x)
-		d = s.owner.session(x, c)
+		s.registry.save(x)
+		d = s.registry.session(x, c)
 	})
 	if err == nil {
 		err = refused
@@ -153,9 +153,9 @@ func otherProcess(ref api.Ref) error {
 		fmt.Sprintf("pid %d is not the process you named (%v); nothing was sent", ref.PID, ref), "")
 }
 
-// create opens the session in the kernel. It runs in the owner's goroutine, so
+// create opens the session in the kernel. It runs in the registry's goroutine, so
 // that two cannot take one name and no event of it comes before it is known.
-func (o *owner) create(spec tracer.SessionSpec) (*session, error) {
+func (o *Registry) create(spec tracer.SessionSpec) (*Session, error) {
 	around := o.around(&spec)
 	for _, x := range o.sessions {
 		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {

@@ -77,7 +77,7 @@ func (c *crowd) hand(to chan<- []tracer.Process) {
 
 // horizon is since when processes may be at work for a session, 0: there is
 // none that they could work for.
-func (o *owner) horizon() uint64 {
+func (o *Registry) horizon() uint64 {
 	first := uint64(0)
 	for _, s := range o.sessions {
 		if (!s.closed || s.awaits()) && !s.info.Kept && s.For == 0 && (first == 0 || s.info.Root.Start < first) {
@@ -89,7 +89,7 @@ func (o *owner) horizon() uint64 {
 
 // awaits reports whether a broker may still begin what a session that is over
 // asked for.
-func (s *session) awaits() bool {
+func (s *Session) awaits() bool {
 	for _, e := range s.Errands {
 		if e.Kind.Later && !e.Failed && s.token != [32]byte{} {
 			return true

@@ -10,17 +10,17 @@ import (
 )
 
 // encoder makes documents of the live graph.
-func (o *owner) encoder() document.Encoder {
+func (o *Registry) encoder() document.Encoder {
 	return document.Encoder{Graph: o.graph, Clock: o.clock.Clock, Kernel: o.kernel}
 }
 
 // session is a session as c may read it.
-func (o *owner) session(s *session, c access.Caller) api.Session {
+func (o *Registry) session(s *Session, c access.Caller) api.Session {
 	return o.encoder().Session(o.sessionRecord(s), c)
 }
 
 // sessionRecord copies what the encoder needs of a session.
-func (o *owner) sessionRecord(s *session) *document.Session {
+func (o *Registry) sessionRecord(s *Session) *document.Session {
 	d := &document.Session{
 		Info: s.info, State: s.state(), Family: o.family(s.info.ID), For: s.For, Work: *o.work(s), Shared: s.Shared,
 		Level: o.kernel.Features().Level, Mode: o.mode(), Degraded: o.degraded,
@@ -43,7 +43,7 @@ func (o *owner) sessionRecord(s *session) *document.Session {
 }
 
 // state is what users see: a session is over with its receipt, not before.
-func (s *session) state() string {
+func (s *Session) state() string {
 	if s.info.State == tracer.StateEmpty && !s.closed {
 		return tracer.StateCondemned.String()
 	}
@@ -51,7 +51,7 @@ func (s *session) state() string {
 }
 
 // work is what a session has handed to brokers.
-func (o *owner) work(s *session) *document.Work {
+func (o *Registry) work(s *Session) *document.Work {
 	w := &document.Work{Found: s.brought()}
 	over := s.closed || s.info.State == tracer.StateEmpty
 	for _, e := range s.Errands {
@@ -72,7 +72,7 @@ func (o *owner) work(s *session) *document.Work {
 }
 
 // brought are the processes that brokers started for the session.
-func (s *session) brought() []document.Found {
+func (s *Session) brought() []document.Found {
 	all := make([]document.Found, len(s.Found))
 	for i, a := range s.Found {
 		all[i] = document.Found{
@@ -92,7 +92,7 @@ func (e *errand) request() *document.Request {
 
 // report is a session's receipt as c may read it: without a verdict while it is not
 // over.
-func (o *owner) report(x *session, c access.Caller) *api.Report {
+func (o *Registry) report(x *Session, c access.Caller) *api.Report {
 	r := x.report
 	if r == nil {
 		r = x.receipt.Report(x.info, o.took(x), nil)
@@ -106,7 +106,7 @@ func (o *owner) report(x *session, c access.Caller) *api.Report {
 
 // describe adds to a receipt what the graph remembers, and the names of the processes
 // that have to reap its zombies.
-func (o *owner) describe(r *api.Report, s *session) {
+func (o *Registry) describe(r *api.Report, s *Session) {
 	o.encoder().Outcomes(r, o.work(s))
 	comms := make(map[api.Ref]string) // most zombies have the same reaper
 	for i := range r.Zombies {

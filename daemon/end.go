@@ -39,13 +39,13 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	var id tracer.SessionID
 	var report *api.Report
 	begun := false
-	err := s.withSession(word, c, access.End, func(x *session) {
+	err := s.withSession(word, c, access.End, func(x *Session) {
 		id, begun = x.info.ID, x.info.State != tracer.StateActive
 		if grace < 0 {
 			grace = x.info.Grace
 		}
 		if x.closed {
-			report = s.owner.report(x, c)
+			report = s.registry.report(x, c)
 		}
 	})
 	if unremembered(err) {
@@ -70,7 +70,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		return err
 	}
 	if !begun && grace > 0 {
-		s.owner.collectBefore(id)
+		s.registry.collectBefore(id)
 	}
 	if req.PlanToken != "" {
 		if err := s.checkPlan(req.PlanToken, id); err != nil {
@@ -80,10 +80,10 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	s.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
-	err = s.owner.do(func() {
-		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
+	err = s.registry.do(func() {
+		if x := s.registry.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
 			x.endCaller = auditCaller(c)
-			s.owner.save(x)
+			s.registry.save(x)
 			x.endedBy = &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
 		}
 	})
@@ -93,9 +93,9 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err := s.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
 		return err
 	}
-	err = s.withSession(id.String(), c, access.End, func(x *session) {
-		s.owner.refresh(x)
-		report = s.owner.report(x, c)
+	err = s.withSession(id.String(), c, access.End, func(x *Session) {
+		s.registry.refresh(x)
+		report = s.registry.report(x, c)
 	})
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	var over chan struct{}
 	var id tracer.SessionID
-	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *session) { over, id = x.over, x.info.ID })
+	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *Session) { over, id = x.over, x.info.ID })
 	if unremembered(err) {
 		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
@@ -138,9 +138,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 		return nil
 	}
 	var report *api.Report
-	err = s.withSession(id.String(), c, access.Read, func(x *session) {
-		s.owner.refresh(x)
-		report = s.owner.report(x, c)
+	err = s.withSession(id.String(), c, access.Read, func(x *Session) {
+		s.registry.refresh(x)
+		report = s.registry.report(x, c)
 	})
 	if err != nil {
 		return err

@@ -238,11 +238,11 @@ func TestLateEmptyEvent(t *testing.T) {
 	id := w.id(made.ID)
 	verdict := func(after time.Duration, others int) (closed bool) {
 		w.k.Advance(after)
-		if err := w.s.owner.do(func() {
-			w.s.owner.apply(make([]tracer.Event, others))
-			s := w.s.owner.sessions[id]
+		if err := w.s.registry.do(func() {
+			w.s.registry.apply(make([]tracer.Event, others))
+			s := w.s.registry.sessions[id]
 			s.info.State, s.result = tracer.StateEmpty, &enforcer.Result{Session: id, Verdict: enforcer.Clean}
-			w.s.owner.conclude(s)
+			w.s.registry.conclude(s)
 			closed = s.closed
 		}); err != nil {
 			t.Fatal(err)
@@ -320,7 +320,7 @@ func TestEndedAreBounded(t *testing.T) {
 	first := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
 	w.k.Exit(100, 0)
 	w.receipt(first.ID)
-	w.s.owner.do(func() { w.s.owner.outcomes = maxOutcomes + 1 })
+	w.s.registry.do(func() { w.s.registry.outcomes = maxOutcomes + 1 })
 	second := w.session("user", 101, api.NewSession{GraceMS: ms(0)})
 	w.k.Exit(101, 0)
 	w.receipt(second.ID)

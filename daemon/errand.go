@@ -64,7 +64,7 @@ type brokered struct {
 	Shared string
 }
 
-// clone is for whoever encodes it outside the owner's goroutine.
+// clone is for whoever encodes it outside the registry's goroutine.
 func (b *brokered) clone() brokered {
 	c := *b
 	c.Errands, c.Found = make([]*errand, len(b.Errands)), slices.Clone(b.Found)
@@ -94,7 +94,7 @@ func (e *errand) within(start uint64, named bool) bool {
 }
 
 // asks notes the errand, if the program is a broker's client.
-func (o *owner) asks(s *session, ev *tracer.Event) {
+func (o *Registry) asks(s *Session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || s.closed {
 		return
 	}
@@ -116,7 +116,7 @@ func (o *owner) asks(s *session, ev *tracer.Event) {
 }
 
 // askHaste asks for looks at the host in short order.
-func (o *owner) askHaste() {
+func (o *Registry) askHaste() {
 	select {
 	case o.asked <- struct{}{}:
 	default:
@@ -124,7 +124,7 @@ func (o *owner) askHaste() {
 }
 
 // left notes that the client of an errand has gone.
-func (s *session) left(ev *tracer.Event) {
+func (s *Session) left(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Client == ev.Process {
 			code, signal := document.Exit(ev.ExitStatus)
@@ -134,7 +134,7 @@ func (s *session) left(ev *tracer.Event) {
 }
 
 // found books a process that was attributed to a session.
-func (o *owner) found(s *session, a attributed) {
+func (o *Registry) found(s *Session, a attributed) {
 	if a.Asked != nil {
 		a.Asked.Found = true
 	}
@@ -149,7 +149,7 @@ func (o *owner) found(s *session, a attributed) {
 
 // forked notes that a client has forked. One that starts its server where none
 // runs did that: what the server starts is forked by the session.
-func (s *session) forked(ev *tracer.Event) {
+func (s *Session) forked(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Kind.Forks && e.Client == ev.Creator {
 			e.Inside = true
@@ -158,7 +158,7 @@ func (s *session) forked(ev *tracer.Event) {
 }
 
 // inside reports whether an earlier errand started the server of this one.
-func (s *session) inside(e *broker.Errand) bool {
+func (s *Session) inside(e *broker.Errand) bool {
 	return slices.ContainsFunc(s.Errands, func(o *errand) bool {
 		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
 	})

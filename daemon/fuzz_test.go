@@ -81,7 +81,7 @@ func FuzzRequest(f *testing.F) {
 		if p := w.k.Proc(300); p == nil || p.Dead || p.Identity != other {
 			t.Fatalf("%s %q %q ended another uid's process", method, target, body)
 		}
-		if err := w.s.owner.do(func() {}); err != nil {
+		if err := w.s.registry.do(func() {}); err != nil {
 			t.Fatal(err)
 		}
 	})

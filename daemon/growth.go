@@ -26,7 +26,7 @@ import (
 const maxGrown = 2048
 
 // growth keeps how the host, its sessions and their commands grow. It belongs
-// to the owner.
+// to the registry.
 type growth struct {
 	host     lineage.Trend
 	sessions map[tracer.SessionID]*grown
@@ -232,9 +232,9 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 	d := api.Leaks{Head: head("leaks"), Items: []api.Leak{}}
 	rooms := roomsOf(s.proc)
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, access.Read, func(x *session) {
+		err = s.withSession(word, c, access.Read, func(x *Session) {
 			if !x.closed {
-				d.Items = append(d.Items, s.owner.leak(x, rooms))
+				d.Items = append(d.Items, s.registry.leak(x, rooms))
 			}
 		})
 		if err == nil && len(d.Items) == 0 {
@@ -242,16 +242,16 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 		}
 	} else {
 		all := access.Decide(c, access.Metrics, access.Scope{}).Allow
-		err = s.owner.read(c, func() {
-			for _, x := range s.owner.sorted() {
-				if !x.closed && access.Decide(c, access.Read, s.owner.scope(x)).Allow {
-					d.Items = append(d.Items, s.owner.leak(x, rooms))
+		err = s.registry.read(c, func() {
+			for _, x := range s.registry.sorted() {
+				if !x.closed && access.Decide(c, access.Read, s.registry.scope(x)).Allow {
+					d.Items = append(d.Items, s.registry.leak(x, rooms))
 				}
 			}
 			if all {
-				d.Host = s.owner.hostLeak(rooms)
+				d.Host = s.registry.hostLeak(rooms)
 			}
-			d.Truncated = s.owner.growth.full
+			d.Truncated = s.registry.growth.full
 		})
 		if all {
 			d.KeepUnmatched = s.rules.keepUnmatched()
@@ -264,7 +264,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 }
 
 // leak is a session, its nested ones excluded.
-func (o *owner) leak(x *session, rooms []room) api.Leak {
+func (o *Registry) leak(x *Session, rooms []room) api.Leak {
 	o.refresh(x)
 	n := o.graph.Count(x.info.ID)
 	d := api.Leak{
@@ -301,7 +301,7 @@ func (o *owner) leak(x *session, rooms []room) api.Leak {
 
 // hostLeak is all processes of the host, as of the last sample; nil if there
 // was none: without a session nobody looks.
-func (o *owner) hostLeak(rooms []room) *api.Leak {
+func (o *Registry) hostLeak(rooms []room) *api.Leak {
 	last := o.growth.host.Last()
 	if last.At == 0 {
 		return nil

@@ -58,7 +58,7 @@ func members(k kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
 
 // collect reads what the members of a session hold now and hands it to the
 // owner.
-func (o *owner) collect(id tracer.SessionID, limit time.Duration) {
+func (o *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	ids, err := members(o.kernel, id)
@@ -77,7 +77,7 @@ func (o *owner) collect(id tracer.SessionID, limit time.Duration) {
 
 // collectBefore does that before the first signal, which waits no longer than
 // maxBefore for any part of it.
-func (o *owner) collectBefore(id tracer.SessionID) {
+func (o *Registry) collectBefore(id tracer.SessionID) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -91,7 +91,7 @@ func (o *owner) collectBefore(id tracer.SessionID) {
 
 // seen takes what the members hold now. Once the end has begun nothing is
 // taken back: who died while he was looked at held it still when it began.
-func (s *session) seen(now resources.Held) {
+func (s *Session) seen(now resources.Held) {
 	if s.info.State != tracer.StateActive || len(now.Unknown) > 0 {
 		for _, p := range s.held.Ports {
 			if !slices.Contains(now.Ports, p) {
@@ -112,7 +112,7 @@ func (s *session) seen(now resources.Held) {
 
 // watchHeld looks at what live sessions hold once in a while: when the kernel
 // ends one with grace 0 nobody can ask any more.
-func (o *owner) watchHeld(ctx context.Context) {
+func (o *Registry) watchHeld(ctx context.Context) {
 	pause := o.heldPeriod
 	for {
 		select {
@@ -139,7 +139,7 @@ func (o *owner) watchHeld(ctx context.Context) {
 }
 
 // active names the sessions that have not begun to end.
-func (o *owner) active() (ids []tracer.SessionID) {
+func (o *Registry) active() (ids []tracer.SessionID) {
 	_ = o.do(func() {
 		for id, s := range o.sessions {
 			if !s.closed && s.info.State == tracer.StateActive {
@@ -151,7 +151,7 @@ func (o *owner) active() (ids []tracer.SessionID) {
 }
 
 // askHeld has the holdings of a session that begins to end read at once.
-func (o *owner) askHeld(id tracer.SessionID) {
+func (o *Registry) askHeld(id tracer.SessionID) {
 	select {
 	case o.ending <- id:
 	default: // many end at once: what was seen last has to do
@@ -161,7 +161,7 @@ func (o *owner) askHeld(id tracer.SessionID) {
 // settled reports that the receipt may be written: nothing was held, or
 // somebody has looked what became of it. Else it begins to look; a session
 // whose members are all gone is given time for its ports.
-func (o *owner) settled(s *session, empty bool) bool {
+func (o *Registry) settled(s *Session, empty bool) bool {
 	alone := s.output == "" || s.info.Forks < 2 // then nobody can have got the output
 	if s.after != nil || len(s.held.Ports)+len(s.held.Locks) == 0 && alone {
 		return true
@@ -192,7 +192,7 @@ func (o *owner) settled(s *session, empty bool) bool {
 // output only the session's own are named: others have it from whoever started
 // the session, and share it by right. So does the owner a lock that it has open
 // as well: the members inherited it.
-func (o *owner) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
+func (o *Registry) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
@@ -234,7 +234,7 @@ func (o *owner) look(held resources.Held, output string, own map[tracer.SessionI
 // cameFrom are the sessions that what a session started may be in: its own, those
 // nested in it, and those that hold what was handed over by these, kept or as the
 // work of brokers.
-func (o *owner) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
+func (o *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 	own := map[tracer.SessionID]bool{id: true}
 	for n := 0; n < len(own); {
 		n = len(own)
@@ -248,7 +248,7 @@ func (o *owner) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 }
 
 // freed writes into a receipt what became of the holdings.
-func (o *owner) freed(r *api.Report, s *session) {
+func (o *Registry) freed(r *api.Report, s *Session) {
 	a := s.after
 	if a == nil {
 		return
@@ -292,7 +292,7 @@ func (o *owner) freed(r *api.Report, s *session) {
 
 // ports are the numbers of the TCP and UDP ports that a session's members
 // listen on, as far as they were seen.
-func (s *session) ports() (all []int) {
+func (s *Session) ports() (all []int) {
 	for _, p := range s.held.Ports {
 		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
 			all = append(all, n)

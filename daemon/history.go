@@ -168,8 +168,8 @@ func (s *server) addEnded(ctx context.Context, d *api.Sessions, name string, c a
 
 // endedInMemory gives those of the ended sessions in memory that q selects.
 func (s *server) endedInMemory(q journal.Query, c access.Caller) (all []endedSession, err error) {
-	err = s.owner.read(c, func() {
-		o := s.owner
+	err = s.registry.read(c, func() {
+		o := s.registry
 		for _, x := range o.ended {
 			ended := o.clock.Wall(x.emptyAt)
 			place := journal.Place{Ended: ended.UnixNano(), ID: x.info.ID}

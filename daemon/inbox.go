@@ -12,12 +12,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// maxBatch bounds what waits for the owner. Beyond it reading stops: the
+// maxBatch bounds what waits for the registry. Beyond it reading stops: the
 // kernel's ring buffer takes the rest, and counts what it cannot.
 const maxBatch = 16384
 
 // inbox is the events that were read and not yet applied. It has one writer,
-// ingest, and one reader, the owner.
+// ingest, and one reader, the registry.
 type inbox struct {
 	kernel kernel
 	flush  *flush

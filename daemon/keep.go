@@ -79,9 +79,9 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		return keepError(all[0], err)
 	}
 	var d api.Session
-	if err := s.owner.do(func() {
-		if x := s.owner.sessions[info.ID]; x != nil {
-			d = s.owner.session(x, c)
+	if err := s.registry.do(func() {
+		if x := s.registry.sessions[info.ID]; x != nil {
+			d = s.registry.session(x, c)
 		}
 	}); err != nil {
 		return err
@@ -98,8 +98,8 @@ func (s *server) keepable(id tracer.Identity, live bool, c access.Caller) (info 
 	e, lerr := s.kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
-	err = s.owner.do(func() {
-		if x := s.owner.sessionOf(e.Session); member && x != nil {
+	err = s.registry.do(func() {
+		if x := s.registry.sessionOf(e.Session); member && x != nil {
 			info = x.info
 		}
 	})
@@ -141,16 +141,16 @@ func (s *server) keep(from tracer.SessionInfo, all []tracer.Identity, why kept, 
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
 	}
 	why.From = from.ID
-	return s.handOver(spec, all, func(x *session) { x.kept = &why })
+	return s.handOver(spec, all, func(x *Session) { x.kept = &why })
 }
 
 // handOver opens a session over members of another one, and moves them there
-// with their descendants. note runs in the owner's goroutine.
-func (s *server) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(*session)) (info tracer.SessionInfo, err error) {
+// with their descendants. note runs in the registry's goroutine.
+func (s *server) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(*Session)) (info tracer.SessionInfo, err error) {
 	var refused error
 	from := spec.KeptFrom
-	err = s.owner.do(func() {
-		x, err := s.owner.create(spec)
+	err = s.registry.do(func() {
+		x, err := s.registry.create(spec)
 		if refused = err; err == nil {
 			note(x)
 			info = x.info
@@ -170,7 +170,7 @@ func (s *server) handOver(spec tracer.SessionSpec, all []tracer.Identity, note f
 		}
 	}
 	s.refresh(info.ID)
-	s.owner.askResync(causeMoved)
+	s.registry.askResync(causeMoved)
 	return info, nil
 }
 
@@ -191,7 +191,7 @@ func (s *server) losesTerminal(all []tracer.Identity, from tracer.SessionID) (wa
 }
 
 // askKeep asks whether a rule keeps a member that has become another program.
-func (o *owner) askKeep(id tracer.Identity) {
+func (o *Registry) askKeep(id tracer.Identity) {
 	select {
 	case o.execs <- id:
 	default:
@@ -206,7 +206,7 @@ func (s *server) keepByRule(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-s.owner.execs:
+		case id := <-s.registry.execs:
 			s.keepIfRuled(s.rules.policy(), id)
 		}
 	}
@@ -248,8 +248,8 @@ func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		s.rules.matched(rule.Name)
 	}
 	var from tracer.SessionInfo
-	_ = s.owner.do(func() {
-		if x := s.owner.sessionOf(e.Session); x != nil {
+	_ = s.registry.do(func() {
+		if x := s.registry.sessionOf(e.Session); x != nil {
 			from = x.info
 		}
 	})

@@ -189,11 +189,11 @@ func (a answered) refusedDocument() *api.Error {
 // no slot but its own, and neither does a user.
 func TestSessionsAreLimited(t *testing.T) {
 	pretend := func(w *world, n int, info tracer.SessionInfo) {
-		err := w.s.owner.do(func() {
+		err := w.s.registry.do(func() {
 			for range n {
 				info.ID++
-				w.s.owner.sessions[info.ID] = &session{info: info, over: make(chan struct{})}
-				w.s.owner.nested[info.Parent] = append(w.s.owner.nested[info.Parent], info.ID)
+				w.s.registry.sessions[info.ID] = &Session{info: info, over: make(chan struct{})}
+				w.s.registry.nested[info.Parent] = append(w.s.registry.nested[info.Parent], info.ID)
 			}
 		})
 		if err != nil {

@@ -25,7 +25,7 @@ func TestLook(t *testing.T) {
 	}
 	defer l.Close()
 	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
-	o := &owner{holds: resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })}
+	o := &Registry{holds: resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })}
 	held := o.holds.Of(t.Context(), []tracer.Identity{me})
 	held.Ports = slices.DeleteFunc(held.Ports, func(p resources.Port) bool { return p.Local.String() != l.Addr().String() })
 	held.Locks = nil
@@ -77,7 +77,7 @@ func TestSeen(t *testing.T) {
 		{"ending, the same", tracer.StateEnding, of(1), 1},
 		{"condemned, all dead", tracer.StateCondemned, of(), 1},
 	} {
-		s := &session{info: tracer.SessionInfo{State: c.state}}
+		s := &Session{info: tracer.SessionInfo{State: c.state}}
 		s.held = of(1)
 		s.seen(c.now)
 		if len(s.held.Ports) != c.want || len(s.held.Locks) != c.want {
@@ -90,12 +90,12 @@ func TestSeen(t *testing.T) {
 func TestGoneHoldNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.id(w.session("user", 100, api.NewSession{}).ID)
-	_ = w.s.owner.do(func() {
-		x := w.s.owner.sessions[id]
+	_ = w.s.registry.do(func() {
+		x := w.s.registry.sessions[id]
 		x.rss, x.held.Ports = 160<<20, []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
 		for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
 			x.info.Live, x.info.Dying = int64(c.live), int64(c.dying)
-			if d := w.s.owner.session(x, access.Caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
+			if d := w.s.registry.session(x, access.Caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
 				t.Errorf("%+v: ports %v, rss %d", c, d.Ports, d.RSSBytes)
 			}
 		}

@@ -70,7 +70,7 @@ func (g *gauge) read() (*metrics.Snapshot, error) {
 	return s, nil
 }
 
-// measure asks the owner for what it counted, and adds what others did.
+// measure asks the registry for what it counted, and adds what others did.
 func (s *server) measure() (*metrics.Snapshot, error) {
 	f := s.kernel.Features()
 	m := &metrics.Snapshot{
@@ -86,8 +86,8 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		m.SelfCheck = &r.OK
 	}
 	var counters map[string]uint64
-	err := s.owner.do(func() {
-		o := s.owner
+	err := s.registry.do(func() {
+		o := s.registry
 		m.Degraded = len(s.degradations())
 		for _, x := range o.sessions {
 			m.Sessions[x.state()]++

@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// meter is what the owner counts for the metrics since the daemon began. Only
-// the owner's goroutine has it.
+// meter is what the registry counts for the metrics since the daemon began. Only
+// the registry's goroutine has it.
 type meter struct {
 	events  [len(document.EventNames)]uint64 // by type
 	resyncs map[resyncCause]uint64

@@ -21,16 +21,16 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	d := api.Orphans{Head: head("orphans"), Items: []api.Orphan{}}
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, access.Read, func(x *session) {
-			for _, id := range s.owner.family(x.info.ID) {
-				d.Items = s.owner.orphans(d.Items, s.owner.sessions[id], c)
+		err = s.withSession(word, c, access.Read, func(x *Session) {
+			for _, id := range s.registry.family(x.info.ID) {
+				d.Items = s.registry.orphans(d.Items, s.registry.sessions[id], c)
 			}
 		})
 	} else {
-		err = s.owner.read(c, func() {
-			for _, x := range s.owner.sorted() {
-				if access.Decide(c, access.Read, s.owner.scope(x)).Allow {
-					d.Items = s.owner.orphans(d.Items, x, c)
+		err = s.registry.read(c, func() {
+			for _, x := range s.registry.sorted() {
+				if access.Decide(c, access.Read, s.registry.scope(x)).Allow {
+					d.Items = s.registry.orphans(d.Items, x, c)
 				}
 			}
 		})
@@ -53,7 +53,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 }
 
 // orphans adds those of one session that is not over, nested ones excluded.
-func (o *owner) orphans(all []api.Orphan, x *session, c access.Caller) []api.Orphan {
+func (o *Registry) orphans(all []api.Orphan, x *Session, c access.Caller) []api.Orphan {
 	if x == nil || x.closed {
 		return all
 	}

@@ -130,10 +130,10 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	var id tracer.SessionID
 	d := api.Plan{Head: head("plan"), Processes: []api.PlanProcess{}}
 	over := false
-	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
+	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *Session) {
 		id, over = x.info.ID, x.closed
 		d.Session, d.Name, d.State = id.String(), x.info.Name, x.state()
-		if v := access.Decide(c, access.End, s.owner.scope(x)); !v.Allow {
+		if v := access.Decide(c, access.End, s.registry.scope(x)); !v.Allow {
 			d.RefusedBy = "not permitted: " + v.Why
 		}
 	})
@@ -181,9 +181,9 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	if err != nil {
 		d.Unknown = append(d.Unknown, err.Error())
 	}
-	err = s.owner.do(func() {
-		d.Processes = s.owner.encoder().Plan(id, now, c)
-		if x := s.owner.sessions[id]; x != nil && !x.closed {
+	err = s.registry.do(func() {
+		d.Processes = s.registry.encoder().Plan(id, now, c)
+		if x := s.registry.sessions[id]; x != nil && !x.closed {
 			x.seen(held) // an end at once has no time to look again
 		}
 	})

@@ -37,7 +37,7 @@ func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 // reload takes the policy file as it is now. One that is refused changes
 // nothing.
 func (s *server) reload() error {
-	_ = s.owner.do(func() {}) // what was told before counts under the policy of then
+	_ = s.registry.do(func() {}) // what was told before counts under the policy of then
 	err := s.rules.reload(s.carryOut)
 	if err != nil {
 		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")
@@ -57,7 +57,7 @@ func (s *server) reload() error {
 func (s *server) carryOut(p *policy.Policy) {
 	wait := p.Wait.Killed.Std()
 	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
-	s.owner.keeping.Store(len(p.Keep)+len(p.Brokers.Shared) > 0)
+	s.registry.keeping.Store(len(p.Keep)+len(p.Brokers.Shared) > 0)
 	s.arm(p)
 }
 
@@ -201,9 +201,9 @@ func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identi
 
 // sessionWith is the session that a process is in, zero if it is in none.
 func (s *server) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
-	err = s.owner.do(func() {
-		if n, ok := s.owner.graph.Node(id); ok {
-			if x := s.owner.sessions[n.Session]; x != nil {
+	err = s.registry.do(func() {
+		if n, ok := s.registry.graph.Node(id); ok {
+			if x := s.registry.sessions[n.Session]; x != nil {
 				in = x.info
 			}
 		}

@@ -109,12 +109,12 @@ func (s *server) identity(text string, c access.Caller) (id tracer.Identity, liv
 	}
 	reused := err == nil
 	var known bool
-	err = s.owner.read(c, func() {
+	err = s.registry.read(c, func() {
 		g := document.ID(ref)
 		if ref.StartNS == 0 {
-			g, known = s.owner.graph.ByPID(g.PID)
+			g, known = s.registry.graph.ByPID(g.PID)
 		} else {
-			_, known = s.owner.graph.Node(g)
+			_, known = s.registry.graph.Node(g)
 		}
 		id = g
 	})
@@ -195,15 +195,15 @@ func (s *server) look(id tracer.Identity, live bool, c access.Caller) (p *api.Pr
 
 // member is a process that is or was one, by the graph; nil if it is not.
 func (s *server) member(id tracer.Identity, c access.Caller) (p *api.Process, scope access.Scope, err error) {
-	err = s.owner.read(c, func() {
-		n, ok := s.owner.graph.Node(id)
+	err = s.registry.read(c, func() {
+		n, ok := s.registry.graph.Node(id)
 		if !ok || n.Ghost || n.Session == 0 {
 			return
 		}
-		d := s.owner.encoder().Process(&n, c)
+		d := s.registry.encoder().Process(&n, c)
 		p = &d
-		scope = access.Scope{UID: n.UID, Chain: s.owner.chain(n.Session)}
-		if x := s.owner.sessions[n.Session]; x != nil {
+		scope = access.Scope{UID: n.UID, Chain: s.registry.chain(n.Session)}
+		if x := s.registry.sessions[n.Session]; x != nil {
 			scope.UID = x.info.UID
 		}
 	})

@@ -25,7 +25,7 @@ const (
 
 // askAgain asks for a look at a process that is held on weak evidence and has
 // become another program. If too many wait, the next look at all meets it.
-func (o *owner) askAgain(s *session, id tracer.Identity) {
+func (o *Registry) askAgain(s *Session, id tracer.Identity) {
 	if s.For == 0 || !s.Weak {
 		return
 	}
@@ -75,9 +75,9 @@ func (b *brokers) raise(x *candidate, p *proof) {
 			b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
-	_ = b.owner.do(func() { b.owner.lose(from, x.Identity) })
+	_ = b.registry.do(func() { b.registry.lose(from, x.Identity) })
 	b.book(x, p, into, n)
-	_ = b.owner.do(func() { b.owner.weigh(from) })
+	_ = b.registry.do(func() { b.registry.weigh(from) })
 	if into != from {
 		b.vacate(from)
 	}
@@ -99,7 +99,7 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 		if err != nil {
 			return total, err
 		}
-		if err := b.owner.do(func() { next = append(next, b.owner.orphansOf(from, into, raised)...) }); err != nil {
+		if err := b.registry.do(func() { next = append(next, b.registry.orphansOf(from, into, raised)...) }); err != nil {
 			return total, err
 		}
 		moved, err := b.move(next, from, into)
@@ -115,7 +115,7 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 
 // lose takes back that a process was found for the session that from stands
 // beside.
-func (o *owner) lose(from tracer.SessionID, id tracer.Identity) {
+func (o *Registry) lose(from tracer.SessionID, id tracer.Identity) {
 	if beside := o.sessions[from]; beside != nil {
 		if s := o.sessions[beside.For]; s != nil {
 			s.Found = slices.DeleteFunc(s.Found, func(a attributed) bool { return a.Process == id })
@@ -126,7 +126,7 @@ func (o *owner) lose(from tracer.SessionID, id tracer.Identity) {
 }
 
 // weigh lets a session beside count as strong when all that it was made for is.
-func (o *owner) weigh(id tracer.SessionID) {
+func (o *Registry) weigh(id tracer.SessionID) {
 	beside := o.sessions[id]
 	if beside == nil || !beside.Weak {
 		return
@@ -157,7 +157,7 @@ func (b *brokers) vacate(id tracer.SessionID) {
 	if _, err := b.sampler.sample(causeMoved); err != nil {
 		b.log.Error().Err(err).Msg("kernel not sampled")
 	}
-	_ = b.owner.do(func() { b.owner.letGo(id) })
+	_ = b.registry.do(func() { b.registry.letGo(id) })
 	b.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "better evidence was found of all that it held",
 		Target: &audit.Target{Session: id.String()}, Mode: b.rules.mode(),

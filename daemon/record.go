@@ -90,7 +90,7 @@ func (s *server) refused(c access.Caller, v access.Verb, what, why string) {
 }
 
 // recorded records an end, when it has a verdict.
-func (o *owner) recorded(s *session) {
+func (o *Registry) recorded(s *Session) {
 	rec := audit.Record{
 		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: s.report.EndReason,
 		Target: &audit.Target{Session: s.report.Session, PID: int(s.info.Root.PID), StartNS: api.U64(s.info.Root.Start)},

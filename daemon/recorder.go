@@ -23,10 +23,10 @@ const (
 	// killed loses of it.
 	recordPeriod = 250 * time.Millisecond
 	// recordShare of its time it rests: it gets a fifth of what the machine gives
-	// the daemon in a storm, as the rest is the owner's. What falls off the ring
+	// the daemon in a storm, as the rest is the registry's. What falls off the ring
 	// meanwhile is told as a gap.
 	recordShare = 4
-	// recordChunk bounds what one call asks of the owner, who waits for nobody.
+	// recordChunk bounds what one call asks of the registry, who waits for nobody.
 	recordChunk = 256
 	// recordClose bounds the last batch, when the daemon stops.
 	recordClose = 5 * time.Second
@@ -35,17 +35,17 @@ const (
 )
 
 // recorder writes the history, behind everybody's back: of the events it is one
-// more reader of the ring, of sessions and processes it asks the owner when it
+// more reader of the ring, of sessions and processes it asks the registry when it
 // has time. What it does not keep up with falls off the ring and is counted.
 // Its fields belong to the goroutine that runs run.
 type recorder struct {
-	owner   *owner
-	journal *journal.Journal
-	boot    string
-	policy  func() *policy.Policy
-	log     zerolog.Logger
-	period  time.Duration
-	lost    atomic.Uint64 // events that fell off the ring before they were written
+	registry *Registry
+	journal  *journal.Journal
+	boot     string
+	policy   func() *policy.Policy
+	log      zerolog.Logger
+	period   time.Duration
+	lost     atomic.Uint64 // events that fell off the ring before they were written
 
 	next     uint64                    // the first event that is not written
 	sessions map[tracer.SessionID]bool // to be written
@@ -59,9 +59,9 @@ type recorder struct {
 	cancel   context.CancelFunc
 }
 
-func newRecorder(o *owner, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
+func newRecorder(o *Registry, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
 	return &recorder{
-		owner: o, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: o.ring.end(),
+		registry: o, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: o.ring.end(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 	}
@@ -106,7 +106,7 @@ func (r *recorder) run(ctx context.Context) {
 			rest.Stop()
 			r.flush(recordClose)
 			return
-		case <-r.owner.saving: // a session begins or ends
+		case <-r.registry.saving: // a session begins or ends
 			rest.Stop()
 		case <-rest.C:
 		}
@@ -148,10 +148,10 @@ type haul struct {
 // batch gathers what is new; more: there is more than one takes.
 func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
-	b.Zero = r.owner.clock.Zero()
+	b.Zero = r.registry.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
-	buf := make([]record, min(r.owner.ring.end()-r.next, most))
-	n, first, _ := r.owner.ring.read(r.next, buf)
+	buf := make([]record, min(r.registry.ring.end()-r.next, most))
+	n, first, _ := r.registry.ring.read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)
@@ -185,11 +185,11 @@ func (r *recorder) record(x *record) journal.Record {
 	return journal.Record{Seq: x.seq, Event: ev}
 }
 
-// ask takes sessions and processes from the owner, in small pieces.
+// ask takes sessions and processes from the registry, in small pieces.
 func (r *recorder) ask(b *haul) {
 	var rows []row
 	var ids []lineage.ID
-	o := r.owner
+	o := r.registry
 	_ = o.do(func() {
 		for id := range o.unsaved {
 			r.sessions[id] = true
@@ -240,8 +240,8 @@ func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 		chunk := ids[:min(recordChunk, len(ids))]
 		ids = ids[len(chunk):]
 		nodes, needed = nodes[:0], needed[:0]
-		g := r.owner.graph
-		_ = r.owner.do(func() {
+		g := r.registry.graph
+		_ = r.registry.do(func() {
 			for _, id := range chunk {
 				need := g.Needed(id)
 				if !all && !need && !r.rows[id] {
@@ -301,10 +301,10 @@ func (r *recorder) written(b *haul) {
 	if len(b.ended) == 0 {
 		return
 	}
-	_ = r.owner.do(func() {
+	_ = r.registry.do(func() {
 		for _, id := range b.ended {
 			delete(r.dead, id)
-			if x := r.owner.sessions[id]; x != nil {
+			if x := r.registry.sessions[id]; x != nil {
 				x.saved = true
 			}
 		}
@@ -350,12 +350,12 @@ func (r *recorder) degraded() []string {
 	return r.journal.Degraded()
 }
 
-// count adds the history's counters. It is called by the owner.
+// count adds the history's counters. It is called by the registry.
 func (r *recorder) count(counters map[string]uint64) {
 	st := r.journal.Stats()
 	for name, n := range map[string]uint64{
 		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,
-		"sessions_lost": r.owner.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
+		"sessions_lost": r.registry.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
 	} {
 		counters["history."+name] = n
 	}

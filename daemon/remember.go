@@ -83,10 +83,10 @@ func (s *server) remember() error {
 			s.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not remembered")
 		}
 		nodes := decodeNodes(processes)
-		err = s.owner.do(func() {
-			s.owner.memories[row.ID] = &m
+		err = s.registry.do(func() {
+			s.registry.memories[row.ID] = &m
 			for i := range nodes {
-				s.owner.graph.Restore(&nodes[i])
+				s.registry.graph.Restore(&nodes[i])
 			}
 		})
 		if err != nil {

@@ -50,7 +50,7 @@ type doubt struct {
 const maxDoubts = ringRecords / 2
 
 // repaired takes what a look brought.
-func (o *owner) repaired(r *resynced, now uint64, changes []lineage.Change) {
+func (o *Registry) repaired(r *resynced, now uint64, changes []lineage.Change) {
 	r.changes = changes
 	if r.cause != causeNone {
 		o.meter.resyncs[r.cause]++
@@ -79,7 +79,7 @@ func (o *owner) repaired(r *resynced, now uint64, changes []lineage.Change) {
 
 // settleDoubts tells readers, as reconciled, what a look brought and no event
 // told since.
-func (o *owner) settleDoubts() {
+func (o *Registry) settleDoubts() {
 	var told []tracer.Event
 	for _, d := range o.doubts {
 		n, ok := o.graph.Node(d.ID)
@@ -147,7 +147,7 @@ func (s *server) postResync(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	doc := done.document()
-	if err := s.owner.do(func() { doc.Lost = s.owner.lost }); err != nil {
+	if err := s.registry.do(func() { doc.Lost = s.registry.lost }); err != nil {
 		return err
 	}
 	s.managed(c, "resync")

@@ -80,8 +80,8 @@ func TestDoubtsThatSettle(t *testing.T) {
 		Evidence: tracer.EvidenceFork, Creator: w.k.Proc(100).Identity,
 	}
 	var from, to uint64
-	err := w.s.owner.do(func() {
-		o := w.s.owner
+	err := w.s.registry.do(func() {
+		o := w.s.registry
 		o.repaired(&resynced{}, 10, o.graph.Resync(10, []lineage.Seen{{
 			ID: birth.Process, Session: birth.Session, Evidence: lineage.Fork,
 			Creator: birth.Creator,
@@ -167,8 +167,8 @@ func TestSkippedPrograms(t *testing.T) {
 
 func (w *world) resyncs() map[resyncCause]uint64 {
 	all := map[resyncCause]uint64{}
-	_ = w.s.owner.do(func() {
-		for c, n := range w.s.owner.meter.resyncs {
+	_ = w.s.registry.do(func() {
+		for c, n := range w.s.registry.meter.resyncs {
 			all[c] = n
 		}
 	})

@@ -27,7 +27,7 @@ type record struct {
 }
 
 // about is what readers of a session's events have to know of it. It goes with
-// each of them, so that readers have nothing to ask the owner. But for over
+// each of them, so that readers have nothing to ask the registry. But for over
 // nothing of it ever changes.
 type about struct {
 	scope access.Scope
@@ -35,7 +35,7 @@ type about struct {
 }
 
 // about is made with the first event that readers get of a session.
-func (o *owner) about(s *session) *about {
+func (o *Registry) about(s *Session) *about {
 	if s.about == nil {
 		s.about = &about{scope: o.scope(s)}
 	}
@@ -43,8 +43,8 @@ func (o *owner) about(s *session) *about {
 }
 
 // publish gives events to the readers.
-func (o *owner) publish(events ...tracer.Event) {
-	var s *session // of the last event, as most come in rows
+func (o *Registry) publish(events ...tracer.Event) {
+	var s *Session // of the last event, as most come in rows
 	o.ring.add(events, func(id tracer.SessionID) *about {
 		if s == nil || s.info.ID != id {
 			if s = o.sessions[id]; s == nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // around are the sessions that a new one will be nested in, the innermost first.
-func (o *owner) around(spec *tracer.SessionSpec) (all []*session) {
+func (o *Registry) around(spec *tracer.SessionSpec) (all []*Session) {
 	if spec.KeptFrom != 0 {
 		return nil
 	}
@@ -33,8 +33,8 @@ func (o *owner) around(spec *tracer.SessionSpec) (all []*session) {
 	return all
 }
 
-// room refuses a session beyond the limits, in the owner's goroutine.
-func (o *owner) room(spec *tracer.SessionSpec, around []*session) error {
+// room refuses a session beyond the limits, in the registry's goroutine.
+func (o *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 	if spec.UID != 0 {
 		n, all := 0, 0
 		for _, x := range o.sessions {

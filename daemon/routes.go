@@ -62,8 +62,8 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Call
 	f := s.kernel.Features()
 	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.result()}
-	err := s.owner.read(c, func() {
-		o := s.owner
+	err := s.registry.read(c, func() {
+		o := s.registry
 		d.Degraded = s.degradations()
 		d.Lost, d.Sessions = o.lost, o.live()
 		for _, x := range o.sessions {
@@ -90,9 +90,9 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Call
 	return reply(w, http.StatusOK, d)
 }
 
-// degradations says what does not work as it should. It is called by the owner.
+// degradations says what does not work as it should. It is called by the registry.
 func (s *server) degradations() []string {
-	all := append(slices.Clone(s.kernel.Features().Degraded), s.owner.degraded...)
+	all := append(slices.Clone(s.kernel.Features().Degraded), s.registry.degraded...)
 	all = append(all, s.rules.degraded()...)
 	all = append(all, s.selfCheck.degraded()...)
 	all = append(all, s.exporter.Degraded()...)
@@ -110,7 +110,7 @@ func (s *server) degradations() []string {
 }
 
 // refresh takes the kernel's counts of a session.
-func (o *owner) refresh(s *session) {
+func (o *Registry) refresh(s *Session) {
 	if s.closed {
 		return
 	}
@@ -130,15 +130,15 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
 	}
 	d := api.Sessions{Head: head("sessions"), Items: []api.Session{}}
-	err = s.owner.read(c, func() {
-		for _, x := range s.owner.sorted() {
+	err = s.registry.read(c, func() {
+		for _, x := range s.registry.sorted() {
 			if x.closed || state == "ended" ||
 				q.Get("name") != "" && x.info.Name != q.Get("name") ||
-				!access.Decide(c, access.Read, s.owner.scope(x)).Allow {
+				!access.Decide(c, access.Read, s.registry.scope(x)).Allow {
 				continue
 			}
-			s.owner.refresh(x)
-			item := s.owner.session(x, c)
+			s.registry.refresh(x)
+			item := s.registry.session(x, c)
 			item.Head = api.Head{Kind: "session"}
 			d.Items = append(d.Items, item)
 		}
@@ -153,12 +153,12 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 }
 
 // sorted gives the sessions, oldest first.
-func (o *owner) sorted() []*session {
-	all := make([]*session, 0, len(o.sessions))
+func (o *Registry) sorted() []*Session {
+	all := make([]*Session, 0, len(o.sessions))
 	for _, x := range o.sessions {
 		all = append(all, x)
 	}
-	slices.SortFunc(all, func(a, b *session) int {
+	slices.SortFunc(all, func(a, b *Session) int {
 		return cmp.Or(cmp.Compare(a.info.Created, b.info.Created), cmp.Compare(a.info.ID, b.info.ID))
 	})
 	return all
@@ -169,9 +169,9 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	var d api.Session
-	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
-		s.owner.refresh(x)
-		d = s.owner.session(x, c)
+	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *Session) {
+		s.registry.refresh(x)
+		d = s.registry.session(x, c)
 		d.Head = head("session")
 	})
 	if unremembered(err) {
@@ -187,20 +187,20 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 	return reply(w, http.StatusOK, d)
 }
 
-// withSession finds a session, decides, and runs f in the owner's goroutine.
-func (s *server) withSession(word string, c access.Caller, v access.Verb, f func(*session)) error {
+// withSession finds a session, decides, and runs f in the registry's goroutine.
+func (s *server) withSession(word string, c access.Caller, v access.Verb, f func(*Session)) error {
 	var refused error
-	ask := s.owner.do
+	ask := s.registry.do
 	if v == access.Read {
-		ask = func(f func()) error { return s.owner.read(c, f) }
+		ask = func(f func()) error { return s.registry.read(c, f) }
 	}
 	err := ask(func() {
-		x, err := s.owner.find(word, c)
+		x, err := s.registry.find(word, c)
 		if err != nil {
 			refused = err
 			return
 		}
-		if d := access.Decide(c, v, s.owner.scope(x)); !d.Allow {
+		if d := access.Decide(c, v, s.registry.scope(x)); !d.Allow {
 			refused = s.refuse(c, v, word, d)
 			return
 		}
@@ -216,9 +216,9 @@ func (s *server) withSession(word string, c access.Caller, v access.Verb, f func
 // ended one, and among them those first that the caller may read. Of several
 // live ones that of the caller's own uid is meant: others cannot make a name
 // ambiguous for root.
-func (o *owner) find(word string, c access.Caller) (*session, error) {
-	var live, readable, own []*session
-	var ended, named *session
+func (o *Registry) find(word string, c access.Caller) (*Session, error) {
+	var live, readable, own []*Session
+	var ended, named *Session
 	for _, x := range o.sorted() {
 		if x.info.ID.String() == word && (named == nil || named.closed) {
 			named = x // an agent's session may have the id of one that is over
@@ -275,7 +275,7 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c access.Calle
 			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
 	}
 	live := 0
-	if err := s.owner.do(func() { live = s.owner.live() }); err != nil {
+	if err := s.registry.do(func() { live = s.registry.live() }); err != nil {
 		return err
 	}
 	if req.Unload && live > 0 && !req.Force {

@@ -362,9 +362,9 @@ func TestIDsAreNotTakenTwice(t *testing.T) {
 	first := w.session("user", 100, api.NewSession{Name: "first"})
 	next := (w.id(first.ID) & (1<<32 - 1)) + 1 // the slot of the next one
 	seen := tracer.SessionID(uint64(next)*2654435761%(1<<30)) << 32
-	err := w.s.owner.do(func() {
-		x := &session{info: tracer.SessionInfo{ID: seen | 77, UID: 1000, Name: "over"}, over: make(chan struct{}), closed: true}
-		w.s.owner.sessions[x.info.ID] = x
+	err := w.s.registry.do(func() {
+		x := &Session{info: tracer.SessionInfo{ID: seen | 77, UID: 1000, Name: "over"}, over: make(chan struct{}), closed: true}
+		w.s.registry.sessions[x.info.ID] = x
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -372,13 +372,13 @@ func TestIDsAreNotTakenTwice(t *testing.T) {
 	if s := w.session("user", 101, api.NewSession{}); s.ID == seen.String() {
 		t.Errorf("%s is that of another session", s.ID)
 	}
-	err = w.s.owner.do(func() {
-		x := &session{info: tracer.SessionInfo{ID: seen | 78, UID: 1000, Created: 1 << 60}, over: make(chan struct{})}
-		w.s.owner.sessions[x.info.ID] = x
-		if got, err := w.s.owner.find(seen.String(), access.Caller{}); got != x || err != nil {
+	err = w.s.registry.do(func() {
+		x := &Session{info: tracer.SessionInfo{ID: seen | 78, UID: 1000, Created: 1 << 60}, over: make(chan struct{})}
+		w.s.registry.sessions[x.info.ID] = x
+		if got, err := w.s.registry.find(seen.String(), access.Caller{}); got != x || err != nil {
 			t.Errorf("%v, %v", got, err)
 		}
-		delete(w.s.owner.sessions, x.info.ID)
+		delete(w.s.registry.sessions, x.info.ID)
 	})
 	if err != nil {
 		t.Fatal(err)

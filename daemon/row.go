@@ -18,7 +18,7 @@ import (
 )
 
 // save asks for a session to be written to the history.
-func (o *owner) save(s *session) {
+func (o *Registry) save(s *Session) {
 	o.unsaved[s.info.ID] = true
 	select {
 	case o.saving <- struct{}{}:
@@ -44,7 +44,7 @@ type memory struct {
 	Receipt   enforcer.Booked `json:"receipt"`
 }
 
-func (s *session) memory() memory {
+func (s *Session) memory() memory {
 	m := memory{
 		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
 		WouldEnd: s.wouldEnd, Brokered: s.brokered.clone(), Kept: s.kept, Receipt: s.receipt.Booked(),
@@ -56,7 +56,7 @@ func (s *session) memory() memory {
 }
 
 // remember takes up what the daemon before us knew.
-func (s *session) remember(m *memory) {
+func (s *Session) remember(m *memory) {
 	if b, err := hex.DecodeString(m.Token); err == nil && len(b) == len(s.token) {
 		copy(s.token[:], b)
 	}
@@ -71,7 +71,7 @@ func (s *session) remember(m *memory) {
 	}
 }
 
-// row is a session on its way into the history: copied in the owner's
+// row is a session on its way into the history: copied in the registry's
 // goroutine, encoded outside of it.
 type row struct {
 	id, parent tracer.SessionID
@@ -83,7 +83,7 @@ type row struct {
 	memory     memory
 }
 
-func (o *owner) row(s *session) row {
+func (o *Registry) row(s *Session) row {
 	x := row{
 		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.Zero(),
 		doc: o.session(s, access.Caller{}), report: s.report, memory: s.memory(),

@@ -22,11 +22,11 @@ const shutdownTimeout = 2 * time.Second
 // begin learns from the kernel what there is. It is called before run.
 func (s *server) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	go s.owner.run(ctx)
-	go s.owner.ring.pace(ctx, s.limits.flush)
+	go s.registry.run(ctx)
+	go s.registry.ring.pace(ctx, s.limits.flush)
 	s.endOwner = func() {
 		cancel()
-		<-s.owner.done
+		<-s.registry.done
 	}
 	if err := s.remember(); err != nil {
 		s.endOwner()
@@ -41,7 +41,7 @@ func (s *server) begin() error {
 
 // count is the number of live sessions.
 func (s *server) count() (n int) {
-	_ = s.owner.do(func() { n = s.owner.live() })
+	_ = s.registry.do(func() { n = s.registry.live() })
 	return n
 }
 
@@ -64,7 +64,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	wg.Go(func() { s.sampler.run(ctx) })
 	s.recorder.begin()
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
-	wg.Go(func() { s.owner.watchHeld(ctx) })
+	wg.Go(func() { s.registry.watchHeld(ctx) })
 	wg.Go(func() { s.judgeAgents(ctx) })
 	wg.Go(func() { s.keepByRule(ctx) })
 	wg.Go(func() { s.watchBrokers(ctx) })
@@ -80,7 +80,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	})
 	wg.Go(func() { s.feed.run(ctx) })
 	wg.Go(func() {
-		if err := s.owner.inbox.ingest(); err != nil {
+		if err := s.registry.inbox.ingest(); err != nil {
 			failed <- err
 		}
 	})
@@ -122,10 +122,10 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 		unload = false // a session came in at the last moment: it lives on
 	}
 	checking.Wait() // it ends its session, for which it needs the kernel
-	s.owner.inbox.close()
+	s.registry.inbox.close()
 	err = errors.Join(err, s.kernel.CloseRead())
 	wg.Wait()
-	s.recorder.end() // it asks the owner
+	s.recorder.end() // it asks the registry
 	s.endOwner()
 	err = errors.Join(err, s.kernel.Close())
 	// What could not be written was told when it happened.
@@ -177,7 +177,7 @@ func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.
 	}
 }
 
-// judged hands a verdict to the owner.
+// judged hands a verdict to the registry.
 func (s *server) judged(r enforcer.Result) {
-	_ = s.owner.do(func() { s.owner.judged(r) })
+	_ = s.registry.do(func() { s.registry.judged(r) })
 }

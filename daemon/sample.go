@@ -20,7 +20,7 @@ import (
 // lost: present parents, CPU and memory of the members, what was missed. It is
 // the fallback for whatever an event should have told.
 type sampler struct {
-	owner     *owner
+	registry  *Registry
 	rules     *rules
 	period    time.Duration
 	crowd     crowd
@@ -37,8 +37,8 @@ type sampler struct {
 	counters map[string]uint64 // at the last look, nil before the first
 }
 
-func newSampler(o *owner, r *rules, period time.Duration) *sampler {
-	return &sampler{owner: o, rules: r, period: period, strangers: make(chan []tracer.Process, 1), hurry: make(chan struct{}, 1)}
+func newSampler(o *Registry, r *rules, period time.Duration) *sampler {
+	return &sampler{registry: o, rules: r, period: period, strangers: make(chan []tracer.Process, 1), hurry: make(chan struct{}, 1)}
 }
 
 func (p *sampler) run(ctx context.Context) {
@@ -51,13 +51,13 @@ func (p *sampler) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-p.hurry:
-		case cause = <-p.owner.resync:
-		case <-p.owner.doubted:
+		case cause = <-p.registry.resync:
+		case <-p.registry.doubted:
 			look = false
 		}
 		if look {
 			if _, err := p.sample(cause); err != nil {
-				p.owner.log.Error().Err(err).Msg("kernel not sampled")
+				p.registry.log.Error().Err(err).Msg("kernel not sampled")
 			}
 		}
 		// A storm that overruns the ring asks all the time; what it asks for
@@ -67,7 +67,7 @@ func (p *sampler) run(ctx context.Context) {
 			return
 		case <-time.After(min(p.period, resyncPause)):
 		}
-		_ = p.owner.do(p.owner.settleDoubts)
+		_ = p.registry.do(p.registry.settleDoubts)
 	}
 }
 
@@ -81,12 +81,12 @@ func (p *sampler) lookAnew() {
 
 const resyncPause = 100 * time.Millisecond
 
-// sample takes one look and hands it to the owner. Without a live session
+// sample takes one look and hands it to the registry. Without a live session
 // there is nothing to look at, unless there is a cause.
 func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.owner
+	o := p.registry
 	misses, err := o.kernel.RecursionMisses()
 	if err != nil {
 		return nil, fmt.Errorf("read recursion misses: %w", err)
@@ -174,9 +174,9 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 // snapshot reads every process of the host: those outside prove that a PID is
 // somebody else's now.
 func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
-	now = p.owner.clock.boottime()
+	now = p.registry.clock.boottime()
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
-	err = p.owner.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err = p.registry.kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
 		p.crowd.meet(t)
 		p.census.meet(t)
@@ -193,7 +193,7 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 // repair has the kernel put right what must not be: members of a session that is not there.
 // The next look sees where they are.
 func (p *sampler) repair() error {
-	o := p.owner
+	o := p.registry
 	n, _, err := o.kernel.Reconcile()
 	if err != nil {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
@@ -206,7 +206,7 @@ func (p *sampler) repair() error {
 }
 
 // counted notes what the kernel counted.
-func (o *owner) counted(misses, counters map[string]uint64, grown bool) {
+func (o *Registry) counted(misses, counters map[string]uint64, grown bool) {
 	if n := counters["agent_refused"]; o.counters != nil && n > o.counters["agent_refused"] {
 		o.degrade("agents were started and got no session: too many of one user, too deep, or no room")
 	}
@@ -219,14 +219,14 @@ func (o *owner) counted(misses, counters map[string]uint64, grown bool) {
 	}
 }
 
-func (o *owner) degrade(why string) {
+func (o *Registry) degrade(why string) {
 	if !slices.Contains(o.degraded, why) {
 		o.degraded = append(o.degraded, why)
 	}
 }
 
 // known compares the kernel's sessions with ours.
-func (o *owner) known(infos []tracer.SessionInfo) {
+func (o *Registry) known(infos []tracer.SessionInfo) {
 	in := make(map[tracer.SessionID]bool, len(infos))
 	for _, info := range infos {
 		in[info.ID] = true
@@ -263,7 +263,7 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 }
 
 // sampled repairs the graph and sums up the members.
-func (o *owner) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
+func (o *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	changes := o.graph.Resync(now, seen)
 	o.growth.sample(now, seen)
 	for id, s := range o.sessions {

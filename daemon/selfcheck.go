@@ -38,19 +38,19 @@ func isCanary(info tracer.SessionInfo) bool { return info.Name == canaryName }
 
 // selfCheck proves from time to time that this host attributes and ends: it
 // opens a session over a canary, lets it run away and ends it. It talks to the
-// kernel with an enforcer of its own, and to the owner only in questions, so
+// kernel with an enforcer of its own, and to the registry only in questions, so
 // that it delays nobody and nothing of it shows among the sessions of users.
 // Neither mode nor breaker concern it: nobody's process is ended.
 type selfCheck struct {
-	command []string      // that calls canary.Main; empty: none
-	every   time.Duration // 0: at start only
-	kernel  kernel
-	self    tracer.Identity
-	owner   *owner
-	sampler *sampler
-	clock   clock
-	proc    procfs.FS
-	log     zerolog.Logger
+	command  []string      // that calls canary.Main; empty: none
+	every    time.Duration // 0: at start only
+	kernel   kernel
+	self     tracer.Identity
+	registry *Registry
+	sampler  *sampler
+	clock    clock
+	proc     procfs.FS
+	log      zerolog.Logger
 
 	one sync.Mutex // one check at a time
 
@@ -161,7 +161,7 @@ func (c *selfCheck) ender() *enforcer.Enforcer {
 }
 
 func (c *selfCheck) lost() (n uint64) {
-	_ = c.owner.do(func() { n = c.owner.lost })
+	_ = c.registry.do(func() { n = c.registry.lost })
 	return n
 }
 
@@ -189,7 +189,7 @@ func (c *selfCheck) watch(ctx context.Context, bird *canary.Canary, id tracer.Se
 	patience := time.After(growLimit / 4)
 	for {
 		wrong := "the daemon is stopping"
-		_ = c.owner.do(func() { wrong = c.owner.lacks(id, orphan, root, lost) })
+		_ = c.registry.do(func() { wrong = c.registry.lacks(id, orphan, root, lost) })
 		if wrong == "" {
 			return nil
 		}
@@ -197,7 +197,7 @@ func (c *selfCheck) watch(ctx context.Context, bird *canary.Canary, id tracer.Se
 		case <-ctx.Done():
 			return errors.New(wrong)
 		case <-patience:
-			c.owner.askResync(causeMember) // perhaps an event was lost
+			c.registry.askResync(causeMember) // perhaps an event was lost
 		case <-tick.C:
 		}
 	}
@@ -205,7 +205,7 @@ func (c *selfCheck) watch(ctx context.Context, bird *canary.Canary, id tracer.Se
 
 // lacks says what the graph lacks of a canary; empty: nothing. If events were
 // lost meanwhile it need not know how the dead one in between was born.
-func (o *owner) lacks(id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
+func (o *Registry) lacks(id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
 	n, ok := o.graph.Node(orphan.Identity)
 	switch creator, known := o.graph.Node(orphan.Creator); {
 	case !ok || n.Session != id:
@@ -244,7 +244,7 @@ func (c *selfCheck) end(e *enforcer.Enforcer, id tracer.SessionID) error {
 	// A look that began before would bring its members back.
 	c.sampler.mu.Lock()
 	defer c.sampler.mu.Unlock()
-	return c.owner.do(func() { c.owner.forget(id) })
+	return c.registry.do(func() { c.registry.forget(id) })
 }
 
 // sweep ends what the check of a daemon that was killed left in the kernel.
@@ -263,7 +263,7 @@ func (c *selfCheck) sweep() error {
 
 // hide notes a session that is a canary's. Its events tell the graph and
 // nobody else.
-func (o *owner) hide(id tracer.SessionID) {
+func (o *Registry) hide(id tracer.SessionID) {
 	if len(o.canaries) == maxCanaries {
 		o.canaries = o.canaries[1:]
 	}
@@ -279,7 +279,7 @@ type hidden struct {
 }
 
 // hides finds a canary's session, nil if it is none.
-func (o *owner) hides(id tracer.SessionID) *hidden {
+func (o *Registry) hides(id tracer.SessionID) *hidden {
 	for i := range o.canaries {
 		if o.canaries[i].id == id {
 			return &o.canaries[i]
@@ -288,7 +288,7 @@ func (o *owner) hides(id tracer.SessionID) *hidden {
 	return nil
 }
 
-func (o *owner) forget(id tracer.SessionID) {
+func (o *Registry) forget(id tracer.SessionID) {
 	if o.hides(id) == nil {
 		o.hide(id)
 	}

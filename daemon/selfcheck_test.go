@@ -264,9 +264,9 @@ func TestCanaryIsHidden(t *testing.T) {
 		t.Errorf("%d sessions", n)
 	}
 	var known, hidden bool
-	err = w.s.owner.do(func() {
-		n, ok := w.s.owner.graph.Node(w.k.Proc(200).Identity)
-		known, hidden = ok && n.Session == id, w.s.owner.hides(id) != nil
+	err = w.s.registry.do(func() {
+		n, ok := w.s.registry.graph.Node(w.k.Proc(200).Identity)
+		known, hidden = ok && n.Session == id, w.s.registry.hides(id) != nil
 	})
 	if err != nil || !known || !hidden {
 		t.Errorf("the graph knows it: %v, nobody else: %v; %v", known, hidden, err)
@@ -274,8 +274,8 @@ func TestCanaryIsHidden(t *testing.T) {
 	if l := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), 200); len(l.Items) != 0 {
 		t.Errorf("%+v", l.Items)
 	}
-	if end := w.s.owner.ring.end(); end != w.s.owner.ring.first {
-		t.Errorf("%d events", end-w.s.owner.ring.first)
+	if end := w.s.registry.ring.end(); end != w.s.registry.ring.first {
+		t.Errorf("%d events", end-w.s.registry.ring.first)
 	}
 }
 

@@ -198,7 +198,7 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules, d *ins
 	}
 	a := openAudit(i.Audit, r, log)
 	s := h.server(k, self, a, o, r, log)
-	s.recorder = newRecorder(s.owner, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
+	s.recorder = newRecorder(s.registry, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
 	s.protectSelf(r.started.SelfProtect)
 	if err := s.begin(); err != nil {
 		s.recorder.end()
@@ -271,12 +271,12 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: h.proc, Hold: h.hold})
-	own := newOwner(k, e, h.clock, h.proc, a, log)
+	own := newRegistry(k, e, h.clock, h.proc, a, log)
 	own.mode = r.mode
 	own.portsWait = func() time.Duration { return r.policy().Wait.Ports.Std() }
 	own.heldPeriod = cmp.Or(h.heldPeriod, heldPeriod)
 	s := &server{
-		kernel: k, enforcer: e, owner: own, sampler: newSampler(own, r, h.period),
+		kernel: k, enforcer: e, registry: own, sampler: newSampler(own, r, h.period),
 		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
 		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
@@ -285,7 +285,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.me, s.files = self, cmp.Or(h.files, "/")
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = &selfCheck{
-		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,
+		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, registry: own,
 		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
 	}
 	s.feed, s.refusals = newFeed(s), audit.NewRefusals(a.Add, h.clock.monotonic)

@@ -66,7 +66,7 @@ func (l limits) fitting() limits {
 type server struct {
 	kernel       kernel
 	enforcer     *enforcer.Enforcer
-	owner        *owner
+	registry     *Registry
 	sampler      *sampler
 	proc         procfs.FS
 	holds        *resources.Reader

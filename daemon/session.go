@@ -26,8 +26,8 @@ const (
 // maxDepth is deeper than the kernel nests.
 const maxDepth = 16
 
-// session is what the daemon adds to the kernel's record.
-type session struct {
+// Session is what the daemon adds to the kernel's record.
+type Session struct {
 	info    tracer.SessionInfo // as last told; the counts may be old
 	token   [32]byte           // sha256 of it
 	endedBy *api.Caller
@@ -47,7 +47,7 @@ type session struct {
 	// that had not come, 0: never.
 	foundEmpty time.Duration
 	quietSince time.Duration // since then no event came in, as of the last verdict
-	heard      uint64        // of the owner, at that time
+	heard      uint64        // of the registry, at that time
 	report     *api.Report   // with a verdict
 	over       chan struct{} // closed with the first verdict
 	told       bool          // over is closed
@@ -69,7 +69,7 @@ type session struct {
 
 // sessionOf gives the record of a session. One that the daemon did not open
 // itself, or that is older than the daemon, is asked for.
-func (o *owner) sessionOf(id tracer.SessionID) *session {
+func (o *Registry) sessionOf(id tracer.SessionID) *Session {
 	if id == 0 {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (o *owner) sessionOf(id tracer.SessionID) *session {
 
 // isGone remembers that a session was released: its last events come behind
 // that, and a look at the kernel that began before it. The last 64 are enough.
-func (o *owner) isGone(id tracer.SessionID) {
+func (o *Registry) isGone(id tracer.SessionID) {
 	if len(o.gone) >= 64 {
 		o.gone = o.gone[1:]
 	}
@@ -101,8 +101,8 @@ func (o *owner) isGone(id tracer.SessionID) {
 }
 
 // enter begins to hold a session; one that ends already is watched.
-func (o *owner) enter(info tracer.SessionInfo) *session {
-	s := &session{info: info, over: make(chan struct{}), lost: o.lost}
+func (o *Registry) enter(info tracer.SessionInfo) *Session {
+	s := &Session{info: info, over: make(chan struct{}), lost: o.lost}
 	o.sessions[info.ID] = s
 	if info.Parent != 0 {
 		o.nested[info.Parent] = append(o.nested[info.Parent], info.ID)
@@ -130,7 +130,7 @@ func (o *owner) enter(info tracer.SessionInfo) *session {
 }
 
 // sessionEvent takes the kernel's word on a session's state.
-func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
+func (o *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if ev.Cause == tracer.CauseReleased {
 		return // of one that is let go of there is nothing to report
 	}
@@ -163,7 +163,7 @@ func (o *owner) sessionEvent(s *session, ev *tracer.Event) {
 
 // died books the exit of a member: in the receipt if its session ends or it
 // was signalled.
-func (o *owner) died(s *session, ev *tracer.Event) {
+func (o *Registry) died(s *Session, ev *tracer.Event) {
 	s.cpuDead += time.Duration(ev.CPUTime)
 	s.left(ev)
 	signalled := ev.Flags&(tracer.FlagTermed|tracer.FlagKilled) != 0
@@ -191,7 +191,7 @@ func (o *owner) died(s *session, ev *tracer.Event) {
 }
 
 // wake continues the owner, whose command is dead, if it is stopped.
-func (o *owner) wake(s *session) {
+func (o *Registry) wake(s *Session) {
 	if s.info.Owner.PID == 0 {
 		return
 	}
@@ -201,7 +201,7 @@ func (o *owner) wake(s *session) {
 }
 
 // judged takes the enforcer's result.
-func (o *owner) judged(r enforcer.Result) {
+func (o *Registry) judged(r enforcer.Result) {
 	s := o.sessions[r.Session]
 	if s == nil || s.closed {
 		return
@@ -217,7 +217,7 @@ func (o *owner) judged(r enforcer.Result) {
 
 // conclude writes the receipt when there is a verdict and everything that
 // died before it has been booked.
-func (o *owner) conclude(s *session) {
+func (o *Registry) conclude(s *Session) {
 	if s.result == nil || s.closed {
 		return
 	}
@@ -268,7 +268,7 @@ func (o *owner) conclude(s *session) {
 // mayBeTold tells whether the kernel's word that the session is empty may still
 // come: on a busy host it is far behind. As long as there is no receipt each
 // look brings another verdict; one look comes as soon as the patience is over.
-func (o *owner) mayBeTold(s *session) bool {
+func (o *Registry) mayBeTold(s *Session) bool {
 	now := max(o.clock.monotonic(), 1)
 	if s.foundEmpty == 0 {
 		s.foundEmpty = now
@@ -285,7 +285,7 @@ func (o *owner) mayBeTold(s *session) bool {
 }
 
 // took is how long the end took, up to now if it is not over.
-func (o *owner) took(s *session) time.Duration {
+func (o *Registry) took(s *Session) time.Duration {
 	at := s.emptyAt
 	if at == 0 {
 		at = o.clock.boottime()
@@ -298,7 +298,7 @@ func (o *owner) took(s *session) time.Duration {
 
 // close releases the kernel's record and keeps the session among the ended
 // ones.
-func (o *owner) close(s *session) {
+func (o *Registry) close(s *Session) {
 	s.closed = true
 	o.wake(s) // it may have stopped only now
 	o.about(s).over.Store(true)
@@ -327,7 +327,7 @@ func (o *owner) close(s *session) {
 }
 
 // drop forgets a session that is over.
-func (o *owner) drop(s *session) {
+func (o *Registry) drop(s *Session) {
 	id, parent := s.info.ID, s.info.Parent
 	delete(o.sessions, id)
 	delete(o.nested, id)
@@ -345,7 +345,7 @@ func named(r *api.Report) int {
 }
 
 // by is who asked for the end; whoever asked when it had begun did not.
-func (s *session) by() *api.Caller {
+func (s *Session) by() *api.Caller {
 	if s.info.Cause != tracer.CauseEnd {
 		return nil
 	}
@@ -353,15 +353,15 @@ func (s *session) by() *api.Caller {
 }
 
 // live counts the sessions that are not over.
-func (o *owner) live() int { return len(o.sessions) - len(o.ended) }
+func (o *Registry) live() int { return len(o.sessions) - len(o.ended) }
 
 // scope is a session as access sees it.
-func (o *owner) scope(s *session) access.Scope {
+func (o *Registry) scope(s *Session) access.Scope {
 	return access.Scope{UID: s.info.UID, Chain: o.chain(s.info.ID)}
 }
 
 // chain is a session, then those that it is nested in, from the inside out.
-func (o *owner) chain(id tracer.SessionID) (chain []tracer.SessionID) {
+func (o *Registry) chain(id tracer.SessionID) (chain []tracer.SessionID) {
 	for id != 0 && len(chain) < maxDepth {
 		chain = append(chain, id)
 		s := o.sessions[id]
@@ -374,7 +374,7 @@ func (o *owner) chain(id tracer.SessionID) (chain []tracer.SessionID) {
 }
 
 // within reports whether a session is ancestor or nested in it.
-func (o *owner) within(id, ancestor tracer.SessionID) bool {
+func (o *Registry) within(id, ancestor tracer.SessionID) bool {
 	for range maxDepth {
 		if id == ancestor {
 			return true
@@ -389,7 +389,7 @@ func (o *owner) within(id, ancestor tracer.SessionID) bool {
 }
 
 // family is a session and those nested in it.
-func (o *owner) family(id tracer.SessionID) []tracer.SessionID {
+func (o *Registry) family(id tracer.SessionID) []tracer.SessionID {
 	all := []tracer.SessionID{id}
 	for i := 0; i < len(all); i++ {
 		all = append(all, o.nested[all[i]]...)

@@ -17,8 +17,8 @@ import (
 // share hands a server that several sessions use over to a session of its own.
 func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
-	info, err := s.handOver(spec, []tracer.Identity{id}, func(x *session) {
-		s.owner.shared(x, rule, from.ID)
+	info, err := s.handOver(spec, []tracer.Identity{id}, func(x *Session) {
+		s.registry.shared(x, rule, from.ID)
 	})
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Po
 }
 
 // shared notes that a session holds a server of several.
-func (o *owner) shared(x *session, rule *policy.Shared, from tracer.SessionID) {
+func (o *Registry) shared(x *Session, rule *policy.Shared, from tracer.SessionID) {
 	x.kept = &kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
 	x.Shared = rule.Name
 	o.save(x)
@@ -44,8 +44,8 @@ func (o *owner) shared(x *session, rule *policy.Shared, from tracer.SessionID) {
 // that would have no end: a daemon that is killed may not have written it.
 func (s *server) shareAgain(p *policy.Policy) {
 	var lost []tracer.SessionInfo
-	_ = s.owner.do(func() {
-		for _, x := range s.owner.sessions {
+	_ = s.registry.do(func() {
+		for _, x := range s.registry.sessions {
 			if x.info.Kept && x.info.Expires == 0 && x.kept == nil && !x.closed {
 				lost = append(lost, x.info)
 			}
@@ -56,9 +56,9 @@ func (s *server) shareAgain(p *policy.Policy) {
 		if rule == nil {
 			continue
 		}
-		_ = s.owner.do(func() {
-			if x := s.owner.sessions[info.ID]; x != nil && x.kept == nil {
-				s.owner.shared(x, rule, 0)
+		_ = s.registry.do(func() {
+			if x := s.registry.sessions[info.ID]; x != nil && x.kept == nil {
+				s.registry.shared(x, rule, 0)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func (s *server) shareAgain(p *policy.Policy) {
 // connects to it is not told by the kernel, so each of its uid may: a server
 // that is ended too late is a leak that is shown, one that is ended too early
 // is somebody's broken build.
-func (o *owner) used(x *session) bool {
+func (o *Registry) used(x *Session) bool {
 	for _, s := range o.sessions {
 		if s != x && !s.closed && s.info.State == tracer.StateActive && s.info.UID == x.info.UID && !s.info.Kept && s.For == 0 {
 			return true

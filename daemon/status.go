@@ -14,7 +14,7 @@ import (
 const statusPeriod = 10 * time.Second
 
 // reportStatus keeps the service manager informed. The watchdog's message is sent
-// from the owner's goroutine, which does everything that matters: if it is stuck,
+// from the registry's goroutine, which does everything that matters: if it is stuck,
 // the message is missing.
 func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	if !m.Present {
@@ -27,7 +27,7 @@ func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
-		if err := s.owner.do(func() { m.Notify(instance.Alive, s.statusLine()) }); err != nil {
+		if err := s.registry.do(func() { m.Notify(instance.Alive, s.statusLine()) }); err != nil {
 			return
 		}
 		select {
@@ -38,10 +38,10 @@ func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	}
 }
 
-// statusLine is the daemon's status in one line. It is called by the owner.
+// statusLine is the daemon's status in one line. It is called by the registry.
 func (s *server) statusLine() string {
 	f := s.kernel.Features()
-	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.mode(), count(s.owner.live(), "session"))
+	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.mode(), count(s.registry.live(), "session"))
 	if why := s.degradations(); len(why) > 0 {
 		text += "; degraded: " + why[0]
 		if len(why) > 1 {

@@ -67,7 +67,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", snapshot), "")
 	}
 	if word := q.Get("session"); word != "" {
-		err := s.withSession(word, c, access.Read, func(x *session) { st.session = x.info.ID })
+		err := s.withSession(word, c, access.Read, func(x *Session) { st.session = x.info.ID })
 		if unremembered(err) {
 			var p *past
 			if p, err = s.past(r.Context(), word, c, access.Read, err); err == nil {
@@ -80,20 +80,20 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
 		return s.refuse(c, access.Read, "events", d)
 	}
-	s.owner.ring.readers.Add(1)
-	defer s.owner.ring.readers.Add(-1)
+	s.registry.ring.readers.Add(1)
+	defer s.registry.ring.readers.Add(-1)
 	var present []api.Process
 	if snapshot == "1" {
-		s.presenting.Lock() // the owner has others to serve between two of them
+		s.presenting.Lock() // the registry has others to serve between two of them
 	}
-	err = s.owner.read(c, func() {
+	err = s.registry.read(c, func() {
 		if snapshot == "1" {
 			present = st.present()
 		}
-		if x := s.owner.sessions[st.session]; x != nil {
-			st.about = s.owner.about(x)
+		if x := s.registry.sessions[st.session]; x != nil {
+			st.about = s.registry.about(x)
 		}
-		from = min(from, s.owner.ring.end()) // what follows the snapshot
+		from = min(from, s.registry.ring.end()) // what follows the snapshot
 	})
 	if snapshot == "1" {
 		s.presenting.Unlock()
@@ -174,7 +174,7 @@ func (st *stream) gather(from uint64) (next uint64, wake <-chan struct{}, reason
 	}()
 	// Asked first: what was added before the session was over is read below.
 	over := st.session != 0 && (st.about == nil || st.about.over.Load())
-	n, first, wake = st.owner.ring.read(from, buf)
+	n, first, wake = st.registry.ring.read(from, buf)
 	if first > from {
 		st.tally.missed.Add(first - from)
 		st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
@@ -249,17 +249,17 @@ func (st *stream) mayRead(a *about) bool {
 	return may
 }
 
-// present lists the processes of the snapshot, in the owner's goroutine.
+// present lists the processes of the snapshot, in the registry's goroutine.
 func (st *stream) present() []api.Process {
 	var all []api.Process
-	for _, x := range st.owner.sorted() {
-		if x.closed || st.session != 0 && !st.owner.within(x.info.ID, st.session) ||
-			!access.Decide(st.caller, access.Read, st.owner.scope(x)).Allow {
+	for _, x := range st.registry.sorted() {
+		if x.closed || st.session != 0 && !st.registry.within(x.info.ID, st.session) ||
+			!access.Decide(st.caller, access.Read, st.registry.scope(x)).Allow {
 			continue
 		}
-		for _, b := range st.owner.graph.Tree(false, x.info.ID) {
-			if n, ok := st.owner.graph.Node(b.ID); ok && n.State != lineage.Unknown {
-				p := st.owner.encoder().Process(&n, st.caller)
+		for _, b := range st.registry.graph.Tree(false, x.info.ID) {
+			if n, ok := st.registry.graph.Node(b.ID); ok && n.State != lineage.Unknown {
+				p := st.registry.encoder().Process(&n, st.caller)
 				p.Head = api.Head{Kind: "process"}
 				all = append(all, p)
 			}

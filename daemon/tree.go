@@ -32,16 +32,16 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	d := api.Tree{Head: head("tree")}
 	found := true
-	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
-		s.owner.refresh(x)
-		doc := s.owner.session(x, c)
+	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *Session) {
+		s.registry.refresh(x)
+		doc := s.registry.session(x, c)
 		d.Session = &doc
-		rows := s.owner.graph.Tree(dead == "all" || x.closed, s.owner.family(x.info.ID)...)
+		rows := s.registry.graph.Tree(dead == "all" || x.closed, s.registry.family(x.info.ID)...)
 		if !at.IsZero() {
 			rows = document.Subtree(rows, at)
 			found = len(rows) > 0
 		}
-		d.Roots, d.Nodes = s.owner.encoder().Tree(rows, c)
+		d.Roots, d.Nodes = s.registry.encoder().Tree(rows, c)
 	})
 	if unremembered(err) {
 		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)

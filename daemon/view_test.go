@@ -36,17 +36,17 @@ func (silence) Close() error     { return nil }
 // the test says so.
 type gallery struct {
 	k *kerneltest.Kernel
-	o *owner
+	o *Registry
 	f *feed
 }
 
 func newGallery(dir string, options lineage.Options) *gallery {
 	k := kerneltest.New()
 	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), silence{}, zerolog.Nop())
+	o := newRegistry(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), silence{}, zerolog.Nop())
 	o.graph = lineage.New(options)
 	s := &server{
-		kernel: k, owner: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &metrics.Exporter{},
+		kernel: k, registry: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &metrics.Exporter{},
 		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
 	}
 	s.feed = newFeed(s)
@@ -239,7 +239,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 				g.k.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 			case op == 9:
 				g.read(drop)
-				now, seen, err := (&sampler{owner: g.o}).snapshot()
+				now, seen, err := (&sampler{registry: g.o}).snapshot()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,7 +15,7 @@ import (
 
 const (
 	viewPeriod = 100 * time.Millisecond // the fastest that anybody can watch
-	// What one turn in the owner's goroutine makes ready. Between two turns
+	// What one turn in the registry's goroutine makes ready. Between two turns
 	// others have theirs.
 	viewProcesses = 512
 	viewSessions  = 32
@@ -69,7 +69,7 @@ func (f *feed) join(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 	case <-f.server.stopping:
-	case <-f.server.owner.done:
+	case <-f.server.registry.done:
 	}
 	f.leave()
 	return false
@@ -103,7 +103,7 @@ func (f *feed) run(ctx context.Context) {
 
 // watched is one time in which somebody watches.
 func (f *feed) watched(ctx context.Context) {
-	o := f.server.owner
+	o := f.server.registry
 	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
 	if o.do(func() { o.view(true) }) != nil {
 		return
@@ -139,7 +139,7 @@ func (f *feed) watched(ctx context.Context) {
 }
 
 // view begins to note what changes, or stops.
-func (o *owner) view(on bool) {
+func (o *Registry) view(on bool) {
 	o.graph.Track(on)
 	o.stale = nil
 	if on {
@@ -147,7 +147,7 @@ func (o *owner) view(on bool) {
 	}
 }
 
-func (o *owner) allChanged() {
+func (o *Registry) allChanged() {
 	o.stale = make(map[tracer.SessionID]bool)
 	for id := range o.sessions {
 		o.stale[id] = true
@@ -156,7 +156,7 @@ func (o *owner) allChanged() {
 
 // changed notes that what a session looks like may be new, and so of those that
 // it is nested in.
-func (o *owner) changed(id tracer.SessionID) {
+func (o *Registry) changed(id tracer.SessionID) {
 	if o.stale == nil {
 		return
 	}
@@ -173,8 +173,8 @@ func (o *owner) changed(id tracer.SessionID) {
 	}
 }
 
-// turn makes a batch ready, in the owner's goroutine.
-func (o *owner) turn(f *feed) {
+// turn makes a batch ready, in the registry's goroutine.
+func (o *Registry) turn(f *feed) {
 	b := &f.batch
 	clear(b.updates)
 	b.time, b.updates, b.sessions, b.closed = o.clock.boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
@@ -221,12 +221,12 @@ func (o *owner) turn(f *feed) {
 // self reads what root may: the view is redacted for each reader.
 var self = access.Caller{}
 
-// scope gives the one scope of a session, in the owner's goroutine.
+// scope gives the one scope of a session, in the registry's goroutine.
 func (f *feed) scope(id tracer.SessionID) *access.Scope {
 	if sc := f.scopes[id]; sc != nil || id == 0 {
 		return sc
 	}
-	o := f.server.owner
+	o := f.server.registry
 	x := o.sessions[id]
 	if x == nil {
 		return nil
@@ -236,9 +236,9 @@ func (f *feed) scope(id tracer.SessionID) *access.Scope {
 	return &scope
 }
 
-// watchStatus is what a status line shows, in the owner's goroutine.
+// watchStatus is what a status line shows, in the registry's goroutine.
 func (s *server) watchStatus() api.WatchStatus {
-	o := s.owner
+	o := s.registry
 	return api.WatchStatus{
 		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(), Lost: o.lost, Forks: o.forks,
 		Live: o.graph.Stats().Live, Breaker: s.rules.breakerState(),

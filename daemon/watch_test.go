@@ -188,13 +188,13 @@ func TestWatchRefused(t *testing.T) {
 	w.do("else", "GET", "/v1/watch?session="+s.ID, nil).refused(api.CodeDenied)
 }
 
-// TestWatchersComeAndGo: the owner notes changes only while somebody watches,
+// TestWatchersComeAndGo: the registry notes changes only while somebody watches,
 // and who comes back gets the picture of then.
 func TestWatchersComeAndGo(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 100, api.NewSession{})
 	watched := func() (yes bool) {
-		_ = w.s.owner.do(func() { yes = w.s.owner.stale != nil })
+		_ = w.s.registry.do(func() { yes = w.s.registry.stale != nil })
 		return yes
 	}
 	if watched() {

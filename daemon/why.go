@@ -64,17 +64,17 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller)
 // why makes the answer about one process.
 func (s *server) why(id tracer.Identity, live bool, p *api.Process, c access.Caller) (api.Why, error) {
 	d := api.Why{}
-	err := s.owner.read(c, func() {
-		n, ok := s.owner.graph.Node(id)
+	err := s.registry.read(c, func() {
+		n, ok := s.registry.graph.Node(id)
 		if !ok || n.Session == 0 {
 			return
 		}
 		var about *document.Session
-		if x := s.owner.sessions[n.Session]; x != nil {
-			s.owner.refresh(x)
-			about = s.owner.sessionRecord(x)
+		if x := s.registry.sessions[n.Session]; x != nil {
+			s.registry.refresh(x)
+			about = s.registry.sessionRecord(x)
 		}
-		d = s.owner.encoder().Why(&n, about, c)
+		d = s.registry.encoder().Why(&n, about, c)
 	})
 	d.Process = *p
 	if err == nil && live && d.Process.Parent != nil {

@@ -371,7 +371,7 @@ func bound(t *testing.T, closeIt func()) (over func()) {
 
 // hold keeps the reader of the events away while f runs.
 func (w *world) hold(f func()) {
-	b := w.s.owner.inbox
+	b := w.s.registry.inbox
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f()

@@ -28,12 +28,12 @@ const (
 	maxOutcomes = 65536
 )
 
-// errStopping: the owner takes no more requests.
+// errStopping: the registry takes no more requests.
 var errStopping = errors.New("the daemon is stopping")
 
-// owner holds the graph and the sessions. Its fields belong to the goroutine
+// Registry holds the graph and the sessions. Its fields belong to the goroutine
 // that runs run; everybody else goes through do.
-type owner struct {
+type Registry struct {
 	kernel   kernel
 	enforcer *enforcer.Enforcer
 	log      zerolog.Logger
@@ -51,9 +51,9 @@ type owner struct {
 	ring  *ring
 
 	graph    *lineage.Graph
-	sessions map[tracer.SessionID]*session
+	sessions map[tracer.SessionID]*Session
 	nested   map[tracer.SessionID][]tracer.SessionID // directly
-	ended    []*session                              // oldest first
+	ended    []*Session                              // oldest first
 	outcomes int                                     // that the receipts of ended name
 	gone     []tracer.SessionID
 	canaries []hidden // oldest first
@@ -95,15 +95,15 @@ type owner struct {
 	heldPeriod time.Duration
 }
 
-func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a auditLog, log zerolog.Logger) *owner {
-	return &owner{
+func newRegistry(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a auditLog, log zerolog.Logger) *Registry {
+	return &Registry{
 		kernel: k, enforcer: e, log: log, clock: c, began: c.boottime(), mode: func() string { return policy.Default().Mode },
 		proc: proc, audit: a, holds: resources.New(string(proc), k.Identify),
 		ending: make(chan tracer.SessionID, 64), portsWait: policy.Default().Wait.Ports.Std, heldPeriod: heldPeriod,
 		calls: make(chan func()), reads: make(chan func()), done: make(chan struct{}),
 		inbox: newInbox(k), ring: newRing(c.boottime()/1000, ringRecords),
 		graph:    lineage.New(lineage.Options{}),
-		sessions: make(map[tracer.SessionID]*session),
+		sessions: make(map[tracer.SessionID]*Session),
 		watch:    make(map[tracer.SessionID]bool), meter: newMeter(),
 		resync:   make(chan resyncCause, 1),
 		doubted:  make(chan struct{}, 1),
@@ -117,8 +117,8 @@ func newOwner(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a auditLo
 	}
 }
 
-// run is the owner's goroutine.
-func (o *owner) run(ctx context.Context) {
+// run is the goroutine that has them.
+func (o *Registry) run(ctx context.Context) {
 	defer close(o.done)
 	for {
 		var f func()
@@ -143,19 +143,19 @@ func (o *owner) run(ctx context.Context) {
 	}
 }
 
-// do runs f in the owner's goroutine and waits for it. f must not block.
-func (o *owner) do(f func()) error { return o.queue(o.calls, f) }
+// do runs f in the registry's goroutine and waits for it. f must not block.
+func (o *Registry) do(f func()) error { return o.queue(o.calls, f) }
 
 // read is do for a request that changes nothing. Unless root asks, all that is
 // done goes first: many who read must not keep an end waiting.
-func (o *owner) read(c access.Caller, f func()) error {
+func (o *Registry) read(c access.Caller, f func()) error {
 	if c.Root() {
 		return o.do(f)
 	}
 	return o.queue(o.reads, f)
 }
 
-func (o *owner) queue(calls chan<- func(), f func()) error {
+func (o *Registry) queue(calls chan<- func(), f func()) error {
 	ran := make(chan struct{})
 	select {
 	case calls <- func() { defer close(ran); f() }:
@@ -170,7 +170,7 @@ func (o *owner) queue(calls chan<- func(), f func()) error {
 	}
 }
 
-func (o *owner) drain() {
+func (o *Registry) drain() {
 	o.batch = o.inbox.take(o.batch)
 	if len(o.batch) == 0 {
 		return
@@ -180,7 +180,7 @@ func (o *owner) drain() {
 }
 
 // apply takes a batch of events into graph, sessions and ring, in their order.
-func (o *owner) apply(batch []tracer.Event) {
+func (o *Registry) apply(batch []tracer.Event) {
 	o.heard += uint64(len(batch))
 	hidden := false
 	for i := range batch {
@@ -238,7 +238,7 @@ func (o *owner) apply(batch []tracer.Event) {
 }
 
 // nameExit gives an exit the comm that its event does not carry.
-func (o *owner) nameExit(ev *tracer.Event) {
+func (o *Registry) nameExit(ev *tracer.Event) {
 	if comm, ok := o.graph.Comm(ev.Process); ok {
 		ev.Comm = comm
 	}
@@ -246,7 +246,7 @@ func (o *owner) nameExit(ev *tracer.Event) {
 
 // askResync asks for a look at the kernel now. What is asked for while a look
 // waits is that look's.
-func (o *owner) askResync(why resyncCause) {
+func (o *Registry) askResync(why resyncCause) {
 	select {
 	case o.resync <- why:
 	default:

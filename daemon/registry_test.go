@@ -19,7 +19,7 @@ import (
 )
 
 // forks gives batches of births and deaths of one session's members.
-func forks(tb testing.TB) (o *owner, batch func() []tracer.Event) {
+func forks(tb testing.TB) (o *Registry, batch func() []tracer.Event) {
 	k := kerneltest.New()
 	k.Add(100, 1, "lngtest-root")
 	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
@@ -27,7 +27,7 @@ func forks(tb testing.TB) (o *owner, batch func() []tracer.Event) {
 		tb.Fatal(err)
 	}
 	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	o = newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(tb.TempDir()), nil, zerolog.Nop())
+	o = newRegistry(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(tb.TempDir()), nil, zerolog.Nop())
 	root := k.Proc(100).Identity
 	pid, now := uint32(1000), uint64(k.Now())
 	events := make([]tracer.Event, 0, 768)
@@ -63,13 +63,13 @@ func TestApplyAllocates(t *testing.T) {
 // all who read.
 func TestReadersWait(t *testing.T) {
 	w := newWorld(t)
-	o := w.s.owner
+	o := w.s.registry
 	held, free := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { o.do(func() { close(held); <-free }) })
 	<-held
 	const readers = 200
-	var order []string // of the owner's goroutine
+	var order []string // of the registry's goroutine
 	var coming atomic.Int64
 	ask := func(who string, ask func(func()) error) {
 		wg.Go(func() {

@@ -21,7 +21,7 @@ import (
 const maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
 
 // postSession makes a session of the caller's own child, which the caller
-// holds blocked before its exec. The caller is the registry: its death ends it.
+// holds blocked before its exec. The caller is the owner: its death ends it.
 func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.NewSession
 	if err := s.decode(w, r, &req); err != nil {

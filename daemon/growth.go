@@ -25,8 +25,8 @@ import (
 // maxGrown bounds the sessions and commands whose past is kept: 9 MB.
 const maxGrown = 2048
 
-// growth keeps how the host, its sessions and their commands grow. It belongs
-// to the registry.
+// growth keeps how the host, its sessions and their commands grow. It belongs to
+// the registry's goroutine.
 type growth struct {
 	host     lineage.Trend
 	sessions map[tracer.SessionID]*grown
@@ -53,6 +53,11 @@ func (u *usage) add(p *lineage.Seen) {
 
 func (u *usage) at(now uint64) lineage.Usage {
 	return lineage.Usage{At: now, Processes: u.processes, RSS: u.rss}
+}
+
+// hooks take the looks.
+func (g *growth) hooks() *Hooks {
+	return &Hooks{Sampled: func(_ View, l *Look) { g.sample(l.At, l.Seen) }}
 }
 
 // sample takes a look at every process of the host into the past, once a minute
@@ -234,7 +239,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 	if word := q.Get("session"); word != "" {
 		err = s.withSession(word, c, access.Read, func(x *Session) {
 			if !x.closed {
-				d.Items = append(d.Items, s.registry.leak(x, rooms))
+				d.Items = append(d.Items, s.leak(x, rooms))
 			}
 		})
 		if err == nil && len(d.Items) == 0 {
@@ -245,13 +250,13 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 		err = s.registry.read(c, func() {
 			for _, x := range s.registry.sorted() {
 				if !x.closed && access.Decide(c, access.Read, s.registry.scope(x)).Allow {
-					d.Items = append(d.Items, s.registry.leak(x, rooms))
+					d.Items = append(d.Items, s.leak(x, rooms))
 				}
 			}
 			if all {
-				d.Host = s.registry.hostLeak(rooms)
+				d.Host = s.hostLeak(rooms)
 			}
-			d.Truncated = s.registry.growth.full
+			d.Truncated = s.growth.full
 		})
 		if all {
 			d.KeepUnmatched = s.rules.keepUnmatched()
@@ -264,7 +269,8 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 }
 
 // leak is a session, its nested ones excluded.
-func (o *Registry) leak(x *Session, rooms []room) api.Leak {
+func (s *server) leak(x *Session, rooms []room) api.Leak {
+	o := s.registry
 	o.refresh(x)
 	n := o.graph.Count(x.info.ID)
 	d := api.Leak{
@@ -280,7 +286,7 @@ func (o *Registry) leak(x *Session, rooms []room) api.Leak {
 	if x.kept != nil {
 		d.Reason, d.KeptBy, d.KeepRule = x.kept.Reason, x.kept.By, x.kept.Rule
 	}
-	g := o.growth.sessions[x.info.ID]
+	g := s.growth.sessions[x.info.ID]
 	if g == nil {
 		g = new(grown)
 	}
@@ -301,12 +307,13 @@ func (o *Registry) leak(x *Session, rooms []room) api.Leak {
 
 // hostLeak is all processes of the host, as of the last sample; nil if there
 // was none: without a session nobody looks.
-func (o *Registry) hostLeak(rooms []room) *api.Leak {
-	last := o.growth.host.Last()
+func (s *server) hostLeak(rooms []room) *api.Leak {
+	o := s.registry
+	last := s.growth.host.Last()
 	if last.At == 0 {
 		return nil
 	}
-	d := &api.Leak{Head: api.Head{Kind: "leak"}, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(&o.growth.host)}
+	d := &api.Leak{Head: api.Head{Kind: "leak"}, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(&s.growth.host)}
 	for _, x := range o.sessions {
 		if x.closed {
 			continue

@@ -64,7 +64,7 @@ func (st *stream) replay(ctx context.Context, from uint64) (next uint64, reason 
 			return p.next, reasonGone
 		}
 	}
-	began := st.registry.ring.began
+	began := st.ring.began
 	if !p.any { // what fell off the ring is told with what it still has
 		st.older(ctx, st.started, from, began)
 	}
@@ -129,7 +129,7 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 		lost.Time = &held // nothing is held that is older
 	case st.since.IsZero() && from < seq:
 		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
-		if from >= st.registry.ring.began { // numbers of one daemon are events
+		if from >= st.ring.began { // numbers of one daemon are events
 			lost.Count = seq - from
 		}
 	default:
@@ -196,7 +196,7 @@ func (st *stream) aboutPast(key bootSession) (a *about, err error) {
 	}
 	err = st.registry.do(func() {
 		if x := st.registry.sessions[key.id]; x != nil {
-			a = st.registry.about(x)
+			a = st.ring.of(View{st.registry}, x)
 		}
 	})
 	return a, err

@@ -40,6 +40,7 @@ const (
 // Its fields belong to the goroutine that runs run.
 type recorder struct {
 	registry *Registry
+	ring     *ring
 	journal  *journal.Journal
 	boot     string
 	policy   func() *policy.Policy
@@ -59,9 +60,9 @@ type recorder struct {
 	cancel   context.CancelFunc
 }
 
-func newRecorder(o *Registry, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
+func newRecorder(o *Registry, g *ring, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
 	return &recorder{
-		registry: o, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: o.ring.end(),
+		registry: o, ring: g, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: g.end(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 	}
@@ -150,8 +151,8 @@ func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
 	b.Zero = r.registry.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
-	buf := make([]record, min(r.registry.ring.end()-r.next, most))
-	n, first, _ := r.registry.ring.read(r.next, buf)
+	buf := make([]record, min(r.ring.end()-r.next, most))
+	n, first, _ := r.ring.read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)

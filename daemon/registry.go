@@ -48,7 +48,7 @@ type Registry struct {
 	reads chan func()   // of callers who can wait: see read
 	done  chan struct{} // closed when run has returned
 	inbox *inbox
-	ring  *ring
+	hooks []*Hooks
 
 	graph    *lineage.Graph
 	sessions map[tracer.SessionID]*Session
@@ -59,10 +59,6 @@ type Registry struct {
 	canaries []hidden // oldest first
 	batch    []tracer.Event
 	watch    map[tracer.SessionID]bool // scratch of apply
-
-	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches
-
-	growth growth
 
 	lost     uint64 // events, since the daemon began
 	heard    uint64 // events that were not, for who waits for more
@@ -101,7 +97,7 @@ func newRegistry(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a audi
 		proc: proc, audit: a, holds: resources.New(string(proc), k.Identify),
 		ending: make(chan tracer.SessionID, 64), portsWait: policy.Default().Wait.Ports.Std, heldPeriod: heldPeriod,
 		calls: make(chan func()), reads: make(chan func()), done: make(chan struct{}),
-		inbox: newInbox(k), ring: newRing(c.boottime()/1000, ringRecords),
+		inbox:    newInbox(k),
 		graph:    lineage.New(lineage.Options{}),
 		sessions: make(map[tracer.SessionID]*Session),
 		watch:    make(map[tracer.SessionID]bool), meter: newMeter(),

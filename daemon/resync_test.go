@@ -91,9 +91,9 @@ func TestDoubtsThatSettle(t *testing.T) {
 		}
 		ev := graphEvent(&birth)
 		o.graph.Apply(&ev)
-		from = o.ring.end()
+		from = w.s.ring.end()
 		o.settleDoubts()
-		to = o.ring.end()
+		to = w.s.ring.end()
 	})
 	if err != nil || to != from {
 		t.Errorf("%d events, %v", to-from, err)

@@ -34,31 +34,45 @@ type about struct {
 	over  atomic.Bool // the session's last event has been added
 }
 
-// about is made with the first event that readers get of a session.
-func (o *Registry) about(s *Session) *about {
-	if s.about == nil {
-		s.about = &about{scope: o.scope(s)}
+// of is made with the first event that readers get of a session. It is called in
+// the registry's goroutine.
+func (r *ring) of(v View, s *Session) *about {
+	a := r.sessions[s.info.ID]
+	if a == nil {
+		a = &about{scope: v.Scope(s)}
+		r.sessions[s.info.ID] = a
 	}
-	return s.about
+	return a
 }
 
-// publish gives events to the readers.
-func (o *Registry) publish(events ...tracer.Event) {
-	var s *Session // of the last event, as most come in rows
-	o.ring.add(events, func(id tracer.SessionID) *about {
-		if s == nil || s.info.ID != id {
-			if s = o.sessions[id]; s == nil {
-				return nil
+// hooks take what readers get.
+func (r *ring) hooks() *Hooks {
+	return &Hooks{
+		Published: r.publish,
+		Closed:    func(v View, s *Session) { r.of(v, s).over.Store(true) },
+		Forgotten: func(_ View, s *Session) { delete(r.sessions, s.info.ID) },
+	}
+}
+
+func (r *ring) publish(v View, events []tracer.Event) {
+	var last tracer.SessionID // most come in rows
+	var its *about
+	r.add(events, func(id tracer.SessionID) *about {
+		if id != last {
+			last, its = id, nil
+			if s := v.Session(id); s != nil {
+				its = r.of(v, s)
 			}
 		}
-		return o.about(s)
+		return its
 	})
 }
 
 // ring is the recent events, one for all readers: each has a cursor into it
 // and nobody a queue of its own. One writer.
 type ring struct {
-	readers atomic.Int32
+	readers  atomic.Int32
+	sessions map[tracer.SessionID]*about // of the registry's goroutine
 
 	mu    sync.Mutex
 	size  uint64     // records that it holds
@@ -77,7 +91,8 @@ type ring struct {
 // comes with the events: most hosts see few.
 func newRing(seq uint64, size int) *ring {
 	return &ring{
-		size: uint64(size), buf: make([][]record, (size+ringBlock-1)/ringBlock),
+		sessions: make(map[tracer.SessionID]*about),
+		size:     uint64(size), buf: make([][]record, (size+ringBlock-1)/ringBlock),
 		first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1),
 	}
 }

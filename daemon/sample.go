@@ -133,6 +133,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		o.known(infos)
 		o.mourn(&p.census)
 		o.repaired(r, now, o.sampled(now, seen))
+		o.looked(&Look{At: now, Seen: seen})
 		over = o.overBudget(p.rules.policy())
 	})
 	for _, x := range over {
@@ -265,7 +266,6 @@ func (o *Registry) known(infos []tracer.SessionInfo) {
 // sampled repairs the graph and sums up the members.
 func (o *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	changes := o.graph.Resync(now, seen)
-	o.growth.sample(now, seen)
 	for id, s := range o.sessions {
 		s.rss, s.cpu, s.zombies = 0, 0, 0
 		if !s.closed {

@@ -198,7 +198,7 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules, d *ins
 	}
 	a := openAudit(i.Audit, r, log)
 	s := h.server(k, self, a, o, r, log)
-	s.recorder = newRecorder(s.registry, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
+	s.recorder = newRecorder(s.registry, s.ring, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
 	s.protectSelf(r.started.SelfProtect)
 	if err := s.begin(); err != nil {
 		s.recorder.end()
@@ -288,11 +288,15 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, registry: own,
 		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
 	}
+	s.ring = newRing(h.clock.boottime()/1000, ringRecords)
 	s.feed, s.refusals = newFeed(s), audit.NewRefusals(a.Add, h.clock.monotonic)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
 		Address: r.started.Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
 	}
+	own.attach(s.ring.hooks())
+	own.attach(s.growth.hooks())
+	own.attach(&Hooks{Changed: s.feed.changed})
 	s.sampler.tripped = s.reterm
 	own.ruled, own.reports = s.countRuled, s.reportsOnly
 	s.carryOut(r.policy())

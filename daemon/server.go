@@ -96,6 +96,8 @@ type server struct {
 	self         selfProtection
 	selfCheck    *selfCheck
 	feed         *feed
+	ring         *ring
+	growth       growth
 	recent       recent
 	turns        turns
 	presenting   sync.Mutex // held while a reader gets the present processes

@@ -37,7 +37,6 @@ type Session struct {
 	lost      uint64 // events that were lost before it began
 	holdings
 	written *enforcer.Result // that report is about
-	about   *about           // for the readers of its events; nil: it had none yet
 
 	rootDied uint64 // boottime, as far as we know; 0: it lives
 	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
@@ -301,7 +300,7 @@ func (o *Registry) took(s *Session) time.Duration {
 func (o *Registry) close(s *Session) {
 	s.closed = true
 	o.wake(s) // it may have stopped only now
-	o.about(s).over.Store(true)
+	o.closed(s)
 	o.changed(s.info.ID)
 	s.info.State = tracer.StateEmpty
 	s.info.Live = 0
@@ -337,6 +336,7 @@ func (o *Registry) drop(s *Session) {
 		delete(o.nested, parent)
 	}
 	o.changed(id)
+	o.forgotten(s)
 }
 
 // named is how many processes, ports and locks a receipt names.

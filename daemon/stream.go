@@ -80,8 +80,8 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
 		return s.refuse(c, access.Read, "events", d)
 	}
-	s.registry.ring.readers.Add(1)
-	defer s.registry.ring.readers.Add(-1)
+	s.ring.readers.Add(1)
+	defer s.ring.readers.Add(-1)
 	var present []api.Process
 	if snapshot == "1" {
 		s.presenting.Lock() // the registry has others to serve between two of them
@@ -91,9 +91,9 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 			present = st.present()
 		}
 		if x := s.registry.sessions[st.session]; x != nil {
-			st.about = s.registry.about(x)
+			st.about = s.ring.of(View{s.registry}, x)
 		}
-		from = min(from, s.registry.ring.end()) // what follows the snapshot
+		from = min(from, s.ring.end()) // what follows the snapshot
 	})
 	if snapshot == "1" {
 		s.presenting.Unlock()
@@ -174,7 +174,7 @@ func (st *stream) gather(from uint64) (next uint64, wake <-chan struct{}, reason
 	}()
 	// Asked first: what was added before the session was over is read below.
 	over := st.session != 0 && (st.about == nil || st.about.over.Load())
-	n, first, wake = st.registry.ring.read(from, buf)
+	n, first, wake = st.ring.read(from, buf)
 	if first > from {
 		st.tally.missed.Add(first - from)
 		st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",

@@ -50,6 +50,7 @@ func newGallery(dir string, options lineage.Options) *gallery {
 		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
 	}
 	s.feed = newFeed(s)
+	o.attach(&Hooks{Changed: s.feed.changed})
 	s.feed.scopes, s.feed.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
 	return &gallery{k, o, s.feed}
 }
@@ -84,7 +85,7 @@ func (g *gallery) read(drop func() bool) {
 // publish brings the view up to date.
 func (g *gallery) publish() {
 	for g.f.batch.more = true; g.f.batch.more; {
-		g.o.turn(g.f)
+		g.f.turn(View{g.o})
 		g.f.look()
 		g.f.view.publish(&g.f.batch)
 	}
@@ -202,7 +203,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 		g.k.Add(100, 1, "lngtest-a")
 		g.k.Add(101, 1, "lngtest-b")
 		a, b := g.session(100, 1000), g.session(101, 1001)
-		g.o.view(true)
+		g.f.track(View{g.o}, true)
 		g.publish()
 		readers := []*reader{
 			g.reader(access.Caller{}, 0), g.reader(access.Caller{UID: 1000}, 0), g.reader(access.Caller{UID: 1001}, b),

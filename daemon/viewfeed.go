@@ -35,6 +35,8 @@ type feed struct {
 	ready   chan struct{} // closed when the view is whole
 	wanted  chan struct{}
 
+	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches; of the registry's goroutine
+
 	// Of the goroutine that runs run.
 	batch   batch
 	changes lineage.Changes
@@ -105,14 +107,14 @@ func (f *feed) run(ctx context.Context) {
 func (f *feed) watched(ctx context.Context) {
 	o := f.server.registry
 	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
-	if o.do(func() { o.view(true) }) != nil {
+	if o.do(func() { f.track(View{o}, true) }) != nil {
 		return
 	}
 	tick := time.NewTicker(viewPeriod)
 	defer tick.Stop()
 	for {
 		for f.batch.more = true; f.batch.more; {
-			if o.do(func() { o.turn(f) }) != nil {
+			if o.do(func() { f.turn(View{o}) }) != nil {
 				return
 			}
 			f.look()
@@ -134,38 +136,38 @@ func (f *feed) watched(ctx context.Context) {
 			break
 		}
 	}
-	_ = o.do(func() { o.view(false) })
+	_ = o.do(func() { f.track(View{o}, false) })
 	f.view.publish(&batch{whole: true})
 }
 
-// view begins to note what changes, or stops.
-func (o *Registry) view(on bool) {
-	o.graph.Track(on)
-	o.stale = nil
+// track begins to note what changes, or stops.
+func (f *feed) track(v View, on bool) {
+	v.o.graph.Track(on)
+	f.stale = nil
 	if on {
-		o.allChanged()
+		f.allChanged(v)
 	}
 }
 
-func (o *Registry) allChanged() {
-	o.stale = make(map[tracer.SessionID]bool)
-	for id := range o.sessions {
-		o.stale[id] = true
+func (f *feed) allChanged(v View) {
+	f.stale = make(map[tracer.SessionID]bool)
+	for id := range v.o.sessions {
+		f.stale[id] = true
 	}
 }
 
 // changed notes that what a session looks like may be new, and so of those that
 // it is nested in.
-func (o *Registry) changed(id tracer.SessionID) {
-	if o.stale == nil {
+func (f *feed) changed(v View, id tracer.SessionID) {
+	if f.stale == nil {
 		return
 	}
-	for range 16 { // deeper than the kernel nests
+	for range maxDepth {
 		if id == 0 {
 			return
 		}
-		o.stale[id] = true
-		x := o.sessions[id]
+		f.stale[id] = true
+		x := v.Session(id)
 		if x == nil {
 			return
 		}
@@ -174,7 +176,8 @@ func (o *Registry) changed(id tracer.SessionID) {
 }
 
 // turn makes a batch ready, in the registry's goroutine.
-func (o *Registry) turn(f *feed) {
+func (f *feed) turn(v View) {
+	o := v.o
 	b := &f.batch
 	clear(b.updates)
 	b.time, b.updates, b.sessions, b.closed = o.clock.boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
@@ -187,21 +190,21 @@ func (o *Registry) turn(f *feed) {
 			continue
 		}
 		session := n.Session
-		o.changed(session)
+		f.changed(v, session)
 		b.updates = append(b.updates, update{
 			id: id, under: n.Under, doc: e.Process(&n, self), scope: f.scope(session),
 			present: !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie), exited: n.Exited,
 		})
 	}
 	if b.whole { // the sessions are void with the rest
-		o.allChanged()
+		f.allChanged(v)
 	}
-	for id := range o.stale {
+	for id := range f.stale {
 		if len(b.sessions) == viewSessions {
 			b.more = true
 			break
 		}
-		delete(o.stale, id)
+		delete(f.stale, id)
 		x := o.sessions[id]
 		if x == nil {
 			delete(f.scopes, id)

@@ -194,7 +194,7 @@ func TestWatchersComeAndGo(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 100, api.NewSession{})
 	watched := func() (yes bool) {
-		_ = w.s.registry.do(func() { yes = w.s.registry.stale != nil })
+		_ = w.s.registry.do(func() { yes = w.s.feed.stale != nil })
 		return yes
 	}
 	if watched() {
@@ -273,7 +273,7 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 		}
 	}
 	g.read(func() bool { return false })
-	g.o.view(true)
+	g.f.track(View{g.o}, true)
 	g.publish()
 	at := g.o.clock.boottime()
 	return g, func(n int) {
@@ -300,7 +300,7 @@ func BenchmarkFrame(b *testing.B) {
 				change(n)
 				b.StartTimer()
 				for g.f.batch.more = true; g.f.batch.more; {
-					g.o.turn(g.f)
+					g.f.turn(View{g.o})
 					b.StopTimer()
 					g.f.view.publish(&g.f.batch)
 					b.StartTimer()

@@ -1,0 +1,19 @@
+//go:build linux
+
+package daemon
+
+import (
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// View is the graph and the sessions as they are, for as long as the call runs that
+// it was given to: it comes from the registry's goroutine and is of no use
+// elsewhere.
+type View struct{ o *Registry }
+
+// Session finds a session that is held, nil if it is not.
+func (v View) Session(id tracer.SessionID) *Session { return v.o.sessions[id] }
+
+// Scope is a session as access sees it.
+func (v View) Scope(s *Session) access.Scope { return v.o.scope(s) }

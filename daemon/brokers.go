@@ -14,7 +14,10 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
 )
 
 // Work that a member hands to another daemon is not forked by the session: a
@@ -22,18 +25,36 @@ import (
 // attributed on evidence. What strong evidence shows enters the session itself;
 // the rest is shown beside it, in a session of its own.
 type brokers struct {
-	*server
+	registry *Registry
+	sampler  *sampler
+	rules    *rules
+	steward  *steward
+	kernel   kernel
+	enforcer *enforcer.Enforcer
+	proc     procfs.FS
+	files    string // the root of the host's files
+	me       tracer.Identity
+	clock    clock
+	audit    auditLog
+	log      zerolog.Logger
+
 	jars   map[tracer.SessionID]*jar
 	groups *groups // as of this look; nil: nobody had to know
+	crowd  crowd   // of the goroutine that looks
+
+	strangers chan []tracer.Process // of the last looks
+	asked     chan struct{}         // a member asked a broker for something
+	unsure    chan tracer.Identity  // held on weak evidence, and other programs now
+
+	sessions map[tracer.SessionID]*brokered // of the registry's goroutine
 }
 
 // After an errand the host is looked at more often for a while.
 var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
-// watchBrokers looks at those whom the sampler meets.
-func (s *server) watchBrokers(ctx context.Context) {
-	b := &brokers{server: s, jars: make(map[tracer.SessionID]*jar)}
+// run looks at those whom the sampler meets.
+func (b *brokers) run(ctx context.Context) {
 	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer hurry.Stop()
 	defer soon.Stop()
@@ -43,10 +64,10 @@ func (s *server) watchBrokers(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case met := <-s.sampler.strangers:
+		case met := <-b.strangers:
 			b.judge(met)
 			b.endDue()
-		case id := <-s.registry.unsure:
+		case id := <-b.unsure:
 			if len(unsure) == 0 {
 				soon.Reset(looksAgain)
 			}
@@ -56,14 +77,11 @@ func (s *server) watchBrokers(ctx context.Context) {
 		case <-soon.C:
 			b.again(unsure)
 			unsure = unsure[:0]
-		case <-s.registry.asked:
+		case <-b.asked:
 			next = 0
 			hurry.Reset(haste[0])
 		case <-hurry.C:
-			select {
-			case s.sampler.hurry <- struct{}{}:
-			default:
-			}
+			b.sampler.askLook()
 			if next++; next < len(haste) {
 				hurry.Reset(haste[next])
 			}
@@ -102,7 +120,7 @@ func (b *brokers) judge(met []tracer.Process) {
 			continue
 		}
 		p := b.prove(&x, all, policy.Brokers.Adopt)
-		if p == nil || len(policy.Protected(b.facts(t.PID, maxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		if p == nil || len(policy.Protected(b.steward.facts(t.PID, maxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 			continue
 		}
 		switch {
@@ -132,17 +150,18 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 			}
 		}
 		for _, x := range b.registry.sessions {
-			if x.For != 0 && x.Weak && !x.closed && x.info.State == tracer.StateActive {
+			its := b.of(x.info.ID)
+			if its.For != 0 && its.Weak && !x.closed && x.info.State == tracer.StateActive {
 				beside[x.info.ID] = true
 			}
-			if x.info.Kept || x.For != 0 || x.closed && !x.awaits() {
+			if x.info.Kept || its.For != 0 || x.closed && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.info, token: x.token, word: broker.SumOf(x.info.ID.String()), uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(x.Errands)}
+			c := claimant{info: x.info, token: its.token, word: broker.SumOf(x.info.ID.String()), uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(its.Errands)}
 			if n, ok := b.registry.graph.Node(x.info.Root); ok && !n.Ghost {
 				c.uids = append(c.uids, n.UID)
 			}
-			for _, e := range x.Errands {
+			for _, e := range its.Errands {
 				c.errands = append(c.errands, *e)
 			}
 			all = append(all, c)
@@ -194,7 +213,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 	container := b.containerName(x)
 	_ = b.registry.do(func() {
 		if s := b.registry.sessions[p.info.ID]; s != nil {
-			b.registry.found(s, attributed{
+			b.found(View{b.registry}, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
 				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.boottime(), Container: container,
 			})
@@ -218,7 +237,7 @@ func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err er
 	made := false
 	err = b.registry.do(func() {
 		for _, s := range b.registry.sessions {
-			if s.For == p.info.ID && s.Weak == weak && s.info.UID == x.UID && !s.closed && s.info.State == tracer.StateActive {
+			if its := b.of(s.info.ID); its.For == p.info.ID && its.Weak == weak && s.info.UID == x.UID && !s.closed && s.info.State == tracer.StateActive {
 				id = s.info.ID
 				return
 			}
@@ -248,18 +267,18 @@ func (b *brokers) endDue() {
 			if x.closed || x.info.State != tracer.StateActive {
 				continue
 			}
-			switch {
-			case x.For != 0 && b.registry.over(x.For) && enough(word, !x.Weak):
+			switch its := b.of(x.info.ID); {
+			case its.For != 0 && b.registry.over(its.For) && enough(word, !its.Weak):
 				due = append(due, excess{x.info.ID, tracer.CauseAncestor, x.info.Grace, true})
-			case x.Shared != "":
-				if r := policy.SharedNamed(x.Shared); (r == nil || !r.Lasts()) && !b.registry.used(x) {
+			case b.steward.of(x.info.ID).shared != "":
+				if r := policy.SharedNamed(b.steward.of(x.info.ID).shared); (r == nil || !r.Lasts()) && !b.used(x) {
 					due = append(due, excess{x.info.ID, tracer.CauseExpired, x.info.Grace, true})
 				}
 			}
 		}
 	})
 	for _, x := range due {
-		b.sampler.endOver(x)
+		b.steward.endOver(x)
 	}
 }
 

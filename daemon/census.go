@@ -65,7 +65,7 @@ func (o *Registry) mourn(c *census) {
 		root := c.died(o.kernel, s.info.Root)
 		if root && s.rootDied == 0 {
 			s.rootDied = o.foundDead(&s.info)
-			o.spareLeftovers(s)
+			o.notify(s, func(h *Hooks) sessionHook { return h.RootDied })
 		}
 		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(o.kernel, s.info.Owner)) {
 			o.enforcer.Watch(s.info.ID)

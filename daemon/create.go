@@ -56,7 +56,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 			return
 		}
 		s.enforcer.Began(x.info.ID, baseline)
-		x.token = sha256.Sum256([]byte(token))
+		s.brokers.of(x.info.ID).token = sha256.Sum256([]byte(token))
 		s.registry.save(x)
 		d = s.registry.session(x, c)
 	})

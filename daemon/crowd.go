@@ -2,7 +2,11 @@
 
 package daemon
 
-import "github.com/lineage-ebpf/lineage/tracer"
+import (
+	"sync/atomic"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
 
 const (
 	// maxCrowd bounds how many processes wait to be looked at.
@@ -21,6 +25,7 @@ const (
 type crowd struct {
 	horizon uint64 // boottime ns: nobody older counts; 0: nobody does
 	seen    map[tracer.Identity]glance
+	anew    atomic.Bool // all are to be looked at some times in a row again
 	walk    uint32
 	waiting []tracer.Process
 }
@@ -34,6 +39,9 @@ type glance struct {
 
 // meet takes one process of a walk.
 func (c *crowd) meet(t *tracer.Process) {
+	if c.anew.CompareAndSwap(true, false) {
+		c.seen = nil
+	}
 	if c.horizon == 0 || t.Start < c.horizon || t.Dead || t.Kernel || t.PID <= 1 ||
 		t.Flags&tracer.FlagProtected != 0 {
 		return
@@ -77,10 +85,11 @@ func (c *crowd) hand(to chan<- []tracer.Process) {
 
 // horizon is since when processes may be at work for a session, 0: there is
 // none that they could work for.
-func (o *Registry) horizon() uint64 {
+func (b *brokers) horizon(v View) uint64 {
 	first := uint64(0)
-	for _, s := range o.sessions {
-		if (!s.closed || s.awaits()) && !s.info.Kept && s.For == 0 && (first == 0 || s.info.Root.Start < first) {
+	for _, s := range v.o.sessions {
+		its := b.of(s.info.ID)
+		if (!s.closed || its.awaits()) && !s.info.Kept && its.For == 0 && (first == 0 || s.info.Root.Start < first) {
 			first = s.info.Root.Start
 		}
 	}
@@ -89,9 +98,22 @@ func (o *Registry) horizon() uint64 {
 
 // awaits reports whether a broker may still begin what a session that is over
 // asked for.
-func (s *Session) awaits() bool {
+func (s *brokered) awaits() bool {
 	for _, e := range s.Errands {
 		if e.Kind.Later && !e.Failed && s.token != [32]byte{} {
+			return true
+		}
+	}
+	return false
+}
+
+// used reports whether a session lives that may use a shared server. Who
+// connects to it is not told by the kernel, so each of its uid may: a server
+// that is ended too late is a leak that is shown, one that is ended too early
+// is somebody's broken build.
+func (b *brokers) used(x *Session) bool {
+	for _, s := range b.registry.sessions {
+		if s != x && !s.closed && s.info.State == tracer.StateActive && s.info.UID == x.info.UID && !s.info.Kept && b.of(s.info.ID).For == 0 {
 			return true
 		}
 	}

@@ -22,12 +22,9 @@ func (o *Registry) session(s *Session, c access.Caller) api.Session {
 // sessionRecord copies what the encoder needs of a session.
 func (o *Registry) sessionRecord(s *Session) *document.Session {
 	d := &document.Session{
-		Info: s.info, State: s.state(), Family: o.family(s.info.ID), For: s.For, Work: *o.work(s), Shared: s.Shared,
-		Level: o.kernel.Features().Level, Mode: o.mode(), Degraded: o.degraded,
+		Info: s.info, State: s.state(), Family: o.family(s.info.ID),
+		Level: o.kernel.Features().Level, Degraded: o.degraded,
 		CPU: s.cpu + s.cpuDead, RSS: s.rss, Zombies: s.zombies, Ports: s.ports(), RootDied: s.rootDied != 0,
-	}
-	if s.kept != nil {
-		d.Kept = &document.Kept{Reason: s.kept.Reason, By: s.kept.By, Rule: s.kept.Rule}
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
 		left := int64(s.info.Deadline) - int64(o.clock.monotonic())
@@ -37,6 +34,11 @@ func (o *Registry) sessionRecord(s *Session) *document.Session {
 		d.Ended = s.emptyAt
 		if s.report != nil {
 			d.Verdict = s.report.Verdict
+		}
+	}
+	for _, h := range o.hooks {
+		if h.Describe != nil {
+			h.Describe(View{o}, s, d)
 		}
 	}
 	return d
@@ -50,64 +52,25 @@ func (s *Session) state() string {
 	return s.info.State.String()
 }
 
-// work is what a session has handed to brokers.
-func (o *Registry) work(s *Session) *document.Work {
-	w := &document.Work{Found: s.brought()}
-	over := s.closed || s.info.State == tracer.StateEmpty
-	for _, e := range s.Errands {
-		if !e.Found && !e.Failed && !e.Inside {
-			q := e.request()
-			q.Over = over || !e.Kind.Later && e.Left != 0 && o.clock.boottime() > e.Left+uint64(settling)
-			w.Open = append(w.Open, *q)
-		}
-	}
-	w.Brought = w.Found
-	if s.For != 0 {
-		w.Brought = nil
-		if origin := o.sessions[s.For]; origin != nil {
-			w.Brought = origin.brought()
-		}
-	}
-	return w
-}
-
-// brought are the processes that brokers started for the session.
-func (s *Session) brought() []document.Found {
-	all := make([]document.Found, len(s.Found))
-	for i, a := range s.Found {
-		all[i] = document.Found{
-			Process: a.Process, Comm: a.Comm, Source: a.Source, Session: a.Session,
-			Ends: a.Ends, Observed: a.Observed, Container: a.Container,
-		}
-		if a.Asked != nil {
-			all[i].Request = a.Asked.request()
-		}
-	}
-	return all
-}
-
-func (e *errand) request() *document.Request {
-	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, Time: e.Asked}
-}
-
 // report is a session's receipt as c may read it: without a verdict while it is not
 // over.
 func (o *Registry) report(x *Session, c access.Caller) *api.Report {
-	r := x.report
+	r, record := x.report, o.sessionRecord(x)
 	if r == nil {
 		r = x.receipt.Report(x.info, o.took(x), nil)
-		r.EndedBy, r.State, r.WouldEnd = x.by(), x.state(), x.wouldEnd
-		o.describe(r, x)
+		r.EndedBy, r.State = x.by(), x.state()
+		o.describe(r, record)
 	}
 	shown := *r
-	shown.Brokered = o.encoder().Brokered(o.work(x), c)
+	shown.Brokered = o.encoder().Brokered(&record.Work, c)
 	return document.ReadableReport(&shown, x.info.UID, c)
 }
 
-// describe adds to a receipt what the graph remembers, and the names of the processes
-// that have to reap its zombies.
-func (o *Registry) describe(r *api.Report, s *Session) {
-	o.encoder().Outcomes(r, o.work(s))
+// describe adds to a receipt what the graph remembers, what the policy would have
+// ended, and the names of the processes that have to reap its zombies.
+func (o *Registry) describe(r *api.Report, record *document.Session) {
+	r.WouldEnd = record.WouldEnd
+	o.encoder().Outcomes(r, &record.Work)
 	comms := make(map[api.Ref]string) // most zombies have the same reaper
 	for i := range r.Zombies {
 		z := r.Zombies[i].Reaper

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -150,4 +151,17 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 		status = http.StatusOK
 	}
 	return reply(w, status, report)
+}
+
+// recorded records an end, when it has a verdict.
+func (s *server) recorded(_ View, x *Session) {
+	rec := audit.Record{
+		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.report.EndReason,
+		Target: &audit.Target{Session: x.report.Session, PID: int(x.info.Root.PID), StartNS: api.U64(x.info.Root.Start)},
+		Mode:   s.rules.mode(), Report: x.report,
+	}
+	if x.info.Cause == tracer.CauseEnd {
+		rec.Caller = x.endCaller
+	}
+	s.audit.Add(rec)
 }

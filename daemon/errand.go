@@ -60,8 +60,11 @@ type brokered struct {
 	For tracer.SessionID
 	// Weak: … on evidence that may be a coincidence.
 	Weak bool
-	// Shared is the rule by which this one holds a server of several sessions.
+	// Shared is the rule by which this one holds a server of several sessions. It is only
+	// written here: the rules have it.
 	Shared string
+
+	token [32]byte // sha256 of the session's
 }
 
 // clone is for whoever encodes it outside the registry's goroutine.
@@ -94,8 +97,8 @@ func (e *errand) within(start uint64, named bool) bool {
 }
 
 // asks notes the errand, if the program is a broker's client.
-func (o *Registry) asks(s *Session, ev *tracer.Event) {
-	if !broker.IsClient(ev.Filename) || s.closed {
+func (b *brokers) asks(v View, x *Session, ev *tracer.Event) {
+	if !broker.IsClient(ev.Filename) || x.closed {
 		return
 	}
 	argv := ev.Args()
@@ -103,6 +106,7 @@ func (o *Registry) asks(s *Session, ev *tracer.Event) {
 	if !ok {
 		return
 	}
+	s := b.of(x.info.ID)
 	if len(s.Errands) == maxErrands {
 		s.Overflow = true
 		return
@@ -111,20 +115,20 @@ func (o *Registry) asks(s *Session, ev *tracer.Event) {
 		Errand: e, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Argv: argv, Asked: ev.Time,
 		Inside: s.inside(&e),
 	})
-	o.save(s)
-	o.askHaste()
+	v.Save(x)
+	b.askHaste()
 }
 
 // askHaste asks for looks at the host in short order.
-func (o *Registry) askHaste() {
+func (b *brokers) askHaste() {
 	select {
-	case o.asked <- struct{}{}:
+	case b.asked <- struct{}{}:
 	default:
 	}
 }
 
 // left notes that the client of an errand has gone.
-func (s *Session) left(ev *tracer.Event) {
+func (s *brokered) left(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Client == ev.Process {
 			code, signal := document.Exit(ev.ExitStatus)
@@ -134,7 +138,8 @@ func (s *Session) left(ev *tracer.Event) {
 }
 
 // found books a process that was attributed to a session.
-func (o *Registry) found(s *Session, a attributed) {
+func (b *brokers) found(v View, x *Session, a attributed) {
+	s := b.of(x.info.ID)
 	if a.Asked != nil {
 		a.Asked.Found = true
 	}
@@ -143,13 +148,13 @@ func (o *Registry) found(s *Session, a attributed) {
 		return
 	}
 	s.Found = append(s.Found, a)
-	o.save(s)
-	o.changed(s.info.ID)
+	v.Save(x)
+	v.Changed(x.info.ID)
 }
 
 // forked notes that a client has forked. One that starts its server where none
 // runs did that: what the server starts is forked by the session.
-func (s *Session) forked(ev *tracer.Event) {
+func (s *brokered) forked(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Kind.Forks && e.Client == ev.Creator {
 			e.Inside = true
@@ -158,7 +163,7 @@ func (s *Session) forked(ev *tracer.Event) {
 }
 
 // inside reports whether an earlier errand started the server of this one.
-func (s *Session) inside(e *broker.Errand) bool {
+func (s *brokered) inside(e *broker.Errand) bool {
 	return slices.ContainsFunc(s.Errands, func(o *errand) bool {
 		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
 	})

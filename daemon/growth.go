@@ -57,7 +57,10 @@ func (u *usage) at(now uint64) lineage.Usage {
 
 // hooks take the looks.
 func (g *growth) hooks() *Hooks {
-	return &Hooks{Sampled: func(_ View, l *Look) { g.sample(l.At, l.Seen) }}
+	return &Hooks{Sampled: func(_ View, l *Look) func() {
+		g.sample(l.At, l.Seen)
+		return nil
+	}}
 }
 
 // sample takes a look at every process of the host into the past, once a minute
@@ -283,8 +286,8 @@ func (s *server) leak(x *Session, rooms []room) api.Leak {
 	if d.Kept = x.info.Kept; d.Kept && x.info.Expires != 0 {
 		d.Until = o.clock.Wall(x.info.Expires)
 	}
-	if x.kept != nil {
-		d.Reason, d.KeptBy, d.KeepRule = x.kept.Reason, x.kept.By, x.kept.Rule
+	if why := s.steward.of(x.info.ID).kept; why != nil {
+		d.Reason, d.KeptBy, d.KeepRule = why.Reason, why.By, why.Rule
 	}
 	g := s.growth.sessions[x.info.ID]
 	if g == nil {

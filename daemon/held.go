@@ -239,12 +239,17 @@ func (o *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 	for n := 0; n < len(own); {
 		n = len(own)
 		for other, x := range o.sessions {
-			if own[x.info.Parent] || own[x.For] || x.kept != nil && own[x.kept.From] {
+			if own[x.info.Parent] || o.from(x, own) {
 				own[other] = true
 			}
 		}
 	}
 	return own
+}
+
+// from reports whether what a session holds came from one of own.
+func (o *Registry) from(s *Session, own map[tracer.SessionID]bool) bool {
+	return slices.ContainsFunc(o.hooks, func(h *Hooks) bool { return h.Origin != nil && own[h.Origin(View{o}, s)] })
 }
 
 // freed writes into a receipt what became of the holdings.

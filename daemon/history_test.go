@@ -250,11 +250,11 @@ func TestRemember(t *testing.T) {
 	w.k.Exit(101, 0)
 	w.k.Fork(100, 103, "lngtest-child")
 	var token [32]byte
-	w.s.registry.do(func() { token = w.s.registry.sessions[w.id(s.ID)].token })
+	w.s.registry.do(func() { token = w.s.brokers.of(w.id(s.ID)).token })
 	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{}), http.StatusAccepted)
 	w.again()
 	var got [32]byte
-	w.s.registry.do(func() { got = w.s.registry.sessions[w.id(s.ID)].token })
+	w.s.registry.do(func() { got = w.s.brokers.of(w.id(s.ID)).token })
 	if got != token || token == [32]byte{} {
 		t.Error("the token is forgotten")
 	}

@@ -3,26 +3,73 @@
 package daemon
 
 import (
+	"encoding/json"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // Hooks are what a feature attaches to the registry, which knows no feature by
-// name. Each is called in the registry's goroutine, those that were attached first
-// come first; what is nil is left out. A hook must not block.
+// name. Those that get a View are called in the registry's goroutine, in the order in
+// which the features were attached; what is nil is left out. A hook must not block, and
+// calls neither Read nor Update: all that it needs is in its View.
 type Hooks struct {
-	// Published has events that readers get, after the graph took them. They are
+	// Forked, Execed and Exited have an event of a member, before the graph takes it.
+	Forked, Execed, Exited eventHook
+	// RootDied: the root of a session is dead, as an event or a look says.
+	RootDied sessionHook
+	// Published has the events that readers get, after the graph took them. They are
 	// those of a batch: nobody may keep them.
 	Published func(View, []tracer.Event)
-	// Sampled has a look at the kernel, after graph and sessions took it.
-	Sampled func(View, *Look)
 
+	// Opened: a session is held from now on. Its own memory was restored before.
+	Opened sessionHook
+	// Adopted: a session was opened over processes that were running.
+	Adopted sessionHook
 	// Changed: what a session looks like may be new.
 	Changed func(View, tracer.SessionID)
-	// Closed: a session is over, and its record is released.
-	Closed func(View, *Session)
+	// Saved: what is remembered of a session beyond the daemon's life may be new.
+	Saved sessionHook
+	// Ending: the kernel ends a session, for that cause.
+	Ending func(View, *Session, tracer.Cause)
+	// Reported: the receipt of a session was written, the first or a better one.
+	Reported sessionHook
+	// Closed: a session is over, and the kernel's record of it is released.
+	Closed sessionHook
 	// Forgotten: a session is not held any more.
-	Forgotten func(View, *Session)
+	Forgotten sessionHook
+
+	// Walking comes before a look, and reports whether the feature wants it even if
+	// there is no session.
+	Walking func(View) bool
+	// Met has each process of the look, and Walked comes behind the last: both in the
+	// goroutine that looks.
+	Met    func(*tracer.Process)
+	Walked func()
+	// Sampled has the look, after graph and sessions took it. What it returns, if that
+	// is not nil, runs in the goroutine that looks, before the look is over.
+	Sampled func(View, *Look) (after func())
+
+	// Describe adds to a session's document what the feature knows.
+	Describe func(View, *Session, *document.Session)
+	// Origin is the session that what this one holds came from, 0: none.
+	Origin func(View, *Session) tracer.SessionID
+	// Persistent is what of a feature outlives the daemon.
+	Persistent Persistent
+}
+
+// Persistent is a feature that remembers something of a session beyond the daemon's
+// life. Restore gets the JSON of all features, each of which has keys of its own.
+type Persistent interface {
+	Remember(View, *Session) Memory
+	Restore(View, *Session, json.RawMessage)
+}
+
+// Memory is encoded as a JSON object, outside of the registry's goroutine. Before, it
+// replaces its command lines by redacted ones.
+type Memory interface {
+	Redact(func(argv []string) []string)
 }
 
 // Look is what one walk over all processes of the host saw.
@@ -33,6 +80,28 @@ type Look struct {
 
 // attach adds a feature. It is called before run.
 func (o *Registry) attach(h *Hooks) { o.hooks = append(o.hooks, h) }
+
+type (
+	sessionHook = func(View, *Session)
+	eventHook   = func(View, *Session, *tracer.Event)
+)
+
+// notify calls one kind of hook of all features.
+func (o *Registry) notify(s *Session, kind func(*Hooks) sessionHook) {
+	for _, h := range o.hooks {
+		if f := kind(h); f != nil {
+			f(View{o}, s)
+		}
+	}
+}
+
+func (o *Registry) notifyEvent(s *Session, ev *tracer.Event, kind func(*Hooks) eventHook) {
+	for _, h := range o.hooks {
+		if f := kind(h); f != nil {
+			f(View{o}, s, ev)
+		}
+	}
+}
 
 // publish gives events to the readers.
 func (o *Registry) publish(events ...tracer.Event) {
@@ -46,29 +115,27 @@ func (o *Registry) publish(events ...tracer.Event) {
 	}
 }
 
-// looked ends a look.
-func (o *Registry) looked(l *Look) {
+// walking comes before a look, and reports whether a feature wants it.
+func (o *Registry) walking() (wanted bool) {
 	for _, h := range o.hooks {
-		if h.Sampled != nil {
-			h.Sampled(View{o}, l)
+		if h.Walking != nil && h.Walking(View{o}) {
+			wanted = true
 		}
 	}
+	return wanted
 }
 
-func (o *Registry) closed(s *Session) {
+// looked comes at the end of a look; what it returns comes behind.
+func (o *Registry) looked(l *Look) (after []func()) {
 	for _, h := range o.hooks {
-		if h.Closed != nil {
-			h.Closed(View{o}, s)
+		if h.Sampled == nil {
+			continue
+		}
+		if f := h.Sampled(View{o}, l); f != nil {
+			after = append(after, f)
 		}
 	}
-}
-
-func (o *Registry) forgotten(s *Session) {
-	for _, h := range o.hooks {
-		if h.Forgotten != nil {
-			h.Forgotten(View{o}, s)
-		}
-	}
+	return after
 }
 
 // changed notes that what a session looks like may be new.
@@ -78,4 +145,9 @@ func (o *Registry) changed(id tracer.SessionID) {
 			h.Changed(View{o}, id)
 		}
 	}
+}
+
+// save notes that a session is to be written to the history.
+func (o *Registry) save(s *Session) {
+	o.notify(s, func(h *Hooks) sessionHook { return h.Saved })
 }

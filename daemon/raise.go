@@ -25,12 +25,12 @@ const (
 
 // askAgain asks for a look at a process that is held on weak evidence and has
 // become another program. If too many wait, the next look at all meets it.
-func (o *Registry) askAgain(s *Session, id tracer.Identity) {
-	if s.For == 0 || !s.Weak {
+func (b *brokers) askAgain(s *Session, id tracer.Identity) {
+	if its := b.of(s.info.ID); its.For == 0 || !its.Weak {
 		return
 	}
 	select {
-	case o.unsure <- id:
+	case b.unsure <- id:
 	default:
 	}
 }
@@ -75,9 +75,9 @@ func (b *brokers) raise(x *candidate, p *proof) {
 			b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
-	_ = b.registry.do(func() { b.registry.lose(from, x.Identity) })
+	_ = b.registry.do(func() { b.lose(View{b.registry}, from, x.Identity) })
 	b.book(x, p, into, n)
-	_ = b.registry.do(func() { b.registry.weigh(from) })
+	_ = b.registry.do(func() { b.weigh(View{b.registry}, from) })
 	if into != from {
 		b.vacate(from)
 	}
@@ -102,7 +102,7 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 		if err := b.registry.do(func() { next = append(next, b.registry.orphansOf(from, into, raised)...) }); err != nil {
 			return total, err
 		}
-		moved, err := b.move(next, from, into)
+		moved, err := b.registry.move(next, from, into)
 		if total += len(moved); err != nil || len(moved) == 0 {
 			return total, err
 		}
@@ -115,33 +115,39 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 
 // lose takes back that a process was found for the session that from stands
 // beside.
-func (o *Registry) lose(from tracer.SessionID, id tracer.Identity) {
-	if beside := o.sessions[from]; beside != nil {
-		if s := o.sessions[beside.For]; s != nil {
-			s.Found = slices.DeleteFunc(s.Found, func(a attributed) bool { return a.Process == id })
-			o.save(s)
-			o.changed(s.info.ID)
-		}
+func (b *brokers) lose(v View, from tracer.SessionID, id tracer.Identity) {
+	if v.Session(from) == nil {
+		return
+	}
+	if x := v.Session(b.of(from).For); x != nil {
+		s := b.of(x.info.ID)
+		s.Found = slices.DeleteFunc(s.Found, func(a attributed) bool { return a.Process == id })
+		v.Save(x)
+		v.Changed(x.info.ID)
 	}
 }
 
 // weigh lets a session beside count as strong when all that it was made for is.
-func (o *Registry) weigh(id tracer.SessionID) {
-	beside := o.sessions[id]
-	if beside == nil || !beside.Weak {
+func (b *brokers) weigh(v View, id tracer.SessionID) {
+	x := v.Session(id)
+	if x == nil || !b.of(id).Weak {
 		return
 	}
-	s := o.sessions[beside.For]
-	if s == nil || s.Overflow || slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Session == id && !a.Source.Strong() }) {
+	beside := b.of(id)
+	if v.Session(beside.For) == nil {
 		return
 	}
-	err := o.kernel.SetTerms(id, tracer.SessionSpec{Grace: beside.info.Grace, KeepOnRootExit: true, For: beside.For})
+	s := b.of(beside.For)
+	if s.Overflow || slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Session == id && !a.Source.Strong() }) {
+		return
+	}
+	err := b.kernel.SetTerms(id, tracer.SessionSpec{Grace: x.info.Grace, KeepOnRootExit: true, For: beside.For})
 	if err != nil {
 		return // it is ending
 	}
 	beside.Weak = false
-	o.save(beside)
-	o.changed(id)
+	v.Save(x)
+	v.Changed(id)
 }
 
 // vacate forgets a session beside that nobody is left in: where its members

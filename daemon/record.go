@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 )
 
@@ -87,17 +86,4 @@ func (s *server) refused(c access.Caller, v access.Verb, what, why string) {
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
 		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
 	})
-}
-
-// recorded records an end, when it has a verdict.
-func (o *Registry) recorded(s *Session) {
-	rec := audit.Record{
-		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: s.report.EndReason,
-		Target: &audit.Target{Session: s.report.Session, PID: int(s.info.Root.PID), StartNS: api.U64(s.info.Root.Start)},
-		Mode:   o.mode(), Report: s.report,
-	}
-	if s.info.Cause == tracer.CauseEnd {
-		rec.Caller = s.endCaller
-	}
-	o.audit.Add(rec)
 }

@@ -37,7 +37,7 @@ const (
 // recorder writes the history, behind everybody's back: of the events it is one
 // more reader of the ring, of sessions and processes it asks the registry when it
 // has time. What it does not keep up with falls off the ring and is counted.
-// Its fields belong to the goroutine that runs run.
+// Its other fields belong to the goroutine that runs run.
 type recorder struct {
 	registry *Registry
 	ring     *ring
@@ -47,6 +47,9 @@ type recorder struct {
 	log      zerolog.Logger
 	period   time.Duration
 	lost     atomic.Uint64 // events that fell off the ring before they were written
+
+	marks  marks
+	saving chan struct{} // a session is unsaved
 
 	next     uint64                    // the first event that is not written
 	sessions map[tracer.SessionID]bool // to be written
@@ -60,11 +63,38 @@ type recorder struct {
 	cancel   context.CancelFunc
 }
 
+// marks are notes about sessions, of the registry's goroutine.
+type marks struct {
+	unsaved map[tracer.SessionID]bool // the history does not have them as they are
+	saved   map[tracer.SessionID]bool // over, and the history has them
+	unkept  uint64                    // how many went before they were written
+}
+
 func newRecorder(o *Registry, g *ring, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
 	return &recorder{
 		registry: o, ring: g, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: g.end(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
+		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
+	}
+}
+
+// hooks note which sessions are to be written.
+func (r *recorder) hooks() *Hooks {
+	return &Hooks{
+		Saved: func(_ View, s *Session) {
+			r.marks.unsaved[s.info.ID] = true
+			select {
+			case r.saving <- struct{}{}:
+			default:
+			}
+		},
+		Forgotten: func(_ View, s *Session) {
+			if s.closed && !r.marks.saved[s.info.ID] {
+				r.marks.unkept++
+			}
+			delete(r.marks.saved, s.info.ID)
+		},
 	}
 }
 
@@ -107,7 +137,7 @@ func (r *recorder) run(ctx context.Context) {
 			rest.Stop()
 			r.flush(recordClose)
 			return
-		case <-r.registry.saving: // a session begins or ends
+		case <-r.saving: // a session begins or ends
 			rest.Stop()
 		case <-rest.C:
 		}
@@ -192,10 +222,10 @@ func (r *recorder) ask(b *haul) {
 	var ids []lineage.ID
 	o := r.registry
 	_ = o.do(func() {
-		for id := range o.unsaved {
+		for id := range r.marks.unsaved {
 			r.sessions[id] = true
 		}
-		clear(o.unsaved)
+		clear(r.marks.unsaved)
 		for id := range r.sessions {
 			if len(rows) == recordChunk {
 				break
@@ -305,8 +335,8 @@ func (r *recorder) written(b *haul) {
 	_ = r.registry.do(func() {
 		for _, id := range b.ended {
 			delete(r.dead, id)
-			if x := r.registry.sessions[id]; x != nil {
-				x.saved = true
+			if r.registry.sessions[id] != nil {
+				r.marks.saved[id] = true
 			}
 		}
 	})
@@ -356,7 +386,7 @@ func (r *recorder) count(counters map[string]uint64) {
 	st := r.journal.Stats()
 	for name, n := range map[string]uint64{
 		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,
-		"sessions_lost": r.registry.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
+		"sessions_lost": r.marks.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
 	} {
 		counters["history."+name] = n
 	}

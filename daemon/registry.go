@@ -4,9 +4,9 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
@@ -39,10 +39,8 @@ type Registry struct {
 	log      zerolog.Logger
 	clock    clock
 	began    uint64 // boottime
-	mode     func() string
 	proc     procfs.FS
 	holds    *resources.Reader
-	audit    auditLog
 
 	calls chan func()
 	reads chan func()   // of callers who can wait: see read
@@ -71,30 +69,20 @@ type Registry struct {
 	untold   uint64           // changes that doubts had no room for
 	doubted  chan struct{}    // there are some
 
-	unjudged chan tracer.SessionID  // opened by an agent's name, not looked at yet
-	execs    chan tracer.Identity   // members that are other programs now, for the keep rules
-	keeping  atomic.Bool            // there are keep rules
-	asked    chan struct{}          // a member asked a broker for something
-	unsure   chan tracer.Identity   // held on weak evidence, and other programs now
-	ruled    func(tracer.Cause)     // a rule's session ends by itself
-	reports  func(rule string) bool // its sessions' leftovers are only reported
-
 	meter meter
 
-	unsaved  map[tracer.SessionID]bool    // sessions that the history does not know as they are
-	saving   chan struct{}                // says so to the recorder
-	memories map[tracer.SessionID]*memory // of sessions that are older than the daemon, until it meets them
-	unkept   uint64                       // sessions that went before they were written
+	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
+	hidden   func(tracer.SessionInfo) bool        // whether a session is a canary's
 
 	ending     chan tracer.SessionID // asks for what it holds now
 	portsWait  func() time.Duration
 	heldPeriod time.Duration
 }
 
-func newRegistry(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a auditLog, log zerolog.Logger) *Registry {
+func newRegistry(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, log zerolog.Logger) *Registry {
 	return &Registry{
-		kernel: k, enforcer: e, log: log, clock: c, began: c.boottime(), mode: func() string { return policy.Default().Mode },
-		proc: proc, audit: a, holds: resources.New(string(proc), k.Identify),
+		kernel: k, enforcer: e, log: log, clock: c, began: c.boottime(),
+		proc: proc, holds: resources.New(string(proc), k.Identify),
 		ending: make(chan tracer.SessionID, 64), portsWait: policy.Default().Wait.Ports.Std, heldPeriod: heldPeriod,
 		calls: make(chan func()), reads: make(chan func()), done: make(chan struct{}),
 		inbox:    newInbox(k),
@@ -104,12 +92,7 @@ func newRegistry(k kernel, e *enforcer.Enforcer, c clock, proc procfs.FS, a audi
 		resync:   make(chan resyncCause, 1),
 		doubted:  make(chan struct{}, 1),
 		nested:   make(map[tracer.SessionID][]tracer.SessionID),
-		unsaved:  make(map[tracer.SessionID]bool),
-		saving:   make(chan struct{}, 1),
-		memories: make(map[tracer.SessionID]*memory),
-		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
-		asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
-		ruled: func(tracer.Cause) {}, reports: func(string) bool { return false },
+		memories: make(map[tracer.SessionID]json.RawMessage), hidden: isCanary,
 	}
 }
 
@@ -203,15 +186,11 @@ func (o *Registry) apply(batch []tracer.Event) {
 		case tracer.EventBirth:
 			if s != nil && ev.Evidence == tracer.EvidenceFork {
 				o.forks++
-				s.forked(ev)
+				o.notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Forked })
 			}
 		case tracer.EventExec:
 			if s != nil {
-				o.asks(s, ev)
-				o.askAgain(s, ev.Process)
-			}
-			if s != nil && o.keeping.Load() && !s.info.Kept {
-				o.askKeep(ev.Process)
+				o.notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Execed })
 			}
 		case tracer.EventExit:
 			if s != nil {

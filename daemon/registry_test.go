@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -18,7 +19,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// forks gives batches of births and deaths of one session's members.
+// forks gives batches of births and deaths of one session's members, to a daemon with
+// all its features.
 func forks(tb testing.TB) (o *Registry, batch func() []tracer.Event) {
 	k := kerneltest.New()
 	k.Add(100, 1, "lngtest-root")
@@ -27,7 +29,9 @@ func forks(tb testing.TB) (o *Registry, batch func() []tracer.Event) {
 		tb.Fatal(err)
 	}
 	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	o = newRegistry(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(tb.TempDir()), nil, zerolog.Nop())
+	h := host{clock: c, proc: procfs.FS(tb.TempDir())}
+	s := h.server(k, tracer.Identity{PID: 1}, silence{}, Options{}, &rules{started: policy.Default(), current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)}, zerolog.Nop())
+	o = s.registry
 	root := k.Proc(100).Identity
 	pid, now := uint32(1000), uint64(k.Now())
 	events := make([]tracer.Event, 0, 768)

@@ -73,9 +73,8 @@ func (s *server) remember() error {
 			r.over = append(r.over, s.overWithoutUs(ctx, row))
 			continue
 		}
-		var m memory
-		if err := json.Unmarshal(row.State, &m); err != nil {
-			s.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("session not remembered")
+		if !json.Valid(row.State) {
+			s.log.Error().Str(logging.KeySession, row.Word).Msg("session not remembered")
 			continue
 		}
 		processes, err := r.journal.Processes(ctx, row.Boot, row.ID)
@@ -84,7 +83,7 @@ func (s *server) remember() error {
 		}
 		nodes := decodeNodes(processes)
 		err = s.registry.do(func() {
-			s.registry.memories[row.ID] = &m
+			s.registry.memories[row.ID] = row.State
 			for i := range nodes {
 				s.registry.graph.Restore(&nodes[i])
 			}
@@ -126,7 +125,11 @@ func (s *server) overWithoutUs(ctx context.Context, row *journal.Session) journa
 		why = "the host was restarted: no process outlives that"
 	}
 	var doc api.Session
-	var m memory
+	var m struct {
+		EndedBy  *api.Caller     `json:"ended_by"`
+		WouldEnd []string        `json:"would_end"`
+		Receipt  enforcer.Booked `json:"receipt"`
+	}
 	_ = json.Unmarshal(row.Doc, &doc) // what is not there is not told
 	_ = json.Unmarshal(row.State, &m)
 	if doc.EndReason == "" {

@@ -20,15 +20,10 @@ import (
 // lost: present parents, CPU and memory of the members, what was missed. It is
 // the fallback for whatever an event should have told.
 type sampler struct {
-	registry  *Registry
-	rules     *rules
-	period    time.Duration
-	crowd     crowd
-	census    census
-	strangers chan []tracer.Process // of the last looks
-	hurry     chan struct{}         // asks for a look out of turn
-	// tripped is called when an end opened the circuit breaker.
-	tripped func()
+	registry *Registry
+	period   time.Duration
+	census   census
+	hurry    chan struct{} // asks for a look out of turn
 
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
@@ -37,8 +32,16 @@ type sampler struct {
 	counters map[string]uint64 // at the last look, nil before the first
 }
 
-func newSampler(o *Registry, r *rules, period time.Duration) *sampler {
-	return &sampler{registry: o, rules: r, period: period, strangers: make(chan []tracer.Process, 1), hurry: make(chan struct{}, 1)}
+func newSampler(o *Registry, period time.Duration) *sampler {
+	return &sampler{registry: o, period: period, hurry: make(chan struct{}, 1)}
+}
+
+// askLook asks for a look out of turn.
+func (p *sampler) askLook() {
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
 }
 
 func (p *sampler) run(ctx context.Context) {
@@ -69,14 +72,6 @@ func (p *sampler) run(ctx context.Context) {
 		}
 		_ = p.registry.do(p.registry.settleDoubts)
 	}
-}
-
-// lookAnew has everybody of the crowd looked at some times in a row again: who
-// was no session's work so far may be that of a new one.
-func (p *sampler) lookAnew() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.crowd.seen = nil
 }
 
 const resyncPause = 100 * time.Millisecond
@@ -113,11 +108,12 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	p.census.begin(infos)
-	infos = slices.DeleteFunc(infos, isCanary)
-	if err := o.do(func() { p.crowd.horizon = o.horizon() }); err != nil {
+	infos = slices.DeleteFunc(infos, o.hidden)
+	wanted := false
+	if err := o.do(func() { wanted = o.walking() }); err != nil {
 		return nil, err
 	}
-	if len(infos) == 0 && r.cause == causeNone && p.crowd.horizon == 0 {
+	if len(infos) == 0 && r.cause == causeNone && !wanted {
 		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
 	}
 	now, seen, err := p.snapshot()
@@ -127,19 +123,17 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	if p.census.broken(o.kernel) {
 		return r, p.repair()
 	}
-	var over []excess
+	var after []func()
 	err = o.do(func() {
 		o.counted(misses, counters, skipped)
 		o.known(infos)
 		o.mourn(&p.census)
 		o.repaired(r, now, o.sampled(now, seen))
-		o.looked(&Look{At: now, Seen: seen})
-		over = o.overBudget(p.rules.policy())
+		after = o.looked(&Look{At: now, Seen: seen})
 	})
-	for _, x := range over {
-		p.endOver(x)
+	for _, f := range after {
+		f()
 	}
-	p.crowd.hand(p.strangers)
 	return r, err
 }
 
@@ -179,15 +173,23 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
 	err = p.registry.kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
-		p.crowd.meet(t)
 		p.census.meet(t)
+		for _, h := range p.registry.hooks {
+			if h.Met != nil {
+				h.Met(t)
+			}
+		}
 		p.seen = append(p.seen, graphSeen(t, p.comms[len(p.comms)-len(t.Comm):]))
 		return nil
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read task list: %w", err)
 	}
-	p.crowd.walked()
+	for _, h := range p.registry.hooks {
+		if h.Walked != nil {
+			h.Walked()
+		}
+	}
 	return now, p.seen, nil
 }
 
@@ -242,7 +244,6 @@ func (o *Registry) known(infos []tracer.SessionInfo) {
 		if s == nil {
 			s = o.enter(info)
 		}
-		o.askJudge(&info)
 		state := max(s.info.State, info.State)
 		s.info = info
 		s.info.State = state

@@ -199,6 +199,7 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules, d *ins
 	a := openAudit(i.Audit, r, log)
 	s := h.server(k, self, a, o, r, log)
 	s.recorder = newRecorder(s.registry, s.ring, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
+	s.registry.attach(s.recorder.hooks())
 	s.protectSelf(r.started.SelfProtect)
 	if err := s.begin(); err != nil {
 		s.recorder.end()
@@ -271,18 +272,16 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: h.proc, Hold: h.hold})
-	own := newRegistry(k, e, h.clock, h.proc, a, log)
-	own.mode = r.mode
+	own := newRegistry(k, e, h.clock, h.proc, log)
 	own.portsWait = func() time.Duration { return r.policy().Wait.Ports.Std() }
 	own.heldPeriod = cmp.Or(h.heldPeriod, heldPeriod)
 	s := &server{
-		kernel: k, enforcer: e, registry: own, sampler: newSampler(own, r, h.period),
+		kernel: k, enforcer: e, registry: own, sampler: newSampler(own, h.period),
 		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
 		peerOf: h.peerOf, audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
 		conns: newConns(h.limits, h.clock.monotonic), stopping: make(chan struct{}),
 	}
-	s.me, s.files = self, cmp.Or(h.files, "/")
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = &selfCheck{
 		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, registry: own,
@@ -294,12 +293,24 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.exporter = &metrics.Exporter{
 		Address: r.started.Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
 	}
+	s.steward = &steward{
+		rules: r, registry: own, kernel: k, enforcer: e, proc: h.proc, clock: h.clock, audit: a, log: log,
+		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
+		sessions: make(map[tracer.SessionID]*ruledSession),
+	}
+	s.brokers = &brokers{
+		registry: own, sampler: s.sampler, rules: r, steward: s.steward, kernel: k, enforcer: e, proc: h.proc, files: cmp.Or(h.files, "/"), me: self,
+		clock: h.clock, audit: a, log: log, jars: make(map[tracer.SessionID]*jar),
+		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
+		sessions: make(map[tracer.SessionID]*brokered),
+	}
+	own.attach(s.steward.hooks())
+	own.attach(s.brokers.hooks())
 	own.attach(s.ring.hooks())
 	own.attach(s.growth.hooks())
 	own.attach(&Hooks{Changed: s.feed.changed})
-	s.sampler.tripped = s.reterm
-	own.ruled, own.reports = s.countRuled, s.reportsOnly
-	s.carryOut(r.policy())
+	own.attach(&Hooks{Reported: s.recorded})
+	s.steward.carryOut(r.policy())
 	if g, err := user.LookupGroup(access.ReadGroup); err == nil {
 		if gid, err := strconv.Atoi(g.Gid); err == nil {
 			s.group = gid

@@ -72,8 +72,6 @@ type server struct {
 	holds        *resources.Reader
 	plans        *plans
 	reading      chan struct{} // taken while a request reads all of procfs
-	me           tracer.Identity
-	files        string // the root of the host's files
 	pidNamespace string
 	group        int // gid of those who may read everything, -1: none
 	audit        auditLog
@@ -97,6 +95,8 @@ type server struct {
 	selfCheck    *selfCheck
 	feed         *feed
 	ring         *ring
+	steward      *steward
+	brokers      *brokers
 	growth       growth
 	recent       recent
 	turns        turns

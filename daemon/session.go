@@ -29,7 +29,6 @@ const maxDepth = 16
 // Session is what the daemon adds to the kernel's record.
 type Session struct {
 	info    tracer.SessionInfo // as last told; the counts may be old
-	token   [32]byte           // sha256 of it
 	endedBy *api.Caller
 	// endCaller is the same for the audit log.
 	endCaller *audit.Caller
@@ -51,19 +50,12 @@ type Session struct {
 	over       chan struct{} // closed with the first verdict
 	told       bool          // over is closed
 	closed     bool          // the kernel's record is released
-	saved      bool          // the history has it as it is now, closed
 
 	// Of the last sample, and of those that died since the daemon began.
 	zombies int
 	rss     uint64
 	cpu     time.Duration
 	cpuDead time.Duration
-	budget  enforcer.Budget
-
-	kept *kept // why, if it is
-	brokered
-
-	wouldEnd []string // causes for which the policy would end it, were it enforced
 }
 
 // sessionOf gives the record of a session. One that the daemon did not open
@@ -83,7 +75,7 @@ func (o *Registry) sessionOf(id tracer.SessionID) *Session {
 		o.isGone(id)
 		return nil
 	}
-	if isCanary(info) {
+	if o.hidden(info) {
 		o.hide(id)
 		return nil
 	}
@@ -107,7 +99,6 @@ func (o *Registry) enter(info tracer.SessionInfo) *Session {
 		o.nested[info.Parent] = append(o.nested[info.Parent], info.ID)
 	}
 	o.changed(info.ID)
-	o.askJudge(&info)
 	if output, err := o.holds.Output(info.Root); err == nil {
 		s.output = output
 	}
@@ -116,11 +107,9 @@ func (o *Registry) enter(info tracer.SessionInfo) *Session {
 	}
 	if m := o.memories[info.ID]; m != nil {
 		delete(o.memories, info.ID)
-		s.remember(m)
+		o.restore(s, m)
 	}
-	if info.For != 0 { // what is remembered may be older, or lost
-		s.For, s.Weak = info.For, info.Weak
-	}
+	o.notify(s, func(h *Hooks) sessionHook { return h.Opened })
 	o.save(s)
 	if info.State != tracer.StateActive || s.rootDied != 0 {
 		o.enforcer.Watch(info.ID)
@@ -139,8 +128,12 @@ func (o *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 		}
 		return
 	}
-	if s.info.State == tracer.StateActive && s.info.Rule != 0 {
-		o.ruled(ev.Cause)
+	if s.info.State == tracer.StateActive {
+		for _, h := range o.hooks {
+			if h.Ending != nil {
+				h.Ending(View{o}, s, ev.Cause)
+			}
+		}
 	}
 	o.changed(s.info.ID)
 	if ev.State < tracer.StateEmpty {
@@ -164,7 +157,7 @@ func (o *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 // was signalled.
 func (o *Registry) died(s *Session, ev *tracer.Event) {
 	s.cpuDead += time.Duration(ev.CPUTime)
-	s.left(ev)
+	o.notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Exited })
 	signalled := ev.Flags&(tracer.FlagTermed|tracer.FlagKilled) != 0
 	root := ev.Process == s.info.Root
 	// The record may be ahead of the events: the time tells whether this death
@@ -181,7 +174,7 @@ func (o *Registry) died(s *Session, ev *tracer.Event) {
 	}
 	if root {
 		s.rootDied = ev.Time
-		o.spareLeftovers(s)
+		o.notify(s, func(h *Hooks) sessionHook { return h.RootDied })
 		o.wake(s)
 	}
 	if s.rootDied != 0 || s.info.State != tracer.StateActive {
@@ -241,13 +234,14 @@ func (o *Registry) conclude(s *Session) {
 	}
 	s.report = s.receipt.Report(s.info, o.took(s), s.result)
 	o.freed(s.report, s)
-	s.report.EndedBy, s.report.WouldEnd = s.by(), s.wouldEnd
+	s.report.EndedBy = s.by()
 	if o.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}
-	o.describe(s.report, s)
-	s.report.Brokered = o.encoder().Brokered(o.work(s), access.Caller{})
-	o.recorded(s)
+	record := o.sessionRecord(s)
+	o.describe(s.report, record)
+	s.report.Brokered = o.encoder().Brokered(&record.Work, access.Caller{})
+	o.notify(s, func(h *Hooks) sessionHook { return h.Reported })
 	o.save(s)
 	o.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
 		Str(logging.KeyVerdict, s.report.Verdict).Str(logging.KeyWhy, s.report.VerdictWhy).
@@ -300,7 +294,7 @@ func (o *Registry) took(s *Session) time.Duration {
 func (o *Registry) close(s *Session) {
 	s.closed = true
 	o.wake(s) // it may have stopped only now
-	o.closed(s)
+	o.notify(s, func(h *Hooks) sessionHook { return h.Closed })
 	o.changed(s.info.ID)
 	s.info.State = tracer.StateEmpty
 	s.info.Live = 0
@@ -317,9 +311,6 @@ func (o *Registry) close(s *Session) {
 		o.ended[0] = nil
 		o.ended = o.ended[1:]
 		o.outcomes -= named(old.report)
-		if !old.saved {
-			o.unkept++
-		}
 		o.drop(old)
 		o.graph.Forget(old.info.ID)
 	}
@@ -336,7 +327,7 @@ func (o *Registry) drop(s *Session) {
 		delete(o.nested, parent)
 	}
 	o.changed(id)
-	o.forgotten(s)
+	o.notify(s, func(h *Hooks) sessionHook { return h.Forgotten })
 }
 
 // named is how many processes, ports and locks a receipt names.

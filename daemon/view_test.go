@@ -43,7 +43,7 @@ type gallery struct {
 func newGallery(dir string, options lineage.Options) *gallery {
 	k := kerneltest.New()
 	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	o := newRegistry(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), silence{}, zerolog.Nop())
+	o := newRegistry(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), zerolog.Nop())
 	o.graph = lineage.New(options)
 	s := &server{
 		kernel: k, registry: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &metrics.Exporter{},

@@ -106,7 +106,7 @@ func (w *work) runs(pid uint32, command ...string) {
 // until it has.
 func (w *work) look() {
 	w.Helper()
-	w.policed.world.s.sampler.lookAnew()
+	w.policed.world.s.brokers.crowd.anew.Store(true)
 	w.walk()
 }
 
@@ -119,7 +119,7 @@ func (w *work) walk() {
 		if _, err := p.sample(causeNone); err != nil {
 			w.Fatal(err)
 		}
-		w.until(func() bool { return len(p.strangers) == 0 })
+		w.until(func() bool { return len(w.policed.world.s.brokers.strangers) == 0 })
 	}
 }
 

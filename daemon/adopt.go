@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -37,14 +38,14 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	if err := s.enforcer.CheckRoot(spec.Root, tracer.Identity{}); err != nil {
 		return err
 	}
-	info, n, err := s.registry.adopt(spec)
+	info, n, err := s.registry.Adopt(spec)
 	if err != nil {
 		return err
 	}
 	var d api.Session
-	if err := s.registry.do(func() {
-		if x := s.registry.sessions[info.ID]; x != nil {
-			d = s.registry.session(x, c)
+	if err := s.registry.Read(func(v registry.View) {
+		if x := v.Session(info.ID); x != nil {
+			d = v.Document(x, c)
 		}
 	}); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *server) mayAdopt(p *living, c access.Caller) access.Decision {
 
 // decideChain decides about a session and every session around it.
 func (s *server) decideChain(c access.Caller, v access.Verb, id tracer.SessionID) access.Decision {
-	for range maxDepth {
+	for range registry.MaxDepth {
 		info, err := s.kernel.Session(id)
 		if errors.Is(err, tracer.ErrNotFound) {
 			break // the outermost one was before

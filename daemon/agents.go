@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -48,7 +49,7 @@ func (s *steward) arm(p *policy.Policy) {
 
 // askJudge asks for a look at a session that an agent's name opened. If nobody
 // can take it now, the next sample asks again.
-func (s *steward) askJudge(info *tracer.SessionInfo) {
+func (s *steward) askJudge(info tracer.SessionInfo) {
 	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return
 	}
@@ -116,7 +117,7 @@ func (s *steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	}
 	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike let go of")
 	s.ruled(info, audit.Refused, what)
-	_ = s.registry.do(func() { s.registry.letGo(info.ID) })
+	_ = s.registry.Update(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
 // terms are what the policy holds a rule's sessions to. While it is only
@@ -136,10 +137,10 @@ func (s *steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
 // again, or the breaker opened or was closed.
 func (s *steward) reterm() {
 	var due []tracer.SessionInfo
-	_ = s.registry.do(func() {
-		for _, x := range s.registry.sessions {
-			if x.info.Rule != 0 && !x.closed && x.info.State == tracer.StateActive {
-				due = append(due, x.info)
+	_ = s.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {
+				due = append(due, x.Info())
 			}
 		}
 	})
@@ -159,8 +160,8 @@ func (s *steward) reterm() {
 
 // countRuled counts the end of a rule's session that the kernel carried out by
 // itself.
-func (s *steward) countRuled(x *Session, cause tracer.Cause) {
-	if x.info.Rule == 0 {
+func (s *steward) countRuled(x *registry.Session, cause tracer.Cause) {
+	if x.Info().Rule == 0 {
 		return
 	}
 	switch cause {
@@ -174,15 +175,15 @@ func (s *steward) countRuled(x *Session, cause tracer.Cause) {
 
 // reread takes the kernel's record of a session, which has another rule's terms now.
 func (s *steward) reread(id tracer.SessionID) {
-	s.registry.reread(id)
+	s.registry.Reread(id)
 	s.spare(id)
 }
 
 // spare notes it if the root of a session had died before its rule was known.
 func (s *steward) spare(id tracer.SessionID) {
-	_ = s.registry.do(func() {
-		if x := s.registry.sessions[id]; x != nil && !x.closed {
-			s.spareLeftovers(View{s.registry}, x)
+	_ = s.registry.Update(func(t registry.Tx) {
+		if x := t.Session(id); x != nil && !x.Closed() {
+			s.spareLeftovers(t.View, x)
 		}
 	})
 }
@@ -238,7 +239,7 @@ func (s *steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	}
 	spec := s.terms(p, rule)
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
-	info, n, err := s.registry.adopt(spec)
+	info, n, err := s.registry.Adopt(spec)
 	if err != nil {
 		s.log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
 		return

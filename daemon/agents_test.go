@@ -159,41 +159,6 @@ func TestLookalike(t *testing.T) {
 	}
 }
 
-// A lookalike is let go of while a look at the kernel is under way that has it.
-func TestLookalikeInALook(t *testing.T) {
-	for name, held := range map[string]bool{"held": true, "not held yet": false} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.host(300, shell, 1000, "lngtest-agent")
-			id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(300).Identity})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.k.AllRead()
-			o := w.s.registry
-			if err := o.do(func() {
-				seen, err := o.kernel.Sessions()
-				if err != nil || len(seen) != 1 {
-					t.Error(err, seen)
-				}
-				if o.sessionOf(id); !held {
-					o.drop(o.sessions[id])
-				}
-				if _, err := o.kernel.Dissolve(id); err != nil {
-					t.Error(err)
-				}
-				o.letGo(id)
-				o.known(seen)
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if all := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(all.Items) != 0 {
-				t.Errorf("sessions %+v", all.Items)
-			}
-		})
-	}
-}
-
 func (p *policed) audit() string {
 	p.Helper()
 	text, err := os.ReadFile(p.i.Audit)

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -25,8 +26,7 @@ import (
 // attributed on evidence. What strong evidence shows enters the session itself;
 // the rest is shown beside it, in a session of its own.
 type brokers struct {
-	registry *Registry
-	sampler  *sampler
+	registry *registry.Registry
 	rules    *rules
 	steward  *steward
 	kernel   kernel
@@ -34,7 +34,7 @@ type brokers struct {
 	proc     procfs.FS
 	files    string // the root of the host's files
 	me       tracer.Identity
-	clock    clock
+	clock    registry.Clock
 	audit    auditLog
 	log      zerolog.Logger
 
@@ -81,7 +81,7 @@ func (b *brokers) run(ctx context.Context) {
 			next = 0
 			hurry.Reset(haste[0])
 		case <-hurry.C:
-			b.sampler.askLook()
+			b.registry.AskLook()
 			if next++; next < len(haste) {
 				hurry.Reset(haste[next])
 			}
@@ -143,22 +143,22 @@ func (b *brokers) taken(t *tracer.Process) bool {
 // whose members are there on weak evidence.
 func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
-	_ = b.registry.do(func() {
+	_ = b.registry.Read(func(v registry.View) {
 		for id := range b.jars {
-			if x := b.registry.sessions[id]; x == nil || x.closed {
+			if x := v.Session(id); x == nil || x.Closed() {
 				delete(b.jars, id)
 			}
 		}
-		for _, x := range b.registry.sessions {
-			its := b.of(x.info.ID)
-			if its.For != 0 && its.Weak && !x.closed && x.info.State == tracer.StateActive {
-				beside[x.info.ID] = true
+		for x := range v.Sessions() {
+			its := b.of(x.ID())
+			if its.For != 0 && its.Weak && !x.Closed() && x.Info().State == tracer.StateActive {
+				beside[x.ID()] = true
 			}
-			if x.info.Kept || its.For != 0 || x.closed && !its.awaits() {
+			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.info, token: its.token, word: broker.SumOf(x.info.ID.String()), uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(its.Errands)}
-			if n, ok := b.registry.graph.Node(x.info.Root); ok && !n.Ghost {
+			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: []uint32{x.Info().UID}, over: x.Closed(), asked: slices.Clone(its.Errands)}
+			if n, ok := v.Graph().Node(x.Info().Root); ok && !n.Ghost {
 				c.uids = append(c.uids, n.UID)
 			}
 			for _, e := range its.Errands {
@@ -211,11 +211,11 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		p.claimant.errands[k].Found = true // for those who are looked at next
 	}
 	container := b.containerName(x)
-	_ = b.registry.do(func() {
-		if s := b.registry.sessions[p.info.ID]; s != nil {
-			b.found(View{b.registry}, s, attributed{
+	_ = b.registry.Update(func(t registry.Tx) {
+		if s := t.Session(p.info.ID); s != nil {
+			b.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.boottime(), Container: container,
+				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.Boottime(), Container: container,
 			})
 		}
 	})
@@ -225,7 +225,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.info.ID),
 		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.mode(),
 	})
-	b.registry.askResync(causeMoved)
+	b.registry.AskResync(registry.CauseMoved)
 }
 
 // companion enters a stranger for the session that holds such work of another
@@ -235,19 +235,19 @@ func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err er
 	weak := !p.source.Strong()
 	var refused error
 	made := false
-	err = b.registry.do(func() {
-		for _, s := range b.registry.sessions {
-			if its := b.of(s.info.ID); its.For == p.info.ID && its.Weak == weak && s.info.UID == x.UID && !s.closed && s.info.State == tracer.StateActive {
-				id = s.info.ID
+	err = b.registry.Update(func(t registry.Tx) {
+		for s := range t.Sessions() {
+			if its := b.of(s.ID()); its.For == p.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
+				id = s.ID()
 				return
 			}
 		}
-		s, err := b.registry.create(tracer.SessionSpec{
+		s, err := t.Create(tracer.SessionSpec{
 			Root: x.Identity, UID: x.UID, Grace: p.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
 			For: p.info.ID, Weak: weak,
 		})
 		if refused = err; err == nil {
-			id, made = s.info.ID, true
+			id, made = s.ID(), true
 		}
 	})
 	if err = errors.Join(err, refused); err != nil || made {
@@ -262,17 +262,17 @@ func (b *brokers) endDue() {
 	policy := b.rules.policy()
 	word := policy.Brokers.End
 	var due []excess
-	_ = b.registry.do(func() {
-		for _, x := range b.registry.sessions {
-			if x.closed || x.info.State != tracer.StateActive {
+	_ = b.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Closed() || x.Info().State != tracer.StateActive {
 				continue
 			}
-			switch its := b.of(x.info.ID); {
-			case its.For != 0 && b.registry.over(its.For) && enough(word, !its.Weak):
-				due = append(due, excess{x.info.ID, tracer.CauseAncestor, x.info.Grace, true})
-			case b.steward.of(x.info.ID).shared != "":
-				if r := policy.SharedNamed(b.steward.of(x.info.ID).shared); (r == nil || !r.Lasts()) && !b.used(x) {
-					due = append(due, excess{x.info.ID, tracer.CauseExpired, x.info.Grace, true})
+			switch its := b.of(x.ID()); {
+			case its.For != 0 && b.over(v, its.For) && enough(word, !its.Weak):
+				due = append(due, excess{x.ID(), tracer.CauseAncestor, x.Info().Grace, true})
+			case b.steward.of(x.ID()).shared != "":
+				if r := policy.SharedNamed(b.steward.of(x.ID()).shared); (r == nil || !r.Lasts()) && !b.used(v, x) {
+					due = append(due, excess{x.ID(), tracer.CauseExpired, x.Info().Grace, true})
 				}
 			}
 		}
@@ -283,7 +283,7 @@ func (b *brokers) endDue() {
 }
 
 // over reports whether a session has begun to end, or is forgotten.
-func (o *Registry) over(id tracer.SessionID) bool {
-	s := o.sessions[id]
-	return s == nil || s.closed || s.info.State != tracer.StateActive
+func (b *brokers) over(v registry.View, id tracer.SessionID) bool {
+	s := v.Session(id)
+	return s == nil || !s.Active()
 }

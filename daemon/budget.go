@@ -9,7 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 
@@ -26,43 +26,42 @@ type excess struct {
 
 // overBudget judges the limits that the kernel does not, against the last
 // sample. What a session was made with comes before the policy's default.
-func (s *steward) overBudget(v View, p *policy.Policy) (over []excess) {
+func (s *steward) overBudget(v registry.View, p *policy.Policy) (over []excess) {
 	d := &p.Defaults
-	now := s.clock.monotonic()
-	for _, x := range v.o.sessions {
-		if x.closed {
+	now := s.clock.Monotonic()
+	for x := range v.Sessions() {
+		if x.Closed() {
 			continue
 		}
-		limits := x.info
+		limits := x.Info()
 		limits.MaxRSS = cmp.Or(limits.MaxRSS, uint64(d.MaxRSS))
 		limits.Idle = cmp.Or(limits.Idle, d.Idle.Std())
-		if r := p.AgentNamed(x.info.Name); x.info.Rule != 0 && r != nil {
+		if r := p.AgentNamed(x.Info().Name); x.Info().Rule != 0 && r != nil {
 			t := p.Terms(r)
 			limits.MaxRSS, limits.Idle = t.MaxRSS, t.Idle
 		}
-		u := enforcer.Usage{RSS: x.rss, CPU: x.cpu + x.cpuDead, Births: x.info.Forks}
-		cause := s.of(x.info.ID).budget.Exceeded(limits, u, now, d.IdleCPU.Std())
+		cause := s.of(x.ID()).budget.Exceeded(limits, x.Usage(), now, d.IdleCPU.Std())
 		if cause == tracer.CauseNone {
 			continue
 		}
-		byPolicy := x.info.Rule != 0 || cause == tracer.CauseMaxRSS && x.info.MaxRSS == 0 || cause == tracer.CauseIdle && x.info.Idle == 0
-		over = append(over, excess{x.info.ID, cause, x.info.Grace, byPolicy})
+		byPolicy := x.Info().Rule != 0 || cause == tracer.CauseMaxRSS && x.Info().MaxRSS == 0 || cause == tracer.CauseIdle && x.Info().Idle == 0
+		over = append(over, excess{x.ID(), cause, x.Info().Grace, byPolicy})
 	}
 	return over
 }
 
 // spareLeftovers notes that the policy, were it enforced, would end what the
 // root of a rule's session leaves.
-func (s *steward) spareLeftovers(v View, x *Session) {
-	if x.rootDied == 0 || x.info.Rule == 0 || x.info.State != tracer.StateActive || s.rules.mode() == "enforce" || s.reportsOnly(x.info.Name) {
+func (s *steward) spareLeftovers(v registry.View, x *registry.Session) {
+	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.mode() == "enforce" || s.reportsOnly(x.Info().Name) {
 		return
 	}
 	cause := tracer.CauseRootExit.String()
-	if slices.Contains(s.of(x.info.ID).wouldEnd, cause) {
+	if slices.Contains(s.of(x.ID()).wouldEnd, cause) {
 		return
 	}
-	s.of(x.info.ID).wouldEnd = append(s.of(x.info.ID).wouldEnd, cause)
-	s.log.Warn().Str(logging.KeySession, x.info.ID.String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
+	s.of(x.ID()).wouldEnd = append(s.of(x.ID()).wouldEnd, cause)
+	s.log.Warn().Str(logging.KeySession, x.ID().String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
 }
 
 // endOver ends a session that is over a limit. One that only the policy set is
@@ -101,19 +100,18 @@ func (s *steward) endOver(x excess) {
 
 // wouldEnd reports that it was noted before that the session would be ended.
 func (s *steward) wouldEnd(x excess) (noted bool) {
-	_ = s.registry.do(func() {
-		noted = s.registry.sessions[x.session] == nil || slices.Contains(s.of(x.session).wouldEnd, x.cause.String())
+	_ = s.registry.Read(func(v registry.View) {
+		noted = v.Session(x.session) == nil || slices.Contains(s.of(x.session).wouldEnd, x.cause.String())
 	})
 	return noted
 }
 
 func (s *steward) noteWouldEnd(x excess) {
-	_ = s.registry.do(func() {
-		v := View{s.registry}
-		if held := v.Session(x.session); held != nil {
+	_ = s.registry.Update(func(t registry.Tx) {
+		if held := t.Session(x.session); held != nil {
 			own := s.of(x.session)
 			own.wouldEnd = append(own.wouldEnd, x.cause.String())
-			v.Save(held)
+			t.Save(held)
 		}
 	})
 }

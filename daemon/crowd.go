@@ -5,6 +5,7 @@ package daemon
 import (
 	"sync/atomic"
 
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -85,12 +86,12 @@ func (c *crowd) hand(to chan<- []tracer.Process) {
 
 // horizon is since when processes may be at work for a session, 0: there is
 // none that they could work for.
-func (b *brokers) horizon(v View) uint64 {
+func (b *brokers) horizon(v registry.View) uint64 {
 	first := uint64(0)
-	for _, s := range v.o.sessions {
-		its := b.of(s.info.ID)
-		if (!s.closed || its.awaits()) && !s.info.Kept && its.For == 0 && (first == 0 || s.info.Root.Start < first) {
-			first = s.info.Root.Start
+	for s := range v.Sessions() {
+		its := b.of(s.ID())
+		if (!s.Closed() || its.awaits()) && !s.Info().Kept && its.For == 0 && (first == 0 || s.Info().Root.Start < first) {
+			first = s.Info().Root.Start
 		}
 	}
 	return first
@@ -111,9 +112,9 @@ func (s *brokered) awaits() bool {
 // connects to it is not told by the kernel, so each of its uid may: a server
 // that is ended too late is a leak that is shown, one that is ended too early
 // is somebody's broken build.
-func (b *brokers) used(x *Session) bool {
-	for _, s := range b.registry.sessions {
-		if s != x && !s.closed && s.info.State == tracer.StateActive && s.info.UID == x.info.UID && !s.info.Kept && b.of(s.info.ID).For == 0 {
+func (b *brokers) used(v registry.View, x *registry.Session) bool {
+	for s := range v.Sessions() {
+		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && b.of(s.ID()).For == 0 {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -40,13 +41,13 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	var id tracer.SessionID
 	var report *api.Report
 	begun := false
-	err := s.withSession(word, c, access.End, func(x *Session) {
-		id, begun = x.info.ID, x.info.State != tracer.StateActive
+	err := s.withSession(word, c, access.End, func(v registry.View, x *registry.Session) {
+		id, begun = x.ID(), x.Info().State != tracer.StateActive
 		if grace < 0 {
-			grace = x.info.Grace
+			grace = x.Info().Grace
 		}
-		if x.closed {
-			report = s.registry.report(x, c)
+		if x.Closed() {
+			report = v.Report(x, c)
 		}
 	})
 	if unremembered(err) {
@@ -71,7 +72,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		return err
 	}
 	if !begun && grace > 0 {
-		s.registry.collectBefore(id)
+		s.registry.CollectBefore(id)
 	}
 	if req.PlanToken != "" {
 		if err := s.checkPlan(req.PlanToken, id); err != nil {
@@ -81,11 +82,9 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	s.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
-	err = s.registry.do(func() {
-		if x := s.registry.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
-			x.endCaller = auditCaller(c)
-			s.registry.save(x)
-			x.endedBy = &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
+	err = s.registry.Update(func(t registry.Tx) {
+		if x := t.Session(id); x != nil {
+			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, auditCaller(c))
 		}
 	})
 	if err != nil {
@@ -94,9 +93,9 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err := s.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
 		return err
 	}
-	err = s.withSession(id.String(), c, access.End, func(x *Session) {
-		s.registry.refresh(x)
-		report = s.registry.report(x, c)
+	err = s.withSession(id.String(), c, access.End, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		report = v.Report(x, c)
 	})
 	if err != nil {
 		return err
@@ -116,9 +115,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("wait %q: want a duration up to %v", text, maxWait), "")
 		}
 	}
-	var over chan struct{}
+	var over <-chan struct{}
 	var id tracer.SessionID
-	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *Session) { over, id = x.over, x.info.ID })
+	err = s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) { over, id = x.Over(), x.ID() })
 	if unremembered(err) {
 		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
@@ -139,9 +138,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 		return nil
 	}
 	var report *api.Report
-	err = s.withSession(id.String(), c, access.Read, func(x *Session) {
-		s.registry.refresh(x)
-		report = s.registry.report(x, c)
+	err = s.withSession(id.String(), c, access.Read, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		report = v.Report(x, c)
 	})
 	if err != nil {
 		return err
@@ -154,14 +153,14 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 }
 
 // recorded records an end, when it has a verdict.
-func (s *server) recorded(_ View, x *Session) {
+func (s *server) recorded(_ registry.View, x *registry.Session) {
 	rec := audit.Record{
-		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.report.EndReason,
-		Target: &audit.Target{Session: x.report.Session, PID: int(x.info.Root.PID), StartNS: api.U64(x.info.Root.Start)},
-		Mode:   s.rules.mode(), Report: x.report,
+		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.Receipt().EndReason,
+		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
+		Mode:   s.rules.mode(), Report: x.Receipt(),
 	}
-	if x.info.Cause == tracer.CauseEnd {
-		rec.Caller = x.endCaller
+	if x.Info().Cause == tracer.CauseEnd {
+		rec.Caller = x.EndCaller()
 	}
 	s.audit.Add(rec)
 }

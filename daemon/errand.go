@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -97,8 +98,8 @@ func (e *errand) within(start uint64, named bool) bool {
 }
 
 // asks notes the errand, if the program is a broker's client.
-func (b *brokers) asks(v View, x *Session, ev *tracer.Event) {
-	if !broker.IsClient(ev.Filename) || x.closed {
+func (b *brokers) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
+	if !broker.IsClient(ev.Filename) || x.Closed() {
 		return
 	}
 	argv := ev.Args()
@@ -106,7 +107,7 @@ func (b *brokers) asks(v View, x *Session, ev *tracer.Event) {
 	if !ok {
 		return
 	}
-	s := b.of(x.info.ID)
+	s := b.of(x.ID())
 	if len(s.Errands) == maxErrands {
 		s.Overflow = true
 		return
@@ -138,8 +139,8 @@ func (s *brokered) left(ev *tracer.Event) {
 }
 
 // found books a process that was attributed to a session.
-func (b *brokers) found(v View, x *Session, a attributed) {
-	s := b.of(x.info.ID)
+func (b *brokers) found(v registry.View, x *registry.Session, a attributed) {
+	s := b.of(x.ID())
 	if a.Asked != nil {
 		a.Asked.Found = true
 	}
@@ -149,7 +150,7 @@ func (b *brokers) found(v View, x *Session, a attributed) {
 	}
 	s.Found = append(s.Found, a)
 	v.Save(x)
-	v.Changed(x.info.ID)
+	v.Changed(x.ID())
 }
 
 // forked notes that a client has forked. One that starts its server where none

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -25,8 +26,8 @@ func (s *steward) rootFacts(id tracer.Identity) *policy.Facts {
 	}
 	if f != nil && f.Parent == nil {
 		var creator lineage.ID
-		_ = s.registry.do(func() {
-			if n, ok := s.registry.graph.Node(id); ok {
+		_ = s.registry.Read(func(v registry.View) {
+			if n, ok := v.Graph().Node(id); ok {
 				creator = n.Creator
 			}
 		})
@@ -42,7 +43,7 @@ func (s *steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	}
 	var n lineage.Node
 	var ok bool
-	_ = s.registry.do(func() { n, ok = s.registry.graph.Node(id) })
+	_ = s.registry.Read(func(v registry.View) { n, ok = v.Graph().Node(id) })
 	if !ok {
 		return nil
 	}

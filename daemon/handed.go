@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -20,57 +21,57 @@ func (b *brokers) of(id tracer.SessionID) *brokered {
 	return its
 }
 
-func (b *brokers) hooks() *Hooks {
-	return &Hooks{
-		Forked: func(_ View, x *Session, ev *tracer.Event) {
-			if its := b.sessions[x.info.ID]; its != nil {
+func (b *brokers) hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Forked: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
+			if its := b.sessions[x.ID()]; its != nil {
 				its.forked(ev)
 			}
 		},
-		Execed: func(v View, x *Session, ev *tracer.Event) {
+		Execed: func(v registry.View, x *registry.Session, ev *tracer.Event) {
 			b.asks(v, x, ev)
 			b.askAgain(x, ev.Process)
 		},
-		Exited: func(_ View, x *Session, ev *tracer.Event) {
-			if its := b.sessions[x.info.ID]; its != nil {
+		Exited: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
+			if its := b.sessions[x.ID()]; its != nil {
 				its.left(ev)
 			}
 		},
-		Opened: func(_ View, x *Session) {
-			if x.info.For != 0 { // what is remembered may be older, or lost
-				its := b.of(x.info.ID)
-				its.For, its.Weak = x.info.For, x.info.Weak
+		Opened: func(_ registry.View, x *registry.Session) {
+			if x.Info().For != 0 { // what is remembered may be older, or lost
+				its := b.of(x.ID())
+				its.For, its.Weak = x.Info().For, x.Info().Weak
 			}
 		},
-		Adopted: func(View, *Session) { // what it had lost before is found by evidence
+		Adopted: func(registry.View, *registry.Session) { // what it had lost before is found by evidence
 			b.crowd.anew.Store(true)
 			b.askHaste()
 		},
-		Forgotten: func(_ View, x *Session) { delete(b.sessions, x.info.ID) },
-		Walking: func(v View) bool {
+		Forgotten: func(_ registry.View, x *registry.Session) { delete(b.sessions, x.ID()) },
+		Walking: func(v registry.View) bool {
 			b.crowd.horizon = b.horizon(v)
 			return b.crowd.horizon != 0
 		},
 		Met:     b.crowd.meet,
 		Walked:  b.crowd.walked,
-		Sampled: func(View, *Look) func() { return func() { b.crowd.hand(b.strangers) } },
-		Describe: func(v View, x *Session, d *document.Session) {
-			d.For, d.Work = b.of(x.info.ID).For, b.work(v, x)
+		Sampled: func(registry.View, *registry.Look) func() { return func() { b.crowd.hand(b.strangers) } },
+		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
+			d.For, d.Work = b.of(x.ID()).For, b.work(v, x)
 		},
-		Origin:     func(_ View, x *Session) tracer.SessionID { return b.of(x.info.ID).For },
+		Origin:     func(_ registry.View, x *registry.Session) tracer.SessionID { return b.of(x.ID()).For },
 		Persistent: b,
 	}
 }
 
 // work is what a session has handed to brokers.
-func (b *brokers) work(v View, x *Session) document.Work {
-	s := b.of(x.info.ID)
+func (b *brokers) work(v registry.View, x *registry.Session) document.Work {
+	s := b.of(x.ID())
 	w := document.Work{Found: s.brought()}
-	over := x.closed || x.info.State == tracer.StateEmpty
+	over := x.Closed() || x.Info().State == tracer.StateEmpty
 	for _, e := range s.Errands {
 		if !e.Found && !e.Failed && !e.Inside {
 			q := e.request()
-			q.Over = over || !e.Kind.Later && e.Left != 0 && b.clock.boottime() > e.Left+uint64(settling)
+			q.Over = over || !e.Kind.Later && e.Left != 0 && b.clock.Boottime() > e.Left+uint64(settling)
 			w.Open = append(w.Open, *q)
 		}
 	}
@@ -112,31 +113,31 @@ type handedMemory struct {
 	Brokered brokered `json:"brokered,omitzero"`
 }
 
-// Redact implements [Memory].
+// Redact implements [registry.Memory].
 func (m *handedMemory) Redact(redact func([]string) []string) {
 	for _, e := range m.Brokered.Errands {
 		e.Argv = redact(e.Argv)
 	}
 }
 
-// Remember implements [Persistent].
-func (b *brokers) Remember(_ View, x *Session) Memory {
-	its := b.of(x.info.ID)
+// Remember implements [registry.Persistent].
+func (b *brokers) Remember(_ registry.View, x *registry.Session) registry.Memory {
+	its := b.of(x.ID())
 	m := &handedMemory{Brokered: its.clone()}
-	m.Brokered.Shared, m.Brokered.token = b.steward.of(x.info.ID).shared, [32]byte{}
+	m.Brokered.Shared, m.Brokered.token = b.steward.of(x.ID()).shared, [32]byte{}
 	if its.token != [32]byte{} {
 		m.Token = hex.EncodeToString(its.token[:])
 	}
 	return m
 }
 
-// Restore implements [Persistent].
-func (b *brokers) Restore(_ View, x *Session, text json.RawMessage) {
+// Restore implements [registry.Persistent].
+func (b *brokers) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
 	var m handedMemory
 	if json.Unmarshal(text, &m) != nil {
 		return // the registry has said so
 	}
-	its := b.of(x.info.ID)
+	its := b.of(x.ID())
 	*its = m.Brokered
 	if sum, err := hex.DecodeString(m.Token); err == nil && len(sum) == len(its.token) {
 		copy(its.token[:], sum)

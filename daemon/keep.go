@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -67,9 +68,9 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		return keepError(all[0], err)
 	}
 	var d api.Session
-	if err := s.registry.do(func() {
-		if x := s.registry.sessions[info.ID]; x != nil {
-			d = s.registry.session(x, c)
+	if err := s.registry.Read(func(v registry.View) {
+		if x := v.Session(info.ID); x != nil {
+			d = v.Document(x, c)
 		}
 	}); err != nil {
 		return err
@@ -86,9 +87,9 @@ func (s *server) keepable(id tracer.Identity, live bool, c access.Caller) (info 
 	e, lerr := s.kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
-	err = s.registry.do(func() {
-		if x := s.registry.sessionOf(e.Session); member && x != nil {
-			info = x.info
+	err = s.registry.Read(func(v registry.View) {
+		if x := v.Ask(e.Session); member && x != nil {
+			info = x.Info()
 		}
 	})
 	if d.Allow && info.ID != 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -33,15 +34,15 @@ func (s *steward) keep(from tracer.SessionInfo, all []tracer.Identity, why kept,
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
 	}
 	why.From = from.ID
-	return s.registry.handOver(spec, all, func(_ View, x *Session) { s.of(x.info.ID).kept = &why })
+	return s.registry.HandOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
 }
 
 // askKeep asks whether a rule keeps a member that has become another program.
-func (s *steward) askKeep(id tracer.Identity) {
+func (s *steward) askKeep(v registry.View, id tracer.Identity) {
 	select {
 	case s.execs <- id:
 	default:
-		s.registry.degrade("keep rules were not asked about every program: too many at once")
+		v.Degrade("keep rules were not asked about every program: too many at once")
 	}
 }
 
@@ -94,9 +95,9 @@ func (s *steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		s.rules.matched(rule.Name)
 	}
 	var from tracer.SessionInfo
-	_ = s.registry.do(func() {
-		if x := s.registry.sessionOf(e.Session); x != nil {
-			from = x.info
+	_ = s.registry.Read(func(v registry.View) {
+		if x := v.Ask(e.Session); x != nil {
+			from = x.Info()
 		}
 	})
 	if from.ID == 0 || from.Kept || from.State != tracer.StateActive {

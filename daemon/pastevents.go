@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -194,9 +195,9 @@ func (st *stream) aboutPast(key bootSession) (a *about, err error) {
 	if key.boot != st.bootID || st.boot != "" {
 		return nil, nil
 	}
-	err = st.registry.do(func() {
-		if x := st.registry.sessions[key.id]; x != nil {
-			a = st.ring.of(View{st.registry}, x)
+	err = st.registry.Read(func(v registry.View) {
+		if x := v.Session(key.id); x != nil {
+			a = st.ring.of(v, x)
 		}
 	})
 	return a, err
@@ -209,7 +210,7 @@ func (st *stream) selects(ctx context.Context, row *journal.Session) bool {
 	if boot == "" {
 		boot = st.bootID
 	}
-	for range maxDepth {
+	for range registry.MaxDepth {
 		if st.session == 0 || row.Boot == boot && row.ID == st.session {
 			return true
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -164,10 +165,10 @@ func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identi
 
 // sessionWith is the session that a process is in, zero if it is in none.
 func (s *server) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
-	err = s.registry.do(func() {
-		if n, ok := s.registry.graph.Node(id); ok {
-			if x := s.registry.sessions[n.Session]; x != nil {
-				in = x.info
+	err = s.registry.Read(func(v registry.View) {
+		if n, ok := v.Graph().Node(id); ok {
+			if x := v.Session(n.Session); x != nil {
+				in = x.Info()
 			}
 		}
 	})

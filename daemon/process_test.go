@@ -8,6 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -59,7 +60,7 @@ func TestPIDChangesHands(t *testing.T) {
 		},
 		"reaper": func(who ...tracer.Identity) bool {
 			s := over(who[1])
-			return comm(s.kernel, s.proc, document.Ref(who[0])) != ""
+			return registry.Comm(s.kernel, s.proc, document.Ref(who[0])) != ""
 		},
 	} {
 		if !told(is, is) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -25,8 +26,8 @@ const (
 
 // askAgain asks for a look at a process that is held on weak evidence and has
 // become another program. If too many wait, the next look at all meets it.
-func (b *brokers) askAgain(s *Session, id tracer.Identity) {
-	if its := b.of(s.info.ID); its.For == 0 || !its.Weak {
+func (b *brokers) askAgain(s *registry.Session, id tracer.Identity) {
+	if its := b.of(s.ID()); its.For == 0 || !its.Weak {
 		return
 	}
 	select {
@@ -75,9 +76,9 @@ func (b *brokers) raise(x *candidate, p *proof) {
 			b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
-	_ = b.registry.do(func() { b.lose(View{b.registry}, from, x.Identity) })
+	_ = b.registry.Update(func(t registry.Tx) { b.lose(t.View, from, x.Identity) })
 	b.book(x, p, into, n)
-	_ = b.registry.do(func() { b.weigh(View{b.registry}, from) })
+	_ = b.registry.Update(func(t registry.Tx) { b.weigh(t.View, from) })
 	if into != from {
 		b.vacate(from)
 	}
@@ -99,10 +100,10 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 		if err != nil {
 			return total, err
 		}
-		if err := b.registry.do(func() { next = append(next, b.registry.orphansOf(from, into, raised)...) }); err != nil {
+		if err := b.registry.Read(func(v registry.View) { next = append(next, v.OrphansOf(from, raised)...) }); err != nil {
 			return total, err
 		}
-		moved, err := b.registry.move(next, from, into)
+		moved, err := b.registry.Move(next, from, into)
 		if total += len(moved); err != nil || len(moved) == 0 {
 			return total, err
 		}
@@ -115,20 +116,20 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 
 // lose takes back that a process was found for the session that from stands
 // beside.
-func (b *brokers) lose(v View, from tracer.SessionID, id tracer.Identity) {
+func (b *brokers) lose(v registry.View, from tracer.SessionID, id tracer.Identity) {
 	if v.Session(from) == nil {
 		return
 	}
 	if x := v.Session(b.of(from).For); x != nil {
-		s := b.of(x.info.ID)
+		s := b.of(x.ID())
 		s.Found = slices.DeleteFunc(s.Found, func(a attributed) bool { return a.Process == id })
 		v.Save(x)
-		v.Changed(x.info.ID)
+		v.Changed(x.ID())
 	}
 }
 
 // weigh lets a session beside count as strong when all that it was made for is.
-func (b *brokers) weigh(v View, id tracer.SessionID) {
+func (b *brokers) weigh(v registry.View, id tracer.SessionID) {
 	x := v.Session(id)
 	if x == nil || !b.of(id).Weak {
 		return
@@ -141,7 +142,7 @@ func (b *brokers) weigh(v View, id tracer.SessionID) {
 	if s.Overflow || slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Session == id && !a.Source.Strong() }) {
 		return
 	}
-	err := b.kernel.SetTerms(id, tracer.SessionSpec{Grace: x.info.Grace, KeepOnRootExit: true, For: beside.For})
+	err := b.kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace, KeepOnRootExit: true, For: beside.For})
 	if err != nil {
 		return // it is ending
 	}
@@ -160,10 +161,10 @@ func (b *brokers) vacate(id tracer.SessionID) {
 	if _, err := b.kernel.Dissolve(id); err != nil {
 		return // it ends by itself
 	}
-	if _, err := b.sampler.sample(causeMoved); err != nil {
+	if _, err := b.registry.Resync(registry.CauseMoved); err != nil {
 		b.log.Error().Err(err).Msg("kernel not sampled")
 	}
-	_ = b.registry.do(func() { b.registry.letGo(id) })
+	_ = b.registry.Update(func(t registry.Tx) { t.LetGo(id) })
 	b.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "better evidence was found of all that it held",
 		Target: &audit.Target{Session: id.String()}, Mode: b.rules.mode(),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -39,14 +40,15 @@ const (
 // has time. What it does not keep up with falls off the ring and is counted.
 // Its other fields belong to the goroutine that runs run.
 type recorder struct {
-	registry *Registry
+	registry *registry.Registry
 	ring     *ring
 	journal  *journal.Journal
 	boot     string
-	policy   func() *policy.Policy
-	log      zerolog.Logger
-	period   time.Duration
-	lost     atomic.Uint64 // events that fell off the ring before they were written
+	clock    registry.Clock
+	redactor
+	log    zerolog.Logger
+	period time.Duration
+	lost   atomic.Uint64 // events that fell off the ring before they were written
 
 	marks  marks
 	saving chan struct{} // a session is unsaved
@@ -57,8 +59,6 @@ type recorder struct {
 	over     []journal.Session         // sessions that ended while no daemon looked
 	rows     map[lineage.ID]bool       // live processes that the file has
 	dead     map[tracer.SessionID]int  // dead processes that the file has, by live session
-	secrets  map[string][]string       // redacted command lines
-	by       *policy.Policy            // that redacted them
 	done     chan struct{}
 	cancel   context.CancelFunc
 }
@@ -70,9 +70,9 @@ type marks struct {
 	unkept  uint64                    // how many went before they were written
 }
 
-func newRecorder(o *Registry, g *ring, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
+func newRecorder(o *registry.Registry, g *ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *recorder {
 	return &recorder{
-		registry: o, ring: g, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: g.end(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.end(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
@@ -80,20 +80,20 @@ func newRecorder(o *Registry, g *ring, j *journal.Journal, boot string, p func()
 }
 
 // hooks note which sessions are to be written.
-func (r *recorder) hooks() *Hooks {
-	return &Hooks{
-		Saved: func(_ View, s *Session) {
-			r.marks.unsaved[s.info.ID] = true
+func (r *recorder) hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Saved: func(_ registry.View, s *registry.Session) {
+			r.marks.unsaved[s.ID()] = true
 			select {
 			case r.saving <- struct{}{}:
 			default:
 			}
 		},
-		Forgotten: func(_ View, s *Session) {
-			if s.closed && !r.marks.saved[s.info.ID] {
+		Forgotten: func(_ registry.View, s *registry.Session) {
+			if s.Closed() && !r.marks.saved[s.ID()] {
 				r.marks.unkept++
 			}
-			delete(r.marks.saved, s.info.ID)
+			delete(r.marks.saved, s.ID())
 		},
 	}
 }
@@ -179,7 +179,7 @@ type haul struct {
 // batch gathers what is new; more: there is more than one takes.
 func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
-	b.Zero = r.registry.clock.Zero()
+	b.Zero = r.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
 	buf := make([]record, min(r.ring.end()-r.next, most))
 	n, first, _ := r.ring.read(r.next, buf)
@@ -220,8 +220,7 @@ func (r *recorder) record(x *record) journal.Record {
 func (r *recorder) ask(b *haul) {
 	var rows []row
 	var ids []lineage.ID
-	o := r.registry
-	_ = o.do(func() {
+	_ = r.registry.Read(func(v registry.View) {
 		for id := range r.marks.unsaved {
 			r.sessions[id] = true
 		}
@@ -231,16 +230,16 @@ func (r *recorder) ask(b *haul) {
 				break
 			}
 			delete(r.sessions, id)
-			x := o.sessions[id]
+			x := v.Session(id)
 			if x == nil || id == 0 {
 				continue
 			}
-			o.refresh(x)
+			v.Refresh(x)
 			b.sessions = append(b.sessions, id)
-			rows = append(rows, o.row(x))
-			if x.closed {
+			rows = append(rows, rowOf(v, x))
+			if x.Closed() {
 				b.ended = append(b.ended, id)
-				for _, t := range o.graph.Tree(true, id) {
+				for _, t := range v.Graph().Tree(true, id) {
 					ids = append(ids, t.ID)
 				}
 			}
@@ -271,8 +270,8 @@ func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 		chunk := ids[:min(recordChunk, len(ids))]
 		ids = ids[len(chunk):]
 		nodes, needed = nodes[:0], needed[:0]
-		g := r.registry.graph
-		_ = r.registry.do(func() {
+		_ = r.registry.Read(func(v registry.View) {
+			g := v.Graph()
 			for _, id := range chunk {
 				need := g.Needed(id)
 				if !all && !need && !r.rows[id] {
@@ -332,10 +331,10 @@ func (r *recorder) written(b *haul) {
 	if len(b.ended) == 0 {
 		return
 	}
-	_ = r.registry.do(func() {
+	_ = r.registry.Read(func(v registry.View) {
 		for _, id := range b.ended {
 			delete(r.dead, id)
-			if r.registry.sessions[id] != nil {
+			if v.Session(id) != nil {
 				r.marks.saved[id] = true
 			}
 		}
@@ -354,9 +353,16 @@ func (r *recorder) keep(b *haul) {
 	}
 }
 
+// redactor hides secrets in command lines.
+type redactor struct {
+	policy  func() *policy.Policy
+	secrets map[string][]string // redacted command lines
+	by      *policy.Policy      // that redacted them
+}
+
 // redact hides secrets in a command line. It remembers what it did: most
 // command lines come again.
-func (r *recorder) redact(argv []string) []string {
+func (r *redactor) redact(argv []string) []string {
 	if len(argv) == 0 {
 		return argv
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -29,11 +30,11 @@ const rememberTimeout = 5 * time.Second
 
 // openHistory opens the history of the instance. One that cannot be used is
 // loud, and stops nothing.
-func openHistory(i instance.Instance, boot string, r *rules, c clock, log zerolog.Logger) *journal.Journal {
+func openHistory(i instance.Instance, boot string, r *rules, c registry.Clock, log zerolog.Logger) *journal.Journal {
 	h := r.started.Daemon.History
 	return journal.Open(i.History, journal.Options{
 		Boot: boot, MaxAge: h.MaxAge.Std(), MaxBytes: int64(h.MaxSize),
-		Now: func() time.Time { return c.Zero().Add(time.Duration(c.boottime())) }, // as what is written
+		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // as what is written
 		Told: func(err error, aside string) {
 			switch {
 			case aside != "":
@@ -82,12 +83,7 @@ func (s *server) remember() error {
 			s.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not remembered")
 		}
 		nodes := decodeNodes(processes)
-		err = s.registry.do(func() {
-			s.registry.memories[row.ID] = row.State
-			for i := range nodes {
-				s.registry.graph.Restore(&nodes[i])
-			}
-		})
+		err = s.registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 const (
@@ -36,25 +37,25 @@ type about struct {
 
 // of is made with the first event that readers get of a session. It is called in
 // the registry's goroutine.
-func (r *ring) of(v View, s *Session) *about {
-	a := r.sessions[s.info.ID]
+func (r *ring) of(v registry.View, s *registry.Session) *about {
+	a := r.sessions[s.ID()]
 	if a == nil {
 		a = &about{scope: v.Scope(s)}
-		r.sessions[s.info.ID] = a
+		r.sessions[s.ID()] = a
 	}
 	return a
 }
 
 // hooks take what readers get.
-func (r *ring) hooks() *Hooks {
-	return &Hooks{
+func (r *ring) hooks() *registry.Hooks {
+	return &registry.Hooks{
 		Published: r.publish,
-		Closed:    func(v View, s *Session) { r.of(v, s).over.Store(true) },
-		Forgotten: func(_ View, s *Session) { delete(r.sessions, s.info.ID) },
+		Closed:    func(v registry.View, s *registry.Session) { r.of(v, s).over.Store(true) },
+		Forgotten: func(_ registry.View, s *registry.Session) { delete(r.sessions, s.ID()) },
 	}
 }
 
-func (r *ring) publish(v View, events []tracer.Event) {
+func (r *ring) publish(v registry.View, events []tracer.Event) {
 	var last tracer.SessionID // most come in rows
 	var its *about
 	r.add(events, func(id tracer.SessionID) *about {

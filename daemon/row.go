@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -23,16 +24,17 @@ type row struct {
 	ended      *time.Time
 	doc        api.Session
 	report     *api.Report
-	memory     []Memory
+	memory     []registry.Memory
 }
 
-func (o *Registry) row(s *Session) row {
+func rowOf(v registry.View, s *registry.Session) row {
+	info, c := s.Info(), v.Encoder().Clock
 	x := row{
-		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.Zero(),
-		doc: o.session(s, access.Caller{}), report: s.report, memory: o.memory(s),
+		id: info.ID, parent: info.Parent, created: info.Created, zero: c.Zero(),
+		doc: v.Document(s, access.Caller{}), report: s.Receipt(), memory: v.Memory(s),
 	}
-	if s.closed {
-		x.ended = o.clock.Wall(s.emptyAt)
+	if s.Closed() {
+		x.ended = c.Wall(s.Emptied())
 	}
 	return x
 }
@@ -54,7 +56,7 @@ func (x *row) session(r *recorder) (s journal.Session, err error) {
 	}
 	if x.report != nil {
 		shown := *x.report
-		shown.Processes = redacted(shown.Processes, r.redact)
+		shown.Processes = registry.Redacted(shown.Processes, r.redact)
 		shown.Brokered = hushed(shown.Brokered, r.redact)
 		if s.Report, err = json.Marshal(&shown); err != nil {
 			return s, fmt.Errorf("encode receipt: %w", err)
@@ -67,19 +69,10 @@ func (x *row) session(r *recorder) (s journal.Session, err error) {
 	for _, m := range x.memory {
 		m.Redact(r.redact)
 	}
-	if s.State, err = encodeMemory(x.memory); err != nil {
+	if s.State, err = registry.EncodeMemory(x.memory); err != nil {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	return s, nil
-}
-
-// redacted is a copy of outcomes without secrets.
-func redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outcome {
-	out := append([]api.Outcome{}, outcomes...)
-	for i := range out {
-		out[i].Argv = redact(out[i].Argv)
-	}
-	return out
 }
 
 // hushed is a copy of brokered work without secrets.

@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
@@ -256,7 +257,7 @@ func TestCanaryIsHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.k.Fork(rootPID, 200, "lngtest-canary")
-	if _, err := w.s.sampler.sample(causeRequest); err != nil {
+	if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
 		t.Fatal(err)
 	}
 	w.k.AllRead()
@@ -264,9 +265,9 @@ func TestCanaryIsHidden(t *testing.T) {
 		t.Errorf("%d sessions", n)
 	}
 	var known, hidden bool
-	err = w.s.registry.do(func() {
-		n, ok := w.s.registry.graph.Node(w.k.Proc(200).Identity)
-		known, hidden = ok && n.Session == id, w.s.registry.hides(id) != nil
+	err = w.s.registry.Read(func(v registry.View) {
+		n, ok := v.Graph().Node(w.k.Proc(200).Identity)
+		known, hidden = ok && n.Session == id, v.Session(id) == nil
 	})
 	if err != nil || !known || !hidden {
 		t.Errorf("the graph knows it: %v, nobody else: %v; %v", known, hidden, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -43,7 +44,7 @@ type limits struct {
 var defaultLimits = limits{
 	send: 5 * time.Second, stall: 30 * time.Second, heartbeat: 15 * time.Second, flush: 5 * time.Millisecond,
 	// All the sessions that one may have nested in it can be asked for at once.
-	conns: 2048, uidConns: 512, memberConns: maxNested, rate: 200, burst: 4 * maxNested,
+	conns: 2048, uidConns: 512, memberConns: registry.MaxNested, rate: 200, burst: 4 * registry.MaxNested,
 }
 
 // rooms are how many connections there may be of root, of other callers that
@@ -66,8 +67,7 @@ func (l limits) fitting() limits {
 type server struct {
 	kernel       kernel
 	enforcer     *enforcer.Enforcer
-	registry     *Registry
-	sampler      *sampler
+	registry     *registry.Registry
 	proc         procfs.FS
 	holds        *resources.Reader
 	plans        *plans
@@ -77,7 +77,7 @@ type server struct {
 	audit        auditLog
 	recorder     *recorder
 	refusals     *audit.Refusals
-	clock        clock
+	clock        registry.Clock
 	log          zerolog.Logger
 	limits       limits
 	version      string
@@ -172,7 +172,7 @@ func (s *server) admit(r *http.Request) (access.Caller, error) {
 		return access.Caller{}, api.NewError(api.CodeTooMany, "too many connections", "close some")
 	}
 	c := s.judge(conn)
-	if !s.conns.allow(c, s.clock.monotonic()) {
+	if !s.conns.allow(c, s.clock.Monotonic()) {
 		s.tally.refused(verbLimit)
 		of := fmt.Sprintf("uid %d", c.UID)
 		if c.Member != 0 {
@@ -191,7 +191,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	case errors.As(err, &e):
 	case errors.As(err, &refusal):
 		e = refusalError(refusal)
-	case errors.Is(err, errStopping):
+	case errors.Is(err, registry.ErrStopping):
 		e = api.NewError(api.CodeStopping, "the daemon is stopping", "try again")
 	case errors.Is(err, tracer.ErrNotFound):
 		e = api.NewError(api.CodeNotFound, err.Error(), "")

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -17,7 +18,7 @@ import (
 // share hands a server that several sessions use over to a session of its own.
 func (s *steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
-	info, err := s.registry.handOver(spec, []tracer.Identity{id}, func(v View, x *Session) {
+	info, err := s.registry.HandOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
 		s.noteShared(v, x, rule, from.ID)
 	})
 	if err != nil {
@@ -33,22 +34,22 @@ func (s *steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 }
 
 // noteShared notes that a session holds a server of several.
-func (s *steward) noteShared(v View, x *Session, rule *policy.Shared, from tracer.SessionID) {
-	own := s.of(x.info.ID)
+func (s *steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
+	own := s.of(x.ID())
 	own.kept = &kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
 	own.shared = rule.Name
 	v.Save(x)
-	v.Changed(x.info.ID)
+	v.Changed(x.ID())
 }
 
 // shareAgain finds the rules of kept sessions that nothing is remembered of and
 // that would have no end: a daemon that is killed may not have written it.
 func (s *steward) shareAgain(p *policy.Policy) {
 	var lost []tracer.SessionInfo
-	_ = s.registry.do(func() {
-		for _, x := range s.registry.sessions {
-			if x.info.Kept && x.info.Expires == 0 && s.of(x.info.ID).kept == nil && !x.closed {
-				lost = append(lost, x.info)
+	_ = s.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Info().Kept && x.Info().Expires == 0 && s.of(x.ID()).kept == nil && !x.Closed() {
+				lost = append(lost, x.Info())
 			}
 		}
 	})
@@ -57,9 +58,9 @@ func (s *steward) shareAgain(p *policy.Policy) {
 		if rule == nil {
 			continue
 		}
-		_ = s.registry.do(func() {
-			if x := s.registry.sessions[info.ID]; x != nil && s.of(info.ID).kept == nil {
-				s.noteShared(View{s.registry}, x, rule, 0)
+		_ = s.registry.Update(func(t registry.Tx) {
+			if x := t.Session(info.ID); x != nil && s.of(info.ID).kept == nil {
+				s.noteShared(t.View, x, rule, 0)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // statusPeriod is how often the service manager gets the status.
@@ -27,7 +28,7 @@ func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
-		if err := s.registry.do(func() { m.Notify(instance.Alive, s.statusLine()) }); err != nil {
+		if err := s.registry.Read(func(v registry.View) { m.Notify(instance.Alive, s.statusLine(v)) }); err != nil {
 			return
 		}
 		select {
@@ -38,11 +39,11 @@ func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	}
 }
 
-// statusLine is the daemon's status in one line. It is called by the registry.
-func (s *server) statusLine() string {
+// statusLine is the daemon's status in one line.
+func (s *server) statusLine(v registry.View) string {
 	f := s.kernel.Features()
-	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.mode(), count(s.registry.live(), "session"))
-	if why := s.degradations(); len(why) > 0 {
+	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.mode(), count(v.Live(), "session"))
+	if why := s.degradations(v); len(why) > 0 {
 		text += "; degraded: " + why[0]
 		if len(why) > 1 {
 			text += fmt.Sprintf(" (and %d more)", len(why)-1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -21,11 +22,11 @@ import (
 // a limit.
 type steward struct {
 	rules    *rules
-	registry *Registry
+	registry *registry.Registry
 	kernel   kernel
 	enforcer *enforcer.Enforcer
 	proc     procfs.FS
-	clock    clock
+	clock    registry.Clock
 	audit    auditLog
 	log      zerolog.Logger
 
@@ -54,17 +55,17 @@ func (s *steward) of(id tracer.SessionID) *ruledSession {
 	return own
 }
 
-func (s *steward) hooks() *Hooks {
-	return &Hooks{
+func (s *steward) hooks() *registry.Hooks {
+	return &registry.Hooks{
 		Execed:    s.execed,
 		RootDied:  s.spareLeftovers,
-		Opened:    func(_ View, x *Session) { s.askJudge(&x.info) },
-		Ending:    func(_ View, x *Session, cause tracer.Cause) { s.countRuled(x, cause) },
-		Forgotten: func(_ View, x *Session) { delete(s.sessions, x.info.ID) },
+		Opened:    func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
+		Ending:    func(_ registry.View, x *registry.Session, cause tracer.Cause) { s.countRuled(x, cause) },
+		Forgotten: func(_ registry.View, x *registry.Session) { delete(s.sessions, x.ID()) },
 		Sampled:   s.sampled,
 		Describe:  s.describe,
-		Origin: func(_ View, x *Session) tracer.SessionID {
-			if own := s.sessions[x.info.ID]; own != nil && own.kept != nil {
+		Origin: func(_ registry.View, x *registry.Session) tracer.SessionID {
+			if own := s.sessions[x.ID()]; own != nil && own.kept != nil {
 				return own.kept.From
 			}
 			return 0
@@ -73,17 +74,17 @@ func (s *steward) hooks() *Hooks {
 	}
 }
 
-func (s *steward) execed(_ View, x *Session, ev *tracer.Event) {
-	if s.keeping.Load() && !x.info.Kept {
-		s.askKeep(ev.Process)
+func (s *steward) execed(v registry.View, x *registry.Session, ev *tracer.Event) {
+	if s.keeping.Load() && !x.Info().Kept {
+		s.askKeep(v, ev.Process)
 	}
 }
 
 // sampled asks again about the agents' sessions that nobody has looked at, and ends
 // what is over a limit.
-func (s *steward) sampled(v View, _ *Look) (after func()) {
-	for _, x := range v.o.sessions {
-		s.askJudge(&x.info)
+func (s *steward) sampled(v registry.View, _ *registry.Look) (after func()) {
+	for x := range v.Sessions() {
+		s.askJudge(x.Info())
 	}
 	over := s.overBudget(v, s.rules.policy())
 	return func() {
@@ -93,8 +94,8 @@ func (s *steward) sampled(v View, _ *Look) (after func()) {
 	}
 }
 
-func (s *steward) describe(_ View, x *Session, d *document.Session) {
-	own := s.of(x.info.ID)
+func (s *steward) describe(_ registry.View, x *registry.Session, d *document.Session) {
+	own := s.of(x.ID())
 	d.Mode, d.Shared, d.WouldEnd = s.rules.mode(), own.shared, own.wouldEnd
 	if own.kept != nil {
 		d.Kept = &document.Kept{Reason: own.kept.Reason, By: own.kept.By, Rule: own.kept.Rule}
@@ -107,17 +108,17 @@ type ruledMemory struct {
 	Kept     *kept    `json:"kept,omitempty"`
 }
 
-// Redact implements [Memory]: there are no command lines.
+// Redact implements [registry.Memory]: there are no command lines.
 func (*ruledMemory) Redact(func([]string) []string) {}
 
-// Remember implements [Persistent].
-func (s *steward) Remember(_ View, x *Session) Memory {
-	own := s.of(x.info.ID)
+// Remember implements [registry.Persistent].
+func (s *steward) Remember(_ registry.View, x *registry.Session) registry.Memory {
+	own := s.of(x.ID())
 	return &ruledMemory{WouldEnd: own.wouldEnd, Kept: own.kept}
 }
 
-// Restore implements [Persistent].
-func (s *steward) Restore(_ View, x *Session, text json.RawMessage) {
+// Restore implements [registry.Persistent].
+func (s *steward) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
 	var m struct {
 		ruledMemory
 		Brokered struct{ Shared string } `json:"brokered"` // which is written there
@@ -125,14 +126,14 @@ func (s *steward) Restore(_ View, x *Session, text json.RawMessage) {
 	if json.Unmarshal(text, &m) != nil {
 		return // the registry has said so
 	}
-	own := s.of(x.info.ID)
+	own := s.of(x.ID())
 	own.wouldEnd, own.kept, own.shared = m.WouldEnd, m.Kept, m.Brokered.Shared
 }
 
 // reload takes the policy file as it is now. One that is refused changes
 // nothing.
 func (s *steward) reload() error {
-	_ = s.registry.do(func() {}) // what was told before counts under the policy of then
+	_ = s.registry.Read(func(v registry.View) {}) // what was told before counts under the policy of then
 	err := s.rules.reload(s.carryOut)
 	if err != nil {
 		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -71,7 +72,7 @@ func (f *feed) join(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 	case <-f.server.stopping:
-	case <-f.server.registry.done:
+	case <-f.server.registry.Done():
 	}
 	f.leave()
 	return false
@@ -107,14 +108,14 @@ func (f *feed) run(ctx context.Context) {
 func (f *feed) watched(ctx context.Context) {
 	o := f.server.registry
 	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
-	if o.do(func() { f.track(View{o}, true) }) != nil {
+	if o.Read(func(v registry.View) { f.track(v, true) }) != nil {
 		return
 	}
 	tick := time.NewTicker(viewPeriod)
 	defer tick.Stop()
 	for {
 		for f.batch.more = true; f.batch.more; {
-			if o.do(func() { f.turn(View{o}) }) != nil {
+			if o.Read(func(v registry.View) { f.turn(v) }) != nil {
 				return
 			}
 			f.look()
@@ -136,33 +137,33 @@ func (f *feed) watched(ctx context.Context) {
 			break
 		}
 	}
-	_ = o.do(func() { f.track(View{o}, false) })
+	_ = o.Read(func(v registry.View) { f.track(v, false) })
 	f.view.publish(&batch{whole: true})
 }
 
 // track begins to note what changes, or stops.
-func (f *feed) track(v View, on bool) {
-	v.o.graph.Track(on)
+func (f *feed) track(v registry.View, on bool) {
+	v.Track(on)
 	f.stale = nil
 	if on {
 		f.allChanged(v)
 	}
 }
 
-func (f *feed) allChanged(v View) {
+func (f *feed) allChanged(v registry.View) {
 	f.stale = make(map[tracer.SessionID]bool)
-	for id := range v.o.sessions {
-		f.stale[id] = true
+	for x := range v.Sessions() {
+		f.stale[x.ID()] = true
 	}
 }
 
 // changed notes that what a session looks like may be new, and so of those that
 // it is nested in.
-func (f *feed) changed(v View, id tracer.SessionID) {
+func (f *feed) changed(v registry.View, id tracer.SessionID) {
 	if f.stale == nil {
 		return
 	}
-	for range maxDepth {
+	for range registry.MaxDepth {
 		if id == 0 {
 			return
 		}
@@ -171,28 +172,27 @@ func (f *feed) changed(v View, id tracer.SessionID) {
 		if x == nil {
 			return
 		}
-		id = x.info.Parent
+		id = x.Info().Parent
 	}
 }
 
 // turn makes a batch ready, in the registry's goroutine.
-func (f *feed) turn(v View) {
-	o := v.o
+func (f *feed) turn(v registry.View) {
 	b := &f.batch
 	clear(b.updates)
-	b.time, b.updates, b.sessions, b.closed = o.clock.boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
-	o.graph.Take(viewProcesses, &f.changes)
-	e := o.encoder()
+	b.time, b.updates, b.sessions, b.closed = f.server.clock.Boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
+	v.Take(viewProcesses, &f.changes)
+	e := v.Encoder()
 	b.forgot, b.whole, b.more = f.changes.Forgot, f.changes.Lost, f.changes.More
 	for _, id := range f.changes.Changed {
-		n, ok := o.graph.Node(id)
+		n, ok := v.Graph().Node(id)
 		if !ok {
 			continue
 		}
 		session := n.Session
 		f.changed(v, session)
 		b.updates = append(b.updates, update{
-			id: id, under: n.Under, doc: e.Process(&n, self), scope: f.scope(session),
+			id: id, under: n.Under, doc: e.Process(&n, self), scope: f.scope(v, session),
 			present: !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie), exited: n.Exited,
 		})
 	}
@@ -205,46 +205,44 @@ func (f *feed) turn(v View) {
 			break
 		}
 		delete(f.stale, id)
-		x := o.sessions[id]
+		x := v.Session(id)
 		if x == nil {
 			delete(f.scopes, id)
 			b.closed = append(b.closed, id)
 			continue
 		}
-		o.refresh(x)
-		s := shownSession{id: id, doc: o.session(x, self), scope: f.scope(id)}
-		if x.closed {
-			s.due = x.emptyAt + uint64(viewMemory)
+		v.Refresh(x)
+		s := shownSession{id: id, doc: v.Document(x, self), scope: f.scope(v, id)}
+		if x.Closed() {
+			s.due = x.Emptied() + uint64(viewMemory)
 		}
 		b.sessions = append(b.sessions, s)
 	}
-	b.status = f.server.watchStatus()
+	b.status = f.server.watchStatus(v)
 }
 
 // self reads what root may: the view is redacted for each reader.
 var self = access.Caller{}
 
-// scope gives the one scope of a session, in the registry's goroutine.
-func (f *feed) scope(id tracer.SessionID) *access.Scope {
+// scope gives the one scope of a session.
+func (f *feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	if sc := f.scopes[id]; sc != nil || id == 0 {
 		return sc
 	}
-	o := f.server.registry
-	x := o.sessions[id]
+	x := v.Session(id)
 	if x == nil {
 		return nil
 	}
-	scope := o.scope(x)
+	scope := v.Scope(x)
 	f.scopes[id] = &scope
 	return &scope
 }
 
-// watchStatus is what a status line shows, in the registry's goroutine.
-func (s *server) watchStatus() api.WatchStatus {
-	o := s.registry
+// watchStatus is what a status line shows.
+func (s *server) watchStatus(v registry.View) api.WatchStatus {
 	return api.WatchStatus{
-		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(), Lost: o.lost, Forks: o.forks,
-		Live: o.graph.Stats().Live, Breaker: s.rules.breakerState(),
+		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
+		Live: v.Graph().Stats().Live, Breaker: s.rules.breakerState(),
 		SelfCheck: s.selfCheck.result(),
 	}
 }

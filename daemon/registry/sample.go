@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"cmp"
@@ -23,6 +23,7 @@ type sampler struct {
 	registry *Registry
 	period   time.Duration
 	census   census
+	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
 
 	mu       sync.Mutex // one look at a time
@@ -32,29 +33,40 @@ type sampler struct {
 	counters map[string]uint64 // at the last look, nil before the first
 }
 
-func newSampler(o *Registry, period time.Duration) *sampler {
-	return &sampler{registry: o, period: period, hurry: make(chan struct{}, 1)}
-}
-
-// askLook asks for a look out of turn.
-func (p *sampler) askLook() {
+// AskLook asks for a look out of turn.
+func (o *Registry) AskLook() {
 	select {
-	case p.hurry <- struct{}{}:
+	case o.looks.hurry <- struct{}{}:
 	default:
 	}
 }
+
+// AskResync asks for a look at the kernel now. What is asked for while a look
+// waits is that look's.
+func (o *Registry) AskResync(why Cause) {
+	select {
+	case o.looks.asked <- why:
+	default:
+	}
+}
+
+// Look looks at the kernel once a period, and when it is asked to, until ctx is done.
+func (o *Registry) Look(ctx context.Context) { o.looks.run(ctx) }
+
+// Resync looks at the kernel now.
+func (o *Registry) Resync(cause Cause) (*Resync, error) { return o.looks.sample(cause) }
 
 func (p *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(p.period)
 	defer tick.Stop()
 	for {
-		look, cause := true, causeNone
+		look, cause := true, CauseNone
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-p.hurry:
-		case cause = <-p.registry.resync:
+		case cause = <-p.asked:
 		case <-p.registry.doubted:
 			look = false
 		}
@@ -78,7 +90,7 @@ const resyncPause = 100 * time.Millisecond
 
 // sample takes one look and hands it to the registry. Without a live session
 // there is nothing to look at, unless there is a cause.
-func (p *sampler) sample(cause resyncCause) (*resynced, error) {
+func (p *sampler) sample(cause Cause) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.registry
@@ -90,17 +102,17 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
-	r := &resynced{cause: cause}
+	r := &Resync{Cause: cause}
 	// What the first writers missed the second ones have counted, if there are any.
 	seenTwice := o.kernel.Features().SecondWriters
 	grown, reconcile := p.grown(misses, counters, seenTwice)
-	r.cause = cmp.Or(r.cause, grown)
-	skipped := grown == causeMisses && !seenTwice
+	r.Cause = cmp.Or(r.Cause, grown)
+	skipped := grown == CauseMisses && !seenTwice
 	if reconcile {
-		if r.added, r.removed, err = o.kernel.Reconcile(); err != nil {
+		if r.Added, r.Removed, err = o.kernel.Reconcile(); err != nil {
 			o.log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			o.log.Warn().Int(logging.KeyAdded, r.added).Int(logging.KeyRemoved, r.removed).Msg("the kernel skipped programs, members reconciled")
+			o.log.Warn().Int(logging.KeyAdded, r.Added).Int(logging.KeyRemoved, r.Removed).Msg("the kernel skipped programs, members reconciled")
 		}
 	}
 	infos, err := o.kernel.Sessions()
@@ -110,10 +122,10 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	p.census.begin(infos)
 	infos = slices.DeleteFunc(infos, o.hidden)
 	wanted := false
-	if err := o.do(func() { wanted = o.walking() }); err != nil {
+	if err := o.do(func() { wanted = o.view().walking() }); err != nil {
 		return nil, err
 	}
-	if len(infos) == 0 && r.cause == causeNone && !wanted {
+	if len(infos) == 0 && r.Cause == CauseNone && !wanted {
 		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
 	}
 	now, seen, err := p.snapshot()
@@ -129,7 +141,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		o.known(infos)
 		o.mourn(&p.census)
 		o.repaired(r, now, o.sampled(now, seen))
-		after = o.looked(&Look{At: now, Seen: seen})
+		after = o.view().looked(&Look{At: now, Seen: seen})
 	})
 	for _, f := range after {
 		f()
@@ -139,7 +151,7 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 
 // grown compares what the kernel counted with the last look: for which cause
 // the picture may be wrong, and whether the kernel's own bookkeeping may be.
-func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cause resyncCause, reconcile bool) {
+func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cause Cause, reconcile bool) {
 	sum := uint64(0)
 	for _, n := range misses {
 		sum += n
@@ -152,24 +164,24 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 	p.misses, p.counters = sum, counters
 	switch {
 	case first && (sum > 0 && !seenTwice || counters["delete_failed"] > 0):
-		return causeMisses, true // nobody looked while no daemon ran
+		return CauseMisses, true // nobody looked while no daemon ran
 	case first:
 	case skipped:
-		return causeMisses, !seenTwice || more("delete_failed")
+		return CauseMisses, !seenTwice || more("delete_failed")
 	case more("delete_failed"):
-		return causeBirths, true
+		return CauseBirths, true
 	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):
-		return causeBirths, false
+		return CauseBirths, false
 	case more("events_lost"):
-		return causeLost, false
+		return CauseLost, false
 	}
-	return causeNone, false
+	return CauseNone, false
 }
 
 // snapshot reads every process of the host: those outside prove that a PID is
 // somebody else's now.
 func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
-	now = p.registry.clock.boottime()
+	now = p.registry.clock.Boottime()
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
 	err = p.registry.kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
@@ -202,7 +214,7 @@ func (p *sampler) repair() error {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
 	}
 	o.log.Error().Int(logging.KeyAdded, n).Msg("members of a session that the kernel did not have: repaired")
-	o.askResync(causeMember)
+	o.AskResync(CauseMember)
 	return o.do(func() {
 		o.degrade("members of a session that was not there were found: what its end would have killed may live on")
 	})
@@ -249,7 +261,7 @@ func (o *Registry) known(infos []tracer.SessionInfo) {
 		s.info.State = state
 		// Its event may have been lost, and nobody else would look; and a
 		// lifetime that is over waits for an event of some process of the host.
-		over := info.Expires != 0 && info.Expires <= o.clock.boottime()
+		over := info.Expires != 0 && info.Expires <= o.clock.Boottime()
 		if state != tracer.StateActive || info.Live == 0 || over {
 			o.enforcer.Watch(info.ID)
 		}
@@ -270,7 +282,7 @@ func (o *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	for id, s := range o.sessions {
 		s.rss, s.cpu, s.zombies = 0, 0, 0
 		if !s.closed {
-			o.changed(id)
+			o.view().Changed(id)
 		}
 	}
 	for i := range seen {
@@ -285,4 +297,44 @@ func (o *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 		}
 	}
 	return changes
+}
+
+// mourn notes the deaths of roots and owners that no event told, and has the sessions that they
+// end looked at.
+func (o *Registry) mourn(c *census) {
+	for _, s := range o.sessions {
+		if _, asked := c.met[s.info.Root]; !asked || s.closed {
+			continue // not asked: it began after the walk
+		}
+		root := c.died(o.kernel, s.info.Root)
+		if root && s.rootDied == 0 {
+			s.rootDied = o.foundDead(&s.info)
+			o.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
+		}
+		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(o.kernel, s.info.Owner)) {
+			o.enforcer.Watch(s.info.ID)
+		}
+	}
+}
+
+// foundDead is when a root died, at the latest, if no event told.
+func (o *Registry) foundDead(info *tracer.SessionInfo) uint64 {
+	if info.Cause == tracer.CauseRootExit {
+		return info.EndedAt
+	}
+	return o.clock.Boottime()
+}
+
+// Forget forgets a hidden session that was released in the kernel. A look that began
+// before would bring its members back, so this waits for it.
+func (o *Registry) Forget(id tracer.SessionID) error {
+	o.looks.mu.Lock()
+	defer o.looks.mu.Unlock()
+	return o.do(func() {
+		if o.canaries.find(id) == nil {
+			o.canaries.add(id)
+		}
+		o.canaries.find(id).over = true
+		o.graph.Forget(id)
+	})
 }

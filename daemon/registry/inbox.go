@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ const maxBatch = 16384
 // inbox is the events that were read and not yet applied. It has one writer,
 // ingest, and one reader, the registry.
 type inbox struct {
-	kernel kernel
+	kernel Kernel
 	flush  *flush
 	ready  chan struct{} // something is pending
 
@@ -29,7 +29,7 @@ type inbox struct {
 	closed  bool
 }
 
-func newInbox(k kernel) *inbox {
+func newInbox(k Kernel) *inbox {
 	b := &inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
 	b.room = sync.NewCond(&b.mu)
 	return b

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"bytes"
@@ -26,25 +26,25 @@ type memory struct {
 
 // Redact implements [Memory].
 func (m *memory) Redact(redact func([]string) []string) {
-	m.Receipt.Outcomes = redacted(m.Receipt.Outcomes, redact)
+	m.Receipt.Outcomes = Redacted(m.Receipt.Outcomes, redact)
 }
 
-// memory copies what is remembered of a session, by the registry and by the features.
-func (o *Registry) memory(s *Session) []Memory {
+// Memory copies what is remembered of a session, by the registry and by the features.
+func (v View) Memory(s *Session) []Memory {
 	all := []Memory{&memory{
 		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
 		Receipt: s.receipt.Booked(),
 	}}
-	for _, h := range o.hooks {
+	for _, h := range v.o.hooks {
 		if h.Persistent != nil {
-			all = append(all, h.Persistent.Remember(View{o}, s))
+			all = append(all, h.Persistent.Remember(v, s))
 		}
 	}
 	return all
 }
 
-// encodeMemory makes one JSON object of all, which have no key in common.
-func encodeMemory(all []Memory) ([]byte, error) {
+// EncodeMemory makes one JSON object of all, which have no key in common.
+func EncodeMemory(all []Memory) ([]byte, error) {
 	text := []byte{'{'}
 	for _, m := range all {
 		b, err := json.Marshal(m)
@@ -63,10 +63,10 @@ func encodeMemory(all []Memory) ([]byte, error) {
 }
 
 // restore takes up what the daemon before us knew.
-func (o *Registry) restore(s *Session, text json.RawMessage) {
+func (v View) restore(s *Session, text json.RawMessage) {
 	var m memory
 	if err := json.Unmarshal(text, &m); err != nil {
-		o.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not remembered")
+		v.o.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not remembered")
 		return
 	}
 	s.endedBy, s.endCaller = m.EndedBy, m.EndCaller
@@ -77,9 +77,18 @@ func (o *Registry) restore(s *Session, text json.RawMessage) {
 	if m.RootDied != 0 {
 		s.rootDied = uint64(m.RootDied)
 	}
-	for _, h := range o.hooks {
+	for _, h := range v.o.hooks {
 		if h.Persistent != nil {
-			h.Persistent.Restore(View{o}, s, text)
+			h.Persistent.Restore(v, s, text)
 		}
 	}
+}
+
+// Redacted is a copy of outcomes without secrets.
+func Redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outcome {
+	out := append([]api.Outcome{}, outcomes...)
+	for i := range out {
+		out[i].Argv = redact(out[i].Argv)
+	}
+	return out
 }

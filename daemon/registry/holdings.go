@@ -1,8 +1,9 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -45,8 +47,30 @@ type aftermath struct {
 	unknown         []string
 }
 
+// tracker keeps up with what sessions hold.
+type tracker struct {
+	holds      *resources.Reader
+	ending     chan tracer.SessionID // asks for what it holds now
+	portsWait  func() time.Duration
+	heldPeriod time.Duration
+}
+
+func newTracker(p *Options) tracker {
+	t := tracker{
+		holds: resources.New(string(p.Proc), p.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
+		portsWait: p.PortsWait, heldPeriod: cmp.Or(p.HeldEvery, heldPeriod),
+	}
+	if t.portsWait == nil {
+		t.portsWait = policy.Default().Wait.Ports.Std
+	}
+	return t
+}
+
+// Holds reads ports, locks and files of processes.
+func (o *Registry) Holds() *resources.Reader { return o.holds }
+
 // members names the live members of a session.
-func members(k kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
+func members(k Kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
 	err = k.Snapshot(id, func(p *tracer.Process) error {
 		if !p.Dead && !p.Zombie {
 			ids = append(ids, p.Identity)
@@ -69,15 +93,15 @@ func (o *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	held := o.holds.Of(ctx, ids)
 	_ = o.do(func() {
 		if s := o.sessions[id]; s != nil && !s.closed {
-			o.refresh(s)
+			o.view().Refresh(s)
 			s.seen(held)
 		}
 	})
 }
 
-// collectBefore does that before the first signal, which waits no longer than
+// CollectBefore reads what the members of a session hold before the first signal, which waits no longer than
 // maxBefore for any part of it.
-func (o *Registry) collectBefore(id tracer.SessionID) {
+func (o *Registry) CollectBefore(id tracer.SessionID) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -110,9 +134,9 @@ func (s *Session) seen(now resources.Held) {
 	s.held = now
 }
 
-// watchHeld looks at what live sessions hold once in a while: when the kernel
+// WatchHeld looks at what live sessions hold once in a while: when the kernel
 // ends one with grace 0 nobody can ask any more.
-func (o *Registry) watchHeld(ctx context.Context) {
+func (o *Registry) WatchHeld(ctx context.Context) {
 	pause := o.heldPeriod
 	for {
 		select {
@@ -249,7 +273,7 @@ func (o *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 
 // from reports whether what a session holds came from one of own.
 func (o *Registry) from(s *Session, own map[tracer.SessionID]bool) bool {
-	return slices.ContainsFunc(o.hooks, func(h *Hooks) bool { return h.Origin != nil && own[h.Origin(View{o}, s)] })
+	return slices.ContainsFunc(o.hooks, func(h *Hooks) bool { return h.Origin != nil && own[h.Origin(o.view(), s)] })
 }
 
 // freed writes into a receipt what became of the holdings.

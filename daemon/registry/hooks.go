@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"encoding/json"
@@ -78,47 +78,44 @@ type Look struct {
 	Seen []lineage.Seen
 }
 
-// attach adds a feature. It is called before run.
-func (o *Registry) attach(h *Hooks) { o.hooks = append(o.hooks, h) }
-
 type (
 	sessionHook = func(View, *Session)
 	eventHook   = func(View, *Session, *tracer.Event)
 )
 
 // notify calls one kind of hook of all features.
-func (o *Registry) notify(s *Session, kind func(*Hooks) sessionHook) {
-	for _, h := range o.hooks {
+func (v View) notify(s *Session, kind func(*Hooks) sessionHook) {
+	for _, h := range v.o.hooks {
 		if f := kind(h); f != nil {
-			f(View{o}, s)
+			f(v, s)
 		}
 	}
 }
 
-func (o *Registry) notifyEvent(s *Session, ev *tracer.Event, kind func(*Hooks) eventHook) {
-	for _, h := range o.hooks {
+func (v View) notifyEvent(s *Session, ev *tracer.Event, kind func(*Hooks) eventHook) {
+	for _, h := range v.o.hooks {
 		if f := kind(h); f != nil {
-			f(View{o}, s, ev)
+			f(v, s, ev)
 		}
 	}
 }
 
 // publish gives events to the readers.
-func (o *Registry) publish(events ...tracer.Event) {
+func (v View) publish(events ...tracer.Event) {
 	if len(events) == 0 {
 		return
 	}
-	for _, h := range o.hooks {
+	for _, h := range v.o.hooks {
 		if h.Published != nil {
-			h.Published(View{o}, events)
+			h.Published(v, events)
 		}
 	}
 }
 
 // walking comes before a look, and reports whether a feature wants it.
-func (o *Registry) walking() (wanted bool) {
-	for _, h := range o.hooks {
-		if h.Walking != nil && h.Walking(View{o}) {
+func (v View) walking() (wanted bool) {
+	for _, h := range v.o.hooks {
+		if h.Walking != nil && h.Walking(v) {
 			wanted = true
 		}
 	}
@@ -126,28 +123,28 @@ func (o *Registry) walking() (wanted bool) {
 }
 
 // looked comes at the end of a look; what it returns comes behind.
-func (o *Registry) looked(l *Look) (after []func()) {
-	for _, h := range o.hooks {
+func (v View) looked(l *Look) (after []func()) {
+	for _, h := range v.o.hooks {
 		if h.Sampled == nil {
 			continue
 		}
-		if f := h.Sampled(View{o}, l); f != nil {
+		if f := h.Sampled(v, l); f != nil {
 			after = append(after, f)
 		}
 	}
 	return after
 }
 
-// changed notes that what a session looks like may be new.
-func (o *Registry) changed(id tracer.SessionID) {
-	for _, h := range o.hooks {
+// Changed notes that what a session looks like may be new.
+func (v View) Changed(id tracer.SessionID) {
+	for _, h := range v.o.hooks {
 		if h.Changed != nil {
-			h.Changed(View{o}, id)
+			h.Changed(v, id)
 		}
 	}
 }
 
-// save notes that a session is to be written to the history.
-func (o *Registry) save(s *Session) {
-	o.notify(s, func(h *Hooks) sessionHook { return h.Saved })
+// Save notes that a session is to be written to the history.
+func (v View) Save(s *Session) {
+	v.notify(s, func(h *Hooks) sessionHook { return h.Saved })
 }

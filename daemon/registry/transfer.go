@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// adopt opens a session over a running process and enters its descendants: if
+// Adopt opens a session over a running process and enters its descendants: if
 // it is a stranger by the kernel's parents, and if it is a member those whom it
 // created, dead creators in between included.
-func (o *Registry) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int, err error) {
+func (o *Registry) Adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int, err error) {
 	var from tracer.SessionID
 	var refused error
 	err = o.do(func() {
@@ -33,11 +33,11 @@ func (o *Registry) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n in
 	} else {
 		n, err = o.kernel.Adopt(info.ID)
 	}
-	o.reread(info.ID)
-	o.askResync(causeMoved)
+	o.Reread(info.ID)
+	o.AskResync(CauseMoved)
 	_ = o.do(func() {
 		if x := o.sessions[info.ID]; x != nil {
-			o.notify(x, func(h *Hooks) sessionHook { return h.Adopted })
+			o.view().notify(x, func(h *Hooks) sessionHook { return h.Adopted })
 		}
 	})
 	return info, n, err
@@ -54,10 +54,10 @@ func (o *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 			return total, err
 		}
 		var orphans []tracer.Identity
-		if err := o.do(func() { orphans = o.orphansOf(from, to, root) }); err != nil {
+		if err := o.do(func() { orphans = o.orphansOf(from, root) }); err != nil {
 			return total, err
 		}
-		moved, err := o.move(orphans, from, to)
+		moved, err := o.Move(orphans, from, to)
 		if total += len(moved); err != nil || len(moved) == 0 {
 			return total, err
 		}
@@ -65,8 +65,8 @@ func (o *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 	return total, nil
 }
 
-// move moves members, and gives those that were there to be moved.
-func (o *Registry) move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
+// Move moves members, and gives those that were there to be moved.
+func (o *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
 	for _, id := range ids {
 		switch err := o.kernel.Move(id, from, to); {
 		case err == nil:
@@ -81,7 +81,7 @@ func (o *Registry) move(ids []tracer.Identity, from, to tracer.SessionID) (moved
 
 // orphansOf are the members of from that descend from root over creators that
 // are dead, and that the kernel has there still.
-func (o *Registry) orphansOf(from, to tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
+func (o *Registry) orphansOf(from tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
 	for id := range o.graph.Orphans(from) {
 		for _, e := range o.graph.Ancestry(id) {
 			if e.Creator == root {
@@ -95,15 +95,15 @@ func (o *Registry) orphansOf(from, to tracer.SessionID, root tracer.Identity) (a
 	return all
 }
 
-// handOver opens a session over members of another one, and moves them there
+// HandOver opens a session over members of another one, and moves them there
 // with their descendants. note runs in the registry's goroutine.
-func (o *Registry) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(View, *Session)) (info tracer.SessionInfo, err error) {
+func (o *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note func(View, *Session)) (info tracer.SessionInfo, err error) {
 	var refused error
 	from := spec.KeptFrom
 	err = o.do(func() {
 		x, err := o.create(spec)
 		if refused = err; err == nil {
-			note(View{o}, x)
+			note(o.view(), x)
 			info = x.info
 		}
 	})
@@ -120,13 +120,13 @@ func (o *Registry) handOver(spec tracer.SessionSpec, all []tracer.Identity, note
 			o.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("descendants not kept")
 		}
 	}
-	o.reread(info.ID)
-	o.askResync(causeMoved)
+	o.Reread(info.ID)
+	o.AskResync(CauseMoved)
 	return info, nil
 }
 
-// reread takes the kernel's record of a session as it is now.
-func (o *Registry) reread(id tracer.SessionID) {
+// Reread takes the kernel's record of a session as it is now.
+func (o *Registry) Reread(id tracer.SessionID) {
 	info, err := o.kernel.Session(id)
 	if err != nil {
 		return
@@ -134,7 +134,7 @@ func (o *Registry) reread(id tracer.SessionID) {
 	_ = o.do(func() {
 		if x := o.sessions[id]; x != nil && !x.closed {
 			x.info = info
-			o.changed(id)
+			o.view().Changed(id)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func (o *Registry) letGo(id tracer.SessionID) {
 	if x.info.Parent == 0 {
 		o.graph.Forget(id)
 	}
-	o.askResync(causeMoved)
+	o.AskResync(CauseMoved)
 }
 
 // release frees the kernel's record of a session that is over or was let go of. While

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -37,14 +38,14 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	if err := s.enforcer.CheckRoot(spec.Root, tracer.Identity{}); err != nil {
 		return err
 	}
-	info, n, err := s.adopt(spec)
+	info, n, err := s.registry.Adopt(spec)
 	if err != nil {
 		return err
 	}
 	var d api.Session
-	if err := s.owner.do(func() {
-		if x := s.owner.sessions[info.ID]; x != nil {
-			d = s.owner.session(x, c)
+	if err := s.registry.Read(func(v registry.View) {
+		if x := v.Session(info.ID); x != nil {
+			d = v.Document(x, c)
 		}
 	}); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *server) mayAdopt(p *living, c access.Caller) access.Decision {
 
 // decideChain decides about a session and every session around it.
 func (s *server) decideChain(c access.Caller, v access.Verb, id tracer.SessionID) access.Decision {
-	for range maxDepth {
+	for range registry.MaxDepth {
 		info, err := s.kernel.Session(id)
 		if errors.Is(err, tracer.ErrNotFound) {
 			break // the outermost one was before
@@ -85,88 +86,6 @@ func (s *server) decideChain(c access.Caller, v access.Verb, id tracer.SessionID
 		id = info.Parent
 	}
 	return access.Decision{Allow: true}
-}
-
-// adopt opens a session over a running process and enters its descendants: if
-// it is a stranger by the kernel's parents, and if it is a member those whom it
-// created, dead creators in between included.
-func (s *server) adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int, err error) {
-	var from tracer.SessionID
-	var refused error
-	err = s.owner.do(func() {
-		if e, err := s.kernel.Lookup(spec.Root.PID); err == nil && e.Identity == spec.Root {
-			from = e.Session
-		}
-		x, err := s.owner.create(spec)
-		if refused = err; err == nil {
-			info = x.info
-		}
-	})
-	if err = errors.Join(err, refused); err != nil {
-		return info, 0, err
-	}
-	if from != 0 {
-		n, err = s.follow(from, info.ID, spec.Root)
-	} else {
-		n, err = s.kernel.Adopt(info.ID)
-	}
-	s.refresh(info.ID)
-	s.owner.askResync(causeMoved)
-	s.sampler.lookAnew() // what it had lost before is found by evidence
-	s.owner.askHaste()
-	return info, n, err
-}
-
-// follow moves the descendants of a process that has changed its session: those
-// whose creator is there by the kernel's own word, then those whose creators
-// are dead and remembered here, until there are none.
-func (s *server) follow(from, to tracer.SessionID, root tracer.Identity) (total int, err error) {
-	for range tracer.MaxDepth * 8 {
-		n, err := s.kernel.Follow(from, to)
-		total += n
-		if err != nil {
-			return total, err
-		}
-		var orphans []tracer.Identity
-		if err := s.owner.do(func() { orphans = s.owner.orphansOf(from, to, root) }); err != nil {
-			return total, err
-		}
-		moved, err := s.move(orphans, from, to)
-		if total += len(moved); err != nil || len(moved) == 0 {
-			return total, err
-		}
-	}
-	return total, nil
-}
-
-// move moves members, and gives those that were there to be moved.
-func (s *server) move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
-	for _, id := range ids {
-		switch err := s.kernel.Move(id, from, to); {
-		case err == nil:
-			moved = append(moved, id)
-		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrRoot):
-		default:
-			return moved, err
-		}
-	}
-	return moved, nil
-}
-
-// orphansOf are the members of from that descend from root over creators that
-// are dead, and that the kernel has there still.
-func (o *owner) orphansOf(from, to tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
-	for id := range o.graph.Orphans(from) {
-		for _, e := range o.graph.Ancestry(id) {
-			if e.Creator == root {
-				if now, err := o.kernel.Lookup(id.PID); err == nil && now.Identity == id && now.Session == from {
-					all = append(all, id)
-				}
-				break
-			}
-		}
-	}
-	return all
 }
 
 // living is a process that is no zombie, as procfs tells of it.

@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -25,7 +24,7 @@ import (
 // rule's terms; else it is dissolved, and its members are strangers again.
 
 // arm tells the kernel the names that the policy's rules look for.
-func (s *server) arm(p *policy.Policy) {
+func (s *steward) arm(p *policy.Policy) {
 	var agents []tracer.Agent
 	for i := range p.Agents {
 		r := &p.Agents[i]
@@ -50,29 +49,29 @@ func (s *server) arm(p *policy.Policy) {
 
 // askJudge asks for a look at a session that an agent's name opened. If nobody
 // can take it now, the next sample asks again.
-func (o *owner) askJudge(info *tracer.SessionInfo) {
+func (s *steward) askJudge(info tracer.SessionInfo) {
 	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return
 	}
 	select {
-	case o.unjudged <- info.ID:
+	case s.unjudged <- info.ID:
 	default:
 	}
 }
 
 // judgeAgents looks at what the kernel opened, one after the other.
-func (s *server) judgeAgents(ctx context.Context) {
+func (s *steward) judgeAgents(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-s.owner.unjudged:
+		case id := <-s.unjudged:
 			s.judgeAgent(id)
 		}
 	}
 }
 
-func (s *server) judgeAgent(id tracer.SessionID) {
+func (s *steward) judgeAgent(id tracer.SessionID) {
 	info, err := s.kernel.Session(id)
 	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return // it was looked at already, or is over
@@ -98,13 +97,13 @@ func (s *server) judgeAgent(id tracer.SessionID) {
 		}
 		return
 	}
-	s.refresh(id)
+	s.reread(id)
 	s.log.Info().Str(logging.KeySession, id.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, info.Root.PID).Msg("agent found")
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)))
 }
 
 // dissolve lets a lookalike go.
-func (s *server) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
+func (s *steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.kernel.Dissolve(info.ID)
 	if err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
@@ -118,49 +117,12 @@ func (s *server) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	}
 	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike let go of")
 	s.ruled(info, audit.Refused, what)
-	_ = s.owner.do(func() { s.owner.letGo(info.ID) })
-}
-
-// letGo forgets a session that was dissolved: it never was one. Its processes
-// live on, in no session or in the one around it.
-func (o *owner) letGo(id tracer.SessionID) {
-	o.enforcer.Forget(id)
-	o.release(id)
-	o.isGone(id)
-	x := o.sessions[id]
-	if x == nil || x.closed {
-		return
-	}
-	// What is nested in it is nested in the session around it.
-	parent := x.info.Parent
-	for _, n := range o.nested[id] {
-		o.sessions[n].info.Parent = parent
-		if parent != 0 && !slices.Contains(o.nested[parent], n) {
-			o.nested[parent] = append(o.nested[parent], n)
-		}
-	}
-	o.drop(x)
-	if x.info.Parent == 0 {
-		o.graph.Forget(id)
-	}
-	o.askResync(causeMoved)
-}
-
-// release frees the kernel's record of a session that is over or was let go of. While
-// something is nested in it the kernel keeps it, and each look tries again.
-func (o *owner) release(id tracer.SessionID) {
-	_, err := o.kernel.Settle(id)
-	if err == nil {
-		err = o.kernel.Release(id)
-	}
-	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-		o.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
-	}
+	_ = s.registry.Update(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
 // terms are what the policy holds a rule's sessions to. While it is only
 // observed they are held to nothing, and what would have ended is recorded.
-func (s *server) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
+func (s *steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
 	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
 	t := p.Terms(r)
 	spec.Grace = t.Grace
@@ -173,12 +135,12 @@ func (s *server) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
 
 // reterm holds the sessions of rules to what the policy says now: it was read
 // again, or the breaker opened or was closed.
-func (s *server) reterm() {
+func (s *steward) reterm() {
 	var due []tracer.SessionInfo
-	_ = s.owner.do(func() {
-		for _, x := range s.owner.sessions {
-			if x.info.Rule != 0 && !x.closed && x.info.State == tracer.StateActive {
-				due = append(due, x.info)
+	_ = s.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {
+				due = append(due, x.Info())
 			}
 		}
 	})
@@ -192,13 +154,16 @@ func (s *server) reterm() {
 			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("session without its rule's terms")
 			continue
 		}
-		s.refresh(info.ID)
+		s.reread(info.ID)
 	}
 }
 
 // countRuled counts the end of a rule's session that the kernel carried out by
-// itself. It runs in the owner's goroutine.
-func (s *server) countRuled(cause tracer.Cause) {
+// itself.
+func (s *steward) countRuled(x *registry.Session, cause tracer.Cause) {
+	if x.Info().Rule == 0 {
+		return
+	}
 	switch cause {
 	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
 		if _, tripped := s.rules.mayEnd(); tripped {
@@ -208,32 +173,32 @@ func (s *server) countRuled(cause tracer.Cause) {
 	}
 }
 
+// reread takes the kernel's record of a session, which has another rule's terms now.
+func (s *steward) reread(id tracer.SessionID) {
+	s.registry.Reread(id)
+	s.spare(id)
+}
+
+// spare notes it if the root of a session had died before its rule was known.
+func (s *steward) spare(id tracer.SessionID) {
+	_ = s.registry.Update(func(t registry.Tx) {
+		if x := t.Session(id); x != nil && !x.Closed() {
+			s.spareLeftovers(t.View, x)
+		}
+	})
+}
+
 // reportsOnly reports whether a rule leaves the leftovers of a root that exits.
-func (s *server) reportsOnly(rule string) bool {
+func (s *steward) reportsOnly(rule string) bool {
 	p := s.rules.policy()
 	r := p.AgentNamed(rule)
 	return r != nil && p.Terms(r).Report
 }
 
-// refresh takes the kernel's record of a session as it is now.
-func (s *server) refresh(id tracer.SessionID) {
-	info, err := s.kernel.Session(id)
-	if err != nil {
-		return
-	}
-	_ = s.owner.do(func() {
-		if x := s.owner.sessions[id]; x != nil && !x.closed {
-			x.info = info
-			s.owner.spareLeftovers(x) // its root may have died before the rule was known
-			s.owner.changed(id)
-		}
-	})
-}
-
 // findRunning makes sessions of the processes that run already and that a rule
 // matches, each with its descendants: those of the oldest first, so that an
 // agent that another one started is inside that one's.
-func (s *server) findRunning(p *policy.Policy) {
+func (s *steward) findRunning(p *policy.Policy) {
 	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
 		return
 	}
@@ -263,7 +228,7 @@ func looksFor(p *policy.Policy, comm string) bool {
 }
 
 // adoptRunning makes a session of a process, if a rule matches it.
-func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process) {
+func (s *steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
 		return // the session of an ancestor has it by now
 	}
@@ -274,57 +239,18 @@ func (s *server) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	}
 	spec := s.terms(p, rule)
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
-	info, n, err := s.adopt(spec)
+	info, n, err := s.registry.Adopt(spec)
 	if err != nil {
 		s.log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
 		return
 	}
+	s.spare(info.ID)
 	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running agent adopted")
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)))
 }
 
-// rootFacts is what is known of a session's root, nil if it is not enough to
-// judge it. Of one that has exited the events tell; its file is then known only
-// as the exec named it.
-func (s *server) rootFacts(id tracer.Identity) *policy.Facts {
-	f := s.facts(id.PID, maxFacts)
-	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
-		f = s.remembered(id, maxFacts)
-	}
-	if f != nil && f.Parent == nil {
-		var creator lineage.ID
-		_ = s.owner.do(func() {
-			if n, ok := s.owner.graph.Node(id); ok {
-				creator = n.Creator
-			}
-		})
-		f.Parent = s.remembered(creator, maxFacts-1)
-	}
-	return f
-}
-
-// remembered is what the graph knows of a process and its creators.
-func (s *server) remembered(id lineage.ID, depth int) *policy.Facts {
-	if id.PID <= 1 || depth == 0 {
-		return nil
-	}
-	var n lineage.Node
-	var ok bool
-	_ = s.owner.do(func() { n, ok = s.owner.graph.Node(id) })
-	if !ok {
-		return nil
-	}
-	uid := n.UID
-	f := &policy.Facts{Comm: n.Comm, Argv: n.Argv, UID: &uid}
-	if strings.HasPrefix(n.Exe, "/") {
-		f.Exe = n.Exe
-	}
-	f.Parent = s.remembered(n.Creator, depth-1)
-	return f
-}
-
 // ruled records what became of a session that a rule is about.
-func (s *server) ruled(info tracer.SessionInfo, decision, reason string) {
+func (s *steward) ruled(info tracer.SessionInfo, decision, reason string) {
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "agent", Decision: decision, Reason: reason,
 		Target: &audit.Target{Session: info.ID.String(), PID: int(info.Root.PID), StartNS: api.U64(info.Root.Start)},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -92,7 +93,7 @@ func TestMissedAgent(t *testing.T) {
 	p := newPoliced(t, agentRules)
 	p.host(300, shell, 1000, "lngtest-agent")
 	p.k.BecomeUnseen(300, "lngtest-agent")
-	if _, err := p.s.sampler.sample(causeNone); err != nil {
+	if _, err := p.s.registry.Resync(registry.CauseNone); err != nil {
 		t.Fatal(err)
 	}
 	if info := p.held(p.k.Proc(300).Session); info.Name != "lngtest" || info.Root.PID != 300 {
@@ -170,41 +171,6 @@ func TestLookalike(t *testing.T) {
 	})
 	if text := p.audit(); strings.Count(text, "no rule matches") != 2 {
 		t.Errorf("audit: %s", text)
-	}
-}
-
-// A lookalike is let go of while a look at the kernel is under way that has it.
-func TestLookalikeInALook(t *testing.T) {
-	for name, held := range map[string]bool{"held": true, "not held yet": false} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.host(300, shell, 1000, "lngtest-agent")
-			id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(300).Identity})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.k.AllRead()
-			o := w.s.owner
-			if err := o.do(func() {
-				seen, err := o.kernel.Sessions()
-				if err != nil || len(seen) != 1 {
-					t.Error(err, seen)
-				}
-				if o.sessionOf(id); !held {
-					o.drop(o.sessions[id])
-				}
-				if _, err := o.kernel.Dissolve(id); err != nil {
-					t.Error(err)
-				}
-				o.letGo(id)
-				o.known(seen)
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if all := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(all.Items) != 0 {
-				t.Errorf("sessions %+v", all.Items)
-			}
-		})
 	}
 }
 

@@ -14,7 +14,11 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
 )
 
 // Work that a member hands to another daemon is not forked by the session: a
@@ -22,18 +26,35 @@ import (
 // attributed on evidence. What strong evidence shows enters the session itself;
 // the rest is shown beside it, in a session of its own.
 type brokers struct {
-	*server
+	registry *registry.Registry
+	rules    *rules
+	steward  *steward
+	kernel   kernel
+	enforcer *enforcer.Enforcer
+	proc     procfs.FS
+	files    string // the root of the host's files
+	me       tracer.Identity
+	clock    registry.Clock
+	audit    auditLog
+	log      zerolog.Logger
+
 	jars   map[tracer.SessionID]*jar
 	groups *groups // as of this look; nil: nobody had to know
+	crowd  crowd   // of the goroutine that looks
+
+	strangers chan []tracer.Process // of the last looks
+	asked     chan struct{}         // a member asked a broker for something
+	unsure    chan tracer.Identity  // held on weak evidence, and other programs now
+
+	sessions map[tracer.SessionID]*brokered // of the registry's goroutine
 }
 
 // After an errand the host is looked at more often for a while.
 var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
-// watchBrokers looks at those whom the sampler meets.
-func (s *server) watchBrokers(ctx context.Context) {
-	b := &brokers{server: s, jars: make(map[tracer.SessionID]*jar)}
+// run looks at those whom the sampler meets.
+func (b *brokers) run(ctx context.Context) {
 	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer hurry.Stop()
 	defer soon.Stop()
@@ -43,10 +64,10 @@ func (s *server) watchBrokers(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case met := <-s.sampler.strangers:
+		case met := <-b.strangers:
 			b.judge(met)
 			b.endDue()
-		case id := <-s.owner.unsure:
+		case id := <-b.unsure:
 			if len(unsure) == 0 {
 				soon.Reset(looksAgain)
 			}
@@ -56,14 +77,11 @@ func (s *server) watchBrokers(ctx context.Context) {
 		case <-soon.C:
 			b.again(unsure)
 			unsure = unsure[:0]
-		case <-s.owner.asked:
+		case <-b.asked:
 			next = 0
 			hurry.Reset(haste[0])
 		case <-hurry.C:
-			select {
-			case s.sampler.hurry <- struct{}{}:
-			default:
-			}
+			b.registry.AskLook()
 			if next++; next < len(haste) {
 				hurry.Reset(haste[next])
 			}
@@ -102,7 +120,7 @@ func (b *brokers) judge(met []tracer.Process) {
 			continue
 		}
 		p := b.prove(&x, all, policy.Brokers.Adopt)
-		if p == nil || len(policy.Protected(b.facts(t.PID, maxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		if p == nil || len(policy.Protected(b.steward.facts(t.PID, maxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 			continue
 		}
 		switch {
@@ -125,24 +143,25 @@ func (b *brokers) taken(t *tracer.Process) bool {
 // whose members are there on weak evidence.
 func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
-	_ = b.owner.do(func() {
+	_ = b.registry.Read(func(v registry.View) {
 		for id := range b.jars {
-			if x := b.owner.sessions[id]; x == nil || x.closed {
+			if x := v.Session(id); x == nil || x.Closed() {
 				delete(b.jars, id)
 			}
 		}
-		for _, x := range b.owner.sessions {
-			if x.For != 0 && x.Weak && !x.closed && x.info.State == tracer.StateActive {
-				beside[x.info.ID] = true
+		for x := range v.Sessions() {
+			its := b.of(x.ID())
+			if its.For != 0 && its.Weak && !x.Closed() && x.Info().State == tracer.StateActive {
+				beside[x.ID()] = true
 			}
-			if x.info.Kept || x.For != 0 || x.closed && !x.awaits() {
+			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.info, token: x.token, word: broker.SumOf(x.info.ID.String()), uids: []uint32{x.info.UID}, over: x.closed, asked: slices.Clone(x.Errands)}
-			if n, ok := b.owner.graph.Node(x.info.Root); ok && !n.Ghost {
+			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: []uint32{x.Info().UID}, over: x.Closed(), asked: slices.Clone(its.Errands)}
+			if n, ok := v.Graph().Node(x.Info().Root); ok && !n.Ghost {
 				c.uids = append(c.uids, n.UID)
 			}
-			for _, e := range x.Errands {
+			for _, e := range its.Errands {
 				c.errands = append(c.errands, *e)
 			}
 			all = append(all, c)
@@ -192,11 +211,11 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		p.claimant.errands[k].Found = true // for those who are looked at next
 	}
 	container := b.containerName(x)
-	_ = b.owner.do(func() {
-		if s := b.owner.sessions[p.info.ID]; s != nil {
-			b.owner.found(s, attributed{
+	_ = b.registry.Update(func(t registry.Tx) {
+		if s := t.Session(p.info.ID); s != nil {
+			b.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.boottime(), Container: container,
+				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.Boottime(), Container: container,
 			})
 		}
 	})
@@ -206,7 +225,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.info.ID),
 		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.mode(),
 	})
-	b.owner.askResync(causeMoved)
+	b.registry.AskResync(registry.CauseMoved)
 }
 
 // companion enters a stranger for the session that holds such work of another
@@ -216,19 +235,19 @@ func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err er
 	weak := !p.source.Strong()
 	var refused error
 	made := false
-	err = b.owner.do(func() {
-		for _, s := range b.owner.sessions {
-			if s.For == p.info.ID && s.Weak == weak && s.info.UID == x.UID && !s.closed && s.info.State == tracer.StateActive {
-				id = s.info.ID
+	err = b.registry.Update(func(t registry.Tx) {
+		for s := range t.Sessions() {
+			if its := b.of(s.ID()); its.For == p.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
+				id = s.ID()
 				return
 			}
 		}
-		s, err := b.owner.create(tracer.SessionSpec{
+		s, err := t.Create(tracer.SessionSpec{
 			Root: x.Identity, UID: x.UID, Grace: p.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
 			For: p.info.ID, Weak: weak,
 		})
 		if refused = err; err == nil {
-			id, made = s.info.ID, true
+			id, made = s.ID(), true
 		}
 	})
 	if err = errors.Join(err, refused); err != nil || made {
@@ -243,28 +262,28 @@ func (b *brokers) endDue() {
 	policy := b.rules.policy()
 	word := policy.Brokers.End
 	var due []excess
-	_ = b.owner.do(func() {
-		for _, x := range b.owner.sessions {
-			if x.closed || x.info.State != tracer.StateActive {
+	_ = b.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Closed() || x.Info().State != tracer.StateActive {
 				continue
 			}
-			switch {
-			case x.For != 0 && b.owner.over(x.For) && enough(word, !x.Weak):
-				due = append(due, excess{x.info.ID, tracer.CauseAncestor, x.info.Grace, true})
-			case x.Shared != "":
-				if r := policy.SharedNamed(x.Shared); (r == nil || !r.Lasts()) && !b.owner.used(x) {
-					due = append(due, excess{x.info.ID, tracer.CauseExpired, x.info.Grace, true})
+			switch its := b.of(x.ID()); {
+			case its.For != 0 && b.over(v, its.For) && enough(word, !its.Weak):
+				due = append(due, excess{x.ID(), tracer.CauseAncestor, x.Info().Grace, true})
+			case b.steward.of(x.ID()).shared != "":
+				if r := policy.SharedNamed(b.steward.of(x.ID()).shared); (r == nil || !r.Lasts()) && !b.used(v, x) {
+					due = append(due, excess{x.ID(), tracer.CauseExpired, x.Info().Grace, true})
 				}
 			}
 		}
 	})
 	for _, x := range due {
-		b.sampler.endOver(x)
+		b.steward.endOver(x)
 	}
 }
 
 // over reports whether a session has begun to end, or is forgotten.
-func (o *owner) over(id tracer.SessionID) bool {
-	s := o.sessions[id]
-	return s == nil || s.closed || s.info.State != tracer.StateActive
+func (b *brokers) over(v registry.View, id tracer.SessionID) bool {
+	s := v.Session(id)
+	return s == nil || !s.Active()
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
 // look has the sampler look once more.
 func (p *policed) look() {
 	p.Helper()
-	if _, err := p.s.sampler.sample(causeRequest); err != nil {
+	if _, err := p.s.registry.Resync(registry.CauseRequest); err != nil {
 		p.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -36,7 +37,7 @@ func TestUnheardDeaths(t *testing.T) {
 					w.k.Exit(pid, 0)
 				}
 			})
-			if _, err := w.s.sampler.sample(causeNone); err != nil {
+			if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
 				t.Fatal(err)
 			}
 			if r := w.receipt(s.ID); r.EndReason != tt.reason || r.Verdict != "clean" || r.Left != 0 {
@@ -57,7 +58,7 @@ func TestUnheardRootOfAnEnd(t *testing.T) {
 	w.k.Fork(100, 101, "lngtest-a")
 	w.k.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	w.unheard(func() { w.k.Exit(100, 0) })
-	if _, err := w.s.sampler.sample(causeNone); err != nil {
+	if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
 		t.Fatal(err)
 	}
 	w.k.Exit(101, 0)
@@ -78,7 +79,7 @@ func TestUnheardNestedRoot(t *testing.T) {
 	}
 	w.k.Fork(101, 102, "lngtest-b")
 	w.unheard(func() { w.k.Exit(101, 0) })
-	if _, err := w.s.sampler.sample(causeNone); err != nil {
+	if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.receipt(id.String()); r.EndReason != "root_exit" || r.Verdict != "clean" {
@@ -86,30 +87,6 @@ func TestUnheardNestedRoot(t *testing.T) {
 	}
 	if s, err := w.k.Session(w.id(around.ID)); err != nil || s.State != tracer.StateActive || s.Live != 1 {
 		t.Errorf("around it: %+v, %v", s, err)
-	}
-}
-
-// TestMissesBeforeTheStart: what the kernel skipped while no daemon ran is looked for by the
-// next one.
-func TestMissesBeforeTheStart(t *testing.T) {
-	skipped := map[string]uint64{"fork_birth": 1}
-	for _, tt := range []struct {
-		name             string
-		misses, counters map[string]uint64
-		twice, reconcile bool
-	}{
-		{"nothing", nil, map[string]uint64{}, false, false},
-		{"a birth", skipped, map[string]uint64{}, false, true},
-		{"a birth that was seen twice", skipped, map[string]uint64{}, true, false},
-		{"an entry that could not go", nil, map[string]uint64{"delete_failed": 1}, true, true},
-	} {
-		p := &sampler{}
-		if _, reconcile := p.grown(tt.misses, tt.counters, tt.twice); reconcile != tt.reconcile {
-			t.Errorf("%s: reconcile %v", tt.name, reconcile)
-		}
-		if cause, reconcile := p.grown(tt.misses, tt.counters, tt.twice); cause != causeNone || reconcile {
-			t.Errorf("%s, nothing new: %q, reconcile %v", tt.name, cause, reconcile)
-		}
 	}
 }
 
@@ -124,7 +101,7 @@ func TestMembersOfNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.k.LoseRecord(nested)
-	if _, err := w.s.sampler.sample(causeNone); err != nil {
+	if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
 		t.Fatal(err)
 	}
 	if p := w.k.Proc(101); p.Session.String() != around.ID {
@@ -176,7 +153,7 @@ func TestLookalikeInsideLookalike(t *testing.T) {
 	})
 	p.until(func() bool {
 		_, err := p.k.Session(inner)
-		p.s.sampler.sample(causeNone)
+		p.s.registry.Resync(registry.CauseNone)
 		all, _ := p.k.Sessions()
 		return err != nil && len(all) == 1
 	})
@@ -217,7 +194,7 @@ func TestNestedInLookalike(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	p.until(func() bool {
-		p.s.sampler.sample(causeNone)
+		p.s.registry.Resync(registry.CauseNone)
 		all, err := p.k.Sessions()
 		return err == nil && len(all) == 1
 	})

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -49,16 +49,16 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 	var d api.Session
 	var refused error
-	err = s.owner.do(func() {
-		x, err := s.owner.create(spec)
+	err = s.registry.Update(func(t registry.Tx) {
+		x, err := t.Create(spec)
 		if err != nil {
 			refused = err
 			return
 		}
-		s.enforcer.Began(x.info.ID, baseline)
-		x.token = sha256.Sum256([]byte(token))
-		s.owner.save(x)
-		d = s.owner.session(x, c)
+		s.enforcer.Began(x.ID(), baseline)
+		s.brokers.of(x.ID()).token = sha256.Sum256([]byte(token))
+		t.Save(x)
+		d = t.Document(x, c)
 	})
 	if err == nil {
 		err = refused
@@ -151,36 +151,4 @@ func (s *server) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
 func otherProcess(ref api.Ref) error {
 	return api.NewError(api.CodeIdentity,
 		fmt.Sprintf("pid %d is not the process you named (%v); nothing was sent", ref.PID, ref), "")
-}
-
-// create opens the session in the kernel. It runs in the owner's goroutine, so
-// that two cannot take one name and no event of it comes before it is known.
-func (o *owner) create(spec tracer.SessionSpec) (*session, error) {
-	around := o.around(&spec)
-	for _, x := range o.sessions {
-		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {
-			return nil, api.NewError(api.CodeBusyName,
-				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
-		}
-	}
-	if err := o.room(&spec, around); err != nil {
-		return nil, err
-	}
-	spec.Taken = func(id tracer.SessionID) bool {
-		for known := range o.sessions {
-			if known>>32 == id>>32 { // what people see of it
-				return true
-			}
-		}
-		return false
-	}
-	id, err := o.kernel.Create(spec)
-	if err != nil {
-		return nil, fmt.Errorf("create session of pid %d: %w", spec.Root.PID, err)
-	}
-	info, err := o.kernel.Session(id)
-	if err != nil {
-		return nil, fmt.Errorf("read session %v: %w", id, err)
-	}
-	return o.enter(info), nil
 }

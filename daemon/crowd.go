@@ -2,7 +2,12 @@
 
 package daemon
 
-import "github.com/lineage-ebpf/lineage/tracer"
+import (
+	"sync/atomic"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
 
 const (
 	// maxCrowd bounds how many processes wait to be looked at.
@@ -21,6 +26,7 @@ const (
 type crowd struct {
 	horizon uint64 // boottime ns: nobody older counts; 0: nobody does
 	seen    map[tracer.Identity]glance
+	anew    atomic.Bool // all are to be looked at some times in a row again
 	walk    uint32
 	waiting []tracer.Process
 }
@@ -34,6 +40,9 @@ type glance struct {
 
 // meet takes one process of a walk.
 func (c *crowd) meet(t *tracer.Process) {
+	if c.anew.CompareAndSwap(true, false) {
+		c.seen = nil
+	}
 	if c.horizon == 0 || t.Start < c.horizon || t.Dead || t.Kernel || t.PID <= 1 ||
 		t.Flags&tracer.FlagProtected != 0 {
 		return
@@ -77,11 +86,12 @@ func (c *crowd) hand(to chan<- []tracer.Process) {
 
 // horizon is since when processes may be at work for a session, 0: there is
 // none that they could work for.
-func (o *owner) horizon() uint64 {
+func (b *brokers) horizon(v registry.View) uint64 {
 	first := uint64(0)
-	for _, s := range o.sessions {
-		if (!s.closed || s.awaits()) && !s.info.Kept && s.For == 0 && (first == 0 || s.info.Root.Start < first) {
-			first = s.info.Root.Start
+	for s := range v.Sessions() {
+		its := b.of(s.ID())
+		if (!s.Closed() || its.awaits()) && !s.Info().Kept && its.For == 0 && (first == 0 || s.Info().Root.Start < first) {
+			first = s.Info().Root.Start
 		}
 	}
 	return first
@@ -89,9 +99,22 @@ func (o *owner) horizon() uint64 {
 
 // awaits reports whether a broker may still begin what a session that is over
 // asked for.
-func (s *session) awaits() bool {
+func (s *brokered) awaits() bool {
 	for _, e := range s.Errands {
 		if e.Kind.Later && !e.Failed && s.token != [32]byte{} {
+			return true
+		}
+	}
+	return false
+}
+
+// used reports whether a session lives that may use a shared server. Who
+// connects to it is not told by the kernel, so each of its uid may: a server
+// that is ended too late is a leak that is shown, one that is ended too early
+// is somebody's broken build.
+func (b *brokers) used(v registry.View, x *registry.Session) bool {
+	for s := range v.Sessions() {
+		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && b.of(s.ID()).For == 0 {
 			return true
 		}
 	}

@@ -68,7 +68,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	)
 	alone := took(first)
 	w.k.AllRead()
-	from := w.s.owner.ring.end()
+	from := w.s.ring.end()
 	before := inUse()
 	var crowd sync.WaitGroup
 	counts := make([]readCount, readers)
@@ -98,7 +98,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	if r := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
 		t.Errorf("%+v", r)
 	}
-	end := w.s.owner.ring.end()
+	end := w.s.ring.end()
 	for n := range counts {
 		w.until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
 	}

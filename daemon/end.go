@@ -10,7 +10,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -39,13 +41,13 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	var id tracer.SessionID
 	var report *api.Report
 	begun := false
-	err := s.withSession(word, c, access.End, func(x *session) {
-		id, begun = x.info.ID, x.info.State != tracer.StateActive
+	err := s.withSession(word, c, access.End, func(v registry.View, x *registry.Session) {
+		id, begun = x.ID(), x.Info().State != tracer.StateActive
 		if grace < 0 {
-			grace = x.info.Grace
+			grace = x.Info().Grace
 		}
-		if x.closed {
-			report = s.owner.report(x, c)
+		if x.Closed() {
+			report = v.Report(x, c)
 		}
 	})
 	if unremembered(err) {
@@ -70,7 +72,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		return err
 	}
 	if !begun && grace > 0 {
-		s.owner.collectBefore(id)
+		s.registry.CollectBefore(id)
 	}
 	if req.PlanToken != "" {
 		if err := s.checkPlan(req.PlanToken, id); err != nil {
@@ -80,11 +82,9 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	s.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
-	err = s.owner.do(func() {
-		if x := s.owner.sessions[id]; x != nil && x.endedBy == nil && x.info.State == tracer.StateActive {
-			x.endCaller = c.Audited()
-			s.owner.save(x)
-			x.endedBy = &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
+	err = s.registry.Update(func(t registry.Tx) {
+		if x := t.Session(id); x != nil {
+			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, c.Audited())
 		}
 	})
 	if err != nil {
@@ -93,9 +93,9 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err := s.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
 		return err
 	}
-	err = s.withSession(id.String(), c, access.End, func(x *session) {
-		s.owner.refresh(x)
-		report = s.owner.report(x, c)
+	err = s.withSession(id.String(), c, access.End, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		report = v.Report(x, c)
 	})
 	if err != nil {
 		return err
@@ -115,9 +115,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("wait %q: want a duration up to %v", text, maxWait), "")
 		}
 	}
-	var over chan struct{}
+	var over <-chan struct{}
 	var id tracer.SessionID
-	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *session) { over, id = x.over, x.info.ID })
+	err = s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) { over, id = x.Over(), x.ID() })
 	if unremembered(err) {
 		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
@@ -138,9 +138,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 		return nil
 	}
 	var report *api.Report
-	err = s.withSession(id.String(), c, access.Read, func(x *session) {
-		s.owner.refresh(x)
-		report = s.owner.report(x, c)
+	err = s.withSession(id.String(), c, access.Read, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		report = v.Report(x, c)
 	})
 	if err != nil {
 		return err
@@ -150,4 +150,17 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 		status = http.StatusOK
 	}
 	return reply(w, status, report)
+}
+
+// recorded records an end, when it has a verdict.
+func (s *server) recorded(_ registry.View, x *registry.Session) {
+	rec := audit.Record{
+		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.Receipt().EndReason,
+		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
+		Mode:   s.rules.mode(), Report: x.Receipt(),
+	}
+	if x.Info().Cause == tracer.CauseEnd {
+		rec.Caller = x.EndCaller()
+	}
+	s.audit.Add(rec)
 }

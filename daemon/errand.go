@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -60,11 +61,14 @@ type brokered struct {
 	For tracer.SessionID
 	// Weak: … on evidence that may be a coincidence.
 	Weak bool
-	// Shared is the rule by which this one holds a server of several sessions.
+	// Shared is the rule by which this one holds a server of several sessions. It is only
+	// written here: the rules have it.
 	Shared string
+
+	token [32]byte // sha256 of the session's
 }
 
-// clone is for whoever encodes it outside the owner's goroutine.
+// clone is for an encoder outside the registry's goroutine.
 func (b *brokered) clone() brokered {
 	c := *b
 	c.Errands, c.Found = make([]*errand, len(b.Errands)), slices.Clone(b.Found)
@@ -94,8 +98,8 @@ func (e *errand) within(start uint64, named bool) bool {
 }
 
 // asks notes the errand, if the program is a broker's client.
-func (o *owner) asks(s *session, ev *tracer.Event) {
-	if !broker.IsClient(ev.Filename) || s.closed {
+func (b *brokers) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
+	if !broker.IsClient(ev.Filename) || x.Closed() {
 		return
 	}
 	argv := ev.Args()
@@ -103,6 +107,7 @@ func (o *owner) asks(s *session, ev *tracer.Event) {
 	if !ok {
 		return
 	}
+	s := b.of(x.ID())
 	if len(s.Errands) == maxErrands {
 		s.Overflow = true
 		return
@@ -111,20 +116,20 @@ func (o *owner) asks(s *session, ev *tracer.Event) {
 		Errand: e, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Argv: argv, Asked: ev.Time,
 		Inside: s.inside(&e),
 	})
-	o.save(s)
-	o.askHaste()
+	v.Save(x)
+	b.askHaste()
 }
 
 // askHaste asks for looks at the host in short order.
-func (o *owner) askHaste() {
+func (b *brokers) askHaste() {
 	select {
-	case o.asked <- struct{}{}:
+	case b.asked <- struct{}{}:
 	default:
 	}
 }
 
 // left notes that the client of an errand has gone.
-func (s *session) left(ev *tracer.Event) {
+func (s *brokered) left(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Client == ev.Process {
 			code, signal := document.Exit(ev.ExitStatus)
@@ -134,7 +139,8 @@ func (s *session) left(ev *tracer.Event) {
 }
 
 // found books a process that was attributed to a session.
-func (o *owner) found(s *session, a attributed) {
+func (b *brokers) found(v registry.View, x *registry.Session, a attributed) {
+	s := b.of(x.ID())
 	if a.Asked != nil {
 		a.Asked.Found = true
 	}
@@ -143,13 +149,13 @@ func (o *owner) found(s *session, a attributed) {
 		return
 	}
 	s.Found = append(s.Found, a)
-	o.save(s)
-	o.changed(s.info.ID)
+	v.Save(x)
+	v.Changed(x.ID())
 }
 
 // forked notes that a client has forked. One that starts its server where none
 // runs did that: what the server starts is forked by the session.
-func (s *session) forked(ev *tracer.Event) {
+func (s *brokered) forked(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Kind.Forks && e.Client == ev.Creator {
 			e.Inside = true
@@ -158,7 +164,7 @@ func (s *session) forked(ev *tracer.Event) {
 }
 
 // inside reports whether an earlier errand started the server of this one.
-func (s *session) inside(e *broker.Errand) bool {
+func (s *brokered) inside(e *broker.Errand) bool {
 	return slices.ContainsFunc(s.Errands, func(o *errand) bool {
 		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
 	})

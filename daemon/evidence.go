@@ -38,7 +38,7 @@ type claimant struct {
 	uids    []uint32
 	over    bool
 	errands []errand
-	asked   []*errand // the originals, for the owner
+	asked   []*errand // the originals, for the registry
 	cookies map[broker.Cookie]bool
 }
 
@@ -46,7 +46,7 @@ type claimant struct {
 type proof struct {
 	*claimant
 	source tracer.Source
-	asked  *errand // the owner's; nil: nobody was seen asking
+	asked  *errand // the registry's; nil: nobody was seen asking
 	client tracer.Identity
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // FuzzRequest: whatever is asked, by a user or a member, gets one whole document
@@ -82,7 +83,7 @@ func FuzzRequest(f *testing.F) {
 		if p := w.k.Proc(300); p == nil || p.Dead || p.Identity != other {
 			t.Fatalf("%s %q %q ended another uid's process", method, target, body)
 		}
-		if err := w.s.owner.do(func() {}); err != nil {
+		if err := w.s.registry.Read(func(v registry.View) {}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -25,8 +26,8 @@ import (
 // maxGrown bounds the sessions and commands whose past is kept: 9 MB.
 const maxGrown = 2048
 
-// growth keeps how the host, its sessions and their commands grow. It belongs
-// to the owner.
+// growth keeps how the host, its sessions and their commands grow. It belongs to
+// the registry's goroutine.
 type growth struct {
 	host     lineage.Trend
 	sessions map[tracer.SessionID]*grown
@@ -53,6 +54,14 @@ func (u *usage) add(p *lineage.Seen) {
 
 func (u *usage) at(now uint64) lineage.Usage {
 	return lineage.Usage{At: now, Processes: u.processes, RSS: u.rss}
+}
+
+// hooks take the looks.
+func (g *growth) hooks() *registry.Hooks {
+	return &registry.Hooks{Sampled: func(_ registry.View, l *registry.Look) func() {
+		g.sample(l.At, l.Seen)
+		return nil
+	}}
 }
 
 // sample takes a look at every process of the host into the past, once a minute
@@ -176,7 +185,7 @@ func exhausts(d *api.Leak, rooms ...room) {
 }
 
 // limitsOf are what a session can use up besides what the host has.
-func limitsOf(d *api.Leak, info *tracer.SessionInfo, host []room) (rooms []room) {
+func limitsOf(d *api.Leak, info tracer.SessionInfo, host []room) (rooms []room) {
 	if !d.Growth.Known {
 		return nil
 	}
@@ -232,9 +241,9 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 	d := api.Leaks{Head: head("leaks"), Items: []api.Leak{}}
 	rooms := roomsOf(s.proc)
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, access.Read, func(x *session) {
-			if !x.closed {
-				d.Items = append(d.Items, s.owner.leak(x, rooms))
+		err = s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) {
+			if !x.Closed() {
+				d.Items = append(d.Items, s.leak(v, x, rooms))
 			}
 		})
 		if err == nil && len(d.Items) == 0 {
@@ -242,16 +251,16 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 		}
 	} else {
 		all := access.Decide(c, access.Metrics, access.Scope{}).Allow
-		err = s.owner.read(c, func() {
-			for _, x := range s.owner.sorted() {
-				if !x.closed && access.Decide(c, access.Read, s.owner.scope(x)).Allow {
-					d.Items = append(d.Items, s.owner.leak(x, rooms))
+		err = s.read(c, func(v registry.View) {
+			for _, x := range v.Sorted() {
+				if !x.Closed() && access.Decide(c, access.Read, v.Scope(x)).Allow {
+					d.Items = append(d.Items, s.leak(v, x, rooms))
 				}
 			}
 			if all {
-				d.Host = s.owner.hostLeak(rooms)
+				d.Host = s.hostLeak(v, rooms)
 			}
-			d.Truncated = s.owner.growth.full
+			d.Truncated = s.growth.full
 		})
 		if all {
 			d.KeepUnmatched = s.rules.keepUnmatched()
@@ -264,23 +273,23 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 }
 
 // leak is a session, its nested ones excluded.
-func (o *owner) leak(x *session, rooms []room) api.Leak {
-	o.refresh(x)
-	n := o.graph.Count(x.info.ID)
+func (s *server) leak(v registry.View, x *registry.Session, rooms []room) api.Leak {
+	v.Refresh(x)
+	n := v.Graph().Count(x.ID())
 	d := api.Leak{
-		Head: api.Head{Kind: "leak"}, Session: x.info.ID.String(), Name: x.info.Name, State: x.state(),
-		Started: o.clock.Wall(x.info.Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.rss,
+		Head: api.Head{Kind: "leak"}, Session: x.ID().String(), Name: x.Info().Name, State: x.State(),
+		Started: s.clock.Wall(x.Info().Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.Usage().RSS,
 	}
-	if x.rootDied != 0 {
+	if x.RootDied() != 0 {
 		d.Leftovers = n.Live
 	}
-	if d.Kept = x.info.Kept; d.Kept && x.info.Expires != 0 {
-		d.Until = o.clock.Wall(x.info.Expires)
+	if d.Kept = x.Info().Kept; d.Kept && x.Info().Expires != 0 {
+		d.Until = s.clock.Wall(x.Info().Expires)
 	}
-	if x.kept != nil {
-		d.Reason, d.KeptBy, d.KeepRule = x.kept.Reason, x.kept.By, x.kept.Rule
+	if why := s.steward.of(x.ID()).kept; why != nil {
+		d.Reason, d.KeptBy, d.KeepRule = why.Reason, why.By, why.Rule
 	}
-	g := o.growth.sessions[x.info.ID]
+	g := s.growth.sessions[x.ID()]
 	if g == nil {
 		g = new(grown)
 	}
@@ -292,8 +301,8 @@ func (o *owner) leak(x *session, rooms []room) api.Leak {
 	slices.SortFunc(d.Commands, func(a, b api.LeakCommand) int {
 		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm))
 	})
-	exhausts(&d, limitsOf(&d, &x.info, rooms)...)
-	if h := document.Holds(x.held, nil); h != nil {
+	exhausts(&d, limitsOf(&d, x.Info(), rooms)...)
+	if h := document.Holds(x.Held(), nil); h != nil {
 		d.Ports, d.Locks = h.Ports, h.Locks
 	}
 	return d
@@ -301,23 +310,23 @@ func (o *owner) leak(x *session, rooms []room) api.Leak {
 
 // hostLeak is all processes of the host, as of the last sample; nil if there
 // was none: without a session nobody looks.
-func (o *owner) hostLeak(rooms []room) *api.Leak {
-	last := o.growth.host.Last()
+func (s *server) hostLeak(v registry.View, rooms []room) *api.Leak {
+	last := s.growth.host.Last()
 	if last.At == 0 {
 		return nil
 	}
-	d := &api.Leak{Head: api.Head{Kind: "leak"}, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(&o.growth.host)}
-	for _, x := range o.sessions {
-		if x.closed {
+	d := &api.Leak{Head: api.Head{Kind: "leak"}, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(&s.growth.host)}
+	for x := range v.Sessions() {
+		if x.Closed() {
 			continue
 		}
-		n := o.graph.Count(x.info.ID)
+		n := v.Graph().Count(x.ID())
 		d.Orphans += n.Orphans
 		d.Zombies += n.Zombies
-		if x.rootDied != 0 {
+		if x.RootDied() != 0 {
 			d.Leftovers += n.Live
 		}
 	}
-	exhausts(d, limitsOf(d, &tracer.SessionInfo{}, rooms)...)
+	exhausts(d, limitsOf(d, tracer.SessionInfo{}, rooms)...)
 	return d
 }

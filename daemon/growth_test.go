@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -38,7 +39,7 @@ func (w *world) has(availableKiB, tasks, pidMax int) {
 func (w *world) look() {
 	w.Helper()
 	w.k.AllRead()
-	if _, err := w.s.sampler.sample(causeRequest); err != nil {
+	if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -95,7 +96,7 @@ func TestLeaks(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	// Its own limit is nearer.
-	if rooms := limitsOf(&l, &tracer.SessionInfo{MaxRSS: 86 << 20, MaxProcesses: 57, Live: 27}, nil); len(rooms) != 2 {
+	if rooms := limitsOf(&l, tracer.SessionInfo{MaxRSS: 86 << 20, MaxProcesses: 57, Live: 27}, nil); len(rooms) != 2 {
 		t.Errorf("%+v", rooms)
 	} else {
 		l.HoursToExhaustion = nil

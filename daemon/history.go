@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -162,16 +163,15 @@ func (s *server) addEnded(ctx context.Context, d *api.Sessions, name string, c a
 
 // endedInMemory gives those of the ended sessions in memory that q selects.
 func (s *server) endedInMemory(q journal.Query, c access.Caller) (all []endedSession, err error) {
-	err = s.owner.read(c, func() {
-		o := s.owner
-		for _, x := range o.ended {
-			ended := o.clock.Wall(x.emptyAt)
-			place := journal.Place{Ended: ended.UnixNano(), ID: x.info.ID}
+	err = s.read(c, func(v registry.View) {
+		for _, x := range v.Ended() {
+			ended := s.clock.Wall(x.Emptied())
+			place := journal.Place{Ended: ended.UnixNano(), ID: x.ID()}
 			if !place.Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
-				q.Name != "" && x.info.Name != q.Name || !access.Decide(c, access.Read, o.scope(x)).Allow {
+				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {
 				continue
 			}
-			all = append(all, endedSession{place, s.bootID, o.session(x, c)})
+			all = append(all, endedSession{place, s.bootID, v.Document(x, c)})
 		}
 	})
 	return all, err

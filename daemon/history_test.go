@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
@@ -250,11 +251,11 @@ func TestRemember(t *testing.T) {
 	w.k.Exit(101, 0)
 	w.k.Fork(100, 103, "lngtest-child")
 	var token [32]byte
-	w.s.owner.do(func() { token = w.s.owner.sessions[w.id(s.ID)].token })
+	w.s.registry.Read(func(v registry.View) { token = w.s.brokers.of(w.id(s.ID)).token })
 	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{}), http.StatusAccepted)
 	w.again()
 	var got [32]byte
-	w.s.owner.do(func() { got = w.s.owner.sessions[w.id(s.ID)].token })
+	w.s.registry.Read(func(v registry.View) { got = w.s.brokers.of(w.id(s.ID)).token })
 	if got != token || token == [32]byte{} {
 		t.Error("the token is forgotten")
 	}
@@ -360,7 +361,7 @@ func (w *world) stream(who, query string) (all []api.Event, reason string) {
 // Events of before come from the history, gap-free up to the present.
 func TestEventsOfThePast(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	first := w.s.owner.ring.end()
+	first := w.s.ring.end()
 	report := w.ended(100, "job")
 	w.k.Advance(time.Second) // numbers go by the clock
 	w.again()

@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,9 +11,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -24,15 +22,6 @@ const (
 
 	maxLifetime = 100 * 365 * 24 * time.Hour // what clocks of nanoseconds can add up
 )
-
-// kept is why a session outlives the one that its processes came from. It is
-// never changed.
-type kept struct {
-	Reason string
-	From   tracer.SessionID
-	By     *api.Caller `json:",omitempty"` // who asked for it
-	Rule   string      `json:",omitempty"` // that asked for it
-}
 
 // postKeep hands members over to a kept session.
 func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller) error {
@@ -74,14 +63,14 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		all, from = append(all, id), info
 	}
 	by := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
-	info, err := s.keep(from, all, kept{Reason: req.Reason, By: by}, req.Until)
+	info, err := s.steward.keep(from, all, kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)
 	}
 	var d api.Session
-	if err := s.owner.do(func() {
-		if x := s.owner.sessions[info.ID]; x != nil {
-			d = s.owner.session(x, c)
+	if err := s.registry.Read(func(v registry.View) {
+		if x := v.Session(info.ID); x != nil {
+			d = v.Document(x, c)
 		}
 	}); err != nil {
 		return err
@@ -98,9 +87,9 @@ func (s *server) keepable(id tracer.Identity, live bool, c access.Caller) (info 
 	e, lerr := s.kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
-	err = s.owner.do(func() {
-		if x := s.owner.sessionOf(e.Session); member && x != nil {
-			info = x.info
+	err = s.registry.Read(func(v registry.View) {
+		if x := v.Ask(e.Session); member && x != nil {
+			info = x.Info()
 		}
 	})
 	if d.Allow && info.ID != 0 {
@@ -133,47 +122,6 @@ func keepError(id tracer.Identity, err error) error {
 	return err
 }
 
-// keep opens a kept session over processes of one session and their
-// descendants. The first of them is its root.
-func (s *server) keep(from tracer.SessionInfo, all []tracer.Identity, why kept, until time.Time) (info tracer.SessionInfo, err error) {
-	spec := tracer.SessionSpec{
-		Root: all[0], UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
-		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
-	}
-	why.From = from.ID
-	return s.handOver(spec, all, func(x *session) { x.kept = &why })
-}
-
-// handOver opens a session over members of another one, and moves them there
-// with their descendants. note runs in the owner's goroutine.
-func (s *server) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(*session)) (info tracer.SessionInfo, err error) {
-	var refused error
-	from := spec.KeptFrom
-	err = s.owner.do(func() {
-		x, err := s.owner.create(spec)
-		if refused = err; err == nil {
-			note(x)
-			info = x.info
-		}
-	})
-	if err = errors.Join(err, refused); err != nil {
-		return info, err
-	}
-	for _, id := range all[1:] {
-		if err := s.kernel.Move(id, from, info.ID); err != nil {
-			s.log.Warn().Err(err).Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, id.PID).Msg("process not kept")
-		}
-	}
-	for _, id := range all {
-		if _, err := s.follow(from, info.ID, id); err != nil {
-			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("descendants not kept")
-		}
-	}
-	s.refresh(info.ID)
-	s.owner.askResync(causeMoved)
-	return info, nil
-}
-
 // losesTerminal names the processes whose terminal goes when members of their
 // former session end.
 func (s *server) losesTerminal(all []tracer.Identity, from tracer.SessionID) (warnings []string) {
@@ -188,91 +136,4 @@ func (s *server) losesTerminal(all []tracer.Identity, from tracer.SessionID) (wa
 		}
 	}
 	return warnings
-}
-
-// askKeep asks whether a rule keeps a member that has become another program.
-func (o *owner) askKeep(id tracer.Identity) {
-	select {
-	case o.execs <- id:
-	default:
-		o.degrade("keep rules were not asked about every program: too many at once")
-	}
-}
-
-// keepByRule asks the keep rules about each program that members become, and
-// after a reload about all members.
-func (s *server) keepByRule(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case id := <-s.owner.execs:
-			s.keepIfRuled(s.rules.policy(), id)
-		}
-	}
-}
-
-// keepRunning asks the keep rules about all members.
-func (s *server) keepRunning(p *policy.Policy) {
-	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {
-		return
-	}
-	s.shareAgain(p)
-	var members []tracer.Identity
-	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
-		if t.Session != 0 && !t.Dead && t.Flags&tracer.FlagRoot == 0 {
-			members = append(members, t.Identity)
-		}
-		return nil
-	})
-	if err != nil {
-		s.log.Error().Err(err).Msg("keep rules not asked about the members that run")
-	}
-	for _, id := range members {
-		s.keepIfRuled(p, id)
-	}
-}
-
-func (s *server) keepIfRuled(p *policy.Policy, id tracer.Identity) {
-	e, err := s.kernel.Lookup(id.PID)
-	if err != nil || e.Identity != id || e.Session == 0 || e.Flags&tracer.FlagRoot != 0 {
-		return
-	}
-	facts := s.rootFacts(id)
-	now := time.Now()
-	rule, shared := p.Keeps(facts, now), p.SharedServer(facts)
-	if rule == nil && shared == nil {
-		return
-	}
-	if rule != nil {
-		s.rules.matched(rule.Name)
-	}
-	var from tracer.SessionInfo
-	_ = s.owner.do(func() {
-		if x := s.owner.sessionOf(e.Session); x != nil {
-			from = x.info
-		}
-	})
-	if from.ID == 0 || from.Kept || from.State != tracer.StateActive {
-		return
-	}
-	if rule == nil {
-		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not let out of its session")
-		}
-		return
-	}
-	info, err := s.keep(from, []tracer.Identity{id}, kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
-	if err != nil {
-		if !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("not kept")
-		}
-		return
-	}
-	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
-	s.audit.Add(audit.Record{
-		Time: now.UTC(), Verb: access.Keep.String(), Decision: audit.Done,
-		Reason: fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason),
-		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.mode(),
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // On a host on which nothing happens no hook runs that would see that a
@@ -16,7 +17,7 @@ func TestLifetimeOnAnIdleHost(t *testing.T) {
 	s := w.session("user", 100, api.NewSession{MaxLifetimeMS: 2000, GraceMS: ms(0)})
 	look := func() {
 		t.Helper()
-		if _, err := w.s.sampler.sample(causeRequest); err != nil {
+		if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -75,7 +76,7 @@ func TestMalformedRequests(t *testing.T) {
 func TestSizeOfRequests(t *testing.T) {
 	w := newWorld(t)
 	pad := func(n int) string { return `{` + strings.Repeat(" ", n-2) + `}` }
-	into[resynced](w.do("root", "POST", "/v1/resync", pad(maxBody)), http.StatusOK)
+	into[api.Resync](w.do("root", "POST", "/v1/resync", pad(maxBody)), http.StatusOK)
 	w.do("root", "POST", "/v1/resync", pad(maxBody+1)).refused(api.CodeTooLarge)
 }
 
@@ -182,15 +183,20 @@ func (a answered) refusedDocument() *api.Error {
 // TestSessionsAreLimited: an agent that opens one session after the other takes
 // no slot but its own, and neither does a user.
 func TestSessionsAreLimited(t *testing.T) {
-	pretend := func(w *world, n int, info tracer.SessionInfo) {
-		err := w.s.owner.do(func() {
-			for range n {
-				info.ID++
-				w.s.owner.sessions[info.ID] = &session{info: info, over: make(chan struct{})}
-				w.s.owner.nested[info.Parent] = append(w.s.owner.nested[info.Parent], info.ID)
+	// opens has the kernel open n sessions, of children of a process.
+	opens := func(w *world, n int, parent, pid, uid uint32) {
+		for range n {
+			if w.k.Proc(parent).Session != 0 {
+				w.k.Fork(parent, pid, "lngtest-x")
+			} else {
+				w.k.Add(pid, parent, "lngtest-x")
 			}
-		})
-		if err != nil {
+			if _, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(pid).Identity, UID: uid}); err != nil {
+				t.Fatal(err)
+			}
+			pid++
+		}
+		if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,7 +210,7 @@ func TestSessionsAreLimited(t *testing.T) {
 			s := w.session(who, 100, api.NewSession{})
 			other := w.session(who, 200, api.NewSession{})
 			uid := w.k.Proc(100).UID
-			pretend(w, maxNested-2, tracer.SessionInfo{ID: 1 << 40, Parent: w.id(s.ID), UID: uid})
+			opens(w, registry.MaxNested-2, 100, 1<<20, uid)
 			add := func(parent, pid uint32) {
 				w.k.Fork(parent, pid, "lngtest-x")
 				w.proc(pid, parent, uid, "lngtest-x")
@@ -232,18 +238,11 @@ func TestSessionsAreLimited(t *testing.T) {
 	})
 	t.Run("a uid", func(t *testing.T) {
 		w := newWorld(t)
-		pretend(w, maxUIDSessions-1, tracer.SessionInfo{ID: 1 << 40, UID: 1000})
+		opens(w, registry.MaxUIDSessions-1, shell, 1<<20, 1000)
 		into[api.Session](ask(w, "user", 100), http.StatusCreated)
 		ask(w, "user", 101).refused(api.CodeTooMany)
 		into[api.Session](ask(w, "else", 102), http.StatusCreated)
-		pretend(w, maxUIDSessions, tracer.SessionInfo{ID: 1 << 41, UID: 0})
+		opens(w, registry.MaxUIDSessions, shell, 1<<21, 0)
 		into[api.Session](ask(w, "root", 103), http.StatusCreated)
-	})
-	t.Run("all but root's", func(t *testing.T) {
-		w := newWorld(t)
-		pretend(w, maxSessions-1, tracer.SessionInfo{ID: 1 << 40, UID: 0})
-		into[api.Session](ask(w, "user", 100), http.StatusCreated)
-		ask(w, "else", 101).refused(api.CodeTooMany)
-		into[api.Session](ask(w, "root", 102), http.StatusCreated)
 	})
 }

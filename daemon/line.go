@@ -58,7 +58,7 @@ func (s *server) line(r *record, c access.Caller) ([]byte, error) {
 
 // turns are what readers of the events take before they read and encode, and
 // give back before they write: however many readers there are, this many at
-// once use the processor for it, and the owner finds another one. Each comes
+// once use the processor for it, and the registry finds another one. Each comes
 // with the memory that it takes.
 type turns chan []record
 

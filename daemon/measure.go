@@ -3,17 +3,18 @@
 package daemon
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
-
-	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // tally is what requests count. It may be used from any goroutine.
@@ -49,7 +50,7 @@ func (g *gauge) read() (*metrics.Snapshot, error) {
 	return s, nil
 }
 
-// measure asks the owner for what it counted, and adds what others did.
+// measure asks the registry for what it counted, and adds what others did.
 func (s *server) measure() (*metrics.Snapshot, error) {
 	f := s.kernel.Features()
 	m := &metrics.Snapshot{
@@ -65,30 +66,28 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		m.SelfCheck = &r.OK
 	}
 	var counters map[string]uint64
-	err := s.owner.do(func() {
-		o := s.owner
-		m.Degraded = len(s.degradations())
-		for _, x := range o.sessions {
-			m.Sessions[string(x.state())]++
-			if !x.closed && x.info.Parent == 0 { // nested members count in their ancestors
-				m.Processes += int(max(x.info.Live, 0))
+	err := s.registry.Read(func(v registry.View) {
+		meter := v.Meter()
+		m.Degraded = len(s.degradations(v))
+		for x := range v.Sessions() {
+			m.Sessions[string(x.State())]++
+			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
+				m.Processes += int(max(x.Info().Live, 0))
 			}
 		}
 		for _, t := range [...]tracer.EventType{
 			tracer.EventBirth, tracer.EventExec, tracer.EventExit, tracer.EventReparent, tracer.EventReaped, tracer.EventSession,
 		} {
-			m.Events[document.EventNames[t]] = o.meter.events[t]
+			m.Events[document.EventNames[t]] = meter.Events[t]
 		}
-		m.Lost = map[string]uint64{"ring": o.lost, "reader": s.tally.missed.Load()}
+		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.tally.missed.Load()}
 		// Those are replaced, never changed.
-		counters, m.RecursionMisses = o.counters, o.misses
-		for _, cause := range resyncCauses {
-			m.Resyncs[string(cause)] = o.meter.resyncs[cause]
+		counters, m.RecursionMisses = v.Kernel()
+		for _, cause := range registry.Causes {
+			m.Resyncs[string(cause)] = meter.Resyncs[cause]
 		}
-		for e, n := range o.meter.ends {
-			m.Ends[metrics.End{Reason: e.reason, Verdict: e.verdict}] = n
-		}
-		m.EndSeconds = o.meter.took.Histogram()
+		maps.Copy(m.Ends, meter.Ends)
+		m.EndSeconds = meter.Took.Histogram()
 	})
 	for _, e := range tracer.HelperErrors(counters) {
 		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count

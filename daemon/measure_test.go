@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestManyScrapes: fifty at once are answered, and the owner is asked few
+// TestManyScrapes: fifty at once are answered, and the registry is asked few
 // times.
 func TestManyScrapes(t *testing.T) {
 	w := newWorld(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // getOrphans lists the live processes whose creator or root is dead, what was
@@ -21,16 +21,16 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	d := api.Orphans{Head: head("orphans"), Items: []api.Orphan{}}
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, access.Read, func(x *session) {
-			for _, id := range s.owner.family(x.info.ID) {
-				d.Items = s.owner.orphans(d.Items, s.owner.sessions[id], c)
+		err = s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) {
+			for _, id := range v.Family(x.ID()) {
+				d.Items = orphansOf(v, d.Items, v.Session(id), c)
 			}
 		})
 	} else {
-		err = s.owner.read(c, func() {
-			for _, x := range s.owner.sorted() {
-				if access.Decide(c, access.Read, s.owner.scope(x)).Allow {
-					d.Items = s.owner.orphans(d.Items, x, c)
+		err = s.read(c, func(v registry.View) {
+			for _, x := range v.Sorted() {
+				if access.Decide(c, access.Read, v.Scope(x)).Allow {
+					d.Items = orphansOf(v, d.Items, x, c)
 				}
 			}
 		})
@@ -52,17 +52,9 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 	return reply(w, http.StatusOK, d)
 }
 
-// orphans adds those of one session that is not over, nested ones excluded.
-func (o *owner) orphans(all []api.Orphan, x *session, c access.Caller) []api.Orphan {
-	if x == nil || x.closed {
-		return all
-	}
-	return o.encoder().Orphans(all, o.sessionRecord(x), c)
-}
-
 // reaper is who has to wait for a zombie. No more is said of it than its name.
 func (s *server) reaper(ref api.Ref) *api.Process {
-	p := &api.Process{Ref: ref, Comm: comm(s.kernel, s.proc, ref)}
+	p := &api.Process{Ref: ref, Comm: registry.Comm(s.kernel, s.proc, ref)}
 	id := document.ID(ref)
 	if e, err := s.kernel.Lookup(id.PID); err == nil && e.Identity == id && e.Session != 0 {
 		p.Session = e.Session.String()
@@ -70,17 +62,10 @@ func (s *server) reaper(ref api.Ref) *api.Process {
 	return p
 }
 
-// comm is the name of a process that may be no member: PID and command of every
-// process are anybody's to read in /proc. "": it is gone, or another process has
-// its PID by now.
-func comm(k kernel, proc procfs.FS, ref api.Ref) string {
-	st, err := proc.Status(uint32(ref.PID))
-	if err != nil {
-		return ""
+// orphansOf adds those of one session that is not over, nested ones excluded.
+func orphansOf(v registry.View, all []api.Orphan, x *registry.Session, c access.Caller) []api.Orphan {
+	if x == nil || x.Closed() {
+		return all
 	}
-	id := document.ID(ref)
-	if now, err := k.Identify(id.PID); err == nil && id.Start != 0 && now != id {
-		return ""
-	}
-	return st.Name
+	return v.Encoder().Orphans(all, v.Record(x), c)
 }

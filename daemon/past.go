@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -82,7 +83,7 @@ func (s *server) pastScope(ctx context.Context, row *journal.Session) access.Sco
 		return scope
 	}
 	scope.Chain = []tracer.SessionID{0}
-	for row.Parent != 0 && len(scope.Chain) < maxDepth {
+	for row.Parent != 0 && len(scope.Chain) < registry.MaxDepth {
 		scope.Chain = append(scope.Chain, row.Parent)
 		up, err := s.recorder.journal.Session(ctx, row.Boot, row.Parent)
 		if err != nil || up == nil {
@@ -129,7 +130,7 @@ func (s *server) pastReport(ctx context.Context, word string, c access.Caller, v
 // pastTree is what is remembered of its processes, nested sessions included.
 func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
-	for i := 0; i < len(family) && len(family) <= maxEnded; i++ {
+	for i := 0; i < len(family) && len(family) <= registry.MaxEnded; i++ {
 		children, err := s.recorder.journal.Nested(ctx, p.Boot, family[i])
 		if err != nil {
 			return nil, err

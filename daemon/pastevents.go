@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -64,7 +65,7 @@ func (st *stream) replay(ctx context.Context, from uint64) (next uint64, reason 
 			return p.next, reasonGone
 		}
 	}
-	began := st.owner.ring.began
+	began := st.ring.began
 	if !p.any { // what fell off the ring is told with what it still has
 		st.older(ctx, st.started, from, began)
 	}
@@ -81,7 +82,7 @@ type pastReader struct {
 }
 
 // gather encodes a block, one stream at a time: readers of the past leave the
-// processor to those of the present, and to the owner.
+// processor to those of the present, and to the registry.
 func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 	p.replaying.Lock()
 	defer p.replaying.Unlock()
@@ -129,7 +130,7 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 		lost.Time = &held // nothing is held that is older
 	case st.since.IsZero() && from < seq:
 		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
-		if from >= st.owner.ring.began { // numbers of one daemon are events
+		if from >= st.ring.began { // numbers of one daemon are events
 			lost.Count = seq - from
 		}
 	default:
@@ -189,14 +190,14 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 	return may
 }
 
-// aboutPast asks the owner for a session of this boot, nil if it has none.
+// aboutPast asks the registry for a session of this boot, nil if it has none.
 func (st *stream) aboutPast(key bootSession) (a *about, err error) {
 	if key.boot != st.bootID || st.boot != "" {
 		return nil, nil
 	}
-	err = st.owner.do(func() {
-		if x := st.owner.sessions[key.id]; x != nil {
-			a = st.owner.about(x)
+	err = st.registry.Read(func(v registry.View) {
+		if x := v.Session(key.id); x != nil {
+			a = st.ring.of(v, x)
 		}
 	})
 	return a, err
@@ -209,7 +210,7 @@ func (st *stream) selects(ctx context.Context, row *journal.Session) bool {
 	if boot == "" {
 		boot = st.bootID
 	}
-	for range maxDepth {
+	for range registry.MaxDepth {
 		if st.session == 0 || row.Boot == boot && row.ID == st.session {
 			return true
 		}

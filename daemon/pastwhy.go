@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -49,7 +50,7 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 	}
 	// The edges lead to the root of the outermost session it was nested in.
 	line := []tracer.SessionID{row.ID}
-	for up := row; up != nil && up.Parent != 0 && len(line) < maxDepth; {
+	for up := row; up != nil && up.Parent != 0 && len(line) < registry.MaxDepth; {
 		line = append(line, up.Parent)
 		if up, err = j.Session(ctx, row.Boot, up.Parent); err != nil {
 			return nil, err

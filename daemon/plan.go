@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -107,7 +108,7 @@ func (s *server) checkPlan(token string, id tracer.SessionID) error {
 		return api.NewError(api.CodeChanged, fmt.Sprintf("end %v: the plan no longer holds: %s; nothing was sent", id, why),
 			"make a new one with --dry-run")
 	}
-	n := s.plans.find(token, id, s.clock.monotonic())
+	n := s.plans.find(token, id, s.clock.Monotonic())
 	if n == nil {
 		return changed("it is not known, or too old")
 	}
@@ -130,11 +131,11 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	var id tracer.SessionID
 	d := api.Plan{Head: head("plan"), Processes: []api.PlanProcess{}}
 	over := false
-	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
-		id, over = x.info.ID, x.closed
-		d.Session, d.Name, d.State = id.String(), x.info.Name, x.state()
-		if v := access.Decide(c, access.End, s.owner.scope(x)); !v.Allow {
-			d.RefusedBy = "not permitted: " + v.Why
+	err := s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+		id, over = x.ID(), x.Closed()
+		d.Session, d.Name, d.State = id.String(), x.Info().Name, x.State()
+		if end := access.Decide(c, access.End, v.Scope(x)); !end.Allow {
+			d.RefusedBy = "not permitted: " + end.Why
 		}
 	})
 	if unremembered(err) {
@@ -181,10 +182,10 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	if err != nil {
 		d.Unknown = append(d.Unknown, err.Error())
 	}
-	err = s.owner.do(func() {
-		d.Processes = s.owner.encoder().Plan(id, now, c)
-		if x := s.owner.sessions[id]; x != nil && !x.closed {
-			x.seen(held) // an end at once has no time to look again
+	err = s.registry.Update(func(v registry.Tx) {
+		d.Processes = v.Encoder().Plan(id, now, c)
+		if x := v.Session(id); x != nil && !x.Closed() {
+			v.Holds(x, held) // an end at once has no time to look again
 		}
 	})
 	if err != nil {
@@ -200,7 +201,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	s.enrich(c, shown...)
 	if d.RefusedBy == "" && len(now) > 0 {
-		n := &plan{session: id, members: make(map[tracer.Identity]tracer.EntryFlags), made: s.clock.monotonic()}
+		n := &plan{session: id, members: make(map[tracer.Identity]tracer.EntryFlags), made: s.clock.Monotonic()}
 		for i := range now {
 			n.members[now[i].Identity] = now[i].Flags & sparing
 		}

@@ -9,14 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/user"
-	"strconv"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -29,45 +28,10 @@ func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 			return
 		case <-hup:
 			s.manager.Notify(instance.Reloading()...)
-			_ = s.reload() // it is logged, and stands in the status
+			_ = s.steward.reload() // it is logged, and stands in the status
 			s.manager.Notify(instance.Ready)
 		}
 	}
-}
-
-// reload takes the policy file as it is now. One that is refused changes
-// nothing.
-func (s *server) reload() error {
-	_ = s.owner.do(func() {}) // what was told before counts under the policy of then
-	err := s.rules.reload(s.carryOut)
-	if err != nil {
-		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")
-		return err
-	}
-	s.applyRules()
-	d := s.rules.document()
-	s.log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy taken")
-	if len(d.NeedsRestart) > 0 {
-		s.log.Warn().Strs(logging.KeyKeys, d.NeedsRestart).Msg("needs restart")
-	}
-	return nil
-}
-
-// carryOut sets what others than the rules themselves hold. Commands wait for
-// wait.killed too, so that the verdict has to be there a little before.
-func (s *server) carryOut(p *policy.Policy) {
-	wait := p.Wait.Killed.Std()
-	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
-	s.owner.keeping.Store(len(p.Keep)+len(p.Brokers.Shared) > 0)
-	s.arm(p)
-}
-
-// applyRules holds what runs to the policy in force.
-func (s *server) applyRules() {
-	p := s.rules.policy()
-	s.reterm()
-	s.findRunning(p)
-	s.keepRunning(p)
 }
 
 // getPolicy is not for members: what their host lets end is not theirs to know.
@@ -76,7 +40,7 @@ func (s *server) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Call
 }
 
 func (s *server) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	if err := s.reload(); err != nil {
+	if err := s.steward.reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
 	s.access.Managed(c, "policy reload")
@@ -85,7 +49,7 @@ func (s *server) postReload(w http.ResponseWriter, _ *http.Request, c access.Cal
 
 func (s *server) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
 	if s.rules.breaker.Resume() {
-		s.reterm()
+		s.steward.reterm()
 		s.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
 			Msg("circuit breaker closed")
 	}
@@ -107,7 +71,7 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 	if !live {
 		return reply(w, http.StatusOK, d) // rules are about the living
 	}
-	facts := s.facts(id.PID, maxFacts)
+	facts := s.steward.facts(id.PID, maxFacts)
 	if now, err := s.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
 		return otherProcess(p.Ref)
 	} else if err != nil {
@@ -123,7 +87,7 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 			Kind: "policy_rule", Rule: rule.Key, Reason: rule.Reason, Origin: rule.Origin, Effect: effect,
 		})
 	}
-	facts = s.rootFacts(id) // as agent and keep rules see it: with the creator, not the parent
+	facts = s.steward.rootFacts(id) // as agent and keep rules see it: with the creator, not the parent
 	if r := ranAs(rules, facts); r != nil {
 		effect, err := s.agentEffect(rules, r, id)
 		if err != nil {
@@ -164,10 +128,10 @@ func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identi
 
 // sessionWith is the session that a process is in, zero if it is in none.
 func (s *server) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
-	err = s.owner.do(func() {
-		if n, ok := s.owner.graph.Node(id); ok {
-			if x := s.owner.sessions[n.Session]; x != nil {
-				in = x.info
+	err = s.registry.Read(func(v registry.View) {
+		if n, ok := v.Graph().Node(id); ok {
+			if x := v.Session(n.Session); x != nil {
+				in = x.Info()
 			}
 		}
 	})
@@ -196,29 +160,4 @@ func (s *server) termsText(t policy.Terms) string {
 		text += "; observed: nothing is ended, it is recorded what would be"
 	}
 	return text
-}
-
-// maxFacts bounds the ancestors that a rule may ask for.
-const maxFacts = 8
-
-// facts is what procfs tells of a process and its ancestors below PID 1. They
-// are for rules about strangers, whose creator nobody noted: the parent stands
-// for it.
-func (s *server) facts(pid uint32, depth int) *policy.Facts {
-	stat, err := s.proc.Stat(pid)
-	if err != nil || depth == 0 {
-		return nil
-	}
-	f := &policy.Facts{Exe: s.proc.Link(pid, "exe"), Cgroup: s.proc.Cgroup(pid)}
-	f.Argv, _ = argvOf(s.proc, pid)
-	if st, err := s.proc.Status(pid); err == nil {
-		f.Comm, f.UID = st.Name, &st.UIDs[1]
-		if u, err := user.LookupId(strconv.FormatUint(uint64(st.UIDs[1]), 10)); err == nil {
-			f.User = u.Username
-		}
-	}
-	if stat.Parent > 1 {
-		f.Parent = s.facts(stat.Parent, depth-1)
-	}
-	return f
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -224,7 +225,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 		}
 	}
 	good()
-	r, err := loadRules(i, Options{Policy: file}, clock{})
+	r, err := loadRules(i, Options{Policy: file}, registry.Clock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 		t.Errorf("level %d", o.Level)
 	}
 	os.WriteFile(file, []byte("version: 1\ndaemon: {level: 2, log_level: warn}\n"), 0o644)
-	if r, err = loadRules(i, Options{Policy: file}, clock{}); err != nil {
+	if r, err = loadRules(i, Options{Policy: file}, registry.Clock{}); err != nil {
 		t.Fatal(err)
 	}
 	if r.start(&o); o.Level != 2 || r.logLevel() != zerolog.WarnLevel {
@@ -252,11 +253,11 @@ func TestPolicyOfInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := rulesOf(i, Options{}, clock{})
+		r := rulesOf(i, Options{}, registry.Clock{})
 		if r.path != want || r.must {
 			t.Errorf("%s: %+v", socket, r)
 		}
-		if r = rulesOf(i, Options{Policy: "/x"}, clock{}); r.path != "/x" || !r.must {
+		if r = rulesOf(i, Options{Policy: "/x"}, registry.Clock{}); r.path != "/x" || !r.must {
 			t.Errorf("%s: %+v", socket, r)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -109,12 +110,12 @@ func (s *server) identity(text string, c access.Caller) (id tracer.Identity, liv
 	}
 	reused := err == nil
 	var known bool
-	err = s.owner.read(c, func() {
+	err = s.read(c, func(v registry.View) {
 		g := document.ID(ref)
 		if ref.StartNS == 0 {
-			g, known = s.owner.graph.ByPID(g.PID)
+			g, known = v.Graph().ByPID(g.PID)
 		} else {
-			_, known = s.owner.graph.Node(g)
+			_, known = v.Graph().Node(g)
 		}
 		id = g
 	})
@@ -178,7 +179,7 @@ func (s *server) look(id tracer.Identity, live bool, c access.Caller) (p *api.Pr
 		// The kernel decides who is a member; its event may be on the way, or
 		// lost.
 		if e, lookup := s.kernel.Lookup(id.PID); lookup == nil && e.Identity == id && e.Session != 0 {
-			if _, err = s.sampler.sample(causeMember); err == nil {
+			if _, err = s.registry.Resync(registry.CauseMember); err == nil {
 				p, scope, err = s.member(id, c)
 			}
 		}
@@ -195,16 +196,16 @@ func (s *server) look(id tracer.Identity, live bool, c access.Caller) (p *api.Pr
 
 // member is a process that is or was one, by the graph; nil if it is not.
 func (s *server) member(id tracer.Identity, c access.Caller) (p *api.Process, scope access.Scope, err error) {
-	err = s.owner.read(c, func() {
-		n, ok := s.owner.graph.Node(id)
+	err = s.read(c, func(v registry.View) {
+		n, ok := v.Graph().Node(id)
 		if !ok || n.Ghost || n.Session == 0 {
 			return
 		}
-		d := s.owner.encoder().Process(&n, c)
+		d := v.Encoder().Process(&n, c)
 		p = &d
-		scope = access.Scope{UID: n.UID, Chain: s.owner.chain(n.Session)}
-		if x := s.owner.sessions[n.Session]; x != nil {
-			scope.UID = x.info.UID
+		scope = access.Scope{UID: n.UID, Chain: v.Chain(n.Session)}
+		if x := v.Session(n.Session); x != nil {
+			scope.UID = x.Info().UID
 		}
 	})
 	return p, scope, err

@@ -8,6 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -33,13 +34,16 @@ func TestPIDChangesHands(t *testing.T) {
 	over := func(next ...tracer.Identity) *server {
 		return &server{kernel: &shifting{w.k, next}, proc: w.h.proc, clock: w.h.clock}
 	}
+	strangers := func(next tracer.Identity) *brokers {
+		return &brokers{kernel: &shifting{w.k, []tracer.Identity{next}}, proc: w.h.proc}
+	}
 	for name, told := range map[string]func(who ...tracer.Identity) bool{
 		"candidate": func(who ...tracer.Identity) bool {
-			_, ok := (&brokers{server: over(who[1])}).read(&tracer.Process{Identity: who[0]})
+			_, ok := strangers(who[1]).read(&tracer.Process{Identity: who[0]})
 			return ok
 		},
 		"cookies": func(who ...tracer.Identity) bool {
-			return len((&brokers{server: over(who[1])}).cookies(who[0])) > 0
+			return len(strangers(who[1]).cookies(who[0])) > 0
 		},
 		"root": func(who ...tracer.Identity) bool {
 			p, err := over(who...).living(api.Ref{PID: 300})
@@ -56,7 +60,7 @@ func TestPIDChangesHands(t *testing.T) {
 		},
 		"reaper": func(who ...tracer.Identity) bool {
 			s := over(who[1])
-			return comm(s.kernel, s.proc, document.Ref(who[0])) != ""
+			return registry.Comm(s.kernel, s.proc, document.Ref(who[0])) != ""
 		},
 	} {
 		if !told(is, is) {

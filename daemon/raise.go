@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -25,12 +26,12 @@ const (
 
 // askAgain asks for a look at a process that is held on weak evidence and has
 // become another program. If too many wait, the next look at all meets it.
-func (o *owner) askAgain(s *session, id tracer.Identity) {
-	if s.For == 0 || !s.Weak {
+func (b *brokers) askAgain(s *registry.Session, id tracer.Identity) {
+	if its := b.of(s.ID()); its.For == 0 || !its.Weak {
 		return
 	}
 	select {
-	case o.unsure <- id:
+	case b.unsure <- id:
 	default:
 	}
 }
@@ -75,9 +76,9 @@ func (b *brokers) raise(x *candidate, p *proof) {
 			b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
-	_ = b.owner.do(func() { b.owner.lose(from, x.Identity) })
+	_ = b.registry.Update(func(t registry.Tx) { b.lose(t.View, from, x.Identity) })
 	b.book(x, p, into, n)
-	_ = b.owner.do(func() { b.owner.weigh(from) })
+	_ = b.registry.Update(func(t registry.Tx) { b.weigh(t.View, from) })
 	if into != from {
 		b.vacate(from)
 	}
@@ -99,10 +100,10 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 		if err != nil {
 			return total, err
 		}
-		if err := b.owner.do(func() { next = append(next, b.owner.orphansOf(from, into, raised)...) }); err != nil {
+		if err := b.registry.Read(func(v registry.View) { next = append(next, v.OrphansOf(from, raised)...) }); err != nil {
 			return total, err
 		}
-		moved, err := b.move(next, from, into)
+		moved, err := b.registry.Move(next, from, into)
 		if total += len(moved); err != nil || len(moved) == 0 {
 			return total, err
 		}
@@ -115,33 +116,39 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 
 // lose takes back that a process was found for the session that from stands
 // beside.
-func (o *owner) lose(from tracer.SessionID, id tracer.Identity) {
-	if beside := o.sessions[from]; beside != nil {
-		if s := o.sessions[beside.For]; s != nil {
-			s.Found = slices.DeleteFunc(s.Found, func(a attributed) bool { return a.Process == id })
-			o.save(s)
-			o.changed(s.info.ID)
-		}
+func (b *brokers) lose(v registry.View, from tracer.SessionID, id tracer.Identity) {
+	if v.Session(from) == nil {
+		return
+	}
+	if x := v.Session(b.of(from).For); x != nil {
+		s := b.of(x.ID())
+		s.Found = slices.DeleteFunc(s.Found, func(a attributed) bool { return a.Process == id })
+		v.Save(x)
+		v.Changed(x.ID())
 	}
 }
 
 // weigh lets a session beside count as strong when all that it was made for is.
-func (o *owner) weigh(id tracer.SessionID) {
-	beside := o.sessions[id]
-	if beside == nil || !beside.Weak {
+func (b *brokers) weigh(v registry.View, id tracer.SessionID) {
+	x := v.Session(id)
+	if x == nil || !b.of(id).Weak {
 		return
 	}
-	s := o.sessions[beside.For]
-	if s == nil || s.Overflow || slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Session == id && !a.Source.Strong() }) {
+	beside := b.of(id)
+	if v.Session(beside.For) == nil {
 		return
 	}
-	err := o.kernel.SetTerms(id, tracer.SessionSpec{Grace: beside.info.Grace, KeepOnRootExit: true, For: beside.For})
+	s := b.of(beside.For)
+	if s.Overflow || slices.ContainsFunc(s.Found, func(a attributed) bool { return a.Session == id && !a.Source.Strong() }) {
+		return
+	}
+	err := b.kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace, KeepOnRootExit: true, For: beside.For})
 	if err != nil {
 		return // it is ending
 	}
 	beside.Weak = false
-	o.save(beside)
-	o.changed(id)
+	v.Save(x)
+	v.Changed(id)
 }
 
 // vacate forgets a session beside that nobody is left in: where its members
@@ -154,10 +161,10 @@ func (b *brokers) vacate(id tracer.SessionID) {
 	if _, err := b.kernel.Dissolve(id); err != nil {
 		return // it ends by itself
 	}
-	if _, err := b.sampler.sample(causeMoved); err != nil {
+	if _, err := b.registry.Resync(registry.CauseMoved); err != nil {
 		b.log.Error().Err(err).Msg("kernel not sampled")
 	}
-	_ = b.owner.do(func() { b.owner.letGo(id) })
+	_ = b.registry.Update(func(t registry.Tx) { t.LetGo(id) })
 	b.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "better evidence was found of all that it held",
 		Target: &audit.Target{Session: id.String()}, Mode: b.rules.mode(),

@@ -3,13 +3,8 @@
 package daemon
 
 import (
-	"time"
-
-	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 )
 
@@ -39,17 +34,4 @@ func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
 		failing(err)
 	}
 	return l
-}
-
-// recorded records an end, when it has a verdict.
-func (o *owner) recorded(s *session) {
-	rec := audit.Record{
-		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: s.report.EndReason,
-		Target: &audit.Target{Session: s.report.Session, PID: int(s.info.Root.PID), StartNS: api.U64(s.info.Root.Start)},
-		Mode:   o.mode(), Report: s.report,
-	}
-	if s.info.Cause == tracer.CauseEnd {
-		rec.Caller = s.endCaller
-	}
-	o.audit.Add(rec)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -23,10 +24,10 @@ const (
 	// killed loses of it.
 	recordPeriod = 250 * time.Millisecond
 	// recordShare of its time it rests: it gets a fifth of what the machine gives
-	// the daemon in a storm, as the rest is the owner's. What falls off the ring
+	// the daemon in a storm, as the rest is the registry's. What falls off the ring
 	// meanwhile is told as a gap.
 	recordShare = 4
-	// recordChunk bounds what one call asks of the owner, who waits for nobody.
+	// recordChunk bounds what one call asks of the registry, who waits for nobody.
 	recordChunk = 256
 	// recordClose bounds the last batch, when the daemon stops.
 	recordClose = 5 * time.Second
@@ -35,17 +36,22 @@ const (
 )
 
 // recorder writes the history, behind everybody's back: of the events it is one
-// more reader of the ring, of sessions and processes it asks the owner when it
+// more reader of the ring, of sessions and processes it asks the registry when it
 // has time. What it does not keep up with falls off the ring and is counted.
-// Its fields belong to the goroutine that runs run.
+// Its other fields belong to the goroutine that runs run.
 type recorder struct {
-	owner   *owner
-	journal *journal.Journal
-	boot    string
-	policy  func() *policy.Policy
-	log     zerolog.Logger
-	period  time.Duration
-	lost    atomic.Uint64 // events that fell off the ring before they were written
+	registry *registry.Registry
+	ring     *ring
+	journal  *journal.Journal
+	boot     string
+	clock    registry.Clock
+	redactor
+	log    zerolog.Logger
+	period time.Duration
+	lost   atomic.Uint64 // events that fell off the ring before they were written
+
+	marks  marks
+	saving chan struct{} // a session is unsaved
 
 	next     uint64                    // the first event that is not written
 	sessions map[tracer.SessionID]bool // to be written
@@ -53,17 +59,42 @@ type recorder struct {
 	over     []journal.Session         // sessions that ended while no daemon looked
 	rows     map[lineage.ID]bool       // live processes that the file has
 	dead     map[tracer.SessionID]int  // dead processes that the file has, by live session
-	secrets  map[string][]string       // redacted command lines
-	by       *policy.Policy            // that redacted them
 	done     chan struct{}
 	cancel   context.CancelFunc
 }
 
-func newRecorder(o *owner, j *journal.Journal, boot string, p func() *policy.Policy, log zerolog.Logger) *recorder {
+// marks are notes about sessions, of the registry's goroutine.
+type marks struct {
+	unsaved map[tracer.SessionID]bool // the history does not have them as they are
+	saved   map[tracer.SessionID]bool // over, and the history has them
+	unkept  uint64                    // how many went before they were written
+}
+
+func newRecorder(o *registry.Registry, g *ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *recorder {
 	return &recorder{
-		owner: o, journal: j, boot: boot, policy: p, log: log, period: recordPeriod, next: o.ring.end(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.end(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
+		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
+	}
+}
+
+// hooks note which sessions are to be written.
+func (r *recorder) hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Saved: func(_ registry.View, s *registry.Session) {
+			r.marks.unsaved[s.ID()] = true
+			select {
+			case r.saving <- struct{}{}:
+			default:
+			}
+		},
+		Forgotten: func(_ registry.View, s *registry.Session) {
+			if s.Closed() && !r.marks.saved[s.ID()] {
+				r.marks.unkept++
+			}
+			delete(r.marks.saved, s.ID())
+		},
 	}
 }
 
@@ -106,7 +137,7 @@ func (r *recorder) run(ctx context.Context) {
 			rest.Stop()
 			r.flush(recordClose)
 			return
-		case <-r.owner.saving: // a session begins or ends
+		case <-r.saving: // a session begins or ends
 			rest.Stop()
 		case <-rest.C:
 		}
@@ -148,10 +179,10 @@ type haul struct {
 // batch gathers what is new; more: there is more than one takes.
 func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
-	b.Zero = r.owner.clock.Zero()
+	b.Zero = r.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
-	buf := make([]record, min(r.owner.ring.end()-r.next, most))
-	n, first, _ := r.owner.ring.read(r.next, buf)
+	buf := make([]record, min(r.ring.end()-r.next, most))
+	n, first, _ := r.ring.read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)
@@ -185,31 +216,30 @@ func (r *recorder) record(x *record) journal.Record {
 	return journal.Record{Seq: x.seq, Event: ev}
 }
 
-// ask takes sessions and processes from the owner, in small pieces.
+// ask takes sessions and processes from the registry, in small pieces.
 func (r *recorder) ask(b *haul) {
 	var rows []row
 	var ids []lineage.ID
-	o := r.owner
-	_ = o.do(func() {
-		for id := range o.unsaved {
+	_ = r.registry.Read(func(v registry.View) {
+		for id := range r.marks.unsaved {
 			r.sessions[id] = true
 		}
-		clear(o.unsaved)
+		clear(r.marks.unsaved)
 		for id := range r.sessions {
 			if len(rows) == recordChunk {
 				break
 			}
 			delete(r.sessions, id)
-			x := o.sessions[id]
+			x := v.Session(id)
 			if x == nil || id == 0 {
 				continue
 			}
-			o.refresh(x)
+			v.Refresh(x)
 			b.sessions = append(b.sessions, id)
-			rows = append(rows, o.row(x))
-			if x.closed {
+			rows = append(rows, rowOf(v, x))
+			if x.Closed() {
 				b.ended = append(b.ended, id)
-				for _, t := range o.graph.Tree(true, id) {
+				for _, t := range v.Graph().Tree(true, id) {
 					ids = append(ids, t.ID)
 				}
 			}
@@ -240,8 +270,8 @@ func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 		chunk := ids[:min(recordChunk, len(ids))]
 		ids = ids[len(chunk):]
 		nodes, needed = nodes[:0], needed[:0]
-		g := r.owner.graph
-		_ = r.owner.do(func() {
+		_ = r.registry.Read(func(v registry.View) {
+			g := v.Graph()
 			for _, id := range chunk {
 				need := g.Needed(id)
 				if !all && !need && !r.rows[id] {
@@ -301,11 +331,11 @@ func (r *recorder) written(b *haul) {
 	if len(b.ended) == 0 {
 		return
 	}
-	_ = r.owner.do(func() {
+	_ = r.registry.Read(func(v registry.View) {
 		for _, id := range b.ended {
 			delete(r.dead, id)
-			if x := r.owner.sessions[id]; x != nil {
-				x.saved = true
+			if v.Session(id) != nil {
+				r.marks.saved[id] = true
 			}
 		}
 	})
@@ -323,9 +353,16 @@ func (r *recorder) keep(b *haul) {
 	}
 }
 
+// redactor hides secrets in command lines.
+type redactor struct {
+	policy  func() *policy.Policy
+	secrets map[string][]string // redacted command lines
+	by      *policy.Policy      // that redacted them
+}
+
 // redact hides secrets in a command line. It remembers what it did: most
 // command lines come again.
-func (r *recorder) redact(argv []string) []string {
+func (r *redactor) redact(argv []string) []string {
 	if len(argv) == 0 {
 		return argv
 	}
@@ -350,12 +387,12 @@ func (r *recorder) degraded() []string {
 	return r.journal.Degraded()
 }
 
-// count adds the history's counters. It is called by the owner.
+// count adds the history's counters. It is called by the registry.
 func (r *recorder) count(counters map[string]uint64) {
 	st := r.journal.Stats()
 	for name, n := range map[string]uint64{
 		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,
-		"sessions_lost": r.owner.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
+		"sessions_lost": r.marks.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
 	} {
 		counters["history."+name] = n
 	}

@@ -14,19 +14,19 @@ import (
 )
 
 // However much there is to write, a turn of the recorder ends: in a storm the
-// time is the owner's.
+// time is the registry's.
 func TestRecorderTurn(t *testing.T) {
 	w := newWorld(t, withoutHistory)
 	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{})
 	defer j.Close()
 	w.session("user", 100, api.NewSession{})
-	o := w.s.owner
-	r := newRecorder(o, j, w.s.bootID, w.s.rules.policy, zerolog.Nop())
+	o := w.s.registry
+	r := newRecorder(o, w.s.ring, j, w.s.bootID, w.s.clock, w.s.rules.policy, zerolog.Nop())
 	first := r.next
 	for range 3 * journal.MaxBlock {
 		w.k.Exec(100, "/bin/a", "a\x00")
 	}
-	w.until(func() bool { return o.ring.end() >= first+3*journal.MaxBlock })
+	w.until(func() bool { return w.s.ring.end() >= first+3*journal.MaxBlock })
 	if r.flush(0); r.next != first {
 		t.Errorf("%d events in a turn that was over", r.next-first)
 	}
@@ -43,7 +43,7 @@ func TestRecorderAtRest(t *testing.T) {
 	w := newWorld(t, withoutHistory)
 	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{})
 	defer j.Close()
-	r := newRecorder(w.s.owner, j, w.s.bootID, w.s.rules.policy, zerolog.Nop())
+	r := newRecorder(w.s.registry, w.s.ring, j, w.s.bootID, w.s.clock, w.s.rules.policy, zerolog.Nop())
 	r.flush(time.Minute)
 	const turns = 100
 	var before, after runtime.MemStats

@@ -17,7 +17,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	s := w.session("user", 100, api.NewSession{})
 	into[api.Policy](w.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
 	into[api.Policy](w.do("root", "POST", "/v1/policy/resume", nil), http.StatusOK)
-	into[resynced](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
 	for _, path := range []string{"/v1/policy/reload", "/v1/policy/resume", "/v1/resync", "/v1/daemon/stop"} {
 		w.do("100", "POST", path, nil).refused(api.CodeDenied)
 	}

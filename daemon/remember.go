@@ -12,6 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -28,11 +30,11 @@ const rememberTimeout = 5 * time.Second
 
 // openHistory opens the history of the instance. One that cannot be used is
 // loud, and stops nothing.
-func openHistory(i instance.Instance, boot string, r *rules, c clock, log zerolog.Logger) *journal.Journal {
+func openHistory(i instance.Instance, boot string, r *rules, c registry.Clock, log zerolog.Logger) *journal.Journal {
 	h := r.started.Daemon.History
 	return journal.Open(i.History, journal.Options{
 		Boot: boot, MaxAge: h.MaxAge.Std(), MaxBytes: int64(h.MaxSize),
-		Now: func() time.Time { return c.Zero().Add(time.Duration(c.boottime())) }, // as what is written
+		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // as what is written
 		Told: func(err error, aside string) {
 			switch {
 			case aside != "":
@@ -72,9 +74,8 @@ func (s *server) remember() error {
 			r.over = append(r.over, s.overWithoutUs(ctx, row))
 			continue
 		}
-		var m memory
-		if err := json.Unmarshal(row.State, &m); err != nil {
-			s.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("session not remembered")
+		if !json.Valid(row.State) {
+			s.log.Error().Str(logging.KeySession, row.Word).Msg("session not remembered")
 			continue
 		}
 		processes, err := r.journal.Processes(ctx, row.Boot, row.ID)
@@ -82,12 +83,7 @@ func (s *server) remember() error {
 			s.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not remembered")
 		}
 		nodes := decodeNodes(processes)
-		err = s.owner.do(func() {
-			s.owner.memories[row.ID] = &m
-			for i := range nodes {
-				s.owner.graph.Restore(&nodes[i])
-			}
-		})
+		err = s.registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
 		if err != nil {
 			return err
 		}
@@ -125,7 +121,11 @@ func (s *server) overWithoutUs(ctx context.Context, row *journal.Session) journa
 		why = "the host was restarted: no process outlives that"
 	}
 	var doc api.Session
-	var m memory
+	var m struct {
+		EndedBy  *api.Caller     `json:"ended_by"`
+		WouldEnd []string        `json:"would_end"`
+		Receipt  enforcer.Booked `json:"receipt"`
+	}
 	_ = json.Unmarshal(row.Doc, &doc) // what is not there is not told
 	_ = json.Unmarshal(row.State, &m)
 	if doc.EndReason == "" {

@@ -10,8 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/lineage"
-	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // unheard makes the events of f lost.
@@ -68,66 +67,34 @@ func TestReconciledEvents(t *testing.T) {
 	l.want("exec 102") // and nothing else before it
 }
 
-// TestDoubtsThatSettle: what is told between the look and its telling is told
-// once, and by the event.
-func TestDoubtsThatSettle(t *testing.T) {
-	w := newWorld(t)
-	w.session("user", 100, api.NewSession{})
-	w.k.AllRead()
-	w.unheard(func() { w.k.Fork(100, 101, "lngtest-a") })
-	birth := tracer.Event{
-		Type: tracer.EventBirth, Time: 1, Process: w.k.Proc(101).Identity, Session: w.k.Proc(101).Session,
-		Evidence: tracer.EvidenceFork, Creator: w.k.Proc(100).Identity,
-	}
-	var from, to uint64
-	err := w.s.owner.do(func() {
-		o := w.s.owner
-		o.repaired(&resynced{}, 10, o.graph.Resync(10, []lineage.Seen{{
-			ID: birth.Process, Session: birth.Session, Evidence: lineage.Fork,
-			Creator: birth.Creator,
-		}}))
-		if len(o.doubts) != 1 {
-			t.Errorf("%d doubts", len(o.doubts))
-		}
-		ev := graphEvent(&birth)
-		o.graph.Apply(&ev)
-		from = o.ring.end()
-		o.settleDoubts()
-		to = o.ring.end()
-	})
-	if err != nil || to != from {
-		t.Errorf("%d events, %v", to-from, err)
-	}
-}
-
 // TestResyncCauses: each way in which the picture may be wrong brings a look,
 // and is counted by its cause.
 func TestResyncCauses(t *testing.T) {
 	w := newWorld(t)
 	for _, tt := range []struct {
-		cause resyncCause
+		cause registry.Cause
 		grow  func()
-		ask   resyncCause
+		ask   registry.Cause
 	}{
-		{causeNone, func() {}, causeNone},
-		{causeMisses, func() { w.k.Miss("fork_birth") }, causeNone},
-		{causeBirths, func() { w.k.Count("missed_births", 1) }, causeNone},
-		{causeBirths, func() { w.k.Count("missed_deaths", 1) }, causeNone},
-		{causeBirths, func() { w.k.Count("delete_failed", 1) }, causeNone},
-		{causeBirths, func() { w.k.Count("enter_failed", 2) }, causeNone},
-		{causeBirths, func() { w.k.Count("dead_failed", 2) }, causeNone},
-		{causeLost, func() { w.k.Count("events_lost", 9) }, causeNone},
-		{causeRequest, func() { w.k.Count("events_lost", 1) }, causeRequest},
-		{causeNone, func() { w.k.Count("stale_entries", 1) }, causeNone},
+		{registry.CauseNone, func() {}, registry.CauseNone},
+		{registry.CauseMisses, func() { w.k.Miss("fork_birth") }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.k.Count("missed_births", 1) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.k.Count("missed_deaths", 1) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.k.Count("delete_failed", 1) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.k.Count("enter_failed", 2) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.k.Count("dead_failed", 2) }, registry.CauseNone},
+		{registry.CauseLost, func() { w.k.Count("events_lost", 9) }, registry.CauseNone},
+		{registry.CauseRequest, func() { w.k.Count("events_lost", 1) }, registry.CauseRequest},
+		{registry.CauseNone, func() { w.k.Count("stale_entries", 1) }, registry.CauseNone},
 	} {
 		tt.grow()
 		before := w.resyncs()
-		r, err := w.s.sampler.sample(tt.ask)
-		if err != nil || r.cause != tt.cause {
-			t.Errorf("cause %q, want %q: %v", r.cause, tt.cause, err)
+		r, err := w.s.registry.Resync(tt.ask)
+		if err != nil || r.Cause != tt.cause {
+			t.Errorf("cause %q, want %q: %v", r.Cause, tt.cause, err)
 		}
 		after := w.resyncs()
-		for _, c := range resyncCauses {
+		for _, c := range registry.Causes {
 			grown := uint64(0)
 			if c == tt.cause {
 				grown = 1
@@ -137,7 +104,7 @@ func TestResyncCauses(t *testing.T) {
 			}
 		}
 	}
-	if w.resyncs()[causeStart] != 1 {
+	if w.resyncs()[registry.CauseStart] != 1 {
 		t.Errorf("%v", w.resyncs())
 	}
 }
@@ -151,8 +118,8 @@ func TestSkippedPrograms(t *testing.T) {
 		w.session("user", 100, api.NewSession{})
 		w.k.Add(101, 100, "lngtest-missed")
 		w.k.Miss("fork_birth")
-		if r, err := w.s.sampler.sample(causeNone); err != nil || r.cause != causeMisses {
-			t.Fatalf("cause %q, %v", r.cause, err)
+		if r, err := w.s.registry.Resync(registry.CauseNone); err != nil || r.Cause != registry.CauseMisses {
+			t.Fatalf("cause %q, %v", r.Cause, err)
 		}
 		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
 		told := slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "births may have been missed") })
@@ -165,10 +132,10 @@ func TestSkippedPrograms(t *testing.T) {
 	}
 }
 
-func (w *world) resyncs() map[resyncCause]uint64 {
-	all := map[resyncCause]uint64{}
-	_ = w.s.owner.do(func() {
-		for c, n := range w.s.owner.meter.resyncs {
+func (w *world) resyncs() map[registry.Cause]uint64 {
+	all := map[registry.Cause]uint64{}
+	_ = w.s.registry.Read(func(v registry.View) {
+		for c, n := range v.Meter().Resyncs {
 			all[c] = n
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 const (
@@ -27,38 +28,52 @@ type record struct {
 }
 
 // about is what readers of a session's events have to know of it. It goes with
-// each of them, so that readers have nothing to ask the owner. But for over
+// each of them, so that readers have nothing to ask the registry. But for over
 // nothing of it ever changes.
 type about struct {
 	scope access.Scope
 	over  atomic.Bool // the session's last event has been added
 }
 
-// about is made with the first event that readers get of a session.
-func (o *owner) about(s *session) *about {
-	if s.about == nil {
-		s.about = &about{scope: o.scope(s)}
+// of is made with the first event that readers get of a session. It is called in
+// the registry's goroutine.
+func (r *ring) of(v registry.View, s *registry.Session) *about {
+	a := r.sessions[s.ID()]
+	if a == nil {
+		a = &about{scope: v.Scope(s)}
+		r.sessions[s.ID()] = a
 	}
-	return s.about
+	return a
 }
 
-// publish gives events to the readers.
-func (o *owner) publish(events ...tracer.Event) {
-	var s *session // of the last event, as most come in rows
-	o.ring.add(events, func(id tracer.SessionID) *about {
-		if s == nil || s.info.ID != id {
-			if s = o.sessions[id]; s == nil {
-				return nil
+// hooks take what readers get.
+func (r *ring) hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Published: r.publish,
+		Closed:    func(v registry.View, s *registry.Session) { r.of(v, s).over.Store(true) },
+		Forgotten: func(_ registry.View, s *registry.Session) { delete(r.sessions, s.ID()) },
+	}
+}
+
+func (r *ring) publish(v registry.View, events []tracer.Event) {
+	var last tracer.SessionID // most come in rows
+	var its *about
+	r.add(events, func(id tracer.SessionID) *about {
+		if id != last {
+			last, its = id, nil
+			if s := v.Session(id); s != nil {
+				its = r.of(v, s)
 			}
 		}
-		return o.about(s)
+		return its
 	})
 }
 
 // ring is the recent events, one for all readers: each has a cursor into it
 // and nobody a queue of its own. One writer.
 type ring struct {
-	readers atomic.Int32
+	readers  atomic.Int32
+	sessions map[tracer.SessionID]*about // of the registry's goroutine
 
 	mu    sync.Mutex
 	size  uint64     // records that it holds
@@ -77,7 +92,8 @@ type ring struct {
 // comes with the events: most hosts see few.
 func newRing(seq uint64, size int) *ring {
 	return &ring{
-		size: uint64(size), buf: make([][]record, (size+ringBlock-1)/ringBlock),
+		sessions: make(map[tracer.SessionID]*about),
+		size:     uint64(size), buf: make([][]record, (size+ringBlock-1)/ringBlock),
 		first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1),
 	}
 }

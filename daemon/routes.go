@@ -5,6 +5,7 @@ package daemon
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // routes are all routes of the API, by method and path.
@@ -59,22 +61,20 @@ func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Call
 	f := s.kernel.Features()
 	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.result()}
-	err := s.owner.read(c, func() {
-		o := s.owner
-		d.Degraded = s.degradations()
-		d.Lost, d.Sessions = o.lost, o.live()
-		for _, x := range o.sessions {
-			if !x.closed && x.info.Parent == 0 { // nested members count in their ancestors
-				o.refresh(x)
-				d.Live += int(max(x.info.Live, 0))
+	err := s.read(c, func(v registry.View) {
+		d.Degraded = s.degradations(v)
+		d.Lost, d.Sessions = v.Lost(), v.Live()
+		for x := range v.Sessions() {
+			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
+				v.Refresh(x)
+				d.Live += int(max(x.Info().Live, 0))
 			}
 		}
 		if access.Decide(c, access.Metrics, access.Scope{}).Allow {
-			d.Counters = make(map[string]uint64, len(o.counters)+len(o.misses))
-			for name, n := range o.counters {
-				d.Counters[name] = n
-			}
-			for name, n := range o.misses {
+			counters, misses := v.Kernel()
+			d.Counters = make(map[string]uint64, len(counters)+len(misses))
+			maps.Copy(d.Counters, counters)
+			for name, n := range misses {
 				d.Counters["recursion_misses."+name] = n
 			}
 			d.Counters["readers_dropped"] = s.tally.dropped.Load()
@@ -87,9 +87,9 @@ func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Call
 	return reply(w, http.StatusOK, d)
 }
 
-// degradations says what does not work as it should. It is called by the owner.
-func (s *server) degradations() []string {
-	all := append(slices.Clone(s.kernel.Features().Degraded), s.owner.degraded...)
+// degradations says what does not work as it should.
+func (s *server) degradations(v registry.View) []string {
+	all := append(slices.Clone(s.kernel.Features().Degraded), v.Degraded()...)
 	all = append(all, s.rules.degraded()...)
 	all = append(all, s.selfCheck.degraded()...)
 	all = append(all, s.exporter.Degraded()...)
@@ -106,17 +106,6 @@ func (s *server) degradations() []string {
 	return all
 }
 
-// refresh takes the kernel's counts of a session.
-func (o *owner) refresh(s *session) {
-	if s.closed {
-		return
-	}
-	if info, err := o.kernel.Session(s.info.ID); err == nil && info.ID == s.info.ID {
-		info.State = max(info.State, s.info.State)
-		s.info = info
-	}
-}
-
 func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "state", "name")
 	if err != nil {
@@ -127,15 +116,15 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
 	}
 	d := api.Sessions{Head: head("sessions"), Items: []api.Session{}}
-	err = s.owner.read(c, func() {
-		for _, x := range s.owner.sorted() {
-			if x.closed || state == "ended" ||
-				q.Get("name") != "" && x.info.Name != q.Get("name") ||
-				!access.Decide(c, access.Read, s.owner.scope(x)).Allow {
+	err = s.read(c, func(v registry.View) {
+		for _, x := range v.Sorted() {
+			if x.Closed() || state == "ended" ||
+				q.Get("name") != "" && x.Info().Name != q.Get("name") ||
+				!access.Decide(c, access.Read, v.Scope(x)).Allow {
 				continue
 			}
-			s.owner.refresh(x)
-			item := s.owner.session(x, c)
+			v.Refresh(x)
+			item := v.Document(x, c)
 			item.Head = api.Head{Kind: "session"}
 			d.Items = append(d.Items, item)
 		}
@@ -149,26 +138,14 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 	return reply(w, http.StatusOK, d)
 }
 
-// sorted gives the sessions, oldest first.
-func (o *owner) sorted() []*session {
-	all := make([]*session, 0, len(o.sessions))
-	for _, x := range o.sessions {
-		all = append(all, x)
-	}
-	slices.SortFunc(all, func(a, b *session) int {
-		return cmp.Or(cmp.Compare(a.info.Created, b.info.Created), cmp.Compare(a.info.ID, b.info.ID))
-	})
-	return all
-}
-
 func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
 	var d api.Session
-	err := s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
-		s.owner.refresh(x)
-		d = s.owner.session(x, c)
+	err := s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		d = v.Document(x, c)
 		d.Head = head("session")
 	})
 	if unremembered(err) {
@@ -184,79 +161,38 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 	return reply(w, http.StatusOK, d)
 }
 
-// withSession finds a session, decides, and runs f in the owner's goroutine.
-func (s *server) withSession(word string, c access.Caller, v access.Verb, f func(*session)) error {
-	var refused error
-	ask := s.owner.do
-	if v == access.Read {
-		ask = func(f func()) error { return s.owner.read(c, f) }
+// read is the registry's Read for a caller. Unless root asks, all that is done goes
+// first.
+func (s *server) read(c access.Caller, f func(registry.View)) error {
+	if c.Root() {
+		return s.registry.Read(f)
 	}
-	err := ask(func() {
-		x, err := s.owner.find(word, c)
+	return s.registry.ReadLast(f)
+}
+
+// withSession finds a session, decides, and runs f in the registry's goroutine.
+func (s *server) withSession(word string, c access.Caller, verb access.Verb, f func(registry.View, *registry.Session)) error {
+	var refused error
+	ask := s.registry.Read
+	if verb == access.Read {
+		ask = func(f func(registry.View)) error { return s.read(c, f) }
+	}
+	err := ask(func(v registry.View) {
+		x, err := v.Find(word, c)
 		if err != nil {
 			refused = err
 			return
 		}
-		if d := access.Decide(c, v, s.owner.scope(x)); !d.Allow {
-			refused = s.access.Refuse(c, v, word, d)
+		if d := access.Decide(c, verb, v.Scope(x)); !d.Allow {
+			refused = s.access.Refuse(c, verb, word, d)
 			return
 		}
-		f(x)
+		f(v, x)
 	})
 	if err != nil {
 		return err
 	}
 	return refused
-}
-
-// find names a session by id, else by name: live ones first, then the newest
-// ended one, and among them those first that the caller may read. Of several
-// live ones that of the caller's own uid is meant: others cannot make a name
-// ambiguous for root.
-func (o *owner) find(word string, c access.Caller) (*session, error) {
-	var live, readable, own []*session
-	var ended, named *session
-	for _, x := range o.sorted() {
-		if x.info.ID.String() == word && (named == nil || named.closed) {
-			named = x // an agent's session may have the id of one that is over
-		}
-		if x.info.Name != word || word == "" {
-			continue
-		}
-		mine := access.Decide(c, access.Read, o.scope(x)).Allow
-		switch {
-		case !x.closed && mine:
-			readable = append(readable, x)
-			if x.info.UID == c.UID {
-				own = append(own, x)
-			}
-		case !x.closed:
-			live = append(live, x)
-		case mine || ended == nil:
-			ended = x
-		}
-	}
-	switch {
-	case named != nil:
-		return named, nil
-	case len(own) == 1:
-		return own[0], nil
-	case len(readable) > 1:
-		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d have that name", word, len(readable)), "use the id")
-		for _, x := range readable {
-			e.Items = append(e.Items, o.session(x, c))
-		}
-		return nil, e
-	case len(readable) == 1:
-		return readable[0], nil
-	case ended != nil && access.Decide(c, access.Read, o.scope(ended)).Allow:
-		return ended, nil
-	case len(live) > 0:
-		return live[0], nil
-	case ended != nil:
-		return ended, nil
-	}
-	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q: not found", word), "lineage ls shows the sessions")
 }
 
 func (s *server) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.StopRequest) error {
@@ -265,7 +201,7 @@ func (s *server) postStop(w http.ResponseWriter, _ *http.Request, c access.Calle
 			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
 	}
 	live := 0
-	if err := s.owner.do(func() { live = s.owner.live() }); err != nil {
+	if err := s.registry.Read(func(v registry.View) { live = v.Live() }); err != nil {
 		return err
 	}
 	if req.Unload && live > 0 && !req.Force {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -351,36 +350,5 @@ func TestStop(t *testing.T) {
 	}
 	if all, _ := w.k.Sessions(); len(all) != 1 || all[0].State != tracer.StateActive || len(w.k.Signals()) != 0 {
 		t.Errorf("sessions %+v, signals %v", all, w.k.Signals())
-	}
-}
-
-// TestIDsAreNotTakenTwice: what people see of an id names one session that lives
-// or is remembered; a live one that the kernel opened under the id of an ended
-// one is found.
-func TestIDsAreNotTakenTwice(t *testing.T) {
-	w := newWorld(t)
-	first := w.session("user", 100, api.NewSession{Name: "first"})
-	next := (w.id(first.ID) & (1<<32 - 1)) + 1 // the slot of the next one
-	seen := tracer.SessionID(uint64(next)*2654435761%(1<<30)) << 32
-	err := w.s.owner.do(func() {
-		x := &session{info: tracer.SessionInfo{ID: seen | 77, UID: 1000, Name: "over"}, over: make(chan struct{}), closed: true}
-		w.s.owner.sessions[x.info.ID] = x
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := w.session("user", 101, api.NewSession{}); s.ID == seen.String() {
-		t.Errorf("%s is that of another session", s.ID)
-	}
-	err = w.s.owner.do(func() {
-		x := &session{info: tracer.SessionInfo{ID: seen | 78, UID: 1000, Created: 1 << 60}, over: make(chan struct{})}
-		w.s.owner.sessions[x.info.ID] = x
-		if got, err := w.s.owner.find(seen.String(), access.Caller{}); got != x || err != nil {
-			t.Errorf("%v, %v", got, err)
-		}
-		delete(w.s.owner.sessions, x.info.ID)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }

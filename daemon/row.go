@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,67 +10,12 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// save asks for a session to be written to the history.
-func (o *owner) save(s *session) {
-	o.unsaved[s.info.ID] = true
-	select {
-	case o.saving <- struct{}{}:
-	default:
-	}
-}
-
-// memory is what a restarted daemon remembers of a live session that the
-// kernel does not hold.
-type memory struct {
-	// Token is the SHA-256 of the session's token, in hex. The token is 256
-	// random bits, so that nothing is won by a slower hash, and whoever can read
-	// the file cannot pass for a member.
-	Token     string          `json:"token,omitempty"`
-	EndedBy   *api.Caller     `json:"ended_by,omitempty"`
-	EndCaller *audit.Caller   `json:"end_caller,omitempty"`
-	Output    string          `json:"output,omitempty"`
-	RootDied  api.U64         `json:"root_died,omitempty"`
-	CPUDead   time.Duration   `json:"cpu_dead_ns,omitempty"`
-	WouldEnd  []string        `json:"would_end,omitempty"`
-	Brokered  brokered        `json:"brokered,omitzero"`
-	Kept      *kept           `json:"kept,omitempty"`
-	Receipt   enforcer.Booked `json:"receipt"`
-}
-
-func (s *session) memory() memory {
-	m := memory{
-		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
-		WouldEnd: s.wouldEnd, Brokered: s.brokered.clone(), Kept: s.kept, Receipt: s.receipt.Booked(),
-	}
-	if s.token != [32]byte{} {
-		m.Token = hex.EncodeToString(s.token[:])
-	}
-	return m
-}
-
-// remember takes up what the daemon before us knew.
-func (s *session) remember(m *memory) {
-	if b, err := hex.DecodeString(m.Token); err == nil && len(b) == len(s.token) {
-		copy(s.token[:], b)
-	}
-	s.endedBy, s.endCaller, s.wouldEnd = m.EndedBy, m.EndCaller, m.WouldEnd
-	s.cpuDead, s.receipt = m.CPUDead, enforcer.Resume(m.Receipt)
-	s.brokered, s.kept = m.Brokered, m.Kept
-	if s.output == "" {
-		s.output = m.Output
-	}
-	if m.RootDied != 0 {
-		s.rootDied = uint64(m.RootDied)
-	}
-}
-
-// row is a session on its way into the history: copied in the owner's
+// row is a session on its way into the history: copied in the registry's
 // goroutine, encoded outside of it.
 type row struct {
 	id, parent tracer.SessionID
@@ -80,16 +24,17 @@ type row struct {
 	ended      *time.Time
 	doc        api.Session
 	report     *api.Report
-	memory     memory
+	memory     []registry.Memory
 }
 
-func (o *owner) row(s *session) row {
+func rowOf(v registry.View, s *registry.Session) row {
+	info, c := s.Info(), v.Encoder().Clock
 	x := row{
-		id: s.info.ID, parent: s.info.Parent, created: s.info.Created, zero: o.clock.Zero(),
-		doc: o.session(s, access.Caller{}), report: s.report, memory: s.memory(),
+		id: info.ID, parent: info.Parent, created: info.Created, zero: c.Zero(),
+		doc: v.Document(s, access.Caller{}), report: s.Receipt(), memory: v.Memory(s),
 	}
-	if s.closed {
-		x.ended = o.clock.Wall(s.emptyAt)
+	if s.Closed() {
+		x.ended = c.Wall(s.Emptied())
 	}
 	return x
 }
@@ -111,7 +56,7 @@ func (x *row) session(r *recorder) (s journal.Session, err error) {
 	}
 	if x.report != nil {
 		shown := *x.report
-		shown.Processes = redacted(shown.Processes, r.redact)
+		shown.Processes = registry.Redacted(shown.Processes, r.redact)
 		shown.Brokered = hushed(shown.Brokered, r.redact)
 		if s.Report, err = json.Marshal(&shown); err != nil {
 			return s, fmt.Errorf("encode receipt: %w", err)
@@ -121,23 +66,13 @@ func (x *row) session(r *recorder) (s journal.Session, err error) {
 		s.Ended = *x.ended
 		return s, nil // nobody has to remember more
 	}
-	for _, e := range x.memory.Brokered.Errands {
-		e.Argv = r.redact(e.Argv)
+	for _, m := range x.memory {
+		m.Redact(r.redact)
 	}
-	x.memory.Receipt.Outcomes = redacted(x.memory.Receipt.Outcomes, r.redact)
-	if s.State, err = json.Marshal(&x.memory); err != nil {
+	if s.State, err = registry.EncodeMemory(x.memory); err != nil {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	return s, nil
-}
-
-// redacted is a copy of outcomes without secrets.
-func redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outcome {
-	out := append([]api.Outcome{}, outcomes...)
-	for i := range out {
-		out[i].Argv = redact(out[i].Argv)
-	}
-	return out
 }
 
 // hushed is a copy of brokered work without secrets.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -26,7 +27,7 @@ type rules struct {
 	must    bool   // somebody named the file: it has to be there
 	started *policy.Policy
 	breaker *enforcer.Breaker
-	clock   clock
+	clock   registry.Clock
 
 	reloading sync.Mutex
 
@@ -41,19 +42,19 @@ type rules struct {
 // loadRules reads the policy at a start. What is wrong with it is refused: who
 // starts the daemon is there to read why, and would else run with rules that
 // are not those that were written.
-func loadRules(i instance.Instance, o Options, c clock) (*rules, error) {
+func loadRules(i instance.Instance, o Options, c registry.Clock) (*rules, error) {
 	r := rulesOf(i, o, c)
 	p, err := r.read()
 	if err != nil {
 		return nil, err
 	}
 	r.started, r.current, r.loaded = p, p, time.Now().UTC()
-	r.breaker = enforcer.NewBreaker(p.Breaker.EndsPerMinute, c.monotonic)
+	r.breaker = enforcer.NewBreaker(p.Breaker.EndsPerMinute, c.Monotonic)
 	return r, nil
 }
 
 // rulesOf says where an instance has its policy: the host's is in /etc.
-func rulesOf(i instance.Instance, o Options, c clock) *rules {
+func rulesOf(i instance.Instance, o Options, c registry.Clock) *rules {
 	r := &rules{path: o.Policy, must: o.Policy != "", clock: c}
 	if r.path == "" && i.Socket == api.DefaultSocket {
 		r.path = policy.DefaultFile
@@ -228,8 +229,8 @@ func (r *rules) breakerState() api.Breaker {
 	if !open {
 		return api.Breaker{}
 	}
-	ago := r.clock.monotonic() - since
-	return api.Breaker{Open: true, Since: r.clock.Wall(r.clock.boottime() - uint64(ago))}
+	ago := r.clock.Monotonic() - since
+	return api.Breaker{Open: true, Since: r.clock.Wall(r.clock.Boottime() - uint64(ago))}
 }
 
 // document is the effective policy on the wire.

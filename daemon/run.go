@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/instance"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // shutdownTimeout is how long requests that are being answered may take when
@@ -22,17 +22,17 @@ const shutdownTimeout = 2 * time.Second
 // begin learns from the kernel what there is. It is called before run.
 func (s *server) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	go s.owner.run(ctx)
-	go s.owner.ring.pace(ctx, s.limits.flush)
+	go s.registry.Run(ctx)
+	go s.ring.pace(ctx, s.limits.flush)
 	s.endOwner = func() {
 		cancel()
-		<-s.owner.done
+		<-s.registry.Done()
 	}
 	if err := s.remember(); err != nil {
 		s.endOwner()
 		return err
 	}
-	if _, err := s.sampler.sample(causeStart); err != nil {
+	if _, err := s.registry.Resync(registry.CauseStart); err != nil {
 		s.endOwner()
 		return fmt.Errorf("read the kernel's sessions: %w", err)
 	}
@@ -41,7 +41,7 @@ func (s *server) begin() error {
 
 // count is the number of live sessions.
 func (s *server) count() (n int) {
-	_ = s.owner.do(func() { n = s.owner.live() })
+	_ = s.registry.Read(func(v registry.View) { n = v.Live() })
 	return n
 }
 
@@ -60,15 +60,15 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	}
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	wg.Go(func() { s.enforcer.Run(ctx, s.judged) })
-	wg.Go(func() { s.sampler.run(ctx) })
+	wg.Go(func() { s.enforcer.Run(ctx, s.registry.Judged) })
+	wg.Go(func() { s.registry.Look(ctx) })
 	s.recorder.begin()
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
-	wg.Go(func() { s.owner.watchHeld(ctx) })
-	wg.Go(func() { s.judgeAgents(ctx) })
-	wg.Go(func() { s.keepByRule(ctx) })
-	wg.Go(func() { s.watchBrokers(ctx) })
-	wg.Go(s.applyRules)
+	wg.Go(func() { s.registry.WatchHeld(ctx) })
+	wg.Go(func() { s.steward.judgeAgents(ctx) })
+	wg.Go(func() { s.steward.keepByRule(ctx) })
+	wg.Go(func() { s.brokers.run(ctx) })
+	wg.Go(s.steward.applyRules)
 	wg.Go(func() { s.exporter.Run(ctx) })
 	s.manager.Notify(instance.Ready)
 	wg.Go(func() { s.reportStatus(ctx, s.manager) })
@@ -80,7 +80,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	})
 	wg.Go(func() { s.feed.run(ctx) })
 	wg.Go(func() {
-		if err := s.owner.inbox.ingest(); err != nil {
+		if err := s.registry.Ingest(); err != nil {
 			failed <- err
 		}
 	})
@@ -122,10 +122,10 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 		unload = false // a session came in at the last moment: it lives on
 	}
 	checking.Wait() // it ends its session, for which it needs the kernel
-	s.owner.inbox.close()
+	s.registry.CloseIngest()
 	err = errors.Join(err, s.kernel.CloseRead())
 	wg.Wait()
-	s.recorder.end() // it asks the owner
+	s.recorder.end() // it asks the registry
 	s.endOwner()
 	err = errors.Join(err, s.kernel.Close())
 	// What could not be written was told when it happened.
@@ -148,7 +148,7 @@ func (s *server) leave() {
 func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.Duration, failed <-chan error) (*instance.Lock, error) {
 	tick := time.NewTicker(max(linger/10, instance.PollPause))
 	defer tick.Stop()
-	busy := s.clock.monotonic()
+	busy := s.clock.Monotonic()
 	for {
 		select {
 		case <-ctx.Done():
@@ -157,7 +157,7 @@ func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.
 			return nil, err
 		case <-tick.C:
 		}
-		now := s.clock.monotonic()
+		now := s.clock.Monotonic()
 		if s.count() > 0 {
 			busy = now
 		}
@@ -175,9 +175,4 @@ func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.
 		}
 		lock.Release()
 	}
-}
-
-// judged hands a verdict to the owner.
-func (s *server) judged(r enforcer.Result) {
-	_ = s.owner.do(func() { s.owner.judged(r) })
 }

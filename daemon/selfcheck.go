@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -38,19 +39,18 @@ func isCanary(info tracer.SessionInfo) bool { return info.Name == canaryName }
 
 // selfCheck proves from time to time that this host attributes and ends: it
 // opens a session over a canary, lets it run away and ends it. It talks to the
-// kernel with an enforcer of its own, and to the owner only in questions, so
+// kernel with an enforcer of its own, and to the registry only in questions, so
 // that it delays nobody and nothing of it shows among the sessions of users.
 // Neither mode nor breaker concern it: nobody's process is ended.
 type selfCheck struct {
-	command []string      // that calls canary.Main; empty: none
-	every   time.Duration // 0: at start only
-	kernel  kernel
-	self    tracer.Identity
-	owner   *owner
-	sampler *sampler
-	clock   clock
-	proc    procfs.FS
-	log     zerolog.Logger
+	command  []string      // that calls canary.Main; empty: none
+	every    time.Duration // 0: at start only
+	kernel   kernel
+	self     tracer.Identity
+	registry *registry.Registry
+	clock    registry.Clock
+	proc     procfs.FS
+	log      zerolog.Logger
 
 	one sync.Mutex // one check at a time
 
@@ -94,14 +94,14 @@ func (c *selfCheck) result() *api.SelfCheck {
 func (c *selfCheck) check(ctx context.Context) *api.SelfCheck {
 	c.one.Lock()
 	defer c.one.Unlock()
-	began := c.clock.monotonic()
+	began := c.clock.Monotonic()
 	err := c.try(ctx)
 	if ctx.Err() != nil {
 		return nil
 	}
 	now := time.Now().UTC()
 	r := &api.SelfCheck{OK: err == nil, At: &now}
-	took := float64(c.clock.monotonic()-began) / float64(time.Millisecond)
+	took := float64(c.clock.Monotonic()-began) / float64(time.Millisecond)
 	if err != nil {
 		r.Why = err.Error()
 	}
@@ -156,12 +156,12 @@ func (c *selfCheck) try(ctx context.Context) error {
 // and nobody else hears of it.
 func (c *selfCheck) ender() *enforcer.Enforcer {
 	return enforcer.New(c.kernel, enforcer.Options{
-		Self: c.self, Limit: overLimit, Clock: c.clock.monotonic, Proc: c.proc,
+		Self: c.self, Limit: overLimit, Clock: c.clock.Monotonic, Proc: c.proc,
 	})
 }
 
 func (c *selfCheck) lost() (n uint64) {
-	_ = c.owner.do(func() { n = c.owner.lost })
+	_ = c.registry.Read(func(v registry.View) { n = v.Lost() })
 	return n
 }
 
@@ -189,7 +189,7 @@ func (c *selfCheck) watch(ctx context.Context, bird *canary.Canary, id tracer.Se
 	patience := time.After(growLimit / 4)
 	for {
 		wrong := "the daemon is stopping"
-		_ = c.owner.do(func() { wrong = c.owner.lacks(id, orphan, root, lost) })
+		_ = c.registry.Read(func(v registry.View) { wrong = lacks(v, id, orphan, root, lost) })
 		if wrong == "" {
 			return nil
 		}
@@ -197,27 +197,10 @@ func (c *selfCheck) watch(ctx context.Context, bird *canary.Canary, id tracer.Se
 		case <-ctx.Done():
 			return errors.New(wrong)
 		case <-patience:
-			c.owner.askResync(causeMember) // perhaps an event was lost
+			c.registry.AskResync(registry.CauseMember) // perhaps an event was lost
 		case <-tick.C:
 		}
 	}
-}
-
-// lacks says what the graph lacks of a canary; empty: nothing. If events were
-// lost meanwhile it need not know how the dead one in between was born.
-func (o *owner) lacks(id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
-	n, ok := o.graph.Node(orphan.Identity)
-	switch creator, known := o.graph.Node(orphan.Creator); {
-	case !ok || n.Session != id:
-		return "the graph does not have the orphan in its session"
-	case n.Creator != orphan.Creator:
-		return "the graph has the orphan by another creator"
-	case o.lost == lost && (!known || creator.Creator != root):
-		return "the graph does not lead from the orphan to its session's root"
-	case o.lost == lost && !n.Orphan:
-		return "the graph does not have the orphan's creator dead"
-	}
-	return ""
 }
 
 // end ends a canary's session, proves that it is empty and releases it.
@@ -225,7 +208,7 @@ func (c *selfCheck) end(e *enforcer.Enforcer, id tracer.SessionID) error {
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		return err
 	}
-	for began := c.clock.monotonic(); ; {
+	for began := c.clock.Monotonic(); ; {
 		wait, results := e.Step()
 		if len(results) > 0 {
 			if r := results[0]; r.Verdict != api.VerdictClean {
@@ -233,7 +216,7 @@ func (c *selfCheck) end(e *enforcer.Enforcer, id tracer.SessionID) error {
 			}
 			break
 		}
-		if wait < 0 || c.clock.monotonic()-began > 2*overLimit {
+		if wait < 0 || c.clock.Monotonic()-began > 2*overLimit {
 			return errors.New("session not ended, and no verdict")
 		}
 		time.Sleep(min(wait, askPause))
@@ -241,10 +224,7 @@ func (c *selfCheck) end(e *enforcer.Enforcer, id tracer.SessionID) error {
 	if err := c.kernel.Release(id); err != nil {
 		return err
 	}
-	// A look that began before would bring its members back.
-	c.sampler.mu.Lock()
-	defer c.sampler.mu.Unlock()
-	return c.owner.do(func() { c.owner.forget(id) })
+	return c.registry.Forget(id)
 }
 
 // sweep ends what the check of a daemon that was killed left in the kernel.
@@ -261,41 +241,6 @@ func (c *selfCheck) sweep() error {
 	return err
 }
 
-// hide notes a session that is a canary's. Its events tell the graph and
-// nobody else.
-func (o *owner) hide(id tracer.SessionID) {
-	if len(o.canaries) == maxCanaries {
-		o.canaries = o.canaries[1:]
-	}
-	o.canaries = append(o.canaries, hidden{id: id})
-}
-
-// maxCanaries is how many canaries are remembered, for their last events.
-const maxCanaries = 16
-
-type hidden struct {
-	id   tracer.SessionID
-	over bool // the graph has forgotten it
-}
-
-// hides finds a canary's session, nil if it is none.
-func (o *owner) hides(id tracer.SessionID) *hidden {
-	for i := range o.canaries {
-		if o.canaries[i].id == id {
-			return &o.canaries[i]
-		}
-	}
-	return nil
-}
-
-func (o *owner) forget(id tracer.SessionID) {
-	if o.hides(id) == nil {
-		o.hide(id)
-	}
-	o.hides(id).over = true
-	o.graph.Forget(id)
-}
-
 // postSelfCheck makes a check now.
 func (s *server) postSelfCheck(w http.ResponseWriter, r *http.Request, _ access.Caller, _ *struct{}) error {
 	if len(s.selfCheck.command) == 0 {
@@ -303,7 +248,7 @@ func (s *server) postSelfCheck(w http.ResponseWriter, r *http.Request, _ access.
 	}
 	d := s.selfCheck.check(r.Context())
 	if d == nil {
-		return errStopping
+		return registry.ErrStopping
 	}
 	return reply(w, http.StatusOK, api.SelfChecked{Head: head("selfcheck"), SelfCheck: *d})
 }
@@ -314,4 +259,21 @@ func (c *selfCheck) degraded() []string {
 		return []string{"the self-check failed: " + cmp.Or(r.Why, "unknown")}
 	}
 	return nil
+}
+
+// lacks says what the graph lacks of a canary; empty: nothing. If events were
+// lost meanwhile it need not know how the dead one in between was born.
+func lacks(v registry.View, id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
+	n, ok := v.Graph().Node(orphan.Identity)
+	switch creator, known := v.Graph().Node(orphan.Creator); {
+	case !ok || n.Session != id:
+		return "the graph does not have the orphan in its session"
+	case n.Creator != orphan.Creator:
+		return "the graph has the orphan by another creator"
+	case v.Lost() == lost && (!known || creator.Creator != root):
+		return "the graph does not lead from the orphan to its session's root"
+	case v.Lost() == lost && !n.Orphan:
+		return "the graph does not have the orphan's creator dead"
+	}
+	return ""
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
@@ -256,7 +257,7 @@ func TestCanaryIsHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.k.Fork(rootPID, 200, "lngtest-canary")
-	if _, err := w.s.sampler.sample(causeRequest); err != nil {
+	if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
 		t.Fatal(err)
 	}
 	w.k.AllRead()
@@ -264,9 +265,9 @@ func TestCanaryIsHidden(t *testing.T) {
 		t.Errorf("%d sessions", n)
 	}
 	var known, hidden bool
-	err = w.s.owner.do(func() {
-		n, ok := w.s.owner.graph.Node(w.k.Proc(200).Identity)
-		known, hidden = ok && n.Session == id, w.s.owner.hides(id) != nil
+	err = w.s.registry.Read(func(v registry.View) {
+		n, ok := v.Graph().Node(w.k.Proc(200).Identity)
+		known, hidden = ok && n.Session == id, v.Session(id) == nil
 	})
 	if err != nil || !known || !hidden {
 		t.Errorf("the graph knows it: %v, nobody else: %v; %v", known, hidden, err)
@@ -274,8 +275,8 @@ func TestCanaryIsHidden(t *testing.T) {
 	if l := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), 200); len(l.Items) != 0 {
 		t.Errorf("%+v", l.Items)
 	}
-	if end := w.s.owner.ring.end(); end != w.s.owner.ring.first {
-		t.Errorf("%d events", end-w.s.owner.ring.first)
+	if end := w.s.ring.end(); end != w.s.ring.first {
+		t.Errorf("%d events", end-w.s.ring.first)
 	}
 }
 

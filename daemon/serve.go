@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -78,7 +79,7 @@ type host struct {
 	pidNamespace string
 	group        int // gid of those who may read everything, -1: none
 	peerOf       func(net.Conn) (access.Peer, error)
-	clock        clock
+	clock        registry.Clock
 	limits       limits
 	period       time.Duration // of the sampler
 	linger       time.Duration // of an ephemeral daemon without session and client
@@ -199,7 +200,8 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules, d *ins
 	}
 	a := openAudit(i.Audit, r, log)
 	s := h.server(k, self, a, o, r, log)
-	s.recorder = newRecorder(s.owner, openHistory(i, s.bootID, r, h.clock, log), s.bootID, r.policy, log)
+	s.recorder = newRecorder(s.registry, s.ring, openHistory(i, s.bootID, r, h.clock, log), s.bootID, h.clock, r.policy, log)
+	s.registry.Attach(s.recorder.hooks())
 	s.protectSelf(r.started.SelfProtect)
 	if err := s.begin(); err != nil {
 		s.recorder.end()
@@ -271,36 +273,47 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 }
 
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
-	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.monotonic, Proc: h.proc, Hold: h.hold})
-	own := newOwner(k, e, h.clock, h.proc, a, log)
-	own.mode = r.mode
-	own.portsWait = func() time.Duration { return r.policy().Wait.Ports.Std() }
-	own.heldPeriod = cmp.Or(h.heldPeriod, heldPeriod)
+	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
+	own := registry.New(registry.Options{
+		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: isCanary, Period: h.period, HeldEvery: h.heldPeriod,
+		PortsWait: func() time.Duration { return r.policy().Wait.Ports.Std() },
+	})
 	s := &server{
-		kernel: k, enforcer: e, owner: own, sampler: newSampler(own, r, h.period),
+		kernel: k, enforcer: e, registry: own,
 		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		audit: a, holds: own.holds, plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
+		audit: a, holds: own.Holds(), plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
 		stopping: make(chan struct{}),
 		access: access.New(access.Options{
 			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
-			Clock: h.clock.monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.mode, Log: log,
+			Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.mode, Log: log,
 		}),
 	}
-	s.me, s.files = self, cmp.Or(h.files, "/")
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = &selfCheck{
-		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, owner: own,
-		sampler: s.sampler, clock: h.clock, proc: h.proc, log: log,
+		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, registry: own,
+		clock: h.clock, proc: h.proc, log: log,
 	}
+	s.ring = newRing(h.clock.Boottime()/1000, ringRecords)
 	s.feed = newFeed(s)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
 		Address: r.started.Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
 	}
-	s.sampler.tripped = s.reterm
-	own.ruled, own.reports = s.countRuled, s.reportsOnly
-	s.carryOut(r.policy())
+	s.steward = &steward{
+		rules: r, registry: own, kernel: k, enforcer: e, proc: h.proc, clock: h.clock, audit: a, log: log,
+		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
+		sessions: make(map[tracer.SessionID]*ruledSession),
+	}
+	s.brokers = &brokers{
+		registry: own, rules: r, steward: s.steward, kernel: k, enforcer: e, proc: h.proc, files: cmp.Or(h.files, "/"), me: self,
+		clock: h.clock, audit: a, log: log, jars: make(map[tracer.SessionID]*jar),
+		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
+		sessions: make(map[tracer.SessionID]*brokered),
+	}
+	own.Attach(s.steward.hooks(), s.brokers.hooks(), s.ring.hooks(), s.growth.hooks(),
+		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
+	s.steward.carryOut(r.policy())
 	return s
 }
 
@@ -312,7 +325,7 @@ func bootID(proc procfs.FS) string {
 	return strings.TrimSpace(string(b))
 }
 
-func systemClock() clock {
+func systemClock() registry.Clock {
 	get := func(id int32) time.Duration {
 		var ts unix.Timespec
 		if err := unix.ClockGettime(id, &ts); err != nil {
@@ -321,9 +334,9 @@ func systemClock() clock {
 		return time.Duration(ts.Nano())
 	}
 	boottime := func() uint64 { return uint64(get(unix.CLOCK_BOOTTIME)) }
-	return clock{
-		monotonic: func() time.Duration { return get(unix.CLOCK_MONOTONIC) },
-		boottime:  boottime,
+	return registry.Clock{
+		Monotonic: func() time.Duration { return get(unix.CLOCK_MONOTONIC) },
+		Boottime:  boottime,
 		Clock:     document.Following(time.Now, boottime),
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -38,25 +39,22 @@ type limits struct {
 var defaultLimits = limits{
 	send: 5 * time.Second, stall: 30 * time.Second, heartbeat: 15 * time.Second, flush: 5 * time.Millisecond,
 	// All the sessions that one may have nested in it can be asked for at once.
-	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: maxNested, Rate: 200, Burst: 4 * maxNested},
+	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: registry.MaxNested, Rate: 200, Burst: 4 * registry.MaxNested},
 }
 
 // server answers the API.
 type server struct {
 	kernel     kernel
 	enforcer   *enforcer.Enforcer
-	owner      *owner
-	sampler    *sampler
+	registry   *registry.Registry
 	proc       procfs.FS
 	holds      *resources.Reader
 	plans      *plans
 	reading    chan struct{} // taken while a request reads all of procfs
-	me         tracer.Identity
-	files      string // the root of the host's files
 	access     *access.Access
 	audit      auditLog
 	recorder   *recorder
-	clock      clock
+	clock      registry.Clock
 	log        zerolog.Logger
 	limits     limits
 	version    string
@@ -72,6 +70,10 @@ type server struct {
 	self       selfProtection
 	selfCheck  *selfCheck
 	feed       *feed
+	ring       *ring
+	steward    *steward
+	brokers    *brokers
+	growth     growth
 	recent     recent
 	turns      turns
 	presenting sync.Mutex // held while a reader gets the present processes
@@ -149,7 +151,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	case errors.As(err, &e):
 	case errors.As(err, &refusal):
 		e = refusalError(refusal)
-	case errors.Is(err, errStopping):
+	case errors.Is(err, registry.ErrStopping):
 		e = api.NewError(api.CodeStopping, "the daemon is stopping", "try again")
 	case errors.Is(err, tracer.ErrNotFound):
 		e = api.NewError(api.CodeNotFound, err.Error(), "")

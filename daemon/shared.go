@@ -10,15 +10,16 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // share hands a server that several sessions use over to a session of its own.
-func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
+func (s *steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
-	info, err := s.handOver(spec, []tracer.Identity{id}, func(x *session) {
-		s.owner.shared(x, rule, from.ID)
+	info, err := s.registry.HandOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
+		s.noteShared(v, x, rule, from.ID)
 	})
 	if err != nil {
 		return err
@@ -32,22 +33,23 @@ func (s *server) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Po
 	return nil
 }
 
-// shared notes that a session holds a server of several.
-func (o *owner) shared(x *session, rule *policy.Shared, from tracer.SessionID) {
-	x.kept = &kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
-	x.Shared = rule.Name
-	o.save(x)
-	o.changed(x.info.ID)
+// noteShared notes that a session holds a server of several.
+func (s *steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
+	own := s.of(x.ID())
+	own.kept = &kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
+	own.shared = rule.Name
+	v.Save(x)
+	v.Changed(x.ID())
 }
 
 // shareAgain finds the rules of kept sessions that nothing is remembered of and
 // that would have no end: a daemon that is killed may not have written it.
-func (s *server) shareAgain(p *policy.Policy) {
+func (s *steward) shareAgain(p *policy.Policy) {
 	var lost []tracer.SessionInfo
-	_ = s.owner.do(func() {
-		for _, x := range s.owner.sessions {
-			if x.info.Kept && x.info.Expires == 0 && x.kept == nil && !x.closed {
-				lost = append(lost, x.info)
+	_ = s.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Info().Kept && x.Info().Expires == 0 && s.of(x.ID()).kept == nil && !x.Closed() {
+				lost = append(lost, x.Info())
 			}
 		}
 	})
@@ -56,23 +58,10 @@ func (s *server) shareAgain(p *policy.Policy) {
 		if rule == nil {
 			continue
 		}
-		_ = s.owner.do(func() {
-			if x := s.owner.sessions[info.ID]; x != nil && x.kept == nil {
-				s.owner.shared(x, rule, 0)
+		_ = s.registry.Update(func(t registry.Tx) {
+			if x := t.Session(info.ID); x != nil && s.of(info.ID).kept == nil {
+				s.noteShared(t.View, x, rule, 0)
 			}
 		})
 	}
-}
-
-// used reports whether a session lives that may use a shared server. Who
-// connects to it is not told by the kernel, so each of its uid may: a server
-// that is ended too late is a leak that is shown, one that is ended too early
-// is somebody's broken build.
-func (o *owner) used(x *session) bool {
-	for _, s := range o.sessions {
-		if s != x && !s.closed && s.info.State == tracer.StateActive && s.info.UID == x.info.UID && !s.info.Kept && s.For == 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // statusPeriod is how often the service manager gets the status.
 const statusPeriod = 10 * time.Second
 
 // reportStatus keeps the service manager informed. The watchdog's message is sent
-// from the owner's goroutine, which does everything that matters: if it is stuck,
+// from the registry's goroutine, which does everything that matters: if it is stuck,
 // the message is missing.
 func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	if !m.Present {
@@ -27,7 +28,7 @@ func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
-		if err := s.owner.do(func() { m.Notify(instance.Alive, s.statusLine()) }); err != nil {
+		if err := s.registry.Read(func(v registry.View) { m.Notify(instance.Alive, s.statusLine(v)) }); err != nil {
 			return
 		}
 		select {
@@ -38,11 +39,11 @@ func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 	}
 }
 
-// statusLine is the daemon's status in one line. It is called by the owner.
-func (s *server) statusLine() string {
+// statusLine is the daemon's status in one line.
+func (s *server) statusLine(v registry.View) string {
 	f := s.kernel.Features()
-	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.mode(), count(s.owner.live(), "session"))
-	if why := s.degradations(); len(why) > 0 {
+	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.mode(), count(v.Live(), "session"))
+	if why := s.degradations(v); len(why) > 0 {
 		text += "; degraded: " + why[0]
 		if len(why) > 1 {
 			text += fmt.Sprintf(" (and %d more)", len(why)-1)

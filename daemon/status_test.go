@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"golang.org/x/sys/unix"
 )
 
@@ -99,7 +100,7 @@ func TestManager(t *testing.T) {
 	}
 	until(t, c, "READY=1")
 
-	if err := w.s.owner.do(func() { w.s.owner.degrade("one\nREADY=1") }); err != nil {
+	if err := w.s.registry.Read(func(v registry.View) { v.Degrade("one\nREADY=1") }); err != nil {
 		t.Fatal(err)
 	}
 	until(t, c, "STATUS=level 4, observe, 0 sessions; degraded: one READY=1")
@@ -116,17 +117,17 @@ func TestManagerStuckOwner(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.h.manager = &instance.Manager{Present: true, Watchdog: 3 * time.Millisecond} })
 	until(t, c, "WATCHDOG=1")
 	stuck, free := make(chan bool), make(chan bool)
-	go w.s.owner.do(func() { close(stuck); <-free })
+	go w.s.registry.Read(func(v registry.View) { close(stuck); <-free })
 	<-stuck
 	takeAll(t, c) // what was sent before
-	// One answer of the owner's may be on its way. Were it not asked, there
+	// One answer of the registry's may be on its way. Were it not asked, there
 	// would be a message each millisecond.
 	heard := 0
 	for deadline := time.Now().Add(200 * time.Millisecond); ; heard++ {
 		if fields, err := hear(c, time.Until(deadline)); errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		} else if err != nil || heard > 0 {
-			t.Errorf("told %q of a stuck owner: %v", fields, err)
+			t.Errorf("told %q of a stuck registry: %v", fields, err)
 			break
 		}
 	}

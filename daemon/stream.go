@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -67,7 +68,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", snapshot), "")
 	}
 	if word := q.Get("session"); word != "" {
-		err := s.withSession(word, c, access.Read, func(x *session) { st.session = x.info.ID })
+		err := s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) { st.session = x.ID() })
 		if unremembered(err) {
 			var p *past
 			if p, err = s.past(r.Context(), word, c, access.Read, err); err == nil {
@@ -80,20 +81,20 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
 		return s.access.Refuse(c, access.Read, "events", d)
 	}
-	s.owner.ring.readers.Add(1)
-	defer s.owner.ring.readers.Add(-1)
+	s.ring.readers.Add(1)
+	defer s.ring.readers.Add(-1)
 	var present []api.Process
 	if snapshot == "1" {
-		s.presenting.Lock() // the owner has others to serve between two of them
+		s.presenting.Lock() // the registry has others to serve between two of them
 	}
-	err = s.owner.read(c, func() {
+	err = s.read(c, func(v registry.View) {
 		if snapshot == "1" {
-			present = st.present()
+			present = st.present(v)
 		}
-		if x := s.owner.sessions[st.session]; x != nil {
-			st.about = s.owner.about(x)
+		if x := v.Session(st.session); x != nil {
+			st.about = s.ring.of(v, x)
 		}
-		from = min(from, s.owner.ring.end()) // what follows the snapshot
+		from = min(from, s.ring.end()) // what follows the snapshot
 	})
 	if snapshot == "1" {
 		s.presenting.Unlock()
@@ -155,7 +156,7 @@ func (st *stream) run(ctx context.Context, from uint64) {
 			st.finish(reasonUntil)
 			return
 		case <-beat.C:
-			st.encode(heartbeat{"heartbeat", api.U64(st.clock.boottime())})
+			st.encode(heartbeat{"heartbeat", api.U64(st.clock.Boottime())})
 		case <-wake:
 		}
 	}
@@ -174,7 +175,7 @@ func (st *stream) gather(from uint64) (next uint64, wake <-chan struct{}, reason
 	}()
 	// Asked first: what was added before the session was over is read below.
 	over := st.session != 0 && (st.about == nil || st.about.over.Load())
-	n, first, wake = st.owner.ring.read(from, buf)
+	n, first, wake = st.ring.read(from, buf)
 	if first > from {
 		st.tally.missed.Add(first - from)
 		st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
@@ -249,17 +250,17 @@ func (st *stream) mayRead(a *about) bool {
 	return may
 }
 
-// present lists the processes of the snapshot, in the owner's goroutine.
-func (st *stream) present() []api.Process {
+// present lists the processes of the snapshot, in the registry's goroutine.
+func (st *stream) present(v registry.View) []api.Process {
 	var all []api.Process
-	for _, x := range st.owner.sorted() {
-		if x.closed || st.session != 0 && !st.owner.within(x.info.ID, st.session) ||
-			!access.Decide(st.caller, access.Read, st.owner.scope(x)).Allow {
+	for _, x := range v.Sorted() {
+		if x.Closed() || st.session != 0 && !v.Within(x.ID(), st.session) ||
+			!access.Decide(st.caller, access.Read, v.Scope(x)).Allow {
 			continue
 		}
-		for _, b := range st.owner.graph.Tree(false, x.info.ID) {
-			if n, ok := st.owner.graph.Node(b.ID); ok && n.State != lineage.Unknown {
-				p := st.owner.encoder().Process(&n, st.caller)
+		for _, b := range v.Graph().Tree(false, x.ID()) {
+			if n, ok := v.Graph().Node(b.ID); ok && n.State != lineage.Unknown {
+				p := v.Encoder().Process(&n, st.caller)
 				p.Head = api.Head{Kind: "process"}
 				all = append(all, p)
 			}

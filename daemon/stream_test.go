@@ -200,13 +200,13 @@ func TestReaderDropped(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
-	w.until(func() bool { return w.s.owner.ring.readers.Load() == 1 })
+	w.until(func() bool { return w.s.ring.readers.Load() == 1 })
 	long := strings.Repeat("a", 3000) + "\x00"
 	w.until(func() bool {
 		for range 500 {
 			w.k.Exec(100, "/bin/a", long)
 		}
-		return w.s.owner.ring.readers.Load() == 0
+		return w.s.ring.readers.Load() == 0
 	})
 	into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
 }
@@ -246,7 +246,7 @@ func TestReaderFellOff(t *testing.T) {
 	var from uint64
 	w.until(func() bool {
 		buf := make([]record, 64)
-		n, first, _ := w.s.owner.ring.read(w.s.owner.ring.began, buf)
+		n, first, _ := w.s.ring.read(w.s.ring.began, buf)
 		i := slices.IndexFunc(buf[:n], func(r record) bool { return string(r.Filename) == "/bin/mark" })
 		from = first + uint64(i) + 1
 		return i >= 0
@@ -254,7 +254,7 @@ func TestReaderFellOff(t *testing.T) {
 	for range ringRecords + 10 {
 		w.k.Exec(100, "/bin/a", "a\x00")
 	}
-	w.until(func() bool { return w.s.owner.ring.end() >= from+ringRecords+10 })
+	w.until(func() bool { return w.s.ring.end() >= from+ringRecords+10 })
 	l := w.events("user", fmt.Sprintf("?from=%d", from))
 	l.want("lost reader 10", "exec 100")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -32,16 +33,16 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	d := api.Tree{Head: head("tree")}
 	found := true
-	err = s.withSession(r.PathValue("s"), c, access.Read, func(x *session) {
-		s.owner.refresh(x)
-		doc := s.owner.session(x, c)
+	err = s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		doc := v.Document(x, c)
 		d.Session = &doc
-		rows := s.owner.graph.Tree(dead == "all" || x.closed, s.owner.family(x.info.ID)...)
+		rows := v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...)
 		if !at.IsZero() {
 			rows = document.Subtree(rows, at)
 			found = len(rows) > 0
 		}
-		d.Roots, d.Nodes = s.owner.encoder().Tree(rows, c)
+		d.Roots, d.Nodes = v.Encoder().Tree(rows, c)
 	})
 	if unremembered(err) {
 		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)

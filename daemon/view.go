@@ -113,7 +113,7 @@ type update struct {
 	exited  uint64 // boottime, 0: not, or not known
 }
 
-// batch is what the owner says at once.
+// batch is what the registry says at once.
 type batch struct {
 	time     uint64
 	whole    bool // what was said before is void

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -32,26 +34,38 @@ func (silence) Add(audit.Record) {}
 func (silence) Err() error       { return nil }
 func (silence) Close() error     { return nil }
 
-// gallery is a view over an owner without goroutines: everything happens when
+// gallery is a view over a registry that nobody else calls: everything happens when
 // the test says so.
 type gallery struct {
 	k *kerneltest.Kernel
-	o *owner
+	o *registry.Registry
 	f *feed
+
+	stop func()
 }
 
 func newGallery(dir string, options lineage.Options) *gallery {
 	k := kerneltest.New()
-	c := clock{monotonic: k.Now, boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	o := newOwner(k, enforcer.New(k, enforcer.Options{Clock: k.Now}), c, procfs.FS(dir), silence{}, zerolog.Nop())
-	o.graph = lineage.New(options)
+	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
+	o := registry.New(registry.Options{
+		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(dir), Log: zerolog.Nop(), Graph: options,
+	})
 	s := &server{
-		kernel: k, owner: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &metrics.Exporter{},
+		kernel: k, registry: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &metrics.Exporter{},
 		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
 	}
 	s.feed = newFeed(s)
+	o.Attach(&registry.Hooks{Changed: s.feed.changed})
 	s.feed.scopes, s.feed.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
-	return &gallery{k, o, s.feed}
+	ctx, cancel := context.WithCancel(context.Background())
+	go o.Run(ctx)
+	return &gallery{k, o, s.feed, func() { cancel(); <-o.Done() }}
+}
+
+func (g *gallery) update(f func(registry.Tx)) {
+	if err := g.o.Update(f); err != nil {
+		panic(err)
+	}
 }
 
 func (g *gallery) session(root uint32, uid uint32) tracer.SessionID {
@@ -78,13 +92,49 @@ func (g *gallery) read(drop func() bool) {
 			batch = append(batch, ev)
 		}
 	}
-	g.o.apply(batch)
+	g.update(func(t registry.Tx) { t.Apply(batch) })
+}
+
+// over ends a session with all its members, or lets go of it.
+func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
+	if info, err := g.k.Session(id); err != nil || info.State != tracer.StateActive {
+		return
+	}
+	all := func() bool { return false }
+	if dissolved {
+		if _, err := g.k.Dissolve(id); err != nil {
+			t.Fatal(err)
+		}
+		g.read(all)
+		g.update(func(tx registry.Tx) { tx.LetGo(id) })
+		return
+	}
+	if err := g.k.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range g.members(id) {
+		g.k.Exit(pid, 0)
+	}
+	_, _ = g.k.Settle(id)
+	g.read(all)
+	g.o.Judged(enforcer.Result{Session: id, Verdict: api.VerdictClean})
+}
+
+// members are the live ones of a session, 0: of any.
+func (g *gallery) members(id tracer.SessionID) (all []uint32) {
+	_ = g.k.Snapshot(id, func(p *tracer.Process) error {
+		if p.Session != 0 && !p.Dead {
+			all = append(all, p.PID)
+		}
+		return nil
+	})
+	return all
 }
 
 // publish brings the view up to date.
 func (g *gallery) publish() {
 	for g.f.batch.more = true; g.f.batch.more; {
-		g.o.turn(g.f)
+		g.update(func(t registry.Tx) { g.f.turn(t.View) })
 		g.f.look()
 		g.f.view.publish(&g.f.batch)
 	}
@@ -173,18 +223,27 @@ func (r *reader) all() *picture {
 	return r.picture
 }
 
+func (g *gallery) node(id lineage.ID) (n lineage.Node) {
+	g.update(func(t registry.Tx) { n, _ = t.Graph().Node(id) })
+	return n
+}
+
 // expected is who has to be in the picture, by the graph alone.
 func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
 	all := map[api.Ref]bool{}
-	now := g.o.clock.boottime()
+	now := uint64(g.k.Now())
 	ids := slices.Clone(dropped)
-	for id := range g.o.sessions {
-		ids = append(ids, id)
-	}
-	for _, b := range g.o.graph.Tree(true, ids...) {
-		n, _ := g.o.graph.Node(b.ID)
+	var graph registry.Graph // nobody changes it now
+	g.update(func(t registry.Tx) {
+		graph = t.Graph()
+		for x := range t.Sessions() {
+			ids = append(ids, x.ID())
+		}
+	})
+	for _, b := range graph.Tree(true, ids...) {
+		n, _ := graph.Node(b.ID)
 		if !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie) || n.Exited+uint64(viewMemory) > now && n.Exited != 0 {
-			for ; slices.Contains(ids, n.Session); n, _ = g.o.graph.Node(n.Under) {
+			for ; slices.Contains(ids, n.Session); n, _ = graph.Node(n.Under) {
 				all[document.Ref(n.ID)] = true
 			}
 		}
@@ -199,10 +258,11 @@ func TestFramesMakeThePicture(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGallery(dir, lineage.Options{History: rapid.SampledFrom([]int{0, 5}).Draw(t, "history")})
+		defer g.stop()
 		g.k.Add(100, 1, "lngtest-a")
 		g.k.Add(101, 1, "lngtest-b")
 		a, b := g.session(100, 1000), g.session(101, 1001)
-		g.o.view(true)
+		g.update(func(tx registry.Tx) { g.f.track(tx.View, true) })
 		g.publish()
 		readers := []*reader{
 			g.reader(access.Caller{}, 0), g.reader(access.Caller{UID: 1000}, 0), g.reader(access.Caller{UID: 1001}, b),
@@ -210,19 +270,10 @@ func TestFramesMakeThePicture(t *testing.T) {
 			g.reader(access.Caller{UID: 1003}, 0),
 		}
 		pid, nested := uint32(200), 0
-		members := func() (all []uint32) {
-			_ = g.k.Snapshot(0, func(p *tracer.Process) error {
-				if p.Session != 0 && !p.Dead {
-					all = append(all, p.PID)
-				}
-				return nil
-			})
-			return all
-		}
 		lossy := rapid.Bool().Draw(t, "lossy")
 		drop := func() bool { return lossy && rapid.IntRange(0, 9).Draw(t, "dropped") == 0 }
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			live := members()
+			live := g.members(0)
 			op := rapid.IntRange(0, 11).Draw(t, "op")
 			switch {
 			case op <= 3 && len(live) > 0:
@@ -239,29 +290,11 @@ func TestFramesMakeThePicture(t *testing.T) {
 				g.k.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 			case op == 9:
 				g.read(drop)
-				now, seen, err := (&sampler{owner: g.o}).snapshot()
-				if err != nil {
+				if _, err := g.o.Resync(registry.CauseNone); err != nil {
 					t.Fatal(err)
 				}
-				infos, err := g.k.Sessions()
-				if err != nil {
-					t.Fatal(err)
-				}
-				g.o.known(slices.DeleteFunc(infos, func(i tracer.SessionInfo) bool { return slices.Contains(g.o.gone, i.ID) }))
-				g.o.sampled(now, seen)
 			case op == 10:
-				if s := g.o.sessions[b]; s != nil && !s.closed {
-					if err := g.k.End(b, tracer.CauseEnd, 0); err != nil {
-						t.Fatal(err)
-					}
-					g.read(func() bool { return false })
-					s.closed, s.emptyAt = true, g.o.clock.boottime()
-					g.o.changed(b)
-				} else if s != nil {
-					g.o.drop(s)
-					g.o.gone = append(g.o.gone, b)
-					g.o.graph.Forget(b)
-				}
+				g.over(t, b, rapid.Bool().Draw(t, "dissolved"))
 			case op == 11:
 				g.read(drop)
 				g.publish()
@@ -284,13 +317,13 @@ func TestFramesMakeThePicture(t *testing.T) {
 		got := readers[0].picture.processes
 		for r := range got {
 			if !want[r] {
-				n, _ := g.o.graph.Node(document.ID(r))
+				n := g.node(document.ID(r))
 				t.Fatalf("%v is in the picture: %+v", r, n)
 			}
 		}
 		for r := range g.expected() { // of a dropped session nobody need know
 			if _, ok := got[r]; !ok {
-				n, _ := g.o.graph.Node(document.ID(r))
+				n := g.node(document.ID(r))
 				t.Fatalf("%v is not in the picture: %+v", r, n)
 			}
 		}

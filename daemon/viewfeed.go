@@ -9,13 +9,14 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 const (
 	viewPeriod = 100 * time.Millisecond // the fastest that anybody can watch
-	// What one turn in the owner's goroutine makes ready. Between two turns
+	// What one turn in the registry's goroutine makes ready. Between two turns
 	// others have theirs.
 	viewProcesses = 512
 	viewSessions  = 32
@@ -34,6 +35,8 @@ type feed struct {
 	on      bool
 	ready   chan struct{} // closed when the view is whole
 	wanted  chan struct{}
+
+	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches; of the registry's goroutine
 
 	// Of the goroutine that runs run.
 	batch   batch
@@ -69,7 +72,7 @@ func (f *feed) join(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 	case <-f.server.stopping:
-	case <-f.server.owner.done:
+	case <-f.server.registry.Done():
 	}
 	f.leave()
 	return false
@@ -103,16 +106,16 @@ func (f *feed) run(ctx context.Context) {
 
 // watched is one time in which somebody watches.
 func (f *feed) watched(ctx context.Context) {
-	o := f.server.owner
+	o := f.server.registry
 	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
-	if o.do(func() { o.view(true) }) != nil {
+	if o.Read(func(v registry.View) { f.track(v, true) }) != nil {
 		return
 	}
 	tick := time.NewTicker(viewPeriod)
 	defer tick.Stop()
 	for {
 		for f.batch.more = true; f.batch.more; {
-			if o.do(func() { o.turn(f) }) != nil {
+			if o.Read(func(v registry.View) { f.turn(v) }) != nil {
 				return
 			}
 			f.look()
@@ -134,114 +137,112 @@ func (f *feed) watched(ctx context.Context) {
 			break
 		}
 	}
-	_ = o.do(func() { o.view(false) })
+	_ = o.Read(func(v registry.View) { f.track(v, false) })
 	f.view.publish(&batch{whole: true})
 }
 
-// view begins to note what changes, or stops.
-func (o *owner) view(on bool) {
-	o.graph.Track(on)
-	o.stale = nil
+// track begins to note what changes, or stops.
+func (f *feed) track(v registry.View, on bool) {
+	v.Track(on)
+	f.stale = nil
 	if on {
-		o.allChanged()
+		f.allChanged(v)
 	}
 }
 
-func (o *owner) allChanged() {
-	o.stale = make(map[tracer.SessionID]bool)
-	for id := range o.sessions {
-		o.stale[id] = true
+func (f *feed) allChanged(v registry.View) {
+	f.stale = make(map[tracer.SessionID]bool)
+	for x := range v.Sessions() {
+		f.stale[x.ID()] = true
 	}
 }
 
 // changed notes that what a session looks like may be new, and so of those that
 // it is nested in.
-func (o *owner) changed(id tracer.SessionID) {
-	if o.stale == nil {
+func (f *feed) changed(v registry.View, id tracer.SessionID) {
+	if f.stale == nil {
 		return
 	}
-	for range 16 { // deeper than the kernel nests
+	for range registry.MaxDepth {
 		if id == 0 {
 			return
 		}
-		o.stale[id] = true
-		x := o.sessions[id]
+		f.stale[id] = true
+		x := v.Session(id)
 		if x == nil {
 			return
 		}
-		id = x.info.Parent
+		id = x.Info().Parent
 	}
 }
 
-// turn makes a batch ready, in the owner's goroutine.
-func (o *owner) turn(f *feed) {
+// turn makes a batch ready, in the registry's goroutine.
+func (f *feed) turn(v registry.View) {
 	b := &f.batch
 	clear(b.updates)
-	b.time, b.updates, b.sessions, b.closed = o.clock.boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
-	o.graph.Take(viewProcesses, &f.changes)
-	e := o.encoder()
+	b.time, b.updates, b.sessions, b.closed = f.server.clock.Boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
+	v.Take(viewProcesses, &f.changes)
+	e := v.Encoder()
 	b.forgot, b.whole, b.more = f.changes.Forgot, f.changes.Lost, f.changes.More
 	for _, id := range f.changes.Changed {
-		n, ok := o.graph.Node(id)
+		n, ok := v.Graph().Node(id)
 		if !ok {
 			continue
 		}
 		session := n.Session
-		o.changed(session)
+		f.changed(v, session)
 		b.updates = append(b.updates, update{
-			id: id, under: n.Under, doc: e.Process(&n, self), scope: f.scope(session),
+			id: id, under: n.Under, doc: e.Process(&n, self), scope: f.scope(v, session),
 			present: !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie), exited: n.Exited,
 		})
 	}
 	if b.whole { // the sessions are void with the rest
-		o.allChanged()
+		f.allChanged(v)
 	}
-	for id := range o.stale {
+	for id := range f.stale {
 		if len(b.sessions) == viewSessions {
 			b.more = true
 			break
 		}
-		delete(o.stale, id)
-		x := o.sessions[id]
+		delete(f.stale, id)
+		x := v.Session(id)
 		if x == nil {
 			delete(f.scopes, id)
 			b.closed = append(b.closed, id)
 			continue
 		}
-		o.refresh(x)
-		s := shownSession{id: id, doc: o.session(x, self), scope: f.scope(id)}
-		if x.closed {
-			s.due = x.emptyAt + uint64(viewMemory)
+		v.Refresh(x)
+		s := shownSession{id: id, doc: v.Document(x, self), scope: f.scope(v, id)}
+		if x.Closed() {
+			s.due = x.Emptied() + uint64(viewMemory)
 		}
 		b.sessions = append(b.sessions, s)
 	}
-	b.status = f.server.watchStatus()
+	b.status = f.server.watchStatus(v)
 }
 
 // self reads what root may: the view is redacted for each reader.
 var self = access.Caller{}
 
-// scope gives the one scope of a session, in the owner's goroutine.
-func (f *feed) scope(id tracer.SessionID) *access.Scope {
+// scope gives the one scope of a session.
+func (f *feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	if sc := f.scopes[id]; sc != nil || id == 0 {
 		return sc
 	}
-	o := f.server.owner
-	x := o.sessions[id]
+	x := v.Session(id)
 	if x == nil {
 		return nil
 	}
-	scope := o.scope(x)
+	scope := v.Scope(x)
 	f.scopes[id] = &scope
 	return &scope
 }
 
-// watchStatus is what a status line shows, in the owner's goroutine.
-func (s *server) watchStatus() api.WatchStatus {
-	o := s.owner
+// watchStatus is what a status line shows.
+func (s *server) watchStatus(v registry.View) api.WatchStatus {
 	return api.WatchStatus{
-		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(), Lost: o.lost, Forks: o.forks,
-		Live: o.graph.Stats().Live, Breaker: s.rules.breakerState(),
+		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
+		Live: v.Graph().Stats().Live, Breaker: s.rules.breakerState(),
 		SelfCheck: s.selfCheck.result(),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -53,14 +54,14 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	wr := &watcher{sender: s.sender(w, c), interval: time.Second / time.Duration(hz), whole: true}
 	if word := q.Get("session"); word != "" {
-		if err := s.withSession(word, c, access.Read, func(x *session) { wr.session = x.info.ID }); err != nil {
+		if err := s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) { wr.session = x.ID() }); err != nil {
 			return err
 		}
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
 		return s.access.Refuse(c, access.Read, "sessions", d)
 	}
 	if !s.feed.join(r.Context()) {
-		return errStopping
+		return registry.ErrStopping
 	}
 	defer s.feed.leave()
 	wr.begin()
@@ -90,7 +91,7 @@ func (w *watcher) run(ctx context.Context) {
 				w.end(api.Frame{Head: api.Head{Kind: "end"}, Reason: "stopping"})
 				return
 			case <-beat.C:
-				w.encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.clock.boottime())})
+				w.encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.clock.Boottime())})
 				if !w.flush() {
 					return
 				}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -188,13 +189,13 @@ func TestWatchRefused(t *testing.T) {
 	w.do("else", "GET", "/v1/watch?session="+s.ID, nil).refused(api.CodeDenied)
 }
 
-// TestWatchersComeAndGo: the owner notes changes only while somebody watches,
+// TestWatchersComeAndGo: the registry notes changes only while somebody watches,
 // and who comes back gets the picture of then.
 func TestWatchersComeAndGo(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 100, api.NewSession{})
 	watched := func() (yes bool) {
-		_ = w.s.owner.do(func() { yes = w.s.owner.stale != nil })
+		_ = w.s.registry.Read(func(v registry.View) { yes = w.s.feed.stale != nil })
 		return yes
 	}
 	if watched() {
@@ -258,6 +259,7 @@ func TestWatchAfterProcfs(t *testing.T) {
 // gallery10k has 10,000 live processes in 100 sessions.
 func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 	g = newGallery(tb.TempDir(), lineage.Options{})
+	tb.Cleanup(g.stop)
 	pid := uint32(100)
 	var members []tracer.Identity
 	var in []tracer.SessionID
@@ -273,9 +275,9 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 		}
 	}
 	g.read(func() bool { return false })
-	g.o.view(true)
+	g.update(func(t registry.Tx) { g.f.track(t.View, true) })
 	g.publish()
-	at := g.o.clock.boottime()
+	at := uint64(g.k.Now())
 	return g, func(n int) {
 		batch := make([]tracer.Event, n)
 		for i := range batch {
@@ -283,7 +285,7 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 			k := int(at) % len(members)
 			batch[i] = tracer.Event{Type: tracer.EventExec, Time: at, Process: members[k], Session: in[k], Filename: []byte("/bin/x"), Argv: []byte("x\x00-v\x00")}
 		}
-		g.o.apply(batch)
+		g.update(func(t registry.Tx) { t.Apply(batch) })
 	}
 }
 
@@ -300,7 +302,7 @@ func BenchmarkFrame(b *testing.B) {
 				change(n)
 				b.StartTimer()
 				for g.f.batch.more = true; g.f.batch.more; {
-					g.o.turn(g.f)
+					g.update(func(t registry.Tx) { g.f.turn(t.View) })
 					b.StopTimer()
 					g.f.view.publish(&g.f.batch)
 					b.StartTimer()

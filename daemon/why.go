@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -64,17 +65,17 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller)
 // why makes the answer about one process.
 func (s *server) why(id tracer.Identity, live bool, p *api.Process, c access.Caller) (api.Why, error) {
 	d := api.Why{}
-	err := s.owner.read(c, func() {
-		n, ok := s.owner.graph.Node(id)
+	err := s.read(c, func(v registry.View) {
+		n, ok := v.Graph().Node(id)
 		if !ok || n.Session == 0 {
 			return
 		}
 		var about *document.Session
-		if x := s.owner.sessions[n.Session]; x != nil {
-			s.owner.refresh(x)
-			about = s.owner.sessionRecord(x)
+		if x := v.Session(n.Session); x != nil {
+			v.Refresh(x)
+			about = v.Record(x)
 		}
-		d = s.owner.encoder().Why(&n, about, c)
+		d = v.Encoder().Why(&n, about, c)
 	})
 	d.Process = *p
 	if err == nil && live && d.Process.Parent != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -49,7 +50,7 @@ func (w *work) strangerOf(uid, pid, parent uint32, comm string, environ ...strin
 // before or after it.
 func (w *work) unseen(f func()) {
 	if !w.hidden {
-		looking := &w.policed.world.s.sampler.mu
+		looking := &w.policed.world.gates.looking
 		looking.Lock()
 		w.hidden = true
 		defer func() { w.hidden = false; looking.Unlock() }()
@@ -106,20 +107,19 @@ func (w *work) runs(pid uint32, command ...string) {
 // until it has.
 func (w *work) look() {
 	w.Helper()
-	w.policed.world.s.sampler.lookAnew()
+	w.policed.world.s.brokers.crowd.anew.Store(true)
 	w.walk()
 }
 
 // walk has the daemon look at whoever is due for it, and waits until it has.
 func (w *work) walk() {
 	w.Helper()
-	p := w.policed.world.s.sampler
 	for range 2 { // the second is handed over when the first has been taken
 		w.k.AllRead()
-		if _, err := p.sample(causeNone); err != nil {
+		if _, err := w.policed.world.s.registry.Resync(registry.CauseNone); err != nil {
 			w.Fatal(err)
 		}
-		w.until(func() bool { return len(p.strangers) == 0 })
+		w.until(func() bool { return len(w.policed.world.s.brokers.strangers) == 0 })
 	}
 }
 

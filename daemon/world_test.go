@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -35,6 +37,7 @@ import (
 type world struct {
 	*testing.T
 	k      *kerneltest.Kernel
+	gates  gates
 	h      host
 	dir    string
 	socket string
@@ -67,12 +70,12 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	proc := procfs.FS(filepath.Join(w.dir, "proc"))
 	w.h = host{
 		manager: &instance.Manager{},
-		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return w.k, nil },
+		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return &fenced{w.k, &w.gates}, nil },
 		unload:  func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
 		proc:    proc, pidNamespace: "pid:[1]", group: grouped, peerOf: w.peerOf,
 		hold: func(pid uint32) (enforcer.Handle, error) { return w.k.Hold(pid) },
-		clock: clock{
-			monotonic: w.k.Now, boottime: func() uint64 { return uint64(w.k.Now()) },
+		clock: registry.Clock{
+			Monotonic: w.k.Now, Boottime: func() uint64 { return uint64(w.k.Now()) },
 			Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		},
 		limits: defaultLimits, period: time.Hour, linger: 50 * time.Millisecond,
@@ -371,8 +374,33 @@ func bound(t *testing.T, closeIt func()) (over func()) {
 
 // hold keeps the reader of the events away while f runs.
 func (w *world) hold(f func()) {
-	b := w.s.owner.inbox
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	w.gates.reading.Lock()
+	defer w.gates.reading.Unlock()
 	f()
+}
+
+// gates keep the daemon from its kernel.
+type gates struct {
+	reading sync.Mutex   // an event that was read comes when it is free
+	looking sync.RWMutex // held while all processes are walked over
+}
+
+type fenced struct {
+	*kerneltest.Kernel
+	gates *gates
+}
+
+func (g *fenced) Read(ev *tracer.Event) error {
+	err := g.Kernel.Read(ev)
+	g.gates.reading.Lock()
+	defer g.gates.reading.Unlock()
+	return err
+}
+
+func (g *fenced) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
+	if id == 0 {
+		g.gates.looking.RLock()
+		defer g.gates.looking.RUnlock()
+	}
+	return g.Kernel.Snapshot(id, each)
 }

@@ -20,6 +20,7 @@ type Session struct {
 
 	Level    int
 	Mode     string
+	WouldEnd []string // the causes for which the policy would end it, were it enforced
 	Degraded []string
 
 	CPU     time.Duration

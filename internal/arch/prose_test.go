@@ -18,11 +18,11 @@ import (
 // that comments have it now. These numbers only go down.
 var phrases = map[string]int{
 	"another than": 1,
-	"by itself":    40,
+	"by itself":    39,
 	"goes on":      25,
 	"is no":        67,
 	"is none":      57,
-	"is told":      53,
+	"is told":      51,
 	"no more":      17,
 	"not taken":    4,
 	"of before":    5,
@@ -33,7 +33,7 @@ var phrases = map[string]int{
 	"strangers":    12,
 	"there twice":  2,
 	"what came of": 15,
-	"whoever":      62,
+	"whoever":      61,
 }
 
 // plain are phrases that have one of those in them, and are right.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"net"
@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -25,7 +24,7 @@ func TestLook(t *testing.T) {
 	}
 	defer l.Close()
 	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
-	o := &owner{holds: resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })}
+	o := &Registry{tracker: tracker{holds: resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })}}
 	held := o.holds.Of(t.Context(), []tracer.Identity{me})
 	held.Ports = slices.DeleteFunc(held.Ports, func(p resources.Port) bool { return p.Local.String() != l.Addr().String() })
 	held.Locks = nil
@@ -77,7 +76,7 @@ func TestSeen(t *testing.T) {
 		{"ending, the same", tracer.StateEnding, of(1), 1},
 		{"condemned, all dead", tracer.StateCondemned, of(), 1},
 	} {
-		s := &session{info: tracer.SessionInfo{State: c.state}}
+		s := &Session{info: tracer.SessionInfo{State: c.state}}
 		s.held = of(1)
 		s.seen(c.now)
 		if len(s.held.Ports) != c.want || len(s.held.Locks) != c.want {
@@ -88,16 +87,13 @@ func TestSeen(t *testing.T) {
 
 // What a session's last members held is not told of it when they are gone.
 func TestGoneHoldNothing(t *testing.T) {
-	w := newWorld(t)
-	id := w.id(w.session("user", 100, api.NewSession{}).ID)
-	_ = w.s.owner.do(func() {
-		x := w.s.owner.sessions[id]
-		x.rss, x.held.Ports = 160<<20, []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
-		for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
-			x.info.Live, x.info.Dying = int64(c.live), int64(c.dying)
-			if d := w.s.owner.session(x, access.Caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
-				t.Errorf("%+v: ports %v, rss %d", c, d.Ports, d.RSSBytes)
-			}
+	o, k := newRegistry(t)
+	x := session(t, o, k, 100)
+	x.rss, x.held.Ports = 160<<20, []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
+	for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
+		x.info.Live, x.info.Dying = int64(c.live), int64(c.dying)
+		if d := o.view().Document(x, access.Caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
+			t.Errorf("%+v: ports %v, rss %d", c, d.Ports, d.RSSBytes)
 		}
-	})
+	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"errors"
@@ -45,45 +45,19 @@ func (c *census) meet(t *tracer.Process) {
 
 // died reports whether a root or owner is dead. A walk may not meet a process that is in an
 // exec from a thread, and on some hosts it leaves PID 1 out, so the kernel's entry decides.
-func (c *census) died(k kernel, id tracer.Identity) bool {
+func (c *census) died(k Kernel, id tracer.Identity) bool {
 	return !c.met[id] && hasDied(k, id)
 }
 
 // hasDied reports whether a process that was entered is not any more.
-func hasDied(k kernel, id tracer.Identity) bool {
+func hasDied(k Kernel, id tracer.Identity) bool {
 	e, err := k.Lookup(id.PID)
 	return errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != id
 }
 
-// mourn notes the deaths of roots and owners that no event told, and has the sessions that they
-// end looked at.
-func (o *owner) mourn(c *census) {
-	for _, s := range o.sessions {
-		if _, asked := c.met[s.info.Root]; !asked || s.closed {
-			continue // not asked: it began after the walk
-		}
-		root := c.died(o.kernel, s.info.Root)
-		if root && s.rootDied == 0 {
-			s.rootDied = o.foundDead(&s.info)
-			o.spareLeftovers(s)
-		}
-		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(o.kernel, s.info.Owner)) {
-			o.enforcer.Watch(s.info.ID)
-		}
-	}
-}
-
-// foundDead is when a root died, at the latest, if no event told.
-func (o *owner) foundDead(info *tracer.SessionInfo) uint64 {
-	if info.Cause == tracer.CauseRootExit {
-		return info.EndedAt
-	}
-	return o.clock.boottime()
-}
-
 // broken reports whether a member has a session that is not there: one that was opened since
 // the sessions were listed is, and one that is over now had lost that member before.
-func (c *census) broken(k kernel) bool {
+func (c *census) broken(k Kernel) bool {
 	for i := range c.nobodys {
 		t := &c.nobodys[i]
 		if _, err := k.Session(t.Session); !errors.Is(err, tracer.ErrNotFound) {

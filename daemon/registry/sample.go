@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"cmp"
@@ -20,15 +20,11 @@ import (
 // lost: present parents, CPU and memory of the members, what was missed. It is
 // the fallback for whatever an event should have told.
 type sampler struct {
-	owner     *owner
-	rules     *rules
-	period    time.Duration
-	crowd     crowd
-	census    census
-	strangers chan []tracer.Process // of the last looks
-	hurry     chan struct{}         // asks for a look out of turn
-	// tripped is called when an end opened the circuit breaker.
-	tripped func()
+	registry *Registry
+	period   time.Duration
+	census   census
+	asked    chan Cause    // for a look now
+	hurry    chan struct{} // asks for a look out of turn
 
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
@@ -37,27 +33,46 @@ type sampler struct {
 	counters map[string]uint64 // at the last look, nil before the first
 }
 
-func newSampler(o *owner, r *rules, period time.Duration) *sampler {
-	return &sampler{owner: o, rules: r, period: period, strangers: make(chan []tracer.Process, 1), hurry: make(chan struct{}, 1)}
+// AskLook asks for a look out of turn.
+func (o *Registry) AskLook() {
+	select {
+	case o.looks.hurry <- struct{}{}:
+	default:
+	}
 }
+
+// AskResync asks for a look at the kernel now. What is asked for while a look
+// waits is that look's.
+func (o *Registry) AskResync(why Cause) {
+	select {
+	case o.looks.asked <- why:
+	default:
+	}
+}
+
+// Look looks at the kernel once a period, and when it is asked to, until ctx is done.
+func (o *Registry) Look(ctx context.Context) { o.looks.run(ctx) }
+
+// Resync looks at the kernel now.
+func (o *Registry) Resync(cause Cause) (*Resync, error) { return o.looks.sample(cause) }
 
 func (p *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(p.period)
 	defer tick.Stop()
 	for {
-		look, cause := true, causeNone
+		look, cause := true, CauseNone
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-p.hurry:
-		case cause = <-p.owner.resync:
-		case <-p.owner.doubted:
+		case cause = <-p.asked:
+		case <-p.registry.doubted:
 			look = false
 		}
 		if look {
 			if _, err := p.sample(cause); err != nil {
-				p.owner.log.Error().Err(err).Msg("kernel not sampled")
+				p.registry.log.Error().Err(err).Msg("kernel not sampled")
 			}
 		}
 		// A storm that overruns the ring asks all the time; what it asks for
@@ -67,26 +82,18 @@ func (p *sampler) run(ctx context.Context) {
 			return
 		case <-time.After(min(p.period, resyncPause)):
 		}
-		_ = p.owner.do(p.owner.settleDoubts)
+		_ = p.registry.do(p.registry.settleDoubts)
 	}
-}
-
-// lookAnew has everybody of the crowd looked at some times in a row again: who
-// was no session's work so far may be that of a new one.
-func (p *sampler) lookAnew() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.crowd.seen = nil
 }
 
 const resyncPause = 100 * time.Millisecond
 
-// sample takes one look and hands it to the owner. Without a live session
+// sample takes one look and hands it to the registry. Without a live session
 // there is nothing to look at, unless there is a cause.
-func (p *sampler) sample(cause resyncCause) (*resynced, error) {
+func (p *sampler) sample(cause Cause) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.owner
+	o := p.registry
 	misses, err := o.kernel.RecursionMisses()
 	if err != nil {
 		return nil, fmt.Errorf("read recursion misses: %w", err)
@@ -95,20 +102,20 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
-	r := &resynced{cause: cause}
+	r := &Resync{Cause: cause}
 	// What the first writers missed the second ones have counted, if there are any.
 	seenTwice := o.kernel.Features().SecondWriters
 	grown, reconcile := p.grown(misses, counters, seenTwice)
-	r.cause = cmp.Or(r.cause, grown)
-	skipped := grown == causeMisses && !seenTwice
+	r.Cause = cmp.Or(r.Cause, grown)
+	skipped := grown == CauseMisses && !seenTwice
 	if reconcile {
-		if r.added, r.removed, err = o.kernel.Reconcile(); err != nil {
+		if r.Added, r.Removed, err = o.kernel.Reconcile(); err != nil {
 			o.log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			o.log.Warn().Int(logging.KeyAdded, r.added).Int(logging.KeyRemoved, r.removed).Msg("the kernel skipped programs, members reconciled")
+			o.log.Warn().Int(logging.KeyAdded, r.Added).Int(logging.KeyRemoved, r.Removed).Msg("the kernel skipped programs, members reconciled")
 		}
 	}
-	if grown == causeMisses {
+	if grown == CauseMisses {
 		if n, err := o.kernel.OpenMissedAgents(); err != nil {
 			o.log.Error().Err(err).Msg("missed agents not found")
 		} else if n > 0 {
@@ -120,11 +127,12 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	p.census.begin(infos)
-	infos = slices.DeleteFunc(infos, isCanary)
-	if err := o.do(func() { p.crowd.horizon = o.horizon() }); err != nil {
+	infos = slices.DeleteFunc(infos, o.hidden)
+	wanted := false
+	if err := o.do(func() { wanted = o.view().walking() }); err != nil {
 		return nil, err
 	}
-	if len(infos) == 0 && r.cause == causeNone && p.crowd.horizon == 0 {
+	if len(infos) == 0 && r.Cause == CauseNone && !wanted {
 		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
 	}
 	now, seen, err := p.snapshot()
@@ -134,24 +142,23 @@ func (p *sampler) sample(cause resyncCause) (*resynced, error) {
 	if p.census.broken(o.kernel) {
 		return r, p.repair()
 	}
-	var over []excess
+	var after []func()
 	err = o.do(func() {
 		o.counted(misses, counters, skipped)
 		o.known(infos)
 		o.mourn(&p.census)
 		o.repaired(r, now, o.sampled(now, seen))
-		over = o.overBudget(p.rules.policy())
+		after = o.view().looked(&Look{At: now, Seen: seen})
 	})
-	for _, x := range over {
-		p.endOver(x)
+	for _, f := range after {
+		f()
 	}
-	p.crowd.hand(p.strangers)
 	return r, err
 }
 
 // grown compares what the kernel counted with the last look: for which cause
 // the picture may be wrong, and whether the kernel's own bookkeeping may be.
-func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cause resyncCause, reconcile bool) {
+func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cause Cause, reconcile bool) {
 	sum := uint64(0)
 	for _, n := range misses {
 		sum += n
@@ -164,56 +171,64 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 	p.misses, p.counters = sum, counters
 	switch {
 	case first && (sum > 0 && !seenTwice || counters["delete_failed"] > 0):
-		return causeMisses, true // nobody looked while no daemon ran
+		return CauseMisses, true // nobody looked while no daemon ran
 	case first:
 	case skipped:
-		return causeMisses, !seenTwice || more("delete_failed")
+		return CauseMisses, !seenTwice || more("delete_failed")
 	case more("delete_failed"):
-		return causeBirths, true
+		return CauseBirths, true
 	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):
-		return causeBirths, false
+		return CauseBirths, false
 	case more("events_lost"):
-		return causeLost, false
+		return CauseLost, false
 	}
-	return causeNone, false
+	return CauseNone, false
 }
 
 // snapshot reads every process of the host: those outside prove that a PID is
 // somebody else's now.
 func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
-	now = p.owner.clock.boottime()
+	now = p.registry.clock.Boottime()
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
-	err = p.owner.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err = p.registry.kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
-		p.crowd.meet(t)
 		p.census.meet(t)
+		for _, h := range p.registry.hooks {
+			if h.Met != nil {
+				h.Met(t)
+			}
+		}
 		p.seen = append(p.seen, graphSeen(t, p.comms[len(p.comms)-len(t.Comm):]))
 		return nil
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read task list: %w", err)
 	}
-	p.crowd.walked()
+	for _, h := range p.registry.hooks {
+		if h.Walked != nil {
+			h.Walked()
+		}
+	}
 	return now, p.seen, nil
 }
 
 // repair has the kernel put right what must not be: members of a session that is not there.
 // The next look sees where they are.
 func (p *sampler) repair() error {
-	o := p.owner
+	o := p.registry
 	n, _, err := o.kernel.Reconcile()
 	if err != nil {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
 	}
 	o.log.Error().Int(logging.KeyAdded, n).Msg("members of a session that the kernel did not have: repaired")
-	o.askResync(causeMember)
+	o.AskResync(CauseMember)
 	return o.do(func() {
 		o.degrade("members of a session that was not there were found: what its end would have killed may live on")
 	})
 }
 
 // counted notes what the kernel counted.
-func (o *owner) counted(misses, counters map[string]uint64, grown bool) {
+func (o *Registry) counted(misses, counters map[string]uint64, grown bool) {
 	if n := counters["agent_refused"]; o.counters != nil && n > o.counters["agent_refused"] {
 		o.degrade("agents were started and got no session: too many of one user, too deep, or no room")
 	}
@@ -226,14 +241,14 @@ func (o *owner) counted(misses, counters map[string]uint64, grown bool) {
 	}
 }
 
-func (o *owner) degrade(why string) {
+func (o *Registry) degrade(why string) {
 	if !slices.Contains(o.degraded, why) {
 		o.degraded = append(o.degraded, why)
 	}
 }
 
 // known compares the kernel's sessions with ours.
-func (o *owner) known(infos []tracer.SessionInfo) {
+func (o *Registry) known(infos []tracer.SessionInfo) {
 	in := make(map[tracer.SessionID]bool, len(infos))
 	for _, info := range infos {
 		in[info.ID] = true
@@ -248,13 +263,12 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 		if s == nil {
 			s = o.enter(info)
 		}
-		o.askJudge(&info)
 		state := max(s.info.State, info.State)
 		s.info = info
 		s.info.State = state
 		// Its event may have been lost, and nobody else would look; and a
 		// lifetime that is over waits for an event of some process of the host.
-		over := info.Expires != 0 && info.Expires <= o.clock.boottime()
+		over := info.Expires != 0 && info.Expires <= o.clock.Boottime()
 		if state != tracer.StateActive || info.Live == 0 || over {
 			o.enforcer.Watch(info.ID)
 		}
@@ -270,13 +284,12 @@ func (o *owner) known(infos []tracer.SessionInfo) {
 }
 
 // sampled repairs the graph and sums up the members.
-func (o *owner) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
+func (o *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	changes := o.graph.Resync(now, seen)
-	o.growth.sample(now, seen)
 	for id, s := range o.sessions {
 		s.rss, s.cpu, s.zombies = 0, 0, 0
 		if !s.closed {
-			o.changed(id)
+			o.view().Changed(id)
 		}
 	}
 	for i := range seen {
@@ -291,4 +304,44 @@ func (o *owner) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 		}
 	}
 	return changes
+}
+
+// mourn notes the deaths of roots and owners that no event told, and has the sessions that they
+// end looked at.
+func (o *Registry) mourn(c *census) {
+	for _, s := range o.sessions {
+		if _, asked := c.met[s.info.Root]; !asked || s.closed {
+			continue // not asked: it began after the walk
+		}
+		root := c.died(o.kernel, s.info.Root)
+		if root && s.rootDied == 0 {
+			s.rootDied = o.foundDead(&s.info)
+			o.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
+		}
+		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(o.kernel, s.info.Owner)) {
+			o.enforcer.Watch(s.info.ID)
+		}
+	}
+}
+
+// foundDead is when a root died, at the latest, if no event told.
+func (o *Registry) foundDead(info *tracer.SessionInfo) uint64 {
+	if info.Cause == tracer.CauseRootExit {
+		return info.EndedAt
+	}
+	return o.clock.Boottime()
+}
+
+// Forget forgets a hidden session that was released in the kernel. A look that began
+// before would bring its members back, so this waits for it.
+func (o *Registry) Forget(id tracer.SessionID) error {
+	o.looks.mu.Lock()
+	defer o.looks.mu.Unlock()
+	return o.do(func() {
+		if o.canaries.find(id) == nil {
+			o.canaries.add(id)
+		}
+		o.canaries.find(id).over = true
+		o.graph.Forget(id)
+	})
 }

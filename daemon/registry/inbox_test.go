@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestInboxIsBounded: the reader of the ring waits for the owner, so that a
+// TestInboxIsBounded: the reader of the ring waits for the registry, so that a
 // storm fills the kernel's buffer and not our memory, and loses nothing by it.
 func TestInboxIsBounded(t *testing.T) {
 	b := newInbox(kerneltest.New())

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"errors"
@@ -12,14 +12,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// maxBatch bounds what waits for the owner. Beyond it reading stops: the
+// maxBatch bounds what waits for the registry. Beyond it reading stops: the
 // kernel's ring buffer takes the rest, and counts what it cannot.
 const maxBatch = 16384
 
 // inbox is the events that were read and not yet applied. It has one writer,
-// ingest, and one reader, the owner.
+// ingest, and one reader, the registry.
 type inbox struct {
-	kernel kernel
+	kernel Kernel
 	flush  *flush
 	ready  chan struct{} // something is pending
 
@@ -29,7 +29,7 @@ type inbox struct {
 	closed  bool
 }
 
-func newInbox(k kernel) *inbox {
+func newInbox(k Kernel) *inbox {
 	b := &inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
 	b.room = sync.NewCond(&b.mu)
 	return b

@@ -1,8 +1,9 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -45,8 +47,30 @@ type aftermath struct {
 	unknown         []string
 }
 
+// tracker keeps up with what sessions hold.
+type tracker struct {
+	holds      *resources.Reader
+	ending     chan tracer.SessionID // asks for what it holds now
+	portsWait  func() time.Duration
+	heldPeriod time.Duration
+}
+
+func newTracker(p *Options) tracker {
+	t := tracker{
+		holds: resources.New(string(p.Proc), p.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
+		portsWait: p.PortsWait, heldPeriod: cmp.Or(p.HeldEvery, heldPeriod),
+	}
+	if t.portsWait == nil {
+		t.portsWait = policy.Default().Wait.Ports.Std
+	}
+	return t
+}
+
+// Holds reads ports, locks and files of processes.
+func (o *Registry) Holds() *resources.Reader { return o.holds }
+
 // members names the live members of a session.
-func members(k kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
+func members(k Kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
 	err = k.Snapshot(id, func(p *tracer.Process) error {
 		if !p.Dead && !p.Zombie {
 			ids = append(ids, p.Identity)
@@ -58,7 +82,7 @@ func members(k kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
 
 // collect reads what the members of a session hold now and hands it to the
 // owner.
-func (o *owner) collect(id tracer.SessionID, limit time.Duration) {
+func (o *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	ids, err := members(o.kernel, id)
@@ -69,15 +93,15 @@ func (o *owner) collect(id tracer.SessionID, limit time.Duration) {
 	held := o.holds.Of(ctx, ids)
 	_ = o.do(func() {
 		if s := o.sessions[id]; s != nil && !s.closed {
-			o.refresh(s)
+			o.view().Refresh(s)
 			s.seen(held)
 		}
 	})
 }
 
-// collectBefore does that before the first signal, which waits no longer than
+// CollectBefore reads what the members of a session hold before the first signal, which waits no longer than
 // maxBefore for any part of it.
-func (o *owner) collectBefore(id tracer.SessionID) {
+func (o *Registry) CollectBefore(id tracer.SessionID) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -91,7 +115,7 @@ func (o *owner) collectBefore(id tracer.SessionID) {
 
 // seen takes what the members hold now. Once the end has begun nothing is
 // taken back: who died while he was looked at held it still when it began.
-func (s *session) seen(now resources.Held) {
+func (s *Session) seen(now resources.Held) {
 	if s.info.State != tracer.StateActive || len(now.Unknown) > 0 {
 		for _, p := range s.held.Ports {
 			if !slices.Contains(now.Ports, p) {
@@ -110,9 +134,9 @@ func (s *session) seen(now resources.Held) {
 	s.held = now
 }
 
-// watchHeld looks at what live sessions hold once in a while: when the kernel
+// WatchHeld looks at what live sessions hold once in a while: when the kernel
 // ends one with grace 0 nobody can ask any more.
-func (o *owner) watchHeld(ctx context.Context) {
+func (o *Registry) WatchHeld(ctx context.Context) {
 	pause := o.heldPeriod
 	for {
 		select {
@@ -139,7 +163,7 @@ func (o *owner) watchHeld(ctx context.Context) {
 }
 
 // active names the sessions that have not begun to end.
-func (o *owner) active() (ids []tracer.SessionID) {
+func (o *Registry) active() (ids []tracer.SessionID) {
 	_ = o.do(func() {
 		for id, s := range o.sessions {
 			if !s.closed && s.info.State == tracer.StateActive {
@@ -151,7 +175,7 @@ func (o *owner) active() (ids []tracer.SessionID) {
 }
 
 // askHeld has the holdings of a session that begins to end read at once.
-func (o *owner) askHeld(id tracer.SessionID) {
+func (o *Registry) askHeld(id tracer.SessionID) {
 	select {
 	case o.ending <- id:
 	default: // many end at once: what was seen last has to do
@@ -161,7 +185,7 @@ func (o *owner) askHeld(id tracer.SessionID) {
 // settled reports that the receipt may be written: nothing was held, or
 // somebody has looked what became of it. Else it begins to look; a session
 // whose members are all gone is given time for its ports.
-func (o *owner) settled(s *session, empty bool) bool {
+func (o *Registry) settled(s *Session, empty bool) bool {
 	alone := s.output == "" || s.info.Forks < 2 // then nobody can have got the output
 	if s.after != nil || len(s.held.Ports)+len(s.held.Locks) == 0 && alone {
 		return true
@@ -192,7 +216,7 @@ func (o *owner) settled(s *session, empty bool) bool {
 // output only the session's own are named: others have it from whoever started
 // the session, and share it by right. So does the owner a lock that it has open
 // as well: the members inherited it.
-func (o *owner) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
+func (o *Registry) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
@@ -234,12 +258,12 @@ func (o *owner) look(held resources.Held, output string, own map[tracer.SessionI
 // cameFrom are the sessions that what a session started may be in: its own, those
 // nested in it, and those that hold what was handed over by these, kept or as the
 // work of brokers.
-func (o *owner) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
+func (o *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 	own := map[tracer.SessionID]bool{id: true}
 	for n := 0; n < len(own); {
 		n = len(own)
 		for other, x := range o.sessions {
-			if own[x.info.Parent] || own[x.For] || x.kept != nil && own[x.kept.From] {
+			if own[x.info.Parent] || o.from(x, own) {
 				own[other] = true
 			}
 		}
@@ -247,8 +271,13 @@ func (o *owner) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 	return own
 }
 
+// from reports whether what a session holds came from one of own.
+func (o *Registry) from(s *Session, own map[tracer.SessionID]bool) bool {
+	return slices.ContainsFunc(o.hooks, func(h *Hooks) bool { return h.Origin != nil && own[h.Origin(o.view(), s)] })
+}
+
 // freed writes into a receipt what became of the holdings.
-func (o *owner) freed(r *api.Report, s *session) {
+func (o *Registry) freed(r *api.Report, s *Session) {
 	a := s.after
 	if a == nil {
 		return
@@ -292,7 +321,7 @@ func (o *owner) freed(r *api.Report, s *session) {
 
 // ports are the numbers of the TCP and UDP ports that a session's members
 // listen on, as far as they were seen.
-func (s *session) ports() (all []int) {
+func (s *Session) ports() (all []int) {
 	for _, p := range s.held.Ports {
 		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
 			all = append(all, n)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package registry
 
 import (
 	"github.com/lineage-ebpf/lineage/lineage"

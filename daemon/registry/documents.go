@@ -1,0 +1,114 @@
+//go:build linux
+
+package registry
+
+import (
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// Encoder makes documents of the live graph.
+func (v View) Encoder() document.Encoder {
+	return document.Encoder{Graph: v.o.graph, Clock: v.o.clock.Clock, Kernel: v.o.kernel}
+}
+
+// Document is a session as c may read it.
+func (v View) Document(s *Session, c access.Caller) api.Session {
+	return v.Encoder().Session(v.Record(s), c)
+}
+
+// Record copies what the encoder needs of a session.
+func (v View) Record(s *Session) *document.Session {
+	d := &document.Session{
+		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
+		Level: v.o.kernel.Features().Level, Degraded: v.o.degraded,
+		CPU: s.cpu + s.cpuDead, RSS: s.rss, Zombies: s.zombies, Ports: s.ports(), RootDied: s.rootDied != 0,
+	}
+	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
+		left := int64(s.info.Deadline) - int64(v.o.clock.Monotonic())
+		d.Deadline = uint64(int64(v.o.clock.Boottime()) + left)
+	}
+	if s.closed {
+		d.Ended = s.emptyAt
+		if s.report != nil {
+			d.Verdict = s.report.Verdict
+		}
+	}
+	for _, h := range v.o.hooks {
+		if h.Describe != nil {
+			h.Describe(v, s, d)
+		}
+	}
+	return d
+}
+
+// State is what users see: a session is over with its receipt, not before.
+func (s *Session) State() api.SessionState {
+	if s.info.State == tracer.StateEmpty && !s.closed {
+		return api.StateCondemned
+	}
+	return api.SessionState(s.info.State.String())
+}
+
+// Report is a session's receipt as c may read it: without a verdict while it is not
+// over.
+func (v View) Report(x *Session, c access.Caller) *api.Report {
+	r, record := x.report, v.Record(x)
+	if r == nil {
+		r = x.receipt.Report(x.info, v.o.took(x), nil)
+		r.EndedBy, r.State = x.by(), x.State()
+		v.describe(r, record)
+	}
+	shown := *r
+	shown.Brokered = v.Encoder().Brokered(&record.Work, c)
+	return document.ReadableReport(&shown, x.info.UID, c)
+}
+
+// describe adds to a receipt what the graph remembers, what the policy would have
+// ended, and the names of the processes that have to reap its zombies.
+func (v View) describe(r *api.Report, record *document.Session) {
+	r.WouldEnd = record.WouldEnd
+	v.Encoder().Outcomes(r, &record.Work)
+	comms := make(map[api.Ref]string) // most zombies have the same reaper
+	for i := range r.Zombies {
+		z := r.Zombies[i].Reaper
+		if _, known := comms[z.Ref]; !known {
+			comms[z.Ref] = Comm(v.o.kernel, v.o.proc, z.Ref)
+		}
+		z.Comm = comms[z.Ref]
+	}
+}
+
+// Refresh takes the kernel's counts of a session.
+func (v View) Refresh(s *Session) {
+	if s.closed {
+		return
+	}
+	if info, err := v.o.kernel.Session(s.info.ID); err == nil && info.ID == s.info.ID {
+		info.State = max(info.State, s.info.State)
+		s.info = info
+	}
+}
+
+// identifier is a kernel that knows who has a PID.
+type identifier interface {
+	Identify(pid uint32) (tracer.Identity, error)
+}
+
+// Comm is the name of a process that may be no member: PID and command of every
+// process are anybody's to read in /proc. "": it is gone, or another process has
+// its PID by now.
+func Comm(k identifier, proc procfs.FS, ref api.Ref) string {
+	st, err := proc.Status(uint32(ref.PID))
+	if err != nil {
+		return ""
+	}
+	id := document.ID(ref)
+	if now, err := k.Identify(id.PID); err == nil && id.Start != 0 && now != id {
+		return ""
+	}
+	return st.Name
+}

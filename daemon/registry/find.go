@@ -1,0 +1,60 @@
+//go:build linux
+
+package registry
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+)
+
+// Find names a session by id, else by name: live ones first, then the newest
+// ended one, and among them those first that the caller may read. Of several
+// live ones that of the caller's own uid is meant: others cannot make a name
+// ambiguous for root.
+func (v View) Find(word string, c access.Caller) (*Session, error) {
+	var live, readable, own []*Session
+	var ended, named *Session
+	for _, x := range v.Sorted() {
+		if x.ID().String() == word && (named == nil || named.Closed()) {
+			named = x // an agent's session may have the id of one that is over
+		}
+		if x.Info().Name != word || word == "" {
+			continue
+		}
+		mine := access.Decide(c, access.Read, v.Scope(x)).Allow
+		switch {
+		case !x.Closed() && mine:
+			readable = append(readable, x)
+			if x.Info().UID == c.UID {
+				own = append(own, x)
+			}
+		case !x.Closed():
+			live = append(live, x)
+		case mine || ended == nil:
+			ended = x
+		}
+	}
+	switch {
+	case named != nil:
+		return named, nil
+	case len(own) == 1:
+		return own[0], nil
+	case len(readable) > 1:
+		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d have that name", word, len(readable)), "use the id")
+		for _, x := range readable {
+			e.Items = append(e.Items, v.Document(x, c))
+		}
+		return nil, e
+	case len(readable) == 1:
+		return readable[0], nil
+	case ended != nil && access.Decide(c, access.Read, v.Scope(ended)).Allow:
+		return ended, nil
+	case len(live) > 0:
+		return live[0], nil
+	case ended != nil:
+		return ended, nil
+	}
+	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q: not found", word), "lineage ls shows the sessions")
+}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package registry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// newRegistry is one over a kernel made of Go. Nobody runs it: the test has what is the
+// goroutine's.
+func newRegistry(tb testing.TB) (*Registry, *kerneltest.Kernel) {
+	tb.Helper()
+	k := kerneltest.New()
+	return New(Options{
+		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Proc: procfs.FS(tb.TempDir()), Log: zerolog.Nop(), Period: time.Hour,
+		Clock: Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }},
+	}), k
+}
+
+// session has the registry hold a session of a new process.
+func session(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid uint32) *Session {
+	tb.Helper()
+	k.Add(pid, 1, "lngtest-root")
+	s, err := o.create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: 1000})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// over ends a session as the kernel and the enforcer do.
+func over(o *Registry, s *Session) {
+	s.info.State, s.info.EndedAt, s.result = tracer.StateEmpty, 1, &enforcer.Result{Session: s.info.ID, Verdict: api.VerdictClean}
+	s.emptyAt = o.clock.Boottime()
+	o.conclude(s)
+}

@@ -1,0 +1,34 @@
+//go:build linux
+
+package registry
+
+import "github.com/lineage-ebpf/lineage/tracer"
+
+// maxHidden is how many hidden sessions are remembered, for their last events.
+const maxHidden = 16
+
+// A hidden session is nobody's to see: its events tell the graph and nobody else.
+type hidden struct {
+	id   tracer.SessionID
+	over bool // the graph has forgotten it
+}
+
+// hiding has the hidden sessions, oldest first.
+type hiding []hidden
+
+func (h *hiding) add(id tracer.SessionID) {
+	if len(*h) == maxHidden {
+		*h = (*h)[1:]
+	}
+	*h = append(*h, hidden{id: id})
+}
+
+// find gives a hidden session, nil if it is none.
+func (h hiding) find(id tracer.SessionID) *hidden {
+	for i := range h {
+		if h[i].id == id {
+			return &h[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// patience bounds every wait of these tests; reaching it is a failure.
+var patience = tracertest.Slowed(30 * time.Second)
+
+// runs has a registry run until the test is over.
+func runs(t *testing.T, o *Registry) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	go o.Run(ctx)
+	t.Cleanup(func() { cancel(); <-o.done })
+}
+
+// nested makes a call from inside, and says what became of it.
+func nested(call func() error) (what string) {
+	defer func() {
+		if r := recover(); r != nil {
+			what = fmt.Sprint(r)
+		}
+	}()
+	return fmt.Sprint(call())
+}
+
+// TestNestedCalls fail at once: a caller in the registry's goroutine would wait for
+// itself.
+func TestNestedCalls(t *testing.T) {
+	o, k := newRegistry(t)
+	calls := map[string]func() error{
+		"Read":     func() error { return o.Read(func(View) {}) },
+		"ReadLast": func() error { return o.ReadLast(func(View) {}) },
+		"Update":   func() error { return o.Update(func(Tx) {}) },
+		"deep":     func() error { return deep(200, func() error { return o.Read(func(View) {}) }) },
+	}
+	got := make(map[string]string)
+	try := func(where string) {
+		for name, call := range calls {
+			got[where+" "+name] = nested(call)
+		}
+	}
+	o.Attach(&Hooks{
+		Opened: func(View, *Session) { try("Opened") },
+		Execed: func(View, *Session, *tracer.Event) { try("Execed") },
+	})
+	runs(t, o)
+	if err := o.Read(func(View) { try("Read") }); err != nil {
+		t.Fatal(err)
+	}
+	k.Add(100, 1, "lngtest-root")
+	if err := o.Update(func(tx Tx) {
+		s, err := tx.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		tx.Apply([]tracer.Event{{Type: tracer.EventExec, Time: 1, Process: s.info.Root, Session: s.info.ID}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3*len(calls) {
+		t.Errorf("%d calls: %v", len(got), got)
+	}
+	for where, what := range got {
+		if !strings.HasPrefix(what, "registry: Read or Update inside") {
+			t.Errorf("%s: %s", where, what)
+		}
+	}
+	// Others wait for a registry that is busy.
+	held, free := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = o.Read(func(View) { close(held); <-free }) })
+	<-held
+	wg.Go(func() {
+		if err := o.Update(func(Tx) {}); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(10 * time.Millisecond)
+	close(free)
+	wg.Wait()
+}
+
+//go:noinline
+func deep(n int, call func() error) error {
+	if n == 0 {
+		return call()
+	}
+	return deep(n-1, call)
+}
+
+// TestHooksInOrder: those of the feature that was attached first come first.
+func TestHooksInOrder(t *testing.T) {
+	o, k := newRegistry(t)
+	var order []string
+	for _, name := range []string{"a", "b"} {
+		o.Attach(&Hooks{
+			Opened: func(View, *Session) { order = append(order, name+" opened") },
+			Closed: func(View, *Session) { order = append(order, name+" closed") },
+			Published: func(_ View, events []tracer.Event) {
+				order = append(order, fmt.Sprint(name, " published ", len(events)))
+			},
+		})
+	}
+	o.Attach(new(Hooks)) // which has none
+	s := session(t, o, k, 100)
+	o.apply([]tracer.Event{{Type: tracer.EventExec, Time: 1, Process: s.info.Root, Session: s.info.ID}})
+	over(o, s)
+	if want := []string{"a opened", "b opened", "a published 1", "b published 1", "a closed", "b closed"}; !slices.Equal(order, want) {
+		t.Errorf("%q", order)
+	}
+}
+
+// TestReadersWait: what changes something, and who does not wait, comes before all who
+// read.
+func TestReadersWait(t *testing.T) {
+	o, _ := newRegistry(t)
+	runs(t, o)
+	held, free := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = o.Read(func(View) { close(held); <-free }) })
+	<-held
+	const readers = 200
+	var order []string // of the registry's goroutine
+	var coming atomic.Int64
+	ask := func(who string, ask func(func(View)) error) {
+		wg.Go(func() {
+			coming.Add(1)
+			if err := ask(func(View) { order = append(order, who) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	until := func(n int64) {
+		for end := time.Now().Add(patience); coming.Load() != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d came", coming.Load())
+			}
+		}
+	}
+	for range readers {
+		ask("reads last", o.ReadLast)
+	}
+	until(readers)
+	ask("reads", o.Read)
+	ask("updates", func(f func(View)) error { return o.Update(func(tx Tx) { f(tx.View) }) })
+	until(readers + 2)
+	time.Sleep(20 * time.Millisecond) // nothing says that a goroutine waits at its channel
+	close(free)
+	wg.Wait()
+	for _, who := range []string{"reads", "updates"} {
+		if at := slices.Index(order, who); at > 3 {
+			t.Errorf("%s as number %d of %d", who, at, len(order))
+		}
+	}
+}

@@ -1,0 +1,94 @@
+//go:build linux
+
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/enforcer"
+)
+
+// memory is what a restarted daemon remembers of a live session that the kernel does
+// not hold, as far as no feature does.
+type memory struct {
+	EndedBy   *api.Caller     `json:"ended_by,omitempty"`
+	EndCaller *audit.Caller   `json:"end_caller,omitempty"`
+	Output    string          `json:"output,omitempty"`
+	RootDied  api.U64         `json:"root_died,omitempty"`
+	CPUDead   time.Duration   `json:"cpu_dead_ns,omitempty"`
+	Receipt   enforcer.Booked `json:"receipt"`
+}
+
+// Redact implements [Memory].
+func (m *memory) Redact(redact func([]string) []string) {
+	m.Receipt.Outcomes = Redacted(m.Receipt.Outcomes, redact)
+}
+
+// Memory copies what is remembered of a session, by the registry and by the features.
+func (v View) Memory(s *Session) []Memory {
+	all := []Memory{&memory{
+		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
+		Receipt: s.receipt.Booked(),
+	}}
+	for _, h := range v.o.hooks {
+		if h.Persistent != nil {
+			all = append(all, h.Persistent.Remember(v, s))
+		}
+	}
+	return all
+}
+
+// EncodeMemory makes one JSON object of all, which have no key in common.
+func EncodeMemory(all []Memory) ([]byte, error) {
+	text := []byte{'{'}
+	for _, m := range all {
+		b, err := json.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		if b = bytes.TrimSuffix(bytes.TrimPrefix(b, []byte("{")), []byte("}")); len(b) == 0 {
+			continue
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(text, b...)
+	}
+	return append(text, '}'), nil
+}
+
+// restore takes up what the daemon before us knew.
+func (v View) restore(s *Session, text json.RawMessage) {
+	var m memory
+	if err := json.Unmarshal(text, &m); err != nil {
+		v.o.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not remembered")
+		return
+	}
+	s.endedBy, s.endCaller = m.EndedBy, m.EndCaller
+	s.cpuDead, s.receipt = m.CPUDead, enforcer.Resume(m.Receipt)
+	if s.output == "" {
+		s.output = m.Output
+	}
+	if m.RootDied != 0 {
+		s.rootDied = uint64(m.RootDied)
+	}
+	for _, h := range v.o.hooks {
+		if h.Persistent != nil {
+			h.Persistent.Restore(v, s, text)
+		}
+	}
+}
+
+// Redacted is a copy of outcomes without secrets.
+func Redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outcome {
+	out := append([]api.Outcome{}, outcomes...)
+	for i := range out {
+		out[i].Argv = redact(out[i].Argv)
+	}
+	return out
+}

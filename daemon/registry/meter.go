@@ -1,0 +1,38 @@
+//go:build linux
+
+package registry
+
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Meter is what the registry counts for the metrics, since the daemon began.
+type Meter struct {
+	Events  [len(document.EventNames)]uint64 // by type
+	Resyncs map[Cause]uint64
+	Ends    map[metrics.End]uint64 // by their first verdict
+	Took    metrics.Durations
+}
+
+func newMeter() Meter {
+	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[metrics.End]uint64)}
+}
+
+// told counts events that readers get.
+func (m *Meter) told(events []tracer.Event) {
+	for i := range events {
+		if t := int(events[i].Type); t < len(m.Events) {
+			m.Events[t]++
+		}
+	}
+}
+
+// over counts the end of a session.
+func (m *Meter) over(reason, verdict string, took time.Duration) {
+	m.Ends[metrics.End{Reason: reason, Verdict: verdict}]++
+	m.Took.Add(took.Seconds())
+}

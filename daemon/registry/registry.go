@@ -1,0 +1,260 @@
+//go:build linux
+
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// How many sessions that are over are remembered, and how many processes,
+// ports and locks their receipts may name together.
+const (
+	MaxEnded    = 1000
+	maxOutcomes = 65536
+)
+
+// ErrStopping: the registry takes no more calls.
+var ErrStopping = errors.New("the daemon is stopping")
+
+// Kernel is what the registry needs of the tracer. Read is called from one goroutine,
+// everything else from any.
+type Kernel interface {
+	document.Kernel
+	enforcer.Kernel
+	Features() tracer.Features
+	Read(ev *tracer.Event) error
+	Flush() error
+	Lookup(pid uint32) (tracer.Entry, error)
+	Sessions() ([]tracer.SessionInfo, error)
+	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
+	Adopt(id tracer.SessionID) (int, error)
+	Follow(from, id tracer.SessionID) (int, error)
+	Move(p tracer.Identity, from, to tracer.SessionID) error
+	Release(id tracer.SessionID) error
+	Counters() (map[string]uint64, error)
+	RecursionMisses() (map[string]uint64, error)
+	OpenMissedAgents() (int, error)
+}
+
+// Clock tells the time: CLOCK_MONOTONIC, boottime in ns, and wall time for it.
+type Clock struct {
+	Monotonic func() time.Duration
+	Boottime  func() uint64
+	document.Clock
+}
+
+// Options of New.
+type Options struct {
+	Kernel   Kernel
+	Enforcer *enforcer.Enforcer
+	Clock    Clock
+	Proc     procfs.FS
+	Log      zerolog.Logger
+	Graph    lineage.Options
+	// Hidden reports whether a session, and whatever is in it, is nobody's to see.
+	Hidden func(tracer.SessionInfo) bool
+	// PortsWait is how long the receipt of an empty session waits for its ports.
+	PortsWait func() time.Duration
+	Period    time.Duration // between two looks
+	HeldEvery time.Duration // between two looks at ports and locks; default 2 s
+}
+
+// Registry holds the graph and the sessions, in one goroutine: what is said below of
+// its fields holds there. Others call Read and Update, and features attach Hooks.
+type Registry struct {
+	host
+	loop
+	counts
+	tracker
+	looks sampler
+	hooks []*Hooks
+
+	graph    *lineage.Graph
+	sessions map[tracer.SessionID]*Session
+	nested   map[tracer.SessionID][]tracer.SessionID // directly
+	ended    []*Session                              // oldest first
+	outcomes int                                     // that the receipts of ended name
+	gone     []tracer.SessionID
+	canaries hiding
+	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
+	watch    map[tracer.SessionID]bool            // scratch of apply
+
+	doubts  []doubt       // that the next look confirms
+	untold  uint64        // changes that doubts had no room for
+	doubted chan struct{} // there are some
+}
+
+// host is what the registry stands on.
+type host struct {
+	kernel   Kernel
+	enforcer *enforcer.Enforcer
+	log      zerolog.Logger
+	clock    Clock
+	began    uint64 // boottime
+	proc     procfs.FS
+	hidden   func(tracer.SessionInfo) bool
+}
+
+// counts are of what was, since the daemon began.
+type counts struct {
+	lost     uint64 // events
+	heard    uint64 // events that were not, for who waits for more
+	forks    uint64 // of members
+	misses   map[string]uint64
+	counters map[string]uint64
+	degraded []string
+	meter    Meter
+}
+
+// New makes a registry, whose goroutine is Run's.
+func New(p Options) *Registry {
+	o := &Registry{
+		host: host{
+			kernel: p.Kernel, enforcer: p.Enforcer, log: p.Log, clock: p.Clock, began: p.Clock.Boottime(), proc: p.Proc,
+			hidden: p.Hidden,
+		},
+		loop:     newLoop(p.Kernel),
+		counts:   counts{meter: newMeter()},
+		tracker:  newTracker(&p),
+		graph:    lineage.New(p.Graph),
+		sessions: make(map[tracer.SessionID]*Session),
+		nested:   make(map[tracer.SessionID][]tracer.SessionID),
+		memories: make(map[tracer.SessionID]json.RawMessage),
+		watch:    make(map[tracer.SessionID]bool),
+		doubted:  make(chan struct{}, 1),
+	}
+	o.looks = sampler{registry: o, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1)}
+	if o.hidden == nil {
+		o.hidden = func(tracer.SessionInfo) bool { return false }
+	}
+	return o
+}
+
+// view is what the registry's goroutine has.
+func (o *Registry) view() View { return View{o} }
+
+// Attach adds features. It is called before Run.
+func (o *Registry) Attach(hooks ...*Hooks) { o.hooks = append(o.hooks, hooks...) }
+
+func (o *Registry) drain() {
+	o.batch = o.inbox.take(o.batch)
+	if len(o.batch) == 0 {
+		return
+	}
+	o.apply(o.batch)
+	clear(o.batch)
+}
+
+// apply takes a batch of events into graph, sessions and ring, in their order.
+func (o *Registry) apply(batch []tracer.Event) {
+	o.heard += uint64(len(batch))
+	hidden := false
+	for i := range batch {
+		ev := &batch[i]
+		s := o.sessionOf(ev.Session)
+		if s == nil {
+			if h := o.canaries.find(ev.Session); h != nil {
+				hidden = true
+				if h.over {
+					continue
+				}
+			}
+		}
+		switch ev.Type {
+		case tracer.EventLost:
+			o.lost += ev.Count
+			o.AskResync(CauseLost)
+			continue
+		case tracer.EventSession:
+			if s != nil {
+				o.sessionEvent(s, ev)
+			}
+			continue
+		case tracer.EventBirth:
+			if s != nil && ev.Evidence == tracer.EvidenceFork {
+				o.forks++
+				o.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Forked })
+			}
+		case tracer.EventExec:
+			if s != nil {
+				o.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Execed })
+			}
+		case tracer.EventExit:
+			if s != nil {
+				o.died(s, ev)
+			}
+			o.nameExit(ev)
+		}
+		le := graphEvent(ev)
+		o.graph.Apply(&le)
+	}
+	if hidden {
+		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return o.canaries.find(ev.Session) != nil })
+	}
+	o.meter.told(batch)
+	o.view().publish(batch...)
+	for id := range o.watch {
+		o.enforcer.Watch(id)
+	}
+	clear(o.watch)
+}
+
+// nameExit gives an exit the comm that its event does not carry.
+func (o *Registry) nameExit(ev *tracer.Event) {
+	if comm, ok := o.graph.Comm(ev.Process); ok {
+		ev.Comm = comm
+	}
+}
+
+// Run is the goroutine that has graph and sessions, until ctx is done.
+func (o *Registry) Run(ctx context.Context) {
+	defer close(o.done)
+	for {
+		var f func()
+		select {
+		case <-ctx.Done():
+			return
+		case f = <-o.calls:
+		default:
+			select {
+			case <-ctx.Done():
+				return
+			case <-o.inbox.ready:
+			case f = <-o.calls:
+			case f = <-o.reads:
+			}
+		}
+		// What the kernel said before the request was made comes first.
+		o.drain()
+		if f != nil {
+			f()
+		}
+	}
+}
+
+// Read calls f in the registry's goroutine and waits for it. f must not block.
+func (o *Registry) Read(f func(View)) error {
+	return o.queue(o.calls, func() { f(o.view()) })
+}
+
+// ReadLast is Read for a caller who can wait: all other calls go first. Many who read
+// must not keep an end waiting.
+func (o *Registry) ReadLast(f func(View)) error {
+	return o.queue(o.reads, func() { f(o.view()) })
+}
+
+// Update is Read for what changes something.
+func (o *Registry) Update(f func(Tx)) error {
+	return o.queue(o.calls, func() { f(Tx{o.view()}) })
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package registry
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestDoubtsThatSettle: what a look found and an event told after it is not told again.
+func TestDoubtsThatSettle(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	told := 0
+	o.Attach(&Hooks{Published: func(_ View, events []tracer.Event) { told += len(events) }})
+	birth := tracer.Event{
+		Type: tracer.EventBirth, Time: 1, Process: tracer.Identity{PID: 101, Start: 7}, Session: s.info.ID,
+		Evidence: tracer.EvidenceFork, Creator: s.info.Root,
+	}
+	o.repaired(&Resync{}, 10, o.graph.Resync(10, []lineage.Seen{{
+		ID: birth.Process, Session: birth.Session, Evidence: lineage.Fork, Creator: birth.Creator,
+	}}))
+	if len(o.doubts) != 1 {
+		t.Errorf("%d doubts", len(o.doubts))
+	}
+	ev := graphEvent(&birth)
+	o.graph.Apply(&ev)
+	if o.settleDoubts(); told != 0 {
+		t.Errorf("%d events", told)
+	}
+}
+
+// TestMissesBeforeTheStart: what the kernel skipped while no daemon ran is looked for by the
+// next one.
+func TestMissesBeforeTheStart(t *testing.T) {
+	skipped := map[string]uint64{"fork_birth": 1}
+	for _, tt := range []struct {
+		name             string
+		misses, counters map[string]uint64
+		twice, reconcile bool
+	}{
+		{"nothing", nil, map[string]uint64{}, false, false},
+		{"a birth", skipped, map[string]uint64{}, false, true},
+		{"a birth that was seen twice", skipped, map[string]uint64{}, true, false},
+		{"an entry that could not go", nil, map[string]uint64{"delete_failed": 1}, true, true},
+	} {
+		p := &sampler{}
+		if _, reconcile := p.grown(tt.misses, tt.counters, tt.twice); reconcile != tt.reconcile {
+			t.Errorf("%s: reconcile %v", tt.name, reconcile)
+		}
+		if cause, reconcile := p.grown(tt.misses, tt.counters, tt.twice); cause != CauseNone || reconcile {
+			t.Errorf("%s, nothing new: %q, reconcile %v", tt.name, cause, reconcile)
+		}
+	}
+}
+
+// A session is let go of while a look at the kernel is under way that has it.
+func TestLetGoInALook(t *testing.T) {
+	for name, held := range map[string]bool{"held": true, "not held yet": false} {
+		t.Run(name, func(t *testing.T) {
+			o, k := newRegistry(t)
+			k.Add(300, 1, "lngtest-agent")
+			id, err := k.Create(tracer.SessionSpec{Root: k.Proc(300).Identity})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen, err := k.Sessions()
+			if err != nil || len(seen) != 1 {
+				t.Fatal(err, seen)
+			}
+			if held {
+				o.sessionOf(id)
+			}
+			if _, err := k.Dissolve(id); err != nil {
+				t.Fatal(err)
+			}
+			o.letGo(id)
+			if o.known(seen); len(o.sessions) != 0 {
+				t.Errorf("sessions %+v", o.sessions)
+			}
+		})
+	}
+}
+
+// TestLateEmptyEvent: on a busy host the exits and the kernel's word that a
+// session is empty are far behind the verdict. While events come in the receipt
+// waits for them, for as long as somebody would.
+func TestLateEmptyEvent(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	verdict := func(after time.Duration, others int) bool {
+		k.Advance(after)
+		o.apply(make([]tracer.Event, others))
+		s.info.State, s.result = tracer.StateEmpty, &enforcer.Result{Session: s.info.ID, Verdict: api.VerdictClean}
+		o.conclude(s)
+		return s.closed
+	}
+	for spent := time.Duration(0); spent < lagPatience-emptyPatience; spent += emptyPatience {
+		if verdict(emptyPatience, 1) {
+			t.Fatalf("a receipt after %v, while events came in", spent)
+		}
+	}
+	if verdict(emptyPatience-1, 0) {
+		t.Fatal("a receipt before the patience was over")
+	}
+	if !verdict(emptyPatience, 0) {
+		t.Error("no receipt when nothing came in any more")
+	}
+}
+
+// TestEndedAreBounded: the oldest of those that are over go from memory.
+func TestEndedAreBounded(t *testing.T) {
+	o, k := newRegistry(t)
+	var forgotten []tracer.SessionID
+	o.Attach(&Hooks{Forgotten: func(_ View, s *Session) { forgotten = append(forgotten, s.ID()) }})
+	first, second := session(t, o, k, 100), session(t, o, k, 101)
+	over(o, first)
+	o.outcomes = maxOutcomes + 1
+	over(o, second)
+	if !slices.Equal(forgotten, []tracer.SessionID{first.info.ID}) || o.sessions[first.info.ID] != nil || o.sessions[second.info.ID] == nil {
+		t.Errorf("forgotten %v of %v and %v", forgotten, first.info.ID, second.info.ID)
+	}
+}
+
+// TestIDsAreNotTakenTwice: what people see of an id names one session that lives
+// or is remembered; a live one that the kernel opened under the id of an ended
+// one is found.
+func TestIDsAreNotTakenTwice(t *testing.T) {
+	o, k := newRegistry(t)
+	first := session(t, o, k, 100)
+	next := (first.info.ID & (1<<32 - 1)) + 1 // the slot of the next one
+	seen := tracer.SessionID(uint64(next)*2654435761%(1<<30)) << 32
+	o.sessions[seen|77] = &Session{info: tracer.SessionInfo{ID: seen | 77, UID: 1000, Name: "over"}, over: make(chan struct{}), closed: true}
+	if s := session(t, o, k, 101); s.info.ID.String() == seen.String() {
+		t.Errorf("%s is that of another session", s.info.ID)
+	}
+	live := &Session{info: tracer.SessionInfo{ID: seen | 78, UID: 1000, Created: 1 << 60}, over: make(chan struct{})}
+	o.sessions[live.info.ID] = live
+	if got, err := (o.view()).Find(seen.String(), access.Caller{}); got != live || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}

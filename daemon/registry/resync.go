@@ -1,0 +1,126 @@
+//go:build linux
+
+package registry
+
+import (
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Cause is why the kernel was looked at out of turn.
+type Cause string
+
+const (
+	CauseNone    Cause = ""        // the period's look
+	CauseStart   Cause = "start"   // the daemon began
+	CauseLost    Cause = "lost"    // events were lost
+	CauseMisses  Cause = "misses"  // the kernel skipped programs
+	CauseBirths  Cause = "births"  // a birth or death took another way, or failed
+	CauseMember  Cause = "member"  // the kernel has a member that the picture lacks
+	CauseMoved   Cause = "moved"   // members changed their session
+	CauseRequest Cause = "request" // somebody asked
+)
+
+var Causes = [...]Cause{CauseStart, CauseLost, CauseMisses, CauseBirths, CauseMember, CauseMoved, CauseRequest}
+
+// resynced is what one look brought.
+type Resync struct {
+	Cause          Cause
+	Changes        []lineage.Change
+	Added, Removed int // by the kernel's own reconcile
+}
+
+// doubt is a change that a look brought and no event told. The event may be on
+// its way still: it is told as reconciled when it did not come until later.
+type doubt struct {
+	lineage.Change
+	at uint64 // of the look, boottime
+}
+
+// maxDoubts bounds what waits: as much as readers could be told of.
+const maxDoubts = 16384
+
+// repaired takes what a look brought.
+func (o *Registry) repaired(r *Resync, now uint64, changes []lineage.Change) {
+	r.Changes = changes
+	if r.Cause != CauseNone {
+		o.meter.Resyncs[r.Cause]++
+		o.log.Debug().Str(logging.KeyCause, string(r.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
+	}
+	if r.Cause == CauseStart && len(o.sessions) > 0 {
+		// What happened while no daemon ran is in nobody's memory.
+		o.view().publish(tracer.Event{Type: tracer.EventLost, Time: now})
+	}
+	for _, c := range changes {
+		switch {
+		case c.Session == 0 || c.Kind == lineage.Moved || o.canaries.find(c.Session) != nil:
+		case len(o.doubts) == maxDoubts:
+			o.untold++
+		default:
+			o.doubts = append(o.doubts, doubt{c, now})
+		}
+	}
+	if len(o.doubts) > 0 {
+		select {
+		case o.doubted <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// settleDoubts tells readers, as reconciled, what a look brought and no event
+// told since.
+func (o *Registry) settleDoubts() {
+	var told []tracer.Event
+	for _, d := range o.doubts {
+		n, ok := o.graph.Node(d.ID)
+		if !ok {
+			n = lineage.Node{ID: d.ID, Session: d.Session}
+		}
+		told = append(told, d.events(&n)...)
+	}
+	if o.untold > 0 {
+		told = append(told, tracer.Event{Type: tracer.EventLost, Time: o.clock.Boottime(), Count: o.untold})
+	}
+	o.doubts, o.untold = nil, 0
+	o.meter.told(told)
+	o.view().publish(told...)
+}
+
+// events are what should have been told, without what nobody knows.
+func (d *doubt) events(n *lineage.Node) (all []tracer.Event) {
+	ev := tracer.Event{
+		Time: d.at, Process: d.ID, Session: d.Session,
+		Evidence: tracer.EvidenceReconciled, UID: n.UID, Cgroup: n.Cgroup,
+	}
+	copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+	tell := func(t tracer.EventType) { ev.Type = t; all = append(all, ev) }
+	switch d.Kind {
+	case lineage.Found:
+		if n.Reconciled {
+			ev.Creator, ev.Parent = n.Creator, n.Parent
+			tell(tracer.EventBirth)
+		}
+	case lineage.Reparented:
+		for _, m := range n.Reparents {
+			if m.Inferred && m.To == d.To {
+				ev.From, ev.Parent = d.From, d.To
+				tell(tracer.EventReparent)
+				break
+			}
+		}
+	case lineage.Vanished:
+		if !n.StatusKnown {
+			tell(tracer.EventExit)
+		}
+		if n.State == lineage.Exited && !n.Reaped {
+			tell(tracer.EventReaped)
+		}
+	case lineage.Gone:
+		if !n.Reaped {
+			tell(tracer.EventReaped)
+		}
+	}
+	return all
+}

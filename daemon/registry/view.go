@@ -1,0 +1,166 @@
+//go:build linux
+
+package registry
+
+import (
+	"cmp"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// View is the graph and the sessions as they are, for as long as the call runs that
+// it was given to. Only the registry makes one, in its goroutine: a function that
+// takes a View runs there, and its caller has one.
+type View struct{ o *Registry }
+
+// Graph is what may be asked of the graph; only the registry changes it.
+type Graph interface {
+	Node(id lineage.ID) (lineage.Node, bool)
+	ByPID(pid uint32) (lineage.ID, bool)
+	Ancestry(id lineage.ID) []lineage.Edge
+	Tree(all bool, sessions ...lineage.SessionID) []lineage.Branch
+	Count(session lineage.SessionID) lineage.Count
+	Needed(id lineage.ID) bool
+	Stats() lineage.Stats
+}
+
+// Graph gives the graph.
+func (v View) Graph() Graph { return v.o.graph }
+
+// Session finds a session that is held, nil if it is not.
+func (v View) Session(id tracer.SessionID) *Session { return v.o.sessions[id] }
+
+// Ask finds a session and asks the kernel if it is not held yet.
+func (v View) Ask(id tracer.SessionID) *Session { return v.o.sessionOf(id) }
+
+// Sessions gives all that are held, those that are over included.
+func (v View) Sessions() iter.Seq[*Session] { return maps.Values(v.o.sessions) }
+
+// Sorted gives them, oldest first.
+func (v View) Sorted() []*Session {
+	return slices.SortedFunc(v.Sessions(), func(a, b *Session) int {
+		return cmp.Or(cmp.Compare(a.info.Created, b.info.Created), cmp.Compare(a.info.ID, b.info.ID))
+	})
+}
+
+// Ended gives those that are over, oldest first.
+func (v View) Ended() []*Session { return v.o.ended }
+
+// Live counts the sessions that are not over.
+func (v View) Live() int { return v.o.live() }
+
+// Scope is a session as access sees it.
+func (v View) Scope(s *Session) access.Scope {
+	return access.Scope{UID: s.info.UID, Chain: v.Chain(s.info.ID)}
+}
+
+// Chain is a session, then those that it is nested in, from the inside out.
+func (v View) Chain(id tracer.SessionID) (chain []tracer.SessionID) {
+	for id != 0 && len(chain) < MaxDepth {
+		chain = append(chain, id)
+		s := v.o.sessions[id]
+		if s == nil {
+			break
+		}
+		id = s.info.Parent
+	}
+	return chain
+}
+
+// Within reports whether a session is ancestor or nested in it.
+func (v View) Within(id, ancestor tracer.SessionID) bool {
+	for range MaxDepth {
+		if id == ancestor {
+			return true
+		}
+		s := v.o.sessions[id]
+		if s == nil || s.info.Parent == 0 {
+			return false
+		}
+		id = s.info.Parent
+	}
+	return false
+}
+
+// Family is a session and those nested in it.
+func (v View) Family(id tracer.SessionID) []tracer.SessionID {
+	all := []tracer.SessionID{id}
+	for i := 0; i < len(all); i++ {
+		all = append(all, v.o.nested[all[i]]...)
+	}
+	return all
+}
+
+// OrphansOf are the members of from that descend from root over creators that are
+// dead, and that the kernel has there still. They are about to be moved.
+func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) []tracer.Identity {
+	return v.o.orphansOf(from, root)
+}
+
+// Degrade notes what people must know, once.
+func (v View) Degrade(why string) { v.o.degrade(why) }
+
+// Degraded is all that was noted.
+func (v View) Degraded() []string { return v.o.degraded }
+
+// Lost counts the events that were lost since the daemon began.
+func (v View) Lost() uint64 { return v.o.lost }
+
+// Forks counts the forks of members since the daemon began.
+func (v View) Forks() uint64 { return v.o.forks }
+
+// Kernel gives the kernel's counters and its recursion misses, as of the last look.
+// Nobody changes these maps.
+func (v View) Kernel() (counters, misses map[string]uint64) { return v.o.counters, v.o.misses }
+
+// Meter gives what was counted for the metrics.
+func (v View) Meter() *Meter { return &v.o.meter }
+
+// Track begins to note which processes change, or stops.
+func (v View) Track(on bool) { v.o.graph.Track(on) }
+
+// Take gives at most limit of the changes.
+func (v View) Take(limit int, c *lineage.Changes) { v.o.graph.Take(limit, c) }
+
+// Tx is a View that may change what it shows.
+type Tx struct{ View }
+
+// Create opens a session in the kernel and holds it.
+func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) { return t.o.create(spec) }
+
+// Asked notes who asked for the end of a session first.
+func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
+	if s.endedBy != nil || s.info.State != tracer.StateActive {
+		return
+	}
+	s.endCaller, s.endedBy = record, by
+	t.o.view().Save(s)
+}
+
+// Holds notes what the members of a session hold now.
+func (t Tx) Holds(s *Session, now resources.Held) { s.seen(now) }
+
+// LetGo forgets a session that was dissolved: it never was one. Its processes live
+// on, in no session or in the one around it.
+func (t Tx) LetGo(id tracer.SessionID) { t.o.letGo(id) }
+
+// Remember takes up what an earlier daemon wrote of a session, before the registry
+// meets it.
+func (t Tx) Remember(id tracer.SessionID, memory json.RawMessage, nodes []lineage.Node) {
+	t.o.memories[id] = memory
+	for i := range nodes {
+		t.o.graph.Restore(&nodes[i])
+	}
+}
+
+// Apply takes a batch of events, as those are taken that the kernel tells.
+func (t Tx) Apply(batch []tracer.Event) { t.o.apply(batch) }

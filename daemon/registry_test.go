@@ -1,0 +1,83 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+)
+
+// forks gives batches of births and deaths of one session's members, to a daemon with
+// all its features.
+func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
+	k := kerneltest.New()
+	k.Add(100, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
+	h := host{clock: c, proc: procfs.FS(tb.TempDir())}
+	s := h.server(k, tracer.Identity{PID: 1}, silence{}, Options{}, &rules{started: policy.Default(), current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)}, zerolog.Nop())
+	ctx, cancel := context.WithCancel(context.Background())
+	go s.registry.Run(ctx)
+	tb.Cleanup(func() { cancel(); <-s.registry.Done() })
+	root := k.Proc(100).Identity
+	pid, now := uint32(1000), uint64(k.Now())
+	events := make([]tracer.Event, 0, 768)
+	return s.registry, func() []tracer.Event {
+		events = events[:0]
+		for range 256 {
+			pid, now = pid+1, now+1000
+			if pid == 32000 {
+				pid = 1000
+			}
+			p := tracer.Identity{PID: pid, Start: now}
+			events = append(events,
+				tracer.Event{Type: tracer.EventBirth, Time: now, Process: p, Session: id, Evidence: tracer.EvidenceFork, Creator: root, Parent: root, Comm: tracer.Comm{'x'}},
+				tracer.Event{Type: tracer.EventExit, Time: now + 1, Process: p, Session: id},
+				tracer.Event{Type: tracer.EventReaped, Time: now + 2, Process: p, Session: id})
+		}
+		return events
+	}
+}
+
+// TestApplyAllocates nothing for forks and exits in steady state.
+func TestApplyAllocates(t *testing.T) {
+	r, batch := forks(t)
+	err := r.Update(func(tx registry.Tx) {
+		for range 400 { // more than the ring and the history hold
+			tx.Apply(batch())
+		}
+		if n := testing.AllocsPerRun(100, func() { tx.Apply(batch()) }); n > 2 { // a batch's wake-up
+			t.Errorf("%v allocations a batch of 768 events", n)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	r, batch := forks(b)
+	b.ReportAllocs()
+	events := 0
+	for b.Loop() {
+		ev := batch()
+		if err := r.Update(func(tx registry.Tx) { tx.Apply(ev) }); err != nil {
+			b.Fatal(err)
+		}
+		events += len(ev)
+	}
+	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}

@@ -36,7 +36,7 @@ VM_TESTS := tracer enforcer daemon internal/e2e internal/e2e/escapes
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
-	test-install test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long \
+	test-install test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures fuzz bench bench-vm clean fmt
 
 ## help: list the targets
@@ -154,7 +154,7 @@ test-recipes: build programs
 
 ## test-escapes: every way out of a session, as root, at the best level; LNGTEST_ROWS, LNGTEST_ROUNDS
 test-escapes: build programs
-	$(PRIVATE) $(GOTEST) -timeout 3h ./internal/e2e/escapes
+	$(PRIVATE) $(GOTEST) -timeout 3h -skip TestOthers ./internal/e2e/escapes
 
 ## escapes: the same at every level, idle and busy (10 min); writes docs/ESCAPES.md
 escapes: export LNGTEST_CELLS = all
@@ -168,6 +168,13 @@ escapes-long: export LNGTEST_ROWS = 11,14,22
 escapes-long: export LNGTEST_ROUNDS = 200
 escapes-long: export LNGTEST_TABLE = $(CURDIR)/docs/ESCAPES.md:long
 escapes-long: test-escapes leftovers
+
+## compare: what process groups, psutil, cookies, tini and cgroup.kill leave behind (6 min, root); writes README.md
+compare: export LNGTEST = 1
+compare: export LNGTEST_PAGE = $(CURDIR)/README.md
+compare: build programs
+	@$(call install,tini python3-psutil)
+	$(PRIVATE) $(GOTEST) -timeout 20m -run TestOthers ./internal/e2e/escapes
 
 ## vm: bin/vmrun, which runs a test under another kernel of .cache/kernels, in QEMU
 vm: build programs

@@ -1,5 +1,5 @@
 // pictures draws a terminal's text and colours, as "tmux capture-pane -e" gives
-// them on stdin, as an SVG on stdout.
+// them on stdin, as an SVG on stdout; with -film several screens as an animated one.
 package main
 
 import (
@@ -23,25 +23,34 @@ const (
 
 func main() {
 	title := flag.String("title", "", "what the picture shows, in `words`")
+	film := flag.Bool("film", false, "draw frames, each after a line of a form feed and its milliseconds")
 	flag.Parse()
-	if err := copyPicture(os.Stdout, os.Stdin, *title); err != nil {
+	if err := copyPicture(os.Stdout, os.Stdin, *title, *film); err != nil {
 		fmt.Fprintln(os.Stderr, "pictures:", err)
 		os.Exit(1)
 	}
 }
 
 // copyPicture draws what it reads.
-func copyPicture(w io.Writer, r io.Reader, title string) error {
-	var lines []string
-	in := bufio.NewScanner(r)
-	for in.Scan() {
-		lines = append(lines, in.Text())
-	}
-	if err := in.Err(); err != nil {
-		return fmt.Errorf("read the screen: %w", err)
-	}
+func copyPicture(w io.Writer, r io.Reader, title string, film bool) error {
 	out := bufio.NewWriter(w)
-	draw(out, title, lines)
+	if film {
+		frames, err := readFrames(r)
+		if err != nil {
+			return fmt.Errorf("read the frames: %w", err)
+		}
+		play(out, title, frames)
+	} else {
+		var lines []string
+		in := bufio.NewScanner(r)
+		for in.Scan() {
+			lines = append(lines, in.Text())
+		}
+		if err := in.Err(); err != nil {
+			return fmt.Errorf("read the screen: %w", err)
+		}
+		draw(out, title, lines)
+	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write the picture: %w", err)
 	}
@@ -54,24 +63,36 @@ func draw(w io.Writer, title string, lines []string) {
 	for _, l := range lines {
 		columns = max(columns, ansi.StringWidth(l))
 	}
-	width, height := float64(columns)*cellWidth+2*margin, len(lines)*cellHeight+2*margin
+	open(w, title, columns, len(lines))
+	for row, l := range lines {
+		drawLine(w, row, l)
+	}
+	shut(w)
+}
+
+// open writes what comes before the lines.
+func open(w io.Writer, title string, columns, rows int) {
+	width, height := float64(columns)*cellWidth+2*margin, rows*cellHeight+2*margin
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img">
 <title>%s</title>
 <rect width="100%%" height="100%%" rx="6" fill="%s"/>
 <g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">
 `, width, height, width, height, text(title), background, fontSize, foreground)
-	for row, l := range lines {
-		for _, r := range runs(l) {
-			words := strings.TrimLeft(r.text, " ") // a viewer may drop blanks in front
-			if words == "" {
-				continue
-			}
-			column := r.column + len(r.text) - len(words)
-			fmt.Fprintf(w, `<text x="%.1f" y="%d"%s>%s</text>`+"\n",
-				margin+float64(column)*cellWidth, margin+row*cellHeight+fontSize, r.attributes(), text(strings.TrimRight(words, " ")))
+}
+
+func shut(w io.Writer) { fmt.Fprint(w, "</g>\n</svg>\n") }
+
+// drawLine writes one line of the terminal.
+func drawLine(w io.Writer, row int, line string) {
+	for _, r := range runs(line) {
+		words := strings.TrimLeft(r.text, " ") // a viewer may drop blanks in front
+		if words == "" {
+			continue
 		}
+		column := r.column + len(r.text) - len(words)
+		fmt.Fprintf(w, `<text x="%.1f" y="%d"%s>%s</text>`+"\n",
+			margin+float64(column)*cellWidth, margin+row*cellHeight+fontSize, r.attributes(), text(strings.TrimRight(words, " ")))
 	}
-	fmt.Fprint(w, "</g>\n</svg>\n")
 }
 
 // text makes s fit for XML, which has no control characters.

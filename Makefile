@@ -36,8 +36,8 @@ VM_TESTS := tracer enforcer daemon internal/e2e internal/e2e/escapes
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
-	test-install test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures fuzz bench bench-vm clean fmt
+	test-install test-alerts test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
+	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm clean fmt
 
 ## help: list the targets
 help:
@@ -115,7 +115,7 @@ test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
-	@$(MAKE) test-e2e test-recipes test-escapes test-install leftovers
+	@$(MAKE) test-e2e test-recipes test-escapes test-install test-alerts leftovers
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
@@ -221,6 +221,13 @@ bin/arm64/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
 test-install: all
 	$(GOTEST) ./internal/e2e/install
 
+## test-alerts: packaging/alerts.yml and the dashboard's queries, by promtool, which it fetches
+test-alerts:
+	testdata/fetch-promtool.sh .cache/promtool
+	.cache/promtool/promtool check rules packaging/alerts.yml
+	.cache/promtool/promtool test rules packaging/alerts_test.yml
+	go test -run TestQueries ./internal/arch
+
 ## test-systemd: installed, under a real systemd, in a virtual machine (9 min); LNGTEST_CHECKS="watchdog socket"
 test-systemd: all
 	@$(call install,$(VM_PACKAGES))
@@ -263,6 +270,10 @@ demo: build
 ## pictures: docs/pictures, of lineage top on real sessions (root)
 pictures: deps build programs
 	testdata/pictures.sh
+
+## recording: docs/pictures/recording.svg, of a real run (root)
+recording: deps build
+	testdata/recording.sh
 
 ## fuzz: each fuzz target for FUZZTIME (20s); FUZZ is an expression of their names
 fuzz:

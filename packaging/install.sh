@@ -19,13 +19,17 @@ done
 put 644 bin/completion/lineage.bash "$bashdir/lineage"
 put 644 bin/completion/lineage.zsh "$zshdir/_lineage"
 put 644 bin/completion/lineage.fish "$fishdir/lineage.fish"
-put 644 packaging/policy.yaml "$docdir/policy.yaml"
+policy=$(mktemp) service=$(mktemp)
+trap 'rm -f "$policy" "$service"' EXIT
+sed "s|\$schema=.*|\$schema=$docdir/policy.schema.json|" packaging/policy.yaml >"$policy"
+put 644 "$policy" "$docdir/policy.yaml"
+put 644 docs/policy.schema.json "$docdir/policy.schema.json"
+put 644 packaging/alerts.yml "$docdir/alerts.yml"
+put 644 packaging/dashboard.json "$docdir/dashboard.json"
 put 644 packaging/agents.yaml "$docdir/agents.yaml"
 put 644 LICENSE "$docdir/LICENSE"
 put 644 packaging/sysusers.d/lineage.conf "$sysusersdir/lineage.conf"
 put 644 packaging/systemd/lineage.socket "$unitdir/lineage.socket"
-service=$(mktemp)
-trap 'rm -f "$service"' EXIT
 sed "s|@BINDIR@|$bindir|g" packaging/systemd/lineage.service.in >"$service"
 put 644 "$service" "$unitdir/lineage.service"
 # The policy is the host's own: the folder is made, the file never.

@@ -58,9 +58,9 @@ done
 remove "$bashdir/lineage"
 remove "$zshdir/_lineage"
 remove "$fishdir/lineage.fish"
-remove "$docdir/policy.yaml"
-remove "$docdir/agents.yaml"
-remove "$docdir/LICENSE"
+for name in policy.yaml policy.schema.json agents.yaml alerts.yml dashboard.json LICENSE; do
+	remove "$docdir/$name"
+done
 remove "$sysusersdir/lineage.conf"
 for unit in "${units[@]}"; do
 	remove "$unitdir/$unit"

@@ -137,6 +137,10 @@ func TestInstall(t *testing.T) {
 				t.Errorf("said %s", out)
 			}
 			same(t, files(t, dest), manifest(t, prefix))
+			schema := "$schema=" + filepath.Join(prefix, "share/doc/lineage/policy.schema.json") + "\n"
+			if example := read(t, dest, prefix, "share/doc/lineage/policy.yaml"); !strings.Contains(example, schema) {
+				t.Errorf("the example does not name %s", schema)
+			}
 			unit := read(t, dest, prefix, "lib/systemd/system/lineage.service")
 			if !strings.Contains(unit, "\nExecStart="+prefix+"/bin/lineage daemon ") || strings.Contains(unit, "@BINDIR@/") {
 				t.Errorf("the unit does not start %s/bin/lineage:\n%s", prefix, unit)

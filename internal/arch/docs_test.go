@@ -1,0 +1,113 @@
+package arch
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dashboard is what matters of packaging/dashboard.json.
+type dashboard struct {
+	Templating struct{ List []struct{ Query string } }
+	Panels     []struct {
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
+// TestQueries compares the queries of the dashboard and of the alert rules with
+// docs/METRICS.md: each metric is there, with the labels that are asked for.
+func TestQueries(t *testing.T) {
+	metrics := make(map[string][]string)
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "docs/METRICS.md"), -1) {
+		metrics[m[1]] = regexp.MustCompile("[a-z]+").FindAllString(m[2], -1)
+	}
+	// Of the Go library, which METRICS.md names as a whole.
+	metrics["process_cpu_seconds_total"], metrics["process_resident_memory_bytes"], metrics["up"] = nil, nil, nil
+
+	var d dashboard
+	if err := json.Unmarshal([]byte(read(t, "packaging/dashboard.json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	var queries []string
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			queries = append(queries, target.Expr)
+		}
+	}
+	seen := make(map[string]bool)
+	check := func(q string) {
+		for _, m := range regexp.MustCompile(`\b((?:lineage|process|go)_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(q, -1) {
+			name := m[1]
+			if base, cut := strings.CutSuffix(name, "_bucket"); cut {
+				name = base
+			}
+			seen[name] = true
+			labels, known := metrics[name]
+			if !known {
+				t.Errorf("docs/METRICS.md has no %s: %s", name, q)
+			}
+			asked := regexp.MustCompile(`(\w+)(?:=|!=|=~|!~)`).FindAllStringSubmatch(m[2], -1)
+			if by := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(q); by != nil && strings.Count(q, "by (") == 1 {
+				for label := range strings.SplitSeq(by[1], ", ") {
+					asked = append(asked, []string{"", label})
+				}
+			}
+			for _, l := range asked {
+				if !slices.Contains(slices.Concat(labels, []string{"job", "instance", "le"}), l[1]) {
+					t.Errorf("%s has no label %s: %s", name, l[1], q)
+				}
+			}
+		}
+	}
+	for _, q := range queries {
+		check(q)
+	}
+	for _, v := range d.Templating.List {
+		check(v.Query)
+	}
+	for name := range metrics {
+		if strings.HasPrefix(name, "lineage_") && !seen[name] {
+			t.Errorf("the dashboard does not show %s", name)
+		}
+	}
+	for line := range strings.Lines(read(t, "packaging/alerts.yml")) {
+		if !strings.Contains(line, "alert:") && !strings.Contains(line, "summary:") && !strings.Contains(line, "description:") {
+			check(line)
+		}
+	}
+	t.Run("promtool", func(t *testing.T) {
+		promtool, err := filepath.Abs("../../.cache/promtool/promtool")
+		if _, absent := os.Stat(promtool); err != nil || absent != nil {
+			t.Skip("no promtool: make test-alerts fetches it")
+		}
+		rules := "groups:\n- name: dashboard\n  rules:\n"
+		for i, q := range queries {
+			q = strings.ReplaceAll(q, "$__rate_interval", "5m")
+			rules += fmt.Sprintf("  - {record: 'dashboard:%d', expr: %q}\n", i, q)
+		}
+		file := filepath.Join(t.TempDir(), "rules.yml")
+		if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+// read is a file of the checkout.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

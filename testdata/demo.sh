@@ -1,6 +1,6 @@
 #!/bin/bash
-# demo.sh: the story of a session on real processes. Every claim is checked
-# against /proc; the exit code says whether all of them held.
+# demo.sh: the story of a session on real processes. Every statement is checked
+# against /proc; the exit code says whether all checks passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -67,7 +67,7 @@ cat >"$dir/agent" <<'EOF'
 read -r _ <go
 EOF
 
-tell "An agent runs in a session. Orphans go to PID 1, as they do without us."
+tell "An agent runs in a session. Orphans go to PID 1, as without lineage."
 echo "\$ lineage run --name agent --subreaper=false -- bash agent"
 cd "$dir"
 "$lineage" run --name agent --subreaper=false -- bash agent 2>stderr &
@@ -80,14 +80,14 @@ if ! read -r -t 10 server <&8; then
 fi
 middle=$(cat middle)
 
-tell "It has started a server, PID $server, through a shell, PID $middle, that is gone already."
+tell "It has started a server, PID $server, through a shell, PID $middle, which has exited already."
 claim "the shell in between is dead" soon gone "$middle"
 claim "the server's parent is PID 1" soon fathered "$server" 1
 claim "its environment is empty" soon bare "$server"
 claim "it leads a POSIX session of its own" test "$(awk '{ print $6 }' "/proc/$server/stat")" = "$server"
-echo "  Nothing in /proc leads from it to the agent any more."
+echo "  Nothing in /proc leads from it back to the agent."
 
-tell "The kernel's own bookkeeping knows whose it is, and through whom."
+tell "lineage knows its session, and the processes in between."
 show ls
 claim "the session is listed" shown agent
 # Where the kernel refuses fentry programs the new parent comes from a snapshot.
@@ -99,7 +99,7 @@ show why "$server"
 claim "why names the session" shown agent
 claim "why names the dead creator" shown "\b$middle\b"
 
-tell "The agent is done. Its session ends with it, the server too."
+tell "The agent exits. Its session ends, and the server with it."
 echo go >&7
 code=0
 wait "$run" || code=$?
@@ -112,7 +112,7 @@ show ls
 claim "no session is left" sh -c "! grep -q agent shown"
 
 if [ "$failed" -ne 0 ]; then
-	printf '\ndemo: not every claim held\n' >&2
+	printf '\ndemo: a check failed\n' >&2
 	exit 1
 fi
-printf '\nEvery claim held; 0 processes left.\n'
+printf '\nAll checks passed. No processes left behind.\n'

@@ -55,7 +55,7 @@ func main() {
 func run() error {
 	only := flag.String("bench", "", "only the parts that this expression matches")
 	list := flag.Bool("list", false, "list the parts")
-	raw := flag.String("page", "", "write the tables of BENCHMARKS.md and README.md from the samples in this file")
+	raw := flag.String("page", "", "write the tables of BENCHMARKS.md from the samples in this file")
 	flag.Var(&live, "live", "among how many live processes growth is measured, in ascending order")
 	flag.Parse()
 	if *raw != "" {

@@ -57,7 +57,7 @@ func (s *samples) tables() []table {
 		{document, "run", s.runTable()},
 		{document, "go", s.goTable()},
 		{document, "top", s.topTable()},
-		{"README.md", "cost", s.readme()},
+		{document, "cost", s.cost()},
 	}
 }
 
@@ -366,8 +366,8 @@ func (s *samples) topTable() string {
 	return t.String()
 }
 
-// readme are the three that the README quotes.
-func (s *samples) readme() string {
+// cost is the summary.
+func (s *samples) cost() string {
 	all := []string{"fork_birth", "fork_sentence", "exec_event", "exec_sentence", "exit_death", "exit_sentence", "free_reaped"}
 	member := s.values["Spawn/what=exec/who=member/tracing=on ns/op"]
 	ends := s.values["Kill/members=100/by=end ns/op"]

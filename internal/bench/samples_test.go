@@ -40,7 +40,7 @@ PASS
 		t.Errorf("no %q in\n%s", want, got)
 	}
 	// What was not run writes no table.
-	for name, table := range map[string]string{"hooks": s.hookTable(), "spawn": s.spawnTable(), "run": s.runTable(), "readme": s.readme()} {
+	for name, table := range map[string]string{"hooks": s.hookTable(), "spawn": s.spawnTable(), "run": s.runTable(), "cost": s.cost()} {
 		if table != "" {
 			t.Errorf("%s:\n%s", name, table)
 		}

@@ -4,7 +4,7 @@
 // virtual machine of its own, and compares what came of it with what that
 // kernel promises: the guarantee level, which tests may be skipped and why, what
 // doctor prints, and a kernel that has nothing to complain about. Results go to
-// testdata/vm/results, and from there to docs/KERNELS.md and the README.
+// testdata/vm/results, and from there to docs/KERNELS.md.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run() error {
 	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
 	flag.StringVar(&o.qemu, "qemu", ".cache/qemu/qemu-system-x86_64", "QEMU program")
 	list := flag.Bool("list", false, "list the cells")
-	pages := flag.Bool("pages", false, "only write docs/KERNELS.md and the README's table from the results")
+	pages := flag.Bool("pages", false, "only write docs/KERNELS.md from the results")
 	check := flag.Bool("check", false, "only compare them with the results")
 	flag.Parse()
 	switch {

@@ -37,7 +37,7 @@ func eachPlace(do func(path, name, text string) error) error {
 		{"docs/KERNELS.md", "skipped", skippedTable(all)},
 		{"docs/KERNELS.md", "figures", figureList(all)},
 		{"docs/KERNELS.md", "verifier", verifierTable(all)},
-		{"README.md", "kernels", levelTable(all)},
+		{"docs/KERNELS.md", "kernels", levelTable(all)},
 	} {
 		if err := do(p.path, p.name, p.text); err != nil {
 			return err

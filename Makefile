@@ -249,11 +249,12 @@ lint: programs
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 
-## docs: write docs/COMMANDS.md, docs/KEYS.md and docs/METRICS.md from the code itself
+## docs: write docs/COMMANDS.md, docs/KEYS.md, docs/METRICS.md and docs/openapi.json from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go test ./tui -run TestKeysDocument -update
 	go test ./daemon/metrics -run TestDocument -update
+	go test ./internal/openapi -run TestDocument -update
 
 ## docs-check: fail if a written document or a link in the docs is out of date
 docs-check: build
@@ -261,6 +262,7 @@ docs-check: build
 	go test ./tui -run TestKeysDocument
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
+	go test ./internal/openapi
 	docs/links.sh
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)

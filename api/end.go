@@ -3,10 +3,10 @@ package api
 // PlanProcess is a process that an end would signal, or that it would spare.
 type PlanProcess struct {
 	Process
-	Why      string `json:"why"`
-	Ports    []Port `json:"ports,omitempty"`
-	Locks    []Lock `json:"locks,omitempty"`
-	Killable bool   `json:"killable"`
+	Why      string `json:"why"`              // why it is a member, or spared
+	Ports    []Port `json:"ports,omitempty"`  // that it listens on
+	Locks    []Lock `json:"locks,omitempty"`  // that it holds
+	Killable bool   `json:"killable"`         // SIGKILL would end it soon
 	Reason   string `json:"reason,omitempty"` // why it would not die, or not at once
 }
 
@@ -15,11 +15,11 @@ type PlanProcess struct {
 // not name or says is spared. A process that is gone since changes nothing.
 type Plan struct {
 	Head
-	Session   string        `json:"session"`
-	Name      string        `json:"name,omitempty"`
-	State     SessionState  `json:"state"`
-	Token     string        `json:"token,omitempty"` // absent: nothing to end, or refused
-	Processes []PlanProcess `json:"processes"`
+	Session   string        `json:"session"`              // id of the session
+	Name      string        `json:"name,omitempty"`       // of the session
+	State     SessionState  `json:"state"`                // of the session
+	Token     string        `json:"token,omitempty"`      // absent: nothing to end, or refused
+	Processes []PlanProcess `json:"processes"`            // that an end would signal, or spare
 	RefusedBy string        `json:"refused_by,omitempty"` // the guard that refuses
 	Unknown   []string      `json:"unknown,omitempty"`    // what could not be read of ports and locks
 }
@@ -49,47 +49,47 @@ const (
 // Outcome is how one process of an ended session went.
 type Outcome struct {
 	Ref
-	Comm      string      `json:"comm,omitempty"`
-	Argv      []string    `json:"argv,omitempty"`
+	Comm      string      `json:"comm,omitempty"`      // the kernel's name
+	Argv      []string    `json:"argv,omitempty"`      // arguments
 	Container string      `json:"container,omitempty"` // that a broker made for the session: its name or id
-	Outcome   OutcomeKind `json:"outcome"`
-	Why       string      `json:"why,omitempty"`
-	Leftover  bool        `json:"leftover,omitempty"` // was alive when its session's root was gone
+	Outcome   OutcomeKind `json:"outcome"`             // self, term, kill, kept, left
+	Why       string      `json:"why,omitempty"`       // why it is kept, or still alive
+	Leftover  bool        `json:"leftover,omitempty"`  // was alive when its session's root was gone
 }
 
 // Zombie is a dead process that waits for its parent.
 type Zombie struct {
 	Ref
-	Comm   string   `json:"comm,omitempty"`
-	Reaper *Process `json:"reaper,omitempty"`
+	Comm   string   `json:"comm,omitempty"`   // the kernel's name
+	Reaper *Process `json:"reaper,omitempty"` // the parent that has to wait for it
 }
 
 // Caller is who asked for something.
 type Caller struct {
-	UID  int    `json:"uid"`
-	PID  int    `json:"pid,omitempty"`
-	Comm string `json:"comm,omitempty"`
+	UID  int    `json:"uid"`            // its user
+	PID  int    `json:"pid,omitempty"`  // its process
+	Comm string `json:"comm,omitempty"` // the name of its process
 }
 
 // Report is the receipt of an end.
 type Report struct {
 	Head
-	Session        string       `json:"session,omitempty"` // absent: of init, which has none
-	Name           string       `json:"name,omitempty"`
-	State          SessionState `json:"state"`
-	EndReason      string       `json:"end_reason,omitempty"`
-	EndedBy        *Caller      `json:"ended_by,omitempty"`
-	Verdict        Verdict      `json:"verdict,omitempty"` // absent while it is not over
-	VerdictWhy     string       `json:"verdict_why,omitempty"`
-	DurationMS     float64      `json:"duration_ms"`
-	Processes      []Outcome    `json:"processes"`
-	Started        int          `json:"started,omitempty"` // members over the session's whole life; absent: unknown
-	Exited         int          `json:"exited"`            // … gone before the end began
-	Killed         int          `json:"killed"`            // … that needed SIGKILL
-	Left           int          `json:"left"`
-	Zombies        []Zombie     `json:"zombies,omitempty"`
-	ConfirmedEmpty bool         `json:"confirmed_empty"`
-	Truncated      bool         `json:"truncated,omitempty"` // Processes names only some
+	Session        string       `json:"session,omitempty"`     // absent: of init, which has none
+	Name           string       `json:"name,omitempty"`        // of the session
+	State          SessionState `json:"state"`                 // of the session: ending, condemned, ended
+	EndReason      string       `json:"end_reason,omitempty"`  // as in a session
+	EndedBy        *Caller      `json:"ended_by,omitempty"`    // who asked for the end
+	Verdict        Verdict      `json:"verdict,omitempty"`     // clean, left, unknown; absent while it is not over
+	VerdictWhy     string       `json:"verdict_why,omitempty"` // why it is not clean
+	DurationMS     float64      `json:"duration_ms"`           // from the beginning of the end to the verdict
+	Processes      []Outcome    `json:"processes"`             // that were alive when the end began, and how each ended
+	Started        int          `json:"started,omitempty"`     // members over the session's whole life; absent: unknown
+	Exited         int          `json:"exited"`                // … gone before the end began
+	Killed         int          `json:"killed"`                // … that needed SIGKILL
+	Left           int          `json:"left"`                  // processes that are still alive
+	Zombies        []Zombie     `json:"zombies,omitempty"`     // dead members that wait for their parent
+	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a walk over its tasks found none
+	Truncated      bool         `json:"truncated,omitempty"`   // Processes names only some
 	// Brokered is what members handed to other daemons.
 	Brokered []Brokered `json:"brokered,omitempty"`
 	// WouldEnd are the reasons for which the policy would have ended it, were it enforced.
@@ -99,16 +99,16 @@ type Report struct {
 	PortsFreed    []Port    `json:"ports_freed,omitempty"`     // nobody listens any more
 	PortsBusy     []Port    `json:"ports_busy,omitempty"`      // still listening, by a process that is no member
 	PortsTimeWait []Port    `json:"ports_time_wait,omitempty"` // freed, with connections in TIME_WAIT
-	LocksReleased []Lock    `json:"locks_released,omitempty"`
-	LocksHeld     []Lock    `json:"locks_held,omitempty"`     // still held, by somebody who is no member
-	OutputHeldBy  []Process `json:"output_held_by,omitempty"` // the session started, and can still write to its standard output
-	HoldsUnknown  []string  `json:"holds_unknown,omitempty"`  // what could not be read of all this
+	LocksReleased []Lock    `json:"locks_released,omitempty"`  // nobody holds them any more
+	LocksHeld     []Lock    `json:"locks_held,omitempty"`      // still held, by a process outside the session
+	OutputHeldBy  []Process `json:"output_held_by,omitempty"`  // the session started, and can still write to its standard output
+	HoldsUnknown  []string  `json:"holds_unknown,omitempty"`   // what could not be read of all this
 }
 
 // EndRequest ends a session. Both absent: the session's own grace.
 type EndRequest struct {
-	GraceMS *int64 `json:"grace_ms,omitempty"`
-	Now     bool   `json:"now,omitempty"`
+	GraceMS *int64 `json:"grace_ms,omitempty"` // from SIGTERM to SIGKILL; absent: the session's own
+	Now     bool   `json:"now,omitempty"`      // SIGKILL at once
 	// PlanToken is a Plan's: changed (409) if the plan no longer holds.
 	PlanToken string `json:"plan_token,omitempty"`
 }

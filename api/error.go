@@ -57,10 +57,10 @@ var codes = map[string]struct{ status, exit int }{
 
 // Error is a refusal. Message is the command line's line after "lineage: ".
 type Error struct {
-	Code    string    `json:"code"`
-	Message string    `json:"message"`
-	Hint    string    `json:"hint,omitempty"`
-	Exit    int       `json:"exit"`
+	Code    string    `json:"code"`            // stable: not_found, denied, ambiguous …
+	Message string    `json:"message"`         // one line for people
+	Hint    string    `json:"hint,omitempty"`  // what to do
+	Exit    int       `json:"exit"`            // the exit code of the command line
 	Items   []Session `json:"items,omitempty"` // ambiguous: the matches
 }
 
@@ -87,5 +87,5 @@ func (e *Error) Error() string {
 // ErrorDocument is the body of every reply that is not 2xx.
 type ErrorDocument struct {
 	Head
-	Error *Error `json:"error"`
+	Error *Error `json:"error"` // what went wrong
 }

@@ -19,18 +19,18 @@ type Resync struct {
 	Reparented int `json:"reparented"` // with another parent
 	// What the kernel's own bookkeeping lacked: 0 unless it skipped programs.
 	Added   int       `json:"added"`
-	Removed int       `json:"removed"`
-	Lost    uint64    `json:"lost"` // events, since the daemon began
-	Items   []Finding `json:"items"`
+	Removed int       `json:"removed"` // entries of processes that are dead
+	Lost    uint64    `json:"lost"`    // events, since the daemon began
+	Items   []Finding `json:"items"`   // the differences
 	// Truncated: Items names only some of the changes.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
 // Finding is one difference between the picture and the kernel, now repaired.
 type Finding struct {
-	Kind    string `json:"kind"` // found, vanished, gone, moved, reparented
-	Process Ref    `json:"process"`
-	Session string `json:"session,omitempty"`
-	From    *Ref   `json:"from,omitempty"` // reparented
-	To      *Ref   `json:"to,omitempty"`   // reparented
+	Kind    string `json:"kind"`              // found, vanished, gone, moved, reparented
+	Process Ref    `json:"process"`           // that differed
+	Session string `json:"session,omitempty"` // that it belongs to
+	From    *Ref   `json:"from,omitempty"`    // reparented
+	To      *Ref   `json:"to,omitempty"`      // reparented
 }

@@ -325,8 +325,8 @@ func (c *client) Stop(ctx context.Context, unload, force bool) error {
 
 // StopRequest is the body of POST /v1/daemon/stop.
 type StopRequest struct {
-	Unload bool `json:"unload,omitempty"`
-	Force  bool `json:"force,omitempty"`
+	Unload bool `json:"unload,omitempty"` // take the programs out of the kernel as well
+	Force  bool `json:"force,omitempty"`  // unload with live sessions; their processes keep running, untracked
 }
 
 // ofSession asks for something of a session. What cannot be an id or a name is

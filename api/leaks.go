@@ -9,7 +9,7 @@ import (
 // Orphans are processes that nobody is there for.
 type Orphans struct {
 	Head
-	Items []Orphan `json:"items"`
+	Items []Orphan `json:"items"` // the processes
 }
 
 // OrphanWhy is why an [Orphan] is one.
@@ -28,9 +28,9 @@ const (
 // it is who asked.
 type Orphan struct {
 	Process
-	Why         OrphanWhy `json:"why"`
-	SessionName string    `json:"session_name,omitempty"`
-	Kept        bool      `json:"kept,omitempty"` // somebody wants it to outlive its session
+	Why         OrphanWhy `json:"why"`                    // orphan, leftover, zombie, brokered
+	SessionName string    `json:"session_name,omitempty"` // of its session
+	Kept        bool      `json:"kept,omitempty"`         // somebody wants it to outlive its session
 	// Brokered is how it came to its session, if not by a fork.
 	Brokered *Brokered `json:"brokered,omitempty"`
 	// Reaper has to wait for a zombie. Absent: not known.
@@ -53,46 +53,46 @@ type Leaks struct {
 // share in each of them.
 type Leak struct {
 	Head
-	Session   string       `json:"session,omitempty"`
-	Name      string       `json:"name,omitempty"`
-	State     SessionState `json:"state,omitempty"`
-	Started   *time.Time   `json:"started,omitempty"`
-	Kept      bool         `json:"kept,omitempty"` // as of the session, with those behind it
-	Until     *time.Time   `json:"until,omitempty"`
-	Reason    string       `json:"reason,omitempty"`
-	KeptBy    *Caller      `json:"kept_by,omitempty"`
-	KeepRule  string       `json:"keep_rule,omitempty"`
-	Processes int          `json:"processes"` // that hold a PID: live and zombies
-	Leftovers int          `json:"leftovers"`
-	Orphans   int          `json:"orphans"`
-	Zombies   int          `json:"zombies"`
-	RSSBytes  uint64       `json:"rss_bytes"`
-	Growth    Growth       `json:"growth"`
+	Session   string       `json:"session,omitempty"`   // id; absent for the host
+	Name      string       `json:"name,omitempty"`      // of the session
+	State     SessionState `json:"state,omitempty"`     // of the session
+	Started   *time.Time   `json:"started,omitempty"`   // when the session was opened
+	Kept      bool         `json:"kept,omitempty"`      // as of the session, with those behind it
+	Until     *time.Time   `json:"until,omitempty"`     // of a kept session
+	Reason    string       `json:"reason,omitempty"`    // of a kept session
+	KeptBy    *Caller      `json:"kept_by,omitempty"`   // of a kept session
+	KeepRule  string       `json:"keep_rule,omitempty"` // of a kept session
+	Processes int          `json:"processes"`           // that hold a PID: live and zombies
+	Leftovers int          `json:"leftovers"`           // live members while the root is gone
+	Orphans   int          `json:"orphans"`             // live members whose creator is dead
+	Zombies   int          `json:"zombies"`             // dead members that nobody has waited for
+	RSSBytes  uint64       `json:"rss_bytes"`           // shared memory counts in each process
+	Growth    Growth       `json:"growth"`              // in an hour
 	// HoursToExhaustion is when the nearest limit is reached if it grows on like
 	// that; absent: it does not grow, not within ten years, or nobody can tell.
 	HoursToExhaustion *float64      `json:"hours_to_exhaustion,omitempty"`
 	Exhausts          string        `json:"exhausts,omitempty"` // memory, pids, max_rss, max_processes
 	Commands          []LeakCommand `json:"commands,omitempty"` // most memory first
-	Ports             []Port        `json:"ports,omitempty"`
-	Locks             []Lock        `json:"locks,omitempty"`
+	Ports             []Port        `json:"ports,omitempty"`    // that its processes listen on
+	Locks             []Lock        `json:"locks,omitempty"`    // that its processes hold
 }
 
 // LeakCommand is the processes of one comm.
 type LeakCommand struct {
-	Comm      string `json:"comm"`
-	Processes int    `json:"processes"`
-	RSSBytes  uint64 `json:"rss_bytes"`
-	Growth    Growth `json:"growth"`
+	Comm      string `json:"comm"`      // the kernel's name
+	Processes int    `json:"processes"` // of that name
+	RSSBytes  uint64 `json:"rss_bytes"` // of all of them
+	Growth    Growth `json:"growth"`    // in an hour
 }
 
 // Growth is what was gained in an hour, lately. Known tells whether there is
 // enough data; the figures are absent if there is not.
 type Growth struct {
-	Known            bool     `json:"known"`
-	Why              string   `json:"why,omitempty"` // not known
-	OverSeconds      float64  `json:"over_seconds"`  // that it was watched
-	ProcessesPerHour *float64 `json:"processes_per_hour,omitempty"`
-	BytesPerHour     *float64 `json:"bytes_per_hour,omitempty"`
+	Known            bool     `json:"known"`                        // there is enough data
+	Why              string   `json:"why,omitempty"`                // not known
+	OverSeconds      float64  `json:"over_seconds"`                 // that it was watched
+	ProcessesPerHour *float64 `json:"processes_per_hour,omitempty"` // gained, or lost if negative
+	BytesPerHour     *float64 `json:"bytes_per_hour,omitempty"`     // of memory, gained, or lost if negative
 }
 
 func (c *client) Orphans(ctx context.Context, session string) (*Orphans, error) {

@@ -9,11 +9,11 @@ import (
 // Policy is GET /v1/policy: the effective values, and where each came from.
 type Policy struct {
 	Head
-	File    string        `json:"file,omitempty"` // absent: there is none
-	Mode    string        `json:"mode"`           // in force: observe while the breaker is open
-	Loaded  *time.Time    `json:"loaded,omitempty"`
-	Items   []PolicyValue `json:"items"`
-	Breaker Breaker       `json:"breaker"`
+	File    string        `json:"file,omitempty"`   // absent: there is none
+	Mode    string        `json:"mode"`             // in force: observe while the breaker is open
+	Loaded  *time.Time    `json:"loaded,omitempty"` // when the file was read
+	Items   []PolicyValue `json:"items"`            // every effective value
+	Breaker Breaker       `json:"breaker"`          // the circuit breaker
 	// Refused is why the file as it is now was not taken; the values are those
 	// of before.
 	Refused string `json:"refused,omitempty"`
@@ -24,33 +24,33 @@ type Policy struct {
 
 // PolicyValue is one effective value.
 type PolicyValue struct {
-	Kind   string `json:"kind,omitempty"`
-	Key    string `json:"key"` // defaults.grace, protect.NAME, redact.N
-	Value  any    `json:"value"`
-	Origin string `json:"origin"` // FILE:LINE or built-in
+	Kind   string `json:"kind,omitempty"` // policy_value
+	Key    string `json:"key"`            // defaults.grace, protect.NAME, redact.N
+	Value  any    `json:"value"`          // text, number, list or object
+	Origin string `json:"origin"`         // FILE:LINE or built-in
 }
 
 // PolicyExplain is GET /v1/policy/explain: the rules that match a process now.
 type PolicyExplain struct {
 	Head
-	Process Process      `json:"process"`
-	Items   []PolicyRule `json:"items"`
+	Process Process      `json:"process"` // that was asked for
+	Items   []PolicyRule `json:"items"`   // the rules that match it
 }
 
 // PolicyRule is a rule that matches, and what it does to the process.
 type PolicyRule struct {
-	Kind   string `json:"kind,omitempty"`
-	Rule   string `json:"rule"` // protect.NAME
-	Reason string `json:"reason,omitempty"`
-	Origin string `json:"origin"`
-	Effect string `json:"effect"`
+	Kind   string `json:"kind,omitempty"`   // policy_rule
+	Rule   string `json:"rule"`             // protect.NAME
+	Reason string `json:"reason,omitempty"` // as the rule gives it
+	Origin string `json:"origin"`           // FILE:LINE or built-in
+	Effect string `json:"effect"`           // what the rule does to the process
 }
 
 // Breaker is the circuit breaker over the ends that the daemon starts by
 // itself.
 type Breaker struct {
-	Open  bool       `json:"open"`
-	Since *time.Time `json:"since,omitempty"`
+	Open  bool       `json:"open"`            // nothing is ended automatically
+	Since *time.Time `json:"since,omitempty"` // when it opened
 }
 
 func (c *client) Policy(ctx context.Context) (*Policy, error) {

@@ -40,14 +40,14 @@ func (u *U64) UnmarshalJSON(b []byte) error {
 
 // Head opens every document.
 type Head struct {
-	Schema string `json:"schema,omitempty"`
-	Kind   string `json:"kind,omitempty"`
+	Schema string `json:"schema,omitempty"` // lineage/1; only at the top of a document
+	Kind   string `json:"kind,omitempty"`   // what the document is: session, report, why …
 }
 
 // Ref names a process: pid in the initial PID namespace, start in boottime ns.
 type Ref struct {
-	PID     int `json:"pid"`
-	StartNS U64 `json:"start_ns,omitempty"`
+	PID     int `json:"pid"`                // in the initial PID namespace
+	StartNS U64 `json:"start_ns,omitempty"` // start of the process, in ns of boottime; identifies it together with the PID
 }
 
 func (r Ref) String() string {
@@ -60,30 +60,30 @@ func (r Ref) String() string {
 // Session is an agent session.
 type Session struct {
 	Head
-	ID           string       `json:"id"`
-	Name         string       `json:"name,omitempty"`
-	UID          int          `json:"uid"`
-	State        SessionState `json:"state"`
-	Root         *Process     `json:"root,omitempty"`
-	Owner        *Ref         `json:"owner,omitempty"`
-	Live         int          `json:"live"`
-	Peak         int          `json:"peak,omitempty"`
-	Forks        int          `json:"forks,omitempty"`
-	Orphans      int          `json:"orphans"`
-	Leftovers    int          `json:"leftovers"`
-	Zombies      int          `json:"zombies"`
-	CPUSeconds   float64      `json:"cpu_seconds"`
-	RSSBytes     uint64       `json:"rss_bytes"`
-	Ports        []int        `json:"ports,omitempty"`
-	Started      *time.Time   `json:"started,omitempty"`
-	Ended        *time.Time   `json:"ended,omitempty"`
-	EndReason    string       `json:"end_reason,omitempty"`
-	Verdict      Verdict      `json:"verdict,omitempty"` // of its receipt, when it has ended
-	GraceSeconds float64      `json:"grace_seconds"`
-	Deadline     *time.Time   `json:"deadline,omitempty"`
-	Parent       string       `json:"parent,omitempty"` // the session that it is nested in
-	Level        int          `json:"level"`
-	Mode         string       `json:"mode"`
+	ID           string       `json:"id"`                    // six letters and digits
+	Name         string       `json:"name,omitempty"`        // given by its creator
+	UID          int          `json:"uid"`                   // of its creator
+	State        SessionState `json:"state"`                 // active, ending, condemned, ended
+	Root         *Process     `json:"root,omitempty"`        // the process that it was opened for
+	Owner        *Ref         `json:"owner,omitempty"`       // the process that asked for it; its exit ends the session
+	Live         int          `json:"live"`                  // members that are alive
+	Peak         int          `json:"peak,omitempty"`        // most members at one time
+	Forks        int          `json:"forks,omitempty"`       // by members, so far
+	Orphans      int          `json:"orphans"`               // live members whose creator is dead
+	Leftovers    int          `json:"leftovers"`             // live members while the root is gone
+	Zombies      int          `json:"zombies"`               // dead members that nobody has waited for
+	CPUSeconds   float64      `json:"cpu_seconds"`           // user and system time of all members, dead ones included
+	RSSBytes     uint64       `json:"rss_bytes"`             // of the live members; shared memory counts in each
+	Ports        []int        `json:"ports,omitempty"`       // that members listen on
+	Started      *time.Time   `json:"started,omitempty"`     // when it was opened
+	Ended        *time.Time   `json:"ended,omitempty"`       // when its last member was gone
+	EndReason    string       `json:"end_reason,omitempty"`  // why it ends or ended: root_exit, owner_exit, end, max_lifetime, max_processes, max_rss, idle, ancestor, expired, released, reboot, untracked
+	Verdict      Verdict      `json:"verdict,omitempty"`     // of its receipt, when it has ended: clean, left, unknown
+	GraceSeconds float64      `json:"grace_seconds"`         // from SIGTERM to SIGKILL
+	Deadline     *time.Time   `json:"deadline,omitempty"`    // when members get SIGKILL
+	Parent       string       `json:"parent,omitempty"`      // the session that it is nested in
+	Level        int          `json:"level"`                 // guarantee level at which it is ended
+	Mode         string       `json:"mode"`                  // observe, enforce
 	Evidence     string       `json:"evidence,omitempty"`    // of its root: root, adopted
 	Rule         string       `json:"rule,omitempty"`        // of the policy, that it is due to
 	Kept         bool         `json:"kept,omitempty"`        // handed over from another session
@@ -95,86 +95,86 @@ type Session struct {
 	Shared       string       `json:"shared,omitempty"`      // the rule for a server of several sessions
 	Brokered     []Brokered   `json:"brokered,omitempty"`    // what members handed to other daemons
 	Warnings     []string     `json:"warnings,omitempty"`    // only in the reply to who asked for it
-	Degraded     []string     `json:"degraded,omitempty"`
-	Token        string       `json:"token,omitempty"` // only in the reply to its creator
+	Degraded     []string     `json:"degraded,omitempty"`    // what does not work as it should for this session
+	Token        string       `json:"token,omitempty"`       // only in the reply to its creator
 }
 
 // Evidence is why a process belongs to its session.
 type Evidence struct {
-	Kind       string `json:"kind"` // root, fork, adopted, reconciled
-	Source     string `json:"source,omitempty"`
-	Confidence string `json:"confidence"` // strong, weak
+	Kind       string `json:"kind"`             // root, fork, adopted, reconciled
+	Source     string `json:"source,omitempty"` // what it rests on: parent, rule, request, env, unit, container, socket, cookie, sid, pgrp, cgroup, iterator
+	Confidence string `json:"confidence"`       // strong, weak
 }
 
 // Process is a process, alive or remembered.
 type Process struct {
 	Head
 	Ref
-	NSPID         int          `json:"ns_pid,omitempty"`
-	Session       string       `json:"session,omitempty"`
-	Creator       *Ref         `json:"creator,omitempty"`
-	Parent        *Ref         `json:"parent,omitempty"`
-	Comm          string       `json:"comm,omitempty"`
-	Exe           string       `json:"exe,omitempty"`
-	Argv          []string     `json:"argv,omitempty"`
-	ArgvTruncated bool         `json:"argv_truncated,omitempty"`
-	UID           *int         `json:"uid,omitempty"`
-	Cgroup        string       `json:"cgroup,omitempty"`
-	Container     string       `json:"container,omitempty"` // its id, if the cgroup is one's
-	Cwd           string       `json:"cwd,omitempty"`       // of the caller's own, and for root
-	State         ProcessState `json:"state,omitempty"`
-	Task          string       `json:"task,omitempty"` // the kernel's state letter: R S D T Z …
-	Started       *time.Time   `json:"started,omitempty"`
-	Exited        *time.Time   `json:"exited,omitempty"`
-	ExitCode      *int         `json:"exit_code,omitempty"`
-	Signal        string       `json:"signal,omitempty"` // that it died of: SIGTERM
-	Evidence      *Evidence    `json:"evidence,omitempty"`
-	Orphan        bool         `json:"orphan,omitempty"`
-	CPUSeconds    float64      `json:"cpu_seconds,omitempty"`
-	RSSBytes      uint64       `json:"rss_bytes,omitempty"`
+	NSPID         int          `json:"ns_pid,omitempty"`         // in its own PID namespace, if that is another one
+	Session       string       `json:"session,omitempty"`        // the session that it belongs to
+	Creator       *Ref         `json:"creator,omitempty"`        // the process that forked it
+	Parent        *Ref         `json:"parent,omitempty"`         // the kernel's parent now
+	Comm          string       `json:"comm,omitempty"`           // the kernel's name, at most 15 bytes
+	Exe           string       `json:"exe,omitempty"`            // path of the program
+	Argv          []string     `json:"argv,omitempty"`           // arguments, for its own user and root; others get the name only
+	ArgvTruncated bool         `json:"argv_truncated,omitempty"` // it is longer
+	UID           *int         `json:"uid,omitempty"`            // effective user
+	Cgroup        string       `json:"cgroup,omitempty"`         // path in the version 2 hierarchy
+	Container     string       `json:"container,omitempty"`      // its id, if the cgroup is one's
+	Cwd           string       `json:"cwd,omitempty"`            // of the caller's own, and for root
+	State         ProcessState `json:"state,omitempty"`          // live, exited, zombie
+	Task          string       `json:"task,omitempty"`           // the kernel's state letter: R S D T Z …
+	Started       *time.Time   `json:"started,omitempty"`        // when it was forked
+	Exited        *time.Time   `json:"exited,omitempty"`         // when its last thread exited
+	ExitCode      *int         `json:"exit_code,omitempty"`      // absent: alive, or it died of a signal
+	Signal        string       `json:"signal,omitempty"`         // that it died of: SIGTERM
+	Evidence      *Evidence    `json:"evidence,omitempty"`       // why it belongs to its session
+	Orphan        bool         `json:"orphan,omitempty"`         // its creator is dead
+	CPUSeconds    float64      `json:"cpu_seconds,omitempty"`    // user and system time
+	RSSBytes      uint64       `json:"rss_bytes,omitempty"`      // resident memory
 }
 
 // Node is a process with its children in start order.
 type Node struct {
 	Process
-	Children []Ref `json:"children,omitempty"`
+	Children []Ref `json:"children,omitempty"` // in the order of their starts
 }
 
 // Tree is the processes of a session, dead ancestors included. Roots are the
 // nodes that no other node of the tree created.
 type Tree struct {
 	Head
-	Session *Session `json:"session,omitempty"`
-	Roots   []Ref    `json:"roots"`
-	Nodes   []Node   `json:"nodes"`
+	Session *Session `json:"session,omitempty"` // whose processes these are
+	Roots   []Ref    `json:"roots"`             // nodes that no other node created
+	Nodes   []Node   `json:"nodes"`             // every process, parents and children apart
 }
 
 // Sessions is a list of sessions.
 type Sessions struct {
 	Head
-	Items []Session `json:"items"`
-	Next  string    `json:"next,omitempty"`
+	Items []Session `json:"items"`          // the sessions
+	Next  string    `json:"next,omitempty"` // for the next page; absent: this is the last
 }
 
 // Version is GET /v1/version.
 type Version struct {
 	Head
-	Version   string     `json:"version"`
-	API       int        `json:"api"`
-	ABI       string     `json:"abi"`
-	PID       int        `json:"pid"`
-	Ephemeral bool       `json:"ephemeral"`
-	Level     int        `json:"level"`
-	Mode      string     `json:"mode"`
-	Started   *time.Time `json:"started,omitempty"`
+	Version   string     `json:"version"`           // of the daemon
+	API       int        `json:"api"`               // major version of the API
+	ABI       string     `json:"abi"`               // hash of the BPF programs and maps
+	PID       int        `json:"pid"`               // of the daemon
+	Ephemeral bool       `json:"ephemeral"`         // it exits after the last session and client
+	Level     int        `json:"level"`             // guarantee level, 1 to 4
+	Mode      string     `json:"mode"`              // observe, enforce
+	Started   *time.Time `json:"started,omitempty"` // when the daemon started
 }
 
 // Status is GET /v1/status.
 type Status struct {
 	Head
-	Level   int      `json:"level"`
+	Level   int      `json:"level"`             // guarantee level, 1 to 4
 	Missing []string `json:"missing,omitempty"` // what the next level lacks
-	Mode    string   `json:"mode"`
+	Mode    string   `json:"mode"`              // observe, enforce; observe while the breaker is open
 	// Limits are optional programs that the kernel refused. What the level
 	// promises holds without them.
 	Limits   []string `json:"limits,omitempty"`
@@ -185,74 +185,74 @@ type Status struct {
 	SelfProtect  bool   `json:"self_protect"` // members may not act against the daemon
 	// Capabilities are those that the daemon has, as capabilities(7) names them.
 	Capabilities []string          `json:"capabilities,omitempty"`
-	Counters     map[string]uint64 `json:"counters,omitempty"`
-	Lost         uint64            `json:"lost"`
-	Breaker      Breaker           `json:"breaker"`
+	Counters     map[string]uint64 `json:"counters,omitempty"` // of the kernel side, for root and the group lineage
+	Lost         uint64            `json:"lost"`               // events, since the daemon started
+	Breaker      Breaker           `json:"breaker"`            // the circuit breaker
 	// SelfCheck is absent while none was made yet.
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
-	Sessions  int        `json:"sessions"`
-	Live      int        `json:"live"`
+	Sessions  int        `json:"sessions"` // live ones
+	Live      int        `json:"live"`     // members of all sessions
 }
 
 // NewSession asks for a session over the caller's own child, blocked before
 // its exec. StartNS of the root may be absent: its parent holds the PID.
 type NewSession struct {
-	Root Ref    `json:"root"`
-	Name string `json:"name,omitempty"`
+	Root Ref    `json:"root"`           // the process that becomes the root
+	Name string `json:"name,omitempty"` // of the session
 	// Adopt makes a session of a process that has been running for some time,
 	// with its descendants. It has no owner.
 	Adopt         bool   `json:"adopt,omitempty"`
-	GraceMS       *int64 `json:"grace_ms,omitempty"`     // absent: the policy's defaults.grace
-	OnRootExit    string `json:"on_root_exit,omitempty"` // end (default), report
-	MaxProcesses  int    `json:"max_processes,omitempty"`
-	MaxLifetimeMS int64  `json:"max_lifetime_ms,omitempty"`
-	MaxRSSBytes   int64  `json:"max_rss_bytes,omitempty"`
-	IdleMS        int64  `json:"idle_ms,omitempty"`
+	GraceMS       *int64 `json:"grace_ms,omitempty"`        // absent: the policy's defaults.grace
+	OnRootExit    string `json:"on_root_exit,omitempty"`    // end (default), report
+	MaxProcesses  int    `json:"max_processes,omitempty"`   // end it above this many, zombies counted; 0: no limit
+	MaxLifetimeMS int64  `json:"max_lifetime_ms,omitempty"` // end it after this long; 0: no limit
+	MaxRSSBytes   int64  `json:"max_rss_bytes,omitempty"`   // end it above this much memory; 0: no limit
+	IdleMS        int64  `json:"idle_ms,omitempty"`         // end it after this long without a new process and under 1 s of CPU; 0: no limit
 }
 
 // KeepRequest hands processes over to a kept session that outlives theirs.
 type KeepRequest struct {
-	Refs   []Ref     `json:"refs"` // with start_ns; the first one's name is the session's
-	Reason string    `json:"reason"`
-	Until  time.Time `json:"until"`
+	Refs   []Ref     `json:"refs"`   // with start_ns; the first one's name is the session's
+	Reason string    `json:"reason"` // for people who find it later
+	Until  time.Time `json:"until"`  // when the kept session ends
 }
 
 // Event is one line of an event stream.
 type Event struct {
 	Head
-	Seq      U64          `json:"seq,omitempty"`
-	TimeNS   U64          `json:"time_ns,omitempty"`
-	Time     *time.Time   `json:"time,omitempty"`
-	Type     string       `json:"type,omitempty"` // fork, exec, exit, reparent, reaped, session, lost
-	Process  *Process     `json:"process,omitempty"`
-	Session  string       `json:"session,omitempty"`
-	State    SessionState `json:"state,omitempty"`  // session
-	Reason   string       `json:"reason,omitempty"` // session; of the stream's end
-	From     *Ref         `json:"from,omitempty"`   // reparent
-	To       *Ref         `json:"to,omitempty"`     // reparent
-	LostFrom U64          `json:"lost_from,omitempty"`
-	LostTo   U64          `json:"lost_to,omitempty"`
-	Count    uint64       `json:"count,omitempty"` // lost
-	Where    string       `json:"where,omitempty"` // lost: ring, reader, restart
+	Seq      U64          `json:"seq,omitempty"`       // grows by one; begins again with each boot
+	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
+	Time     *time.Time   `json:"time,omitempty"`      // wall time
+	Type     string       `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, lost
+	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot
+	Session  string       `json:"session,omitempty"`   // id of the session
+	State    SessionState `json:"state,omitempty"`     // session
+	Reason   string       `json:"reason,omitempty"`    // session; of the stream's end
+	From     *Ref         `json:"from,omitempty"`      // reparent
+	To       *Ref         `json:"to,omitempty"`        // reparent
+	LostFrom U64          `json:"lost_from,omitempty"` // lost: the first missing sequence number
+	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
+	Count    uint64       `json:"count,omitempty"`     // lost
+	Where    string       `json:"where,omitempty"`     // lost: ring, reader, restart
 	// Of a loss in the ring, and of a restart: what happened between these
 	// boottimes is not among the events. SinceNS may be unknown.
 	SinceNS U64 `json:"since_ns,omitempty"`
-	UntilNS U64 `json:"until_ns,omitempty"`
+	UntilNS U64 `json:"until_ns,omitempty"` // the end of the gap, in boottime
 
 	// Of the first line of a recording.
 	BootID  string     `json:"boot_id,omitempty"`
-	Version string     `json:"version,omitempty"`
-	Started *time.Time `json:"started,omitempty"`
+	Version string     `json:"version,omitempty"` // of the daemon
+	Started *time.Time `json:"started,omitempty"` // when the daemon started
 }
 
 // Doctor is what this host's kernel can do for lineage.
 type Doctor struct {
 	Head
-	Supported bool         `json:"supported"` // sessions can be tracked here, now, by this caller
-	Kernel    string       `json:"kernel"`    // its release
-	Level     int          `json:"level"`
+	Supported bool         `json:"supported"`         // sessions can be tracked here, now, by this caller
+	Kernel    string       `json:"kernel"`            // its release
+	Level     int          `json:"level"`             // guarantee level, 1 to 4; 0: not supported
 	Missing   []string     `json:"missing,omitempty"` // what the next level lacks
-	Items     []DoctorItem `json:"items"`
+	Items     []DoctorItem `json:"items"`             // each feature that was tried
 	// SelfCheck is the daemon's last one, absent if none answers.
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
 	// Capabilities are the daemon's, absent if none answers.
@@ -263,9 +263,9 @@ type Doctor struct {
 
 // DoctorItem is one thing that lineage needs or can use.
 type DoctorItem struct {
-	Feature  string `json:"feature"`
-	OK       bool   `json:"ok"`
-	Required bool   `json:"required"`
+	Feature  string `json:"feature"`       // its name
+	OK       bool   `json:"ok"`            // the kernel has it
+	Required bool   `json:"required"`      // sessions cannot be tracked without it
 	Why      string `json:"why,omitempty"` // what was found
 	Do       string `json:"do,omitempty"`  // what to do about it
 }

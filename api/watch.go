@@ -21,40 +21,40 @@ type Frame struct {
 	Remove   []Ref        `json:"remove,omitempty"`   // no longer in the picture
 	Sessions []Session    `json:"sessions,omitempty"` // new or changed, whole
 	Closed   []string     `json:"closed,omitempty"`   // ids of sessions no longer in the picture
-	Status   *WatchStatus `json:"status,omitempty"`
-	Partial  bool         `json:"partial,omitempty"` // the rest of it is in the next line
-	Reason   string       `json:"reason,omitempty"`  // of end: session_over, slow, stopping
+	Status   *WatchStatus `json:"status,omitempty"`   // of the daemon; only if it has changed
+	Partial  bool         `json:"partial,omitempty"`  // the rest of it is in the next line
+	Reason   string       `json:"reason,omitempty"`   // of end: session_over, slow, stopping
 }
 
 // WatchStatus is what a status line shows. It is in the first line and in
 // every one in which it changed.
 type WatchStatus struct {
-	Level     int        `json:"level"`
-	Mode      string     `json:"mode"`
-	Degraded  []string   `json:"degraded,omitempty"`
-	Lost      uint64     `json:"lost"`  // events, since the daemon started
-	Forks     uint64     `json:"forks"` // of members, since the daemon started
-	Live      int        `json:"live"`
-	Breaker   Breaker    `json:"breaker"`
+	Level     int        `json:"level"`                // guarantee level, 1 to 4
+	Mode      string     `json:"mode"`                 // observe, enforce
+	Degraded  []string   `json:"degraded,omitempty"`   // what does not work as it should
+	Lost      uint64     `json:"lost"`                 // events, since the daemon started
+	Forks     uint64     `json:"forks"`                // of members, since the daemon started
+	Live      int        `json:"live"`                 // members of all sessions
+	Breaker   Breaker    `json:"breaker"`              // the circuit breaker
 	SelfCheck *SelfCheck `json:"self_check,omitempty"` // absent: none was made yet
 	ReadOnly  bool       `json:"read_only,omitempty"`  // the caller may end nothing: a recording, a member
 }
 
 // SelfCheck is the result of the daemon's last canary session.
 type SelfCheck struct {
-	OK  bool       `json:"ok"`
-	At  *time.Time `json:"at,omitempty"`
-	Why string     `json:"why,omitempty"`
+	OK  bool       `json:"ok"`            // it passed
+	At  *time.Time `json:"at,omitempty"`  // when it was over
+	Why string     `json:"why,omitempty"` // why it failed
 }
 
 // KillRequest signals one member. Signal is TERM, KILL, CONT or CHLD.
 type KillRequest struct {
-	Signal string `json:"signal"`
+	Signal string `json:"signal"` // TERM, KILL, CONT, CHLD
 }
 
 // Killed is the reply to a KillRequest. Outcome is sent, gone or refused.
 type Killed struct {
 	Head
-	Process Process `json:"process"`
-	Outcome string  `json:"outcome"`
+	Process Process `json:"process"` // that was meant
+	Outcome string  `json:"outcome"` // sent, gone, refused
 }

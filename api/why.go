@@ -4,42 +4,42 @@ import "time"
 
 // Edge is one step from a process to its creator.
 type Edge struct {
-	Child      Process     `json:"child"`
-	Creator    *EdgeEnd    `json:"creator,omitempty"` // absent: before tracing began
-	Kind       string      `json:"kind"`              // fork, clone_parent, adopted, root
-	Time       *time.Time  `json:"time,omitempty"`
-	Evidence   Evidence    `json:"evidence"`
-	Reparented []Reparents `json:"reparented,omitempty"`
+	Child      Process     `json:"child"`                // the process that was created
+	Creator    *EdgeEnd    `json:"creator,omitempty"`    // absent: before tracing began
+	Kind       string      `json:"kind"`                 // fork, clone_parent, adopted, root
+	Time       *time.Time  `json:"time,omitempty"`       // when
+	Evidence   Evidence    `json:"evidence"`             // how this is known
+	Reparented []Reparents `json:"reparented,omitempty"` // the parents that the kernel gave it later
 }
 
 // EdgeEnd is the creator's side of an Edge, as it was then.
 type EdgeEnd struct {
 	Ref
-	Comm   string     `json:"comm,omitempty"`
-	Argv   []string   `json:"argv,omitempty"`
-	Alive  bool       `json:"alive"`
-	Exited *time.Time `json:"exited,omitempty"`
+	Comm   string     `json:"comm,omitempty"`   // the kernel's name at that time
+	Argv   []string   `json:"argv,omitempty"`   // arguments at that time
+	Alive  bool       `json:"alive"`            // it is alive now
+	Exited *time.Time `json:"exited,omitempty"` // when it exited
 }
 
 // Reparents is one change of the kernel's parent.
 type Reparents struct {
-	Time *time.Time `json:"time,omitempty"`
-	From *Ref       `json:"from,omitempty"`
-	To   *Ref       `json:"to,omitempty"`
+	Time *time.Time `json:"time,omitempty"` // when
+	From *Ref       `json:"from,omitempty"` // the parent before
+	To   *Ref       `json:"to,omitempty"`   // the parent after
 }
 
 // Why tells whose a process is: edges run from the process to its session's
 // root. Session is absent when it belongs to none.
 type Why struct {
 	Head
-	Process Process  `json:"process"`
-	Parent  *Process `json:"parent,omitempty"` // the kernel's parent now
-	Session *Session `json:"session,omitempty"`
-	Edges   []Edge   `json:"edges,omitempty"`
+	Process Process  `json:"process"`           // that was asked for
+	Parent  *Process `json:"parent,omitempty"`  // the kernel's parent now
+	Session *Session `json:"session,omitempty"` // absent: it belongs to none
+	Edges   []Edge   `json:"edges,omitempty"`   // from the process to the root of its session
 	// Brokered is how the work that the process is part of came to its session,
 	// if not by a fork.
 	Brokered *Brokered `json:"brokered,omitempty"`
-	Holds    *Holds    `json:"holds,omitempty"`
+	Holds    *Holds    `json:"holds,omitempty"` // ports, locks and files
 }
 
 // Brokered is work that a member handed to another daemon: a process that was
@@ -48,14 +48,14 @@ type Brokered struct {
 	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: nobody was seen asking
 	// State is attributed, unattributed, or pending while it may still be found.
 	State   string     `json:"state"`
-	Asked   *Process   `json:"asked,omitempty"` // the member that asked
-	Time    *time.Time `json:"time,omitempty"`  // when
-	Process *Process   `json:"process,omitempty"`
+	Asked   *Process   `json:"asked,omitempty"`   // the member that asked
+	Time    *time.Time `json:"time,omitempty"`    // when
+	Process *Process   `json:"process,omitempty"` // the process that was found
 	// Container that the process is in: its name, or its id if the engine's record cannot be read.
 	Container string    `json:"container,omitempty"`
-	Evidence  *Evidence `json:"evidence,omitempty"`
-	Session   string    `json:"session,omitempty"` // that the process was entered for
-	Ends      bool      `json:"ends,omitempty"`    // with the session whose work it is
+	Evidence  *Evidence `json:"evidence,omitempty"` // why it is attributed
+	Session   string    `json:"session,omitempty"`  // that the process was entered for
+	Ends      bool      `json:"ends,omitempty"`     // with the session whose work it is
 	// Observed: it is not ended with that session because the policy is only observed.
 	Observed bool `json:"observed,omitempty"`
 }

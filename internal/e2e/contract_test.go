@@ -1,0 +1,233 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// A contract compares answers with docs/openapi.json, and notes which fields were sent.
+type contract struct {
+	t      *testing.T
+	doc    *openapi3.T
+	router routers.Router
+	client *http.Client
+	seen   map[string]bool // "Schema.field"
+}
+
+func newContract(i *stage.Instance) *contract {
+	i.T.Helper()
+	doc, err := openapi3.NewLoader().LoadFromFile("../../docs/openapi.json")
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	router, err := legacy.NewRouter(doc)
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", i.Socket)
+	}
+	return &contract{
+		t: i.T, doc: doc, router: router, seen: make(map[string]bool),
+		client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
+	}
+}
+
+// ask makes a request, which has to succeed, and compares the answer.
+func (c *contract) ask(method, path string, body any) {
+	c.t.Helper()
+	if status, text := c.answer(method, path, body); status >= http.StatusBadRequest {
+		c.t.Errorf("%s %s: %d %s", method, path, status, text)
+	}
+}
+
+// refused makes one that has to fail.
+func (c *contract) refused(method, path string, body any) {
+	c.t.Helper()
+	if status, text := c.answer(method, path, body); status < http.StatusBadRequest {
+		c.t.Errorf("%s %s: %d %s", method, path, status, text)
+	}
+}
+
+func (c *contract) answer(method, path string, body any) (int, []byte) {
+	c.t.Helper()
+	request, answer, text := c.send(method, path, body)
+	route, parameters, err := c.router.FindRoute(request)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	in := &openapi3filter.RequestValidationInput{Request: request, PathParams: parameters, Route: route}
+	out := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: answer.StatusCode, Header: answer.Header, Body: io.NopCloser(bytes.NewReader(text)),
+	}
+	if err := openapi3filter.ValidateResponse(c.t.Context(), out); err != nil {
+		c.t.Errorf("%s %s: %v\n%s", method, path, err, text)
+	}
+	declared := route.Operation.Responses.Status(answer.StatusCode)
+	if declared == nil {
+		declared = route.Operation.Responses.Default()
+	}
+	c.note(method+" "+path, declared.Value.Content["application/json"].Schema, text)
+	return answer.StatusCode, text
+}
+
+// A stream is one that is open.
+type stream struct {
+	*contract
+	path   string
+	schema *openapi3.SchemaRef
+	body   io.ReadCloser
+}
+
+func (c *contract) open(path string) *stream {
+	c.t.Helper()
+	request, answer, _ := c.send(http.MethodGet, path, nil)
+	route, _, err := c.router.FindRoute(request)
+	if err != nil {
+		c.t.Fatalf("%s: %v", path, err)
+	}
+	c.t.Cleanup(func() { answer.Body.Close() })
+	return &stream{c, path, route.Operation.Responses.Status(answer.StatusCode).Value.Content["application/jsonl"].Schema, answer.Body}
+}
+
+// read reads lines up to the end of the stream.
+func (s *stream) read() { s.t.Helper(); s.until() }
+
+// until reads lines up to the end of the stream, or until the fields were sent.
+func (s *stream) until(fields ...string) {
+	s.t.Helper()
+	in := bufio.NewReader(s.body)
+	for len(fields) == 0 || slices.ContainsFunc(fields, func(f string) bool { return !s.seen[f] }) {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			s.t.Fatalf("%s: %v", s.path, err)
+		}
+		if s.note(s.path, s.schema, line)["kind"] == "end" {
+			return
+		}
+	}
+}
+
+func (c *contract) send(method, path string, body any) (*http.Request, *http.Response, []byte) {
+	c.t.Helper()
+	var send io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		send = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(c.t.Context(), method, "http://lineage"+path, send)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	answer, err := c.client.Do(request)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/jsonl") {
+		return request, answer, nil
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return request, answer, text
+}
+
+// note compares a document with its schema, field by field.
+func (c *contract) note(what string, schema *openapi3.SchemaRef, text []byte) map[string]any {
+	c.t.Helper()
+	var document map[string]any
+	if err := json.Unmarshal(text, &document); err != nil {
+		c.t.Fatalf("%s: %v: %s", what, err, text)
+	}
+	if err := schema.Value.VisitJSON(document); err != nil {
+		c.t.Errorf("%s: %v\n%s", what, err, text)
+	}
+	c.walk(what, schema, document)
+	return document
+}
+
+// walk notes the fields of a value. One that the schema does not have is an error.
+func (c *contract) walk(what string, schema *openapi3.SchemaRef, value any) {
+	c.t.Helper()
+	if schema == nil { // a list in a value of any type
+		return
+	}
+	if of := slices.Concat(schema.Value.AllOf, schema.Value.AnyOf); len(of) > 0 {
+		schema = of[0]
+		object, _ := value.(map[string]any)
+		for _, s := range of[1:] { // the document says which it is
+			if strings.EqualFold(fmt.Sprint(object["kind"]), nameOf(s)) {
+				schema = s
+			}
+		}
+	}
+	switch value := value.(type) {
+	case []any:
+		for _, item := range value {
+			c.walk(what, schema.Value.Items, item)
+		}
+	case map[string]any:
+		for _, field := range slices.Sorted(maps.Keys(value)) {
+			property, documented := schema.Value.Properties[field]
+			switch {
+			case documented:
+				c.seen[nameOf(schema)+"."+field] = true
+				c.walk(what, property, value[field])
+			case schema.Value.AdditionalProperties.Schema == nil && len(schema.Value.Properties) > 0:
+				c.t.Errorf("%s: %s has no field %s", what, nameOf(schema), field)
+			}
+		}
+	}
+}
+
+func nameOf(s *openapi3.SchemaRef) string { return s.Ref[strings.LastIndex(s.Ref, "/")+1:] }
+
+// embeds are the schemas that have all fields of another one.
+var embeds = map[string]string{"Node": "Process", "Orphan": "Process", "PlanProcess": "Process", "SelfChecked": "SelfCheck"}
+
+// unsent are the documented fields of answers that were not sent. A field that is
+// embedded is sent where its own type is.
+func (c *contract) unsent(requests ...string) (all []string) {
+	for name, schema := range c.doc.Components.Schemas {
+		if slices.Contains(requests, name) {
+			continue
+		}
+		for field := range schema.Value.Properties {
+			if key := name + "." + field; !c.seen[key] {
+				of := embeds[name]
+				if base := c.doc.Components.Schemas[of]; base == nil || base.Value.Properties[field] == nil {
+					all = append(all, key)
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,250 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// never are the documented fields that this test cannot have sent, with what they need.
+var never = map[string]string{
+	"Brokered.container": docker, "Process.container": docker, "Outcome.container": docker,
+	"Brokered.observed":         "a verdict while strong evidence is only observed: internal/e2e/brokers",
+	"Growth.processes_per_hour": tenMinutes, "Growth.bytes_per_hour": tenMinutes, "Leak.exhausts": tenMinutes, "Leak.hours_to_exhaustion": tenMinutes,
+	"Frame.partial": large, "Leaks.truncated": large, "Report.truncated": large, "Resync.truncated": large,
+	"Holders.hidden":        "a caller who is not root",
+	"WatchStatus.read_only": "a caller inside a session",
+	"Holders.time_wait":     timeWait, "Port.connections": timeWait, "Report.ports_time_wait": timeWait,
+	"Report.ports_busy":  "a process outside that shares the listening socket",
+	"Report.locks_held":  "a process outside that shares the lock",
+	"Plan.refused_by":    "a session with an ancestor of the caller",
+	"PlanProcess.reason": unkillable, "Outcome.why": unkillable, "Report.verdict_why": unkillable,
+	"SelfCheck.why":    "a self-check that fails",
+	"Session.degraded": "a kernel side that is damaged",
+	"Session.warnings": "a member that keeps its terminal",
+	"Leak.schema":      "a leak as a document; leaks are items",
+}
+
+// perhaps are those that the kernel, the host or chance decides about.
+var perhaps = map[string]string{
+	"Status.missing": kernel, "Doctor.missing": kernel, "Status.limits": kernel,
+	"Event.count": lostEvent, "Event.since_ns": lostEvent,
+	"Finding.kind": lostEvent, "Finding.process": lostEvent, "Finding.session": lostEvent, "Finding.from": lostEvent, "Finding.to": lostEvent,
+	"Holders.unknown": unreadable, "Holds.unknown": unreadable, "Plan.unknown": unreadable, "Report.holds_unknown": unreadable,
+}
+
+const (
+	docker     = "docker: internal/e2e/brokers"
+	tenMinutes = "ten minutes of samples"
+	large      = "more processes than a document names"
+	timeWait   = "connections that a member closed first"
+	unkillable = "a process that cannot be killed: internal/e2e/escapes"
+	kernel     = "a kernel that lacks something"
+	lostEvent  = "an event that is late or lost"
+	unreadable = "a process that the daemon may not read"
+)
+
+// TestOpenAPI: each answer of each route is what docs/openapi.json says, no field is
+// sent that it does not have, and each that it has is sent.
+func TestOpenAPI(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Fatal("no tmux; run make deps")
+	}
+	i := stage.New(t)
+	d := i.Daemon("--policy", writePolicy(t, i, "enforce", rules(i)))
+	c := newContract(i)
+	get := func(path string) { t.Helper(); c.ask(http.MethodGet, path, nil) }
+	post := func(path string, body any) { t.Helper(); c.ask(http.MethodPost, path, body) }
+
+	all := sessionsOfEverySort(t, i)
+	events := c.open("/v1/events?session=" + i.Record("port").ID)
+	watch := c.open("/v1/watch?session=" + i.Record("port").ID)
+	picture := c.open("/v1/watch")
+	get("/v1/version")
+	post("/v1/selfcheck", nil)
+	get("/v1/status")
+	get("/v1/orphans")
+	get("/v1/leaks")
+	get("/v1/policy")
+	c.refused(http.MethodGet, "/v1/sessions/twin", nil)
+	c.refused(http.MethodGet, "/v1/sessions/nonexistent", nil)
+	get("/v1/why?port=" + all.port)
+	get("/v1/why?path=" + url.QueryEscape(filepath.Join(i.Dir, "flock")))
+	c.open("/v1/watch").until("Frame.status")
+	c.open("/v1/events?snapshot=1&until=0s").read()
+	post("/v1/resync", nil)
+	for _, s := range stage.Query[api.Sessions](i, "ls").Items {
+		get("/v1/sessions/" + s.ID)
+		get("/v1/sessions/" + s.ID + "/tree?dead=all")
+		post("/v1/sessions/"+s.ID+"/plan", nil)
+		for _, n := range i.Tree(s.ID).Nodes {
+			get("/v1/processes/" + n.Ref.String())
+			get("/v1/why?ref=" + n.Ref.String())
+			get("/v1/policy/explain?ref=" + n.Ref.String())
+		}
+	}
+
+	// What is asked for.
+	for _, adopt := range []bool{true, false} {
+		p := stage.Start(t, exec.Command("sleep", "50"))
+		post("/v1/sessions", api.NewSession{Root: api.Ref{PID: p.Process.Pid}, Adopt: adopt})
+	}
+	for _, n := range i.Tree("orphan").Nodes {
+		if n.State == api.StateLive && n.Orphan {
+			post("/v1/keep", api.KeepRequest{Refs: []api.Ref{n.Ref}, Reason: "a test", Until: time.Now().Add(time.Hour)})
+			post("/v1/processes/"+n.Ref.String()+"/kill", api.KillRequest{Signal: "CONT"})
+		}
+	}
+	get("/v1/sessions?state=all")
+	get("/v1/orphans")
+	get("/v1/leaks")
+	ended := func() {
+		t.Helper()
+		for _, s := range stage.Query[api.Sessions](i, "ls").Items {
+			grace := int64(1000)
+			post("/v1/sessions/"+s.ID+"/end", api.EndRequest{GraceMS: &grace})
+			get("/v1/sessions/" + s.ID)
+			get("/v1/sessions/" + s.ID + "/report?wait=30s")
+			get("/v1/sessions/" + s.ID + "/tree?dead=all")
+			post("/v1/sessions/"+s.ID+"/end", nil)
+		}
+	}
+	ended()
+	watch.read()
+	events.read()
+
+	// The policy is changed: to one that is refused, one that waits for a restart, one
+	// that only observes, and one whose breaker opens.
+	writePolicy(t, i, "enforce", "defaults: {grase: 1s}\n")
+	c.refused(http.MethodPost, "/v1/policy/reload", nil)
+	get("/v1/policy")
+	get("/v1/status")
+	c.open("/v1/watch").until("WatchStatus.degraded")
+	c.note("doctor", openapi3.NewSchemaRef("#/components/schemas/Doctor", c.doc.Components.Schemas["Doctor"].Value), i.Lineage("doctor", "-o", "json").Out.Bytes())
+	writePolicy(t, i, "observe", "defaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
+	post("/v1/policy/reload", nil)
+	get("/v1/policy")
+	i.Must("run", "--name", "observed", "--", "sleep", "5")
+	get("/v1/sessions/observed/report")
+	writePolicy(t, i, "enforce", "defaults: {idle: 1s}\nbreaker: {ends_per_minute: 1}\n")
+	post("/v1/policy/reload", nil)
+	for range 3 {
+		i.Lineage("run", "--", "sleep", "5")
+	}
+	get("/v1/policy")
+	post("/v1/policy/resume", nil)
+	picture.until("Frame.closed", "Frame.remove")
+
+	// A restart is a gap in the events of a session.
+	i.Start([]string{"run", "--name", "over", "--max-lifetime", "1m", "--", "sleep", "60"}, nil)
+	i.Until("session", func() bool { return len(stage.Query[api.Sessions](i, "ls").Items) > 0 })
+	post("/v1/daemon/stop", nil)
+	d.Wait()
+	i.Daemon()
+	get("/v1/history?limit=2")
+	c.open("/v1/events?since=10m&until=0s").read()
+	c.open("/v1/events?from=1&until=0s").read()
+	ended()
+
+	unsent := c.unsent("NewSession", "EndRequest", "KeepRequest", "KillRequest", "StopRequest")
+	for _, field := range unsent {
+		if never[field] == "" && perhaps[field] == "" {
+			t.Errorf("%s is documented, and was not sent", field)
+		}
+	}
+	for field := range never {
+		if !slices.Contains(unsent, field) {
+			t.Errorf("%s was sent, without %s", field, never[field])
+		}
+	}
+}
+
+func writePolicy(t *testing.T, i *stage.Instance, mode, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(i.Dir, "policy.yaml")
+	if err := os.WriteFile(path, []byte("version: 1\nmode: "+mode+"\n"+text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func rules(i *stage.Instance) string {
+	return fmt.Sprintf(`agents:
+  - {name: oapi, enabled: true, match: {comm: lngtest-oapi}, grace: 1s}
+keep:
+  - {name: kept-by-rule, match: {exe: %[1]s/lngtest-kept}, reason: a test, until: 2099-01-01}
+  - {name: never-matched, match: {exe: /nonexistent/lngtest}, reason: a test, until: 2099-01-01}
+protect:
+  - {name: shielded, match: {exe: %[1]s/lngtest-oapi}, reason: a test}
+brokers:
+  shared:
+    - {name: pooled, match: {exe: %[2]s}, end: last}
+`, i.Dir, stage.Program("shared"))
+}
+
+// started is what the sessions hold.
+type started struct{ port string }
+
+// sessionsOfEverySort starts them, and waits until the daemon knows what they hold.
+func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
+	t.Helper()
+	run := func(name string, program ...string) *stage.Marker {
+		t.Helper()
+		m := stage.NewMarker(t, i.Dir)
+		i.Run(m, []string{"--name", name, "--grace", "1s"}, program[0], program[1:]...)
+		return m
+	}
+	plain := func(name string, command ...string) {
+		i.Start(slices.Concat([]string{"run", "--name", name, "--"}, command), nil)
+	}
+	s.port = run("port", "port", "10").Line("port", 1)[0]
+	run("lock", "lock", i.Dir).Members(1)
+	plain("waiting", "flock", filepath.Join(i.Dir, "flock"), "true")
+	run("orphan", "daemonise", "stay").Members(1)
+	run("zombies", "zombies", "3").Ready()
+	run("shared", "served", filepath.Join(i.Dir, "shared"), "start").Members(1)
+	plain("long", append([]string{"sleep", "60"}, slices.Repeat([]string{"0"}, 3000)...)...)
+	plain("outer", stage.Lineage, "run", "--name", "inner", "--", "sleep", "60")
+	kept := named(t, i.Dir, "daemonise", "lngtest-kept")
+	plain("keeping", "sh", "-c", kept+" stay & sleep 60")
+	agent := named(t, i.Dir, "port", "lngtest-oapi")
+	cmd := exec.Command(agent, "10")
+	cmd.Env = append(os.Environ(), stage.NewMarker(t, i.Dir).Env()...)
+	stage.Start(t, cmd)
+	for _, uid := range []uint32{65532, 65533} { // whose name is meant is ambiguous
+		cmd := i.Command([]string{"run", "--name", "twin", "--", "sleep", "60"}, nil)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: false}}
+		stage.Start(t, cmd)
+	}
+
+	// Windows of a tmux server that no session knows of, with the session's secret and without.
+	tmux := "tmux -f /dev/null -S " + filepath.Join(i.Dir, "tmux")
+	if out, err := exec.Command("sh", "-c", tmux+" new-session -d 'sleep 100'").CombinedOutput(); err != nil {
+		t.Fatalf("tmux: %v: %s", err, out)
+	}
+	t.Cleanup(func() { exec.Command("sh", "-c", tmux+" kill-server").Run() })
+	run("weak", "ask", "sh", "-c", tmux+" new-window -d 'exec sleep 99'").Ready()
+	run("strong", "ask", "sh", "-c", tmux+` new-window -d -e LINEAGE_TOKEN="$LINEAGE_TOKEN" 'exec sleep 98'`).Ready()
+	for _, name := range []string{"weak", "strong"} {
+		i.Until("brokered window", func() bool {
+			return slices.ContainsFunc(i.Record(name).Brokered, func(b api.Brokered) bool { return b.State == "attributed" })
+		})
+	}
+	i.Until("all sessions", func() bool { return len(stage.Query[api.Sessions](i, "ls").Items) >= 16 })
+	time.Sleep(3 * time.Second) // the daemon looks at what sessions hold every 2 s
+	return s
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) adoptCommand() *cobra.Command {
@@ -144,19 +145,19 @@ func moment(text string, now time.Time) (time.Time, bool) {
 }
 
 // opened tells of a session that was made of running processes.
-func (a *app) opened(s *api.Session, how string) listing {
-	return listing{
-		doc: s, items: []any{s}, names: []string{s.ID},
-		text: func(p *page) {
+func (a *app) opened(s *api.Session, how string) text.Listing {
+	return text.Listing{
+		Doc: s, Items: []any{s}, Names: []string{s.ID},
+		Text: func(p *text.Page) {
 			name := s.ID
 			if s.Name != "" {
 				name += " (" + display.Text(s.Name) + ")"
 			}
-			line := fmt.Sprintf("session %s: %s %s", name, count(s.Live, "process", "processes"), how)
+			line := fmt.Sprintf("session %s: %s %s", name, text.Count(s.Live, "process", "processes"), how)
 			if s.Until != nil {
 				line += " until " + s.Until.Local().Format(time.DateTime)
 			}
-			p.line("%s", line)
+			p.Line("%s", line)
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // completionTime bounds how long a TAB waits for the daemon.
@@ -48,9 +49,9 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 		if slices.Contains(given, s.ID) || s.Name != "" && slices.Contains(given, s.Name) {
 			continue
 		}
-		what := title(s)
+		what := text.Title(s)
 		if s.Root != nil {
-			what += ": " + fit(display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
+			what += ": " + text.Fit(display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
 		}
 		for _, word := range []string{s.Name, s.ID} {
 			if word != "" && word == display.Text(word) && strings.HasPrefix(word, begun) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -38,8 +39,8 @@ takes everything out of the kernel instead.`,
 			switch {
 			case force && !takeDown:
 				return usage("daemon: --force belongs to --unload")
-			case o.Level < 0 || o.Level >= len(levels):
-				return usage("daemon: --level %d: want 0 to %d", o.Level, len(levels)-1)
+			case o.Level < 0 || o.Level >= len(text.Levels):
+				return usage("daemon: --level %d: want 0 to %d", o.Level, len(text.Levels)-1)
 			case takeDown:
 				return refused(unload(cmd.Context(), o.Socket, force))
 			}

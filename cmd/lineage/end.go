@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 type endOptions struct {
@@ -201,11 +202,11 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 			continue
 		}
 		sessions++
-		p.line("session %s: %s will get %s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
-			count(t.session.Live, "process", "processes"), signals(t.session, o))
+		p.Line("session %s: %s will get %s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
+			text.Count(t.session.Live, "process", "processes"), signals(t.session, o))
 		tree, err := c.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
-			p.line("  (not listed: %s)", display.Text(err.Error()))
+			p.Line("  (not listed: %s)", display.Text(err.Error()))
 			continue
 		}
 		shown := 0
@@ -215,11 +216,11 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 				continue
 			}
 			if shown++; shown <= listed {
-				p.line("  %d %s", n.PID, fit(p.command(&n.Process), max(p.width-12, 40)))
+				p.Line("  %d %s", n.PID, text.Fit(p.Command(&n.Process), max(p.Width-12, 40)))
 			}
 		}
 		if shown > listed {
-			p.line("  … and %d more", shown-listed)
+			p.Line("  … and %d more", shown-listed)
 		}
 	}
 	if sessions == 0 {
@@ -229,8 +230,8 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	if sessions > 1 {
 		what = fmt.Sprintf("these %d sessions", sessions)
 	}
-	fmt.Fprintf(p.w, "End %s? [y/N] ", what)
-	if err := p.flush(); err != nil {
+	p.Print("End %s? [y/N] ", what)
+	if err := p.Flush(); err != nil {
 		return false, err
 	}
 	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
@@ -327,7 +328,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 				}
 			}
 			mu.Unlock()
-			a.say("end: still ending %s; Ctrl-C again kills now", count(going, "session", "sessions"))
+			a.say("end: still ending %s; Ctrl-C again kills now", text.Count(going, "session", "sessions"))
 		}
 	}
 }

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "lost"}
@@ -68,7 +66,7 @@ end, "-o json" is the same as "-o jsonl".`,
 // up again where it broke, as long as that makes progress.
 func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, format string) error {
 	p := a.page(a.stdout, format == "wide")
-	enc := jsonEncoder(p.w)
+	enc := p.JSON()
 	for {
 		from := q.From
 		err := c.Events(ctx, q, func(ev *api.Event) error {
@@ -78,7 +76,7 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 			if err := a.writeEvent(p, enc, format, ev); err != nil {
 				return err
 			}
-			return p.flush()
+			return p.Flush()
 		})
 		if !errors.Is(err, api.ErrBroken) || q.From == from {
 			return err
@@ -88,7 +86,7 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 	}
 }
 
-func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format string, ev *api.Event) error {
+func (a *app) writeEvent(p *text.Page, enc interface{ Encode(any) error }, format string, ev *api.Event) error {
 	if ev.Kind == "heartbeat" {
 		return nil
 	}
@@ -98,7 +96,7 @@ func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format str
 		return enc.Encode(ev)
 	case "name":
 		if ev.Process != nil {
-			p.line("%s", ev.Process.Ref)
+			p.Line("%s", ev.Process.Ref)
 		}
 		return nil
 	}
@@ -109,68 +107,9 @@ func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format str
 			a.say("events: the daemon ended the stream: %s", ev.Reason)
 		}
 	case "process":
-		p.line("%s", eventText(p, "present", ev))
+		p.Line("%s", text.Event(p, "present", ev))
 	default:
-		p.line("%s", eventText(p, ev.Type, ev))
+		p.Line("%s", text.Event(p, ev.Type, ev))
 	}
 	return nil
-}
-
-// eventText is an event on one line: time, type, session, process, what.
-func eventText(p *page, kind string, ev *api.Event) string {
-	when := ""
-	if ev.Time != nil {
-		when = ev.Time.In(p.now.Location()).Format("15:04:05.000")
-		if clock := p.clock(ev.Time); len(clock) > len(time.TimeOnly) { // of another day
-			when = clock[:len(time.DateOnly)+1] + when
-		}
-	} else if ev.TimeNS != 0 {
-		when = fmt.Sprintf("%.3f", time.Duration(ev.TimeNS).Seconds())
-	}
-	session := ev.Session
-	if pr := ev.Process; pr != nil {
-		session = cmp.Or(session, pr.Session)
-	}
-	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(kind), display.Text(cmp.Or(session, "-")))}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	pr := ev.Process
-	if pr != nil {
-		add("%s", strings.TrimSuffix(refText(p, pr.Ref)+" "+p.command(pr), " ?")) // reaped: nobody knows the name any more
-	}
-	switch ev.Type {
-	case "fork":
-		if pr != nil && pr.Creator != nil {
-			add("by %s", refText(p, *pr.Creator))
-			if pr.Parent != nil && *pr.Parent != *pr.Creator {
-				add("parent %s", refText(p, *pr.Parent))
-			}
-		}
-	case "exit":
-		if pr != nil {
-			add("%s", display.Text(howEnded(pr)))
-		}
-	case "reparent":
-		if ev.From != nil {
-			add("from %s", refText(p, *ev.From))
-		}
-		if ev.To != nil {
-			add("to %s", refText(p, *ev.To))
-		}
-	case "session":
-		add("%s", display.Text(strings.TrimSpace(ev.State+" "+ev.Reason)))
-	case "lost":
-		what := "what happened before is not known"
-		if ev.Count > 0 {
-			what = count(int(ev.Count), "event", "events")
-		}
-		if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
-			what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
-		}
-		add("%s, %s", what, display.Text(ev.Where))
-	}
-	line := strings.Join(parts, "  ")
-	if p.width > 0 && !p.wide {
-		line = fit(line, p.width)
-	}
-	return line
 }

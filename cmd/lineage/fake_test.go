@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // fake is a daemon in memory.
@@ -46,7 +47,7 @@ type fake struct {
 func (f *fake) Close() error { return nil }
 
 func (f *fake) Version(context.Context) (*api.Version, error) {
-	return &api.Version{Head: head("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)}, nil
+	return &api.Version{Head: text.Head("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)}, nil
 }
 
 func (f *fake) Status(context.Context) (*api.Status, error) {
@@ -352,7 +353,7 @@ func newFake() *fake {
 			}},
 		},
 		stream: []api.Event{
-			{Head: head("recording"), BootID: "b0", Version: "v1.2.4", Started: at(-1)},
+			{Head: text.Head("recording"), BootID: "b0", Version: "v1.2.4", Started: at(-1)},
 			{Head: api.Head{Kind: "process"}, Process: &root},
 			{Head: api.Head{Kind: "process"}, Process: &orphan},
 			{Head: api.Head{Kind: "heartbeat"}, TimeNS: 5},

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // redraw is the least time between two drawings of a followed tree.
@@ -107,12 +106,11 @@ type screen struct {
 }
 
 func (s *screen) draw(trees []api.Tree, ascii bool) error {
-	var text bytes.Buffer
-	p := s.app.page(s.app.stdout, s.wide)
-	p.w = bufio.NewWriter(&text)
-	writeTrees(p, trees, ascii)
-	p.w.Flush()
-	out := text.String()
+	var drawn strings.Builder
+	p := s.app.page(s.app.stdout, s.wide).On(&drawn)
+	text.WriteTrees(p, trees, ascii)
+	p.Flush()
+	out := drawn.String()
 	if size, ok := terminal(s.app.stdout); ok {
 		out = overdraw(out, int(size.Row), s.last == "")
 	} else if out == s.last {
@@ -120,7 +118,7 @@ func (s *screen) draw(trees []api.Tree, ascii bool) error {
 	} else if s.last != "" {
 		out = "\n" + out
 	}
-	s.last = text.String()
+	s.last = drawn.String()
 	if _, err := fmt.Fprint(s.app.stdout, out); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}

@@ -100,3 +100,12 @@ func TestHistoryLeftovers(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
+
+// Of a process that is reaped nobody knows the name any more.
+func TestEventWithoutName(t *testing.T) {
+	f := newFake()
+	f.stream = []api.Event{{Seq: 7, Time: at(0), Type: "reaped", Process: &api.Process{Ref: ref(4140)}, Session: "k3x9q2"}}
+	if _, out, _ := newWorld(t, f).run("events"); out != "12:03:20.000  reaped    k3x9q2  4140\n" {
+		t.Errorf("%q", out)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // linearTree draws the trees once and then writes a line for each change: a
@@ -28,18 +29,18 @@ func (a *app) linearTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 		return err
 	}
 	p := a.page(a.stdout, format == "wide")
-	writeTrees(p, trees, true)
-	if err := p.flush(); err != nil {
+	text.WriteTrees(p, trees, true)
+	if err := p.Flush(); err != nil {
 		return err
 	}
 	for {
 		select {
 		case ev := <-events:
-			p.now = a.now()
+			p.Now = a.now()
 			if err := a.writeEvent(p, nil, format, ev); err != nil {
 				return err
 			}
-			if err := p.flush(); err != nil {
+			if err := p.Flush(); err != nil {
 				return err
 			}
 		case err := <-over:

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) orphansCommand() *cobra.Command {
@@ -63,100 +63,9 @@ waits for its children when it is told will reap them; others lose nothing.`,
 		if nudge {
 			return a.nudge(cmd.Context(), c, list, format.value)
 		}
-		return a.print(format.value, orphanListing(list))
+		return a.print(format.value, text.Orphans(list))
 	}
 	return cmd
-}
-
-func orphanListing(list *api.Orphans) listing {
-	list.Head = head("orphans")
-	if list.Items == nil {
-		list.Items = []api.Orphan{}
-	}
-	l := listing{doc: list, text: func(p *page) { writeOrphans(p, list.Items) }}
-	for i := range list.Items {
-		list.Items[i].Head = api.Head{Kind: "orphan"}
-		l.items = append(l.items, list.Items[i])
-		if b := list.Items[i].Brokered; b == nil || b.Process != nil {
-			l.names = append(l.names, list.Items[i].Ref.String())
-		}
-	}
-	return l
-}
-
-func writeOrphans(p *page, items []api.Orphan) {
-	var t table
-	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT", "COMMAND"}
-	if p.wide {
-		header = append(header, "UID", "CREATOR", "CGROUP")
-	}
-	t.row(header...)
-	for i := range items {
-		o := &items[i]
-		color := yellow
-		if o.Why == api.WhyZombie {
-			color = red
-		}
-		why := o.Why
-		if o.Brokered != nil {
-			why = brokeredText(o)
-		}
-		if o.Kept {
-			why += ", kept"
-		}
-		row := []string{o.Ref.String(), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.command(&o.Process)}
-		if !p.wide {
-			row[0] = fmt.Sprint(o.PID)
-		}
-		if p.wide {
-			uid, creator := "-", "-"
-			if o.UID != nil {
-				uid = fmt.Sprint(*o.UID)
-			}
-			if o.Creator != nil {
-				creator = fmt.Sprint(o.Creator.PID)
-			}
-			row = append(row, uid, creator, cmp.Or(o.Cgroup, "-"))
-		}
-		for i := range row {
-			row[i] = display.Text(row[i])
-		}
-		t.paintedRow([]string{"", color}, row...)
-	}
-	t.write(p)
-}
-
-// brokeredText is why a process that no member forked is listed.
-func brokeredText(o *api.Orphan) string {
-	b := o.Brokered
-	switch {
-	case b.Process == nil && b.State == "pending":
-		return "brokered, not found yet"
-	case b.Process == nil:
-		return "brokered, unattributed"
-	}
-	why := "brokered"
-	if o.Why != api.WhyBrokered {
-		why = o.Why + ", brokered"
-	}
-	if e := b.Evidence; e != nil {
-		why += fmt.Sprintf(" (%s), %s", e.Source, e.Confidence)
-	}
-	return why
-}
-
-// parentText is the parent now; of a zombie, who has to reap it, and in which
-// session that is.
-func parentText(o *api.Orphan) string {
-	switch {
-	case o.Reaper != nil && o.Reaper.Session != "" && o.Reaper.Session != o.Session:
-		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm)) + " of " + o.Reaper.Session
-	case o.Reaper != nil:
-		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm))
-	case o.Parent != nil:
-		return fmt.Sprint(o.Parent.PID)
-	}
-	return "-"
 }
 
 // endLeftovers ends the sessions whose root is gone.
@@ -178,7 +87,7 @@ func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, ye
 	}
 	if len(ids) == 0 {
 		a.say("orphans: nothing to end: no session that may be ended is without its root")
-		return a.print(format, reportListing([]*api.Report{}, true))
+		return a.print(format, text.Receipts([]*api.Report{}, true))
 	}
 	return a.end(ctx, c, endOptions{yes: yes, timeout: 10 * time.Second}, ids, format)
 }
@@ -251,8 +160,8 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 		waiting[o.Reaper.Ref]++
 	}
 	worst := api.ExitOK
-	doc := nudgesDocument{head("nudges"), []*api.Killed{}}
-	l := listing{}
+	doc := nudgesDocument{text.Head("nudges"), []*api.Killed{}}
+	l := text.Listing{}
 	var lines []string
 	for _, o := range first {
 		k, err := c.Kill(ctx, o.Ref.String(), api.KillRequest{Signal: "CHLD"})
@@ -263,14 +172,14 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 		}
 		k.Head = api.Head{Kind: "killed"}
 		doc.Items = append(doc.Items, k)
-		l.items, l.names = append(l.items, k), append(l.names, o.Reaper.Ref.String())
+		l.Items, l.Names = append(l.Items, k), append(l.Names, o.Reaper.Ref.String())
 		lines = append(lines, fmt.Sprintf("%d %s: SIGCHLD %s; %s of it", o.Reaper.PID, display.Text(o.Reaper.Comm), display.Text(k.Outcome),
-			count(waiting[o.Reaper.Ref], "zombie is a child", "zombies are children")))
+			text.Count(waiting[o.Reaper.Ref], "zombie is a child", "zombies are children")))
 	}
-	l.doc = doc
-	l.text = func(p *page) {
+	l.Doc = doc
+	l.Text = func(p *text.Page) {
 		for _, line := range lines {
-			p.line("%s", line)
+			p.Line("%s", line)
 		}
 	}
 	if err := a.print(format, l); err != nil {

@@ -142,3 +142,12 @@ func TestNudge(t *testing.T) {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
+
+// Who has no session is told so.
+func TestReportOfNothing(t *testing.T) {
+	f := newFake()
+	f.leaks = &api.Leaks{}
+	if code, stdout, _ := newWorld(t, f).run("report"); code != 0 || stdout != "no session to report on\n" {
+		t.Errorf("exit %d, %q", code, stdout)
+	}
+}

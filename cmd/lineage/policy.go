@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
@@ -51,7 +50,7 @@ nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		doc := policyCheck{Head: head("policy_check"), File: policy.DefaultFile}
+		doc := policyCheck{Head: text.Head("policy_check"), File: policy.DefaultFile}
 		if len(args) > 0 {
 			doc.File = args[0]
 		}
@@ -66,9 +65,9 @@ nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`
 			doc.OK, doc.Mode = true, p.Mode
 		}
 		if doc.OK || format.value == "json" || format.value == "jsonl" {
-			err = a.print(format.value, listing{
-				doc: doc, items: []any{doc}, names: []string{doc.File},
-				text: func(p *page) { p.line("%s: ok, mode %s", display.Text(doc.File), doc.Mode) },
+			err = a.print(format.value, text.Listing{
+				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
+				Text: func(p *text.Page) { p.Line("%s: ok, mode %s", display.Text(doc.File), doc.Mode) },
 			})
 		}
 		if mistaken {
@@ -89,59 +88,10 @@ func (a *app) policyShowCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = asking(a, format, policyListing, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {
+	cmd.RunE = asking(a, format, text.Policy, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {
 		return c.Policy(ctx)
 	})
 	return cmd
-}
-
-func policyListing(doc *api.Policy) listing {
-	doc.Head = head("policy")
-	l := listing{doc: doc, text: func(p *page) { writePolicy(p, doc) }}
-	for _, v := range doc.Items {
-		v.Kind = "policy_value"
-		l.items = append(l.items, v)
-		l.names = append(l.names, v.Key)
-	}
-	return l
-}
-
-func writePolicy(p *page, doc *api.Policy) {
-	if doc.Refused != "" {
-		p.line("%s", p.paint(red, "the file was not taken: "+display.Text(doc.Refused)))
-	}
-	if len(doc.NeedsRestart) > 0 {
-		p.line("%s", p.paint(yellow, "needs restart: "+display.Text(strings.Join(doc.NeedsRestart, ", "))))
-	}
-	if doc.Breaker.Open {
-		since := ""
-		if doc.Breaker.Since != nil {
-			since = " since " + p.clock(doc.Breaker.Since)
-		}
-		p.line("%s", p.paint(red, `the circuit breaker is open`+since+`: observing only, until "lineage policy resume"`))
-	}
-	var t table
-	t.row("KEY", "VALUE", "ORIGIN")
-	for _, v := range doc.Items {
-		value := display.Text(valueText(v.Value))
-		if !p.wide {
-			value = fit(value, 60)
-		}
-		t.row(display.Text(v.Key), value, display.Text(v.Origin))
-	}
-	t.write(p)
-}
-
-// valueText is a value as the file may hold it.
-func valueText(v any) string {
-	if s, ok := v.(string); ok && s != "" {
-		return s
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }
 
 func (a *app) policyExplainCommand() *cobra.Command {
@@ -160,39 +110,10 @@ func (a *app) policyExplainCommand() *cobra.Command {
 		}
 		return nil
 	}
-	cmd.RunE = asking(a, format, explainListing, func(ctx context.Context, c api.Client, args []string) (*api.PolicyExplain, error) {
+	cmd.RunE = asking(a, format, text.Explain, func(ctx context.Context, c api.Client, args []string) (*api.PolicyExplain, error) {
 		return c.PolicyExplain(ctx, args[0])
 	})
 	return cmd
-}
-
-func explainListing(doc *api.PolicyExplain) listing {
-	doc.Head = head("policy_explain")
-	l := listing{doc: doc, text: func(p *page) { writeExplain(p, doc) }}
-	for _, r := range doc.Items {
-		r.Kind = "policy_rule"
-		l.items = append(l.items, r)
-		l.names = append(l.names, r.Rule)
-	}
-	return l
-}
-
-func writeExplain(p *page, doc *api.PolicyExplain) {
-	of := "of no session"
-	if doc.Process.Session != "" {
-		of = "session " + display.Text(doc.Process.Session)
-	}
-	p.line("%s", p.paint(bold, fmt.Sprintf("%s %s: %s", refText(p, doc.Process.Ref), p.command(&doc.Process), of)))
-	if len(doc.Items) == 0 {
-		p.line("  no rule matches it")
-	}
-	for _, r := range doc.Items {
-		from := display.Text(r.Origin)
-		if r.Reason != "" {
-			from += ", " + display.Text(r.Reason)
-		}
-		p.line("  %s (%s): %s", display.Text(r.Rule), from, display.Text(r.Effect))
-	}
 }
 
 func (a *app) policyResumeCommand() *cobra.Command {
@@ -206,9 +127,9 @@ is due is then done at once: look at "lineage policy show" and the audit log fir
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	closed := func(doc *api.Policy) listing {
-		l := policyListing(doc)
-		l.text = func(p *page) { p.line("the circuit breaker is closed, mode %s", display.Text(doc.Mode)) }
+	closed := func(doc *api.Policy) text.Listing {
+		l := text.Policy(doc)
+		l.Text = func(p *text.Page) { p.Line("the circuit breaker is closed, mode %s", display.Text(doc.Mode)) }
 		return l
 	}
 	cmd.RunE = asking(a, format, closed, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {

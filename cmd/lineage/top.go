@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui"
 )
@@ -77,7 +78,7 @@ reader, "lineage tree --follow --plain" writes one line for each change.`,
 		if err != nil {
 			return err
 		}
-		return a.print("table", treeListing(trees, session != "", o.ascii))
+		return a.print("table", text.Trees(trees, session != "", o.ascii))
 	}
 	return cmd
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -57,31 +56,31 @@ is named as ./NUMBER.`,
 var pidLike = regexp.MustCompile(`^[0-9]+(@.*)?$`)
 
 // question makes of an argument what to ask the daemon.
-func question(arg string) (func(context.Context, api.Client) (listing, error), error) {
+func question(arg string) (func(context.Context, api.Client) (text.Listing, error), error) {
 	if port, ok := strings.CutPrefix(arg, ":"); ok {
-		text, proto, _ := strings.Cut(port, "/")
-		n, err := strconv.ParseUint(text, 10, 16)
+		number, proto, _ := strings.Cut(port, "/")
+		n, err := strconv.ParseUint(number, 10, 16)
 		if proto == "" {
 			proto = "tcp"
 		}
 		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
 			return nil, usage("why %s: want :PORT, :PORT/tcp or :PORT/udp; a file of that name is ./%s", arg, arg)
 		}
-		return func(ctx context.Context, c api.Client) (listing, error) {
+		return func(ctx context.Context, c api.Client) (text.Listing, error) {
 			h, err := c.WhyPort(ctx, proto, int(n))
 			if err != nil {
-				return listing{}, err
+				return text.Listing{}, err
 			}
-			return holdersListing(h), nil
+			return text.Holders(h), nil
 		}, nil
 	}
 	if ref, err := api.ParseRef(arg); err == nil {
-		return func(ctx context.Context, c api.Client) (listing, error) {
+		return func(ctx context.Context, c api.Client) (text.Listing, error) {
 			why, err := c.Why(ctx, ref.String())
 			if err != nil {
-				return listing{}, err
+				return text.Listing{}, err
 			}
-			return whyListing(why), nil
+			return text.Why(why), nil
 		}, nil
 	}
 	if pidLike.MatchString(arg) || arg == "" {
@@ -91,12 +90,12 @@ func question(arg string) (func(context.Context, api.Client) (listing, error), e
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, c api.Client) (listing, error) {
+	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		h, err := c.WhyPath(ctx, file)
 		if err != nil {
-			return listing{}, err
+			return text.Listing{}, err
 		}
-		return holdersListing(h), nil
+		return text.Holders(h), nil
 	}, nil
 }
 
@@ -123,105 +122,4 @@ func pathRef(arg string) (api.PathRef, error) {
 		f.Device, f.Inode = fileID(info)
 	}
 	return f, nil
-}
-
-func whyListing(why *api.Why) listing {
-	why.Head = head("why")
-	l := listing{doc: why, text: func(p *page) { writeWhy(p, why) }, names: []string{why.Process.Ref.String()}}
-	for _, e := range why.Edges {
-		l.items = append(l.items, e)
-		if e.Creator != nil {
-			l.names = append(l.names, e.Creator.Ref.String())
-		}
-	}
-	if len(why.Edges) == 0 {
-		p := why.Process
-		p.Head = api.Head{Kind: "process"}
-		l.items = []any{p}
-	}
-	return l
-}
-
-func writeWhy(p *page, why *api.Why) {
-	proc := &why.Process
-	first := fmt.Sprintf("%s %s: ", refText(p, proc.Ref), p.command(proc))
-	if why.Session == nil {
-		first += "of no session"
-	} else {
-		s := why.Session
-		first += display.Text(fmt.Sprintf("session %s, %s", strings.TrimSpace(s.ID+" "+s.Name), s.State))
-	}
-	switch {
-	case proc.State != "" && proc.State != api.StateLive:
-		first += ", " + display.Text(howEnded(proc))
-	case why.Parent != nil:
-		first += fmt.Sprintf(", parent now %s %s", refText(p, why.Parent.Ref), p.command(why.Parent))
-	case proc.Parent != nil:
-		first += ", parent now " + refText(p, *proc.Parent)
-	}
-	p.line("%s", p.paint(bold, first))
-	writeHolds(p, why.Holds)
-	for i := range why.Edges {
-		p.line("  %s", edgeText(p, why.Session, &why.Edges[i]))
-	}
-	if b := why.Brokered; b != nil {
-		p.line("  %s", display.Brokered(b, why.Session.ID))
-	}
-}
-
-// edgeText is one step on one line.
-func edgeText(p *page, s *api.Session, e *api.Edge) string {
-	parts := []string{fmt.Sprintf("%s %s", refText(p, e.Child.Ref), p.command(&e.Child))}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	when := ""
-	if e.Time != nil {
-		when = " at " + p.clock(e.Time)
-	}
-	switch {
-	case e.Kind == "root" && s != nil:
-		add("root of session %s%s", display.Text(s.ID), when)
-	case e.Creator == nil:
-		add("%s%s, its creator is older than the tracing", display.Text(e.Kind), when)
-	default:
-		creator := display.Command(e.Creator.Argv, e.Creator.Comm, false, p.limit())
-		add("← %s%s by %s %s", display.Text(e.Kind), when, refText(p, e.Creator.Ref), creator)
-		switch {
-		case e.Creator.Alive:
-			add("(alive)")
-		case e.Creator.Exited != nil:
-			add("(exited at %s)", p.clock(e.Creator.Exited))
-		default:
-			add("(exited)")
-		}
-	}
-	add("evidence %s, %s", display.Text(cmp.Or(sourced(e.Evidence), "none")), display.Text(cmp.Or(e.Evidence.Confidence, "strong")))
-	for _, r := range e.Reparented {
-		move := "reparented"
-		if r.Time != nil {
-			move += " at " + p.clock(r.Time)
-		}
-		if r.From != nil {
-			move += " from " + refText(p, *r.From)
-		}
-		if r.To != nil {
-			move += " to " + refText(p, *r.To)
-		}
-		add("%s", move)
-	}
-	return strings.Join(parts, "  ")
-}
-
-func sourced(e api.Evidence) string {
-	if e.Source == "" {
-		return e.Kind
-	}
-	return e.Kind + " (" + e.Source + ")"
-}
-
-// refText names a process: exactly on a wide page, else by its PID.
-func refText(p *page, r api.Ref) string {
-	if p.wide {
-		return r.String()
-	}
-	return fmt.Sprint(r.PID)
 }

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"testing"
@@ -13,15 +13,6 @@ func TestGrowthText(t *testing.T) {
 		if got := growthText(&api.Growth{Known: true, ProcessesPerHour: &of[0], BytesPerHour: &of[1]}); got != want {
 			t.Errorf("%v: %q, want %q", of, got, want)
 		}
-	}
-}
-
-// Who has no session is told so.
-func TestReportOfNothing(t *testing.T) {
-	f := newFake()
-	f.leaks = &api.Leaks{}
-	if code, stdout, _ := newWorld(t, f).run("report"); code != 0 || stdout != "no session to report on\n" {
-		t.Errorf("exit %d, %q", code, stdout)
 	}
 }
 

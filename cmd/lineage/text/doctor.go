@@ -1,0 +1,84 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Levels is what each guarantee level means, for people.
+var Levels = [...]string{
+	1: "processes are attributed and counted, with the daemon dead too",
+	2: "sessions are ended without a race, from user space",
+	3: "the kernel ends a session in one call",
+	4: "the kernel ends a session by itself when its root exits, with the daemon dead too",
+}
+
+// Doctor shows what a host can do.
+func Doctor(d api.Doctor) Listing {
+	d.Head = Head("doctor")
+	l := Listing{Doc: d, Text: func(p *Page) { writeDoctor(p, &d) }}
+	for _, row := range d.Items {
+		l.Names = append(l.Names, row.Feature)
+		l.Items = append(l.Items, struct {
+			api.Head
+			api.DoctorItem
+		}{api.Head{Kind: "feature"}, row})
+	}
+	return l
+}
+
+func writeDoctor(p *Page, d *api.Doctor) {
+	verdict, color := "sessions can be tracked and ended here", green
+	if !d.Supported {
+		verdict, color = "sessions cannot be tracked", red
+		for _, row := range d.Items {
+			if row.Required && !row.OK {
+				verdict += ": " + cmp.Or(row.Why, row.Feature)
+				break
+			}
+		}
+	}
+	p.Line("%s", p.paint(color, display.Text(fmt.Sprintf("kernel %s: %s", d.Kernel, verdict))))
+	if d.Level > 0 && d.Level < len(Levels) {
+		p.Line("level %d of %d: %s", d.Level, len(Levels)-1, Levels[d.Level])
+	}
+	for _, what := range d.Missing {
+		p.Line("%s", display.Text(what))
+	}
+	if c := d.SelfCheck; c != nil {
+		verdict, color := "passed", green
+		if !c.OK {
+			verdict, color = "FAILED: "+cmp.Or(c.Why, "unknown"), red
+		}
+		if c.At != nil {
+			verdict = c.At.In(p.Now.Location()).Format("2006-01-02 15:04:05") + " " + verdict
+		}
+		p.Line("%s", p.paint(color, display.Text("the daemon's self-check at "+verdict)))
+	}
+	for _, what := range d.Degraded {
+		p.Line("%s", p.paint(red, display.Text("the daemon is degraded: "+what)))
+	}
+	if len(d.Capabilities) > 0 {
+		p.Line("%s", display.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))
+	}
+	p.Wide = true // what to do about it is no use in part
+	var t table
+	for _, row := range d.Items {
+		mark, color, text := "ok", green, row.Why
+		if !row.OK {
+			mark, color = "no", yellow
+			if row.Required {
+				color = red
+			}
+			if row.Do != "" {
+				text += "; " + row.Do
+			}
+		}
+		t.paintedRow([]string{"", color}, "", mark, display.Text(row.Feature), display.Text(text))
+	}
+	t.write(p)
+}

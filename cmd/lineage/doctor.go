@@ -13,17 +13,21 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this host's kernel can do, what is missing and what to do",
-		Long: `Try every program and feature of the kernel by itself, without changing
-anything. Exits with 0 if sessions can be tracked here, else with 7. If a daemon
-answers, tell what came of its last self-check and what does not work in it.`,
+		Short: "Check what this host's kernel supports",
+		Long: `Try every program and feature of the kernel that lineage uses, without changing
+anything. Exits with 0 if sessions can be tracked here, else with 7. "no" marks
+what is missing; only "sessions cannot be tracked" in the first line means that
+lineage does not work. If a daemon answers, its last self-check, its
+capabilities and its problems are shown, too.`,
+		Example: `  sudo lineage doctor
+  sudo lineage doctor --json | jq .level`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
-		if st := a.status(cmd.Context()); st != nil {
+		if st := a.askStatus(cmd.Context()); st != nil {
 			d.SelfCheck, d.Capabilities, d.Degraded = st.SelfCheck, st.Capabilities, st.Degraded
 		}
 		if err := a.print(format.value, text.Doctor(d)); err != nil {
@@ -40,9 +44,9 @@ answers, tell what came of its last self-check and what does not work in it.`,
 // doctorPatience is how long a daemon has to answer.
 const doctorPatience = 2 * time.Second
 
-// status is what the daemon says of itself; nil if there is no answer, as the kernel
+// askStatus is what the daemon says of itself; nil if there is no answer, as the kernel
 // is what doctor is about.
-func (a *app) status(ctx context.Context) *api.Status {
+func (a *app) askStatus(ctx context.Context) *api.Status {
 	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 	defer cancel()
 	c, err := a.client(ctx)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -86,11 +87,11 @@ func TestEndVerdicts(t *testing.T) {
 		want string
 	}{
 		{"left", left, "build", 6, "lineage: session k3x9q2: 39 of 42 processes ended, 3 left in state D (4417 4420), exiting (nfs_wait) (4421); they die when their I/O returns\n"},
-		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: it is not proven that nothing is left: a birth was missed\n"},
+		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: no proof that nothing is left: a birth was missed\n"},
 		{"the worst counts", unknown, "nosuch build old", 6,
 			"lineage: session nosuch: not found\n" +
-				"lineage: session k3x9q2: it is not proven that nothing is left: a birth was missed\n" +
-				"lineage: session e7d7c7: it is not proven that nothing is left: a birth was missed\n"},
+				"lineage: session k3x9q2: no proof that nothing is left: a birth was missed\n" +
+				"lineage: session e7d7c7: no proof that nothing is left: a birth was missed\n"},
 		{"one is unknown", nil, "nosuch build", 3, "lineage: session nosuch: not found\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestEndNotPermitted(t *testing.T) {
 // A session that is over gives its receipt.
 func TestEndEnded(t *testing.T) {
 	code, stdout, stderr := newWorld(t, newFake()).run("end", "--yes", "old")
-	if code != 0 || !strings.HasPrefix(stdout, "e7d7c7: ended, clean") || stderr != "" {
+	if code != 0 || !strings.HasPrefix(stdout, "e7d7c7: already ended 1h0m ago, clean: ") || stderr != "" {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
@@ -179,7 +180,7 @@ func TestEndTimeout(t *testing.T) {
 		return begun(id, api.EndRequest{})
 	}
 	code, stdout, stderr := newWorld(t, f).run("end", "-y", "--now", "--timeout", "1ms", "build")
-	want := "lineage: session k3x9q2: not over yet, 0 of 1 process ended; it goes on, see \"lineage tree k3x9q2\"\n"
+	want := "lineage: session k3x9q2: not over yet, 0 of 1 process ended; it continues, see \"lineage tree k3x9q2\"\n"
 	if code != 6 || stderr != want || !strings.Contains(stdout, "ending, not over") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
@@ -246,7 +247,7 @@ func TestEndTerminated(t *testing.T) {
 		w.signals <- syscall.SIGTERM
 	}()
 	code, _, stderr := w.run("end", "-y", "build")
-	want := "lineage: end k3x9q2: told to terminate; the end goes on without this command\n"
+	want := "lineage: end k3x9q2: received SIGTERM; the end continues without this command\n"
 	if code != 1 || stderr != want || len(f.ends) != 1 {
 		t.Errorf("exit %d, asked %v, stderr %s", code, f.ends, stderr)
 	}
@@ -360,18 +361,27 @@ func (w writerFunc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// endOf gives the end of so many processes, each of them called by its number.
+func endOf(processes int, comm func(pid int) string) func(string, api.EndRequest) (*api.Report, error) {
+	return func(id string, _ api.EndRequest) (*api.Report, error) {
+		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
+		for pid := 1000; pid < 1000+processes; pid++ {
+			outcome := api.Outcome{Ref: ref(pid), Comm: comm(pid), Outcome: api.OutcomeTerm}
+			if pid%2 == 1 {
+				outcome.Outcome = api.OutcomeKill
+			}
+			r.Processes = append(r.Processes, outcome)
+			r.Zombies = append(r.Zombies, api.Zombie{Ref: ref(pid), Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}})
+		}
+		r.Processes = append(r.Processes, api.Outcome{Ref: ref(9999), Comm: "stuck", Outcome: api.OutcomeLeft})
+		return r, nil
+	}
+}
+
 // The end of very many processes is summed up; what is left is named.
 func TestEndOfMany(t *testing.T) {
 	f := newFake()
-	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
-		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
-		for pid := 1000; pid < 2500; pid++ {
-			r.Processes = append(r.Processes, api.Outcome{Ref: ref(pid), Comm: "w", Outcome: []string{"term", "kill"}[pid%2]})
-			r.Zombies = append(r.Zombies, api.Zombie{Ref: ref(pid), Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}})
-		}
-		r.Processes = append(r.Processes, api.Outcome{Ref: ref(9999), Comm: "stuck", Outcome: "left"})
-		return r, nil
-	}
+	f.end = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
 	_, out, _ := newWorld(t, f).run("end", "-y", "build")
 	if n := strings.Count(out, "\n"); n != 1+20+1+20+3 {
 		t.Errorf("%d lines", n)
@@ -383,5 +393,21 @@ func TestEndOfMany(t *testing.T) {
 	}
 	if _, out, _ = newWorld(t, f).run("end", "-y", "-o", "wide", "build"); strings.Count(out, "\n") != 1+1501+1500 {
 		t.Errorf("wide: %d lines", strings.Count(out, "\n"))
+	}
+}
+
+// Many processes with the same command and outcome share a row; few do not.
+func TestEndOfEqual(t *testing.T) {
+	f := newFake()
+	f.end = endOf(600, func(int) string { return "sleep" })
+	_, out, _ := newWorld(t, f).run("end", "-y", "build")
+	for _, want := range []string{"\n  ×300  SIGTERM  sleep\n", "\n  ×300  SIGKILL  sleep\n", "\n  9999  left     stuck\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	f.end = endOf(6, func(int) string { return "sleep" })
+	if _, out, _ := newWorld(t, f).run("end", "-y", "build"); strings.Contains(out, "×") {
+		t.Errorf("three processes share a row:\n%s", out)
 	}
 }

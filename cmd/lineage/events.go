@@ -18,14 +18,21 @@ var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session
 func (a *app) eventsCommand() *cobra.Command {
 	var q api.EventsQuery
 	var since, until string
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happens, live: one line or one JSON object an event",
-		Long: `Show births, execs, exits and new parents of processes as they happen, until the
-session is over or Ctrl-C; --since adds what happened before, and --until 0s
-stops where that ends. "lineage events -o jsonl --snapshot > FILE" makes a
-recording, which "lineage tree -i FILE" renders anywhere. As a stream has no
-end, "-o json" is the same as "-o jsonl".`,
+		Long: `Show births, execs, exits and new parents of processes as they happen, until
+the session is over or Ctrl-C. With --since, show what has happened since then
+and exit; with --follow, continue with what happens.
+
+"lineage events -o jsonl --snapshot > FILE" makes a recording, which "lineage
+tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
+"-o json" is the same as "-o jsonl".`,
+		Example: `  lineage events --session build --type exec    # what it runs, live
+  lineage events --since 20m                    # the last 20 minutes
+  lineage events --since 20m --follow           # and what happens from now on
+  lineage events -o jsonl --snapshot > build.jsonl`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -33,6 +40,7 @@ end, "-o json" is the same as "-o jsonl".`,
 	f.StringVar(&q.Session, "session", "", "only of this `session`, by id or name")
 	f.StringSliceVar(&q.Types, "type", nil, "only of these `types`: "+strings.Join(eventTypes, ", "))
 	f.BoolVar(&q.Snapshot, "snapshot", false, "the present processes first")
+	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
@@ -41,9 +49,15 @@ end, "-o json" is the same as "-o jsonl".`,
 		if q.Since, q.Until, err = timeRange("events", since, until, a.now()); err != nil {
 			return err
 		}
+		switch {
+		case follow && until != "":
+			return usage("events: --follow has no end; give only one of --follow and --until")
+		case since != "" && until == "" && !follow:
+			q.Until = a.now()
+		}
 		for _, t := range q.Types {
 			if !slices.Contains(eventTypes, t) {
-				return usage("events: no type %q; want one of %s", t, strings.Join(eventTypes, ", "))
+				return usage("events: unknown type %q: want one of %s", t, strings.Join(eventTypes, ", "))
 			}
 		}
 		c, err := a.client(cmd.Context())
@@ -81,7 +95,7 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 		if !errors.Is(err, api.ErrBroken) || q.From == from {
 			return err
 		}
-		a.say("%v: taking it up again at event %d", api.ErrBroken, q.From)
+		a.say("%v: resuming at event %d", api.ErrBroken, q.From)
 		q.Snapshot = false
 	}
 }

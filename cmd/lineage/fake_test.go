@@ -57,7 +57,7 @@ func (f *fake) Status(context.Context) (*api.Status, error) {
 func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, error) {
 	list := &api.Sessions{}
 	for _, s := range f.sessions {
-		if state == "all" || s.State != "ended" {
+		if state == "all" || (state == "ended") == (s.State == "ended") {
 			list.Items = append(list.Items, s)
 		}
 	}

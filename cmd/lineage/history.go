@@ -18,15 +18,19 @@ func (a *app) historyCommand() *cobra.Command {
 	var everybody bool
 	cmd := &cobra.Command{
 		Use:   "history [SESSION]",
-		Short: "List ended sessions, or show how one went",
-		Long: `List the sessions that have ended, the last first, as the daemon keeps them on
-disk; or show one of them: its receipt, and the processes that were left over,
-with their ancestors; with --all every process that is remembered.`,
+		Short: "List ended sessions, or show how one ended",
+		Long: `List the ended sessions that the daemon keeps on disk, the last one first. With
+SESSION, show one: its receipt, and the processes that were left over, with
+their ancestors; with --all, every process that is remembered. A name that
+several sessions had means the last one that ended.`,
+		Example: `  lineage history --since 24h         # what ended today
+  lineage history build               # how it ended, and what was left over
+  lineage history build --all         # with all its processes`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
-	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most so many `sessions`; 0: all")
-	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "of one SESSION: all its processes")
+	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "maximum `number` of sessions; 0: all")
+	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -54,6 +58,9 @@ with their ancestors; with --all every process that is remembered.`,
 		if err != nil {
 			return err
 		}
+		if len(list.Items) == 0 {
+			a.explainEmpty(format, "no session ended then, or none is remembered")
+		}
 		return a.print(format.value, text.History(list))
 	}
 	return cmd
@@ -66,7 +73,9 @@ func (a *app) pastSession(ctx context.Context, c api.Client, name string, everyb
 		return err
 	}
 	if s.State != api.StateEnded {
-		return &exitError{api.ExitNotFound, fmt.Errorf("history %s: it is %s, not over; see \"lineage tree %s\"", name, s.State, s.ID)}
+		if s, err = lastEnded(ctx, c, s, name); err != nil {
+			return err
+		}
 	}
 	r, err := c.Report(ctx, s.ID, 0)
 	if err != nil {
@@ -82,6 +91,25 @@ func (a *app) pastSession(ctx context.Context, c api.Client, name string, everyb
 		keepLeftovers(t, r)
 	}
 	return a.print(format, text.Past(r, t, remembered-len(t.Nodes)))
+}
+
+// lastEnded is the session with that name that ended last; live has the name now.
+func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string) (*api.Session, error) {
+	list, err := c.Sessions(ctx, "ended", name)
+	if err != nil {
+		return nil, err
+	}
+	var last *api.Session
+	for i := range list.Items {
+		s := &list.Items[i]
+		if s.Name == name && (last == nil || last.Ended == nil || s.Ended != nil && s.Ended.After(*last.Ended)) {
+			last = s
+		}
+	}
+	if last == nil {
+		return nil, &exitError{api.ExitNotFound, fmt.Errorf("history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)}
+	}
+	return last, nil
 }
 
 // keepLeftovers takes all processes from the tree of a session that is over but

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -9,22 +13,141 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
+// refresh is how often a watched list is asked for.
+const refresh = time.Second
+
+// orders are the values of ls --sort: text in ascending order, numbers and ages with the
+// largest first.
+var orders = map[string]func(a, b *api.Session) int{
+	"age": func(a, b *api.Session) int {
+		at := func(s *api.Session) time.Time {
+			if s.Started == nil {
+				return time.Time{}
+			}
+			return *s.Started
+		}
+		return at(a).Compare(at(b))
+	},
+	"cpu":     func(a, b *api.Session) int { return cmp.Compare(b.CPUSeconds, a.CPUSeconds) },
+	"id":      func(a, b *api.Session) int { return cmp.Compare(a.ID, b.ID) },
+	"live":    func(a, b *api.Session) int { return cmp.Compare(b.Live, a.Live) },
+	"name":    func(a, b *api.Session) int { return cmp.Compare(a.Name, b.Name) },
+	"orphans": func(a, b *api.Session) int { return cmp.Compare(b.Orphans, a.Orphans) },
+	"rss":     func(a, b *api.Session) int { return cmp.Compare(b.RSSBytes, a.RSSBytes) },
+	"state":   func(a, b *api.Session) int { return cmp.Compare(a.State, b.State) },
+}
+
+type lsOptions struct {
+	all, watch  bool
+	sort, state choice
+	uid         int
+}
+
 func (a *app) lsCommand() *cobra.Command {
-	var all bool
+	o := lsOptions{
+		sort:  choice{"", []string{"age", "cpu", "id", "live", "name", "orphans", "rss", "state"}},
+		state: choice{"", []string{"active", "ending", "condemned", "ended"}},
+	}
 	cmd := &cobra.Command{
-		Use:               "ls",
-		Short:             "List sessions",
+		Use:     "ls",
+		Aliases: []string{"ps"},
+		Short:   "List sessions",
+		Long: `List the live sessions that you may see: your own, or as root everybody's.
+
+A terminal that is too narrow gets fewer columns; a pipe always gets the same
+ones. LIVE is the number of live processes, ORPHANS of those whose creator is
+dead, ZOMBIES of dead ones that their parent has not waited for. AGE of an
+ended session is how long it lasted.`,
+		Example: `  lineage ls                        # live sessions
+  lineage ls --all --sort rss       # ended ones too, most memory first
+  lineage ls --watch --state active # redraw every second
+  lineage ls --json | jq -r '.items[].name'`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "ended sessions too")
+	f := cmd.Flags()
+	f.BoolVarP(&o.all, "all", "a", false, "ended sessions too")
+	f.BoolVarP(&o.watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
+	f.Var(&o.sort, "sort", "sort by `column`: "+strings.Join(o.sort.words, ", "))
+	f.Var(&o.state, "state", "only sessions in this `state`: "+strings.Join(o.state.words, ", "))
+	f.IntVar(&o.uid, "uid", -1, "only sessions of this `uid`")
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
-	cmd.RunE = asking(a, format, text.Sessions, func(ctx context.Context, c api.Client, _ []string) (*api.Sessions, error) {
-		state := "live"
-		if all {
-			state = "all"
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case o.uid < 0 && cmd.Flags().Changed("uid"):
+			return usage("ls: invalid --uid %d: must be 0 or more", o.uid)
+		case o.watch && format.value != "table" && format.value != "wide":
+			return usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
 		}
-		return c.Sessions(ctx, state, "")
-	})
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if o.watch {
+			return a.watchSessions(cmd.Context(), c, &o, format.value)
+		}
+		list, err := o.list(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			a.explainEmpty(format, `no session`+o.which()+`; "lineage run -- CMD" starts one, "lineage ls --all" lists ended ones`)
+		}
+		return a.print(format.value, text.Sessions(list))
+	}
 	return cmd
+}
+
+// which says what the list was restricted to.
+func (o *lsOptions) which() string {
+	if o.state.value != "" || o.uid >= 0 {
+		return " of that kind"
+	}
+	return ""
+}
+
+// list asks for the sessions that are wanted, in the order that is wanted.
+func (o *lsOptions) list(ctx context.Context, c api.Client) (*api.Sessions, error) {
+	state := "live"
+	if o.all || o.state.value == "ended" {
+		state = "all"
+	}
+	list, err := c.Sessions(ctx, state, "")
+	if err != nil {
+		return nil, err
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
+		return o.state.value != "" && string(s.State) != o.state.value || o.uid >= 0 && s.UID != o.uid
+	})
+	if order := orders[o.sort.value]; order != nil {
+		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })
+	}
+	return list, nil
+}
+
+// watchSessions shows the list again and again.
+func (a *app) watchSessions(ctx context.Context, c api.Client, o *lsOptions, format string) error {
+	ctx, stop := a.untilInterrupt(ctx)
+	defer stop()
+	screen := &screen{app: a, wide: format == "wide"}
+	for {
+		list, err := o.list(ctx, c)
+		if ctx.Err() != nil {
+			return nil // the caller has seen enough
+		}
+		if err != nil {
+			return err
+		}
+		if err := screen.draw(text.Sessions(list).Text); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(refresh):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -15,7 +19,29 @@ func formatFlag(cmd *cobra.Command) *choice {
 	f := &choice{"table", text.Formats}
 	cmd.Flags().VarP(f, "output", "o", "`format`: table, wide, json, jsonl or name")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("want true or false")
+		}
+		if on {
+			f.value = "json"
+		}
+		return nil
+	})
 	return f
+}
+
+// explainEmpty says on a terminal why nothing is listed. What follows a table is for
+// people only.
+func (a *app) explainEmpty(format *choice, why string) {
+	if _, tty := terminal(a.stderr); !tty || format.value != "table" && format.value != "wide" {
+		return
+	}
+	a.say("%s", why)
+	if a.host.euid() != 0 {
+		a.say("sessions of other users are hidden; run with sudo to see them")
+	}
 }
 
 // print writes l to stdout: all of it, or nothing.
@@ -53,4 +79,20 @@ func terminal(w any) (unix.Winsize, bool) {
 		return unix.Winsize{}, false
 	}
 	return *size, true
+}
+
+// asking asks the daemon, with the command's arguments, and prints what it says.
+func asking[T any](a *app, format *choice, list func(*T) text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		doc, err := ask(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		return a.print(format.value, list(doc))
+	}
 }

@@ -10,7 +10,7 @@ import (
 // dryRun shows what an end would do. A session that a guard would refuse to
 // end makes it fail as that end would.
 func (a *app) dryRun(ctx context.Context, c api.Client, o endOptions, args []string, format string) error {
-	targets := resolve(ctx, c, args)
+	targets := resolve(ctx, c, o, args)
 	var plans []*api.Plan
 	how := map[*api.Plan]string{}
 	worst := api.ExitOK

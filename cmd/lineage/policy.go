@@ -16,10 +16,14 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check the policy file, and see what holds",
-		Long: `The policy says what lineage may do by itself on this host; without a file it
-observes. The daemon reads ` + policy.DefaultFile + ` at its start and on SIGHUP; a file with
-a mistake in it is refused as a whole, and what held before holds on.`,
+		Short: "Check the policy file, and show what is in force",
+		Long: `The policy says what lineage may do automatically on this host; without a file
+it only observes. The daemon reads ` + policy.DefaultFile + ` when it starts and
+on SIGHUP. An invalid file is rejected entirely; the previous policy stays in
+force.`,
+		Example: `  lineage policy check ./policy.yaml
+  lineage policy show
+  lineage policy explain 4130`,
 		Args:                       subcommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -40,13 +44,14 @@ type policyCheck struct {
 func (a *app) policyCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Read a policy file as the daemon would; needs no daemon and no root",
-		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and change
-nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`,
-		Args: argsCount(0, 1, "FILE"),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault // files
-		},
+		Short: "Check a policy file; needs no daemon and no root",
+		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and
+change nothing. The first mistake is reported as FILE:LINE:COLUMN, and the exit
+code is 1.`,
+		Example: `  lineage policy check
+  lineage policy check ./policy.yaml && sudo systemctl reload lineage`,
+		Args:              argsCount(0, 1, "FILE"),
+		ValidArgsFunction: files,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -82,8 +87,10 @@ nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`
 
 func (a *app) policyShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "show",
-		Short:             "Print the policy that holds, and where each value came from",
+		Use:   "show",
+		Short: "Print the policy in force, and where each value came from",
+		Example: `  lineage policy show
+  lineage policy show -o json | jq '.items[] | select(.origin != "default")'`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -96,9 +103,11 @@ func (a *app) policyShowCommand() *cobra.Command {
 
 func (a *app) policyExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "explain PID",
-		Short:             "Say which rules match a process now, and what they do to it",
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "explain PID",
+		Short: "Show which rules match a process, and what they do to it",
+		Example: `  lineage policy explain 4130
+  lineage policy explain 4130 --json`,
+		ValidArgsFunction: a.completeMember,
 	}
 	format := formatFlag(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -119,10 +128,13 @@ func (a *app) policyExplainCommand() *cobra.Command {
 func (a *app) policyResumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
-		Short: "Close the circuit breaker: the daemon may end by itself again",
-		Long: `Close the circuit breaker, which opens when the daemon has started as many ends
-by itself within a minute as the policy's breaker.ends_per_minute allows. What
-is due is then done at once: look at "lineage policy show" and the audit log first.`,
+		Short: "Close the circuit breaker: allow automatic ends again",
+		Long: `Close the circuit breaker, which opens when the daemon has automatically ended
+as many sessions within a minute as the policy's breaker.ends_per_minute
+allows. Ends that are due then begin at once: look at "lineage policy show" and
+the audit log first.`,
+		Example: `  lineage policy show      # is it open, and since when?
+  sudo lineage policy resume`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -13,15 +13,17 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [SESSION]",
-		Short: "Say what leaks: growth per hour, memory held, hours to exhaustion",
-		Long: `Say of each session, and of the host for who may read all of it, how many
-processes it has, what memory they hold, what it gains in an hour, and when
-that uses up the nearest limit: the host's memory or PIDs, or the session's own
-max_rss or max_processes. The same by command, and the ports and locks held.
+		Short: "Show what leaks: growth per hour, memory, time to exhaustion",
+		Long: `Show, per session and (if permitted) for the host, the number of processes, the
+memory that they hold, the growth per hour, and when that exhausts the nearest
+limit: the host's memory or PIDs, or the session's max_rss or max_processes.
+The same per command, and the ports and locks held.
 
 Growth is the median slope over the last three hours at most, sampled once a
-minute while there is a session. Before ten minutes have passed there is not
-enough data, and it says so. Memory that processes share counts in each.`,
+minute while there is a session; in the first ten minutes there is not enough
+data. Memory that processes share is counted in each of them.`,
+		Example: `  lineage report
+  lineage report build --json | jq '.items[].hours_to_exhaustion'`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}

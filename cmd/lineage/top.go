@@ -36,6 +36,8 @@ With --input it plays a recording back, without a daemon and without root.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
 reader, "lineage tree --follow --plain" writes one line for each change.`,
+		Example: `  sudo lineage top                     # all sessions
+  lineage top --input build.jsonl      # a recording`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}

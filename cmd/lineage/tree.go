@@ -29,12 +29,16 @@ func (a *app) treeCommand() *cobra.Command {
 processes included, and orphans with the parent that they have now. With a PID,
 show what that process started. Without an argument, show every live session.
 
-With --follow it is drawn again when something changes; with --follow --plain it
-is drawn once, and then each change is a line of its own, as screen readers and
-pipes want it.
+With --follow it is drawn again when something changes; with --follow --plain
+it is drawn once, and then each change is a line of its own, as screen readers
+and pipes want it.
 
-All digits are the id or name of a session if there is one, else a PID; write
-PID@START to mean the process.`,
+A number is the id or name of a session if there is one, else a PID; PID@START
+always means the process.`,
+		Example: `  lineage tree                  # all live sessions
+  lineage tree build --all      # with processes that have exited
+  lineage tree 4130             # what process 4130 started
+  lineage tree build --follow   # as it changes`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
@@ -68,6 +72,9 @@ PID@START to mean the process.`,
 		trees, err := askTrees(cmd.Context(), c, arg, o.all)
 		if err != nil {
 			return err
+		}
+		if len(trees) == 0 {
+			a.explainEmpty(format, `no live session; "lineage run -- CMD" starts one`)
 		}
 		return a.print(format.value, text.Trees(trees, arg != "", o.plain))
 	}

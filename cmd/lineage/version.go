@@ -14,8 +14,10 @@ var version = "devel"
 
 func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "version",
-		Short:             "Print the versions of this command and of the daemon",
+		Use:   "version",
+		Short: "Print the versions of this command and of the daemon",
+		Example: `  lineage version
+  lineage version -o name      # only this command's`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -19,23 +19,25 @@ import (
 func (a *app) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why PID|:PORT|PATH",
-		Short: "Say whose a process, a port or a file is, and how that is known",
-		Long: `Show every step from a process to its session's root: who created it, when,
-what the creator ran then, and what became of it; and the ports and locks that
-it holds. PID@START, as "-o name" prints it, is safe against a PID that was
-used again.
+		Short: "Show whose a process, a port or a file is, and why",
+		Long: `Show the session of a process and every step from the session's root down to
+it: who created it, when, and what the creator ran then; and the ports and
+locks that it holds. Creators that have exited are shown, too. For a process
+outside any session, show its parents, and the session that it owns.
 
-:PORT is whoever listens on it (:53/udp for UDP). PATH is whoever has that file
-open or locked, or listens on that unix socket; a file whose name is a number
-is named as ./NUMBER.`,
-		Args: argsCount(1, 1, "PID, :PORT or PATH"),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+With :PORT, show the processes that listen on the port (:53/udp for UDP). With
+PATH, show those that have the file open or locked, or listen on that unix
+socket. A file whose name is a number is ./NUMBER. PID@START, as "-o name"
+prints it, never means another process that got the same PID later.`,
+		Example: `  lineage why 4130            # one process
+  lineage why :8080           # what listens on TCP port 8080
+  lineage why /srv/app.lock   # what has the file open or locked`,
+		Args:              argsCount(1, 1, "PID, :PORT or PATH"),
+		ValidArgsFunction: a.completeWhy,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ask, err := question(args[0])
+		ask, err := a.question(args[0])
 		if err != nil {
 			return err
 		}
@@ -53,10 +55,13 @@ is named as ./NUMBER.`,
 	return cmd
 }
 
+// asker asks the daemon one question.
+type asker func(context.Context, api.Client) (text.Listing, error)
+
 var pidLike = regexp.MustCompile(`^[0-9]+(@.*)?$`)
 
 // question makes of an argument what to ask the daemon.
-func question(arg string) (func(context.Context, api.Client) (text.Listing, error), error) {
+func (a *app) question(arg string) (asker, error) {
 	if port, ok := strings.CutPrefix(arg, ":"); ok {
 		number, proto, _ := strings.Cut(port, "/")
 		n, err := strconv.ParseUint(number, 10, 16)
@@ -71,32 +76,73 @@ func question(arg string) (func(context.Context, api.Client) (text.Listing, erro
 			if err != nil {
 				return text.Listing{}, err
 			}
-			return text.Holders(h), nil
+			return text.Holders(h, fmt.Sprintf(":%d/%s", n, proto)), nil
 		}, nil
 	}
 	if ref, err := api.ParseRef(arg); err == nil {
-		return func(ctx context.Context, c api.Client) (text.Listing, error) {
-			why, err := c.Why(ctx, ref.String())
-			if err != nil {
-				return text.Listing{}, err
-			}
-			return text.Why(why), nil
-		}, nil
+		return a.askProcess(ref), nil
 	}
 	if pidLike.MatchString(arg) || arg == "" {
 		return nil, usage("why %s: not a process; name it as PID or PID@START", arg)
 	}
+	return askPath(arg)
+}
+
+// askProcess asks whose a process is. Of one outside any session the daemon knows
+// little: its parents are read from /proc here.
+func (a *app) askProcess(ref api.Ref) asker {
+	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+		why, err := c.Why(ctx, ref.String())
+		if err != nil {
+			return text.Listing{}, err
+		}
+		doc := &text.WhyDocument{Why: *why}
+		if why.Session == nil {
+			if a.host.ancestors != nil {
+				doc.Ancestors = a.host.ancestors(why.Process.PID)
+			}
+			list, err := c.Sessions(ctx, "live", "")
+			if err != nil {
+				return text.Listing{}, err
+			}
+			for _, s := range list.Items {
+				if s.Owner != nil && *s.Owner == why.Process.Ref {
+					doc.Owns = append(doc.Owns, s)
+				}
+			}
+		}
+		return text.Why(doc), nil
+	}
+}
+
+// askPath asks which processes hold a file.
+func askPath(arg string) (asker, error) {
 	file, err := pathRef(arg)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		h, err := c.WhyPath(ctx, file)
+		if notFound(err) {
+			return text.Listing{}, noHolder(ctx, c, arg, err)
+		}
 		if err != nil {
 			return text.Listing{}, err
 		}
-		return text.Holders(h), nil
+		return text.Holders(h, arg), nil
 	}, nil
+}
+
+// noHolder says why no process has the file: there may be none of that name, because the
+// name is a session's.
+func noHolder(ctx context.Context, c api.Client, arg string, err error) error {
+	if _, missing := os.Lstat(arg); !errors.Is(missing, os.ErrNotExist) {
+		return err
+	}
+	if s, found := c.Session(ctx, arg); api.IsSessionWord(arg) && found == nil {
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file", arg), fmt.Sprintf("%s is a session: lineage tree %s", arg, s.ID))
+	}
+	return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file, and no process has one of that name open", arg), "")
 }
 
 // pathRef names a file as we see it: the daemon may see another one of that

@@ -5,8 +5,9 @@ package arch
 // daemon, tracer → lineage.
 var mayImport = map[string]string{
 	"api/display":           "api",
-	"cmd/lineage":           "api api/display cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui",
+	"cmd/lineage":           "api api/display cmd/lineage/outside cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui",
 	"cmd/lineage/supervise": "api api/display cmd/lineage/supervise/shim tracer/procfs",
+	"cmd/lineage/outside":   "api cmd/lineage/text daemon/document daemon/resources tracer tracer/procfs",
 	"cmd/lineage/text":      "api api/display",
 	"daemon":                "api daemon/access daemon/audit daemon/broker daemon/canary daemon/document daemon/instance daemon/journal daemon/logging daemon/metrics daemon/privilege daemon/resources enforcer enforcer/policy lineage tracer tracer/procfs",
 	"daemon/access":         "tracer",
@@ -52,9 +53,10 @@ var overLimit = map[string]int{
 	"methods in files lineage.Graph":                         10,
 	"methods in files tracer.Tracer":                         17,
 	"methods in files tui.model":                             13,
-	"package files cmd/lineage":                              27,
+	"package files cmd/lineage":                              28,
 	"package files daemon":                                   70,
 	"package files tracer":                                   29,
+	"package lines cmd/lineage":                              3800,
 	"package lines daemon":                                   11900,
 	"package lines tracer":                                   4400,
 	"package lines tui":                                      3200,

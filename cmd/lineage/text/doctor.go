@@ -42,12 +42,12 @@ func writeDoctor(p *Page, d *api.Doctor) {
 			}
 		}
 	}
-	p.Line("%s", p.paint(color, display.Text(fmt.Sprintf("kernel %s: %s", d.Kernel, verdict))))
+	p.Wrap(0, p.paint(color, display.Text(fmt.Sprintf("kernel %s: %s", d.Kernel, verdict))))
 	if d.Level > 0 && d.Level < len(Levels) {
-		p.Line("level %d of %d: %s", d.Level, len(Levels)-1, Levels[d.Level])
+		p.Wrap(0, fmt.Sprintf("level %d of %d: %s", d.Level, len(Levels)-1, Levels[d.Level]))
 	}
 	for _, what := range d.Missing {
-		p.Line("%s", display.Text(what))
+		p.Wrap(0, display.Text(what))
 	}
 	if c := d.SelfCheck; c != nil {
 		verdict, color := "passed", green
@@ -57,16 +57,19 @@ func writeDoctor(p *Page, d *api.Doctor) {
 		if c.At != nil {
 			verdict = c.At.In(p.Now.Location()).Format("2006-01-02 15:04:05") + " " + verdict
 		}
-		p.Line("%s", p.paint(color, display.Text("the daemon's self-check at "+verdict)))
+		p.Wrap(0, p.paint(color, display.Text("the daemon's self-check at "+verdict)))
 	}
 	for _, what := range d.Degraded {
-		p.Line("%s", p.paint(red, display.Text("the daemon is degraded: "+what)))
+		p.Wrap(0, p.paint(red, display.Text("the daemon is degraded: "+what)))
 	}
 	if len(d.Capabilities) > 0 {
-		p.Line("%s", display.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))
+		p.Wrap(0, display.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))
 	}
-	p.Wide = true // what to do about it is no use in part
-	var t table
+	// What to do about it is of no use in part: it is wrapped and not cut.
+	features := 0
+	for _, row := range d.Items {
+		features = max(features, width(display.Text(row.Feature)))
+	}
 	for _, row := range d.Items {
 		mark, color, text := "ok", green, row.Why
 		if !row.OK {
@@ -78,7 +81,7 @@ func writeDoctor(p *Page, d *api.Doctor) {
 				text += "; " + row.Do
 			}
 		}
-		t.paintedRow([]string{"", color}, "", mark, display.Text(row.Feature), display.Text(text))
+		feature := display.Text(row.Feature)
+		p.column("  "+p.paint(color, mark)+"  "+feature+strings.Repeat(" ", features-width(feature)+2), features+8, display.Text(text))
 	}
-	t.write(p)
 }

@@ -17,18 +17,30 @@ func History(list *api.Sessions) Listing {
 }
 
 func writeHistory(p *Page, sessions []api.Session) {
-	var t table
-	header := []string{"ID", "NAME", "ENDED", "DURATION", "REASON", "VERDICT", "PROCESSES", "CPU", "ROOT"}
+	ended, when := "ENDED", p.word
+	if p.cuts() {
+		ended, when = p.Now.Format("ENDED (MST)"), p.clock
+	}
+	t := table{drop: []string{"CPU", "PROCESSES", "ROOT", "DURATION", "VERDICT"}}
+	header := []string{"ID", "NAME", ended, "DURATION", "REASON", "VERDICT", "PROCESSES", "CPU"}
 	if p.Wide {
-		header = append(header, "STARTED", "UID", "PARENT", "PEAK", "LEVEL", "COMMAND")
+		header = append(header, "STARTED", "UID", "PARENT", "PEAK", "LEVEL")
+	}
+	header = append(header, "ROOT")
+	if p.Wide {
+		header = append(header, "COMMAND")
 	}
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(s.Verdict, "-"),
-			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds), rootName(s)}
+		row := []string{s.ID, cmp.Or(s.Name, "-"), when(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
+			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds)}
 		if p.Wide {
-			row = append(row, wallTime(p, s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootCommand(p, s))
+			row = append(row, p.word(s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level))
+		}
+		row = append(row, rootName(s))
+		if p.Wide {
+			row = append(row, rootCommand(p, s))
 		}
 		for i := range row {
 			row[i] = display.Text(row[i])
@@ -36,14 +48,6 @@ func writeHistory(p *Page, sessions []api.Session) {
 		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
 	}
 	t.write(p)
-}
-
-// wallTime is a date with its time, however near.
-func wallTime(p *Page, t *time.Time) string {
-	if t == nil {
-		return "-" // of a session that went with its host nobody knows it
-	}
-	return t.In(p.Now.Location()).Format(time.DateTime)
 }
 
 // lasted is from a session's start to its end.
@@ -90,15 +94,15 @@ func Past(r *api.Report, t *api.Tree, leftOut int) Listing {
 		s := t.Session
 		when := "when it ended is not known"
 		if s.Ended != nil {
-			when = fmt.Sprintf("ended %s, lasted %s", wallTime(p, s.Ended), lasted(s))
+			when = fmt.Sprintf("ended %s, lasted %s", p.stamp(s.Ended), lasted(s))
 		}
-		p.Line("started %s, %s", wallTime(p, s.Started), when)
-		writeReport(p, r)
+		p.Line("started %s, %s", p.stamp(s.Started), when)
+		writeReport(p, Receipt{Report: r})
 		if by := r.EndedBy; by != nil {
 			p.Line("  ended by uid %d, pid %d %s", by.UID, by.PID, display.Text(by.Comm))
 		}
 		if r.VerdictWhy != "" {
-			p.Line("  %s", display.Text(r.VerdictWhy))
+			p.Wrap(2, display.Text(r.VerdictWhy))
 		}
 		p.Line("")
 		draw(p)

@@ -36,14 +36,14 @@ func writeHolds(p *Page, h *api.Holds) {
 		p.Line("  has %s", fileText(&h.Files[i]))
 	}
 	for _, s := range h.Unknown {
-		p.Line("  not known of what it holds: %s", display.Text(s))
+		p.Wrap(2, "not known of what it holds: "+display.Text(s))
 	}
 }
 
-// Holders shows which processes hold a port or a file.
-func Holders(h *api.Holders) Listing {
+// Holders shows which processes hold what, a port or a file.
+func Holders(h *api.Holders, what string) Listing {
 	h.Head = Head("holders")
-	l := Listing{Doc: h, Text: func(p *Page) { writeHolders(p, h) }}
+	l := Listing{Doc: h, Text: func(p *Page) { writeHolders(p, h, what) }}
 	for i := range h.Items {
 		item := h.Items[i]
 		item.Head = api.Head{Kind: "why"}
@@ -55,15 +55,16 @@ func Holders(h *api.Holders) Listing {
 	return l
 }
 
-func writeHolders(p *Page, h *api.Holders) {
+func writeHolders(p *Page, h *api.Holders, what string) {
+	what = display.Text(what)
 	for i := range h.Items {
 		w := &h.Items[i]
 		if w.Process.PID == 0 {
-			p.Line("%s", p.paint(bold, "nobody that could be found, or the kernel itself:"))
+			p.Line("%s", p.paint(bold, what+" is held by no process that could be found, or by the kernel itself"))
 			writeHolds(p, w.Holds)
 			continue
 		}
-		writeWhy(p, w)
+		writeWhy(p, w, fmt.Sprintf("%s is held by %s %s", what, Ref(p, w.Process.Ref), p.name(&w.Process)))
 	}
 	if h.TimeWait > 0 {
 		p.Line("%s in TIME_WAIT", Count(h.TimeWait, "connection", "connections"))
@@ -72,8 +73,9 @@ func writeHolders(p *Page, h *api.Holders) {
 		p.Line("%d more that you may not see; run with sudo", h.Hidden)
 	}
 	for _, s := range h.Unknown {
-		p.Line("not known: %s", display.Text(s))
+		p.Wrap(0, "not known: "+display.Text(s))
 	}
+	hintEnd(p, h.Items)
 }
 
 // writeFreed says what became of the ports and locks that an ended session
@@ -101,7 +103,7 @@ func writeFreed(p *Page, r *api.Report) {
 		p.Line("  %s", p.paint(yellow, fmt.Sprintf("its output is still open in %s %s", Ref(p, o.Ref), p.Command(o))))
 	}
 	for _, s := range r.HoldsUnknown {
-		p.Line("  not known of ports and locks: %s", display.Text(s))
+		p.Wrap(2, "not known of ports and locks: "+display.Text(s))
 	}
 }
 

@@ -70,7 +70,7 @@ func writeLeak(p *Page, what string, l *api.Leak) {
 			color = red
 		}
 	}
-	p.Line("%s", p.paint(color, display.Text(what+": "+strings.Join(parts, ", "))))
+	p.Wrap(0, p.paint(color, display.Text(what+": "+strings.Join(parts, ", "))))
 	if text := display.Kept(&api.Session{Kept: l.Kept, Until: l.Until, Reason: l.Reason, KeptBy: l.KeptBy, KeepRule: l.KeepRule}); text != "" {
 		p.Line("  %s", text)
 	}
@@ -110,19 +110,23 @@ func growthText(g *api.Growth) string {
 		n = math.Round(n)
 	}
 	if n != 0 {
-		parts = append(parts, fmt.Sprintf("%+g/h", n))
+		noun := "processes"
+		if math.Abs(n) == 1 {
+			noun = "process"
+		}
+		parts = append(parts, fmt.Sprintf("%+g %s/h", n, noun))
 	}
 	if b := *g.BytesPerHour; math.Abs(b) >= 1<<20 {
 		sign := "+"
 		if b < 0 {
 			sign = "-"
 		}
-		parts = append(parts, sign+display.Size(uint64(math.Abs(b)))+"/h")
+		parts = append(parts, sign+display.Size(uint64(math.Abs(b)))+"iB/h")
 	}
 	if len(parts) == 0 {
 		return "no growth"
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(parts, ", ")
 }
 
 // hoursText says how soon that is, and never later than it is.

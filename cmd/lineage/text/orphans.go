@@ -27,7 +27,7 @@ func Orphans(list *api.Orphans) Listing {
 }
 
 func writeOrphans(p *Page, items []api.Orphan) {
-	var t table
+	t := table{drop: []string{"AGE", "NAME", "RSS", "PARENT"}}
 	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT", "COMMAND"}
 	if p.Wide {
 		header = append(header, "UID", "CREATOR", "CGROUP")
@@ -99,4 +99,59 @@ func parentText(o *api.Orphan) string {
 		return fmt.Sprint(o.Parent.PID)
 	}
 	return "-"
+}
+
+// HostOrphans is `orphans --host -o json`.
+type HostOrphans struct {
+	api.Head
+	Items   []HostOrphan `json:"items"`
+	Unknown []string     `json:"unknown,omitempty"` // what could not be read: there may be more
+}
+
+// HostOrphan is a child of PID 1 that is in no session and belongs to no service of the
+// host, and what it holds.
+type HostOrphan struct {
+	api.Process
+	Ports      []api.Port `json:"ports,omitempty"`       // that it listens on
+	DeletedDir string     `json:"deleted_dir,omitempty"` // its working directory, if that was removed
+	Terminal   string     `json:"terminal,omitempty"`    // its terminal, if that is gone
+}
+
+// OutsideOrphans lists orphans of the host that are in no session.
+func OutsideOrphans(doc *HostOrphans) Listing {
+	doc.Head = Head("host_orphans")
+	l := Listing{Doc: doc, Text: func(p *Page) { writeHostOrphans(p, doc) }}
+	for i := range doc.Items {
+		doc.Items[i].Head = api.Head{Kind: "host_orphan"}
+		l.Items = append(l.Items, doc.Items[i])
+		l.Names = append(l.Names, doc.Items[i].Ref.String())
+	}
+	return l
+}
+
+func writeHostOrphans(p *Page, doc *HostOrphans) {
+	t := table{drop: []string{"AGE", "RSS", "UID"}}
+	t.row("PID", "UID", "RSS", "AGE", "HOLDS", "COMMAND")
+	for i := range doc.Items {
+		o := &doc.Items[i]
+		uid := "-"
+		if o.UID != nil {
+			uid = fmt.Sprint(*o.UID)
+		}
+		holds := heldTexts(o.Ports, nil)
+		if o.DeletedDir != "" {
+			holds = append(holds, "deleted directory "+o.DeletedDir)
+		}
+		if o.Terminal != "" {
+			holds = append(holds, "dead terminal "+o.Terminal)
+		}
+		t.row(Ref(p, o.Ref), uid, display.Size(o.RSSBytes), p.since(o.Started), display.Text(strings.Join(holds, ", ")), p.Command(&o.Process))
+	}
+	t.write(p)
+	for _, s := range doc.Unknown {
+		p.Wrap(0, "not known: "+display.Text(s))
+	}
+	if len(doc.Items) > 0 && !p.Wide {
+		p.Wrap(0, "To make one a session that can be ended: lineage adopt PID; then lineage end SESSION")
+	}
 }

@@ -33,8 +33,52 @@ func (p *Page) On(w io.Writer) *Page {
 	return &q
 }
 
-// Line writes a line.
-func (p *Page) Line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
+// Line writes a line, cut to the terminal if the page is not wide.
+func (p *Page) Line(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if p.cuts() {
+		line = Fit(line, p.Width)
+	}
+	p.w.WriteString(line)
+	p.w.WriteByte('\n')
+}
+
+// cuts reports whether lines may not be longer than the terminal is wide.
+func (p *Page) cuts() bool { return p.Width > 0 && !p.Wide }
+
+// Wrap writes a text of which a part is of no use: on a terminal it is wrapped, with
+// all lines but the first indented by two more. An empty text is left out.
+func (p *Page) Wrap(indent int, text string) {
+	if text != "" {
+		p.hang(strings.Repeat(" ", indent), indent+2, text)
+	}
+}
+
+// column writes a text behind a label, wrapped, with all its lines at that column.
+func (p *Page) column(label string, column int, text string) {
+	if text == "" {
+		p.Line("%s", strings.TrimRight(label, " "))
+		return
+	}
+	if p.Width > 0 && column > p.Width/2 {
+		p.Line("%s", strings.TrimRight(label, " "))
+		label, column = "    ", 4
+	}
+	p.hang(label, column, text)
+}
+
+func (p *Page) hang(label string, column int, text string) {
+	lines := []string{text}
+	if p.Width > 0 {
+		lines = strings.Split(ansi.Wrap(text, max(p.Width-column, minCell), ""), "\n")
+	}
+	for i, line := range lines {
+		if i > 0 {
+			label = strings.Repeat(" ", column)
+		}
+		p.w.WriteString(strings.TrimRight(label+line, " ") + "\n")
+	}
+}
 
 // Print writes text that is no whole line yet.
 func (p *Page) Print(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
@@ -81,62 +125,32 @@ func Fit(s string, n int) string { return ansi.Truncate(s, n, "…") }
 // width is the number of columns that s, sanitised text, takes.
 func width(s string) int { return ansi.StringWidth(s) }
 
-// table aligns rows of sanitised cells; the last one of a row may be long and
-// is cut to the terminal.
-type table struct {
-	rows   [][]string
-	colors [][]string // of cells, by row; a row may have none
-}
-
-func (t *table) row(cells ...string) { t.paintedRow(nil, cells...) }
-
-func (t *table) paintedRow(colors []string, cells ...string) {
-	t.rows = append(t.rows, cells)
-	t.colors = append(t.colors, colors)
-}
-
-func (t *table) write(p *Page) {
-	var widths []int
-	for _, row := range t.rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], width(cell))
-		}
-	}
-	for n, row := range t.rows {
-		var b strings.Builder
-		used := 0
-		for i, cell := range row {
-			last := i == len(row)-1
-			if last && p.Width > 0 && !p.Wide {
-				cell = Fit(cell, max(p.Width-used, 8))
-			}
-			color := ""
-			if i < len(t.colors[n]) {
-				color = t.colors[n][i]
-			}
-			b.WriteString(p.paint(color, cell))
-			if !last {
-				b.WriteString(strings.Repeat(" ", widths[i]-width(cell)+2))
-				used += widths[i] + 2
-			}
-		}
-		p.Line("%s", strings.TrimRight(b.String(), " "))
-	}
-}
-
 // clock shows a time of today as hour, minute and second, else with its date.
 func (p *Page) clock(t *time.Time) string {
 	if t == nil {
-		return "?"
+		return "-"
 	}
 	local := t.In(p.Now.Location())
 	if y, m, d := p.Now.Date(); local.Year() != y || local.Month() != m || local.Day() != d {
 		return local.Format(time.DateTime)
 	}
 	return local.Format(time.TimeOnly)
+}
+
+// stamp is a date with its time, however near, and its zone.
+func (p *Page) stamp(t *time.Time) string {
+	if t == nil {
+		return "-" // of a session that went with its host it is not known
+	}
+	return t.In(p.Now.Location()).Format("2006-01-02 15:04:05 MST")
+}
+
+// word is the same without a blank.
+func (p *Page) word(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.In(p.Now.Location()).Format(time.RFC3339)
 }
 
 // since shows how long ago t was.

@@ -43,7 +43,7 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		p.Line("%s", p.paint(bold, fmt.Sprintf("%s: %s, nothing to end", id, display.Text(plan.State))))
 		return
 	}
-	p.Line("%s", p.paint(bold, fmt.Sprintf("%s: %s would get %s; nothing was sent", id,
+	p.Wrap(0, p.paint(bold, fmt.Sprintf("%s: %s would get %s; nothing was sent", id,
 		Count(len(plan.Processes), "process", "processes"), how)))
 	var t table
 	for i := range plan.Processes {
@@ -65,11 +65,11 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		}
 	}
 	for _, s := range plan.Unknown {
-		p.Line("  not known of ports and locks: %s", display.Text(s))
+		p.Wrap(2, "not known of ports and locks: "+display.Text(s))
 	}
 	if plan.RefusedBy != "" {
-		p.Line("  refused by a guard: %s", display.Text(plan.RefusedBy))
+		p.Wrap(2, "refused by a guard: "+display.Text(plan.RefusedBy))
 		return
 	}
-	p.Line("  to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), plan.Session)
+	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), plan.Session))
 }

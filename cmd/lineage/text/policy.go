@@ -23,17 +23,17 @@ func Policy(doc *api.Policy) Listing {
 
 func writePolicy(p *Page, doc *api.Policy) {
 	if doc.Refused != "" {
-		p.Line("%s", p.paint(red, "the file was not taken: "+display.Text(doc.Refused)))
+		p.Wrap(0, p.paint(red, "the file was not accepted: "+display.Text(doc.Refused)))
 	}
 	if len(doc.NeedsRestart) > 0 {
-		p.Line("%s", p.paint(yellow, "needs restart: "+display.Text(strings.Join(doc.NeedsRestart, ", "))))
+		p.Wrap(0, p.paint(yellow, "needs restart: "+display.Text(strings.Join(doc.NeedsRestart, ", "))))
 	}
 	if doc.Breaker.Open {
 		since := ""
 		if doc.Breaker.Since != nil {
 			since = " since " + p.clock(doc.Breaker.Since)
 		}
-		p.Line("%s", p.paint(red, `the circuit breaker is open`+since+`: observing only, until "lineage policy resume"`))
+		p.Wrap(0, p.paint(red, `the circuit breaker is open`+since+`: observing only, until "lineage policy resume"`))
 	}
 	var t table
 	t.row("KEY", "VALUE", "ORIGIN")
@@ -85,6 +85,6 @@ func writeExplain(p *Page, doc *api.PolicyExplain) {
 		if r.Reason != "" {
 			from += ", " + display.Text(r.Reason)
 		}
-		p.Line("  %s (%s): %s", display.Text(r.Rule), from, display.Text(r.Effect))
+		p.Wrap(2, fmt.Sprintf("%s (%s): %s", display.Text(r.Rule), from, display.Text(r.Effect)))
 	}
 }

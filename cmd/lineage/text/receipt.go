@@ -18,16 +18,25 @@ type reportsDocument struct {
 	Items []*api.Report `json:"items"`
 }
 
+// Receipt is how one session ended.
+type Receipt struct {
+	Report *api.Report
+	// Before is when it had ended, if that was before anybody asked for it now.
+	Before *time.Time
+}
+
 // Receipts shows how sessions ended; several makes the document a list.
-func Receipts(reports []*api.Report, several bool) Listing {
+func Receipts(receipts []Receipt, several bool) Listing {
 	l := Listing{Text: func(p *Page) {
-		for _, r := range reports {
+		for _, r := range receipts {
 			writeReport(p, r)
 		}
 	}}
-	for _, r := range reports {
-		l.Items = append(l.Items, r)
-		l.Names = append(l.Names, r.Session)
+	reports := []*api.Report{}
+	for _, r := range receipts {
+		reports = append(reports, r.Report)
+		l.Items = append(l.Items, r.Report)
+		l.Names = append(l.Names, r.Report.Session)
 	}
 	if several {
 		l.Doc = reportsDocument{Head("reports"), reports}
@@ -37,46 +46,20 @@ func Receipts(reports []*api.Report, several bool) Listing {
 	return l
 }
 
-// shownOutcomes bounds the processes of a receipt that are named one by one on
-// a page that is not wide. Those that are left always are.
-const shownOutcomes = 20
+const (
+	// shownOutcomes bounds the rows of a receipt on a page that is not wide. Processes
+	// that are left always have one.
+	shownOutcomes = 20
+	// equalOutcomes is how many processes with the same command and outcome have a row
+	// each.
+	equalOutcomes = 3
+)
 
-func writeReport(p *Page, r *api.Report) {
-	words := map[string]struct{ text, color string }{
-		api.OutcomeSelf: {"exited by itself", dim},
-		api.OutcomeTerm: {"SIGTERM", ""},
-		api.OutcomeKill: {"SIGKILL", yellow},
-		api.OutcomeKept: {"kept", ""},
-		api.OutcomeLeft: {"left", red},
-	}
-	state, verdict := api.StateEnded, r.Verdict
-	if r.Verdict == "" {
-		state, verdict = cmp.Or(r.State, "ending"), "not over"
-	}
-	p.Line("%s", p.paint(bold, display.Text(fmt.Sprintf("%s: %s, %s: %s in %v", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
-		Count(ended(r), "process", "processes"), millis(r.DurationMS)))))
+func writeReport(p *Page, receipt Receipt) {
+	r := receipt.Report
+	p.Line("%s", p.paint(bold, display.Text(receiptTitle(p, receipt))))
 	var t table
-	rest := map[string]int{} // not shown, by how they went
-	for i := range r.Processes {
-		o := &r.Processes[i]
-		word, ok := words[o.Outcome]
-		if !ok {
-			word.text = o.Outcome
-		}
-		if len(t.rows) >= shownOutcomes && !p.Wide && o.Outcome != api.OutcomeLeft {
-			rest[word.text]++
-			continue
-		}
-		if o.Why != "" {
-			word.text += ": " + o.Why
-		}
-		pid := Ref(p, o.Ref)
-		command := display.Command(o.Argv, o.Comm, false, p.limit())
-		if o.Container != "" {
-			command += " in container " + display.Text(o.Container)
-		}
-		t.paintedRow([]string{"", "", word.color}, "", pid, display.Text(word.text), command)
-	}
+	rest := writeOutcomes(p, &t, r.Processes)
 	zombies := map[string]int{} // not shown, by their reaper
 	for i, z := range r.Zombies {
 		reaper := "?"
@@ -105,9 +88,68 @@ func writeReport(p *Page, r *api.Report) {
 	}
 }
 
-func millis(ms float64) time.Duration {
-	d := time.Duration(ms * float64(time.Millisecond))
-	return d.Round(max(d/1000, time.Microsecond))
+// receiptTitle says what became of the session.
+func receiptTitle(p *Page, receipt Receipt) string {
+	r := receipt.Report
+	state, verdict := string(api.StateEnded), string(r.Verdict)
+	switch {
+	case verdict == "":
+		state, verdict = cmp.Or(string(r.State), "ending"), "not over"
+	case receipt.Before != nil:
+		state = "already ended " + p.since(receipt.Before) + " ago"
+	}
+	return fmt.Sprintf("%s: %s, %s: %s in %s", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
+		Count(ended(r), "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
+}
+
+// writeOutcomes makes rows of how processes went, and counts those that have none by
+// how they went. Many equal ones share a row.
+func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]int) {
+	words := map[string]struct{ text, color string }{
+		string(api.OutcomeSelf): {"exited by itself", dim},
+		string(api.OutcomeTerm): {"SIGTERM", ""},
+		string(api.OutcomeKill): {"SIGKILL", yellow},
+		string(api.OutcomeKept): {"kept", ""},
+		string(api.OutcomeLeft): {"left", red},
+	}
+	type sort struct{ how, color, command string }
+	rest = map[string]int{}
+	equal := map[sort]int{}
+	sorts := make([]sort, len(processes))
+	for i := range processes {
+		o := &processes[i]
+		word, ok := words[string(o.Outcome)]
+		if !ok {
+			word.text = string(o.Outcome)
+		}
+		if o.Why != "" {
+			word.text += ": " + o.Why
+		}
+		command := display.Command(o.Argv, o.Comm, false, p.limit())
+		if o.Container != "" {
+			command += " in container " + display.Text(o.Container)
+		}
+		sorts[i] = sort{word.text, word.color, command}
+		equal[sorts[i]]++
+	}
+	for i := range processes {
+		s, left := sorts[i], processes[i].Outcome == api.OutcomeLeft
+		who, n := Ref(p, processes[i].Ref), 1
+		switch {
+		case left || p.Wide:
+		case equal[s] == 0:
+			continue // it shares a row
+		case equal[s] > equalOutcomes:
+			n = equal[s]
+			who, equal[s] = fmt.Sprintf("×%d", n), 0
+		}
+		if len(t.rows) >= shownOutcomes && !p.Wide && !left {
+			rest[s.how] += n
+			continue
+		}
+		t.paintedRow([]string{"", "", s.color}, "", who, display.Text(s.how), s.command)
+	}
+	return rest
 }
 
 // members is how many processes the end was about.
@@ -125,9 +167,9 @@ func Shortfall(r *api.Report) string {
 	s := fmt.Sprintf("session %s: ", r.Session)
 	switch r.Verdict {
 	case "unknown":
-		return s + "it is not proven that nothing is left: " + cmp.Or(r.VerdictWhy, "the daemon does not say why")
+		return s + "no proof that nothing is left: " + cmp.Or(r.VerdictWhy, "the daemon does not say why")
 	case "":
-		return s + fmt.Sprintf("not over yet, %d of %s ended; it goes on, see \"lineage tree %s\"",
+		return s + fmt.Sprintf("not over yet, %d of %s ended; it continues, see \"lineage tree %s\"",
 			ended(r), Count(members(r), "process", "processes"), r.Session)
 	}
 	s += fmt.Sprintf("%d of %s ended, %d left", ended(r), Count(members(r), "process", "processes"), r.Left)

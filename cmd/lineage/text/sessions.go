@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -26,32 +27,28 @@ func Sessions(list *api.Sessions) Listing {
 }
 
 func writeSessions(p *Page, sessions []api.Session) {
-	// A column of blanks would say that there are none; they are not known at once.
-	ports := false
-	for _, s := range sessions {
-		ports = ports || len(s.Ports) > 0
-	}
-	var t table
-	header := []string{"ID", "NAME", "STATE", "ROOT", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS"}
-	if ports {
-		header = append(header, "PORTS")
-	}
-	header = append(header, "AGE", "EVIDENCE")
+	t := table{drop: []string{"EVIDENCE", "ZOMBIES", "ORPHANS", "CPU", "ROOT", "AGE", "RSS"}}
+	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
 	if p.Wide {
-		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "COMMAND")
+		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
+	}
+	// ROOT and COMMAND may have blanks in them: no column that is cut by them is behind.
+	header = append(header, "ROOT")
+	if p.Wide {
+		header = append(header, "COMMAND")
 	}
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(display.Text(s.Name), "-"), stateText(s), rootName(s),
-			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), display.CPU(s.CPUSeconds), memory(s)}
-		if ports {
-			row = append(row, cmp.Or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
-		}
-		row = append(row, p.since(s.Started), cmp.Or(s.Evidence, "-"))
+		row := []string{s.ID, cmp.Or(s.Name, "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
+			display.CPU(s.CPUSeconds), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
 		if p.Wide {
 			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
-				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), rootCommand(p, s))
+				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
+		}
+		row = append(row, rootName(s))
+		if p.Wide {
+			row = append(row, rootCommand(p, s))
 		}
 		for i := range row {
 			row[i] = display.Text(row[i])
@@ -64,14 +61,34 @@ func writeSessions(p *Page, sessions []api.Session) {
 // stateText is the state, and that it outlives the session that it came from.
 func stateText(s *api.Session) string {
 	if s.Kept {
-		return s.State + ", kept"
+		return string(s.State) + ",kept"
 	}
-	return s.State
+	return string(s.State)
 }
 
-// memory is unknown until the daemon has looked at the members once.
+func ports(s *api.Session) string {
+	all := make([]string, len(s.Ports))
+	for i, port := range s.Ports {
+		all[i] = strconv.Itoa(port)
+	}
+	return cmp.Or(strings.Join(all, ","), "-")
+}
+
+// age is how old the session is, or how old it became.
+func age(p *Page, s *api.Session) string {
+	switch {
+	case s.State != api.StateEnded:
+		return p.since(s.Started)
+	case s.Started == nil || s.Ended == nil:
+		return "-"
+	}
+	return display.Age(s.Ended.Sub(*s.Started))
+}
+
+// memory is unknown until the daemon has looked at the members once; of an
+// ended session it is none.
 func memory(s *api.Session) string {
-	if s.RSSBytes == 0 && s.Live > 0 {
+	if s.RSSBytes == 0 && s.Live > 0 || s.State == api.StateEnded {
 		return "-"
 	}
 	return display.Size(s.RSSBytes)

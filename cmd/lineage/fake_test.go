@@ -27,6 +27,7 @@ type fake struct {
 	degraded     []string
 	capabilities []string
 	asked        api.PathRef
+	noHolders    bool // of a path
 
 	orphans *api.Orphans
 	leaks   *api.Leaks
@@ -200,6 +201,9 @@ func (f *fake) WhyPort(_ context.Context, proto string, port int) (*api.Holders,
 
 func (f *fake) WhyPath(_ context.Context, file api.PathRef) (*api.Holders, error) {
 	f.asked = file
+	if f.noHolders {
+		return nil, api.NewError(api.CodeNotFound, "path: nobody has it open", "")
+	}
 	w := *f.whys[900]
 	w.Holds = &api.Holds{Locks: []api.Lock{heldLock}, Files: []api.File{{Path: heldLock.Path, Access: "read_write", PID: 900}}, Unknown: []string{"pid 900: the time was over"}}
 	return &api.Holders{Items: []api.Why{w}}, nil

@@ -98,13 +98,15 @@ func addHelp(root *cobra.Command) {
 		Short:   "Help about a command or a topic",
 		Example: "  lineage help end\n  lineage help exit-codes",
 		GroupID: "Host",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
 			at, _, err := root.Find(args)
 			if err != nil {
 				at = &cobra.Command{}
 			}
 			for _, cmd := range at.Commands() {
-				words = append(words, cobra.CompletionWithDesc(cmd.Name(), cmd.Short))
+				if strings.HasPrefix(cmd.Name(), begun) && !cmd.Hidden {
+					words = append(words, cobra.CompletionWithDesc(cmd.Name(), cmd.Short))
+				}
 			}
 			return words, cobra.ShellCompDirectiveNoFileComp
 		},

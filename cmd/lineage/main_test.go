@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -50,7 +51,11 @@ func newWorld(t *testing.T, c api.Client) *world {
 		},
 		interrupts: func() (<-chan os.Signal, func()) { return w.signals, func() {} },
 		host: host{
-			version: "v1.2.3", euid: func() int { return 1000 }, abi: func() string { return "8f14e45f" },
+			version: "v1.2.3", euid: func() int { return 1000 },
+			orphans: func(context.Context) ([]text.HostOrphan, []string, error) {
+				return hostOrphans(), []string{"pid 1: not permitted"}, nil
+			},
+			abi:      func() string { return "8f14e45f" },
 			doctor:   func() api.Doctor { return goodHost },
 			commands: func(*app) []*cobra.Command { return nil },
 		},

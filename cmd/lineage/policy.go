@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,10 +36,28 @@ force.`,
 // policyCheck is what `policy check -o json` prints.
 type policyCheck struct {
 	api.Head
-	File  string        `json:"file"`
-	OK    bool          `json:"ok"`
-	Mode  string        `json:"mode,omitempty"`
-	Error *policy.Error `json:"error,omitempty"`
+	File     string         `json:"file"`
+	OK       bool           `json:"ok"`
+	Mode     string         `json:"mode,omitempty"`
+	Rules    map[string]int `json:"rules,omitempty"` // how many, by kind
+	Warnings []string       `json:"warnings,omitempty"`
+	Error    *policy.Error  `json:"error,omitempty"`
+}
+
+// take notes what a valid policy has.
+func (c *policyCheck) take(p *policy.Policy, now time.Time) {
+	c.OK, c.Mode = true, p.Mode
+	c.Rules = map[string]int{"agents": len(p.Agents), "keep": len(p.Keep)}
+	for _, rule := range p.Keep {
+		if rule.Until.Time().Before(now) {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over", rule.Name, rule.Until))
+		}
+	}
+}
+
+func (c *policyCheck) String() string {
+	return fmt.Sprintf("%s: ok, mode %s, %s, %s", display.Text(c.File), c.Mode,
+		text.Count(c.Rules["agents"], "agent rule", "agent rules"), text.Count(c.Rules["keep"], "keep rule", "keep rules"))
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {
@@ -67,13 +86,16 @@ code is 1.`,
 		case err != nil:
 			return err
 		default:
-			doc.OK, doc.Mode = true, p.Mode
+			doc.take(p, a.now())
 		}
 		if doc.OK || format.value == "json" || format.value == "jsonl" {
 			err = a.print(format.value, text.Listing{
 				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
-				Text: func(p *text.Page) { p.Line("%s: ok, mode %s", display.Text(doc.File), doc.Mode) },
+				Text: func(p *text.Page) { p.Line("%s", doc.String()) },
 			})
+		}
+		for _, warning := range doc.Warnings {
+			a.say("policy check: %s", warning)
 		}
 		if mistaken {
 			// Editors find the place by it: nothing stands before it.

@@ -33,7 +33,7 @@ func TestPolicyCheckExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, stderr := newWorld(t, nil).run("policy", "check", file)
-	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 keep, 0 protect\n" ||
+	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 keep rule\n" ||
 		stderr != "lineage: policy check: keep rule \"cache\" has no effect: until 2020-01-01 is over\n" {
 		t.Errorf("exit %d, %q, %q", code, out, stderr)
 	}

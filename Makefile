@@ -55,6 +55,7 @@ man:
 	rm -rf bin/man
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)} \
 		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/lineage bin/man
+	cp packaging/man/* bin/man/
 
 ## completion: the shells' completions, into bin/completion/
 completion: build

@@ -51,12 +51,12 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	if err != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return t, fmt.Errorf("%q is no time; want 10m, or as %s", text, now.UTC().Format(time.RFC3339))
+			return t, fmt.Errorf("invalid time %q: use a duration (10m) or RFC 3339 (%s)", text, now.UTC().Format(time.RFC3339))
 		}
 		t = now.Add(-d)
 	}
 	if t.Before(earliest) || t.After(latest) {
-		return t, fmt.Errorf("%q is out of range; want %d to %d", text, earliest.UTC().Year(), latest.Year())
+		return t, fmt.Errorf("time %q out of range: must be in the years %d to %d", text, earliest.UTC().Year(), latest.Year())
 	}
 	return t, nil
 }

@@ -15,7 +15,8 @@ cat <<'EOF'
 EOF
 section lineage "$overview"
 
-commands() { awk '/^Available Commands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'; }
+commands() { awk '/^(Run|Inspect|End|Host|Available Commands):/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'; }
+topics() { awk '/^Topics:/ { on = 1; next } /^$/ { on = 0 } on { print $2 }'; }
 
 commands <<<"$overview" | while read -r name; do
 	[ "$name" != help ] || continue
@@ -25,4 +26,8 @@ commands <<<"$overview" | while read -r name; do
 	commands <<<"$text" | while read -r sub; do
 		section "lineage $name $sub" "$(bin/lineage "$name" "$sub" --help)"
 	done
+done
+
+topics <<<"$overview" | while read -r name; do
+	section "Topic: $name" "$(bin/lineage help "$name")"
 done

@@ -13,8 +13,8 @@ put() { # MODE FROM TO
 }
 
 put 755 bin/lineage "$bindir/lineage"
-for page in bin/man/*.1; do
-	put 644 "$page" "$mandir/${page##*/}"
+for page in bin/man/*; do
+	put 644 "$page" "$mandir/man${page##*.}/${page##*/}"
 done
 put 644 bin/completion/lineage.bash "$bashdir/lineage"
 put 644 bin/completion/lineage.zsh "$zshdir/_lineage"

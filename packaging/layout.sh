@@ -16,7 +16,7 @@ esac
 bindir=$PREFIX/bin
 unitdir=$PREFIX/lib/systemd/system # systemd looks here for /usr and /usr/local
 sysusersdir=$PREFIX/lib/sysusers.d
-mandir=$PREFIX/share/man/man1
+mandir=$PREFIX/share/man
 bashdir=$PREFIX/share/bash-completion/completions
 zshdir=$PREFIX/share/zsh/site-functions
 fishdir=$PREFIX/share/fish/vendor_completions.d

@@ -52,7 +52,7 @@ fi
 
 remove() { rm -f "$DESTDIR$1"; }
 remove "$binary"
-for page in "$DESTDIR$mandir"/lineage.1 "$DESTDIR$mandir"/lineage-*.1; do
+for page in "$DESTDIR$mandir"/man[1578]/lineage.[1578] "$DESTDIR$mandir"/man[1578]/lineage-*.[1578]; do
 	rm -f "$page"
 done
 remove "$bashdir/lineage"

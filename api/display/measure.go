@@ -19,6 +19,19 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
+// Duration shows how long something took, to three digits.
+func Duration(d time.Duration) string {
+	d = max(d, 0)
+	if d >= time.Minute {
+		return Age(d)
+	}
+	unit := time.Microsecond
+	for unit*1000 <= d {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
 // Size shows bytes with binary units.
 func Size(n uint64) string {
 	if n < 1024 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) adoptCommand() *cobra.Command {
@@ -16,26 +17,30 @@ func (a *app) adoptCommand() *cobra.Command {
 	onExit := choice{"end", []string{"end", "report"}}
 	cmd := &cobra.Command{
 		Use:   "adopt PID",
-		Short: "Make a running process and its present descendants a session",
-		Long: `Make a session of a process that runs already, with everything that descends
-from it now and everything that it will start. Its descendants are found by the
-kernel's parents, and no fork is missed while they are looked for. What was
-orphaned before is looked for by evidence, and shown some seconds later in a
-session beside, which does not end with this one: see "lineage orphans".
+		Short: "Make a running process and its descendants a session",
+		Long: `Make a session of a running process, with all its present descendants and
+everything that they will start. Descendants are found by the kernel's parents,
+and no fork is missed meanwhile. Descendants that were orphaned before are
+looked for by evidence; some seconds later they are in a companion session,
+which does not end with this one: see "lineage orphans".
 
 The session ends like any other: when the process exits, with "lineage end", or
 by a limit. The PID of a member makes a session nested in its own.
 
-PID@START, as "-o name" prints it, is safe against a PID that was reused.`,
+PID@START, as "-o name" prints it, never means another process that got the
+same PID later.`,
+		Example: `  sudo lineage adopt 4130 --name build
+  sudo lineage adopt 4130 --idle 1h --on-exit report
+  lineage orphans --host -o name | xargs -n1 sudo lineage adopt`,
 		Args:              argsCount(1, 1, "PID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Name, "name", "", "the session's `name`")
-	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the daemon's, 5s)")
-	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this long")
-	f.DurationVar(&idle, "idle", 0, "end the session when for so long nothing was born and it used less than 1s of CPU")
-	f.Var(&onExit, "on-exit", "what happens to the leftovers when the process exits: `end` or report")
+	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the policy's, 5s)")
+	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `time`")
+	f.DurationVar(&idle, "idle", 0, "end the session after this `time` with no new process and under 1s of CPU")
+	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `end` or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -45,14 +50,14 @@ PID@START, as "-o name" prints it, is safe against a PID that was reused.`,
 		}
 		if cmd.Flags().Changed("grace") {
 			if grace < 0 || grace > api.MaxGrace {
-				return usage("adopt: --grace %v: want 0 to %s", grace, "10m")
+				return usage("adopt: invalid --grace %v: must be 0 to %s", grace, "10m")
 			}
 			ms := grace.Milliseconds()
 			req.GraceMS = &ms
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": lifetime, "idle": idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
-				return usage("adopt: --%s %v: want a duration of at least 1ms", name, d)
+				return usage("adopt: invalid --%s %v: must be at least 1ms", name, d)
 			}
 		}
 		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.value
@@ -76,19 +81,21 @@ func (a *app) keepCommand() *cobra.Command {
 	var until string
 	cmd := &cobra.Command{
 		Use:   "keep PID...",
-		Short: "Hand processes over to a session that outlives their own",
-		Long: `Hand members of a session, with their descendants, over to a kept session: one
-that is shown like any other, that the end of their former session does not
-reach, and that ends by itself at the time given. Why it is kept stands with it.
+		Short: "Move processes to a session that outlives their own",
+		Long: `Move members of a session, with their descendants, to a kept session. It is
+listed like any other, is not ended with their former session, and ends
+automatically at the time given. The reason is shown with it.
 
-A process cannot keep itself: the command has to be run from outside of the
-session. The root of a session is not kept; with it the session goes on anyway.`,
+A process cannot keep itself: run the command from outside the session. The
+root of a session cannot be kept.`,
+		Example: `  lineage keep 4130 --reason "dev server" --until 8h
+  lineage keep 4130 4131 --reason cache --until 2027-06-30`,
 		Args:              argsCount(1, 256, "PID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.Reason, "reason", "", "why, for whoever finds it later")
-	f.StringVar(&until, "until", "", "until `when`: a duration (8h), a date, or an RFC 3339 time")
+	f.StringVar(&req.Reason, "reason", "", "`why`, for people who find it later")
+	f.StringVar(&until, "until", "", "`when` it ends: after a duration (8h), at a date, or at an RFC 3339 time")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range []string{"reason", "until"} {
@@ -98,7 +105,7 @@ session. The root of a session is not kept; with it the session goes on anyway.`
 		}
 		var ok bool
 		if req.Until, ok = moment(until, time.Now()); !ok {
-			return usage("keep: --until %q: want a duration such as 8h, a date such as 2027-06-30, or an RFC 3339 time", until)
+			return usage("keep: invalid --until %q: use a duration such as 8h, a date such as 2027-06-30, or an RFC 3339 time", until)
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -144,19 +151,19 @@ func moment(text string, now time.Time) (time.Time, bool) {
 }
 
 // opened tells of a session that was made of running processes.
-func (a *app) opened(s *api.Session, how string) listing {
-	return listing{
-		doc: s, items: []any{s}, names: []string{s.ID},
-		text: func(p *page) {
+func (a *app) opened(s *api.Session, how string) text.Listing {
+	return text.Listing{
+		Doc: s, Items: []any{s}, Names: []string{s.ID},
+		Text: func(p *text.Page) {
 			name := s.ID
 			if s.Name != "" {
 				name += " (" + display.Text(s.Name) + ")"
 			}
-			line := fmt.Sprintf("session %s: %s %s", name, count(s.Live, "process", "processes"), how)
+			line := fmt.Sprintf("session %s: %s %s", name, text.Count(s.Live, "process", "processes"), how)
 			if s.Until != nil {
 				line += " until " + s.Until.Local().Format(time.DateTime)
 			}
-			p.line("%s", line)
+			p.Line("%s", line)
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // exitBeforeCommand is run's exit code for every failure of ours before CMD
@@ -41,6 +42,12 @@ type host struct {
 	version string
 	abi     func() string // a hash of the kernel side, half a millisecond; nil: there is none
 	doctor  func() api.Doctor
+	// euid is who we are.
+	euid func() int
+	// ancestors are the parents of a process as the kernel has them now.
+	ancestors func(pid int) []api.Process
+	// orphans are those outside any session; unknown is what could not be read.
+	orphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
 	// commands are those that only run where the kernel can be traced.
 	commands func(*app) []*cobra.Command
 }
@@ -117,7 +124,11 @@ func (a *app) say(format string, args ...any) {
 
 // client connects to the daemon.
 func (a *app) client(ctx context.Context) (api.Client, error) {
-	return a.dial(ctx, a.socketPath())
+	c, err := a.dial(ctx, a.socketPath())
+	if err != nil {
+		return nil, err
+	}
+	return finder{c}, nil
 }
 
 func (a *app) socketPath() string {
@@ -133,10 +144,16 @@ func (a *app) socketPath() string {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lineage",
-		Short: "Follow every process that an agent starts, and end them all",
-		Long: `lineage follows everything that a process ever causes to run, through double
-forks, setsid, cleared environments and dead parents, by the kernel's own
-bookkeeping; and it ends all of it.`,
+		Short: "Track every process that a command starts, and end them all",
+		Long: `lineage tracks every process that a command starts, through double forks,
+setsid, cleared environments and dead parents, using eBPF in the kernel. It
+shows which command a process, a port or a file belongs to, and it can end all
+of them.`,
+		Example: `  sudo lineage run --name build -- make -j8    # everything ends with make
+  lineage ls                                   # live sessions
+  lineage why :8080                            # which session has this port?
+  lineage end build                            # end all of it`,
+		Version:          a.host.version,
 		SilenceErrors:    true,
 		SilenceUsage:     true,
 		Args:             subcommand,
@@ -155,23 +172,16 @@ bookkeeping; and it ends all of it.`,
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the daemon's `path` (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&a.color, "color", "colour the output: `auto`, always or never")
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(a.color.words, cobra.ShellCompDirectiveNoFileComp))
+	root.Flags().BoolP("version", "V", false, "print the version of this command")
+	root.SetVersionTemplate("lineage {{.Version}}\n")
 	root.AddCommand(a.lsCommand(), a.orphansCommand(), a.reportCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(),
 		a.policyCommand(), a.doctorCommand(), a.versionCommand())
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)
 	}
+	addHelp(root)
+	completeFiles(root)
 	return root
-}
-
-// subcommand refuses what is none.
-func subcommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-		return usage("unknown command %q; did you mean %q?", args[0], s[0])
-	}
-	return usage(`unknown command %q; see "%s --help"`, args[0], cmd.CommandPath())
 }
 
 // argsCount wants between least and most arguments; what names them.

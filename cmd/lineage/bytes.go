@@ -28,7 +28,7 @@ func (v *bytesValue) Set(s string) error {
 		*v = bytesValue(n * u.size)
 		return nil
 	}
-	return fmt.Errorf("%q is no size; want a number of bytes, or one with KiB, MiB, GiB or TiB", s)
+	return fmt.Errorf("invalid size %q: use a number of bytes, or one with KiB, MiB, GiB or TiB", s)
 }
 
 func (v *bytesValue) String() string {

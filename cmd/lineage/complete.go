@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // completionTime bounds how long a TAB waits for the daemon.
@@ -22,22 +25,13 @@ func (a *app) completeSession(state string) cobra.CompletionFunc {
 		if cmd.Name() != "end" && len(args) > 0 {
 			return nil, none
 		}
-		ctx := cmd.Context()
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		ctx, cancel := context.WithTimeout(ctx, completionTime)
-		defer cancel()
-		c, err := a.client(ctx)
-		if err != nil {
-			return nil, none
-		}
-		defer c.Close()
-		list, err := c.Sessions(ctx, state, "")
-		if err != nil {
-			return nil, none
-		}
-		return sessionWords(list.Items, args, begun), none
+		var words []cobra.Completion
+		a.complete(cmd, func(ctx context.Context, c api.Client) {
+			if list, err := c.Sessions(ctx, state, ""); err == nil {
+				words = sessionWords(list.Items, args, begun)
+			}
+		})
+		return words, none
 	}
 }
 
@@ -48,9 +42,9 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 		if slices.Contains(given, s.ID) || s.Name != "" && slices.Contains(given, s.Name) {
 			continue
 		}
-		what := title(s)
+		what := text.Title(s)
 		if s.Root != nil {
-			what += ": " + fit(display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
+			what += ": " + text.Fit(display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
 		}
 		for _, word := range []string{s.Name, s.ID} {
 			if word != "" && word == display.Text(word) && strings.HasPrefix(word, begun) {
@@ -58,5 +52,93 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 			}
 		}
 	}
+	return words
+}
+
+// completeFiles has the shell complete file names for the flags that take one.
+func completeFiles(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		for _, flag := range []string{"input", "report", "policy"} {
+			if cmd.Flags().Lookup(flag) != nil {
+				cmd.RegisterFlagCompletionFunc(flag, files)
+			}
+		}
+	}
+}
+
+// files leaves it to the shell, which completes file names.
+func files(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// completeMember completes PIDs of live members, with what they run.
+func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if cmd.Name() != "keep" && len(args) > 0 {
+		return nil, none
+	}
+	return a.members(cmd, args, begun), none
+}
+
+// completeWhy completes PIDs of members, ports of sessions, and files.
+func (a *app) completeWhy(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch {
+	case len(args) > 0:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case strings.HasPrefix(begun, ":"):
+		return a.ports(cmd, begun), cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.members(cmd, args, begun), cobra.ShellCompDirectiveDefault
+}
+
+// complete gives the daemon a question for a completion. No answer completes nothing.
+func (a *app) complete(cmd *cobra.Command, question func(context.Context, api.Client)) {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	c, err := a.client(ctx)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	question(ctx, c)
+}
+
+func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {
+	a.complete(cmd, func(ctx context.Context, c api.Client) {
+		trees, err := liveTrees(ctx, c, "ancestors")
+		if err != nil {
+			return
+		}
+		for _, t := range trees {
+			for i := range t.Nodes {
+				n := &t.Nodes[i]
+				pid := strconv.Itoa(n.PID)
+				if n.State == api.StateLive && strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
+					words = append(words, cobra.CompletionWithDesc(pid, text.Fit(display.Command(n.Argv, n.Comm, n.ArgvTruncated, display.CommandBytes), 60)))
+				}
+			}
+		}
+	})
+	return words
+}
+
+func (a *app) ports(cmd *cobra.Command, begun string) (words []cobra.Completion) {
+	a.complete(cmd, func(ctx context.Context, c api.Client) {
+		list, err := c.Sessions(ctx, "live", "")
+		if err != nil {
+			return
+		}
+		for i := range list.Items {
+			for _, port := range list.Items[i].Ports {
+				if word := fmt.Sprintf(":%d", port); strings.HasPrefix(word, begun) {
+					words = append(words, cobra.CompletionWithDesc(word, text.Title(&list.Items[i])))
+				}
+			}
+		}
+	})
 	return words
 }

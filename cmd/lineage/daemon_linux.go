@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -28,9 +29,12 @@ func (a *app) daemonCommand(
 	cmd := &cobra.Command{
 		Use:   "daemon",
 		Short: "Serve this host's sessions on a unix socket",
-		Long: `Serve this host's sessions. A daemon that stops leaves the kernel's bookkeeping
-and all sessions as they are, and the next one goes on with them; --unload
-takes everything out of the kernel instead.`,
+		Long: `Serve this host's sessions. When the daemon stops, sessions and the kernel side
+stay as they are, and the next daemon continues with them; --unload removes
+everything from the kernel instead.`,
+		Example: `  sudo lineage daemon
+  sudo lineage daemon --policy ./policy.yaml --socket /tmp/test.sock
+  sudo lineage daemon --unload`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,8 +42,8 @@ takes everything out of the kernel instead.`,
 			switch {
 			case force && !takeDown:
 				return usage("daemon: --force belongs to --unload")
-			case o.Level < 0 || o.Level >= len(levels):
-				return usage("daemon: --level %d: want 0 to %d", o.Level, len(levels)-1)
+			case o.Level < 0 || o.Level >= len(text.Levels):
+				return usage("daemon: invalid --level %d: must be 0 to %d", o.Level, len(text.Levels)-1)
 			case takeDown:
 				return refused(unload(cmd.Context(), o.Socket, force))
 			}
@@ -49,13 +53,13 @@ takes everything out of the kernel instead.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Var(&mode, "socket-mode", "the socket's `mode`; every request is judged by its caller anyway")
+	f.Var(&mode, "socket-mode", "the socket's `mode`; the caller of every request is checked in any case")
 	f.StringVar(&o.SocketGroup, "socket-group", "", "the `group` that owns the socket (default root's)")
-	f.IntVar(&o.Level, "level", 0, "use this guarantee `level` at most; 0: the policy's, else the best")
-	f.StringVar(&o.Policy, "policy", "", "read the policy from `file` (default "+policy.DefaultFile+" on the default socket, if it is there)")
-	f.BoolVar(&o.Ephemeral, "ephemeral", false, "leave after the last session and the last client")
-	f.BoolVar(&takeDown, "unload", false, "stop the daemon and take everything out of the kernel; refused with live sessions")
-	f.BoolVar(&force, "force", false, "unload with live sessions: their processes go on, in no session")
+	f.IntVar(&o.Level, "level", 0, "maximum guarantee `level` (default the policy's, else the best)")
+	f.StringVar(&o.Policy, "policy", "", "read the policy from `file` (default "+policy.DefaultFile+" if it exists, with the default socket only)")
+	f.BoolVar(&o.Ephemeral, "ephemeral", false, "exit after the last session and the last client")
+	f.BoolVar(&takeDown, "unload", false, "stop the daemon and remove everything from the kernel; refused if a session is live")
+	f.BoolVar(&force, "force", false, "unload in spite of live sessions: their processes keep running, untracked")
 	return cmd
 }
 

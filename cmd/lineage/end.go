@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 type endOptions struct {
@@ -23,10 +22,25 @@ type endOptions struct {
 	dryRun   bool
 	plan     string // token of a plan
 	timeout  time.Duration
+
+	all, mine, kept bool
 }
+
+// chooses reports that the sessions are not named but chosen.
+func (o *endOptions) chooses() bool { return o.all || o.mine }
 
 func (o *endOptions) check(sessions int) error {
 	switch {
+	case o.all && o.mine:
+		return usage("end: give only one of --all and --mine")
+	case o.chooses() && sessions > 0:
+		return usage("end: --all and --mine choose the sessions; name none")
+	case o.chooses() && o.plan != "":
+		return usage("end: --if-plan is for one SESSION, the plan's own")
+	case o.kept && !o.chooses():
+		return usage("end: --kept belongs to --all and --mine; a SESSION that is named is ended in any case")
+	case !o.chooses() && sessions == 0:
+		return usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.dryRun && o.plan != "":
 		return usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
 	case o.plan != "" && sessions != 1:
@@ -34,9 +48,9 @@ func (o *endOptions) check(sessions int) error {
 	case o.graceSet && o.now:
 		return usage("end: --now means a grace of 0; give only one of --grace and --now")
 	case o.grace < 0 || o.grace > api.MaxGrace:
-		return usage("end: --grace %v: want 0 to %s", o.grace, "10m")
+		return usage("end: invalid --grace %v: must be 0 to %s", o.grace, "10m")
 	case o.timeout < 0:
-		return usage("end: --timeout %v: want 0 or more", o.timeout)
+		return usage("end: invalid --timeout %v: must be 0 or more", o.timeout)
 	}
 	return nil
 }
@@ -54,26 +68,40 @@ func (a *app) endCommand() *cobra.Command {
 	var o endOptions
 	cmd := &cobra.Command{
 		Use:   "end SESSION...",
-		Short: "End sessions: everything that they ever started",
-		Long: `End sessions: SIGTERM to every member, then SIGKILL when the grace is over, and
-SIGKILL to whatever is born after that. Returns when the kernel counts none of
-them alive, and says how each one ended; exits with 6 if one is left.
+		Short: "End sessions: every process that they ever started",
+		Long: `End sessions: SIGTERM to every member, SIGKILL when the grace is over, and
+SIGKILL to every process that is born after that. Returns when the kernel
+counts no live member, and reports how each one ended; exits with 6 if one is
+left.
 
---dry-run sends nothing and shows which processes an end would signal, why each
-of them is one, what it holds, and what could not be killed. Its token, given to
---if-plan, makes the end fail, with nothing sent, if it would meet a process
-that the plan does not name.
+--dry-run sends nothing and shows which processes an end would signal and why,
+what they hold, and what could not be killed. With --if-plan and the token that
+it prints, the end fails, with nothing sent, if it would reach a process that
+the plan does not name.
 
-The first Ctrl-C says how far it is, the second is --now.`,
-		Args:              argsCount(1, 1<<20, "SESSION"),
+--all ends every live session that you may end, as root everybody's; --mine
+only those of your user. Kept sessions, and sessions with a kept one in them,
+are left alone unless --kept is given.
+
+On a terminal the state is shown while it takes longer than a second; Ctrl-C
+then kills at once. Elsewhere the first Ctrl-C prints the state, and the second
+kills.`,
+		Example: `  lineage end build                  # shows what will be ended, and asks
+  lineage end build web --now --yes  # SIGKILL at once, without asking
+  lineage end build --dry-run        # only show it
+  lineage end --mine --grace 30s`,
+		Args:              argsCount(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.DurationVar(&o.grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the session's)")
+	f.DurationVar(&o.grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the session's)")
 	f.BoolVar(&o.now, "now", false, "SIGKILL at once")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for the dying after SIGKILL")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for dying processes after SIGKILL")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be ended, and send nothing")
 	f.StringVar(&o.plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
+	f.BoolVar(&o.all, "all", false, "end every session that you may end")
+	f.BoolVar(&o.mine, "mine", false, "end every session of your user")
+	f.BoolVar(&o.kept, "kept", false, "with --all and --mine: kept sessions, too")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -81,20 +109,77 @@ The first Ctrl-C says how far it is, the second is --now.`,
 		if err := o.check(len(args)); err != nil {
 			return err
 		}
-		if !o.dryRun && !o.yes && !a.canAsk() {
-			return usage("end: this is no terminal to ask on; add --yes to end without asking")
-		}
-		c, err := a.client(cmd.Context())
+		ctx := cmd.Context()
+		c, err := a.client(ctx)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		if o.dryRun {
-			return a.dryRun(cmd.Context(), c, o, args, format.value)
+		if o.chooses() {
+			if args, err = a.choose(ctx, c, o); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				a.say("end: no session to end")
+				return a.print(format.value, text.Receipts([]text.Receipt{}, true))
+			}
 		}
-		return a.end(cmd.Context(), c, o, args, format.value)
+		switch {
+		case o.dryRun:
+			return a.dryRun(ctx, c, o, args, format.value)
+		case !o.yes && !a.canAsk():
+			for _, t := range resolve(ctx, c, o, args) {
+				if t.err != nil {
+					return t.err // it matters more
+				}
+			}
+			return usage("end: cannot ask for confirmation (not a terminal); use --yes")
+		}
+		return a.end(ctx, c, o, args, format.value)
 	}
 	return cmd
+}
+
+// choose gives the sessions that --all or --mine mean.
+func (a *app) choose(ctx context.Context, c api.Client, o endOptions) ([]string, error) {
+	list, err := c.Sessions(ctx, "live", "")
+	if err != nil {
+		return nil, err
+	}
+	uid := a.host.euid()
+	ids, spared := o.chosen(list.Items, uid, o.all && uid == 0)
+	for _, why := range spared {
+		a.say("end: %s", why)
+	}
+	return ids, nil
+}
+
+// chosen names the sessions of uid, or of everybody, and says which are spared. Only the
+// outermost is named of sessions in each other: the others end with it.
+func (o *endOptions) chosen(sessions []api.Session, uid int, everybody bool) (ids, spared []string) {
+	within := nesting(sessions)
+	ending := map[string]bool{}
+	for i := range sessions {
+		s := &sessions[i]
+		if s.State == api.StateEnded || s.UID != uid && !everybody {
+			continue
+		}
+		kept := within.find(s.ID, func(n *api.Session) bool { return n.Kept })
+		switch {
+		case s.Kept && !o.kept:
+			spared = append(spared, fmt.Sprintf("session %s is kept: not ended; --kept ends it, too", s.ID))
+		case kept != nil && !o.kept:
+			spared = append(spared, fmt.Sprintf("session %s: not ended: session %s in it is kept; --kept ends both", s.ID, kept.ID))
+		default:
+			ending[s.ID] = true
+		}
+	}
+	for _, s := range sessions {
+		if ending[s.ID] && !ending[s.Parent] {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids, spared
 }
 
 // canAsk tells whether somebody is there to read a question and answer it.
@@ -109,6 +194,7 @@ type target struct {
 	word    string       // by which the daemon finds it
 	session *api.Session // nil: not asked for yet
 	report  *api.Report
+	before  *time.Time // when it had ended, if that was before we asked for it
 	err     error
 }
 
@@ -116,11 +202,12 @@ type target struct {
 // alive; the worst of their exit codes counts.
 func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string, format string) error {
 	answered := a.sayIfSlow()
+	asked := a.now()
 	targets := []*target{{word: args[0]}}
 	// One session that need not be shown is ended before anything is asked: in a
 	// storm each answer may take long.
-	if !o.yes || len(args) > 1 {
-		targets = resolve(ctx, c, args)
+	if !o.yes || len(args) > 1 || o.plan != "" {
+		targets = resolve(ctx, c, o, args)
 	}
 	answered()
 	if !o.yes {
@@ -140,9 +227,23 @@ func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string
 			t.err = asEnd(t.err)
 		}
 	}
+	for _, t := range targets {
+		t.endedBefore(ctx, c, asked)
+	}
 	answered()
 	a.wait(ctx, c, o, targets)
 	return a.report(targets, format)
+}
+
+// endedBefore notes that a session whose end was over at once had ended before it was
+// asked for.
+func (t *target) endedBefore(ctx context.Context, c api.Client, asked time.Time) {
+	if t.err != nil || t.report.Verdict == "" {
+		return
+	}
+	if s, err := c.Session(ctx, t.report.Session); err == nil && s.Ended != nil && s.Ended.Before(asked) {
+		t.before = s.Ended
+	}
 }
 
 // slow is how long the daemon may take before the caller gets a word.
@@ -155,12 +256,16 @@ func (a *app) sayIfSlow() (answered func()) {
 	return func() { t.Stop() }
 }
 
-// resolve asks for the sessions that args name, each of them once.
-func resolve(ctx context.Context, c api.Client, args []string) []*target {
+// resolve asks for the sessions that args name, each of them once. The beginning of an id
+// is enough only if nothing is ended by it alone.
+func resolve(ctx context.Context, c api.Client, o endOptions, args []string) []*target {
 	var targets []*target
 	seen := map[string]bool{}
 	for _, arg := range args {
 		s, err := c.Session(ctx, arg)
+		if err == nil && s.ID != arg && s.Name != arg && !o.dryRun && o.plan == "" {
+			s, err = nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %s: not found", arg), fmt.Sprintf("to end %s name it in full", s.ID))
+		}
 		if err == nil && seen[s.ID] {
 			continue
 		}
@@ -201,11 +306,11 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 			continue
 		}
 		sessions++
-		p.line("session %s: %s will get %s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
-			count(t.session.Live, "process", "processes"), signals(t.session, o))
+		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
+			text.Count(t.session.Live, "process", "processes"), signals(t.session, o), listening(t.session)))
 		tree, err := c.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
-			p.line("  (not listed: %s)", display.Text(err.Error()))
+			p.Line("  (not listed: %s)", display.Text(err.Error()))
 			continue
 		}
 		shown := 0
@@ -215,11 +320,11 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 				continue
 			}
 			if shown++; shown <= listed {
-				p.line("  %d %s", n.PID, fit(p.command(&n.Process), max(p.width-12, 40)))
+				p.Line("  %d %s", n.PID, p.Command(&n.Process))
 			}
 		}
 		if shown > listed {
-			p.line("  … and %d more", shown-listed)
+			p.Line("  … and %d more", shown-listed)
 		}
 	}
 	if sessions == 0 {
@@ -229,8 +334,8 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	if sessions > 1 {
 		what = fmt.Sprintf("these %d sessions", sessions)
 	}
-	fmt.Fprintf(p.w, "End %s? [y/N] ", what)
-	if err := p.flush(); err != nil {
+	p.Print("End %s? [y/N] ", what)
+	if err := p.Flush(); err != nil {
 		return false, err
 	}
 	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
@@ -245,17 +350,6 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	return false, nil
 }
 
-// grace is the time between SIGTERM and SIGKILL of a target whose end has begun.
-func (t *target) grace(ctx context.Context, c api.Client, o endOptions) (time.Duration, error) {
-	if t.session == nil && !o.now && !o.graceSet {
-		var err error
-		if t.session, err = c.Session(ctx, t.report.Session); err != nil {
-			return 0, err
-		}
-	}
-	return graceOf(t.session, o), nil
-}
-
 // graceOf is the time between SIGTERM and SIGKILL that s will have.
 func graceOf(s *api.Session, o endOptions) time.Duration {
 	switch {
@@ -267,126 +361,17 @@ func graceOf(s *api.Session, o endOptions) time.Duration {
 	return time.Duration(s.GraceSeconds * float64(time.Second))
 }
 
+// listening says on which ports a session listens.
+func listening(s *api.Session) string {
+	if len(s.Ports) == 0 {
+		return ""
+	}
+	return "; it listens on " + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Ports), " ", ", "), "[]")
+}
+
 func signals(s *api.Session, o endOptions) string {
 	if g := graceOf(s, o); g > 0 {
 		return fmt.Sprintf("SIGTERM, and SIGKILL after %v", g)
 	}
 	return "SIGKILL"
-}
-
-// wait returns when every target has a verdict, an error or no time left.
-func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*target) {
-	interrupts, stop := a.interrupts()
-	defer stop()
-	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(nil)
-	hurried, hurry := context.WithCancel(ctx)
-	defer hurry()
-	over := make(chan struct{})
-	var mu sync.Mutex // guards the targets' reports and errors
-	var all sync.WaitGroup
-	for _, t := range targets {
-		if t.err != nil || t.report.Verdict != "" {
-			continue
-		}
-		all.Go(func() {
-			w := waiting{c: c, id: t.report.Session, hurried: hurried, timeout: o.timeout}
-			var report *api.Report
-			grace, err := t.grace(ctx, c, o)
-			if err == nil {
-				report, err = w.report(ctx, grace)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			t.err = err
-			if report != nil {
-				t.report = report
-			}
-		})
-	}
-	go func() { all.Wait(); close(over) }()
-	for n := 1; ; n++ {
-		select {
-		case <-over:
-			return
-		case s := <-interrupts:
-			if s == syscall.SIGTERM {
-				leave(errLeft)
-				continue
-			}
-			if n > 1 {
-				a.say("end: killing now")
-				hurry()
-				continue
-			}
-			mu.Lock()
-			going := 0
-			for _, t := range targets {
-				if t.err == nil && t.report.Verdict == "" {
-					going++
-				}
-			}
-			mu.Unlock()
-			a.say("end: still ending %s; Ctrl-C again kills now", count(going, "session", "sessions"))
-		}
-	}
-}
-
-// errLeft is the end of a wait by SIGTERM.
-var errLeft = errors.New("told to terminate; the end goes on without this command")
-
-// waiting is for the end of one session.
-type waiting struct {
-	c       api.Client
-	id      string
-	hurried context.Context // done: --now from here on
-	timeout time.Duration   // after SIGKILL
-}
-
-const (
-	// pollSlack is how much later than asked for a daemon may answer.
-	pollSlack = 10 * time.Second
-	// pollPause is between two questions to a daemon that does not wait.
-	pollPause = 50 * time.Millisecond
-)
-
-// report gives the report when it has a verdict, or the last one when the
-// time is over.
-func (w *waiting) report(ctx context.Context, grace time.Duration) (*api.Report, error) {
-	hurried := w.hurried.Done()
-	deadline := time.Now().Add(grace + w.timeout)
-	for {
-		left := max(time.Until(deadline), 0)
-		asked := time.Now()
-		poll, cancel := context.WithTimeout(ctx, left+pollSlack)
-		stop := func() bool { return true }
-		if hurried != nil {
-			stop = context.AfterFunc(w.hurried, cancel)
-		}
-		r, err := w.c.Report(poll, w.id, min(left, api.MaxWait))
-		stop()
-		cancel()
-		switch {
-		case err == nil && (r.Verdict != "" || left == 0):
-			return r, nil
-		case ctx.Err() != nil:
-			return r, fmt.Errorf("end %s: %w", w.id, context.Cause(ctx))
-		case hurried != nil && w.hurried.Err() != nil:
-			hurried = nil
-			if r, err = w.c.End(ctx, w.id, api.EndRequest{Now: true}); err != nil || r.Verdict != "" {
-				return r, err
-			}
-			deadline = time.Now().Add(w.timeout)
-			continue
-		case err != nil:
-			return nil, err
-		}
-		if time.Since(asked) < min(left, pollPause) {
-			select {
-			case <-time.After(pollPause):
-			case <-hurried:
-			case <-ctx.Done():
-			}
-		}
-	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -86,11 +87,11 @@ func TestEndVerdicts(t *testing.T) {
 		want string
 	}{
 		{"left", left, "build", 6, "lineage: session k3x9q2: 39 of 42 processes ended, 3 left in state D (4417 4420), exiting (nfs_wait) (4421); they die when their I/O returns\n"},
-		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: it is not proven that nothing is left: a birth was missed\n"},
+		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: no proof that nothing is left: a birth was missed\n"},
 		{"the worst counts", unknown, "nosuch build old", 6,
 			"lineage: session nosuch: not found\n" +
-				"lineage: session k3x9q2: it is not proven that nothing is left: a birth was missed\n" +
-				"lineage: session e7d7c7: it is not proven that nothing is left: a birth was missed\n"},
+				"lineage: session k3x9q2: no proof that nothing is left: a birth was missed\n" +
+				"lineage: session e7d7c7: no proof that nothing is left: a birth was missed\n"},
 		{"one is unknown", nil, "nosuch build", 3, "lineage: session nosuch: not found\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestEndNotPermitted(t *testing.T) {
 // A session that is over gives its receipt.
 func TestEndEnded(t *testing.T) {
 	code, stdout, stderr := newWorld(t, newFake()).run("end", "--yes", "old")
-	if code != 0 || !strings.HasPrefix(stdout, "e7d7c7: ended, clean") || stderr != "" {
+	if code != 0 || !strings.HasPrefix(stdout, "e7d7c7: already ended 1h0m ago, clean: ") || stderr != "" {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
@@ -179,7 +180,7 @@ func TestEndTimeout(t *testing.T) {
 		return begun(id, api.EndRequest{})
 	}
 	code, stdout, stderr := newWorld(t, f).run("end", "-y", "--now", "--timeout", "1ms", "build")
-	want := "lineage: session k3x9q2: not over yet, 0 of 1 process ended; it goes on, see \"lineage tree k3x9q2\"\n"
+	want := "lineage: session k3x9q2: not over yet, 0 of 1 process ended; it continues, see \"lineage tree k3x9q2\"\n"
 	if code != 6 || stderr != want || !strings.Contains(stdout, "ending, not over") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
@@ -246,7 +247,7 @@ func TestEndTerminated(t *testing.T) {
 		w.signals <- syscall.SIGTERM
 	}()
 	code, _, stderr := w.run("end", "-y", "build")
-	want := "lineage: end k3x9q2: told to terminate; the end goes on without this command\n"
+	want := "lineage: end k3x9q2: received SIGTERM; the end continues without this command\n"
 	if code != 1 || stderr != want || len(f.ends) != 1 {
 		t.Errorf("exit %d, asked %v, stderr %s", code, f.ends, stderr)
 	}
@@ -360,18 +361,27 @@ func (w writerFunc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// endOf gives the end of so many processes, each of them called by its number.
+func endOf(processes int, comm func(pid int) string) func(string, api.EndRequest) (*api.Report, error) {
+	return func(id string, _ api.EndRequest) (*api.Report, error) {
+		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
+		for pid := 1000; pid < 1000+processes; pid++ {
+			outcome := api.Outcome{Ref: ref(pid), Comm: comm(pid), Outcome: api.OutcomeTerm}
+			if pid%2 == 1 {
+				outcome.Outcome = api.OutcomeKill
+			}
+			r.Processes = append(r.Processes, outcome)
+			r.Zombies = append(r.Zombies, api.Zombie{Ref: ref(pid), Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}})
+		}
+		r.Processes = append(r.Processes, api.Outcome{Ref: ref(9999), Comm: "stuck", Outcome: api.OutcomeLeft})
+		return r, nil
+	}
+}
+
 // The end of very many processes is summed up; what is left is named.
 func TestEndOfMany(t *testing.T) {
 	f := newFake()
-	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
-		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
-		for pid := 1000; pid < 2500; pid++ {
-			r.Processes = append(r.Processes, api.Outcome{Ref: ref(pid), Comm: "w", Outcome: []api.OutcomeKind{"term", "kill"}[pid%2]})
-			r.Zombies = append(r.Zombies, api.Zombie{Ref: ref(pid), Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}})
-		}
-		r.Processes = append(r.Processes, api.Outcome{Ref: ref(9999), Comm: "stuck", Outcome: "left"})
-		return r, nil
-	}
+	f.end = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
 	_, out, _ := newWorld(t, f).run("end", "-y", "build")
 	if n := strings.Count(out, "\n"); n != 1+20+1+20+3 {
 		t.Errorf("%d lines", n)
@@ -383,5 +393,126 @@ func TestEndOfMany(t *testing.T) {
 	}
 	if _, out, _ = newWorld(t, f).run("end", "-y", "-o", "wide", "build"); strings.Count(out, "\n") != 1+1501+1500 {
 		t.Errorf("wide: %d lines", strings.Count(out, "\n"))
+	}
+}
+
+// Many processes with the same command and outcome share a row; few do not.
+func TestEndOfEqual(t *testing.T) {
+	f := newFake()
+	f.end = endOf(600, func(int) string { return "sleep" })
+	_, out, _ := newWorld(t, f).run("end", "-y", "build")
+	for _, want := range []string{"\n  ×300  SIGTERM  sleep\n", "\n  ×300  SIGKILL  sleep\n", "\n  9999  left     stuck\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	f.end = endOf(6, func(int) string { return "sleep" })
+	if _, out, _ := newWorld(t, f).run("end", "-y", "build"); strings.Contains(out, "×") {
+		t.Errorf("three processes share a row:\n%s", out)
+	}
+}
+
+// --all and --mine end the outermost sessions that the caller may end; kept ones, and
+// those with a kept one in them, only with --kept.
+func TestEndChosen(t *testing.T) {
+	session := func(id string, uid int, parent string) api.Session {
+		return api.Session{ID: id, UID: uid, Parent: parent, State: "active", Live: 1}
+	}
+	kept := session("kept00", 1000, "")
+	kept.Kept = true
+	inner := session("kept11", 1000, "around")
+	inner.Kept = true
+	all := []api.Session{session("mine00", 1000, ""), session("nested", 1000, "mine00"), session("other0", 1001, ""), kept, session("around", 1000, ""), inner}
+	for args, want := range map[string]struct {
+		uid    int
+		ends   string
+		spared int
+	}{
+		"--all":         {1000, "mine00", 3},
+		"--mine":        {1000, "mine00", 3},
+		"--mine --kept": {1000, "mine00 kept00 around", 0},
+		"--all --now":   {0, "mine00 other0", 3},
+		"--all --kept":  {0, "mine00 other0 kept00 around", 0},
+	} {
+		f := newFake()
+		f.sessions = all
+		w := newWorld(t, f)
+		w.host.euid = func() int { return want.uid }
+		code, _, stderr := w.run(strings.Fields("end --yes " + args)...)
+		got := strings.ReplaceAll(strings.Join(f.ends, " "), " now", "")
+		if code != 0 || got != want.ends || strings.Count(stderr, "not ended") != want.spared {
+			t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
+		}
+	}
+	// One that fails does not keep the others alive, and counts.
+	f := newFake()
+	f.sessions = all[:3]
+	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
+		if id == "mine00" {
+			return nil, api.NewError(api.CodeGuarded, "end mine00: refused by a guard", "")
+		}
+		return cleanReport(id), nil
+	}
+	w := newWorld(t, f)
+	w.host.euid = func() int { return 0 }
+	if code, _, stderr := w.run("end", "--all", "--yes"); code != api.ExitDenied || stderr != "lineage: end mine00: refused by a guard\n" || len(f.ends) != 2 {
+		t.Errorf("exit %d, ended %v, %s", code, f.ends, stderr)
+	}
+	// Nothing to end is not a failure.
+	f = newFake()
+	f.sessions = nil
+	if code, out, stderr := newWorld(t, f).run("end", "--mine"); code != 0 || out != "" || stderr != "lineage: end: no session to end\n" {
+		t.Errorf("exit %d, %q, %q", code, out, stderr)
+	}
+}
+
+// It is asked for as for one, and --dry-run sends nothing.
+func TestEndChosenAsks(t *testing.T) {
+	f := newFake()
+	w := newWorld(t, f)
+	said := w.terminal("n\n")
+	if code, _, _ := w.run("end", "--mine"); code != api.ExitFailed || len(f.ends) != 0 {
+		t.Errorf("exit %d, ended %v", code, f.ends)
+	}
+	if text := said(); !strings.Contains(text, "session k3x9q2 build: 5 processes") || strings.Contains(text, "m8p4z1") {
+		t.Errorf("asked\n%s", text)
+	}
+	if code, out, _ := newWorld(t, f).run("end", "--mine", "--dry-run"); code != 0 || len(f.ends) != 0 || !strings.HasPrefix(out, "k3x9q2 build: 4 processes would get") {
+		t.Errorf("exit %d, ended %v, %s", code, f.ends, out)
+	}
+}
+
+// While an end takes its time a terminal shows how far it is; Ctrl-C then kills.
+func TestEndProgress(t *testing.T) {
+	f := newFake()
+	f.sessions[0].Live = 5
+	f.end = func(id string, req api.EndRequest) (*api.Report, error) {
+		if req.Now {
+			return cleanReport(id), nil
+		}
+		return &api.Report{Session: id, Name: "bu\x1bild", State: "ending", Left: 14}, nil
+	}
+	f.reports = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := newWorld(t, f)
+	said := w.terminal("")
+	go func() {
+		time.Sleep(3*patience + patience/2)
+		w.signals <- os.Interrupt
+	}()
+	code, out, _ := w.run("end", "-y", "--grace", "30s", "build")
+	text := said()
+	if code != 0 || !strings.Contains(out, "ended, clean") || !slices.Contains(f.ends, "k3x9q2 now") {
+		t.Errorf("exit %d, ended %v, %s", code, f.ends, out)
+	}
+	for _, want := range []string{`ending bu\x1bild: 9 of 14 gone, SIGKILL in 2`, "s (Ctrl-C: no…", "\r\x1b[Klineage: end: killing now"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
+	if n := strings.Count(text, "ending bu"); n < 2 || strings.Count(text, "\n") != 1 {
+		t.Errorf("%d states: %q", n, text)
 	}
 }

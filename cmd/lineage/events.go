@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "lost"}
@@ -20,14 +18,21 @@ var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session
 func (a *app) eventsCommand() *cobra.Command {
 	var q api.EventsQuery
 	var since, until string
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happens, live: one line or one JSON object an event",
-		Long: `Show births, execs, exits and new parents of processes as they happen, until the
-session is over or Ctrl-C; --since adds what happened before, and --until 0s
-stops where that ends. "lineage events -o jsonl --snapshot > FILE" makes a
-recording, which "lineage tree -i FILE" renders anywhere. As a stream has no
-end, "-o json" is the same as "-o jsonl".`,
+		Long: `Show births, execs, exits and new parents of processes as they happen, until
+the session is over or Ctrl-C. With --since, show what has happened since then
+and exit; with --follow, continue with what happens.
+
+"lineage events -o jsonl --snapshot > FILE" makes a recording, which "lineage
+tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
+"-o json" is the same as "-o jsonl".`,
+		Example: `  lineage events --session build --type exec    # what it runs, live
+  lineage events --since 20m                    # the last 20 minutes
+  lineage events --since 20m --follow           # and what happens from now on
+  lineage events -o jsonl --snapshot > build.jsonl`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -35,6 +40,7 @@ end, "-o json" is the same as "-o jsonl".`,
 	f.StringVar(&q.Session, "session", "", "only of this `session`, by id or name")
 	f.StringSliceVar(&q.Types, "type", nil, "only of these `types`: "+strings.Join(eventTypes, ", "))
 	f.BoolVar(&q.Snapshot, "snapshot", false, "the present processes first")
+	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
@@ -43,9 +49,15 @@ end, "-o json" is the same as "-o jsonl".`,
 		if q.Since, q.Until, err = timeRange("events", since, until, a.now()); err != nil {
 			return err
 		}
+		switch {
+		case follow && until != "":
+			return usage("events: --follow has no end; give only one of --follow and --until")
+		case since != "" && until == "" && !follow:
+			q.Until = a.now()
+		}
 		for _, t := range q.Types {
 			if !slices.Contains(eventTypes, t) {
-				return usage("events: no type %q; want one of %s", t, strings.Join(eventTypes, ", "))
+				return usage("events: unknown type %q: want one of %s", t, strings.Join(eventTypes, ", "))
 			}
 		}
 		c, err := a.client(cmd.Context())
@@ -68,7 +80,7 @@ end, "-o json" is the same as "-o jsonl".`,
 // up again where it broke, as long as that makes progress.
 func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, format string) error {
 	p := a.page(a.stdout, format == "wide")
-	enc := jsonEncoder(p.w)
+	enc := p.JSON()
 	for {
 		from := q.From
 		err := c.Events(ctx, q, func(ev *api.Event) error {
@@ -78,17 +90,17 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 			if err := a.writeEvent(p, enc, format, ev); err != nil {
 				return err
 			}
-			return p.flush()
+			return p.Flush()
 		})
 		if !errors.Is(err, api.ErrBroken) || q.From == from {
 			return err
 		}
-		a.say("%v: taking it up again at event %d", api.ErrBroken, q.From)
+		a.say("%v: resuming at event %d", api.ErrBroken, q.From)
 		q.Snapshot = false
 	}
 }
 
-func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format string, ev *api.Event) error {
+func (a *app) writeEvent(p *text.Page, enc interface{ Encode(any) error }, format string, ev *api.Event) error {
 	if ev.Kind == "heartbeat" {
 		return nil
 	}
@@ -98,7 +110,7 @@ func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format str
 		return enc.Encode(ev)
 	case "name":
 		if ev.Process != nil {
-			p.line("%s", ev.Process.Ref)
+			p.Line("%s", ev.Process.Ref)
 		}
 		return nil
 	}
@@ -109,68 +121,9 @@ func (a *app) writeEvent(p *page, enc interface{ Encode(any) error }, format str
 			a.say("events: the daemon ended the stream: %s", ev.Reason)
 		}
 	case "process":
-		p.line("%s", eventText(p, "present", ev))
+		p.Line("%s", text.Event(p, "present", ev))
 	default:
-		p.line("%s", eventText(p, ev.Type, ev))
+		p.Line("%s", text.Event(p, ev.Type, ev))
 	}
 	return nil
-}
-
-// eventText is an event on one line: time, type, session, process, what.
-func eventText(p *page, kind string, ev *api.Event) string {
-	when := ""
-	if ev.Time != nil {
-		when = ev.Time.In(p.now.Location()).Format("15:04:05.000")
-		if clock := p.clock(ev.Time); len(clock) > len(time.TimeOnly) { // of another day
-			when = clock[:len(time.DateOnly)+1] + when
-		}
-	} else if ev.TimeNS != 0 {
-		when = fmt.Sprintf("%.3f", time.Duration(ev.TimeNS).Seconds())
-	}
-	session := ev.Session
-	if pr := ev.Process; pr != nil {
-		session = cmp.Or(session, pr.Session)
-	}
-	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(kind), display.Text(cmp.Or(session, "-")))}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	pr := ev.Process
-	if pr != nil {
-		add("%s", strings.TrimSuffix(refText(p, pr.Ref)+" "+p.command(pr), " ?")) // reaped: nobody knows the name any more
-	}
-	switch ev.Type {
-	case "fork":
-		if pr != nil && pr.Creator != nil {
-			add("by %s", refText(p, *pr.Creator))
-			if pr.Parent != nil && *pr.Parent != *pr.Creator {
-				add("parent %s", refText(p, *pr.Parent))
-			}
-		}
-	case "exit":
-		if pr != nil {
-			add("%s", display.Text(howEnded(pr)))
-		}
-	case "reparent":
-		if ev.From != nil {
-			add("from %s", refText(p, *ev.From))
-		}
-		if ev.To != nil {
-			add("to %s", refText(p, *ev.To))
-		}
-	case "session":
-		add("%s", display.Text(strings.TrimSpace(string(ev.State)+" "+ev.Reason)))
-	case "lost":
-		what := "what happened before is not known"
-		if ev.Count > 0 {
-			what = count(int(ev.Count), "event", "events")
-		}
-		if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
-			what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
-		}
-		add("%s, %s", what, display.Text(ev.Where))
-	}
-	line := strings.Join(parts, "  ")
-	if p.width > 0 && !p.wide {
-		line = fit(line, p.width)
-	}
-	return line
 }

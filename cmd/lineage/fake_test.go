@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // fake is a daemon in memory.
@@ -26,6 +27,7 @@ type fake struct {
 	degraded     []string
 	capabilities []string
 	asked        api.PathRef
+	noHolders    bool // of a path
 
 	orphans *api.Orphans
 	leaks   *api.Leaks
@@ -46,7 +48,7 @@ type fake struct {
 func (f *fake) Close() error { return nil }
 
 func (f *fake) Version(context.Context) (*api.Version, error) {
-	return &api.Version{Head: head("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)}, nil
+	return &api.Version{Head: text.Head("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)}, nil
 }
 
 func (f *fake) Status(context.Context) (*api.Status, error) {
@@ -56,7 +58,7 @@ func (f *fake) Status(context.Context) (*api.Status, error) {
 func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, error) {
 	list := &api.Sessions{}
 	for _, s := range f.sessions {
-		if state == "all" || s.State != "ended" {
+		if state == "all" || (state == "ended") == (s.State == "ended") {
 			list.Items = append(list.Items, s)
 		}
 	}
@@ -199,6 +201,9 @@ func (f *fake) WhyPort(_ context.Context, proto string, port int) (*api.Holders,
 
 func (f *fake) WhyPath(_ context.Context, file api.PathRef) (*api.Holders, error) {
 	f.asked = file
+	if f.noHolders {
+		return nil, api.NewError(api.CodeNotFound, "path: nobody has it open", "")
+	}
 	w := *f.whys[900]
 	w.Holds = &api.Holds{Locks: []api.Lock{heldLock}, Files: []api.File{{Path: heldLock.Path, Access: "read_write", PID: 900}}, Unknown: []string{"pid 900: the time was over"}}
 	return &api.Holders{Items: []api.Why{w}}, nil
@@ -352,7 +357,7 @@ func newFake() *fake {
 			}},
 		},
 		stream: []api.Event{
-			{Head: head("recording"), BootID: "b0", Version: "v1.2.4", Started: at(-1)},
+			{Head: text.Head("recording"), BootID: "b0", Version: "v1.2.4", Started: at(-1)},
 			{Head: api.Head{Kind: "process"}, Process: &root},
 			{Head: api.Head{Kind: "process"}, Process: &orphan},
 			{Head: api.Head{Kind: "heartbeat"}, TimeNS: 5},

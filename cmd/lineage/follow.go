@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // redraw is the least time between two drawings of a followed tree.
@@ -44,7 +43,7 @@ func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 	}()
 	screen := &screen{app: a, wide: format == "wide"}
 	for {
-		if err := screen.draw(trees, o.plain); err != nil {
+		if err := screen.draw(text.Trees(trees, false, o.plain).Text); err != nil {
 			return err
 		}
 		select {
@@ -82,7 +81,7 @@ func (a *app) lastTree(ctx context.Context, c api.Client, s *screen, o treeOptio
 	if err != nil {
 		return err
 	}
-	return s.draw(trees, o.plain)
+	return s.draw(text.Trees(trees, false, o.plain).Text)
 }
 
 // untilInterrupt is ctx until the first SIGINT or SIGTERM.
@@ -99,20 +98,19 @@ func (a *app) untilInterrupt(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(); stop() }
 }
 
-// screen is where a followed tree is drawn.
+// screen is where something that changes is drawn.
 type screen struct {
 	app  *app
 	wide bool
 	last string
 }
 
-func (s *screen) draw(trees []api.Tree, ascii bool) error {
-	var text bytes.Buffer
-	p := s.app.page(s.app.stdout, s.wide)
-	p.w = bufio.NewWriter(&text)
-	writeTrees(p, trees, ascii)
-	p.w.Flush()
-	out := text.String()
+func (s *screen) draw(write func(*text.Page)) error {
+	var drawn strings.Builder
+	p := s.app.page(s.app.stdout, s.wide).On(&drawn)
+	write(p)
+	p.Flush()
+	out := drawn.String()
 	if size, ok := terminal(s.app.stdout); ok {
 		out = overdraw(out, int(size.Row), s.last == "")
 	} else if out == s.last {
@@ -120,7 +118,7 @@ func (s *screen) draw(trees []api.Tree, ascii bool) error {
 	} else if s.last != "" {
 		out = "\n" + out
 	}
-	s.last = text.String()
+	s.last = drawn.String()
 	if _, err := fmt.Fprint(s.app.stdout, out); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
@@ -143,4 +141,49 @@ func overdraw(text string, rows int, first bool) string {
 		out += l + "\x1b[K\n"
 	}
 	return out + "\x1b[J\x1b[?7h"
+}
+
+// linearTree draws the trees once and then writes a line for each change: a
+// screen reader, or who pipes it, gets nothing twice, and no cursor moves. The
+// stream begins before the drawing, so that nothing is lost between them.
+func (a *app) linearTree(ctx context.Context, c api.Client, o treeOptions, arg, format string, q api.EventsQuery) error {
+	events, over := make(chan *api.Event), make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		over <- c.Events(ctx, q, func(ev *api.Event) error {
+			select {
+			case events <- ev:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	trees, err := askTrees(ctx, c, arg, o.all)
+	if err != nil {
+		return err
+	}
+	p := a.page(a.stdout, format == "wide")
+	text.WriteTrees(p, trees, true)
+	if err := p.Flush(); err != nil {
+		return err
+	}
+	for {
+		select {
+		case ev := <-events:
+			p.Now = a.now()
+			if err := a.writeEvent(p, nil, format, ev); err != nil {
+				return err
+			}
+			if err := p.Flush(); err != nil {
+				return err
+			}
+		case err := <-over:
+			if ctx.Err() != nil {
+				return nil // the caller has seen enough
+			}
+			return err
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) historyCommand() *cobra.Command {
@@ -19,15 +18,19 @@ func (a *app) historyCommand() *cobra.Command {
 	var everybody bool
 	cmd := &cobra.Command{
 		Use:   "history [SESSION]",
-		Short: "List ended sessions, or show how one went",
-		Long: `List the sessions that have ended, the last first, as the daemon keeps them on
-disk; or show one of them: its receipt, and the processes that were left over,
-with their ancestors; with --all every process that is remembered.`,
+		Short: "List ended sessions, or show how one ended",
+		Long: `List the ended sessions that the daemon keeps on disk, the last one first. With
+SESSION, show one: its receipt, and the processes that were left over, with
+their ancestors; with --all, every process that is remembered. A name that
+several sessions had means the last one that ended.`,
+		Example: `  lineage history --since 24h         # what ended today
+  lineage history build               # how it ended, and what was left over
+  lineage history build --all         # with all its processes`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
-	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most so many `sessions`; 0: all")
-	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "of one SESSION: all its processes")
+	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "maximum `number` of sessions; 0: all")
+	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -55,7 +58,10 @@ with their ancestors; with --all every process that is remembered.`,
 		if err != nil {
 			return err
 		}
-		return a.print(format.value, historyListing(list))
+		if len(list.Items) == 0 {
+			a.explainEmpty(format, "no session ended then, or none is remembered")
+		}
+		return a.print(format.value, text.History(list))
 	}
 	return cmd
 }
@@ -67,7 +73,9 @@ func (a *app) pastSession(ctx context.Context, c api.Client, name string, everyb
 		return err
 	}
 	if s.State != api.StateEnded {
-		return &exitError{api.ExitNotFound, fmt.Errorf("history %s: it is %s, not over; see \"lineage tree %s\"", name, s.State, s.ID)}
+		if s, err = lastEnded(ctx, c, s, name); err != nil {
+			return err
+		}
 	}
 	r, err := c.Report(ctx, s.ID, 0)
 	if err != nil {
@@ -82,7 +90,26 @@ func (a *app) pastSession(ctx context.Context, c api.Client, name string, everyb
 	if !everybody {
 		keepLeftovers(t, r)
 	}
-	return a.print(format, pastListing(r, t, remembered-len(t.Nodes)))
+	return a.print(format, text.Past(r, t, remembered-len(t.Nodes)))
+}
+
+// lastEnded is the session with that name that ended last; live has the name now.
+func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string) (*api.Session, error) {
+	list, err := c.Sessions(ctx, "ended", name)
+	if err != nil {
+		return nil, err
+	}
+	var last *api.Session
+	for i := range list.Items {
+		s := &list.Items[i]
+		if s.Name == name && (last == nil || last.Ended == nil || s.Ended != nil && s.Ended.After(*last.Ended)) {
+			last = s
+		}
+	}
+	if last == nil {
+		return nil, &exitError{api.ExitNotFound, fmt.Errorf("history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)}
+	}
+	return last, nil
 }
 
 // keepLeftovers takes all processes from the tree of a session that is over but
@@ -137,105 +164,6 @@ func allPages(ctx context.Context, c api.Client, q api.HistoryQuery) (*api.Sessi
 		}
 		q.Next = page.Next
 	}
-}
-
-func historyListing(list *api.Sessions) listing {
-	l := sessionListing(list)
-	l.text = func(p *page) { writeHistory(p, list.Items) }
-	return l
-}
-
-func writeHistory(p *page, sessions []api.Session) {
-	var t table
-	header := []string{"ID", "NAME", "ENDED", "DURATION", "REASON", "VERDICT", "PROCESSES", "CPU", "ROOT"}
-	if p.wide {
-		header = append(header, "STARTED", "UID", "PARENT", "PEAK", "LEVEL", "COMMAND")
-	}
-	t.row(header...)
-	for i := range sessions {
-		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), string(cmp.Or(s.Verdict, "-")),
-			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds), rootName(s)}
-		if p.wide {
-			row = append(row, wallTime(p, s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootCommand(p, s))
-		}
-		for i := range row {
-			row[i] = display.Text(row[i])
-		}
-		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
-	}
-	t.write(p)
-}
-
-// wallTime is a date with its time, however near.
-func wallTime(p *page, t *time.Time) string {
-	if t == nil {
-		return "-" // of a session that went with its host nobody knows it
-	}
-	return t.In(p.now.Location()).Format(time.DateTime)
-}
-
-// lasted is from a session's start to its end.
-func lasted(s *api.Session) string {
-	if s.Started == nil || s.Ended == nil {
-		return "-"
-	}
-	d := s.Ended.Sub(*s.Started)
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
-	}
-	return display.Age(d)
-}
-
-func verdictColor(verdict api.Verdict) string {
-	switch verdict {
-	case api.VerdictClean:
-		return ""
-	case api.VerdictLeft:
-		return red
-	}
-	return yellow
-}
-
-// pastDocument is `history SESSION -o json`.
-type pastDocument struct {
-	api.Head
-	Session *api.Session `json:"session"`
-	Report  *api.Report  `json:"report"`
-	Roots   []api.Ref    `json:"roots"`
-	Nodes   []api.Node   `json:"nodes"`
-}
-
-// pastListing shows a session that is over: what it was, how it ended, and who
-// was in it, but for so many that were left out.
-func pastListing(r *api.Report, t *api.Tree, leftOut int) listing {
-	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
-	l := treeListing([]api.Tree{*t}, true, false)
-	l.doc = pastDocument{head("history"), t.Session, r, append([]api.Ref{}, t.Roots...), append([]api.Node{}, t.Nodes...)}
-	l.items = append([]any{t.Session, r}, l.items...)
-	l.names = []string{t.Session.ID}
-	draw := l.text
-	l.text = func(p *page) {
-		s := t.Session
-		when := "when it ended is not known"
-		if s.Ended != nil {
-			when = fmt.Sprintf("ended %s, lasted %s", wallTime(p, s.Ended), lasted(s))
-		}
-		p.line("started %s, %s", wallTime(p, s.Started), when)
-		writeReport(p, r)
-		if by := r.EndedBy; by != nil {
-			p.line("  ended by uid %d, pid %d %s", by.UID, by.PID, display.Text(by.Comm))
-		}
-		if r.VerdictWhy != "" {
-			p.line("  %s", display.Text(r.VerdictWhy))
-		}
-		p.line("")
-		draw(p)
-		if leftOut > 0 {
-			p.line("%s; --all shows them", count(leftOut, "more process", "more processes"))
-		}
-	}
-	return l
 }
 
 func rangeFlags(cmd *cobra.Command, since, until *string, what string) {

@@ -100,3 +100,43 @@ func TestHistoryLeftovers(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
+
+// Of a process that is reaped nobody knows the name any more.
+func TestEventWithoutName(t *testing.T) {
+	f := newFake()
+	f.stream = []api.Event{{Seq: 7, Time: at(0), Type: "reaped", Process: &api.Process{Ref: ref(4140)}, Session: "k3x9q2"}}
+	if _, out, _ := newWorld(t, f).run("events"); out != "12:03:20.000  reaped    k3x9q2  4140\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// A name means the session that ended last with it, though a live one has it now.
+func TestHistoryOfALiveName(t *testing.T) {
+	f := newFake()
+	older := f.sessions[2]
+	older.ID, older.Ended = "a1a1a1", at(-7000)
+	f.sessions[2].Name, older.Name = "build", "build"
+	f.sessions = append(f.sessions, older)
+	f.trees["a1a1a1"] = f.trees["e7d7c7"]
+	if code, out, stderr := newWorld(t, f).run("history", "build", "-o", "name"); code != 0 || out != "e7d7c7\n" {
+		t.Errorf("exit %d, %q, %s", code, out, stderr)
+	}
+}
+
+// What has happened ends now, unless more is asked for.
+func TestEventsEnd(t *testing.T) {
+	for args, want := range map[string]struct{ since, until time.Time }{
+		"":                        {},
+		"--since 20m":             {noon.Add(-20 * time.Minute), noon},
+		"--since 20m --follow":    {since: noon.Add(-20 * time.Minute)},
+		"--since 20m --until 10m": {noon.Add(-20 * time.Minute), noon.Add(-10 * time.Minute)},
+	} {
+		f := newFake()
+		if code, _, stderr := newWorld(t, f).run(strings.Fields("events " + args)...); code != 0 {
+			t.Errorf("events %s: exit %d, %s", args, code, stderr)
+		}
+		if q := f.eventsAsked[0]; !q.Since.Equal(want.since) || !q.Until.Equal(want.until) {
+			t.Errorf("events %s: asked for %v to %v", args, q.Since, q.Until)
+		}
+	}
+}

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/outside"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	_ "github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 	"github.com/lineage-ebpf/lineage/daemon"
@@ -26,7 +28,8 @@ func dispatch(args []string) {
 
 // thisHost is the machine that we run on.
 func thisHost() host {
-	return host{version: version, abi: tracer.ABI, doctor: doctor, commands: func(a *app) []*cobra.Command {
+	here := host{version: version, abi: tracer.ABI, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, orphans: outside.This.Orphans}
+	here.commands = func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
 			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})
 		}
@@ -35,7 +38,8 @@ func thisHost() host {
 			a.initCommand(supervise.Init),
 			a.daemonCommand(daemon.Serve, daemon.Unload),
 		}
-	}}
+	}
+	return here
 }
 
 // doctor tries what this kernel can do. All instances pin under the same

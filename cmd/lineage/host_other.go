@@ -4,6 +4,7 @@ package main
 
 import (
 	"io/fs"
+	"os"
 	"runtime"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -14,7 +15,7 @@ func dispatch([]string) {}
 // thisHost is one where nothing can be traced: recordings can be rendered, and
 // a daemon behind a forwarded socket asked.
 func thisHost() host {
-	return host{version: version, doctor: func() api.Doctor {
+	return host{version: version, euid: os.Geteuid, doctor: func() api.Doctor {
 		return api.Doctor{Kernel: runtime.GOOS, Items: []api.DoctorItem{{
 			Feature: "Linux", Required: true, Why: "sessions are tracked by the Linux kernel", Do: "run it on Linux 5.10 or later",
 		}}}

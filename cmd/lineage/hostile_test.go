@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // hostile is what a process may call itself.
@@ -79,11 +81,11 @@ func hostileFake() *fake {
 	return f
 }
 
-// Whatever a process is called, a terminal gets text: no controls but newline,
+// Whatever a process is called, a terminal gets Text: no controls but newline,
 // no more lines than there would be, and JSON that is valid.
 func TestHostileStrings(t *testing.T) {
 	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events --snapshot",
-		"end -y k3x9q2 m8p4z1", "orphans", "orphans --nudge", "report", "history e7d7c7", "doctor", "version"} {
+		"end -y k3x9q2 m8p4z1", "orphans", "orphans --nudge", "orphans --host", "report", "history e7d7c7", "doctor", "version"} {
 		for _, format := range []string{"table", "wide", "name", "json", "jsonl"} {
 			args := append(strings.Fields(line), "-o", format)
 			_, stdout, stderr := newWorld(t, hostileFake()).run(args...)
@@ -131,7 +133,8 @@ func TestVisibleJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.String().Draw(t, "in")
 		var b bytes.Buffer
-		if err := jsonEncoder(&b).Encode(in); err != nil {
+		p := text.NewPage(&b, noon)
+		if err := errors.Join(p.JSON().Encode(in), p.Flush()); err != nil {
 			t.Fatal(err)
 		}
 		var out string

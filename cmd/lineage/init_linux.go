@@ -22,19 +22,23 @@ func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cob
 	}
 	cmd := &cobra.Command{
 		Use:   "init [flags] -- CMD [ARG...]",
-		Short: "Run a command as PID 1 of a container does: forward, reap, end what is left",
-		Long: `Run CMD from PID 1 of a container, without a daemon, BPF or privilege. Signals
-go to CMD. What is orphaned is reaped; children that CMD does not wait for stay
-its own. When CMD exits, all that is left in the container gets SIGTERM, and
-SIGKILL when the grace is over; init returns when nobody is left. SIGTERM,
-SIGINT, SIGHUP or SIGQUIT while it waits ends the grace, a second one the wait.
+		Short: "Run a command as PID 1 of a container: forward, reap, end",
+		Long: `Run CMD from PID 1 of a container, without a daemon, BPF or privileges. Signals
+are forwarded to CMD. Orphans are reaped; children that CMD does not wait for
+remain its own. When CMD exits, every other process in the container gets
+SIGTERM, and SIGKILL when the grace is over; init returns when none is left.
+SIGTERM, SIGINT, SIGHUP or SIGQUIT while it waits ends the grace, a second one
+the wait.
 
-Not PID 1, it becomes a subreaper and does the same for what descends from CMD.
-What another daemon started for CMD is unknown then.
+If it is not PID 1, it becomes a subreaper and does the same for the
+descendants of CMD. Work that another daemon started for CMD is not known then.
 
-The exit code is CMD's, 128 + signal if it died of one, 127 if it does not
+The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
 CMD ran.`,
+		Example: `  lineage init -- ./server            # as the entry point of a container
+  lineage init --grace 30s -- ./ci.sh`,
+		ValidArgsFunction: files,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return before(`init: CMD is missing; see "lineage init --help"`)
@@ -44,7 +48,7 @@ CMD ran.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("grace") {
 				if grace < 0 || grace > api.MaxGrace {
-					return before("init: --grace %v: want 0 to %s", grace, "10m")
+					return before("init: invalid --grace %v: must be 0 to %s", grace, "10m")
 				}
 				o.Grace = &grace
 			}
@@ -58,8 +62,8 @@ CMD ran.`,
 	})
 	f := cmd.Flags()
 	f.SetInterspersed(false) // CMD's flags are CMD's, without -- too
-	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default 5s)")
+	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default 5s)")
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "no word about leftovers that were ended")
+	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
 	return cmd
 }

@@ -3,159 +3,151 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"math"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
+// refresh is how often a watched list is asked for.
+const refresh = time.Second
+
+// orders are the values of ls --sort: text in ascending order, numbers and ages with the
+// largest first.
+var orders = map[string]func(a, b *api.Session) int{
+	"age": func(a, b *api.Session) int {
+		at := func(s *api.Session) time.Time {
+			if s.Started == nil {
+				return time.Time{}
+			}
+			return *s.Started
+		}
+		return at(a).Compare(at(b))
+	},
+	"cpu":     func(a, b *api.Session) int { return cmp.Compare(b.CPUSeconds, a.CPUSeconds) },
+	"id":      func(a, b *api.Session) int { return cmp.Compare(a.ID, b.ID) },
+	"live":    func(a, b *api.Session) int { return cmp.Compare(b.Live, a.Live) },
+	"name":    func(a, b *api.Session) int { return cmp.Compare(a.Name, b.Name) },
+	"orphans": func(a, b *api.Session) int { return cmp.Compare(b.Orphans, a.Orphans) },
+	"rss":     func(a, b *api.Session) int { return cmp.Compare(b.RSSBytes, a.RSSBytes) },
+	"state":   func(a, b *api.Session) int { return cmp.Compare(a.State, b.State) },
+}
+
+type lsOptions struct {
+	all, watch  bool
+	sort, state choice
+	uid         int
+}
+
 func (a *app) lsCommand() *cobra.Command {
-	var all bool
+	o := lsOptions{
+		sort:  choice{"", []string{"age", "cpu", "id", "live", "name", "orphans", "rss", "state"}},
+		state: choice{"", []string{"active", "ending", "condemned", "ended"}},
+	}
 	cmd := &cobra.Command{
-		Use:               "ls",
-		Short:             "List sessions",
+		Use:     "ls",
+		Aliases: []string{"ps"},
+		Short:   "List sessions",
+		Long: `List the live sessions that you may see: your own, or as root everybody's.
+
+A terminal that is too narrow gets fewer columns; a pipe always gets the same
+ones. LIVE is the number of live processes, ORPHANS of those whose creator is
+dead, ZOMBIES of dead ones that their parent has not waited for. AGE of an
+ended session is how long it lasted.`,
+		Example: `  lineage ls                        # live sessions
+  lineage ls --all --sort rss       # ended ones too, most memory first
+  lineage ls --watch --state active # redraw every second
+  lineage ls --json | jq -r '.items[].name'`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "ended sessions too")
+	f := cmd.Flags()
+	f.BoolVarP(&o.all, "all", "a", false, "ended sessions too")
+	f.BoolVarP(&o.watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
+	f.Var(&o.sort, "sort", "sort by `column`: "+strings.Join(o.sort.words, ", "))
+	f.Var(&o.state, "state", "only sessions in this `state`: "+strings.Join(o.state.words, ", "))
+	f.IntVar(&o.uid, "uid", -1, "only sessions of this `uid`")
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
-	cmd.RunE = asking(a, format, sessionListing, func(ctx context.Context, c api.Client, _ []string) (*api.Sessions, error) {
-		state := "live"
-		if all {
-			state = "all"
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case o.uid < 0 && cmd.Flags().Changed("uid"):
+			return usage("ls: invalid --uid %d: must be 0 or more", o.uid)
+		case o.watch && format.value != "table" && format.value != "wide":
+			return usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
 		}
-		return c.Sessions(ctx, state, "")
-	})
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if o.watch {
+			return a.watchSessions(cmd.Context(), c, &o, format.value)
+		}
+		list, err := o.list(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			a.explainEmpty(format, `no session`+o.which()+`; "lineage run -- CMD" starts one, "lineage ls --all" lists ended ones`)
+		}
+		return a.print(format.value, text.Sessions(list))
+	}
 	return cmd
 }
 
-func sessionListing(list *api.Sessions) listing {
-	list.Head = head("sessions")
-	l := listing{doc: list, text: func(p *page) { writeSessions(p, list.Items) }}
-	if list.Items == nil {
-		list.Items = []api.Session{}
+// which says what the list was restricted to.
+func (o *lsOptions) which() string {
+	if o.state.value != "" || o.uid >= 0 {
+		return " of that kind"
 	}
-	for i := range list.Items {
-		list.Items[i].Head = api.Head{Kind: "session"}
-		l.items = append(l.items, list.Items[i])
-		l.names = append(l.names, list.Items[i].ID)
-	}
-	return l
+	return ""
 }
 
-func writeSessions(p *page, sessions []api.Session) {
-	// A column of blanks would say that there are none; they are not known at once.
-	ports := false
-	for _, s := range sessions {
-		ports = ports || len(s.Ports) > 0
+// list asks for the sessions that are wanted, in the order that is wanted.
+func (o *lsOptions) list(ctx context.Context, c api.Client) (*api.Sessions, error) {
+	state := "live"
+	if o.all || o.state.value == "ended" {
+		state = "all"
 	}
-	var t table
-	header := []string{"ID", "NAME", "STATE", "ROOT", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS"}
-	if ports {
-		header = append(header, "PORTS")
+	list, err := c.Sessions(ctx, state, "")
+	if err != nil {
+		return nil, err
 	}
-	header = append(header, "AGE", "EVIDENCE")
-	if p.wide {
-		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "COMMAND")
+	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
+		return o.state.value != "" && string(s.State) != o.state.value || o.uid >= 0 && s.UID != o.uid
+	})
+	if order := orders[o.sort.value]; order != nil {
+		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })
 	}
-	t.row(header...)
-	for i := range sessions {
-		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(display.Text(s.Name), "-"), stateText(s), rootName(s),
-			fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies), display.CPU(s.CPUSeconds), memory(s)}
-		if ports {
-			row = append(row, cmp.Or(strings.Trim(fmt.Sprint(s.Ports), "[]"), "-"))
+	return list, nil
+}
+
+// watchSessions shows the list again and again.
+func (a *app) watchSessions(ctx context.Context, c api.Client, o *lsOptions, format string) error {
+	ctx, stop := a.untilInterrupt(ctx)
+	defer stop()
+	screen := &screen{app: a, wide: format == "wide"}
+	for {
+		list, err := o.list(ctx, c)
+		if ctx.Err() != nil {
+			return nil // the caller has seen enough
 		}
-		row = append(row, p.since(s.Started), cmp.Or(s.Evidence, "-"))
-		if p.wide {
-			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
-				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), rootCommand(p, s))
+		if err != nil {
+			return err
 		}
-		for i := range row {
-			row[i] = display.Text(row[i])
+		if err := screen.draw(text.Sessions(list).Text); err != nil {
+			return err
 		}
-		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
-	}
-	t.write(p)
-}
-
-// stateText is the state, and that it outlives the session that it came from.
-func stateText(s *api.Session) string {
-	if s.Kept {
-		return string(s.State) + ", kept"
-	}
-	return string(s.State)
-}
-
-// memory is unknown until the daemon has looked at the members once.
-func memory(s *api.Session) string {
-	if s.RSSBytes == 0 && s.Live > 0 {
-		return "-"
-	}
-	return display.Size(s.RSSBytes)
-}
-
-func rootName(s *api.Session) string {
-	if s.Root == nil {
-		return "-"
-	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, display.Text(s.Root.Comm)))
-}
-
-func rootCommand(p *page, s *api.Session) string {
-	if s.Root == nil {
-		return "-"
-	}
-	return p.command(s.Root)
-}
-
-func grace(s *api.Session) string {
-	return fmt.Sprintf("%gs", math.Round(s.GraceSeconds*1000)/1000)
-}
-
-func stateColor(state api.SessionState) string {
-	switch state {
-	case api.StateActive:
-		return green
-	case api.StateEnding, api.StateCondemned:
-		return red
-	}
-	return dim
-}
-
-// title is the line that says what a session is.
-func title(s *api.Session) string {
-	name := s.ID
-	if s.Name != "" {
-		name += " " + s.Name
-	}
-	parts := []string{string(s.State)}
-	if s.Live > 0 || s.State == api.StateActive {
-		parts = append(parts, fmt.Sprintf("%d live", s.Live))
-	}
-	for _, n := range []struct {
-		n         int
-		one, many string
-	}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
-		if n.n > 0 {
-			parts = append(parts, count(n.n, n.one, n.many))
+		select {
+		case <-time.After(refresh):
+		case <-ctx.Done():
+			return nil
 		}
 	}
-	if s.EndReason != "" {
-		parts = append(parts, s.EndReason)
-	}
-	if s.BrokeredBy != "" {
-		parts = append(parts, "brokered by "+s.BrokeredBy)
-	}
-	if s.Kept {
-		parts = append(parts, display.Kept(s))
-	}
-	if len(s.Degraded) > 0 {
-		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))
-	}
-	return display.Text(name + "  " + strings.Join(parts, ", "))
 }

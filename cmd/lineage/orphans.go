@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,41 +11,52 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) orphansCommand() *cobra.Command {
-	var end, nudge, yes bool
+	var end, nudge, yes, outside bool
 	cmd := &cobra.Command{
 		Use:   "orphans [SESSION]",
-		Short: "List orphans, leftovers of gone roots, and zombies with who has to reap them",
+		Short: "List orphans, leftovers and zombies, and end leftovers",
 		Long: `List live processes whose creator is dead (orphan), those whose session's root
-is gone (leftover), and dead ones that their parent has not waited for (zombie).
-Work that members handed to other daemons, such as tmux or docker, is listed with
-the evidence that it is theirs; where nothing was found of it, who asked for it
-is (brokered, unattributed).
+is gone (leftover), and dead ones that their parent has not waited for
+(zombie). Work that members handed to other daemons, such as tmux or docker, is
+listed with the evidence for it (brokered); or, if no process was found, with
+the process that asked (brokered, unattributed).
 
 --end ends the sessions whose root is gone, as "lineage end" does, and nothing
 else: not an orphan whose session's root lives, not a kept session, and not a
-session in which another one is nested whose own root lives.
+session that has another one in it whose own root lives.
 
---nudge sends SIGCHLD to the parents of the zombies, once to each. A parent that
-waits for its children when it is told will reap them; others lose nothing.`,
+--nudge sends SIGCHLD to the parents of the zombies, once to each. Parents that
+wait for their children on that signal reap them; others are not affected.
+
+--host lists orphans outside any session: children of PID 1 that belong to no
+system service and hold a port, a deleted directory or a dead terminal. Nothing
+is ended: "lineage adopt PID" makes such a process a session first.`,
+		Example: `  lineage orphans                # in all sessions
+  lineage orphans --end          # end the sessions whose root is gone
+  sudo lineage orphans --host    # what others left behind on this host`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&end, "end", false, "end the sessions whose root is gone")
 	f.BoolVar(&nudge, "nudge", false, "send SIGCHLD to the parents that have zombies to reap")
+	f.BoolVar(&outside, "host", false, "list orphans of the host that are in no session")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case end && nudge:
 			return usage("orphans: give only one of --end and --nudge")
+		case outside && (end || nudge || len(args) > 0):
+			return usage("orphans: --host only lists, and takes no SESSION")
 		case yes && !end:
 			return usage("orphans: --yes belongs to --end")
 		case end && !yes && !a.canAsk():
-			return usage("orphans: this is no terminal to ask on; add --yes to end without asking")
+			return usage("orphans: cannot ask for confirmation (not a terminal); use --yes")
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -53,6 +64,9 @@ waits for its children when it is told will reap them; others lose nothing.`,
 		}
 		defer c.Close()
 		session := strings.Join(args, "")
+		if outside {
+			return a.hostOrphans(cmd.Context(), c, format)
+		}
 		if end {
 			return a.endLeftovers(cmd.Context(), c, session, yes, format.value)
 		}
@@ -60,103 +74,48 @@ waits for its children when it is told will reap them; others lose nothing.`,
 		if err != nil {
 			return err
 		}
+		if len(list.Items) == 0 {
+			a.explainEmpty(format, "no orphan, leftover or zombie")
+		}
 		if nudge {
 			return a.nudge(cmd.Context(), c, list, format.value)
 		}
-		return a.print(format.value, orphanListing(list))
+		return a.print(format.value, text.Orphans(list))
 	}
 	return cmd
 }
 
-func orphanListing(list *api.Orphans) listing {
-	list.Head = head("orphans")
-	if list.Items == nil {
-		list.Items = []api.Orphan{}
+// hostOrphans lists orphans of the host that are in no session.
+func (a *app) hostOrphans(ctx context.Context, c api.Client, format *choice) error {
+	if a.host.orphans == nil {
+		return &exitError{api.ExitUnsupported, errors.New("orphans: --host reads /proc of a Linux host")}
 	}
-	l := listing{doc: list, text: func(p *page) { writeOrphans(p, list.Items) }}
-	for i := range list.Items {
-		list.Items[i].Head = api.Head{Kind: "orphan"}
-		l.items = append(l.items, list.Items[i])
-		if b := list.Items[i].Brokered; b == nil || b.Process != nil {
-			l.names = append(l.names, list.Items[i].Ref.String())
+	orphans, unknown, err := a.host.orphans(ctx)
+	if err != nil {
+		return fmt.Errorf("orphans: %w", err)
+	}
+	doc := text.HostOrphans{Items: []text.HostOrphan{}, Unknown: unknown}
+	v, err := c.Version(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range orphans {
+		if o.PID == v.PID {
+			continue // the daemon itself
 		}
-	}
-	return l
-}
-
-func writeOrphans(p *page, items []api.Orphan) {
-	var t table
-	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT", "COMMAND"}
-	if p.wide {
-		header = append(header, "UID", "CREATOR", "CGROUP")
-	}
-	t.row(header...)
-	for i := range items {
-		o := &items[i]
-		color := yellow
-		if o.Why == api.WhyZombie {
-			color = red
+		p, err := c.Process(ctx, o.Ref.String())
+		if notFound(err) || err == nil && p.Session != "" {
+			continue // it is gone, or "lineage orphans" lists it
 		}
-		why := string(o.Why)
-		if o.Brokered != nil {
-			why = brokeredText(o)
+		if err == nil {
+			o.Ref = p.Ref // with its exact start
 		}
-		if o.Kept {
-			why += ", kept"
-		}
-		row := []string{o.Ref.String(), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.command(&o.Process)}
-		if !p.wide {
-			row[0] = fmt.Sprint(o.PID)
-		}
-		if p.wide {
-			uid, creator := "-", "-"
-			if o.UID != nil {
-				uid = fmt.Sprint(*o.UID)
-			}
-			if o.Creator != nil {
-				creator = fmt.Sprint(o.Creator.PID)
-			}
-			row = append(row, uid, creator, cmp.Or(o.Cgroup, "-"))
-		}
-		for i := range row {
-			row[i] = display.Text(row[i])
-		}
-		t.paintedRow([]string{"", color}, row...)
+		doc.Items = append(doc.Items, o)
 	}
-	t.write(p)
-}
-
-// brokeredText is why a process that no member forked is listed.
-func brokeredText(o *api.Orphan) string {
-	b := o.Brokered
-	switch {
-	case b.Process == nil && b.State == "pending":
-		return "brokered, not found yet"
-	case b.Process == nil:
-		return "brokered, unattributed"
+	if len(doc.Items) == 0 {
+		a.explainEmpty(format, "no orphan outside sessions holds a port, a deleted directory or a dead terminal")
 	}
-	why := "brokered"
-	if o.Why != api.WhyBrokered {
-		why = string(o.Why) + ", brokered"
-	}
-	if e := b.Evidence; e != nil {
-		why += fmt.Sprintf(" (%s), %s", e.Source, e.Confidence)
-	}
-	return why
-}
-
-// parentText is the parent now; of a zombie, who has to reap it, and in which
-// session that is.
-func parentText(o *api.Orphan) string {
-	switch {
-	case o.Reaper != nil && o.Reaper.Session != "" && o.Reaper.Session != o.Session:
-		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm)) + " of " + o.Reaper.Session
-	case o.Reaper != nil:
-		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm))
-	case o.Parent != nil:
-		return fmt.Sprint(o.Parent.PID)
-	}
-	return "-"
+	return a.print(format.value, text.OutsideOrphans(&doc))
 }
 
 // endLeftovers ends the sessions whose root is gone.
@@ -178,7 +137,7 @@ func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, ye
 	}
 	if len(ids) == 0 {
 		a.say("orphans: nothing to end: no session that may be ended is without its root")
-		return a.print(format, reportListing([]*api.Report{}, true))
+		return a.print(format, text.Receipts([]text.Receipt{}, true))
 	}
 	return a.end(ctx, c, endOptions{yes: yes, timeout: 10 * time.Second}, ids, format)
 }
@@ -186,26 +145,7 @@ func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, ye
 // leftBehind names the sessions whose root is gone and that may be ended with
 // all they hold, and says why others of them may not. only: that one alone.
 func leftBehind(sessions []api.Session, only string) (ids, spared []string) {
-	nested := map[string][]*api.Session{}
-	for i := range sessions {
-		s := &sessions[i]
-		nested[s.Parent] = append(nested[s.Parent], s)
-	}
-	// lives gives a session below id that is not a leftover itself.
-	var lives func(id string, depth int) *api.Session
-	lives = func(id string, depth int) *api.Session {
-		for _, n := range nested[id] {
-			if n.Kept || n.Live > 0 && n.Leftovers == 0 {
-				return n
-			}
-			if depth < 16 { // deeper than the kernel nests
-				if found := lives(n.ID, depth+1); found != nil {
-					return found
-				}
-			}
-		}
-		return nil
-	}
+	within := nesting(sessions)
 	ending := map[string]bool{}
 	for _, s := range sessions {
 		if s.Leftovers == 0 || s.State != api.StateActive || only != "" && s.ID != only {
@@ -213,7 +153,7 @@ func leftBehind(sessions []api.Session, only string) (ids, spared []string) {
 		}
 		if s.Kept {
 			spared = append(spared, fmt.Sprintf("session %s is kept: not ended", s.ID))
-		} else if n := lives(s.ID, 0); n != nil {
+		} else if n := within.find(s.ID, lives); n != nil {
 			spared = append(spared, fmt.Sprintf("session %s: not ended: in it is session %s, which is kept or whose root lives; name it to \"lineage end\"", s.ID, n.ID))
 		} else {
 			ending[s.ID] = true
@@ -226,6 +166,43 @@ func leftBehind(sessions []api.Session, only string) (ids, spared []string) {
 		}
 	}
 	return ids, spared
+}
+
+// lives reports a session that is not a leftover itself.
+func lives(s *api.Session) bool { return s.Kept || s.Live > 0 && s.Leftovers == 0 }
+
+// nested has the sessions directly in each session, by its id.
+type nested map[string][]*api.Session
+
+func nesting(sessions []api.Session) nested {
+	n := nested{}
+	for i := range sessions {
+		s := &sessions[i]
+		n[s.Parent] = append(n[s.Parent], s)
+	}
+	return n
+}
+
+// deepest is more than the kernel nests.
+const deepest = 16
+
+// find gives a session somewhere in the session id for which is holds, or nil.
+func (n nested) find(id string, is func(*api.Session) bool) *api.Session {
+	return n.below(id, is, 0)
+}
+
+func (n nested) below(id string, is func(*api.Session) bool, depth int) *api.Session {
+	for _, s := range n[id] {
+		if is(s) {
+			return s
+		}
+		if depth < deepest {
+			if found := n.below(s.ID, is, depth+1); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
 }
 
 // nudgesDocument is `orphans --nudge -o json`.
@@ -251,8 +228,8 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 		waiting[o.Reaper.Ref]++
 	}
 	worst := api.ExitOK
-	doc := nudgesDocument{head("nudges"), []*api.Killed{}}
-	l := listing{}
+	doc := nudgesDocument{text.Head("nudges"), []*api.Killed{}}
+	l := text.Listing{}
 	var lines []string
 	for _, o := range first {
 		k, err := c.Kill(ctx, o.Ref.String(), api.KillRequest{Signal: "CHLD"})
@@ -263,14 +240,14 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 		}
 		k.Head = api.Head{Kind: "killed"}
 		doc.Items = append(doc.Items, k)
-		l.items, l.names = append(l.items, k), append(l.names, o.Reaper.Ref.String())
+		l.Items, l.Names = append(l.Items, k), append(l.Names, o.Reaper.Ref.String())
 		lines = append(lines, fmt.Sprintf("%d %s: SIGCHLD %s; %s of it", o.Reaper.PID, display.Text(o.Reaper.Comm), display.Text(k.Outcome),
-			count(waiting[o.Reaper.Ref], "zombie is a child", "zombies are children")))
+			text.Count(waiting[o.Reaper.Ref], "zombie is a child", "zombies are children")))
 	}
-	l.doc = doc
-	l.text = func(p *page) {
+	l.Doc = doc
+	l.Text = func(p *text.Page) {
 		for _, line := range lines {
-			p.line("%s", line)
+			p.Line("%s", line)
 		}
 	}
 	if err := a.print(format, l); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // Orphans gives one of each kind, with a hostile name and two reapers.
@@ -140,5 +141,38 @@ func TestNudge(t *testing.T) {
 	f.refuse = api.NewError(api.CodeDenied, "kill 4127: not permitted", "")
 	if code, _, stderr := w.run("orphans", "--nudge"); code != api.ExitDenied || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// Who has no session is told so.
+func TestReportOfNothing(t *testing.T) {
+	f := newFake()
+	f.leaks = &api.Leaks{}
+	if code, stdout, _ := newWorld(t, f).run("report"); code != 0 || stdout != "no session to report on\n" {
+		t.Errorf("exit %d, %q", code, stdout)
+	}
+}
+
+// hostOrphans has one that is listed, a member, one that is gone, and the daemon.
+func hostOrphans() []text.HostOrphan {
+	orphan := func(pid int) text.HostOrphan {
+		return text.HostOrphan{Process: api.Process{Ref: api.Ref{PID: pid}, Comm: "vi\x1bte", UID: new(1000), Started: at(-7200), RSSBytes: 5 << 20}}
+	}
+	listed := orphan(900)
+	listed.Ports, listed.DeletedDir, listed.Terminal = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}}, "/tmp/a\nb", "/dev/pts/3"
+	return []text.HostOrphan{listed, orphan(4130), orphan(9999), orphan(700)}
+}
+
+// Members, and the daemon, are not orphans outside sessions.
+func TestHostOrphans(t *testing.T) {
+	var all strings.Builder
+	for _, format := range text.Formats {
+		all.WriteString(newWorld(t, newFake()).record("orphans", "--host", "-o", format) + "\n")
+	}
+	golden(t, "orphans host", all.String())
+	w := newWorld(t, newFake())
+	w.host.orphans = nil
+	if code, _, stderr := w.run("orphans", "--host"); code != api.ExitUnsupported || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

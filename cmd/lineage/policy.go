@@ -2,25 +2,29 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
 func (a *app) policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check the policy file, and see what holds",
-		Long: `The policy says what lineage may do by itself on this host; without a file it
-observes. The daemon reads ` + policy.DefaultFile + ` at its start and on SIGHUP; a file with
-a mistake in it is refused as a whole, and what held before holds on.`,
+		Short: "Check the policy file, and show what is in force",
+		Long: `The policy says what lineage may do automatically on this host; without a file
+it only observes. The daemon reads ` + policy.DefaultFile + ` when it starts and
+on SIGHUP. An invalid file is rejected entirely; the previous policy stays in
+force.`,
+		Example: `  lineage policy check ./policy.yaml
+  lineage policy show
+  lineage policy explain 4130`,
 		Args:                       subcommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -32,26 +36,45 @@ a mistake in it is refused as a whole, and what held before holds on.`,
 // policyCheck is what `policy check -o json` prints.
 type policyCheck struct {
 	api.Head
-	File  string        `json:"file"`
-	OK    bool          `json:"ok"`
-	Mode  string        `json:"mode,omitempty"`
-	Error *policy.Error `json:"error,omitempty"`
+	File     string         `json:"file"`
+	OK       bool           `json:"ok"`
+	Mode     string         `json:"mode,omitempty"`
+	Rules    map[string]int `json:"rules,omitempty"` // how many, by kind
+	Warnings []string       `json:"warnings,omitempty"`
+	Error    *policy.Error  `json:"error,omitempty"`
+}
+
+// take notes what a valid policy has.
+func (c *policyCheck) take(p *policy.Policy, now time.Time) {
+	c.OK, c.Mode = true, p.Mode
+	c.Rules = map[string]int{"agents": len(p.Agents), "keep": len(p.Keep)}
+	for _, rule := range p.Keep {
+		if rule.Until.Time().Before(now) {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over", rule.Name, rule.Until))
+		}
+	}
+}
+
+func (c *policyCheck) String() string {
+	return fmt.Sprintf("%s: ok, mode %s, %s, %s", display.Text(c.File), c.Mode,
+		text.Count(c.Rules["agents"], "agent rule", "agent rules"), text.Count(c.Rules["keep"], "keep rule", "keep rules"))
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Read a policy file as the daemon would; needs no daemon and no root",
-		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and change
-nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`,
-		Args: argsCount(0, 1, "FILE"),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault // files
-		},
+		Short: "Check a policy file; needs no daemon and no root",
+		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and
+change nothing. The first mistake is reported as FILE:LINE:COLUMN, and the exit
+code is 1.`,
+		Example: `  lineage policy check
+  lineage policy check ./policy.yaml && sudo systemctl reload lineage`,
+		Args:              argsCount(0, 1, "FILE"),
+		ValidArgsFunction: files,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		doc := policyCheck{Head: head("policy_check"), File: policy.DefaultFile}
+		doc := policyCheck{Head: text.Head("policy_check"), File: policy.DefaultFile}
 		if len(args) > 0 {
 			doc.File = args[0]
 		}
@@ -63,13 +86,16 @@ nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`
 		case err != nil:
 			return err
 		default:
-			doc.OK, doc.Mode = true, p.Mode
+			doc.take(p, a.now())
 		}
 		if doc.OK || format.value == "json" || format.value == "jsonl" {
-			err = a.print(format.value, listing{
-				doc: doc, items: []any{doc}, names: []string{doc.File},
-				text: func(p *page) { p.line("%s: ok, mode %s", display.Text(doc.File), doc.Mode) },
+			err = a.print(format.value, text.Listing{
+				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
+				Text: func(p *text.Page) { p.Line("%s", doc.String()) },
 			})
+		}
+		for _, warning := range doc.Warnings {
+			a.say("policy check: %s", warning)
 		}
 		if mistaken {
 			// Editors find the place by it: nothing stands before it.
@@ -83,72 +109,27 @@ nothing. The first mistake is told as FILE:LINE:COLUMN, and the exit code is 1.`
 
 func (a *app) policyShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "show",
-		Short:             "Print the policy that holds, and where each value came from",
+		Use:   "show",
+		Short: "Print the policy in force, and where each value came from",
+		Example: `  lineage policy show
+  lineage policy show -o json | jq '.items[] | select(.origin != "default")'`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = asking(a, format, policyListing, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {
+	cmd.RunE = asking(a, format, text.Policy, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {
 		return c.Policy(ctx)
 	})
 	return cmd
 }
 
-func policyListing(doc *api.Policy) listing {
-	doc.Head = head("policy")
-	l := listing{doc: doc, text: func(p *page) { writePolicy(p, doc) }}
-	for _, v := range doc.Items {
-		v.Kind = "policy_value"
-		l.items = append(l.items, v)
-		l.names = append(l.names, v.Key)
-	}
-	return l
-}
-
-func writePolicy(p *page, doc *api.Policy) {
-	if doc.Refused != "" {
-		p.line("%s", p.paint(red, "the file was not taken: "+display.Text(doc.Refused)))
-	}
-	if len(doc.NeedsRestart) > 0 {
-		p.line("%s", p.paint(yellow, "needs restart: "+display.Text(strings.Join(doc.NeedsRestart, ", "))))
-	}
-	if doc.Breaker.Open {
-		since := ""
-		if doc.Breaker.Since != nil {
-			since = " since " + p.clock(doc.Breaker.Since)
-		}
-		p.line("%s", p.paint(red, `the circuit breaker is open`+since+`: observing only, until "lineage policy resume"`))
-	}
-	var t table
-	t.row("KEY", "VALUE", "ORIGIN")
-	for _, v := range doc.Items {
-		value := display.Text(valueText(v.Value))
-		if !p.wide {
-			value = fit(value, 60)
-		}
-		t.row(display.Text(v.Key), value, display.Text(v.Origin))
-	}
-	t.write(p)
-}
-
-// valueText is a value as the file may hold it.
-func valueText(v any) string {
-	if s, ok := v.(string); ok && s != "" {
-		return s
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
-}
-
 func (a *app) policyExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "explain PID",
-		Short:             "Say which rules match a process now, and what they do to it",
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "explain PID",
+		Short: "Show which rules match a process, and what they do to it",
+		Example: `  lineage policy explain 4130
+  lineage policy explain 4130 --json`,
+		ValidArgsFunction: a.completeMember,
 	}
 	format := formatFlag(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -160,55 +141,29 @@ func (a *app) policyExplainCommand() *cobra.Command {
 		}
 		return nil
 	}
-	cmd.RunE = asking(a, format, explainListing, func(ctx context.Context, c api.Client, args []string) (*api.PolicyExplain, error) {
+	cmd.RunE = asking(a, format, text.Explain, func(ctx context.Context, c api.Client, args []string) (*api.PolicyExplain, error) {
 		return c.PolicyExplain(ctx, args[0])
 	})
 	return cmd
 }
 
-func explainListing(doc *api.PolicyExplain) listing {
-	doc.Head = head("policy_explain")
-	l := listing{doc: doc, text: func(p *page) { writeExplain(p, doc) }}
-	for _, r := range doc.Items {
-		r.Kind = "policy_rule"
-		l.items = append(l.items, r)
-		l.names = append(l.names, r.Rule)
-	}
-	return l
-}
-
-func writeExplain(p *page, doc *api.PolicyExplain) {
-	of := "of no session"
-	if doc.Process.Session != "" {
-		of = "session " + display.Text(doc.Process.Session)
-	}
-	p.line("%s", p.paint(bold, fmt.Sprintf("%s %s: %s", refText(p, doc.Process.Ref), p.command(&doc.Process), of)))
-	if len(doc.Items) == 0 {
-		p.line("  no rule matches it")
-	}
-	for _, r := range doc.Items {
-		from := display.Text(r.Origin)
-		if r.Reason != "" {
-			from += ", " + display.Text(r.Reason)
-		}
-		p.line("  %s (%s): %s", display.Text(r.Rule), from, display.Text(r.Effect))
-	}
-}
-
 func (a *app) policyResumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
-		Short: "Close the circuit breaker: the daemon may end by itself again",
-		Long: `Close the circuit breaker, which opens when the daemon has started as many ends
-by itself within a minute as the policy's breaker.ends_per_minute allows. What
-is due is then done at once: look at "lineage policy show" and the audit log first.`,
+		Short: "Close the circuit breaker: allow automatic ends again",
+		Long: `Close the circuit breaker, which opens when the daemon has automatically ended
+as many sessions within a minute as the policy's breaker.ends_per_minute
+allows. Ends that are due then begin at once: look at "lineage policy show" and
+the audit log first.`,
+		Example: `  lineage policy show      # is it open, and since when?
+  sudo lineage policy resume`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	closed := func(doc *api.Policy) listing {
-		l := policyListing(doc)
-		l.text = func(p *page) { p.line("the circuit breaker is closed, mode %s", display.Text(doc.Mode)) }
+	closed := func(doc *api.Policy) text.Listing {
+		l := text.Policy(doc)
+		l.Text = func(p *text.Page) { p.Line("the circuit breaker is closed, mode %s", display.Text(doc.Mode)) }
 		return l
 	}
 	cmd.RunE = asking(a, format, closed, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {

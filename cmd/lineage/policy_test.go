@@ -26,6 +26,19 @@ func TestPolicyFormats(t *testing.T) {
 	}
 }
 
+// A keep rule whose time is over keeps nothing, which is worth a word.
+func TestPolicyCheckExpired(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := newWorld(t, nil).run("policy", "check", file)
+	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 keep rule\n" ||
+		stderr != "lineage: policy check: keep rule \"cache\" has no effect: until 2020-01-01 is over\n" {
+		t.Errorf("exit %d, %q, %q", code, out, stderr)
+	}
+}
+
 // Check needs no daemon.
 func TestPolicyCheck(t *testing.T) {
 	t.Chdir(t.TempDir())

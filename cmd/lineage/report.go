@@ -1,163 +1,35 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"math"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [SESSION]",
-		Short: "Say what leaks: growth per hour, memory held, hours to exhaustion",
-		Long: `Say of each session, and of the host for who may read all of it, how many
-processes it has, what memory they hold, what it gains in an hour, and when
-that uses up the nearest limit: the host's memory or PIDs, or the session's own
-max_rss or max_processes. The same by command, and the ports and locks held.
+		Short: "Show what leaks: growth per hour, memory, time to exhaustion",
+		Long: `Show, per session and (if permitted) for the host, the number of processes, the
+memory that they hold, the growth per hour, and when that exhausts the nearest
+limit: the host's memory or PIDs, or the session's max_rss or max_processes.
+The same per command, and the ports and locks held.
 
 Growth is the median slope over the last three hours at most, sampled once a
-minute while there is a session. Before ten minutes have passed there is not
-enough data, and it says so. Memory that processes share counts in each.`,
+minute while there is a session; in the first ten minutes there is not enough
+data. Memory that processes share is counted in each of them.`,
+		Example: `  lineage report
+  lineage report build --json | jq '.items[].hours_to_exhaustion'`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	format := formatFlag(cmd)
-	cmd.RunE = asking(a, format, leakListing, func(ctx context.Context, c api.Client, args []string) (*api.Leaks, error) {
+	cmd.RunE = asking(a, format, text.Leaks, func(ctx context.Context, c api.Client, args []string) (*api.Leaks, error) {
 		return c.Leaks(ctx, strings.Join(args, ""))
 	})
 	return cmd
-}
-
-func leakListing(d *api.Leaks) listing {
-	d.Head = head("leaks")
-	if d.Items == nil {
-		d.Items = []api.Leak{}
-	}
-	l := listing{doc: d, text: func(p *page) { writeLeaks(p, d) }}
-	for i := range d.Items {
-		d.Items[i].Head = api.Head{Kind: "leak"}
-		l.items = append(l.items, d.Items[i])
-		l.names = append(l.names, d.Items[i].Session)
-	}
-	return l
-}
-
-// mostCommands is how many commands of a session a table shows; wide shows all.
-const mostCommands = 5
-
-func writeLeaks(p *page, d *api.Leaks) {
-	if d.Host != nil {
-		writeLeak(p, "host", d.Host)
-	}
-	for i := range d.Items {
-		l := &d.Items[i]
-		writeLeak(p, strings.TrimSpace("session "+l.Session+" "+l.Name), l)
-	}
-	if d.Host == nil && len(d.Items) == 0 {
-		p.line("no session to report on")
-	}
-	if d.Truncated {
-		p.line("growth is not kept for all commands: there are too many")
-	}
-	for _, name := range d.KeepUnmatched {
-		p.line("keep rule %s has matched nothing yet", display.Text(name))
-	}
-}
-
-func writeLeak(p *page, what string, l *api.Leak) {
-	parts := []string{count(l.Processes, "process", "processes")}
-	for _, n := range []struct {
-		n         int
-		one, many string
-	}{{l.Leftovers, "leftover", "leftovers"}, {l.Orphans, "orphan", "orphans"}, {l.Zombies, "zombie", "zombies"}} {
-		if n.n > 0 {
-			parts = append(parts, count(n.n, n.one, n.many))
-		}
-	}
-	growth := growthText(&l.Growth)
-	if !l.Growth.Known {
-		growth = "growth: " + growth
-	}
-	parts = append(parts, display.Size(l.RSSBytes), growth)
-	color := bold
-	if l.HoursToExhaustion != nil {
-		parts = append(parts, fmt.Sprintf("%s used up in %s", l.Exhausts, hoursText(*l.HoursToExhaustion)))
-		if *l.HoursToExhaustion < 24 {
-			color = red
-		}
-	}
-	p.line("%s", p.paint(color, display.Text(what+": "+strings.Join(parts, ", "))))
-	if text := display.Kept(&api.Session{Kept: l.Kept, Until: l.Until, Reason: l.Reason, KeptBy: l.KeptBy, KeepRule: l.KeepRule}); text != "" {
-		p.line("  %s", text)
-	}
-	var t table
-	for i := range l.Commands {
-		if i == mostCommands && !p.wide {
-			break
-		}
-		c := &l.Commands[i]
-		growth := growthText(&c.Growth)
-		if !c.Growth.Known && !l.Growth.Known {
-			growth = "" // it was said
-		}
-		t.row("", display.Text(c.Comm), fmt.Sprintf("×%d", c.Processes), display.Size(c.RSSBytes), display.Text(growth))
-	}
-	t.write(p)
-	if n := len(l.Commands) - mostCommands; n > 0 && !p.wide {
-		p.line("  and %s", count(n, "more command", "more commands"))
-	}
-	for _, held := range heldTexts(l.Ports, l.Locks) {
-		p.line("  holds %s", held)
-	}
-}
-
-// growthText says what is gained in an hour, or why nobody can.
-func growthText(g *api.Growth) string {
-	if !g.Known || g.ProcessesPerHour == nil || g.BytesPerHour == nil {
-		why := cmp.Or(g.Why, "not known")
-		if g.OverSeconds > 0 {
-			why += fmt.Sprintf(" (%v)", time.Duration(g.OverSeconds*float64(time.Second)).Round(time.Minute))
-		}
-		return why
-	}
-	var parts []string
-	n := math.Round(*g.ProcessesPerHour*10) / 10
-	if math.Abs(n) >= 100 {
-		n = math.Round(n)
-	}
-	if n != 0 {
-		parts = append(parts, fmt.Sprintf("%+g/h", n))
-	}
-	if b := *g.BytesPerHour; math.Abs(b) >= 1<<20 {
-		sign := "+"
-		if b < 0 {
-			sign = "-"
-		}
-		parts = append(parts, sign+display.Size(uint64(math.Abs(b)))+"/h")
-	}
-	if len(parts) == 0 {
-		return "no growth"
-	}
-	return strings.Join(parts, " ")
-}
-
-// hoursText says how soon that is, and never later than it is.
-func hoursText(h float64) string {
-	switch {
-	case h < 1:
-		return count(int(h*60), "minute", "minutes")
-	case h < 10:
-		return fmt.Sprintf("%g h", math.Floor(h*10)/10)
-	case h < 72:
-		return fmt.Sprintf("%d h", int(h))
-	}
-	return fmt.Sprintf("%d days", int(h/24))
 }

@@ -23,23 +23,28 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 	}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
-		Short: "Run a command as the root of a new session, and end all of it when the command exits",
-		Long: `Run CMD as the root of a new session. Whatever it starts, and whatever that
-starts, belongs to the session. When CMD exits the session ends: SIGTERM, and
-SIGKILL when the grace is over. What was left over is told on stderr, and why
-the session ended if it was not CMD's exit; stdin, stdout and stderr are CMD's,
-untouched.
+		Short: "Run a command in a new session, and end what it leaves behind",
+		Long: `Run CMD as the root of a new session. Every process that it starts, and every
+process that those start, belongs to the session. When CMD exits, the session
+ends: SIGTERM, and SIGKILL when the grace is over. Leftovers are reported on
+stderr, as is the reason if the session did not end because CMD exited. CMD
+keeps stdin, stdout and stderr.
 
-Signals go to CMD. If it does not exit on SIGTERM, another one at least 1s later
-ends the session, and a third one ends it without grace.
+Signals are forwarded to CMD. If it does not exit on SIGTERM, another one at
+least 1s later ends the session, and a third one ends it without grace.
 
 --report opens FILE, or its directory, before CMD starts, with the rights of
 --user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
 /dev/fd/N is written to. A symbolic link is refused.
 
-The exit code is CMD's, 128 + signal if it died of one, 127 if it does not
+The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
 CMD ran.`,
+		Example: `  sudo lineage run -- make -j8
+  sudo lineage run --name agent --user dev -- claude
+  sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
+  sudo lineage run --report receipt.json -q -- npm test`,
+		ValidArgsFunction: files,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return before(`run: CMD is missing; see "lineage run --help"`)
@@ -49,22 +54,25 @@ CMD ran.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("grace") {
 				if grace < 0 || grace > api.MaxGrace {
-					return before("run: --grace %v: want 0 to %s", grace, "10m")
+					return before("run: invalid --grace %v: must be 0 to %s", grace, "10m")
 				}
 				o.Grace = &grace
 			}
 			for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
 				if cmd.Flags().Changed(name) && d < time.Millisecond {
-					return before("run: --%s %v: want a duration of at least 1ms", name, d)
+					return before("run: invalid --%s %v: must be at least 1ms", name, d)
 				}
 			}
 			if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
-				return before("run: --max-processes %d: want at least 1", o.MaxProcesses)
+				return before("run: invalid --max-processes %d: must be at least 1", o.MaxProcesses)
 			}
 			o.OnExit, o.Args, o.Env = onExit.value, args, os.Environ()
 			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
 			socket := a.socketPath()
-			o.Connect = func(ctx context.Context) (api.Client, error) { return connect(ctx, socket) }
+			o.Connect = func(ctx context.Context) (api.Client, error) {
+				defer a.during("starting the daemon")()
+				return connect(ctx, socket)
+			}
 			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
 			return &exitError{code: run(cmd.Context(), o)}
 		},
@@ -75,17 +83,17 @@ CMD ran.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // CMD's flags are CMD's, without -- too
 	f.StringVar(&o.Name, "name", "", "the session's `name`")
-	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL, at most 10m (default the daemon's, 5s)")
-	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this long")
-	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies counted")
+	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the policy's, 5s)")
+	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `time`")
+	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
 	f.Var((*bytesValue)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
-	f.DurationVar(&o.Idle, "idle", 0, "end the session when for so long nothing was born and it used less than 1s of CPU")
+	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `time` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid; USER:GROUP for that group alone")
-	f.Var(&onExit, "on-exit", "what happens to the leftovers: `end` or report")
+	f.Var(&onExit, "on-exit", "what to do with leftovers: `end` or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
-	f.BoolVar(&o.Subreaper, "subreaper", true, "orphans become children of run, not of PID 1")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "no word about leftovers that were ended")
+	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
+	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
 	return cmd
 }
 

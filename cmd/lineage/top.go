@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui"
 )
@@ -35,6 +36,8 @@ With --input it plays a recording back, without a daemon and without root.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
 reader, "lineage tree --follow --plain" writes one line for each change.`,
+		Example: `  sudo lineage top                     # all sessions
+  lineage top --input build.jsonl      # a recording`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
@@ -77,7 +80,7 @@ reader, "lineage tree --follow --plain" writes one line for each change.`,
 		if err != nil {
 			return err
 		}
-		return a.print("table", treeListing(trees, session != "", o.ascii))
+		return a.print("table", text.Trees(trees, session != "", o.ascii))
 	}
 	return cmd
 }

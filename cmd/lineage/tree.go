@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 )
 
@@ -28,12 +29,16 @@ func (a *app) treeCommand() *cobra.Command {
 processes included, and orphans with the parent that they have now. With a PID,
 show what that process started. Without an argument, show every live session.
 
-With --follow it is drawn again when something changes; with --follow --plain it
-is drawn once, and then each change is a line of its own, as screen readers and
-pipes want it.
+With --follow it is drawn again when something changes; with --follow --plain
+it is drawn once, and then each change is a line of its own, as screen readers
+and pipes want it.
 
-All digits are the id or name of a session if there is one, else a PID; write
-PID@START to mean the process.`,
+A number is the id or name of a session if there is one, else a PID; PID@START
+always means the process.`,
+		Example: `  lineage tree                  # all live sessions
+  lineage tree build --all      # with processes that have exited
+  lineage tree 4130             # what process 4130 started
+  lineage tree build --follow   # as it changes`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
@@ -68,7 +73,10 @@ PID@START to mean the process.`,
 		if err != nil {
 			return err
 		}
-		return a.print(format.value, treeListing(trees, arg != "", o.plain))
+		if len(trees) == 0 {
+			a.explainEmpty(format, `no live session; "lineage run -- CMD" starts one`)
+		}
+		return a.print(format.value, text.Trees(trees, arg != "", o.plain))
 	}
 	return cmd
 }
@@ -97,7 +105,7 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 			return err
 		}
 	}
-	return a.print(format, treeListing(trees, arg != "", o.plain))
+	return a.print(format, text.Trees(trees, arg != "", o.plain))
 }
 
 // pick selects the session or the process that arg names.
@@ -125,7 +133,7 @@ func pick(trees []api.Tree, arg string) ([]api.Tree, error) {
 // subtree is the part of t under the process ref, without start the newest one
 // of that PID.
 func subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
-	byRef := index(t)
+	byRef := text.Index(t)
 	var root *api.Node
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
@@ -154,20 +162,12 @@ func subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
 	return sub, true
 }
 
-func index(t *api.Tree) map[api.Ref]*api.Node {
-	m := make(map[api.Ref]*api.Node, len(t.Nodes))
-	for i := range t.Nodes {
-		m[t.Nodes[i].Ref] = &t.Nodes[i]
-	}
-	return m
-}
-
 var (
 	exactRef = regexp.MustCompile(`^[0-9]+@[0-9]+$`)
 	digits   = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// askTrees asks the daemon for what arg names: every live session, one, or
+// askTrees asks the daemon for what arg Names: every live session, one, or
 // what one process started.
 func askTrees(ctx context.Context, c api.Client, arg string, all bool) ([]api.Tree, error) {
 	dead := "ancestors"
@@ -226,40 +226,4 @@ func liveTrees(ctx context.Context, c api.Client, dead string) ([]api.Tree, erro
 func notFound(err error) bool {
 	e, ok := errors.AsType[*api.Error](err)
 	return ok && e.Code == api.CodeNotFound
-}
-
-// trees is the document of several trees.
-type treesDocument struct {
-	api.Head
-	Items []api.Tree `json:"items"`
-}
-
-// treeListing shows trees: one that was asked for as a document of its own.
-func treeListing(trees []api.Tree, one, ascii bool) listing {
-	l := listing{text: func(p *page) { writeTrees(p, trees, ascii) }}
-	for i := range trees {
-		t := &trees[i]
-		t.Head = head("tree")
-		for j := range t.Nodes {
-			t.Nodes[j].Head = api.Head{Kind: "process"}
-			l.items = append(l.items, t.Nodes[j])
-			l.names = append(l.names, t.Nodes[j].Ref.String())
-		}
-	}
-	if one {
-		l.doc = trees[0]
-	} else {
-		l.doc = treesDocument{head("trees"), trees}
-	}
-	return l
-}
-
-func writeTrees(p *page, trees []api.Tree, ascii bool) {
-	for i := range trees {
-		if i > 0 {
-			p.line("")
-		}
-		d := newDrawing(p, &trees[i], ascii)
-		d.draw()
-	}
 }

@@ -242,7 +242,7 @@ func TestEventsResume(t *testing.T) {
 	if fmt.Sprint(asked) != "[0 101 201]" || strings.Count(stdout, "\n") != 2 {
 		t.Errorf("asked from %v, got %s", asked, stdout)
 	}
-	if code != 5 || !strings.HasPrefix(stderr, "lineage: the stream broke: taking it up again at event 101\n") {
+	if code != 5 || !strings.HasPrefix(stderr, "lineage: the stream broke: resuming at event 101\n") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }

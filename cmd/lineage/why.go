@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,29 +13,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why PID|:PORT|PATH",
-		Short: "Say whose a process, a port or a file is, and how that is known",
-		Long: `Show every step from a process to its session's root: who created it, when,
-what the creator ran then, and what became of it; and the ports and locks that
-it holds. PID@START, as "-o name" prints it, is safe against a PID that was
-used again.
+		Short: "Show whose a process, a port or a file is, and why",
+		Long: `Show the session of a process and every step from the session's root down to
+it: who created it, when, and what the creator ran then; and the ports and
+locks that it holds. Creators that have exited are shown, too. For a process
+outside any session, show its parents, and the session that it owns.
 
-:PORT is whoever listens on it (:53/udp for UDP). PATH is whoever has that file
-open or locked, or listens on that unix socket; a file whose name is a number
-is named as ./NUMBER.`,
-		Args: argsCount(1, 1, "PID, :PORT or PATH"),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+With :PORT, show the processes that listen on the port (:53/udp for UDP). With
+PATH, show those that have the file open or locked, or listen on that unix
+socket. A file whose name is a number is ./NUMBER. PID@START, as "-o name"
+prints it, never means another process that got the same PID later.`,
+		Example: `  lineage why 4130            # one process
+  lineage why :8080           # what listens on TCP port 8080
+  lineage why /srv/app.lock   # what has the file open or locked`,
+		Args:              argsCount(1, 1, "PID, :PORT or PATH"),
+		ValidArgsFunction: a.completeWhy,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ask, err := question(args[0])
+		ask, err := a.question(args[0])
 		if err != nil {
 			return err
 		}
@@ -54,50 +55,94 @@ is named as ./NUMBER.`,
 	return cmd
 }
 
+// asker asks the daemon one question.
+type asker func(context.Context, api.Client) (text.Listing, error)
+
 var pidLike = regexp.MustCompile(`^[0-9]+(@.*)?$`)
 
 // question makes of an argument what to ask the daemon.
-func question(arg string) (func(context.Context, api.Client) (listing, error), error) {
+func (a *app) question(arg string) (asker, error) {
 	if port, ok := strings.CutPrefix(arg, ":"); ok {
-		text, proto, _ := strings.Cut(port, "/")
-		n, err := strconv.ParseUint(text, 10, 16)
+		number, proto, _ := strings.Cut(port, "/")
+		n, err := strconv.ParseUint(number, 10, 16)
 		if proto == "" {
 			proto = "tcp"
 		}
 		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
 			return nil, usage("why %s: want :PORT, :PORT/tcp or :PORT/udp; a file of that name is ./%s", arg, arg)
 		}
-		return func(ctx context.Context, c api.Client) (listing, error) {
+		return func(ctx context.Context, c api.Client) (text.Listing, error) {
 			h, err := c.WhyPort(ctx, proto, int(n))
 			if err != nil {
-				return listing{}, err
+				return text.Listing{}, err
 			}
-			return holdersListing(h), nil
+			return text.Holders(h, fmt.Sprintf(":%d/%s", n, proto)), nil
 		}, nil
 	}
 	if ref, err := api.ParseRef(arg); err == nil {
-		return func(ctx context.Context, c api.Client) (listing, error) {
-			why, err := c.Why(ctx, ref.String())
-			if err != nil {
-				return listing{}, err
-			}
-			return whyListing(why), nil
-		}, nil
+		return a.askProcess(ref), nil
 	}
 	if pidLike.MatchString(arg) || arg == "" {
 		return nil, usage("why %s: not a process; name it as PID or PID@START", arg)
 	}
+	return askPath(arg)
+}
+
+// askProcess asks whose a process is. Of one outside any session the daemon knows
+// little: its parents are read from /proc here.
+func (a *app) askProcess(ref api.Ref) asker {
+	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+		why, err := c.Why(ctx, ref.String())
+		if err != nil {
+			return text.Listing{}, err
+		}
+		doc := &text.WhyDocument{Why: *why}
+		if why.Session == nil {
+			if a.host.ancestors != nil {
+				doc.Ancestors = a.host.ancestors(why.Process.PID)
+			}
+			list, err := c.Sessions(ctx, "live", "")
+			if err != nil {
+				return text.Listing{}, err
+			}
+			for _, s := range list.Items {
+				if s.Owner != nil && *s.Owner == why.Process.Ref {
+					doc.Owns = append(doc.Owns, s)
+				}
+			}
+		}
+		return text.Why(doc), nil
+	}
+}
+
+// askPath asks which processes hold a file.
+func askPath(arg string) (asker, error) {
 	file, err := pathRef(arg)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, c api.Client) (listing, error) {
+	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		h, err := c.WhyPath(ctx, file)
-		if err != nil {
-			return listing{}, err
+		if notFound(err) {
+			return text.Listing{}, noHolder(ctx, c, arg, err)
 		}
-		return holdersListing(h), nil
+		if err != nil {
+			return text.Listing{}, err
+		}
+		return text.Holders(h, arg), nil
 	}, nil
+}
+
+// noHolder says why no process has the file: there may be none of that name, because the
+// name is a session's.
+func noHolder(ctx context.Context, c api.Client, arg string, err error) error {
+	if _, missing := os.Lstat(arg); !errors.Is(missing, os.ErrNotExist) {
+		return err
+	}
+	if s, found := c.Session(ctx, arg); api.IsSessionWord(arg) && found == nil {
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file", arg), fmt.Sprintf("%s is a session: lineage tree %s", arg, s.ID))
+	}
+	return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file, and no process has one of that name open", arg), "")
 }
 
 // pathRef names a file as we see it: the daemon may see another one of that
@@ -123,105 +168,4 @@ func pathRef(arg string) (api.PathRef, error) {
 		f.Device, f.Inode = fileID(info)
 	}
 	return f, nil
-}
-
-func whyListing(why *api.Why) listing {
-	why.Head = head("why")
-	l := listing{doc: why, text: func(p *page) { writeWhy(p, why) }, names: []string{why.Process.Ref.String()}}
-	for _, e := range why.Edges {
-		l.items = append(l.items, e)
-		if e.Creator != nil {
-			l.names = append(l.names, e.Creator.Ref.String())
-		}
-	}
-	if len(why.Edges) == 0 {
-		p := why.Process
-		p.Head = api.Head{Kind: "process"}
-		l.items = []any{p}
-	}
-	return l
-}
-
-func writeWhy(p *page, why *api.Why) {
-	proc := &why.Process
-	first := fmt.Sprintf("%s %s: ", refText(p, proc.Ref), p.command(proc))
-	if why.Session == nil {
-		first += "of no session"
-	} else {
-		s := why.Session
-		first += display.Text(fmt.Sprintf("session %s, %s", strings.TrimSpace(s.ID+" "+s.Name), s.State))
-	}
-	switch {
-	case proc.State != "" && proc.State != api.StateLive:
-		first += ", " + display.Text(howEnded(proc))
-	case why.Parent != nil:
-		first += fmt.Sprintf(", parent now %s %s", refText(p, why.Parent.Ref), p.command(why.Parent))
-	case proc.Parent != nil:
-		first += ", parent now " + refText(p, *proc.Parent)
-	}
-	p.line("%s", p.paint(bold, first))
-	writeHolds(p, why.Holds)
-	for i := range why.Edges {
-		p.line("  %s", edgeText(p, why.Session, &why.Edges[i]))
-	}
-	if b := why.Brokered; b != nil {
-		p.line("  %s", display.Brokered(b, why.Session.ID))
-	}
-}
-
-// edgeText is one step on one line.
-func edgeText(p *page, s *api.Session, e *api.Edge) string {
-	parts := []string{fmt.Sprintf("%s %s", refText(p, e.Child.Ref), p.command(&e.Child))}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	when := ""
-	if e.Time != nil {
-		when = " at " + p.clock(e.Time)
-	}
-	switch {
-	case e.Kind == "root" && s != nil:
-		add("root of session %s%s", display.Text(s.ID), when)
-	case e.Creator == nil:
-		add("%s%s, its creator is older than the tracing", display.Text(e.Kind), when)
-	default:
-		creator := display.Command(e.Creator.Argv, e.Creator.Comm, false, p.limit())
-		add("← %s%s by %s %s", display.Text(e.Kind), when, refText(p, e.Creator.Ref), creator)
-		switch {
-		case e.Creator.Alive:
-			add("(alive)")
-		case e.Creator.Exited != nil:
-			add("(exited at %s)", p.clock(e.Creator.Exited))
-		default:
-			add("(exited)")
-		}
-	}
-	add("evidence %s, %s", display.Text(cmp.Or(sourced(e.Evidence), "none")), display.Text(cmp.Or(e.Evidence.Confidence, "strong")))
-	for _, r := range e.Reparented {
-		move := "reparented"
-		if r.Time != nil {
-			move += " at " + p.clock(r.Time)
-		}
-		if r.From != nil {
-			move += " from " + refText(p, *r.From)
-		}
-		if r.To != nil {
-			move += " to " + refText(p, *r.To)
-		}
-		add("%s", move)
-	}
-	return strings.Join(parts, "  ")
-}
-
-func sourced(e api.Evidence) string {
-	if e.Source == "" {
-		return e.Kind
-	}
-	return e.Kind + " (" + e.Source + ")"
-}
-
-// refText names a process: exactly on a wide page, else by its PID.
-func refText(p *page, r api.Ref) string {
-	if p.wide {
-		return r.String()
-	}
-	return fmt.Sprint(r.PID)
 }

@@ -20,7 +20,7 @@ var phrases = map[string]int{
 	"another than": 1,
 	"by itself":    39,
 	"goes on":      25,
-	"is no":        67,
+	"is no":        65,
 	"is none":      57,
 	"is told":      51,
 	"no more":      17,

@@ -200,7 +200,7 @@ func TestAdoptAndKeep(t *testing.T) {
 			t.Errorf("%s: %s", command, text)
 		}
 	}
-	if text := i.Must("ls").Out.String(); !strings.Contains(text, "active, kept") {
+	if text := i.Must("ls").Out.String(); !strings.Contains(text, "active,kept") {
 		t.Errorf("ls: %s", text)
 	}
 	i.End("found")

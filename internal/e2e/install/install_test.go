@@ -4,6 +4,7 @@ package install
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,8 +96,11 @@ func manifest(t *testing.T, prefix string) (list []string) {
 		if m[1] == "lineage completion" { // installed, not described
 			continue
 		}
-		page := strings.ReplaceAll(m[1], " ", "-") + ".1"
-		list = append(list, "644 "+filepath.Join(prefix, "share/man/man1", page)[1:])
+		page, section := strings.ReplaceAll(m[1], " ", "-"), "1"
+		if m[1] == "lineage daemon" {
+			section = "8"
+		}
+		list = append(list, "644 "+filepath.Join(prefix, "share/man/man"+section, page+"."+section)[1:])
 	}
 	slices.Sort(list)
 	return list
@@ -197,9 +201,68 @@ func TestInstallRefuses(t *testing.T) {
 	same(t, files(t, dest), nil)
 }
 
+// heading is a title as a terminal gets it: each letter twice, for bold.
+func heading(title string) []byte {
+	var b bytes.Buffer
+	for i, word := range strings.Fields(title) {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		for _, letter := range word {
+			fmt.Fprintf(&b, "%c\b%c", letter, letter)
+		}
+	}
+	return b.Bytes()
+}
+
+// The page of the policy has every key of its schema.
+func TestPolicyPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(repository, "packaging/man/lineage-policy.5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := os.ReadFile(filepath.Join(repository, "docs/policy.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document any
+	if err := json.Unmarshal(schema, &document); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	propertyNames(document, keys)
+	if len(keys) < 30 {
+		t.Fatalf("the schema has only %d keys", len(keys))
+	}
+	for key := range keys {
+		if !regexp.MustCompile(`\\fB` + key + `\\fR|\.SS ` + key + `\n`).Match(page) {
+			t.Errorf("lineage-policy(5) lacks %s", key)
+		}
+	}
+}
+
+// propertyNames collects the keys that a JSON schema allows.
+func propertyNames(schema any, names map[string]bool) {
+	switch s := schema.(type) {
+	case map[string]any:
+		for key, value := range s {
+			if properties, ok := value.(map[string]any); ok && key == "properties" {
+				for name := range properties {
+					names[name] = true
+				}
+			}
+			propertyNames(value, names)
+		}
+	case []any:
+		for _, value := range s {
+			propertyNames(value, names)
+		}
+	}
+}
+
 // Every page is one that man renders, without a word of complaint.
 func TestPages(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(repository, "bin/man/*.1"))
+	pages, err := filepath.Glob(filepath.Join(repository, "bin/man/*"))
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%v %v", pages, err)
 	}
@@ -212,8 +275,10 @@ func TestPages(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 		text, err := exec.Command(mandoc, "-T", "ascii", page).Output()
-		if err != nil || !bytes.Contains(text, []byte("S\bSY\bYN\bNO\bOP\bPS\bSI\bIS\bS")) {
-			t.Errorf("%s renders as: %v %s", page, err, text)
+		for _, title := range []string{"NAME", "DESCRIPTION", "EXAMPLES", "FILES", "SEE ALSO"} {
+			if err != nil || !bytes.Contains(text, heading(title)) {
+				t.Errorf("%s renders without %s: %v %s", page, title, err, text)
+			}
 		}
 	}
 }

@@ -27,9 +27,9 @@ systemd_run() { # what root has the host's systemd do
 		systemd-run --quiet -p TasksMax=9 --scope sleep 3013 &'
 	id=$(id_of asks)
 	until_ brought 3010 "adopted(unit), strong"
-	brought 3010 "session $id asks, active"
+	brought 3010 "session asks ($id), active"
 	until_ brought 3011 "adopted(socket), weak, not ended with this one"
-	until_ brought 3013 "session $id asks, active" # its scope makes no stranger of it
+	until_ brought 3013 "session asks ($id), active" # its scope makes no stranger of it
 	until_ shown asks 'brokered, unattributed: .* --unit=lngtest-timer'
 	lineage tree asks
 	[ "$(lineage tree asks | grep -c brokered)" -eq 3 ]
@@ -39,7 +39,7 @@ systemd_run() { # what root has the host's systemd do
 	until_ brought 3012 "adopted(unit), strong"
 	first=$(the_sleep 3010)
 	systemctl kill --signal=KILL lngtest-named
-	another() { [ "$(the_sleep 3010)" != "$first" ] && brought 3010 "session $id asks, active"; }
+	another() { [ "$(the_sleep 3010)" != "$first" ] && brought 3010 "session asks ($id), active"; }
 	until_ another
 
 	lineage end --yes asks | tee /tmp/end
@@ -60,7 +60,7 @@ systemd_run_user() { # what a user has the manager of his own do
 		systemd-run --user --quiet sleep 3015' --uid=tester --setenv=XDG_RUNTIME_DIR=/run/user/1000
 	id=$(id_of theirs)
 	until_ brought 3014 "adopted(unit), strong"
-	brought 3014 "session $id theirs, active"
+	brought 3014 "session theirs ($id), active"
 	until_ brought 3015 "adopted(socket), weak, not ended with this one"
 	lineage end --yes theirs
 	gone 3014
@@ -89,8 +89,8 @@ at_cron() { # cron begins its jobs with the minute
 		echo "sleep 3018; sleep 1" | at now
 		echo "sleep 3019" | at now + 1 day'
 	id=$(id_of later)
-	until_ brought 3018 "session $id later, active"
-	until_ brought 3017 "session $id later, active"
+	until_ brought 3018 "session later ($id), active"
+	until_ brought 3017 "session later ($id), active"
 	for number in 3017 3018; do brought $number "adopted(env), strong"; done
 	shown later 'brokered: .*, adopted(env), strong: .* at now asked atd'
 	shown later 'brokered, not found yet: .* at now + 1 day asked atd'
@@ -114,7 +114,7 @@ reaper() { # an orphan that goes to systemd --user still belongs to its session
 	orphan=$(the_sleep 3004) manager=$(property user@0.service MainPID)
 	is "$(ps -o ppid= -p "$orphan" | tr -d ' ')" "$manager" 'the orphan'"'"'s parent'
 	lineage why "$orphan" | tee /tmp/why
-	grep -q "session $(id_of three) three" /tmp/why
+	grep -qF "session three ($(id_of three))" /tmp/why
 	grep -q "parent now $manager" /tmp/why
 	lineage end --yes three
 	! the_sleep 3004 || return 1

@@ -68,7 +68,7 @@ restart() {
 	wait
 	[ "$(daemon_pid)" != "$before" ]
 	is "$(id_of one)" "$id" 'session after a restart'
-	has "$(lineage why "$(the_sleep 3001)")" "session $id one"
+	has "$(lineage why "$(the_sleep 3001)")" "session one ($id)"
 }
 upgrade() { # to a binary that says another version
 	before=$(daemon_pid) id=$(id_of one)
@@ -81,7 +81,7 @@ upgrade() { # to a binary that says another version
 	systemctl restart lineage
 	has "$(lineage version)" '^daemon.*lngtest-upgrade'
 	is "$(id_of one)" "$id" 'session after an upgrade'
-	has "$(lineage why "$(the_sleep 3001)")" "session $id one"
+	has "$(lineage why "$(the_sleep 3001)")" "session one ($id)"
 }
 # back tells that another daemon serves than the one of that PID.
 back() { [ "$(daemon_pid)" != "$1" ] && systemctl is-active --quiet lineage; }

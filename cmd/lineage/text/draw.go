@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"cmp"
@@ -28,15 +28,15 @@ var (
 
 // drawing is one tree on a page.
 type drawing struct {
-	p     *page
+	p     *Page
 	t     *api.Tree
 	g     glyphs
 	nodes map[api.Ref]*api.Node
 	drawn map[api.Ref]bool // a node that names its ancestor as child must not hang us
 }
 
-func newDrawing(p *page, t *api.Tree, ascii bool) *drawing {
-	d := &drawing{p: p, t: t, g: unicodeGlyphs, nodes: index(t), drawn: map[api.Ref]bool{}}
+func newDrawing(p *Page, t *api.Tree, ascii bool) *drawing {
+	d := &drawing{p: p, t: t, g: unicodeGlyphs, nodes: Index(t), drawn: map[api.Ref]bool{}}
 	if ascii {
 		d.g = asciiGlyphs
 	}
@@ -54,7 +54,7 @@ type step struct {
 
 func (d *drawing) draw() {
 	if d.t.Session != nil {
-		d.p.line("%s", d.p.paint(bold, title(d.t.Session)))
+		d.p.Line("%s", d.p.paint(bold, Title(d.t.Session)))
 	}
 	stack := d.steps(d.t.Roots, 0, nil)
 	for len(stack) > 0 {
@@ -73,7 +73,7 @@ func (d *drawing) draw() {
 	}
 	if s := d.t.Session; s != nil {
 		for i := range s.Brokered {
-			d.p.line("%s", display.Brokered(&s.Brokered[i], s.ID))
+			d.p.Line("%s", display.Brokered(&s.Brokered[i], s.ID))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
 			continue
 		}
 		d.drawn[ref] = true
-		if len(steps) > 0 && !d.p.wide && sameLeaf(steps[len(steps)-1].node, n) {
+		if len(steps) > 0 && !d.p.Wide && sameLeaf(steps[len(steps)-1].node, n) {
 			steps[len(steps)-1].times++
 			continue
 		}
@@ -134,29 +134,29 @@ func (d *drawing) row(s step) {
 		glyph, letter, color = d.g.zombie, "Z", red
 	}
 	pid := fmt.Sprint(n.PID)
-	if p.wide {
+	if p.Wide {
 		pid = n.Ref.String()
 	}
 	if n.NSPID != 0 && n.NSPID != n.PID {
 		pid += fmt.Sprintf(" (%d inside)", n.NSPID)
 	}
-	command := p.command(&n.Process)
+	command := p.Command(&n.Process)
 	if s.times > 1 {
 		command += fmt.Sprintf(" %s%d", d.g.times, s.times)
 	}
 	notes := d.notes(&n.Process)
-	if p.width > 0 && !p.wide {
+	if p.Width > 0 && !p.Wide {
 		used := width(prefix) + width(glyph) + len(letter) + 1 + len(pid) + 1 + width(notes)
-		command = fit(command, max(p.width-used, 16))
+		command = Fit(command, max(p.Width-used, 16))
 	}
 	rest := fmt.Sprintf(" %s %s%s", pid, command, notes)
 	switch {
 	case n.State == api.StateExited:
-		p.line("%s%s", prefix, p.paint(dim, glyph+letter+rest))
+		p.Line("%s%s", prefix, p.paint(dim, glyph+letter+rest))
 	case n.Orphan:
-		p.line("%s%s %s %s%s", prefix, p.paint(color, glyph+letter), pid, command, p.paint(yellow, notes))
+		p.Line("%s%s %s %s%s", prefix, p.paint(color, glyph+letter), pid, command, p.paint(yellow, notes))
 	default:
-		p.line("%s%s%s", prefix, p.paint(color, glyph+letter), rest)
+		p.Line("%s%s%s", prefix, p.paint(color, glyph+letter), rest)
 	}
 }
 
@@ -182,7 +182,7 @@ func (d *drawing) notes(n *api.Process) string {
 	if e := n.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
 		note("%s", evidence(e))
 	}
-	if d.p.wide {
+	if d.p.Wide {
 		if n.UID != nil {
 			note("uid %d", *n.UID)
 		}

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -25,82 +25,85 @@ func heldTexts(ports []api.Port, locks []api.Lock) (all []string) {
 }
 
 // writeHolds says what a process holds, a line each.
-func writeHolds(p *page, h *api.Holds) {
+func writeHolds(p *Page, h *api.Holds) {
 	if h == nil {
 		return
 	}
 	for _, s := range heldTexts(h.Ports, h.Locks) {
-		p.line("  holds %s", s)
+		p.Line("  holds %s", s)
 	}
 	for i := range h.Files {
-		p.line("  has %s", fileText(&h.Files[i]))
+		p.Line("  has %s", fileText(&h.Files[i]))
 	}
 	for _, s := range h.Unknown {
-		p.line("  not known of what it holds: %s", display.Text(s))
+		p.Wrap(2, "not known of what it holds: "+display.Text(s))
 	}
 }
 
-func holdersListing(h *api.Holders) listing {
-	h.Head = head("holders")
-	l := listing{doc: h, text: func(p *page) { writeHolders(p, h) }}
+// Holders shows which processes hold what, a port or a file.
+func Holders(h *api.Holders, what string) Listing {
+	h.Head = Head("holders")
+	l := Listing{Doc: h, Text: func(p *Page) { writeHolders(p, h, what) }}
 	for i := range h.Items {
 		item := h.Items[i]
 		item.Head = api.Head{Kind: "why"}
-		l.items = append(l.items, item)
+		l.Items = append(l.Items, item)
 		if item.Process.PID != 0 {
-			l.names = append(l.names, item.Process.Ref.String())
+			l.Names = append(l.Names, item.Process.Ref.String())
 		}
 	}
 	return l
 }
 
-func writeHolders(p *page, h *api.Holders) {
+func writeHolders(p *Page, h *api.Holders, what string) {
+	what = display.Text(what)
 	for i := range h.Items {
 		w := &h.Items[i]
 		if w.Process.PID == 0 {
-			p.line("%s", p.paint(bold, "nobody that could be found, or the kernel itself:"))
+			p.Line("%s", p.paint(bold, what+" is held by no process that could be found, or by the kernel itself"))
 			writeHolds(p, w.Holds)
 			continue
 		}
-		writeWhy(p, w)
+		writeWhy(p, w, fmt.Sprintf("%s is held by %s %s", what, Ref(p, w.Process.Ref), p.name(&w.Process)))
 	}
 	if h.TimeWait > 0 {
-		p.line("%s in TIME_WAIT", count(h.TimeWait, "connection", "connections"))
+		p.Line("%s in TIME_WAIT", Count(h.TimeWait, "connection", "connections"))
 	}
 	if h.Hidden > 0 {
-		p.line("%d more that you may not see; run with sudo", h.Hidden)
+		p.Line("%d more that you may not see; run with sudo", h.Hidden)
 	}
 	for _, s := range h.Unknown {
-		p.line("not known: %s", display.Text(s))
+		p.Wrap(0, "not known: "+display.Text(s))
 	}
+	hintEnd(p, h.Items)
 }
 
 // writeFreed says what became of the ports and locks that an ended session
 // held, and who keeps its output open.
-func writeFreed(p *page, r *api.Report) {
+func writeFreed(p *Page, r *api.Report) {
 	say := func(what string, texts []string) {
 		for _, s := range texts {
-			p.line("  %s %s", what, s)
+			p.Line("  %s %s", what, s)
 		}
 	}
 	say("freed", heldTexts(r.PortsFreed, nil))
 	for i := range r.PortsTimeWait {
 		w := &r.PortsTimeWait[i]
-		p.line("  %s has %s in TIME_WAIT", display.Port(w), count(w.Connections, "connection", "connections"))
+		p.Line("  %s has %s in TIME_WAIT", display.Port(w), Count(w.Connections, "connection", "connections"))
 	}
 	for i := range r.PortsBusy {
-		p.line("  %s", p.paint(yellow, "still busy: "+display.Port(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))
+		p.Line("  %s", p.paint(yellow, "still busy: "+display.Port(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))
 	}
 	say("released", heldTexts(nil, r.LocksReleased))
 	for i := range r.LocksHeld {
-		p.line("  %s", p.paint(yellow, "still held: "+display.Lock(&r.LocksHeld[i])+holder(r.LocksHeld[i].PID)))
+		p.Line("  %s", p.paint(yellow, "still held: "+display.Lock(&r.LocksHeld[i])+holder(r.LocksHeld[i].PID)))
 	}
 	for i := range r.OutputHeldBy {
 		o := &r.OutputHeldBy[i]
-		p.line("  %s", p.paint(yellow, fmt.Sprintf("its output is still open in %s %s", refText(p, o.Ref), p.command(o))))
+		p.Line("  %s", p.paint(yellow, fmt.Sprintf("its output is still open in %s %s", Ref(p, o.Ref), p.Command(o))))
 	}
 	for _, s := range r.HoldsUnknown {
-		p.line("  not known of ports and locks: %s", display.Text(s))
+		p.Wrap(2, "not known of ports and locks: "+display.Text(s))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"testing"
@@ -8,20 +8,11 @@ import (
 
 func TestGrowthText(t *testing.T) {
 	for want, of := range map[string][2]float64{
-		"no growth": {0, 1000}, "+20/h +7.0G/h": {20, 7 << 30}, "-0.5/h": {-0.5, 0}, "+590/h": {590.14, 0}, "+99.9/h -3.0M/h": {99.91, -3 << 20},
+		"no growth": {0, 1000}, "+20 processes/h, +7.0GiB/h": {20, 7 << 30}, "-0.5 processes/h": {-0.5, 0}, "+1 process/h": {1, 0}, "+590 processes/h": {590.14, 0}, "+99.9 processes/h, -3.0MiB/h": {99.91, -3 << 20},
 	} {
 		if got := growthText(&api.Growth{Known: true, ProcessesPerHour: &of[0], BytesPerHour: &of[1]}); got != want {
 			t.Errorf("%v: %q, want %q", of, got, want)
 		}
-	}
-}
-
-// Who has no session is told so.
-func TestReportOfNothing(t *testing.T) {
-	f := newFake()
-	f.leaks = &api.Leaks{}
-	if code, stdout, _ := newWorld(t, f).run("report"); code != 0 || stdout != "no session to report on\n" {
-		t.Errorf("exit %d, %q", code, stdout)
 	}
 }
 

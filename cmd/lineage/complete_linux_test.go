@@ -1,0 +1,81 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// complete gives what a TAB after args offers, and whether the shell adds files.
+func complete(w *world, args ...string) (words []string, fileNames bool) {
+	_, out, _ := w.run(append([]string{"__complete"}, args...)...)
+	for line := range strings.Lines(out) {
+		if directive, last := strings.CutPrefix(line, ":"); last && len(directive) < 4 {
+			return words, strings.TrimSpace(directive) == "0"
+		}
+		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		words = append(words, word)
+	}
+	return words, false
+}
+
+func TestCompletes(t *testing.T) {
+	for line, want := range map[string]struct {
+		words string
+		files bool
+	}{
+		"why ?":                        {"5000 4121 4130 4123 4128", true},
+		"why 412?":                     {"4121 4123 4128", true},
+		"why :?":                       {":8123 :8200", false},
+		"why :81?":                     {":8123", false},
+		"why 1 ?":                      {"", false},
+		"keep 4121 412?":               {"4123 4128", false},
+		"adopt 50?":                    {"5000", false},
+		"adopt 5000 ?":                 {"", false},
+		"policy explain 50?":           {"5000", false},
+		"policy check ?":               {"", true},
+		"tree --input ?":               {"", true},
+		"top --input ?":                {"", true},
+		"run --report ?":               {"", true},
+		"run -- ?":                     {"", true},
+		"init -- ?":                    {"", true},
+		"daemon --policy ?":            {"", true},
+		"history ?":                    {"old e7d7c7", false},
+		"help exi?":                    {"exit-codes", false},
+		"ls --sort ?":                  {"age cpu id live name orphans rss state", false},
+		"ls --state ?":                 {"active ending condemned ended", false},
+		"events --session nothing ls?": {"", false},
+	} {
+		f := newFake()
+		f.sessions[0].Ports = []int{8123, 8200}
+		w := newWorld(t, f)
+		w.host.commands = func(a *app) []*cobra.Command {
+			return []*cobra.Command{a.runCommand(nil, nil), a.initCommand(nil), a.daemonCommand(nil, nil)}
+		}
+		args := strings.Fields(line)
+		args[len(args)-1] = strings.TrimSuffix(args[len(args)-1], "?")
+		words, files := complete(w, args...)
+		got := strings.Join(words, " ")
+		if want.files != files || !sameWords(got, want.words) {
+			t.Errorf("%s: %q, files %t; want %q, %t", line, got, files, want.words, want.files)
+		}
+	}
+}
+
+// sameWords compares without order.
+func sameWords(a, b string) bool {
+	count := map[string]int{}
+	for w := range strings.FieldsSeq(a) {
+		count[w]++
+	}
+	for w := range strings.FieldsSeq(b) {
+		count[w]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}

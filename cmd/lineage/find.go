@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// shortest is how much of an id names a session, if no other id begins with that.
+const shortest = 3
+
+// finder is a daemon that finds a session by the beginning of its id, too, when it is
+// asked about one. Verbs want the whole id or name.
+type finder struct{ api.Client }
+
+// find asks for what word names; if that is nothing, for the id that begins with it.
+func find[T any](ctx context.Context, f finder, word string, ask func(word string) (T, error)) (T, error) {
+	doc, err := ask(word)
+	if !notFound(err) || len(word) < shortest || digits.MatchString(word) { // a number is a PID
+		return doc, err
+	}
+	list, listErr := f.Sessions(ctx, "all", "")
+	if listErr != nil {
+		return doc, err
+	}
+	var matches []api.Session
+	for _, s := range list.Items {
+		if strings.HasPrefix(s.ID, word) {
+			matches = append(matches, s)
+		}
+	}
+	switch len(matches) {
+	case 0:
+		return doc, err
+	case 1:
+		return ask(matches[0].ID)
+	}
+	ambiguous := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %s: several ids begin with that", word), "write more of it")
+	ambiguous.Items = matches
+	return doc, ambiguous
+}
+
+func (f finder) Session(ctx context.Context, word string) (*api.Session, error) {
+	return find(ctx, f, word, func(word string) (*api.Session, error) { return f.Client.Session(ctx, word) })
+}
+
+func (f finder) Tree(ctx context.Context, word, dead string) (*api.Tree, error) {
+	return find(ctx, f, word, func(word string) (*api.Tree, error) { return f.Client.Tree(ctx, word, dead) })
+}
+
+func (f finder) Orphans(ctx context.Context, word string) (*api.Orphans, error) {
+	return find(ctx, f, word, func(word string) (*api.Orphans, error) { return f.Client.Orphans(ctx, word) })
+}
+
+func (f finder) Leaks(ctx context.Context, word string) (*api.Leaks, error) {
+	return find(ctx, f, word, func(word string) (*api.Leaks, error) { return f.Client.Leaks(ctx, word) })
+}
+
+func (f finder) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	_, err := find(ctx, f, q.Session, func(word string) (struct{}, error) {
+		q.Session = word
+		return struct{}{}, f.Client.Events(ctx, q, each)
+	})
+	return err
+}

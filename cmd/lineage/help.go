@@ -1,0 +1,174 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+)
+
+// helpColumns is how wide a help text is at most.
+const helpColumns = 80
+
+// groups are the commands by what one wants to do, in the order of the overview.
+var groups = []struct {
+	title    string
+	commands string
+}{
+	{"Run", "run adopt init"},
+	{"Inspect", "ls tree top why events history orphans report"},
+	{"End", "end keep"},
+	{"Host", "daemon doctor policy version completion"},
+}
+
+// otherNames are commands of other tools, and which of ours does that.
+var otherNames = map[string][]string{
+	"kill": {"end"}, "stop": {"end"}, "rm": {"end"}, "delete": {"end"}, "terminate": {"end"},
+	"log": {"events", "history"}, "logs": {"events", "history"},
+	"inspect": {"why"}, "show": {"tree"}, "stats": {"top"}, "attach": {"top"},
+	"exec": {"run"}, "start": {"run"}, "list": {"ls"}, "status": {"ls"},
+}
+
+// topics are pages of help that belong to no command.
+func topics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "environment", Short: "Variables that the commands read", Long: `LINEAGE_SOCKET    the daemon's socket (default ` + api.DefaultSocket + `);
+                  --socket takes precedence
+LINEAGE_THEME     the theme of "lineage top": auto, contrast or mono
+NO_COLOR          if set and not empty: no colours (--color always takes
+                  precedence)
+TERM              dumb: no colours, and "lineage top" prints the tree once
+TZ                the zone in which times are shown
+
+"lineage run" sets LINEAGE_SESSION, the id of the session, and LINEAGE_TOKEN,
+by which its processes are recognised, for the command.`},
+		{Use: "exit-codes", Short: "What the commands exit with", Long: `0    success
+1    failure, such as a refused confirmation or a name that is in use
+2    wrong usage: an unknown command or flag, an invalid value, an ambiguous
+     name
+3    not found: the session, process, port or file
+4    not permitted, or refused by a guard
+5    no daemon answers
+6    a session was ended, and a process is left or may be left
+7    this kernel cannot track sessions
+
+"lineage run" and "lineage init" exit with what their command exits with,
+128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be
+executed, and 125 if they failed before it ran.`},
+		{Use: "files", Short: "Files that lineage reads and writes", Long: api.DefaultSocket + `    the daemon's socket
+` + policy.DefaultFile + `       the policy, if there is one: lineage-policy(5)
+/var/lib/lineage/history.db    ended sessions
+/var/log/lineage/audit.jsonl   what was ended and what was refused
+/run/lineage/daemon.log        log of a daemon that "lineage run" started
+/sys/fs/bpf/lineage            programs and maps of the kernel side
+
+With another socket all of these are beside the socket, but for the programs,
+which are in /sys/fs/bpf/lineage-HASH.`},
+	}
+}
+
+// addHelp gives the commands of root their groups, topics, and help that fits a terminal.
+func addHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("flags", func(f *pflag.FlagSet) string {
+		return strings.TrimRight(f.FlagUsagesWrapped(helpColumns), " \n")
+	})
+	usage := root.UsageTemplate()
+	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
+		usage = strings.ReplaceAll(usage, flags+".FlagUsages | trimTrailingWhitespaces", "flags "+flags)
+	}
+	usage = strings.ReplaceAll(usage, "Additional help topics:", "Topics:")
+	root.SetUsageTemplate(usage)
+	root.InitDefaultCompletionCmd()
+	for _, group := range groups {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, name := range strings.Fields(group.commands) {
+			if cmd, _, err := root.Find([]string{name}); err == nil && cmd.HasParent() {
+				cmd.GroupID = group.title
+			}
+		}
+	}
+	root.AddCommand(topics()...)
+	root.SetHelpCommandGroupID("Host")
+	root.SetHelpCommand(&cobra.Command{
+		Use:     "help [COMMAND|TOPIC]",
+		Short:   "Help about a command or a topic",
+		Example: "  lineage help end\n  lineage help exit-codes",
+		GroupID: "Host",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+			at, _, err := root.Find(args)
+			if err != nil {
+				at = &cobra.Command{}
+			}
+			for _, cmd := range at.Commands() {
+				if strings.HasPrefix(cmd.Name(), begun) && !cmd.Hidden {
+					words = append(words, cobra.CompletionWithDesc(cmd.Name(), cmd.Short))
+				}
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			at := root
+			for _, name := range args {
+				next := child(at, name)
+				if next == nil {
+					return unknown("help topic", at, name)
+				}
+				at = next
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	})
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			cmd.Example = "  lineage completion bash > /etc/bash_completion.d/lineage\n  lineage completion zsh > \"${fpath[1]}/_lineage\""
+		}
+	}
+}
+
+// child is the command of that name or alias below cmd, or nil.
+func child(cmd *cobra.Command, name string) *cobra.Command {
+	for _, c := range cmd.Commands() {
+		if c.Name() == name || c.HasAlias(name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// subcommand refuses an argument of a command that has only commands.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknown("command", cmd, args[0])
+}
+
+// unknown says that cmd has no such command, and suggests one.
+func unknown(what string, cmd *cobra.Command, name string) error {
+	var meant []string
+	if !cmd.HasParent() {
+		meant = otherNames[name]
+	}
+	if len(meant) == 0 && name != "" {
+		meant = cmd.SuggestionsFor(name)
+		// Two letters are two typing errors away from most words.
+		alike := slices.DeleteFunc(slices.Clone(meant), func(s string) bool { return s[0] != name[0] })
+		if len(alike) > 0 {
+			meant = alike
+		}
+	}
+	switch {
+	case len(meant) > 1:
+		return usage("unknown %s %q; did you mean %q or %q?", what, name, meant[0], meant[1])
+	case len(meant) == 1:
+		return usage("unknown %s %q; did you mean %q?", what, name, meant[0])
+	}
+	return usage(`unknown %s %q; see "%s --help"`, what, name, cmd.CommandPath())
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func TestLsSelects(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                  "k3x9q2 m8p4z1",
+		"--all":                             "k3x9q2 m8p4z1 e7d7c7",
+		"--state active":                    "k3x9q2",
+		"--state condemned":                 "m8p4z1",
+		"--state ended":                     "e7d7c7",
+		"--state ending":                    "",
+		"--uid 0":                           "m8p4z1",
+		"--uid 1000":                        "k3x9q2",
+		"--uid 1000 --all":                  "k3x9q2 e7d7c7",
+		"--all --sort age":                  "m8p4z1 e7d7c7 k3x9q2",
+		"--all --sort id":                   "e7d7c7 k3x9q2 m8p4z1",
+		"--all --sort name":                 "m8p4z1 k3x9q2 e7d7c7",
+		"--all --sort state":                "k3x9q2 m8p4z1 e7d7c7",
+		"--sort rss":                        "k3x9q2 m8p4z1",
+		"--sort cpu --uid 0 --state active": "",
+	} {
+		for _, command := range []string{"ls", "ps"} {
+			code, out, stderr := newWorld(t, newFake()).run(strings.Fields(command + " -o name " + args)...)
+			if got := strings.Join(strings.Fields(out), " "); code != 0 || stderr != "" || got != want {
+				t.Errorf("%s %s: exit %d, %q, want %q; %s", command, args, code, got, want, stderr)
+			}
+		}
+	}
+}
+
+// Off a terminal the columns do not depend on what is in them.
+func TestLsColumns(t *testing.T) {
+	header := func(f *fake) string {
+		_, out, _ := newWorld(t, f).run("ls")
+		line, _, _ := strings.Cut(out, "\n")
+		return strings.Join(strings.Fields(line), " ")
+	}
+	f := newFake()
+	without := header(f)
+	f.sessions[0].Ports = []int{8123, 9000}
+	if with := header(f); with != without || !strings.Contains(with, "PORTS") {
+		t.Errorf("%q with ports, %q without", with, without)
+	}
+	if _, out, _ := newWorld(t, f).run("ls"); !strings.Contains(out, " 8123,9000 ") {
+		t.Errorf("no ports in\n%s", out)
+	}
+	f.sessions = nil
+	if none := header(f); none != without {
+		t.Errorf("%q of no session, %q", none, without)
+	}
+}
+
+// A watched list is shown again when it has changed.
+func TestLsWatch(t *testing.T) {
+	f := newFake()
+	w := newWorld(t, f)
+	first := make(chan struct{}, 1)
+	var out strings.Builder
+	w.stdout = writerFunc(func(b []byte) {
+		out.Write(b)
+		select {
+		case first <- struct{}{}:
+		default:
+		}
+	})
+	go func() {
+		<-first
+		f.mu.Lock()
+		f.sessions = f.sessions[:1]
+		f.mu.Unlock()
+		time.Sleep(3 * refresh)
+		w.signals <- os.Interrupt
+	}()
+	code, _, stderr := w.run("ls", "--watch")
+	parts := strings.Split(out.String(), "\n\n")
+	if code != 0 || stderr != "" || len(parts) != 2 || strings.Count(parts[0], "\n") != 2 || strings.Count(parts[1], "\n") != 2 {
+		t.Errorf("exit %d, %d lists, %s\n%s", code, len(parts), stderr, out.String())
+	}
+}
+
+// What is listed nowhere is explained to people, and to nobody else.
+func TestEmpty(t *testing.T) {
+	nothing := func() *fake { return &fake{orphans: &api.Orphans{}, leaks: &api.Leaks{}} }
+	for line, want := range map[string]string{
+		"ls":               `lineage: no session; "lineage run -- CMD" starts one`,
+		"ls --state ended": "lineage: no session of that kind;",
+		"tree":             "lineage: no live session;",
+		"history":          "lineage: no session ended then, or none is remembered",
+		"orphans":          "lineage: no orphan, leftover or zombie",
+		"orphans --nudge":  "lineage: no orphan, leftover or zombie",
+	} {
+		text := onTerminal(t, nothing(), 80, strings.Fields(line)...)
+		if !strings.Contains(text, want) || !strings.Contains(text, "sessions of other users are hidden; run with sudo") {
+			t.Errorf("%s: %q", line, text)
+		}
+		if text := onTerminal(t, nothing(), 80, strings.Fields(line+" -o json")...); strings.Contains(text, "lineage: ") {
+			t.Errorf("%s -o json: %q", line, text)
+		}
+		if code, _, stderr := newWorld(t, nothing()).run(strings.Fields(line)...); code != 0 || stderr != "" {
+			t.Errorf("%s off a terminal: exit %d, %q", line, code, stderr)
+		}
+	}
+}

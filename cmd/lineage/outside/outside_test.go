@@ -1,0 +1,159 @@
+//go:build linux
+
+package outside
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// Our own ancestors are those that the kernel names.
+func TestAncestors(t *testing.T) {
+	all := This.Ancestors(os.Getpid())
+	if len(all) == 0 || all[0].PID != os.Getppid() || all[0].Started == nil {
+		t.Errorf("%+v", all)
+	}
+	if got := This.Ancestors(1 << 30); got != nil {
+		t.Errorf("of nobody: %+v", got)
+	}
+}
+
+// fixture is a procfs of files.
+type fixture struct {
+	t    *testing.T
+	root string
+}
+
+// add makes a process: ppid, cgroup, and the links of its directory and its terminal.
+func (f fixture) add(pid, ppid int, cgroup, cwd, stdin string) {
+	f.t.Helper()
+	dir := filepath.Join(f.root, fmt.Sprint(pid))
+	for name, text := range map[string]string{
+		"stat":    fmt.Sprintf("%d (a) b) S %d %d %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0 0 1 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0", pid, ppid, pid, pid),
+		"cmdline": "a\x00-x\x00", "cgroup": "0::" + cgroup + "\n", "statm": "100 10 0 0 0 0 0\n",
+		"status": "Name:\ta\nUid:\t5\t6\t5\t5\n",
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, "fd"), 0o755); err != nil {
+			f.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"cwd": cwd, "fd/0": stdin} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// Listed are children of PID 1 outside services that hold something.
+func TestOrphans(t *testing.T) {
+	f := fixture{t, t.TempDir()}
+	run := t.TempDir()
+	const user = "/user.slice/user-5.slice/session-1.scope"
+	f.add(1, 0, "/init.scope", "/", "/dev/null")
+	f.add(10, 1, user, "/srv/x (deleted)", "/dev/null")
+	f.add(11, 1, user, "/", "/dev/pts/3 (deleted)")
+	f.add(12, 1, user, "/", "/dev/pts/3")                                 // holds nothing
+	f.add(13, 1, "/system.slice/db.service", "/x (deleted)", "/dev/null") // a service
+	f.add(14, 10, user, "/x (deleted)", "/dev/null")                      // not a child of PID 1
+	f.add(15, 1, "/", "/x (deleted)", "/dev/null")                        // a service of another init
+	f.add(16, 1, user, "/", "/home/me/notes (deleted)")                   // no terminal
+	if err := os.WriteFile(filepath.Join(run, "db.pid"), []byte("15\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	orphans, _, err := Host{Proc: procfs.FS(f.root), Run: run}.Orphans(t.Context())
+	if err != nil || len(orphans) != 2 {
+		t.Fatalf("%v, %+v", err, orphans)
+	}
+	if o := orphans[0]; o.PID != 10 || o.DeletedDir != "/srv/x" || o.Terminal != "" || *o.UID != 6 || o.RSSBytes != 10*uint64(os.Getpagesize()) || o.Comm != "a) b" {
+		t.Errorf("%+v", o)
+	}
+	if o := orphans[1]; o.PID != 11 || o.DeletedDir != "" || o.Terminal != "/dev/pts/3" || !slices.Equal(o.Argv, []string{"a", "-x"}) {
+		t.Errorf("%+v", o)
+	}
+}
+
+// asListener makes the test binary a server.
+const asListener = "LNGTEST_LISTEN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asListener) != "" {
+		listen()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// listen serves a port until stdin ends.
+func listen() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(os.Getpid(), l.Addr().(*net.TCPAddr).Port)
+	os.Stdin.Read(make([]byte, 1))
+}
+
+// A process that was really orphaned is found with its port and its directory.
+func TestRealOrphan(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The shell exits, and its child is PID 1's, or a subreaper's.
+	cmd := exec.Command("sh", "-c", `"$0" listener <&3 & `, self)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), asListener+"=1")
+	in, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close() // it exits then
+	cmd.ExtraFiles = []*os.File{in}
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout = w
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	w.Close()
+	var pid, port int
+	if _, err := fmt.Fscan(out, &pid, &port); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := This.Proc.Stat(uint32(pid)); err != nil || s.Parent != 1 {
+		t.Skipf("it became a child of %d: %v", s.Parent, err)
+	}
+	orphans, unknown, err := This.Orphans(t.Context())
+	at := slices.IndexFunc(orphans, func(o text.HostOrphan) bool { return o.PID == pid })
+	if at < 0 {
+		t.Fatalf("%d is not among %+v: %v, %v", pid, orphans, unknown, err)
+	}
+	o := orphans[at]
+	if o.DeletedDir != dir || !slices.ContainsFunc(o.Ports, func(p api.Port) bool { return p.Port == port }) || !strings.Contains(strings.Join(o.Argv, " "), "listener") {
+		t.Errorf("%+v", o)
+	}
+}

@@ -1,0 +1,70 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Event is an event on one line: time, type, session, process, what.
+func Event(p *Page, kind string, ev *api.Event) string {
+	when := ""
+	if ev.Time != nil {
+		when = ev.Time.In(p.Now.Location()).Format("15:04:05.000")
+		if clock := p.clock(ev.Time); len(clock) > len(time.TimeOnly) { // of another day
+			when = clock[:len(time.DateOnly)+1] + when
+		}
+	} else if ev.TimeNS != 0 {
+		when = fmt.Sprintf("%.3f", time.Duration(ev.TimeNS).Seconds())
+	}
+	session := ev.Session
+	if pr := ev.Process; pr != nil {
+		session = cmp.Or(session, pr.Session)
+	}
+	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(kind), display.Text(cmp.Or(session, "-")))}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	pr := ev.Process
+	if pr != nil {
+		add("%s", strings.TrimSuffix(Ref(p, pr.Ref)+" "+p.Command(pr), " ?")) // reaped: nobody knows the name any more
+	}
+	switch ev.Type {
+	case "fork":
+		if pr != nil && pr.Creator != nil {
+			add("by %s", Ref(p, *pr.Creator))
+			if pr.Parent != nil && *pr.Parent != *pr.Creator {
+				add("parent %s", Ref(p, *pr.Parent))
+			}
+		}
+	case "exit":
+		if pr != nil {
+			add("%s", display.Text(howEnded(pr)))
+		}
+	case "reparent":
+		if ev.From != nil {
+			add("from %s", Ref(p, *ev.From))
+		}
+		if ev.To != nil {
+			add("to %s", Ref(p, *ev.To))
+		}
+	case "session":
+		add("%s", display.Text(strings.TrimSpace(string(ev.State)+" "+ev.Reason)))
+	case "lost":
+		what := "what happened before is not known"
+		if ev.Count > 0 {
+			what = Count(int(ev.Count), "event", "events")
+		}
+		if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
+			what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
+		}
+		add("%s, %s", what, display.Text(ev.Where))
+	}
+	line := strings.Join(parts, "  ")
+	if p.Width > 0 && !p.Wide {
+		line = Fit(line, p.Width)
+	}
+	return line
+}

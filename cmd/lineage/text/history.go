@@ -1,0 +1,114 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// History lists ended sessions.
+func History(list *api.Sessions) Listing {
+	l := Sessions(list)
+	l.Text = func(p *Page) { writeHistory(p, list.Items) }
+	return l
+}
+
+func writeHistory(p *Page, sessions []api.Session) {
+	ended, when := "ENDED", p.word
+	if p.cuts() {
+		ended, when = p.Now.Format("ENDED (MST)"), p.clock
+	}
+	t := table{drop: []string{"CPU", "PROCESSES", "ROOT", "DURATION", "VERDICT"}}
+	header := []string{"ID", "NAME", ended, "DURATION", "REASON", "VERDICT", "PROCESSES", "CPU"}
+	if p.Wide {
+		header = append(header, "STARTED", "UID", "PARENT", "PEAK", "LEVEL")
+	}
+	header = append(header, "ROOT")
+	if p.Wide {
+		header = append(header, "COMMAND")
+	}
+	t.row(header...)
+	for i := range sessions {
+		s := &sessions[i]
+		row := []string{s.ID, cmp.Or(s.Name, "-"), when(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
+			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds)}
+		if p.Wide {
+			row = append(row, p.word(s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level))
+		}
+		row = append(row, rootName(s))
+		if p.Wide {
+			row = append(row, rootCommand(p, s))
+		}
+		for i := range row {
+			row[i] = display.Text(row[i])
+		}
+		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
+	}
+	t.write(p)
+}
+
+// lasted is from a session's start to its end.
+func lasted(s *api.Session) string {
+	if s.Started == nil || s.Ended == nil {
+		return "-"
+	}
+	d := s.Ended.Sub(*s.Started)
+	if d < time.Minute {
+		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
+	}
+	return display.Age(d)
+}
+
+func verdictColor(verdict api.Verdict) string {
+	switch verdict {
+	case api.VerdictClean:
+		return ""
+	case api.VerdictLeft:
+		return red
+	}
+	return yellow
+}
+
+// pastDocument is `history SESSION -o json`.
+type pastDocument struct {
+	api.Head
+	Session *api.Session `json:"session"`
+	Report  *api.Report  `json:"report"`
+	Roots   []api.Ref    `json:"roots"`
+	Nodes   []api.Node   `json:"nodes"`
+}
+
+// Past shows an ended session: what it was, how it ended, and the processes of t;
+// leftOut is how many processes t lacks.
+func Past(r *api.Report, t *api.Tree, leftOut int) Listing {
+	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
+	l := Trees([]api.Tree{*t}, true, false)
+	l.Doc = pastDocument{Head("history"), t.Session, r, append([]api.Ref{}, t.Roots...), append([]api.Node{}, t.Nodes...)}
+	l.Items = append([]any{t.Session, r}, l.Items...)
+	l.Names = []string{t.Session.ID}
+	draw := l.Text
+	l.Text = func(p *Page) {
+		s := t.Session
+		when := "when it ended is not known"
+		if s.Ended != nil {
+			when = fmt.Sprintf("ended %s, lasted %s", p.stamp(s.Ended), lasted(s))
+		}
+		p.Line("started %s, %s", p.stamp(s.Started), when)
+		writeReport(p, Receipt{Report: r})
+		if by := r.EndedBy; by != nil {
+			p.Line("  ended by uid %d, pid %d %s", by.UID, by.PID, display.Text(by.Comm))
+		}
+		if r.VerdictWhy != "" {
+			p.Wrap(2, display.Text(r.VerdictWhy))
+		}
+		p.Line("")
+		draw(p)
+		if leftOut > 0 {
+			p.Line("%s; --all shows them", Count(leftOut, "more process", "more processes"))
+		}
+	}
+	return l
+}

@@ -1,0 +1,89 @@
+// Package text writes documents of package api for people, and in the other formats
+// of -o: as JSON, as JSON lines, and as names.
+package text
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Formats are the values of -o.
+var Formats = []string{"table", "wide", "json", "jsonl", "name"}
+
+// Listing is one answer in every format.
+type Listing struct {
+	Doc   any         // json: the document
+	Items []any       // jsonl: its items, each with its kind
+	Names []string    // name
+	Text  func(*Page) // table, wide
+}
+
+// Write writes l to the page: all of it, or nothing.
+func (l *Listing) Write(p *Page, format string) error {
+	switch format {
+	case "json":
+		enc := p.JSON()
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(l.Doc); err != nil {
+			return fmt.Errorf("encode document: %w", err)
+		}
+	case "jsonl":
+		enc := p.JSON()
+		for _, item := range l.Items {
+			if err := enc.Encode(item); err != nil {
+				return fmt.Errorf("encode item: %w", err)
+			}
+		}
+	case "name":
+		for _, n := range l.Names {
+			p.Line("%s", display.Text(n))
+		}
+	default:
+		l.Text(p)
+	}
+	return p.Flush()
+}
+
+// Head makes the opening of a document.
+func Head(kind string) api.Head { return api.Head{Schema: api.Schema, Kind: kind} }
+
+// JSON is an encoder of values that a terminal may show.
+func (p *Page) JSON() *json.Encoder {
+	enc := json.NewEncoder(visible{p.w})
+	enc.SetEscapeHTML(false)
+	return enc
+}
+
+// visible escapes what the JSON encoder leaves as it is and a terminal would
+// act on: DEL, C1 controls, bidirectional overrides. They can only be in
+// strings. Each Write is a whole value, as json.Encoder writes.
+type visible struct{ w io.Writer }
+
+func (v visible) Write(b []byte) (int, error) {
+	hidden := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(b, hidden) < 0 {
+		return v.w.Write(b)
+	}
+	out := make([]byte, 0, len(b)+64)
+	for _, r := range string(b) {
+		if !hidden(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	if _, err := v.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

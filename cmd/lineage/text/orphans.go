@@ -1,0 +1,157 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Orphans lists orphans, leftovers, zombies and brokered work.
+func Orphans(list *api.Orphans) Listing {
+	list.Head = Head("orphans")
+	if list.Items == nil {
+		list.Items = []api.Orphan{}
+	}
+	l := Listing{Doc: list, Text: func(p *Page) { writeOrphans(p, list.Items) }}
+	for i := range list.Items {
+		list.Items[i].Head = api.Head{Kind: "orphan"}
+		l.Items = append(l.Items, list.Items[i])
+		if b := list.Items[i].Brokered; b == nil || b.Process != nil {
+			l.Names = append(l.Names, list.Items[i].Ref.String())
+		}
+	}
+	return l
+}
+
+func writeOrphans(p *Page, items []api.Orphan) {
+	t := table{drop: []string{"AGE", "NAME", "RSS", "PARENT"}}
+	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT", "COMMAND"}
+	if p.Wide {
+		header = append(header, "UID", "CREATOR", "CGROUP")
+	}
+	t.row(header...)
+	for i := range items {
+		o := &items[i]
+		color := yellow
+		if o.Why == api.WhyZombie {
+			color = red
+		}
+		why := string(o.Why)
+		if o.Brokered != nil {
+			why = brokeredText(o)
+		}
+		if o.Kept {
+			why += ", kept"
+		}
+		row := []string{o.Ref.String(), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.Command(&o.Process)}
+		if !p.Wide {
+			row[0] = fmt.Sprint(o.PID)
+		}
+		if p.Wide {
+			uid, creator := "-", "-"
+			if o.UID != nil {
+				uid = fmt.Sprint(*o.UID)
+			}
+			if o.Creator != nil {
+				creator = fmt.Sprint(o.Creator.PID)
+			}
+			row = append(row, uid, creator, cmp.Or(o.Cgroup, "-"))
+		}
+		for i := range row {
+			row[i] = display.Text(row[i])
+		}
+		t.paintedRow([]string{"", color}, row...)
+	}
+	t.write(p)
+}
+
+// brokeredText is why a process that no member forked is listed.
+func brokeredText(o *api.Orphan) string {
+	b := o.Brokered
+	switch {
+	case b.Process == nil && b.State == "pending":
+		return "brokered, not found yet"
+	case b.Process == nil:
+		return "brokered, unattributed"
+	}
+	why := "brokered"
+	if o.Why != api.WhyBrokered {
+		why = string(o.Why) + ", brokered"
+	}
+	if e := b.Evidence; e != nil {
+		why += fmt.Sprintf(" (%s), %s", e.Source, e.Confidence)
+	}
+	return why
+}
+
+// parentText is the parent now; of a zombie, who has to reap it, and in which
+// session that is.
+func parentText(o *api.Orphan) string {
+	switch {
+	case o.Reaper != nil && o.Reaper.Session != "" && o.Reaper.Session != o.Session:
+		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm)) + " of " + o.Reaper.Session
+	case o.Reaper != nil:
+		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm))
+	case o.Parent != nil:
+		return fmt.Sprint(o.Parent.PID)
+	}
+	return "-"
+}
+
+// HostOrphans is `orphans --host -o json`.
+type HostOrphans struct {
+	api.Head
+	Items   []HostOrphan `json:"items"`
+	Unknown []string     `json:"unknown,omitempty"` // what could not be read: there may be more
+}
+
+// HostOrphan is a child of PID 1 that is in no session and belongs to no service of the
+// host, and what it holds.
+type HostOrphan struct {
+	api.Process
+	Ports      []api.Port `json:"ports,omitempty"`       // that it listens on
+	DeletedDir string     `json:"deleted_dir,omitempty"` // its working directory, if that was removed
+	Terminal   string     `json:"terminal,omitempty"`    // its terminal, if that is gone
+}
+
+// OutsideOrphans lists orphans of the host that are in no session.
+func OutsideOrphans(doc *HostOrphans) Listing {
+	doc.Head = Head("host_orphans")
+	l := Listing{Doc: doc, Text: func(p *Page) { writeHostOrphans(p, doc) }}
+	for i := range doc.Items {
+		doc.Items[i].Head = api.Head{Kind: "host_orphan"}
+		l.Items = append(l.Items, doc.Items[i])
+		l.Names = append(l.Names, doc.Items[i].Ref.String())
+	}
+	return l
+}
+
+func writeHostOrphans(p *Page, doc *HostOrphans) {
+	t := table{drop: []string{"AGE", "RSS", "UID"}}
+	t.row("PID", "UID", "RSS", "AGE", "HOLDS", "COMMAND")
+	for i := range doc.Items {
+		o := &doc.Items[i]
+		uid := "-"
+		if o.UID != nil {
+			uid = fmt.Sprint(*o.UID)
+		}
+		holds := heldTexts(o.Ports, nil)
+		if o.DeletedDir != "" {
+			holds = append(holds, "deleted directory "+o.DeletedDir)
+		}
+		if o.Terminal != "" {
+			holds = append(holds, "dead terminal "+o.Terminal)
+		}
+		t.row(Ref(p, o.Ref), uid, display.Size(o.RSSBytes), p.since(o.Started), display.Text(strings.Join(holds, ", ")), p.Command(&o.Process))
+	}
+	t.write(p)
+	for _, s := range doc.Unknown {
+		p.Wrap(0, "not known: "+display.Text(s))
+	}
+	if len(doc.Items) > 0 && !p.Wide {
+		p.Wrap(0, "To make one a session that can be ended: lineage adopt PID; then lineage end SESSION")
+	}
+}

@@ -1,0 +1,170 @@
+package text
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Page is a place for human text.
+type Page struct {
+	Wide  bool
+	Color bool
+	Width int // columns; 0: not a terminal
+	Now   time.Time
+
+	w *bufio.Writer
+}
+
+// NewPage is a page of unknown width, at the time now.
+func NewPage(w io.Writer, now time.Time) *Page { return &Page{w: bufio.NewWriter(w), Now: now} }
+
+// On is the same page at another place.
+func (p *Page) On(w io.Writer) *Page {
+	q := *p
+	q.w = bufio.NewWriter(w)
+	return &q
+}
+
+// Line writes a line, cut to the terminal if the page is not wide.
+func (p *Page) Line(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if p.cuts() {
+		line = Fit(line, p.Width)
+	}
+	p.w.WriteString(line)
+	p.w.WriteByte('\n')
+}
+
+// cuts reports whether lines may not be longer than the terminal is wide.
+func (p *Page) cuts() bool { return p.Width > 0 && !p.Wide }
+
+// Wrap writes a text of which a part is of no use: on a terminal it is wrapped, with
+// all lines but the first indented by two more. An empty text is left out.
+func (p *Page) Wrap(indent int, text string) {
+	if text != "" {
+		p.hang(strings.Repeat(" ", indent), indent+2, text)
+	}
+}
+
+// column writes a text behind a label, wrapped, with all its lines at that column.
+func (p *Page) column(label string, column int, text string) {
+	if text == "" {
+		p.Line("%s", strings.TrimRight(label, " "))
+		return
+	}
+	if p.Width > 0 && column > p.Width/2 {
+		p.Line("%s", strings.TrimRight(label, " "))
+		label, column = "    ", 4
+	}
+	p.hang(label, column, text)
+}
+
+func (p *Page) hang(label string, column int, text string) {
+	lines := []string{text}
+	if p.Width > 0 {
+		lines = strings.Split(ansi.Wrap(text, max(p.Width-column, minCell), ""), "\n")
+	}
+	for i, line := range lines {
+		if i > 0 {
+			label = strings.Repeat(" ", column)
+		}
+		p.w.WriteString(strings.TrimRight(label+line, " ") + "\n")
+	}
+}
+
+// Print writes text that is not a whole line yet.
+func (p *Page) Print(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
+
+// Flush writes out what the page has.
+func (p *Page) Flush() error {
+	if err := p.w.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// The colours, ANSI-16 only. A word or a letter always says the same.
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+func (p *Page) paint(color, s string) string {
+	if !p.Color || color == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + color + "m" + s + "\x1b[0m"
+}
+
+// Command shows what pr runs, in full on a wide page.
+func (p *Page) Command(pr *api.Process) string {
+	return display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
+}
+
+func (p *Page) limit() int {
+	if p.Wide {
+		return 0
+	}
+	return display.CommandBytes
+}
+
+// Fit cuts s, sanitised text, to n columns.
+func Fit(s string, n int) string { return ansi.Truncate(s, n, "…") }
+
+// width is the number of columns that s, sanitised text, takes.
+func width(s string) int { return ansi.StringWidth(s) }
+
+// clock shows a time of today as hour, minute and second, else with its date.
+func (p *Page) clock(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	local := t.In(p.Now.Location())
+	if y, m, d := p.Now.Date(); local.Year() != y || local.Month() != m || local.Day() != d {
+		return local.Format(time.DateTime)
+	}
+	return local.Format(time.TimeOnly)
+}
+
+// stamp is a date with its time, however near, and its zone.
+func (p *Page) stamp(t *time.Time) string {
+	if t == nil {
+		return "-" // of a session that went with its host it is not known
+	}
+	return t.In(p.Now.Location()).Format("2006-01-02 15:04:05 MST")
+}
+
+// word is the same without a blank.
+func (p *Page) word(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.In(p.Now.Location()).Format(time.RFC3339)
+}
+
+// since shows how long ago t was.
+func (p *Page) since(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return display.Age(p.Now.Sub(*t))
+}
+
+// Count writes a number with its noun.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

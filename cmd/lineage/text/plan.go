@@ -1,0 +1,75 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// plansDocument is `end --dry-run -o json` of several sessions.
+type plansDocument struct {
+	api.Head
+	Items []*api.Plan `json:"items"`
+}
+
+// Plans shows what ends would do; how says which signals each of them sends.
+func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) Listing {
+	l := Listing{Text: func(p *Page) {
+		for _, plan := range plans {
+			writePlan(p, plan, how[plan])
+		}
+	}}
+	for _, plan := range plans {
+		for _, pr := range plan.Processes {
+			pr.Head = api.Head{Kind: "process"}
+			pr.Session = plan.Session
+			l.Items = append(l.Items, pr)
+			l.Names = append(l.Names, pr.Ref.String())
+		}
+	}
+	if several {
+		l.Doc = plansDocument{Head("plans"), plans}
+	} else {
+		l.Doc = plans[0]
+	}
+	return l
+}
+
+func writePlan(p *Page, plan *api.Plan, how string) {
+	id := display.Text(strings.TrimSpace(plan.Session + " " + plan.Name))
+	if len(plan.Processes) == 0 {
+		p.Line("%s", p.paint(bold, fmt.Sprintf("%s: %s, nothing to end", id, display.Text(plan.State))))
+		return
+	}
+	p.Wrap(0, p.paint(bold, fmt.Sprintf("%s: %s would get %s; nothing was sent", id,
+		Count(len(plan.Processes), "process", "processes"), how)))
+	var t table
+	for i := range plan.Processes {
+		pr := &plan.Processes[i]
+		why := display.Text(pr.Why)
+		color := ""
+		if !pr.Killable {
+			why, color = why+"; could not be killed: "+display.Text(pr.Reason), red
+		} else if pr.Reason != "" {
+			why, color = why+"; "+display.Text(pr.Reason), yellow
+		}
+		t.paintedRow([]string{"", "", color}, "", Ref(p, pr.Ref), why, p.Command(&pr.Process))
+	}
+	t.write(p)
+	for i := range plan.Processes {
+		pr := &plan.Processes[i]
+		for _, held := range heldTexts(pr.Ports, pr.Locks) {
+			p.Line("  %s holds %s", Ref(p, pr.Ref), held)
+		}
+	}
+	for _, s := range plan.Unknown {
+		p.Wrap(2, "not known of ports and locks: "+display.Text(s))
+	}
+	if plan.RefusedBy != "" {
+		p.Wrap(2, "refused by a guard: "+display.Text(plan.RefusedBy))
+		return
+	}
+	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), plan.Session))
+}

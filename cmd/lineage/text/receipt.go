@@ -1,0 +1,199 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// reportsDocument is `end -o json` of several sessions.
+type reportsDocument struct {
+	api.Head
+	Items []*api.Report `json:"items"`
+}
+
+// Receipt is how one session ended.
+type Receipt struct {
+	Report *api.Report
+	// Before is when it had ended, if that was before anybody asked for it now.
+	Before *time.Time
+}
+
+// Receipts shows how sessions ended; several makes the document a list.
+func Receipts(receipts []Receipt, several bool) Listing {
+	l := Listing{Text: func(p *Page) {
+		for _, r := range receipts {
+			writeReport(p, r)
+		}
+	}}
+	reports := []*api.Report{}
+	for _, r := range receipts {
+		reports = append(reports, r.Report)
+		l.Items = append(l.Items, r.Report)
+		l.Names = append(l.Names, r.Report.Session)
+	}
+	if several {
+		l.Doc = reportsDocument{Head("reports"), reports}
+	} else {
+		l.Doc = reports[0]
+	}
+	return l
+}
+
+const (
+	// shownOutcomes bounds the rows of a receipt on a page that is not wide. Processes
+	// that are left always have one.
+	shownOutcomes = 20
+	// equalOutcomes is how many processes with the same command and outcome have a row
+	// each.
+	equalOutcomes = 3
+)
+
+func writeReport(p *Page, receipt Receipt) {
+	r := receipt.Report
+	p.Line("%s", p.paint(bold, display.Text(receiptTitle(p, receipt))))
+	var t table
+	rest := writeOutcomes(p, &t, r.Processes)
+	zombies := map[string]int{} // not shown, by their reaper
+	for i, z := range r.Zombies {
+		reaper := "?"
+		if z.Reaper != nil {
+			reaper = fmt.Sprintf("%d %s", z.Reaper.PID, p.Command(z.Reaper))
+		}
+		if i >= shownOutcomes && !p.Wide {
+			zombies[reaper]++
+			continue
+		}
+		t.row("", Ref(p, z.Ref), "zombie", display.Text(cmp.Or(z.Comm, "?"))+", waits to be reaped by "+reaper)
+	}
+	t.write(p)
+	for _, how := range slices.Sorted(maps.Keys(rest)) {
+		p.Line("  … %d more: %s", rest[how], display.Text(how))
+	}
+	for _, reaper := range slices.Sorted(maps.Keys(zombies)) {
+		p.Line("  … %s wait to be reaped by %s", Count(zombies[reaper], "more zombie", "more zombies"), reaper)
+	}
+	if r.Truncated {
+		p.Line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
+	}
+	writeFreed(p, r)
+	for i := range r.Brokered {
+		p.Line("  %s", display.Brokered(&r.Brokered[i], r.Session))
+	}
+}
+
+// receiptTitle says what became of the session.
+func receiptTitle(p *Page, receipt Receipt) string {
+	r := receipt.Report
+	state, verdict := string(api.StateEnded), string(r.Verdict)
+	switch {
+	case verdict == "":
+		state, verdict = cmp.Or(string(r.State), "ending"), "not over"
+	case receipt.Before != nil:
+		state = "already ended " + p.since(receipt.Before) + " ago"
+	}
+	return fmt.Sprintf("%s: %s, %s: %s in %s", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
+		Count(ended(r), "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
+}
+
+// writeOutcomes makes rows of how processes went, and counts those that have none by
+// how they went. Many equal ones share a row.
+func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]int) {
+	words := map[string]struct{ text, color string }{
+		string(api.OutcomeSelf): {"exited by itself", dim},
+		string(api.OutcomeTerm): {"SIGTERM", ""},
+		string(api.OutcomeKill): {"SIGKILL", yellow},
+		string(api.OutcomeKept): {"kept", ""},
+		string(api.OutcomeLeft): {"left", red},
+	}
+	type sort struct{ how, color, command string }
+	rest = map[string]int{}
+	equal := map[sort]int{}
+	sorts := make([]sort, len(processes))
+	for i := range processes {
+		o := &processes[i]
+		word, ok := words[string(o.Outcome)]
+		if !ok {
+			word.text = string(o.Outcome)
+		}
+		if o.Why != "" {
+			word.text += ": " + o.Why
+		}
+		command := display.Command(o.Argv, o.Comm, false, p.limit())
+		if o.Container != "" {
+			command += " in container " + display.Text(o.Container)
+		}
+		sorts[i] = sort{word.text, word.color, command}
+		equal[sorts[i]]++
+	}
+	for i := range processes {
+		s, left := sorts[i], processes[i].Outcome == api.OutcomeLeft
+		who, n := Ref(p, processes[i].Ref), 1
+		switch {
+		case left || p.Wide:
+		case equal[s] == 0:
+			continue // it shares a row
+		case equal[s] > equalOutcomes:
+			n = equal[s]
+			who, equal[s] = fmt.Sprintf("×%d", n), 0
+		}
+		if len(t.rows) >= shownOutcomes && !p.Wide && !left {
+			rest[s.how] += n
+			continue
+		}
+		t.paintedRow([]string{"", "", s.color}, "", who, display.Text(s.how), s.command)
+	}
+	return rest
+}
+
+// members is how many processes the end was about.
+func members(r *api.Report) int {
+	if r.Truncated {
+		return max(r.Started-r.Exited, len(r.Processes))
+	}
+	return len(r.Processes)
+}
+
+func ended(r *api.Report) int { return members(r) - r.Left }
+
+// Shortfall says on one line what an end did not reach.
+func Shortfall(r *api.Report) string {
+	s := fmt.Sprintf("session %s: ", r.Session)
+	switch r.Verdict {
+	case "unknown":
+		return s + "no proof that nothing is left: " + cmp.Or(r.VerdictWhy, "the daemon does not say why")
+	case "":
+		return s + fmt.Sprintf("not over yet, %d of %s ended; it continues, see \"lineage tree %s\"",
+			ended(r), Count(members(r), "process", "processes"), r.Session)
+	}
+	s += fmt.Sprintf("%d of %s ended, %d left", ended(r), Count(members(r), "process", "processes"), r.Left)
+	var reasons []string
+	pids := map[string][]string{}
+	for _, o := range r.Processes {
+		if o.Outcome != api.OutcomeLeft {
+			continue
+		}
+		why := cmp.Or(o.Why, "for no known reason")
+		if pids[why] == nil {
+			reasons = append(reasons, why)
+		}
+		pids[why] = append(pids[why], fmt.Sprint(o.PID))
+	}
+	for i, why := range reasons {
+		sep := " "
+		if i > 0 {
+			sep = ", "
+		}
+		s += fmt.Sprintf("%s%s (%s)", sep, why, strings.Join(pids[why], " "))
+	}
+	if r.VerdictWhy != "" {
+		s += "; " + r.VerdictWhy
+	}
+	return s
+}

@@ -1,0 +1,156 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Sessions lists sessions.
+func Sessions(list *api.Sessions) Listing {
+	list.Head = Head("sessions")
+	l := Listing{Doc: list, Text: func(p *Page) { writeSessions(p, list.Items) }}
+	if list.Items == nil {
+		list.Items = []api.Session{}
+	}
+	for i := range list.Items {
+		list.Items[i].Head = api.Head{Kind: "session"}
+		l.Items = append(l.Items, list.Items[i])
+		l.Names = append(l.Names, list.Items[i].ID)
+	}
+	return l
+}
+
+func writeSessions(p *Page, sessions []api.Session) {
+	t := table{drop: []string{"EVIDENCE", "ZOMBIES", "ORPHANS", "CPU", "ROOT", "AGE", "RSS"}}
+	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
+	if p.Wide {
+		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
+	}
+	// ROOT and COMMAND may have blanks in them: no column that is cut by them is behind.
+	header = append(header, "ROOT")
+	if p.Wide {
+		header = append(header, "COMMAND")
+	}
+	t.row(header...)
+	for i := range sessions {
+		s := &sessions[i]
+		row := []string{s.ID, cmp.Or(s.Name, "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
+			display.CPU(s.CPUSeconds), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
+		if p.Wide {
+			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
+				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
+		}
+		row = append(row, rootName(s))
+		if p.Wide {
+			row = append(row, rootCommand(p, s))
+		}
+		for i := range row {
+			row[i] = display.Text(row[i])
+		}
+		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
+	}
+	t.write(p)
+}
+
+// stateText is the state, and that it outlives the session that it came from.
+func stateText(s *api.Session) string {
+	if s.Kept {
+		return string(s.State) + ",kept"
+	}
+	return string(s.State)
+}
+
+func ports(s *api.Session) string {
+	all := make([]string, len(s.Ports))
+	for i, port := range s.Ports {
+		all[i] = strconv.Itoa(port)
+	}
+	return cmp.Or(strings.Join(all, ","), "-")
+}
+
+// age is how old the session is, or how old it became.
+func age(p *Page, s *api.Session) string {
+	switch {
+	case s.State != api.StateEnded:
+		return p.since(s.Started)
+	case s.Started == nil || s.Ended == nil:
+		return "-"
+	}
+	return display.Age(s.Ended.Sub(*s.Started))
+}
+
+// memory is unknown until the daemon has looked at the members once; of an
+// ended session it is none.
+func memory(s *api.Session) string {
+	if s.RSSBytes == 0 && s.Live > 0 || s.State == api.StateEnded {
+		return "-"
+	}
+	return display.Size(s.RSSBytes)
+}
+
+func rootName(s *api.Session) string {
+	if s.Root == nil {
+		return "-"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, display.Text(s.Root.Comm)))
+}
+
+func rootCommand(p *Page, s *api.Session) string {
+	if s.Root == nil {
+		return "-"
+	}
+	return p.Command(s.Root)
+}
+
+func grace(s *api.Session) string {
+	return fmt.Sprintf("%gs", math.Round(s.GraceSeconds*1000)/1000)
+}
+
+func stateColor(state api.SessionState) string {
+	switch state {
+	case api.StateActive:
+		return green
+	case api.StateEnding, api.StateCondemned:
+		return red
+	}
+	return dim
+}
+
+// Title is the line that says what a session is.
+func Title(s *api.Session) string {
+	name := s.ID
+	if s.Name != "" {
+		name += " " + s.Name
+	}
+	parts := []string{string(s.State)}
+	if s.Live > 0 || s.State == api.StateActive {
+		parts = append(parts, fmt.Sprintf("%d live", s.Live))
+	}
+	for _, n := range []struct {
+		n         int
+		one, many string
+	}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
+		if n.n > 0 {
+			parts = append(parts, Count(n.n, n.one, n.many))
+		}
+	}
+	if s.EndReason != "" {
+		parts = append(parts, s.EndReason)
+	}
+	if s.BrokeredBy != "" {
+		parts = append(parts, "brokered by "+s.BrokeredBy)
+	}
+	if s.Kept {
+		parts = append(parts, display.Kept(s))
+	}
+	if len(s.Degraded) > 0 {
+		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))
+	}
+	return display.Text(name + "  " + strings.Join(parts, ", "))
+}

@@ -1,0 +1,113 @@
+package text
+
+import (
+	"slices"
+	"strings"
+)
+
+// minCell is how far a cell is cut to make room for the others.
+const minCell = 8
+
+// table aligns rows of sanitised cells. On a terminal it leaves out the columns that
+// drop names, in this order, until the rest fits; then it cuts the widest ones.
+type table struct {
+	rows   [][]string
+	colors [][]string // of cells, by row; a row may have none
+	drop   []string   // by their headers in the first row
+	first  bool       // it is the first column that may be long, not the last one
+}
+
+func (t *table) row(cells ...string) { t.paintedRow(nil, cells...) }
+
+func (t *table) paintedRow(colors []string, cells ...string) {
+	t.rows = append(t.rows, cells)
+	t.colors = append(t.colors, append(colors[:len(colors):len(colors)], make([]string, max(len(cells)-len(colors), 0))...))
+}
+
+func (t *table) write(p *Page) {
+	widths := t.widths()
+	if p.cuts() {
+		for _, name := range t.drop {
+			if least(widths, t.long(len(widths))) <= p.Width {
+				break
+			}
+			t.remove(name)
+			widths = t.widths()
+		}
+		shrink(widths, t.long(len(widths)), p.Width)
+	}
+	for n, row := range t.rows {
+		var b strings.Builder
+		for i, cell := range row {
+			cell = Fit(cell, widths[i])
+			b.WriteString(p.paint(t.colors[n][i], cell))
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-width(cell)+len(gap)))
+			}
+		}
+		p.Line("%s", strings.TrimRight(b.String(), " "))
+	}
+}
+
+// gap is between two columns.
+const gap = "  "
+
+// widths are those of the columns.
+func (t *table) widths() (widths []int) {
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	return widths
+}
+
+// remove takes a column out.
+func (t *table) remove(header string) {
+	i := slices.Index(t.rows[0], header)
+	if i < 0 {
+		return
+	}
+	for n := range t.rows {
+		t.rows[n] = slices.Delete(t.rows[n], i, i+1)
+		t.colors[n] = slices.Delete(t.colors[n], i, i+1)
+	}
+}
+
+// long is the column that is cut before the others.
+func (t *table) long(columns int) int {
+	if t.first {
+		return 0
+	}
+	return columns - 1
+}
+
+// least is how wide the columns are with no more than a name in the long one.
+func least(widths []int, long int) (n int) {
+	for i, w := range widths {
+		if i == long {
+			w = min(w, 2*minCell)
+		}
+		n += w + len(gap)
+	}
+	return n - len(gap)
+}
+
+// shrink cuts the long column, and then the widest ones, until all fit.
+func shrink(widths []int, long, room int) {
+	if len(widths) == 0 {
+		return
+	}
+	name := min(widths[long], 2*minCell)
+	widths[long] = min(widths[long], max(name, room-least(widths, long)+name))
+	for least(widths, -1) > room {
+		i := slices.Index(widths, slices.Max(widths))
+		if widths[i] <= minCell {
+			return // the page cuts the line
+		}
+		widths[i]--
+	}
+}

@@ -1,0 +1,51 @@
+package text
+
+import (
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Index has the nodes of a tree by process.
+func Index(t *api.Tree) map[api.Ref]*api.Node {
+	m := make(map[api.Ref]*api.Node, len(t.Nodes))
+	for i := range t.Nodes {
+		m[t.Nodes[i].Ref] = &t.Nodes[i]
+	}
+	return m
+}
+
+// trees is the document of several trees.
+type treesDocument struct {
+	api.Head
+	Items []api.Tree `json:"items"`
+}
+
+// Trees shows trees: one that was asked for as a document of its own.
+func Trees(trees []api.Tree, one, ascii bool) Listing {
+	l := Listing{Text: func(p *Page) { WriteTrees(p, trees, ascii) }}
+	for i := range trees {
+		t := &trees[i]
+		t.Head = Head("tree")
+		for j := range t.Nodes {
+			t.Nodes[j].Head = api.Head{Kind: "process"}
+			l.Items = append(l.Items, t.Nodes[j])
+			l.Names = append(l.Names, t.Nodes[j].Ref.String())
+		}
+	}
+	if one {
+		l.Doc = trees[0]
+	} else {
+		l.Doc = treesDocument{Head("trees"), trees}
+	}
+	return l
+}
+
+// WriteTrees draws trees on a page.
+func WriteTrees(p *Page, trees []api.Tree, ascii bool) {
+	for i := range trees {
+		if i > 0 {
+			p.Line("")
+		}
+		d := newDrawing(p, &trees[i], ascii)
+		d.draw()
+	}
+}

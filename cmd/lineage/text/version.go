@@ -1,0 +1,51 @@
+package text
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// VersionDocument is what `version -o json` prints.
+type VersionDocument struct {
+	api.Head
+	Version string       `json:"version"`
+	Go      string       `json:"go"`
+	API     int          `json:"api"`
+	ABI     string       `json:"abi,omitempty"`
+	Daemon  *api.Version `json:"daemon,omitempty"` // absent: none answers
+}
+
+// Version shows the versions of this command and of the daemon at the socket; daemonErr
+// is why that one is not known.
+func Version(doc *VersionDocument, socket string, daemonErr error) Listing {
+	return Listing{
+		Doc: doc, Items: []any{doc}, Names: []string{doc.Version},
+		Text: func(p *Page) { writeVersion(p, doc, socket, daemonErr) },
+	}
+}
+
+func writeVersion(p *Page, doc *VersionDocument, socket string, daemonErr error) {
+	var t table
+	t.row("lineage", doc.Version)
+	t.row("go", doc.Go)
+	t.row("api", fmt.Sprint(doc.API))
+	if doc.ABI != "" {
+		t.row("abi", doc.ABI)
+	}
+	// That no daemon runs is not an error here; that another one answers is worth
+	// its line.
+	foreign, _ := errors.AsType[*api.Error](daemonErr)
+	switch {
+	case doc.Daemon != nil:
+		v := doc.Daemon
+		t.row("daemon", display.Text(fmt.Sprintf("%s, api %d, abi %s, level %d, pid %d, %s", v.Version, v.API, v.ABI, v.Level, v.PID, socket)))
+	case foreign != nil:
+		t.row("daemon", display.Text(foreign.Message))
+	default:
+		t.row("daemon", display.Text("none at "+socket))
+	}
+	t.write(p)
+}

@@ -1,0 +1,236 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// WhyDocument is `why PID -o json`.
+type WhyDocument struct {
+	api.Why
+	// Ancestors are those of a process outside any session, its parent first.
+	Ancestors []api.Process `json:"ancestors,omitempty"`
+	// Owns are the sessions that the process runs, or belongs to as their owner.
+	Owns []api.Session `json:"owns,omitempty"`
+}
+
+// Why shows whose a process is.
+func Why(why *WhyDocument) Listing {
+	why.Head = Head("why")
+	l := Listing{Doc: why, Text: func(p *Page) {
+		what := fmt.Sprintf("%s %s", Ref(p, why.Process.Ref), p.name(&why.Process))
+		writeWhy(p, &why.Why, what)
+		writeOutside(p, why)
+		hintEnd(p, []api.Why{why.Why})
+	}, Names: []string{why.Process.Ref.String()}}
+	for _, e := range why.Edges {
+		l.Items = append(l.Items, e)
+		if e.Creator != nil {
+			l.Names = append(l.Names, e.Creator.Ref.String())
+		}
+	}
+	if len(why.Edges) == 0 {
+		pr := why.Process
+		pr.Head = api.Head{Kind: "process"}
+		l.Items = []any{pr}
+	}
+	return l
+}
+
+// writeWhy shows one process: what it is, the steps from its session's root to it, what
+// it holds.
+func writeWhy(p *Page, why *api.Why, what string) {
+	p.Line("%s", p.paint(bold, what+" — "+membership(why.Session)))
+	if why.Session != nil && len(why.Edges) > 0 {
+		writeSteps(p, why.Edges)
+	}
+	p.Wrap(2, facts(p, why))
+	writeHolds(p, why.Holds)
+	if b := why.Brokered; b != nil && why.Session != nil {
+		p.Wrap(2, display.Brokered(b, why.Session.ID))
+	}
+}
+
+// name is what a process is called, on a line that says more.
+func (p *Page) name(pr *api.Process) string {
+	return display.Text(cmp.Or(pr.Comm, "?"))
+}
+
+// membership says in which session a process is.
+func membership(s *api.Session) string {
+	if s == nil {
+		return "in no session"
+	}
+	name := s.ID
+	if s.Name != "" {
+		name = fmt.Sprintf("%s (%s)", s.Name, s.ID)
+	}
+	return display.Text(fmt.Sprintf("session %s, %s", name, s.State))
+}
+
+// roomForTimes is how wide a terminal is for more than the commands of the steps.
+const roomForTimes = 60
+
+// writeSteps shows how the process came to be, from the root of its session down to it.
+func writeSteps(p *Page, edges []api.Edge) {
+	t := table{first: true}
+	for depth := range edges {
+		e := &edges[len(edges)-1-depth]
+		prefix := "  "
+		switch {
+		case depth > maxIndent:
+			prefix += fmt.Sprintf("[%d] ", depth)
+		case depth > 0:
+			prefix += strings.Repeat("   ", depth-1) + "└─ "
+		}
+		command, fate, color := p.Command(&e.Child), "", ""
+		if depth < len(edges)-1 {
+			command, fate, color = creatorThen(p, edges[len(edges)-2-depth].Creator, command)
+		}
+		row := []string{fmt.Sprintf("%s%s  %s", prefix, Ref(p, e.Child.Ref), command), display.Text(e.Kind), clockOf(p, e), fate}
+		if p.cuts() && p.Width < roomForTimes {
+			row = row[:1]
+		}
+		t.paintedRow([]string{color, color, color, color}[:len(row)], row...)
+	}
+	t.write(p)
+	for i := range slices.Backward(edges) {
+		writeStepNotes(p, &edges[i])
+	}
+}
+
+func clockOf(p *Page, e *api.Edge) string {
+	if e.Time == nil {
+		return "-"
+	}
+	return p.clock(e.Time)
+}
+
+// creatorThen says what a creator ran when it created the next process, if that is known,
+// and whether it has exited since.
+func creatorThen(p *Page, creator *api.EdgeEnd, now string) (command, fate, color string) {
+	command = now
+	if creator == nil {
+		return command, "", ""
+	}
+	if len(creator.Argv) > 0 {
+		command = display.Command(creator.Argv, creator.Comm, false, p.limit())
+	}
+	switch {
+	case creator.Alive:
+		return command, "", ""
+	case creator.Exited != nil:
+		return command, "exited " + p.clock(creator.Exited), dim
+	}
+	return command, "exited", dim
+}
+
+// writeStepNotes says what is unusual about a step: evidence other than the fork
+// itself, other parents, another command of its creator.
+func writeStepNotes(p *Page, e *api.Edge) {
+	note := func(format string, args ...any) {
+		p.Wrap(2, Ref(p, e.Child.Ref)+": "+fmt.Sprintf(format, args...))
+	}
+	if e.Creator == nil && e.Kind != "root" {
+		note("its creator is older than the tracing")
+	}
+	if s, weak := sourced(e.Evidence), e.Evidence.Confidence == "weak"; s != "fork" && s != "root" || weak {
+		note("evidence %s, %s", display.Text(cmp.Or(s, "none")), display.Text(cmp.Or(e.Evidence.Confidence, "strong")))
+	}
+	for _, r := range e.Reparented {
+		move := "reparented"
+		if r.From != nil {
+			move += " from " + Ref(p, *r.From)
+		}
+		if r.To != nil {
+			move += " to " + Ref(p, *r.To)
+		}
+		if r.Time != nil {
+			move += " at " + p.clock(r.Time)
+		}
+		note("%s", move)
+	}
+}
+
+// facts says what is known of the process itself.
+func facts(p *Page, why *api.Why) string {
+	pr := &why.Process
+	var all []string
+	switch {
+	case pr.State != "" && pr.State != api.StateLive:
+		all = append(all, display.Text(howEnded(pr)))
+	case why.Parent != nil:
+		all = append(all, fmt.Sprintf("parent now %s %s", Ref(p, why.Parent.Ref), p.name(why.Parent)))
+	case pr.Parent != nil:
+		all = append(all, "parent now "+Ref(p, *pr.Parent))
+	}
+	if pr.Started != nil {
+		all = append(all, fmt.Sprintf("started %s (%s ago)", p.clock(pr.Started), p.since(pr.Started)))
+	}
+	if pr.Evidence != nil && why.Session != nil {
+		all = append(all, "evidence: "+display.Text(evidence(pr.Evidence)))
+	}
+	return strings.Join(all, " · ")
+}
+
+// writeOutside shows what is known of a process that is in no session.
+func writeOutside(p *Page, why *WhyDocument) {
+	for i := range why.Owns {
+		s := &why.Owns[i]
+		p.Line("  runs %s", membership(s))
+	}
+	t := table{first: true}
+	for i := range slices.Backward(why.Ancestors) {
+		a := &why.Ancestors[i]
+		depth := len(why.Ancestors) - 1 - i
+		prefix := "  "
+		if depth > 0 {
+			prefix += strings.Repeat("   ", min(depth, maxIndent)-1) + "└─ "
+		}
+		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, a.Ref), p.Command(a)), "parent", p.clock(a.Started))
+	}
+	if len(t.rows) > 0 {
+		pr := &why.Process
+		prefix := "  " + strings.Repeat("   ", min(len(t.rows), maxIndent)-1) + "└─ "
+		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, pr.Ref), p.Command(pr)), "", p.clock(pr.Started))
+		t.write(p)
+		p.Line("Parents are the kernel's, now: the process that started it may have exited.")
+	}
+}
+
+// hintEnd says how to end the sessions that were shown.
+func hintEnd(p *Page, items []api.Why) {
+	var names []string
+	for i := range items {
+		s := items[i].Session
+		if s == nil || s.State == api.StateEnded {
+			continue
+		}
+		if name := display.Text(cmp.Or(s.Name, s.ID)); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 && !p.Wide {
+		p.Line("To end the session: lineage end %s    (-o wide: full command lines)", strings.Join(names, " "))
+	}
+}
+
+func sourced(e api.Evidence) string {
+	if e.Source == "" {
+		return e.Kind
+	}
+	return e.Kind + " (" + e.Source + ")"
+}
+
+// Ref names a process: exactly on a wide page, else by its PID.
+func Ref(p *Page, r api.Ref) string {
+	if p.Wide {
+		return r.String()
+	}
+	return fmt.Sprint(r.PID)
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// shown are the command lines that print something for people.
+var shown = []string{
+	"ls", "ls --all", "tree", "tree build --all", "why 4130", "why 900", "why :8080", "why /nonexistent/lngtest", "end --dry-run build m8p4z1",
+	"end -y build m8p4z1", "end -y old", "events --snapshot", "history", "history old", "orphans", "orphans --nudge", "report", "doctor", "version",
+	"policy show", "policy explain 4130", "adopt 4130 --name x", "orphans --host",
+}
+
+// onTerminal runs one command line with a terminal of that width as stdout and stderr.
+func onTerminal(t *testing.T, c api.Client, columns int, args ...string) string {
+	t.Helper()
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 50, Cols: uint16(columns)}); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	over := make(chan struct{})
+	go func() { io.Copy(&out, master); close(over) }() // until EIO: nobody has the tty open
+	w := newWorld(t, c)
+	w.stdout, w.stderr = tty, tty
+	w.vars["NO_COLOR"] = "1"
+	w.main(t.Context(), args)
+	tty.Close()
+	<-over
+	return strings.ReplaceAll(out.String(), "\r\n", "\n")
+}
+
+// At every width a line of output is a line of the terminal, whatever processes are
+// called. What goes to stderr may be longer: an error is not cut.
+func TestWidths(t *testing.T) {
+	for _, columns := range []int{40, 80, 120, 200} {
+		for name, c := range map[string]func() *fake{"tame": newFake, "hostile": hostileFake} {
+			for _, line := range shown {
+				text := onTerminal(t, c(), columns, strings.Fields(line)...)
+				if text == "" {
+					t.Errorf("%s: nothing is shown", line)
+				}
+				if bad := unprintable(text); bad != "" {
+					t.Errorf("%s at %d, %s: prints %q", line, columns, name, bad)
+				}
+				for l := range strings.Lines(text) {
+					l = strings.TrimSuffix(l, "\n")
+					if ansi.StringWidth(l) > columns && !strings.HasPrefix(l, "lineage: ") {
+						t.Errorf("%s at %d, %s: %d columns: %s", line, columns, name, ansi.StringWidth(l), l)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Narrow and usual terminals, as they look.
+func TestWidthsShown(t *testing.T) {
+	for _, columns := range []int{40, 80} {
+		var all strings.Builder
+		for _, line := range shown {
+			fmt.Fprintf(&all, "$ lineage %s\n%s", line, onTerminal(t, newFake(), columns, strings.Fields(line)...))
+		}
+		golden(t, fmt.Sprintf("columns %d", columns), all.String())
+	}
+}
+
+// Every help fits a terminal and has examples; every command is in a group.
+func TestHelp(t *testing.T) {
+	a := newWorld(t, newFake()).app
+	a.host = thisHost()
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+		if strings.HasPrefix(cmd.CommandPath(), "lineage completion ") || cmd.Hidden {
+			return // cobra's own
+		}
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		if err := cmd.Help(); err != nil {
+			t.Error(err)
+		}
+		for l := range strings.Lines(out.String()) {
+			if l = strings.TrimSuffix(l, "\n"); ansi.StringWidth(l) > helpColumns {
+				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), ansi.StringWidth(l), l)
+			}
+		}
+		if !cmd.Runnable() {
+			return // a topic
+		}
+		if n := strings.Count(cmd.Example, "\n") + 1; cmd.Example == "" || n > 4 {
+			t.Errorf("%s: no examples, or too many", cmd.CommandPath())
+		}
+		if cmd.HasParent() && !cmd.Parent().HasParent() && cmd.GroupID == "" {
+			t.Errorf("%s: in no group", cmd.CommandPath())
+		}
+	}
+	visit(a.root())
+}
+
+// What an example calls is a command, with flags that it has.
+func TestExamples(t *testing.T) {
+	a := newWorld(t, newFake()).app
+	a.host = thisHost()
+	root := a.root()
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+		for line := range strings.Lines(cmd.Example) {
+			line, _, _ = strings.Cut(line, "#")
+			line, _, _ = strings.Cut(line, "|")
+			_, args, found := strings.Cut(line, "lineage ")
+			if !found {
+				t.Errorf("%s: an example that is not ours: %s", cmd.CommandPath(), line)
+				continue
+			}
+			words, _, _ := strings.Cut(" "+args, " -- ")
+			sub, rest, err := root.Find(strings.Fields(words))
+			if err != nil || sub == root && len(rest) > 0 {
+				t.Errorf("%s: %s: %v", cmd.CommandPath(), line, err)
+				continue
+			}
+			for _, word := range rest {
+				name, ok := strings.CutPrefix(word, "--")
+				if name, _, _ = strings.Cut(name, "="); ok && name != "" && sub.Flag(name) == nil {
+					t.Errorf("%s: %s: no flag --%s", cmd.CommandPath(), line, name)
+				}
+			}
+		}
+	}
+	visit(root)
+}
+
+// -V and --version need no daemon.
+func TestVersionFlag(t *testing.T) {
+	for _, flag := range []string{"-V", "--version"} {
+		if code, out, _ := newWorld(t, nil).run(flag); code != 0 || out != "lineage v1.2.3\n" {
+			t.Errorf("%s: exit %d, %q", flag, code, out)
+		}
+	}
+}
+
+// Topics are shown by name, with or without help.
+func TestTopics(t *testing.T) {
+	for _, args := range [][]string{{"help", "exit-codes"}, {"exit-codes"}, {"exit-codes", "--help"}} {
+		if code, out, stderr := newWorld(t, nil).run(args...); code != 0 || !strings.Contains(out, "no daemon answers") {
+			t.Errorf("%v: exit %d, %q %q", args, code, out, stderr)
+		}
+	}
+}

@@ -83,7 +83,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		Resyncs:      make(map[string]uint64),
 		Ends:         make(map[metrics.End]uint64),
 	}
-	if r := s.selfCheck.result(); r != nil {
+	if r := s.selfCheck.Result(); r != nil {
 		m.SelfCheck = &r.OK
 	}
 	var counters map[string]uint64

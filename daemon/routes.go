@@ -63,7 +63,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	f := s.kernel.Features()
 	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
-		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.result()}
+		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.Result()}
 	err := s.read(c, func(v registry.View) {
 		d.Degraded = s.degradations(v)
 		d.Lost, d.Sessions = v.Lost(), v.Live()
@@ -94,7 +94,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Call
 func (s *server) degradations(v registry.View) []string {
 	all := append(slices.Clone(s.kernel.Features().Degraded), v.Degraded()...)
 	all = append(all, s.rules.degraded()...)
-	all = append(all, s.selfCheck.degraded()...)
+	all = append(all, s.selfCheck.Degraded()...)
 	all = append(all, s.exporter.Degraded()...)
 	if err := s.audit.Err(); err != nil {
 		all = append(all, "audit records are being lost: "+err.Error())

@@ -74,9 +74,9 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	wg.Go(func() { s.reportStatus(ctx, s.manager) })
 	var checking sync.WaitGroup
 	checking.Go(func() {
-		s.selfCheck.first(ctx)
+		s.selfCheck.First(ctx)
 		wg.Go(func() { s.keepSmall(ctx) }) // the start is over
-		s.selfCheck.run(ctx)
+		s.selfCheck.Run(ctx)
 	})
 	wg.Go(func() { s.feed.run(ctx) })
 	wg.Go(func() {

@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -274,7 +275,7 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
 	own := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: isCanary, Period: h.period, HeldEvery: h.heldPeriod,
+		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period, HeldEvery: h.heldPeriod,
 		PortsWait: func() time.Duration { return r.policy().Wait.Ports.Std() },
 	})
 	s := &server{
@@ -285,10 +286,9 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		conns: newConns(h.limits, h.clock.Monotonic), stopping: make(chan struct{}),
 	}
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
-	s.selfCheck = &selfCheck{
-		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, registry: own,
-		clock: h.clock, proc: h.proc, log: log,
-	}
+	s.selfCheck = selfcheck.New(selfcheck.Options{
+		Command: o.Canary, Every: r.started.Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
+	})
 	s.ring = newRing(h.clock.Boottime()/1000, ringRecords)
 	s.feed, s.refusals = newFeed(s), audit.NewRefusals(a.Add, h.clock.Monotonic)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
@@ -306,7 +306,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
 		sessions: make(map[tracer.SessionID]*brokered),
 	}
-	own.Attach(s.steward.hooks(), s.brokers.hooks(), s.ring.hooks(), s.growth.hooks(),
+	own.Attach(s.steward.hooks(), s.brokers.hooks(), s.ring.hooks(), s.growth.Hooks(),
 		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
 	s.steward.carryOut(r.policy())
 	if g, err := user.LookupGroup(access.ReadGroup); err == nil {

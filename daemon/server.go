@@ -18,10 +18,12 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -92,12 +94,12 @@ type server struct {
 	alone        *instance.PIDFile
 	privileges   privileges
 	self         selfProtection
-	selfCheck    *selfCheck
+	selfCheck    *selfcheck.Check
 	feed         *feed
 	ring         *ring
 	steward      *steward
 	brokers      *brokers
-	growth       growth
+	growth       leaks.Growth
 	recent       recent
 	turns        turns
 	presenting   sync.Mutex // held while a reader gets the present processes

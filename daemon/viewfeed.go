@@ -243,7 +243,7 @@ func (s *server) watchStatus(v registry.View) api.WatchStatus {
 	return api.WatchStatus{
 		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
 		Live: v.Graph().Stats().Live, Breaker: s.rules.breakerState(),
-		SelfCheck: s.selfCheck.result(),
+		SelfCheck: s.selfCheck.Result(),
 	}
 }
 

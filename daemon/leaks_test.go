@@ -14,8 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/lineage"
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // has gives the host so much memory and so many PIDs.
@@ -95,15 +93,6 @@ func TestLeaks(t *testing.T) {
 	if l := d.Items[0]; !nearly(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
 		t.Errorf("%+v", l)
 	}
-	// Its own limit is nearer.
-	if rooms := limitsOf(&l, tracer.SessionInfo{MaxRSS: 86 << 20, MaxProcesses: 57, Live: 27}, nil); len(rooms) != 2 {
-		t.Errorf("%+v", rooms)
-	} else {
-		l.HoursToExhaustion = nil
-		if exhausts(&l, rooms...); !nearly(l.HoursToExhaustion, 0.25) || l.Exhausts != "max_processes" {
-			t.Errorf("%+v", l)
-		}
-	}
 }
 
 // Nobody is told of sessions that he may not read, or of the host.
@@ -126,34 +115,6 @@ func TestLeaksAccess(t *testing.T) {
 	into[api.Report](w.do("root", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	w.receipt(s.ID)
 	w.do("root", "GET", "/v1/leaks?session="+s.ID, nil).refused(api.CodeNotFound)
-}
-
-// What is kept is bounded, and said to be cut.
-func TestGrowthIsBounded(t *testing.T) {
-	var g growth
-	var seen []lineage.Seen
-	for i := range 3 * maxGrown {
-		seen = append(seen, lineage.Seen{ID: lineage.ID{PID: uint32(i + 1), Start: 1}, Session: lineage.SessionID(1 + i%7), Comm: fmt.Appendf(nil, "c%d\x00", i)})
-	}
-	hour := uint64(time.Hour)
-	g.sample(hour, seen)
-	count := func() (n int) {
-		for _, s := range g.sessions {
-			n += 1 + len(s.commands)
-		}
-		return n
-	}
-	if n := count(); n != maxGrown || g.kept != n || !g.full {
-		t.Errorf("%d kept, %d counted, full %v", n, g.kept, g.full)
-	}
-	g.sample(2*hour, seen[:7])
-	if n := count(); n != g.kept || n > 14 || g.full {
-		t.Errorf("%d kept, %d counted, full %v", n, g.kept, g.full)
-	}
-	g.sample(3*hour, nil)
-	if g.kept != 0 || len(g.sessions) != 0 {
-		t.Errorf("%d kept", g.kept)
-	}
 }
 
 // Orphans, leftovers and zombies, each with its reason, and who has to reap.

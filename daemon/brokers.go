@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -27,8 +28,8 @@ import (
 // the rest is shown beside it, in a session of its own.
 type brokers struct {
 	registry *registry.Registry
-	rules    *rules
-	steward  *steward
+	rules    *rules.Policy
+	steward  *rules.Steward
 	kernel   kernel
 	enforcer *enforcer.Enforcer
 	proc     procfs.FS
@@ -97,7 +98,7 @@ func (b *brokers) judge(met []tracer.Process) {
 	}
 	slices.SortFunc(met, func(x, y tracer.Process) int { return cmp.Compare(x.Start, y.Start) })
 	b.groups = nil
-	policy := b.rules.policy()
+	policy := b.rules.Policy()
 	tasting := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
 	for i := range met {
 		t := &met[i]
@@ -120,7 +121,7 @@ func (b *brokers) judge(met []tracer.Process) {
 			continue
 		}
 		p := b.prove(&x, all, policy.Brokers.Adopt)
-		if p == nil || len(policy.Protected(b.steward.facts(t.PID, maxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		if p == nil || len(policy.Protected(b.steward.Facts(t.PID, rules.MaxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 			continue
 		}
 		switch {
@@ -172,11 +173,11 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 
 // ends reports whether that evidence is enough to end something with the
 // session whose work it is.
-func (b *brokers) ends(source tracer.Source) bool { return b.rules.enforced() && b.wouldEnd(source) }
+func (b *brokers) ends(source tracer.Source) bool { return b.rules.Enforced() && b.wouldEnd(source) }
 
 // wouldEnd reports the same as if the policy were enforced.
 func (b *brokers) wouldEnd(source tracer.Source) bool {
-	return enough(b.rules.policy().Brokers.End, source.Strong())
+	return enough(b.rules.Policy().Brokers.End, source.Strong())
 }
 
 // enough is what the policy's word says of strong or weak evidence.
@@ -215,7 +216,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		if s := t.Session(p.info.ID); s != nil {
 			b.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: b.ends(p.source), Observed: !b.rules.enforced() && b.wouldEnd(p.source), At: b.clock.Boottime(), Container: container,
+				Ends: b.ends(p.source), Observed: !b.rules.Enforced() && b.wouldEnd(p.source), At: b.clock.Boottime(), Container: container,
 			})
 		}
 	})
@@ -223,7 +224,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
 	b.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.info.ID),
-		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.mode(),
+		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.Mode(),
 	})
 	b.registry.AskResync(registry.CauseMoved)
 }
@@ -259,9 +260,9 @@ func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err er
 // endDue ends what is over with another session: what was found to be its work,
 // as far as the policy goes, and servers that nobody is left to use.
 func (b *brokers) endDue() {
-	policy := b.rules.policy()
+	policy := b.rules.Policy()
 	word := policy.Brokers.End
-	var due []excess
+	var due []rules.Excess
 	_ = b.registry.Read(func(v registry.View) {
 		for x := range v.Sessions() {
 			if x.Closed() || x.Info().State != tracer.StateActive {
@@ -269,16 +270,16 @@ func (b *brokers) endDue() {
 			}
 			switch its := b.of(x.ID()); {
 			case its.For != 0 && b.over(v, its.For) && enough(word, !its.Weak):
-				due = append(due, excess{x.ID(), tracer.CauseAncestor, x.Info().Grace, true})
-			case b.steward.of(x.ID()).shared != "":
-				if r := policy.SharedNamed(b.steward.of(x.ID()).shared); (r == nil || !r.Lasts()) && !b.used(v, x) {
-					due = append(due, excess{x.ID(), tracer.CauseExpired, x.Info().Grace, true})
+				due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseAncestor, Grace: x.Info().Grace, ByPolicy: true})
+			case b.steward.Shared(v, x.ID()) != "":
+				if r := policy.SharedNamed(b.steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !b.used(v, x) {
+					due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseExpired, Grace: x.Info().Grace, ByPolicy: true})
 				}
 			}
 		}
 	})
 	for _, x := range due {
-		b.steward.endOver(x)
+		b.steward.EndOver(x)
 	}
 }
 

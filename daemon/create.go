@@ -113,7 +113,7 @@ func (s *server) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
 	spec.MaxRSS = uint64(req.MaxRSSBytes)
 	spec.Idle = time.Duration(req.IdleMS) * time.Millisecond
-	s.rules.complete(&spec, req.GraceMS != nil)
+	s.rules.Complete(&spec, req.GraceMS != nil)
 	return spec, nil
 }
 

@@ -5,7 +5,6 @@ package daemon
 import (
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -54,7 +53,7 @@ type proof struct {
 func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
 	// What it runs comes before what it was given: it may be in its exec.
-	x.runs = base(b.proc.Link(t.PID, "exe"))
+	x.runs = procfs.Base(b.proc.Link(t.PID, "exe"))
 	// Without CAP_SYS_PTRACE others' environments are not to be read.
 	if environ, err := b.proc.Read(t.PID, "environ", maxEnviron); err == nil {
 		if len(environ) == 0 {
@@ -75,26 +74,13 @@ func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 		x.Parent = tracer.Identity{PID: stat.Parent}
 	}
 	if x.Parent.PID != 0 { // 1 too: the host's systemd
-		x.server = base(b.proc.Link(x.Parent.PID, "exe"))
+		x.server = procfs.Base(b.proc.Link(x.Parent.PID, "exe"))
 	}
 	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
 		x.marks.Token = b.job(t.PID)
 	}
 	now, err := b.kernel.Identify(t.PID)
 	return x, err == nil && now == t.Identity
-}
-
-// base is the name of a file, "" if there is none.
-func base(path string) string {
-	path = strings.TrimSuffix(path, " (deleted)") // an upgrade replaces what runs
-	if path == "" {
-		return ""
-	}
-	if name, ok := strings.CutPrefix(path, "/memfd:"); ok {
-		name, _, _ = strings.Cut(name, ":")
-		return name
-	}
-	return filepath.Base(path)
 }
 
 // job reads the token out of the script that atd gives to the shell as its
@@ -245,7 +231,7 @@ func (b *brokers) serves(x *candidate, e *errand) bool {
 	if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
 		return false // it has not come to the work's own program
 	}
-	if argv, _ := argvOf(b.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
+	if argv, _ := broker.Argv(b.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
 		return false
 	}
 	switch e.Kind.Name {

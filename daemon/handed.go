@@ -121,10 +121,10 @@ func (m *handedMemory) Redact(redact func([]string) []string) {
 }
 
 // Remember implements [registry.Persistent].
-func (b *brokers) Remember(_ registry.View, x *registry.Session) registry.Memory {
+func (b *brokers) Remember(v registry.View, x *registry.Session) registry.Memory {
 	its := b.of(x.ID())
 	m := &handedMemory{Brokered: its.clone()}
-	m.Brokered.Shared, m.Brokered.token = b.steward.of(x.ID()).shared, [32]byte{}
+	m.Brokered.Shared, m.Brokered.token = b.steward.Shared(v, x.ID()), [32]byte{}
 	if its.token != [32]byte{} {
 		m.Token = hex.EncodeToString(its.token[:])
 	}

@@ -43,7 +43,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 			d.Truncated = s.growth.Full(v)
 		})
 		if all {
-			d.KeepUnmatched = s.rules.keepUnmatched()
+			d.KeepUnmatched = s.rules.KeepUnmatched()
 		}
 	}
 	if err != nil {

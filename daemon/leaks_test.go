@@ -184,7 +184,7 @@ func TestKeepRulesThatMatchedNothing(t *testing.T) {
     reason: it is wanted
     until: 2099-01-01
 `)
-	p.s.rules.matched("lngtest-two")
+	p.s.rules.Matched("lngtest-two")
 	d := into[api.Leaks](p.do("root", "GET", "/v1/leaks", nil), http.StatusOK)
 	if fmt.Sprint(d.KeepUnmatched) != "[lngtest-one]" {
 		t.Errorf("%v", d.KeepUnmatched)

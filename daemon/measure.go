@@ -75,7 +75,7 @@ func (g *gauge) read() (*metrics.Snapshot, error) {
 func (s *server) measure() (*metrics.Snapshot, error) {
 	f := s.kernel.Features()
 	m := &metrics.Snapshot{
-		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.breakerState().Open,
+		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.BreakerState().Open,
 		Refusals: s.tally.refusedSoFar(), ReadersDropped: s.tally.dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),

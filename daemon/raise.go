@@ -167,6 +167,6 @@ func (b *brokers) vacate(id tracer.SessionID) {
 	_ = b.registry.Update(func(t registry.Tx) { t.LetGo(id) })
 	b.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "better evidence was found of all that it held",
-		Target: &audit.Target{Session: id.String()}, Mode: b.rules.mode(),
+		Target: &audit.Target{Session: id.String()}, Mode: b.rules.Mode(),
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/rs/zerolog"
 )
 
@@ -21,7 +22,7 @@ type auditLog interface {
 
 // openAudit begins to write the audit log of the instance. One that cannot be
 // written is loud, and stops nothing.
-func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
+func openAudit(path string, r *rules.Policy, log zerolog.Logger) auditLog {
 	failing := func(err error) {
 		if err == nil {
 			log.Warn().Str(logging.KeyPath, path).Msg("audit log is written again")
@@ -29,10 +30,10 @@ func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
 		}
 		log.Error().Err(err).Str(logging.KeyPath, path).Msg("audit records are being lost")
 	}
-	size := r.started.Daemon.Audit
+	size := r.Started().Daemon.Audit
 	l, err := audit.Open(path, audit.Options{
 		MaxBytes: int64(size.MaxSize), Keep: size.Keep, Failed: failing,
-		Redact: func(argv []string) []string { return r.policy().Redact(argv) },
+		Redact: func(argv []string) []string { return r.Policy().Redact(argv) },
 	})
 	if err != nil {
 		failing(err)
@@ -53,7 +54,7 @@ func auditCaller(c access.Caller) *audit.Caller {
 func (s *server) done(c access.Caller, v access.Verb, what string) {
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Done,
-		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
+		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.Mode(),
 	})
 }
 
@@ -61,7 +62,7 @@ func (s *server) done(c access.Caller, v access.Verb, what string) {
 func (s *server) managed(c access.Caller, what string) {
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: access.Manage.String(), Decision: audit.Done, Reason: what,
-		Caller: auditCaller(c), Mode: s.rules.mode(),
+		Caller: auditCaller(c), Mode: s.rules.Mode(),
 	})
 }
 
@@ -69,7 +70,7 @@ func (s *server) managed(c access.Caller, what string) {
 func (s *server) signalled(c access.Caller, decision, reason string, session string, ref api.Ref) {
 	rec := audit.Record{
 		Time: time.Now().UTC(), Verb: access.Kill.String(), Decision: decision, Reason: reason, Caller: auditCaller(c),
-		Target: &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}, Mode: s.rules.mode(),
+		Target: &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}, Mode: s.rules.Mode(),
 	}
 	if decision == audit.Refused {
 		s.tally.refused(access.Kill.String())
@@ -84,6 +85,6 @@ func (s *server) refused(c access.Caller, v access.Verb, what, why string) {
 	s.tally.refused(v.String())
 	s.refusals.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: audit.Refused, Reason: why,
-		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.mode(),
+		Caller: auditCaller(c), Target: &audit.Target{Session: what}, Mode: s.rules.Mode(),
 	})
 }

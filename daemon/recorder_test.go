@@ -21,7 +21,7 @@ func TestRecorderTurn(t *testing.T) {
 	defer j.Close()
 	w.session("user", 100, api.NewSession{})
 	o := w.s.registry
-	r := newRecorder(o, w.s.ring, j, w.s.bootID, w.s.clock, w.s.rules.policy, zerolog.Nop())
+	r := newRecorder(o, w.s.ring, j, w.s.bootID, w.s.clock, w.s.rules.Policy, zerolog.Nop())
 	first := r.next
 	for range 3 * journal.MaxBlock {
 		w.k.Exec(100, "/bin/a", "a\x00")
@@ -43,7 +43,7 @@ func TestRecorderAtRest(t *testing.T) {
 	w := newWorld(t, withoutHistory)
 	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{})
 	defer j.Close()
-	r := newRecorder(w.s.registry, w.s.ring, j, w.s.bootID, w.s.clock, w.s.rules.policy, zerolog.Nop())
+	r := newRecorder(w.s.registry, w.s.ring, j, w.s.bootID, w.s.clock, w.s.rules.Policy, zerolog.Nop())
 	r.flush(time.Minute)
 	const turns = 100
 	var before, after runtime.MemStats

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -30,8 +31,8 @@ const rememberTimeout = 5 * time.Second
 
 // openHistory opens the history of the instance. One that cannot be used is
 // loud, and stops nothing.
-func openHistory(i instance.Instance, boot string, r *rules, c registry.Clock, log zerolog.Logger) *journal.Journal {
-	h := r.started.Daemon.History
+func openHistory(i instance.Instance, boot string, r *rules.Policy, c registry.Clock, log zerolog.Logger) *journal.Journal {
+	h := r.Started().Daemon.History
 	return journal.Open(i.History, journal.Options{
 		Boot: boot, MaxAge: h.MaxAge.Std(), MaxBytes: int64(h.MaxSize),
 		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // as what is written

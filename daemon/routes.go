@@ -53,7 +53,7 @@ func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ access.Cal
 	f := s.kernel.Features()
 	return reply(w, http.StatusOK, api.Version{
 		Head: head("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
-		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.mode(), Started: &s.started,
+		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.Mode(), Started: &s.started,
 	})
 }
 
@@ -62,7 +62,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Call
 		return err
 	}
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
+	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.Result()}
 	err := s.read(c, func(v registry.View) {
 		d.Degraded = s.degradations(v)
@@ -93,7 +93,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Call
 // degradations says what does not work as it should.
 func (s *server) degradations(v registry.View) []string {
 	all := append(slices.Clone(s.kernel.Features().Degraded), v.Degraded()...)
-	all = append(all, s.rules.degraded()...)
+	all = append(all, s.rules.Degraded()...)
 	all = append(all, s.selfCheck.Degraded()...)
 	all = append(all, s.exporter.Degraded()...)
 	if err := s.audit.Err(); err != nil {

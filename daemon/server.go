@@ -23,6 +23,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -88,7 +89,7 @@ type server struct {
 	pid          int
 	started      time.Time
 	peerOf       func(net.Conn) (peer, error)
-	rules        *rules
+	rules        *rules.Policy
 	hup          <-chan os.Signal // asks for the policy to be read again
 	manager      *instance.Manager
 	alone        *instance.PIDFile
@@ -97,7 +98,7 @@ type server struct {
 	selfCheck    *selfcheck.Check
 	feed         *feed
 	ring         *ring
-	steward      *steward
+	steward      *rules.Steward
 	brokers      *brokers
 	growth       leaks.Growth
 	recent       recent

@@ -20,7 +20,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -53,7 +52,7 @@ func newGallery(dir string, options lineage.Options) *gallery {
 	})
 	s := &server{
 		kernel: k, registry: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfcheck.Check{}, exporter: &metrics.Exporter{},
-		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
+		rules: defaultRules(c),
 	}
 	s.feed = newFeed(s)
 	o.Attach(&registry.Hooks{Changed: s.feed.changed})

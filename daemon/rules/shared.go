@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package rules
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 )
 
 // share hands a server that several sessions use over to a session of its own.
-func (s *steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
+func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
 	info, err := s.registry.HandOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
 		s.noteShared(v, x, rule, from.ID)
@@ -28,15 +28,15 @@ func (s *steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: access.Keep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),
-		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.mode(),
+		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.Mode(),
 	})
 	return nil
 }
 
 // noteShared notes that a session holds a server of several.
-func (s *steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
+func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
 	own := s.of(x.ID())
-	own.kept = &kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
+	own.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
 	own.shared = rule.Name
 	v.Save(x)
 	v.Changed(x.ID())
@@ -44,7 +44,7 @@ func (s *steward) noteShared(v registry.View, x *registry.Session, rule *policy.
 
 // shareAgain finds the rules of kept sessions that nothing is remembered of and
 // that would have no end: a daemon that is killed may not have written it.
-func (s *steward) shareAgain(p *policy.Policy) {
+func (s *Steward) shareAgain(p *policy.Policy) {
 	var lost []tracer.SessionInfo
 	_ = s.registry.Read(func(v registry.View) {
 		for x := range v.Sessions() {
@@ -54,7 +54,7 @@ func (s *steward) shareAgain(p *policy.Policy) {
 		}
 	})
 	for _, info := range lost {
-		rule := p.SharedServer(s.rootFacts(info.Root))
+		rule := p.SharedServer(s.RootFacts(info.Root))
 		if rule == nil {
 			continue
 		}

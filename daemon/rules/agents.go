@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package rules
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Agent rules. The kernel opens a session for every exec under a name that
@@ -24,7 +25,7 @@ import (
 // rule's terms; else it is dissolved, and its members are strangers again.
 
 // arm tells the kernel the names that the policy's rules look for.
-func (s *steward) arm(p *policy.Policy) {
+func (s *Steward) arm(p *policy.Policy) {
 	var agents []tracer.Agent
 	for i := range p.Agents {
 		r := &p.Agents[i]
@@ -49,7 +50,7 @@ func (s *steward) arm(p *policy.Policy) {
 
 // askJudge asks for a look at a session that an agent's name opened. If nobody
 // can take it now, the next sample asks again.
-func (s *steward) askJudge(info tracer.SessionInfo) {
+func (s *Steward) askJudge(info tracer.SessionInfo) {
 	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return
 	}
@@ -59,8 +60,8 @@ func (s *steward) askJudge(info tracer.SessionInfo) {
 	}
 }
 
-// judgeAgents looks at what the kernel opened, one after the other.
-func (s *steward) judgeAgents(ctx context.Context) {
+// JudgeAgents looks at what the kernel opened, one after the other.
+func (s *Steward) JudgeAgents(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -71,13 +72,13 @@ func (s *steward) judgeAgents(ctx context.Context) {
 	}
 }
 
-func (s *steward) judgeAgent(id tracer.SessionID) {
+func (s *Steward) judgeAgent(id tracer.SessionID) {
 	info, err := s.kernel.Session(id)
 	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return // it was looked at already, or is over
 	}
-	p := s.rules.policy()
-	facts := s.rootFacts(info.Root)
+	p := s.rules.Policy()
+	facts := s.RootFacts(info.Root)
 	if facts != nil && info.Name != "" {
 		// What it was run as. A script that "#!/usr/bin/env" hands on is called
 		// otherwise by now, and any process may call itself what it likes.
@@ -103,7 +104,7 @@ func (s *steward) judgeAgent(id tracer.SessionID) {
 }
 
 // dissolve lets a lookalike go.
-func (s *steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
+func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.kernel.Dissolve(info.ID)
 	if err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
@@ -122,20 +123,20 @@ func (s *steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 
 // terms are what the policy holds a rule's sessions to. While it is only
 // observed they are held to nothing, and what would have ended is recorded.
-func (s *steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
+func (s *Steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
 	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
 	t := p.Terms(r)
 	spec.Grace = t.Grace
-	if s.rules.enforced() {
+	if s.rules.Enforced() {
 		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
 		spec.KeepOnRootExit = t.Report
 	}
 	return spec
 }
 
-// reterm holds the sessions of rules to what the policy says now: it was read
+// Reterm holds the sessions of rules to what the policy says now: it was read
 // again, or the breaker opened or was closed.
-func (s *steward) reterm() {
+func (s *Steward) Reterm() {
 	var due []tracer.SessionInfo
 	_ = s.registry.Read(func(v registry.View) {
 		for x := range v.Sessions() {
@@ -144,7 +145,7 @@ func (s *steward) reterm() {
 			}
 		}
 	})
-	p := s.rules.policy()
+	p := s.rules.Policy()
 	for _, info := range due {
 		r := p.AgentNamed(info.Name)
 		if r == nil || !r.Enabled {
@@ -160,27 +161,27 @@ func (s *steward) reterm() {
 
 // countRuled counts the end of a rule's session that the kernel carried out by
 // itself.
-func (s *steward) countRuled(x *registry.Session, cause tracer.Cause) {
+func (s *Steward) countRuled(x *registry.Session, cause tracer.Cause) {
 	if x.Info().Rule == 0 {
 		return
 	}
 	switch cause {
 	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
-		if _, tripped := s.rules.mayEnd(); tripped {
+		if _, tripped := s.rules.MayEnd(); tripped {
 			s.log.Error().Msg("too many ends by the policy: from now on it is only observed")
-			go s.reterm()
+			go s.Reterm()
 		}
 	}
 }
 
 // reread takes the kernel's record of a session, which has another rule's terms now.
-func (s *steward) reread(id tracer.SessionID) {
+func (s *Steward) reread(id tracer.SessionID) {
 	s.registry.Reread(id)
 	s.spare(id)
 }
 
 // spare notes it if the root of a session had died before its rule was known.
-func (s *steward) spare(id tracer.SessionID) {
+func (s *Steward) spare(id tracer.SessionID) {
 	_ = s.registry.Update(func(t registry.Tx) {
 		if x := t.Session(id); x != nil && !x.Closed() {
 			s.spareLeftovers(t.View, x)
@@ -189,8 +190,8 @@ func (s *steward) spare(id tracer.SessionID) {
 }
 
 // reportsOnly reports whether a rule leaves the leftovers of a root that exits.
-func (s *steward) reportsOnly(rule string) bool {
-	p := s.rules.policy()
+func (s *Steward) reportsOnly(rule string) bool {
+	p := s.rules.Policy()
 	r := p.AgentNamed(rule)
 	return r != nil && p.Terms(r).Report
 }
@@ -198,7 +199,7 @@ func (s *steward) reportsOnly(rule string) bool {
 // findRunning makes sessions of the processes that run already and that a rule
 // matches, each with its descendants: those of the oldest first, so that an
 // agent that another one started is inside that one's.
-func (s *steward) findRunning(p *policy.Policy) {
+func (s *Steward) findRunning(p *policy.Policy) {
 	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
 		return
 	}
@@ -216,7 +217,7 @@ func (s *steward) findRunning(p *policy.Policy) {
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
 		t := &found[i]
-		if looksFor(p, t.Comm.String()) || interpreters.MatchString(base(s.proc.Link(t.PID, "exe"))) {
+		if looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.proc.Link(t.PID, "exe"))) {
 			s.adoptRunning(p, t)
 		}
 	}
@@ -228,12 +229,12 @@ func looksFor(p *policy.Policy, comm string) bool {
 }
 
 // adoptRunning makes a session of a process, if a rule matches it.
-func (s *steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
+func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
 		return // the session of an ancestor has it by now
 	}
-	facts := s.rootFacts(t.Identity)
-	rule := ranAs(p, facts)
+	facts := s.RootFacts(t.Identity)
+	rule := RanAs(p, facts)
 	if rule == nil || len(p.Protected(facts)) > 0 || s.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return
 	}
@@ -250,10 +251,10 @@ func (s *steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 }
 
 // ruled records what became of a session that a rule is about.
-func (s *steward) ruled(info tracer.SessionInfo, decision, reason string) {
+func (s *Steward) ruled(info tracer.SessionInfo, decision, reason string) {
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "agent", Decision: decision, Reason: reason,
 		Target: &audit.Target{Session: info.ID.String(), PID: int(info.Root.PID), StartNS: api.U64(info.Root.Start)},
-		Mode:   s.rules.mode(),
+		Mode:   s.rules.Mode(),
 	})
 }

@@ -1,18 +1,16 @@
 //go:build linux
 
-package daemon
+package rules
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -21,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rules is the policy in force. It may be used from any goroutine.
-type rules struct {
+// Policy is the policy in force. It may be used from any goroutine.
+type Policy struct {
 	path    string // empty: this instance has no file
 	must    bool   // somebody named the file: it has to be there
 	started *policy.Policy
@@ -39,11 +37,12 @@ type rules struct {
 	keeps   map[string]bool // keep rules that have matched, by name
 }
 
-// loadRules reads the policy at a start. What is wrong with it is refused: who
-// starts the daemon is there to read why, and would else run with rules that
-// are not those that were written.
-func loadRules(i instance.Instance, o Options, c registry.Clock) (*rules, error) {
-	r := rulesOf(i, o, c)
+// Load reads the policy of a file at a start; "": there is none. must: somebody named
+// the file, and it has to be there. What is wrong with it is refused: who starts the
+// daemon is there to read why, and would else run with rules that are not those that
+// were written.
+func Load(path string, must bool, c registry.Clock) (*Policy, error) {
+	r := &Policy{path: path, must: must, clock: c}
 	p, err := r.read()
 	if err != nil {
 		return nil, err
@@ -53,17 +52,14 @@ func loadRules(i instance.Instance, o Options, c registry.Clock) (*rules, error)
 	return r, nil
 }
 
-// rulesOf says where an instance has its policy: the host's is in /etc.
-func rulesOf(i instance.Instance, o Options, c registry.Clock) *rules {
-	r := &rules{path: o.Policy, must: o.Policy != "", clock: c}
-	if r.path == "" && i.Socket == api.DefaultSocket {
-		r.path = policy.DefaultFile
-	}
-	return r
-}
+// Started is the policy that was read at the start.
+func (r *Policy) Started() *policy.Policy { return r.started }
+
+// Resume closes the breaker, and reports whether it was open.
+func (r *Policy) Resume() bool { return r.breaker.Resume() }
 
 // read gives the policy as the file has it now.
-func (r *rules) read() (*policy.Policy, error) {
+func (r *Policy) read() (*policy.Policy, error) {
 	if r.path == "" {
 		return policy.Default(), nil
 	}
@@ -102,7 +98,7 @@ func trusted(f *os.File) error {
 
 // reload reads the file again. One that is refused changes nothing, but is
 // remembered; apply carries out one that is taken.
-func (r *rules) reload(apply func(*policy.Policy)) error {
+func (r *Policy) reload(apply func(*policy.Policy)) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
 	p, err := r.read()
@@ -119,8 +115,8 @@ func (r *rules) reload(apply func(*policy.Policy)) error {
 	return nil
 }
 
-// logLevel is what is logged; read at a start.
-func (r *rules) logLevel() zerolog.Level {
+// LogLevel is what is logged; read at a start.
+func (r *Policy) LogLevel() zerolog.Level {
 	l, err := zerolog.ParseLevel(r.started.Daemon.LogLevel)
 	if err != nil {
 		return zerolog.InfoLevel // the words are the policy's own
@@ -128,51 +124,51 @@ func (r *rules) logLevel() zerolog.Level {
 	return l
 }
 
-// policy gives what is in force. It is not changed; a reload gives another.
-func (r *rules) policy() *policy.Policy {
+// Policy gives what is in force. It is not changed; a reload gives another.
+func (r *Policy) Policy() *policy.Policy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
 }
 
-// mode is the policy's, but observe while the breaker is open.
-func (r *rules) mode() string {
+// Mode is the policy's, but observe while the breaker is open.
+func (r *Policy) Mode() string {
 	if _, open := r.breaker.Open(); open {
 		return policy.Default().Mode
 	}
-	return r.policy().Mode
+	return r.Policy().Mode
 }
 
-// enforced reports whether what rules and budgets demand is done.
-func (r *rules) enforced() bool { return r.mode() == "enforce" }
+// Enforced reports whether what rules and budgets demand is done.
+func (r *Policy) Enforced() bool { return r.Mode() == "enforce" }
 
-// complete gives a session what nobody asked for: the grace, and, where rules
+// Complete gives a session what nobody asked for: the grace, and, where rules
 // are enforced, the limits that the kernel carries out by itself. Those that
 // user space judges (max_rss, idle) are read from the policy when they are
 // judged, so that they are not taken for somebody's wish.
-func (r *rules) complete(spec *tracer.SessionSpec, graced bool) {
-	d := &r.policy().Defaults
+func (r *Policy) Complete(spec *tracer.SessionSpec, graced bool) {
+	d := &r.Policy().Defaults
 	if !graced {
 		spec.Grace = d.Grace.Std()
 	}
-	if r.enforced() {
+	if r.Enforced() {
 		spec.MaxProcesses = cmp.Or(spec.MaxProcesses, uint32(d.MaxProcesses))
 		spec.MaxLifetime = cmp.Or(spec.MaxLifetime, d.MaxLifetime.Std())
 	}
 }
 
-// mayEnd asks for one end that nobody asked for by name, and counts it. If it
+// MayEnd asks for one end that nobody asked for by name, and counts it. If it
 // may not be, what would have ended is to be recorded; tripped tells that this
 // one opened the breaker.
-func (r *rules) mayEnd() (may, tripped bool) {
-	if !r.policy().Enforce() {
+func (r *Policy) MayEnd() (may, tripped bool) {
+	if !r.Policy().Enforce() {
 		return false, false
 	}
 	return r.breaker.Allow()
 }
 
 // armed notes whether the kernel looks for the agents of the rules.
-func (r *rules) armed(err error) {
+func (r *Policy) armed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unarmed = ""
@@ -181,8 +177,8 @@ func (r *rules) armed(err error) {
 	}
 }
 
-// matched notes that a keep rule has.
-func (r *rules) matched(keep string) {
+// Matched notes that a keep rule has.
+func (r *Policy) Matched(keep string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keeps == nil {
@@ -191,8 +187,8 @@ func (r *rules) matched(keep string) {
 	r.keeps[keep] = true
 }
 
-// keepUnmatched names the keep rules that never have: misspelt, or not needed.
-func (r *rules) keepUnmatched() (names []string) {
+// KeepUnmatched names the keep rules that never have: misspelt, or not needed.
+func (r *Policy) KeepUnmatched() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.current.Keep {
@@ -203,8 +199,8 @@ func (r *rules) keepUnmatched() (names []string) {
 	return names
 }
 
-// degraded says what people must know of the rules.
-func (r *rules) degraded() (why []string) {
+// Degraded says what people must know of the rules.
+func (r *Policy) Degraded() (why []string) {
 	r.mu.Lock()
 	refused, unarmed := r.refused, r.unarmed
 	r.mu.Unlock()
@@ -220,7 +216,7 @@ func (r *rules) degraded() (why []string) {
 	return why
 }
 
-func (r *rules) breakerState() api.Breaker {
+func (r *Policy) BreakerState() api.Breaker {
 	since, open := r.breaker.Open()
 	if !open {
 		return api.Breaker{}
@@ -229,25 +225,17 @@ func (r *rules) breakerState() api.Breaker {
 	return api.Breaker{Open: true, Since: r.clock.Wall(r.clock.Boottime() - uint64(ago))}
 }
 
-// document is the effective policy on the wire.
-func (r *rules) document() api.Policy {
+// Document is the effective policy on the wire.
+func (r *Policy) Document() api.Policy {
 	r.mu.Lock()
 	p, loaded, refused := r.current, r.loaded, r.refused
 	r.mu.Unlock()
 	d := api.Policy{
-		Head: head("policy"), File: p.File(), Mode: r.mode(), Loaded: &loaded, Items: []api.PolicyValue{},
-		Breaker: r.breakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
+		Head: api.Head{Schema: api.Schema, Kind: "policy"}, File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
+		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
 	}
 	for _, v := range p.Values() {
 		d.Items = append(d.Items, api.PolicyValue{Kind: "policy_value", Key: v.Key, Value: v.Value, Origin: v.Origin})
 	}
 	return d
-}
-
-// start takes the keys that are read at a start into the options. What the
-// command line says comes first.
-func (r *rules) start(o *Options) {
-	if o.Level == 0 {
-		o.Level = slices.Index([]string{"auto", "1", "2", "3", "4"}, r.started.Daemon.Level)
-	}
 }

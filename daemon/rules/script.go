@@ -1,12 +1,13 @@
 //go:build linux
 
-package daemon
+package rules
 
 import (
 	"regexp"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // interpreters are the names of the files that "#!" lines name.
@@ -20,7 +21,7 @@ const commLength = 15
 // it on, and was given it as a path behind no more than long options. "" if it
 // runs none.
 func script(f *policy.Facts) string {
-	if f == nil || !interpreters.MatchString(base(f.Exe)) {
+	if f == nil || !interpreters.MatchString(procfs.Base(f.Exe)) {
 		return ""
 	}
 	for _, word := range f.Argv[min(1, len(f.Argv)):] {
@@ -36,9 +37,9 @@ func script(f *policy.Facts) string {
 	return ""
 }
 
-// ranAs gives the agent rule that matches a running process by its comm, or by
+// RanAs gives the agent rule that matches a running process by its comm, or by
 // that of the script that it runs.
-func ranAs(p *policy.Policy, f *policy.Facts) *policy.Agent {
+func RanAs(p *policy.Policy, f *policy.Facts) *policy.Agent {
 	if r := p.Agent(f); r != nil {
 		return r
 	}

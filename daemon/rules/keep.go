@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package rules
 
 import (
 	"context"
@@ -17,18 +17,21 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// kept is why a session outlives the one that its processes came from. It is
+// maxLifetime is what clocks of nanoseconds can add up.
+const maxLifetime = 100 * 365 * 24 * time.Hour
+
+// Kept is why a session outlives the one that its processes came from. It is
 // never changed.
-type kept struct {
+type Kept struct {
 	Reason string
 	From   tracer.SessionID
 	By     *api.Caller `json:",omitempty"` // who asked for it
 	Rule   string      `json:",omitempty"` // that asked for it
 }
 
-// keep opens a kept session over processes of one session and their
+// Keep opens a kept session over processes of one session and their
 // descendants. The first of them is its root.
-func (s *steward) keep(from tracer.SessionInfo, all []tracer.Identity, why kept, until time.Time) (info tracer.SessionInfo, err error) {
+func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, why Kept, until time.Time) (info tracer.SessionInfo, err error) {
 	spec := tracer.SessionSpec{
 		Root: all[0], UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
@@ -38,7 +41,7 @@ func (s *steward) keep(from tracer.SessionInfo, all []tracer.Identity, why kept,
 }
 
 // askKeep asks whether a rule keeps a member that has become another program.
-func (s *steward) askKeep(v registry.View, id tracer.Identity) {
+func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
 	select {
 	case s.execs <- id:
 	default:
@@ -46,21 +49,21 @@ func (s *steward) askKeep(v registry.View, id tracer.Identity) {
 	}
 }
 
-// keepByRule asks the keep rules about each program that members become, and
+// KeepByRule asks the keep rules about each program that members become, and
 // after a reload about all members.
-func (s *steward) keepByRule(ctx context.Context) {
+func (s *Steward) KeepByRule(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case id := <-s.execs:
-			s.keepIfRuled(s.rules.policy(), id)
+			s.keepIfRuled(s.rules.Policy(), id)
 		}
 	}
 }
 
 // keepRunning asks the keep rules about all members.
-func (s *steward) keepRunning(p *policy.Policy) {
+func (s *Steward) keepRunning(p *policy.Policy) {
 	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {
 		return
 	}
@@ -80,19 +83,19 @@ func (s *steward) keepRunning(p *policy.Policy) {
 	}
 }
 
-func (s *steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
+func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	e, err := s.kernel.Lookup(id.PID)
 	if err != nil || e.Identity != id || e.Session == 0 || e.Flags&tracer.FlagRoot != 0 {
 		return
 	}
-	facts := s.rootFacts(id)
+	facts := s.RootFacts(id)
 	now := time.Now()
 	rule, shared := p.Keeps(facts, now), p.SharedServer(facts)
 	if rule == nil && shared == nil {
 		return
 	}
 	if rule != nil {
-		s.rules.matched(rule.Name)
+		s.rules.Matched(rule.Name)
 	}
 	var from tracer.SessionInfo
 	_ = s.registry.Read(func(v registry.View) {
@@ -109,7 +112,7 @@ func (s *steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		}
 		return
 	}
-	info, err := s.keep(from, []tracer.Identity{id}, kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
+	info, err := s.Keep(from, []tracer.Identity{id}, Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
 			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("not kept")
@@ -120,6 +123,6 @@ func (s *steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	s.audit.Add(audit.Record{
 		Time: now.UTC(), Verb: access.Keep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason),
-		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.mode(),
+		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.Mode(),
 	})
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package rules
 
 import (
 	"cmp"
@@ -16,17 +16,17 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// excess is a session that is over one of its limits.
-type excess struct {
-	session  tracer.SessionID
-	cause    tracer.Cause
-	grace    time.Duration
-	byPolicy bool // nobody asked for that limit by name
+// Excess is a session that is over one of its limits.
+type Excess struct {
+	Session  tracer.SessionID
+	Cause    tracer.Cause
+	Grace    time.Duration
+	ByPolicy bool // nobody asked for that limit by name
 }
 
 // overBudget judges the limits that the kernel does not, against the last
 // sample. What a session was made with comes before the policy's default.
-func (s *steward) overBudget(v registry.View, p *policy.Policy) (over []excess) {
+func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) {
 	d := &p.Defaults
 	now := s.clock.Monotonic()
 	for x := range v.Sessions() {
@@ -45,15 +45,15 @@ func (s *steward) overBudget(v registry.View, p *policy.Policy) (over []excess) 
 			continue
 		}
 		byPolicy := x.Info().Rule != 0 || cause == tracer.CauseMaxRSS && x.Info().MaxRSS == 0 || cause == tracer.CauseIdle && x.Info().Idle == 0
-		over = append(over, excess{x.ID(), cause, x.Info().Grace, byPolicy})
+		over = append(over, Excess{x.ID(), cause, x.Info().Grace, byPolicy})
 	}
 	return over
 }
 
 // spareLeftovers notes that the policy, were it enforced, would end what the
 // root of a rule's session leaves.
-func (s *steward) spareLeftovers(v registry.View, x *registry.Session) {
-	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.mode() == "enforce" || s.reportsOnly(x.Info().Name) {
+func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
+	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.Mode() == "enforce" || s.reportsOnly(x.Info().Name) {
 		return
 	}
 	cause := tracer.CauseRootExit.String()
@@ -64,18 +64,18 @@ func (s *steward) spareLeftovers(v registry.View, x *registry.Session) {
 	s.log.Warn().Str(logging.KeySession, x.ID().String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
 }
 
-// endOver ends a session that is over a limit. One that only the policy set is
+// EndOver ends a session that is over a limit. One that only the policy set is
 // carried out if the policy is, and the breaker allows it; else it is recorded
 // what would have ended.
-func (s *steward) endOver(x excess) {
-	log := s.log.With().Str(logging.KeySession, x.session.String()).Str(logging.KeyReason, x.cause.String()).Logger()
-	if x.byPolicy {
-		if s.wouldEnd(x) && !s.rules.enforced() {
+func (s *Steward) EndOver(x Excess) {
+	log := s.log.With().Str(logging.KeySession, x.Session.String()).Str(logging.KeyReason, x.Cause.String()).Logger()
+	if x.ByPolicy {
+		if s.wouldEnd(x) && !s.rules.Enforced() {
 			return // said already
 		}
-		may, tripped := s.rules.mayEnd()
+		may, tripped := s.rules.MayEnd()
 		if tripped {
-			s.reterm()
+			s.Reterm()
 			log.Error().Msg("too many ends by the policy: from now on it is only observed")
 		}
 		if !may {
@@ -84,33 +84,33 @@ func (s *steward) endOver(x excess) {
 			return
 		}
 	}
-	if err := s.enforcer.CheckEnd(x.session, tracer.Identity{}); err != nil {
+	if err := s.enforcer.CheckEnd(x.Session, tracer.Identity{}); err != nil {
 		log.Error().Err(err).Msg("over its limit and not ended")
 		s.audit.Add(audit.Record{
 			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
-			Target: &audit.Target{Session: x.session.String()}, Mode: s.rules.mode(),
+			Target: &audit.Target{Session: x.Session.String()}, Mode: s.rules.Mode(),
 		})
 		return
 	}
 	log.Info().Msg("over its limit: ending")
-	if err := s.enforcer.End(x.session, x.cause, x.grace); err != nil {
+	if err := s.enforcer.End(x.Session, x.Cause, x.Grace); err != nil {
 		log.Error().Err(err).Msg("not ended")
 	}
 }
 
 // wouldEnd reports that it was noted before that the session would be ended.
-func (s *steward) wouldEnd(x excess) (noted bool) {
+func (s *Steward) wouldEnd(x Excess) (noted bool) {
 	_ = s.registry.Read(func(v registry.View) {
-		noted = v.Session(x.session) == nil || slices.Contains(s.of(x.session).wouldEnd, x.cause.String())
+		noted = v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
 	})
 	return noted
 }
 
-func (s *steward) noteWouldEnd(x excess) {
+func (s *Steward) noteWouldEnd(x Excess) {
 	_ = s.registry.Update(func(t registry.Tx) {
-		if held := t.Session(x.session); held != nil {
-			own := s.of(x.session)
-			own.wouldEnd = append(own.wouldEnd, x.cause.String())
+		if held := t.Session(x.Session); held != nil {
+			own := s.of(x.Session)
+			own.wouldEnd = append(own.wouldEnd, x.Cause.String())
 			t.Save(held)
 		}
 	})

@@ -1,28 +1,29 @@
 //go:build linux
 
-package daemon
+package rules
 
 import (
 	"os/user"
 	"strconv"
 	"strings"
 
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// maxFacts bounds the ancestors that a rule may ask for.
-const maxFacts = 8
+// MaxFacts bounds the ancestors that a rule may ask for.
+const MaxFacts = 8
 
-// rootFacts is what is known of a session's root, nil if it is not enough to
+// RootFacts is what is known of a session's root, nil if it is not enough to
 // judge it. Of one that has exited the events tell; its file is then known only
 // as the exec named it.
-func (s *steward) rootFacts(id tracer.Identity) *policy.Facts {
-	f := s.facts(id.PID, maxFacts)
+func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
+	f := s.Facts(id.PID, MaxFacts)
 	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
-		f = s.remembered(id, maxFacts)
+		f = s.remembered(id, MaxFacts)
 	}
 	if f != nil && f.Parent == nil {
 		var creator lineage.ID
@@ -31,13 +32,13 @@ func (s *steward) rootFacts(id tracer.Identity) *policy.Facts {
 				creator = n.Creator
 			}
 		})
-		f.Parent = s.remembered(creator, maxFacts-1)
+		f.Parent = s.remembered(creator, MaxFacts-1)
 	}
 	return f
 }
 
 // remembered is what the graph knows of a process and its creators.
-func (s *steward) remembered(id lineage.ID, depth int) *policy.Facts {
+func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	if id.PID <= 1 || depth == 0 {
 		return nil
 	}
@@ -56,16 +57,16 @@ func (s *steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	return f
 }
 
-// facts is what procfs tells of a process and its ancestors below PID 1. They
+// Facts is what procfs tells of a process and its ancestors below PID 1. They
 // are for rules about strangers, whose creator nobody noted: the parent stands
 // for it.
-func (s *steward) facts(pid uint32, depth int) *policy.Facts {
+func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
 	stat, err := s.proc.Stat(pid)
 	if err != nil || depth == 0 {
 		return nil
 	}
 	f := &policy.Facts{Exe: s.proc.Link(pid, "exe"), Cgroup: s.proc.Cgroup(pid)}
-	f.Argv, _ = argvOf(s.proc, pid)
+	f.Argv, _ = broker.Argv(s.proc, pid)
 	if st, err := s.proc.Status(pid); err == nil {
 		f.Comm, f.UID = st.Name, &st.UIDs[1]
 		if u, err := user.LookupId(strconv.FormatUint(uint64(st.UIDs[1]), 10)); err == nil {
@@ -73,7 +74,7 @@ func (s *steward) facts(pid uint32, depth int) *policy.Facts {
 		}
 	}
 	if stat.Parent > 1 {
-		f.Parent = s.facts(stat.Parent, depth-1)
+		f.Parent = s.Facts(stat.Parent, depth-1)
 	}
 	return f
 }

@@ -56,7 +56,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 			return
 		}
 		s.enforcer.Began(x.ID(), baseline)
-		s.brokers.of(x.ID()).token = sha256.Sum256([]byte(token))
+		s.attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
 		t.Save(x)
 		d = t.Document(x, c)
 	})

@@ -67,7 +67,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	wg.Go(func() { s.registry.WatchHeld(ctx) })
 	wg.Go(func() { s.steward.JudgeAgents(ctx) })
 	wg.Go(func() { s.steward.KeepByRule(ctx) })
-	wg.Go(func() { s.brokers.run(ctx) })
+	wg.Go(func() { s.attribution.Run(ctx) })
 	wg.Go(s.steward.Apply)
 	wg.Go(func() { s.exporter.Run(ctx) })
 	s.manager.Notify(instance.Ready)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
@@ -299,13 +300,11 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.steward = rules.New(rules.Options{
 		Policy: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.proc, Clock: h.clock, Audit: a, Log: log,
 	})
-	s.brokers = &brokers{
-		registry: own, rules: r, steward: s.steward, kernel: k, enforcer: e, proc: h.proc, files: cmp.Or(h.files, "/"), me: self,
-		clock: h.clock, audit: a, log: log, jars: make(map[tracer.SessionID]*jar),
-		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
-		sessions: make(map[tracer.SessionID]*brokered),
-	}
-	own.Attach(s.steward.Hooks(), s.brokers.hooks(), s.ring.hooks(), s.growth.Hooks(),
+	s.attribution = attribution.New(attribution.Options{
+		Registry: own, Policy: r, Steward: s.steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: self,
+		Clock: h.clock, Audit: a, Log: log,
+	})
+	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.hooks(), s.growth.Hooks(),
 		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
 	s.steward.CarryOut(r.Policy())
 	if g, err := user.LookupGroup(access.ReadGroup); err == nil {

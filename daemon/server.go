@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
@@ -99,7 +100,7 @@ type server struct {
 	feed         *feed
 	ring         *ring
 	steward      *rules.Steward
-	brokers      *brokers
+	attribution  *attribution.Attribution
 	growth       leaks.Growth
 	recent       recent
 	turns        turns

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"cmp"
@@ -45,7 +45,7 @@ func groupsOf(t *tracer.Process) []groupKey {
 
 // meetGroups walks over all processes. Members of sessions that nobody works
 // for, such as those beside others, say nothing.
-func (b *brokers) meetGroups(all []claimant) (*groups, error) {
+func (b *Attribution) meetGroups(all []claimant) (*groups, error) {
 	roots := make(map[tracer.SessionID]tracer.Identity, len(all))
 	for i := range all {
 		roots[all[i].info.ID] = all[i].info.Root
@@ -79,7 +79,7 @@ func (b *brokers) meetGroups(all []claimant) (*groups, error) {
 // byGroup takes what is in a group of members whose leader is dead, or in the
 // cgroup of a session's root. A group that the root came into, or that holds a
 // stranger who was there before the root, is that of the surroundings.
-func (b *brokers) byGroup(x *candidate, all []claimant, allowed func(tracer.Source) bool) *proof {
+func (b *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.Source) bool) *proof {
 	for _, k := range groupsOf(&x.Process) {
 		if !allowed(k.by) || k.by != tracer.SourceCgroup && (k.number <= 1 || !b.noLeader(uint32(k.number))) {
 			continue
@@ -109,7 +109,7 @@ func (b *brokers) byGroup(x *candidate, all []claimant, allowed func(tracer.Sour
 
 // noLeader reports that nobody has a PID, which therefore stays the number of a
 // group for as long as somebody is in that.
-func (b *brokers) noLeader(pid uint32) bool {
+func (b *Attribution) noLeader(pid uint32) bool {
 	_, err := b.kernel.Identify(pid)
 	return errors.Is(err, tracer.ErrNotFound)
 }

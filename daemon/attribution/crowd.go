@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"sync/atomic"
@@ -86,7 +86,7 @@ func (c *crowd) hand(to chan<- []tracer.Process) {
 
 // horizon is since when processes may be at work for a session, 0: there is
 // none that they could work for.
-func (b *brokers) horizon(v registry.View) uint64 {
+func (b *Attribution) horizon(v registry.View) uint64 {
 	first := uint64(0)
 	for s := range v.Sessions() {
 		its := b.of(s.ID())
@@ -112,7 +112,7 @@ func (s *brokered) awaits() bool {
 // connects to it is not told by the kernel, so each of its uid may: a server
 // that is ended too late is a leak that is shown, one that is ended too early
 // is somebody's broken build.
-func (b *brokers) used(v registry.View, x *registry.Session) bool {
+func (b *Attribution) used(v registry.View, x *registry.Session) bool {
 	for s := range v.Sessions() {
 		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && b.of(s.ID()).For == 0 {
 			return true

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"io"
@@ -43,14 +43,14 @@ type claimant struct {
 
 // proof is why a stranger works for a session.
 type proof struct {
-	*claimant
-	source tracer.Source
-	asked  *errand // the registry's; nil: nobody was seen asking
-	client tracer.Identity
+	claimant *claimant
+	source   tracer.Source
+	asked    *errand // the registry's; nil: nobody was seen asking
+	client   tracer.Identity
 }
 
 // read looks at a stranger in procfs; false if it is gone or cannot be read.
-func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
+func (b *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
 	// What it runs comes before what it was given: it may be in its exec.
 	x.runs = procfs.Base(b.proc.Link(t.PID, "exe"))
@@ -86,7 +86,7 @@ func (b *brokers) read(t *tracer.Process) (x candidate, ok bool) {
 // job reads the token out of the script that atd gives to the shell as its
 // standard input: at(1) keeps the environment there, and the shell's own is
 // atd's.
-func (b *brokers) job(pid uint32) (token broker.Sum) {
+func (b *Attribution) job(pid uint32) (token broker.Sum) {
 	// Opened by its link the file has an offset of its own. A FIFO there would
 	// block.
 	f, err := os.OpenFile(b.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
@@ -107,7 +107,7 @@ func (b *brokers) job(pid uint32) (token broker.Sum) {
 // prove finds the session that a stranger works for, by the best evidence that
 // the policy takes. Evidence is strong only where the member could have ended
 // the process by itself: then nobody gains by making it up.
-func (b *brokers) prove(x *candidate, all []claimant, takes []string) *proof {
+func (b *Attribution) prove(x *candidate, all []claimant, takes []string) *proof {
 	allowed := func(s tracer.Source) bool {
 		word := s.String()
 		if s == tracer.SourcePGRP || s == tracer.SourceCgroup {
@@ -164,7 +164,7 @@ func byToken(x *candidate, all []claimant) *proof {
 	return nil
 }
 
-func (b *brokers) byUnit(x *candidate, c *claimant) *proof {
+func (b *Attribution) byUnit(x *candidate, c *claimant) *proof {
 	if x.place.Unit == "" || c.over {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (b *brokers) byUnit(x *candidate, c *claimant) *proof {
 	return nil
 }
 
-func (b *brokers) byContainer(x *candidate, c *claimant) *proof {
+func (b *Attribution) byContainer(x *candidate, c *claimant) *proof {
 	if x.place.Container == "" || c.over {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (b *brokers) byContainer(x *candidate, c *claimant) *proof {
 // bySocket takes what a broker forked soon after a member had asked it. That it
 // was for this one is likely, and no more. Of the asks that it may be for it is
 // the first that nothing was found of yet: brokers serve in order.
-func (b *brokers) bySocket(x *candidate, all []claimant) (p *proof) {
+func (b *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 	var best *errand
 	for i := range all {
 		c := &all[i]
@@ -224,7 +224,7 @@ func (b *brokers) bySocket(x *candidate, all []claimant) (p *proof) {
 }
 
 // serves reports whether a broker may have forked the process for that errand.
-func (b *brokers) serves(x *candidate, e *errand) bool {
+func (b *Attribution) serves(x *candidate, e *errand) bool {
 	if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
 		return false
 	}
@@ -273,7 +273,7 @@ func byCookie(x *candidate, all []claimant) (p *proof) {
 
 // byPosix takes what is in the POSIX session or process group of a member that
 // leads it: while it lives the number is its own.
-func (b *brokers) byPosix(x *candidate, all []claimant) *proof {
+func (b *Attribution) byPosix(x *candidate, all []claimant) *proof {
 	for _, by := range []struct {
 		leader uint32
 		source tracer.Source
@@ -303,7 +303,7 @@ type jar struct {
 const maxCookies = 16 // of one session
 
 // taste learns the variables of a member.
-func (b *brokers) taste(t *tracer.Process, info *tracer.SessionInfo) {
+func (b *Attribution) taste(t *tracer.Process, info *tracer.SessionInfo) {
 	j := b.jars[info.ID]
 	if j == nil {
 		j = &jar{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
@@ -325,7 +325,7 @@ func (b *brokers) taste(t *tracer.Process, info *tracer.SessionInfo) {
 	}
 }
 
-func (b *brokers) cookies(id tracer.Identity) []broker.Cookie {
+func (b *Attribution) cookies(id tracer.Identity) []broker.Cookie {
 	if id.PID == 0 {
 		return nil
 	}

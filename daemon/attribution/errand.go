@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"slices"
@@ -98,7 +98,7 @@ func (e *errand) within(start uint64, named bool) bool {
 }
 
 // asks notes the errand, if the program is a broker's client.
-func (b *brokers) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
+func (b *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || x.Closed() {
 		return
 	}
@@ -121,7 +121,7 @@ func (b *brokers) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
 }
 
 // askHaste asks for looks at the host in short order.
-func (b *brokers) askHaste() {
+func (b *Attribution) askHaste() {
 	select {
 	case b.asked <- struct{}{}:
 	default:
@@ -139,7 +139,7 @@ func (s *brokered) left(ev *tracer.Event) {
 }
 
 // found books a process that was attributed to a session.
-func (b *brokers) found(v registry.View, x *registry.Session, a attributed) {
+func (b *Attribution) found(v registry.View, x *registry.Session, a attributed) {
 	s := b.of(x.ID())
 	if a.Asked != nil {
 		a.Asked.Found = true

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"cmp"
@@ -22,21 +22,55 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Work that a member hands to another daemon is not forked by the session: a
-// stranger does it. Whoever was born since a session began is looked at, and
+// Kernel is what attribution needs of the tracer.
+type Kernel interface {
+	registry.Kernel
+	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
+	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Dissolve(id tracer.SessionID) (int, error)
+}
+
+// Options of New.
+type Options struct {
+	Registry *registry.Registry
+	Policy   *rules.Policy
+	Steward  *rules.Steward
+	Kernel   Kernel
+	Enforcer *enforcer.Enforcer
+	Proc     procfs.FS
+	Files    string          // the root of the host's files
+	Self     tracer.Identity // the daemon
+	Clock    registry.Clock
+	Audit    rules.Audit
+	Log      zerolog.Logger
+}
+
+// New makes an attribution; its hooks are to be attached.
+func New(o Options) *Attribution {
+	return &Attribution{
+		registry: o.Registry, rules: o.Policy, steward: o.Steward, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, files: o.Files,
+		me: o.Self, clock: o.Clock, audit: o.Audit, log: o.Log, jars: make(map[tracer.SessionID]*jar),
+		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
+		sessions: make(map[tracer.SessionID]*brokered),
+	}
+}
+
+// Attribution finds the work of brokers. What a member hands to another daemon is not forked
+// by the session: a stranger does it. Whoever was born since a session began is looked at, and
 // attributed on evidence. What strong evidence shows enters the session itself;
 // the rest is shown beside it, in a session of its own.
-type brokers struct {
+type Attribution struct {
 	registry *registry.Registry
 	rules    *rules.Policy
 	steward  *rules.Steward
-	kernel   kernel
+	kernel   Kernel
 	enforcer *enforcer.Enforcer
 	proc     procfs.FS
 	files    string // the root of the host's files
 	me       tracer.Identity
 	clock    registry.Clock
-	audit    auditLog
+	audit    rules.Audit
 	log      zerolog.Logger
 
 	jars   map[tracer.SessionID]*jar
@@ -54,8 +88,8 @@ type brokers struct {
 var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
-// run looks at those whom the sampler meets.
-func (b *brokers) run(ctx context.Context) {
+// Run looks at those whom the sampler meets.
+func (b *Attribution) Run(ctx context.Context) {
 	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer hurry.Stop()
 	defer soon.Stop()
@@ -91,7 +125,7 @@ func (b *brokers) run(ctx context.Context) {
 }
 
 // judge looks at processes, the oldest first: their descendants come with them.
-func (b *brokers) judge(met []tracer.Process) {
+func (b *Attribution) judge(met []tracer.Process) {
 	all, beside := b.claimants()
 	if len(all) == 0 {
 		return
@@ -135,14 +169,14 @@ func (b *brokers) judge(met []tracer.Process) {
 
 // taken reports whether a process is another session's member by now, or not to
 // be one.
-func (b *brokers) taken(t *tracer.Process) bool {
+func (b *Attribution) taken(t *tracer.Process) bool {
 	e, err := b.kernel.Lookup(t.PID)
 	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
 }
 
 // claimants are the sessions that strangers may work for, and those beside them
 // whose members are there on weak evidence.
-func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
+func (b *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
 	_ = b.registry.Read(func(v registry.View) {
 		for id := range b.jars {
@@ -173,10 +207,12 @@ func (b *brokers) claimants() (all []claimant, beside map[tracer.SessionID]bool)
 
 // ends reports whether that evidence is enough to end something with the
 // session whose work it is.
-func (b *brokers) ends(source tracer.Source) bool { return b.rules.Enforced() && b.wouldEnd(source) }
+func (b *Attribution) ends(source tracer.Source) bool {
+	return b.rules.Enforced() && b.wouldEnd(source)
+}
 
 // wouldEnd reports the same as if the policy were enforced.
-func (b *brokers) wouldEnd(source tracer.Source) bool {
+func (b *Attribution) wouldEnd(source tracer.Source) bool {
 	return enough(b.rules.Policy().Brokers.End, source.Strong())
 }
 
@@ -184,10 +220,10 @@ func (b *brokers) wouldEnd(source tracer.Source) bool {
 func enough(word string, strong bool) bool { return word == "all" || word == "strong" && strong }
 
 // take attributes a stranger.
-func (b *brokers) take(x *candidate, p *proof) {
-	into := p.info.ID
+func (b *Attribution) take(x *candidate, p *proof) {
+	into := p.claimant.info.ID
 	var err error
-	if p.source.Strong() && b.ends(p.source) && !p.over {
+	if p.source.Strong() && b.ends(p.source) && !p.claimant.over {
 		err = b.kernel.Enter(into, x.Identity, p.client, p.source)
 	} else {
 		into, err = b.companion(x, p)
@@ -196,7 +232,7 @@ func (b *brokers) take(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or somebody's by now
 	case err != nil:
-		b.log.Error().Err(err).Str(logging.KeySession, p.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		b.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n, err := b.kernel.Adopt(into)
@@ -207,13 +243,13 @@ func (b *brokers) take(x *candidate, p *proof) {
 }
 
 // book tells that a process, and n of its descendants, was entered.
-func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
+func (b *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
 		p.claimant.errands[k].Found = true // for those who are looked at next
 	}
 	container := b.containerName(x)
 	_ = b.registry.Update(func(t registry.Tx) {
-		if s := t.Session(p.info.ID); s != nil {
+		if s := t.Session(p.claimant.info.ID); s != nil {
 			b.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
 				Ends: b.ends(p.source), Observed: !b.rules.Enforced() && b.wouldEnd(p.source), At: b.clock.Boottime(), Container: container,
@@ -223,7 +259,7 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 	b.log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
 		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
 	b.audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.info.ID),
+		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID),
 		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.Mode(),
 	})
 	b.registry.AskResync(registry.CauseMoved)
@@ -232,20 +268,20 @@ func (b *brokers) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 // companion enters a stranger for the session that holds such work of another
 // one, and makes it if there is none. It belongs to the uid of what is in it: a
 // session's user has no say over others' processes for a coincidence.
-func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
+func (b *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
 	weak := !p.source.Strong()
 	var refused error
 	made := false
 	err = b.registry.Update(func(t registry.Tx) {
 		for s := range t.Sessions() {
-			if its := b.of(s.ID()); its.For == p.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
+			if its := b.of(s.ID()); its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
 				id = s.ID()
 				return
 			}
 		}
 		s, err := t.Create(tracer.SessionSpec{
-			Root: x.Identity, UID: x.UID, Grace: p.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
-			For: p.info.ID, Weak: weak,
+			Root: x.Identity, UID: x.UID, Grace: p.claimant.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
+			For: p.claimant.info.ID, Weak: weak,
 		})
 		if refused = err; err == nil {
 			id, made = s.ID(), true
@@ -259,7 +295,7 @@ func (b *brokers) companion(x *candidate, p *proof) (id tracer.SessionID, err er
 
 // endDue ends what is over with another session: what was found to be its work,
 // as far as the policy goes, and servers that nobody is left to use.
-func (b *brokers) endDue() {
+func (b *Attribution) endDue() {
 	policy := b.rules.Policy()
 	word := policy.Brokers.End
 	var due []rules.Excess
@@ -284,7 +320,7 @@ func (b *brokers) endDue() {
 }
 
 // over reports whether a session has begun to end, or is forgotten.
-func (b *brokers) over(v registry.View, id tracer.SessionID) bool {
+func (b *Attribution) over(v registry.View, id tracer.SessionID) bool {
 	s := v.Session(id)
 	return s == nil || !s.Active()
 }

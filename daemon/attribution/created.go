@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 // systemd writes its description then, and not again when it starts the unit
 // later or anew; false if it was not. The unit's name is a cgroup's, so it is no
 // path.
-func (b *brokers) made(p broker.Place) (boottime uint64, ok bool) {
+func (b *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
 	dir := "/run/systemd/transient"
 	if p.User >= 0 {
 		dir = fmt.Sprintf("/run/user/%d/systemd/transient", p.User)
@@ -38,7 +38,7 @@ const maxBundle = 4 << 20
 // was made, by docker's own record. The way there is the kernel's: the working
 // directory of its parent, the shim, is the bundle, whose mounts lie beside the
 // record. All of it has to be root's.
-func (b *brokers) container(x *candidate) (name string, created time.Time) {
+func (b *Attribution) container(x *candidate) (name string, created time.Time) {
 	var bundle struct {
 		Mounts []struct {
 			Destination, Source string
@@ -66,7 +66,7 @@ func (b *brokers) container(x *candidate) (name string, created time.Time) {
 
 // containerName is what people call the container that a process is in: docker's
 // name of it, else its id; "" if it is in none.
-func (b *brokers) containerName(x *candidate) string {
+func (b *Attribution) containerName(x *candidate) string {
 	if x.place.Container == "" {
 		return ""
 	}

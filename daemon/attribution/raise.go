@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ const (
 
 // askAgain asks for a look at a process that is held on weak evidence and has
 // become another program. If too many wait, the next look at all meets it.
-func (b *brokers) askAgain(s *registry.Session, id tracer.Identity) {
+func (b *Attribution) askAgain(s *registry.Session, id tracer.Identity) {
 	if its := b.of(s.ID()); its.For == 0 || !its.Weak {
 		return
 	}
@@ -37,7 +37,7 @@ func (b *brokers) askAgain(s *registry.Session, id tracer.Identity) {
 }
 
 // again looks at those that have become other programs.
-func (b *brokers) again(ids []tracer.Identity) {
+func (b *Attribution) again(ids []tracer.Identity) {
 	var met []tracer.Process
 	err := b.kernel.Snapshot(0, func(t *tracer.Process) error {
 		if !t.Dead && slices.Contains(ids, t.Identity) {
@@ -54,9 +54,9 @@ func (b *brokers) again(ids []tracer.Identity) {
 
 // raise enters a member of a session beside for the session whose work it is, if
 // it is to end with that one; else it stays, with the better evidence.
-func (b *brokers) raise(x *candidate, p *proof) {
-	from, into := x.Session, p.info.ID
-	if !b.ends(p.source) || p.over {
+func (b *Attribution) raise(x *candidate, p *proof) {
+	from, into := x.Session, p.claimant.info.ID
+	if !b.ends(p.source) || p.claimant.over {
 		if x.Source.Strong() {
 			return // it was told
 		}
@@ -66,7 +66,7 @@ func (b *brokers) raise(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or somewhere else by now
 	case err != nil:
-		b.log.Error().Err(err).Str(logging.KeySession, p.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		b.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n := 0
@@ -87,7 +87,7 @@ func (b *brokers) raise(x *candidate, p *proof) {
 // followRaised moves the descendants of a process that was raised, as follow does.
 // But the creator of other work in that session may be a member of into as well,
 // the client that asked for it, and such work stays: it was found on its own.
-func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identity) (total int, err error) {
+func (b *Attribution) followRaised(from, into tracer.SessionID, raised tracer.Identity) (total int, err error) {
 	family := map[tracer.Identity]bool{raised: true}
 	for range tracer.MaxDepth * 8 {
 		var next []tracer.Identity
@@ -116,7 +116,7 @@ func (b *brokers) followRaised(from, into tracer.SessionID, raised tracer.Identi
 
 // lose takes back that a process was found for the session that from stands
 // beside.
-func (b *brokers) lose(v registry.View, from tracer.SessionID, id tracer.Identity) {
+func (b *Attribution) lose(v registry.View, from tracer.SessionID, id tracer.Identity) {
 	if v.Session(from) == nil {
 		return
 	}
@@ -129,7 +129,7 @@ func (b *brokers) lose(v registry.View, from tracer.SessionID, id tracer.Identit
 }
 
 // weigh lets a session beside count as strong when all that it was made for is.
-func (b *brokers) weigh(v registry.View, id tracer.SessionID) {
+func (b *Attribution) weigh(v registry.View, id tracer.SessionID) {
 	x := v.Session(id)
 	if x == nil || !b.of(id).Weak {
 		return
@@ -153,7 +153,7 @@ func (b *brokers) weigh(v registry.View, id tracer.SessionID) {
 
 // vacate forgets a session beside that nobody is left in: where its members
 // are now, they are told of.
-func (b *brokers) vacate(id tracer.SessionID) {
+func (b *Attribution) vacate(id tracer.SessionID) {
 	info, err := b.kernel.Session(id)
 	if err != nil || info.Live != 0 || info.State != tracer.StateActive {
 		return

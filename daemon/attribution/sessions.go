@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package attribution
 
 import (
 	"encoding/hex"
@@ -12,7 +12,7 @@ import (
 )
 
 // of is what a session that is held has handed over.
-func (b *brokers) of(id tracer.SessionID) *brokered {
+func (b *Attribution) of(id tracer.SessionID) *brokered {
 	its := b.sessions[id]
 	if its == nil {
 		its = new(brokered)
@@ -21,7 +21,20 @@ func (b *brokers) of(id tracer.SessionID) *brokered {
 	return its
 }
 
-func (b *brokers) hooks() *registry.Hooks {
+// SetToken notes the SHA-256 of a session's token.
+func (b *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byte) {
+	b.of(id).token = sum
+}
+
+// Busy reports whether strangers wait to be judged.
+func (b *Attribution) Busy() bool { return len(b.strangers) > 0 }
+
+// LookAnew has all strangers looked at some times in a row again: who was no session's
+// work so far may be that of a new one.
+func (b *Attribution) LookAnew() { b.crowd.anew.Store(true) }
+
+// Hooks are what attribution attaches to the registry.
+func (b *Attribution) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Forked: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
 			if its := b.sessions[x.ID()]; its != nil {
@@ -44,7 +57,7 @@ func (b *brokers) hooks() *registry.Hooks {
 			}
 		},
 		Adopted: func(registry.View, *registry.Session) { // what it had lost before is found by evidence
-			b.crowd.anew.Store(true)
+			b.LookAnew()
 			b.askHaste()
 		},
 		Forgotten: func(_ registry.View, x *registry.Session) { delete(b.sessions, x.ID()) },
@@ -64,7 +77,7 @@ func (b *brokers) hooks() *registry.Hooks {
 }
 
 // work is what a session has handed to brokers.
-func (b *brokers) work(v registry.View, x *registry.Session) document.Work {
+func (b *Attribution) work(v registry.View, x *registry.Session) document.Work {
 	s := b.of(x.ID())
 	w := document.Work{Found: s.brought()}
 	over := x.Closed() || x.Info().State == tracer.StateEmpty
@@ -121,7 +134,7 @@ func (m *handedMemory) Redact(redact func([]string) []string) {
 }
 
 // Remember implements [registry.Persistent].
-func (b *brokers) Remember(v registry.View, x *registry.Session) registry.Memory {
+func (b *Attribution) Remember(v registry.View, x *registry.Session) registry.Memory {
 	its := b.of(x.ID())
 	m := &handedMemory{Brokered: its.clone()}
 	m.Brokered.Shared, m.Brokered.token = b.steward.Shared(v, x.ID()), [32]byte{}
@@ -132,7 +145,7 @@ func (b *brokers) Remember(v registry.View, x *registry.Session) registry.Memory
 }
 
 // Restore implements [registry.Persistent].
-func (b *brokers) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
+func (b *Attribution) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
 	var m handedMemory
 	if json.Unmarshal(text, &m) != nil {
 		return // the registry has said so

@@ -367,7 +367,7 @@ func (w *world) stream(who, query string) (all []api.Event, reason string) {
 // Events of before come from the history, gap-free up to the present.
 func TestEventsOfThePast(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	first := w.s.ring.end()
+	first := w.s.ring.End()
 	report := w.ended(100, "job")
 	w.k.Advance(time.Second) // numbers go by the clock
 	w.again()

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -65,7 +66,7 @@ func (st *stream) replay(ctx context.Context, from uint64) (next uint64, reason 
 			return p.next, reasonGone
 		}
 	}
-	began := st.ring.began
+	began := st.ring.Began()
 	if !p.any { // what fell off the ring is told with what it still has
 		st.older(ctx, st.started, from, began)
 	}
@@ -130,7 +131,7 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 		lost.Time = &held // nothing is held that is older
 	case st.since.IsZero() && from < seq:
 		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
-		if from >= st.ring.began { // numbers of one daemon are events
+		if from >= st.ring.Began() { // numbers of one daemon are events
 			lost.Count = seq - from
 		}
 	default:
@@ -142,7 +143,7 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 // sendPast encodes an event of the history that the reader asked for and may
 // see.
 func (st *stream) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
-	r := record{seq: x.Seq, Event: x.Event}
+	r := recent.Event{Seq: x.Seq, Event: x.Event}
 	if r.Type == 0 || int(r.Type) >= len(document.EventNames) || r.Type != tracer.EventLost && !st.mayReadPast(ctx, bootSession{b.Boot, r.Session}) {
 		return
 	}
@@ -152,7 +153,7 @@ func (st *stream) sendPast(ctx context.Context, b *journal.Block, then document.
 	if !st.wants(r.Type) {
 		return
 	}
-	ev := document.Event(then, r.seq, &r.Event, st.caller)
+	ev := document.Event(then, r.Seq, &r.Event, st.caller)
 	if b.Boot != st.bootID {
 		ev.Seq, ev.BootID = 0, b.Boot
 	}
@@ -191,13 +192,13 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 }
 
 // aboutPast asks the registry for a session of this boot, nil if it has none.
-func (st *stream) aboutPast(key bootSession) (a *about, err error) {
+func (st *stream) aboutPast(key bootSession) (a *recent.About, err error) {
 	if key.boot != st.bootID || st.boot != "" {
 		return nil, nil
 	}
 	err = st.registry.Read(func(v registry.View) {
 		if x := v.Session(key.id); x != nil {
-			a = st.ring.of(v, x)
+			a = st.ring.Of(v, x)
 		}
 	})
 	return a, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -41,7 +42,7 @@ const (
 // Its other fields belong to the goroutine that runs run.
 type recorder struct {
 	registry *registry.Registry
-	ring     *ring
+	ring     *recent.Ring
 	journal  *journal.Journal
 	boot     string
 	clock    registry.Clock
@@ -70,9 +71,9 @@ type marks struct {
 	unkept  uint64                    // how many went before they were written
 }
 
-func newRecorder(o *registry.Registry, g *ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *recorder {
+func newRecorder(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *recorder {
 	return &recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.end(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
@@ -181,8 +182,8 @@ func (r *recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
 	b.Zero = r.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
-	buf := make([]record, min(r.ring.end()-r.next, most))
-	n, first, _ := r.ring.read(r.next, buf)
+	buf := make([]recent.Event, min(r.ring.End()-r.next, most))
+	n, first, _ := r.ring.Read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)
@@ -197,7 +198,7 @@ func (r *recorder) batch() (b *haul, more bool) {
 }
 
 // record is an event for the file, and notes what it changes.
-func (r *recorder) record(x *record) journal.Record {
+func (r *recorder) record(x *recent.Event) journal.Record {
 	ev := x.Event
 	if ev.Session != 0 {
 		switch ev.Type {
@@ -213,7 +214,7 @@ func (r *recorder) record(x *record) journal.Record {
 	if len(ev.Argv) > 0 {
 		ev.Argv = []byte(strings.Join(r.redact(ev.Args()), "\x00") + "\x00")
 	}
-	return journal.Record{Seq: x.seq, Event: ev}
+	return journal.Record{Seq: x.Seq, Event: ev}
 }
 
 // ask takes sessions and processes from the registry, in small pieces.
@@ -347,7 +348,7 @@ func (r *recorder) keep(b *haul) {
 		r.sessions[id] = true
 	}
 	for i := range b.Processes {
-		if len(r.touched) < ringRecords {
+		if len(r.touched) < recent.Size {
 			r.touched[lineage.ID{PID: b.Processes[i].PID, Start: b.Processes[i].Start}] = true
 		}
 	}

@@ -26,7 +26,7 @@ func TestRecorderTurn(t *testing.T) {
 	for range 3 * journal.MaxBlock {
 		w.k.Exec(100, "/bin/a", "a\x00")
 	}
-	w.until(func() bool { return w.s.ring.end() >= first+3*journal.MaxBlock })
+	w.until(func() bool { return w.s.ring.End() >= first+3*journal.MaxBlock })
 	if r.flush(0); r.next != first {
 		t.Errorf("%d events in a turn that was over", r.next-first)
 	}

@@ -23,7 +23,7 @@ const shutdownTimeout = 2 * time.Second
 func (s *server) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
-	go s.ring.pace(ctx, s.limits.flush)
+	go s.ring.Pace(ctx, s.limits.flush)
 	s.endOwner = func() {
 		cancel()
 		<-s.registry.Done()

@@ -276,8 +276,8 @@ func TestCanaryIsHidden(t *testing.T) {
 	if l := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), 200); len(l.Items) != 0 {
 		t.Errorf("%+v", l.Items)
 	}
-	if end := w.s.ring.end(); end != w.s.ring.first {
-		t.Errorf("%d events", end-w.s.ring.first)
+	if end := w.s.ring.End(); end != w.s.ring.Began() {
+		t.Errorf("%d events", end-w.s.ring.Began())
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
@@ -291,7 +292,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
 	})
-	s.ring = newRing(h.clock.Boottime()/1000, ringRecords)
+	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
 	s.feed, s.refusals = newFeed(s), audit.NewRefusals(a.Add, h.clock.Monotonic)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
@@ -304,7 +305,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		Registry: own, Policy: r, Steward: s.steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: self,
 		Clock: h.clock, Audit: a, Log: log,
 	})
-	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.hooks(), s.growth.Hooks(),
+	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
 		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
 	s.steward.CarryOut(r.Policy())
 	if g, err := user.LookupGroup(access.ReadGroup); err == nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -98,11 +99,11 @@ type server struct {
 	self         selfProtection
 	selfCheck    *selfcheck.Check
 	feed         *feed
-	ring         *ring
+	ring         *recent.Ring
 	steward      *rules.Steward
 	attribution  *attribution.Attribution
 	growth       leaks.Growth
-	recent       recent
+	encoded      encodedEvents
 	turns        turns
 	presenting   sync.Mutex // held while a reader gets the present processes
 	replaying    sync.Mutex // held while one gets a block of the history

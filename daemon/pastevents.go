@@ -87,7 +87,7 @@ type pastReader struct {
 func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 	p.replaying.Lock()
 	defer p.replaying.Unlock()
-	b, err := p.recorder.journal.Next(ctx, p.after, p.since, p.boot, p.from)
+	b, err := p.recorder.Journal().Next(ctx, p.after, p.since, p.boot, p.from)
 	if err != nil {
 		p.log.Error().Err(err).Msg("history not read") // the status says why
 	}
@@ -121,7 +121,7 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 
 // older says that what was asked for begins before what is held.
 func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) {
-	held, err := st.recorder.journal.First(ctx)
+	held, err := st.recorder.Journal().First(ctx)
 	if err != nil || held.IsZero() {
 		held = first
 	}
@@ -172,7 +172,7 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 	a, err := st.aboutPast(key)
 	var row *journal.Session
 	if err == nil && a == nil {
-		row, err = st.recorder.journal.Session(ctx, key.boot, key.id)
+		row, err = st.recorder.Journal().Session(ctx, key.boot, key.id)
 	}
 	switch {
 	case err != nil:
@@ -218,7 +218,7 @@ func (st *stream) selects(ctx context.Context, row *journal.Session) bool {
 		if row.Parent == 0 {
 			return false
 		}
-		up, err := st.recorder.journal.Session(ctx, row.Boot, row.Parent)
+		up, err := st.recorder.Journal().Session(ctx, row.Boot, row.Parent)
 		if err != nil || up == nil {
 			return false
 		}

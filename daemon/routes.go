@@ -81,7 +81,7 @@ func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Call
 				d.Counters["recursion_misses."+name] = n
 			}
 			d.Counters["readers_dropped"] = s.tally.dropped.Load()
-			s.recorder.count(d.Counters)
+			s.recorder.Count(v, d.Counters)
 		}
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *server) degradations(v registry.View) []string {
 	if err := s.self.err; err != nil {
 		all = append(all, "self_protect: "+err.Error())
 	}
-	all = append(all, s.recorder.degraded()...)
+	all = append(all, s.recorder.Degraded()...)
 	if err := s.privileges.err; err != nil {
 		all = append(all, "privileges were not given up: "+err.Error())
 	}

@@ -28,7 +28,7 @@ func (s *server) begin() error {
 		cancel()
 		<-s.registry.Done()
 	}
-	if err := s.remember(); err != nil {
+	if err := s.recorder.Remember(s.kernel); err != nil {
 		s.endOwner()
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	failed := make(chan error, 2)
 	wg.Go(func() { s.enforcer.Run(ctx, s.registry.Judged) })
 	wg.Go(func() { s.registry.Look(ctx) })
-	s.recorder.begin()
+	s.recorder.Begin()
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
 	wg.Go(func() { s.registry.WatchHeld(ctx) })
 	wg.Go(func() { s.steward.JudgeAgents(ctx) })
@@ -125,7 +125,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	s.registry.CloseIngest()
 	err = errors.Join(err, s.kernel.CloseRead())
 	wg.Wait()
-	s.recorder.end() // it asks the registry
+	s.recorder.End() // it asks the registry
 	s.endOwner()
 	err = errors.Join(err, s.kernel.Close())
 	// What could not be written was told when it happened.

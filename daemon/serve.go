@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
@@ -203,16 +204,17 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 	}
 	a := openAudit(i.Audit, r, log)
 	s := h.server(k, self, a, o, r, log)
-	s.recorder = newRecorder(s.registry, s.ring, openHistory(i, s.bootID, r, h.clock, log), s.bootID, h.clock, r.Policy, log)
-	s.registry.Attach(s.recorder.hooks())
+	kept := r.Started().Daemon.History
+	s.recorder = history.New(s.registry, s.ring, history.Open(i.History, s.bootID, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log), s.bootID, h.clock, r.Policy, log)
+	s.registry.Attach(s.recorder.Hooks())
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
-		s.recorder.end()
+		s.recorder.End()
 		return nil, nil, errors.Join(err, a.Close())
 	}
 	if d == nil {
 		if d, err = i.Listen(o.SocketMode, o.SocketGroup); err != nil {
-			s.recorder.end()
+			s.recorder.End()
 			s.endOwner()
 			return nil, nil, errors.Join(err, a.Close())
 		}

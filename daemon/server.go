@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -80,7 +81,7 @@ type server struct {
 	pidNamespace string
 	group        int // gid of those who may read everything, -1: none
 	audit        auditLog
-	recorder     *recorder
+	recorder     *history.Recorder
 	refusals     *audit.Refusals
 	clock        registry.Clock
 	log          zerolog.Logger

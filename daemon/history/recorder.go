@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package history
 
 import (
 	"context"
@@ -32,15 +32,18 @@ const (
 	recordChunk = 256
 	// recordClose bounds the last batch, when the daemon stops.
 	recordClose = 5 * time.Second
-	// maxSecrets bounds the command lines whose redaction is remembered.
-	maxSecrets = 4096
 )
 
-// recorder writes the history, behind everybody's back: of the events it is one
+// Kernel is what a start needs of the tracer: what it holds.
+type Kernel interface {
+	Sessions() ([]tracer.SessionInfo, error)
+}
+
+// Recorder writes the history, behind everybody's back: of the events it is one
 // more reader of the ring, of sessions and processes it asks the registry when it
 // has time. What it does not keep up with falls off the ring and is counted.
 // Its other fields belong to the goroutine that runs run.
-type recorder struct {
+type Recorder struct {
 	registry *registry.Registry
 	ring     *recent.Ring
 	journal  *journal.Journal
@@ -71,8 +74,9 @@ type marks struct {
 	unkept  uint64                    // how many went before they were written
 }
 
-func newRecorder(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *recorder {
-	return &recorder{
+// New makes a recorder of what the registry has; its hooks are to be attached.
+func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *Recorder {
+	return &Recorder{
 		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
@@ -80,8 +84,8 @@ func newRecorder(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot 
 	}
 }
 
-// hooks note which sessions are to be written.
-func (r *recorder) hooks() *registry.Hooks {
+// Hooks note which sessions are to be written.
+func (r *Recorder) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Saved: func(_ registry.View, s *registry.Session) {
 			r.marks.unsaved[s.ID()] = true
@@ -99,16 +103,19 @@ func (r *recorder) hooks() *registry.Hooks {
 	}
 }
 
-// begin runs the recorder until end.
-func (r *recorder) begin() {
+// Journal is the file, for those who read it.
+func (r *Recorder) Journal() *journal.Journal { return r.journal }
+
+// Begin runs the recorder until End.
+func (r *Recorder) Begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done = cancel, make(chan struct{})
 	go r.run(ctx)
 }
 
-// end writes what there is and closes the journal. A disk that does not answer
+// End writes what there is and closes the journal. A disk that does not answer
 // is not waited for.
-func (r *recorder) end() {
+func (r *Recorder) End() {
 	if r.done == nil {
 		_ = r.journal.Close() // nothing was written
 		return
@@ -124,7 +131,7 @@ func (r *recorder) end() {
 	}
 }
 
-func (r *recorder) run(ctx context.Context) {
+func (r *Recorder) run(ctx context.Context) {
 	defer close(r.done)
 	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
 		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
@@ -148,7 +155,7 @@ func (r *recorder) run(ctx context.Context) {
 // flush writes what is new, batch after batch; it begins none after limit. What
 // cannot be written stays to be written: the events in the ring as long as it
 // holds them, the rest as a note of what it is about.
-func (r *recorder) flush(limit time.Duration) {
+func (r *Recorder) flush(limit time.Duration) {
 	for began := time.Now(); r.journal.Due() && time.Since(began) < limit; {
 		b, more := r.batch()
 		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone) == 0 {
@@ -178,7 +185,7 @@ type haul struct {
 }
 
 // batch gathers what is new; more: there is more than one takes.
-func (r *recorder) batch() (b *haul, more bool) {
+func (r *Recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
 	b.Zero = r.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
@@ -198,7 +205,7 @@ func (r *recorder) batch() (b *haul, more bool) {
 }
 
 // record is an event for the file, and notes what it changes.
-func (r *recorder) record(x *recent.Event) journal.Record {
+func (r *Recorder) record(x *recent.Event) journal.Record {
 	ev := x.Event
 	if ev.Session != 0 {
 		switch ev.Type {
@@ -218,7 +225,7 @@ func (r *recorder) record(x *recent.Event) journal.Record {
 }
 
 // ask takes sessions and processes from the registry, in small pieces.
-func (r *recorder) ask(b *haul) {
+func (r *Recorder) ask(b *haul) {
 	var rows []row
 	var ids []lineage.ID
 	_ = r.registry.Read(func(v registry.View) {
@@ -263,7 +270,7 @@ func (r *recorder) ask(b *haul) {
 }
 
 // askProcesses takes those of ids that are needed, or all.
-func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
+func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 	most := min(recordChunk, len(ids))
 	nodes := make([]lineage.Node, 0, most)
 	needed := make([]bool, 0, most)
@@ -291,7 +298,7 @@ func (r *recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 
 // process adds a process to the batch. Of the dead a live session keeps only so
 // many on disk, as the graph does.
-func (r *recorder) process(b *haul, n *lineage.Node, needed, all bool) {
+func (r *Recorder) process(b *haul, n *lineage.Node, needed, all bool) {
 	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
 	id := n.Session
 	if !needed && !all {
@@ -317,7 +324,7 @@ func (r *recorder) process(b *haul, n *lineage.Node, needed, all bool) {
 }
 
 // written notes that a batch is in the file.
-func (r *recorder) written(b *haul) {
+func (r *Recorder) written(b *haul) {
 	r.next, r.over = b.next, nil
 	r.lost.Add(b.lost)
 	for _, id := range b.live {
@@ -343,7 +350,7 @@ func (r *recorder) written(b *haul) {
 }
 
 // keep notes what a batch that was not written was about.
-func (r *recorder) keep(b *haul) {
+func (r *Recorder) keep(b *haul) {
 	for _, id := range b.sessions {
 		r.sessions[id] = true
 	}
@@ -354,42 +361,16 @@ func (r *recorder) keep(b *haul) {
 	}
 }
 
-// redactor hides secrets in command lines.
-type redactor struct {
-	policy  func() *policy.Policy
-	secrets map[string][]string // redacted command lines
-	by      *policy.Policy      // that redacted them
-}
-
-// redact hides secrets in a command line. It remembers what it did: most
-// command lines come again.
-func (r *redactor) redact(argv []string) []string {
-	if len(argv) == 0 {
-		return argv
-	}
-	p := r.policy()
-	if p != r.by || len(r.secrets) >= maxSecrets {
-		r.by, r.secrets = p, make(map[string][]string)
-	}
-	key := strings.Join(argv, "\x00")
-	if known, ok := r.secrets[key]; ok {
-		return known
-	}
-	hidden := p.Redact(argv)
-	r.secrets[key] = hidden
-	return hidden
-}
-
-// degraded says what people must know of the history.
-func (r *recorder) degraded() []string {
+// Degraded says what people must know of the history.
+func (r *Recorder) Degraded() []string {
 	if r == nil {
 		return nil // a picture without a daemon
 	}
 	return r.journal.Degraded()
 }
 
-// count adds the history's counters. It is called by the registry.
-func (r *recorder) count(counters map[string]uint64) {
+// Count adds the history's counters.
+func (r *Recorder) Count(_ registry.View, counters map[string]uint64) {
 	st := r.journal.Stats()
 	for name, n := range map[string]uint64{
 		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,

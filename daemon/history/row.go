@@ -1,11 +1,10 @@
 //go:build linux
 
-package daemon
+package history
 
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -40,7 +39,7 @@ func rowOf(v registry.View, s *registry.Session) row {
 }
 
 // session encodes a row, without its secrets.
-func (x *row) session(r *recorder) (s journal.Session, err error) {
+func (x *row) session(r *Recorder) (s journal.Session, err error) {
 	s = journal.Session{
 		Boot: r.boot, ID: x.id, Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: x.parent,
 		Zero: x.zero, Started: x.zero.Add(time.Duration(x.created)),
@@ -73,17 +72,4 @@ func (x *row) session(r *recorder) (s journal.Session, err error) {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	return s, nil
-}
-
-// hushed is a copy of brokered work without secrets.
-func hushed(all []api.Brokered, redact func([]string) []string) []api.Brokered {
-	out := slices.Clone(all)
-	for i := range out {
-		if out[i].Asked != nil {
-			asked := *out[i].Asked
-			asked.Argv = redact(asked.Argv)
-			out[i].Asked = &asked
-		}
-	}
-	return out
 }

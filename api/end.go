@@ -17,31 +17,44 @@ type Plan struct {
 	Head
 	Session   string        `json:"session"`
 	Name      string        `json:"name,omitempty"`
-	State     string        `json:"state"`
+	State     SessionState  `json:"state"`
 	Token     string        `json:"token,omitempty"` // absent: nothing to end, or refused
 	Processes []PlanProcess `json:"processes"`
 	RefusedBy string        `json:"refused_by,omitempty"` // the guard that refuses
 	Unknown   []string      `json:"unknown,omitempty"`    // what could not be read of ports and locks
 }
 
-// Values of Outcome.Outcome.
+// Verdict is what is known of an end.
+type Verdict string
+
+// The verdicts of an end.
 const (
-	OutcomeSelf = "self" // it exited on its own
-	OutcomeTerm = "term" // by SIGTERM
-	OutcomeKill = "kill" // by SIGKILL
-	OutcomeKept = "kept"
-	OutcomeLeft = "left" // it is still there
+	VerdictClean   Verdict = "clean"   // proven: no process is left
+	VerdictLeft    Verdict = "left"    // some could not be ended
+	VerdictUnknown Verdict = "unknown" // there is no proof
+)
+
+// OutcomeKind is how a process of an ended session went.
+type OutcomeKind string
+
+// The outcomes of a process.
+const (
+	OutcomeSelf OutcomeKind = "self" // it exited on its own
+	OutcomeTerm OutcomeKind = "term" // by SIGTERM
+	OutcomeKill OutcomeKind = "kill" // by SIGKILL
+	OutcomeKept OutcomeKind = "kept"
+	OutcomeLeft OutcomeKind = "left" // it is still there
 )
 
 // Outcome is how one process of an ended session went.
 type Outcome struct {
 	Ref
-	Comm      string   `json:"comm,omitempty"`
-	Argv      []string `json:"argv,omitempty"`
-	Container string   `json:"container,omitempty"` // that a broker made for the session: its name or id
-	Outcome   string   `json:"outcome"`             // self, term, kill, kept, left
-	Why       string   `json:"why,omitempty"`
-	Leftover  bool     `json:"leftover,omitempty"` // was alive when its session's root was gone
+	Comm      string      `json:"comm,omitempty"`
+	Argv      []string    `json:"argv,omitempty"`
+	Container string      `json:"container,omitempty"` // that a broker made for the session: its name or id
+	Outcome   OutcomeKind `json:"outcome"`
+	Why       string      `json:"why,omitempty"`
+	Leftover  bool        `json:"leftover,omitempty"` // was alive when its session's root was gone
 }
 
 // Zombie is a dead process that waits for its parent.
@@ -61,22 +74,22 @@ type Caller struct {
 // Report is the receipt of an end.
 type Report struct {
 	Head
-	Session        string    `json:"session,omitempty"` // absent: of init, which has none
-	Name           string    `json:"name,omitempty"`
-	State          string    `json:"state"`
-	EndReason      string    `json:"end_reason,omitempty"`
-	EndedBy        *Caller   `json:"ended_by,omitempty"`
-	Verdict        string    `json:"verdict,omitempty"` // clean, left, unknown; absent while it is not over
-	VerdictWhy     string    `json:"verdict_why,omitempty"`
-	DurationMS     float64   `json:"duration_ms"`
-	Processes      []Outcome `json:"processes"`
-	Started        int       `json:"started,omitempty"` // members over the session's whole life; absent: unknown
-	Exited         int       `json:"exited"`            // … gone before the end began
-	Killed         int       `json:"killed"`            // … that needed SIGKILL
-	Left           int       `json:"left"`
-	Zombies        []Zombie  `json:"zombies,omitempty"`
-	ConfirmedEmpty bool      `json:"confirmed_empty"`
-	Truncated      bool      `json:"truncated,omitempty"` // Processes names only some
+	Session        string       `json:"session,omitempty"` // absent: of init, which has none
+	Name           string       `json:"name,omitempty"`
+	State          SessionState `json:"state"`
+	EndReason      string       `json:"end_reason,omitempty"`
+	EndedBy        *Caller      `json:"ended_by,omitempty"`
+	Verdict        Verdict      `json:"verdict,omitempty"` // absent while it is not over
+	VerdictWhy     string       `json:"verdict_why,omitempty"`
+	DurationMS     float64      `json:"duration_ms"`
+	Processes      []Outcome    `json:"processes"`
+	Started        int          `json:"started,omitempty"` // members over the session's whole life; absent: unknown
+	Exited         int          `json:"exited"`            // … gone before the end began
+	Killed         int          `json:"killed"`            // … that needed SIGKILL
+	Left           int          `json:"left"`
+	Zombies        []Zombie     `json:"zombies,omitempty"`
+	ConfirmedEmpty bool         `json:"confirmed_empty"`
+	Truncated      bool         `json:"truncated,omitempty"` // Processes names only some
 	// Brokered is what members handed to other daemons.
 	Brokered []Brokered `json:"brokered,omitempty"`
 	// WouldEnd are the reasons for which the policy would have ended it, were it enforced.

@@ -12,12 +12,15 @@ type Orphans struct {
 	Items []Orphan `json:"items"`
 }
 
-// Why an Orphan is one.
+// OrphanWhy is why an [Orphan] is one.
+type OrphanWhy string
+
+// The reasons why a process is an [Orphan].
 const (
-	WhyOrphan   = "orphan"   // its creator is dead, its session's root lives
-	WhyLeftover = "leftover" // its session's root is gone
-	WhyZombie   = "zombie"   // it is dead, its parent has not waited for it
-	WhyBrokered = "brokered" // another daemon started it for a member, or was asked to
+	WhyOrphan   OrphanWhy = "orphan"   // its creator is dead, its session's root lives
+	WhyLeftover OrphanWhy = "leftover" // its session's root is gone
+	WhyZombie   OrphanWhy = "zombie"   // it is dead, its parent has not waited for it
+	WhyBrokered OrphanWhy = "brokered" // another daemon started it for a member, or was asked to
 )
 
 // Orphan is a live process whose creator or root is dead, or that no member
@@ -25,9 +28,9 @@ const (
 // it is who asked.
 type Orphan struct {
 	Process
-	Why         string `json:"why"`
-	SessionName string `json:"session_name,omitempty"`
-	Kept        bool   `json:"kept,omitempty"` // somebody wants it to outlive its session
+	Why         OrphanWhy `json:"why"`
+	SessionName string    `json:"session_name,omitempty"`
+	Kept        bool      `json:"kept,omitempty"` // somebody wants it to outlive its session
 	// Brokered is how it came to its session, if not by a fork.
 	Brokered *Brokered `json:"brokered,omitempty"`
 	// Reaper has to wait for a zombie. Absent: not known.
@@ -50,21 +53,21 @@ type Leaks struct {
 // share in each of them.
 type Leak struct {
 	Head
-	Session   string     `json:"session,omitempty"`
-	Name      string     `json:"name,omitempty"`
-	State     string     `json:"state,omitempty"`
-	Started   *time.Time `json:"started,omitempty"`
-	Kept      bool       `json:"kept,omitempty"` // as of the session, with those behind it
-	Until     *time.Time `json:"until,omitempty"`
-	Reason    string     `json:"reason,omitempty"`
-	KeptBy    *Caller    `json:"kept_by,omitempty"`
-	KeepRule  string     `json:"keep_rule,omitempty"`
-	Processes int        `json:"processes"` // that hold a PID: live and zombies
-	Leftovers int        `json:"leftovers"`
-	Orphans   int        `json:"orphans"`
-	Zombies   int        `json:"zombies"`
-	RSSBytes  uint64     `json:"rss_bytes"`
-	Growth    Growth     `json:"growth"`
+	Session   string       `json:"session,omitempty"`
+	Name      string       `json:"name,omitempty"`
+	State     SessionState `json:"state,omitempty"`
+	Started   *time.Time   `json:"started,omitempty"`
+	Kept      bool         `json:"kept,omitempty"` // as of the session, with those behind it
+	Until     *time.Time   `json:"until,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
+	KeptBy    *Caller      `json:"kept_by,omitempty"`
+	KeepRule  string       `json:"keep_rule,omitempty"`
+	Processes int          `json:"processes"` // that hold a PID: live and zombies
+	Leftovers int          `json:"leftovers"`
+	Orphans   int          `json:"orphans"`
+	Zombies   int          `json:"zombies"`
+	RSSBytes  uint64       `json:"rss_bytes"`
+	Growth    Growth       `json:"growth"`
 	// HoursToExhaustion is when the nearest limit is reached if it grows on like
 	// that; absent: it does not grow, not within ten years, or nobody can tell.
 	HoursToExhaustion *float64      `json:"hours_to_exhaustion,omitempty"`

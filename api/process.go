@@ -8,15 +8,26 @@ import (
 	"strings"
 )
 
-// States of a process.
+// ProcessState is whether a process is alive.
+type ProcessState string
+
+// The states of a process.
 const (
-	StateLive   = "live"
-	StateZombie = "zombie" // it has exited and is not reaped
-	StateExited = "exited"
+	StateLive   ProcessState = "live"
+	StateZombie ProcessState = "zombie" // it has exited and is not reaped
+	StateExited ProcessState = "exited"
 )
 
-// StateEnded is the last state of a session.
-const StateEnded = "ended"
+// SessionState is how far the end of a session is.
+type SessionState string
+
+// The states of a session, in order.
+const (
+	StateActive    SessionState = "active"
+	StateEnding    SessionState = "ending"    // its members have got SIGTERM
+	StateCondemned SessionState = "condemned" // its members get SIGKILL
+	StateEnded     SessionState = "ended"
+)
 
 // ParseRef reads PID or PID@START_NS, as String and `-o name` print it. A PID
 // without start names whoever has it now.

@@ -60,43 +60,43 @@ func (r Ref) String() string {
 // Session is an agent session.
 type Session struct {
 	Head
-	ID           string     `json:"id"`
-	Name         string     `json:"name,omitempty"`
-	UID          int        `json:"uid"`
-	State        string     `json:"state"` // active, ending, condemned, ended
-	Root         *Process   `json:"root,omitempty"`
-	Owner        *Ref       `json:"owner,omitempty"`
-	Live         int        `json:"live"`
-	Peak         int        `json:"peak,omitempty"`
-	Forks        int        `json:"forks,omitempty"`
-	Orphans      int        `json:"orphans"`
-	Leftovers    int        `json:"leftovers"`
-	Zombies      int        `json:"zombies"`
-	CPUSeconds   float64    `json:"cpu_seconds"`
-	RSSBytes     uint64     `json:"rss_bytes"`
-	Ports        []int      `json:"ports,omitempty"`
-	Started      *time.Time `json:"started,omitempty"`
-	Ended        *time.Time `json:"ended,omitempty"`
-	EndReason    string     `json:"end_reason,omitempty"`
-	Verdict      string     `json:"verdict,omitempty"` // of its receipt, when it has ended: clean, left, unknown
-	GraceSeconds float64    `json:"grace_seconds"`
-	Deadline     *time.Time `json:"deadline,omitempty"`
-	Parent       string     `json:"parent,omitempty"` // the session that it is nested in
-	Level        int        `json:"level"`
-	Mode         string     `json:"mode"`
-	Evidence     string     `json:"evidence,omitempty"`    // of its root: root, adopted
-	Rule         string     `json:"rule,omitempty"`        // of the policy, that it is due to
-	Kept         bool       `json:"kept,omitempty"`        // handed over from another session
-	Until        *time.Time `json:"until,omitempty"`       // of a kept one
-	Reason       string     `json:"reason,omitempty"`      // of a kept one
-	KeptBy       *Caller    `json:"kept_by,omitempty"`     // who asked for that; absent: a rule, or it is not known
-	KeepRule     string     `json:"keep_rule,omitempty"`   // of the policy, by which it is kept
-	BrokeredBy   string     `json:"brokered_by,omitempty"` // the session whose work it holds, on evidence
-	Shared       string     `json:"shared,omitempty"`      // the rule for a server of several sessions
-	Brokered     []Brokered `json:"brokered,omitempty"`    // what members handed to other daemons
-	Warnings     []string   `json:"warnings,omitempty"`    // only in the reply to who asked for it
-	Degraded     []string   `json:"degraded,omitempty"`
-	Token        string     `json:"token,omitempty"` // only in the reply to its creator
+	ID           string       `json:"id"`
+	Name         string       `json:"name,omitempty"`
+	UID          int          `json:"uid"`
+	State        SessionState `json:"state"`
+	Root         *Process     `json:"root,omitempty"`
+	Owner        *Ref         `json:"owner,omitempty"`
+	Live         int          `json:"live"`
+	Peak         int          `json:"peak,omitempty"`
+	Forks        int          `json:"forks,omitempty"`
+	Orphans      int          `json:"orphans"`
+	Leftovers    int          `json:"leftovers"`
+	Zombies      int          `json:"zombies"`
+	CPUSeconds   float64      `json:"cpu_seconds"`
+	RSSBytes     uint64       `json:"rss_bytes"`
+	Ports        []int        `json:"ports,omitempty"`
+	Started      *time.Time   `json:"started,omitempty"`
+	Ended        *time.Time   `json:"ended,omitempty"`
+	EndReason    string       `json:"end_reason,omitempty"`
+	Verdict      Verdict      `json:"verdict,omitempty"` // of its receipt, when it has ended
+	GraceSeconds float64      `json:"grace_seconds"`
+	Deadline     *time.Time   `json:"deadline,omitempty"`
+	Parent       string       `json:"parent,omitempty"` // the session that it is nested in
+	Level        int          `json:"level"`
+	Mode         string       `json:"mode"`
+	Evidence     string       `json:"evidence,omitempty"`    // of its root: root, adopted
+	Rule         string       `json:"rule,omitempty"`        // of the policy, that it is due to
+	Kept         bool         `json:"kept,omitempty"`        // handed over from another session
+	Until        *time.Time   `json:"until,omitempty"`       // of a kept one
+	Reason       string       `json:"reason,omitempty"`      // of a kept one
+	KeptBy       *Caller      `json:"kept_by,omitempty"`     // who asked for that; absent: a rule, or it is not known
+	KeepRule     string       `json:"keep_rule,omitempty"`   // of the policy, by which it is kept
+	BrokeredBy   string       `json:"brokered_by,omitempty"` // the session whose work it holds, on evidence
+	Shared       string       `json:"shared,omitempty"`      // the rule for a server of several sessions
+	Brokered     []Brokered   `json:"brokered,omitempty"`    // what members handed to other daemons
+	Warnings     []string     `json:"warnings,omitempty"`    // only in the reply to who asked for it
+	Degraded     []string     `json:"degraded,omitempty"`
+	Token        string       `json:"token,omitempty"` // only in the reply to its creator
 }
 
 // Evidence is why a process belongs to its session.
@@ -110,28 +110,28 @@ type Evidence struct {
 type Process struct {
 	Head
 	Ref
-	NSPID         int        `json:"ns_pid,omitempty"`
-	Session       string     `json:"session,omitempty"`
-	Creator       *Ref       `json:"creator,omitempty"`
-	Parent        *Ref       `json:"parent,omitempty"`
-	Comm          string     `json:"comm,omitempty"`
-	Exe           string     `json:"exe,omitempty"`
-	Argv          []string   `json:"argv,omitempty"`
-	ArgvTruncated bool       `json:"argv_truncated,omitempty"`
-	UID           *int       `json:"uid,omitempty"`
-	Cgroup        string     `json:"cgroup,omitempty"`
-	Container     string     `json:"container,omitempty"` // its id, if the cgroup is one's
-	Cwd           string     `json:"cwd,omitempty"`       // of the caller's own, and for root
-	State         string     `json:"state,omitempty"`     // live, exited, zombie
-	Task          string     `json:"task,omitempty"`      // the kernel's state letter: R S D T Z …
-	Started       *time.Time `json:"started,omitempty"`
-	Exited        *time.Time `json:"exited,omitempty"`
-	ExitCode      *int       `json:"exit_code,omitempty"`
-	Signal        string     `json:"signal,omitempty"` // that it died of: SIGTERM
-	Evidence      *Evidence  `json:"evidence,omitempty"`
-	Orphan        bool       `json:"orphan,omitempty"`
-	CPUSeconds    float64    `json:"cpu_seconds,omitempty"`
-	RSSBytes      uint64     `json:"rss_bytes,omitempty"`
+	NSPID         int          `json:"ns_pid,omitempty"`
+	Session       string       `json:"session,omitempty"`
+	Creator       *Ref         `json:"creator,omitempty"`
+	Parent        *Ref         `json:"parent,omitempty"`
+	Comm          string       `json:"comm,omitempty"`
+	Exe           string       `json:"exe,omitempty"`
+	Argv          []string     `json:"argv,omitempty"`
+	ArgvTruncated bool         `json:"argv_truncated,omitempty"`
+	UID           *int         `json:"uid,omitempty"`
+	Cgroup        string       `json:"cgroup,omitempty"`
+	Container     string       `json:"container,omitempty"` // its id, if the cgroup is one's
+	Cwd           string       `json:"cwd,omitempty"`       // of the caller's own, and for root
+	State         ProcessState `json:"state,omitempty"`
+	Task          string       `json:"task,omitempty"` // the kernel's state letter: R S D T Z …
+	Started       *time.Time   `json:"started,omitempty"`
+	Exited        *time.Time   `json:"exited,omitempty"`
+	ExitCode      *int         `json:"exit_code,omitempty"`
+	Signal        string       `json:"signal,omitempty"` // that it died of: SIGTERM
+	Evidence      *Evidence    `json:"evidence,omitempty"`
+	Orphan        bool         `json:"orphan,omitempty"`
+	CPUSeconds    float64      `json:"cpu_seconds,omitempty"`
+	RSSBytes      uint64       `json:"rss_bytes,omitempty"`
 }
 
 // Node is a process with its children in start order.
@@ -220,20 +220,20 @@ type KeepRequest struct {
 // Event is one line of an event stream.
 type Event struct {
 	Head
-	Seq      U64        `json:"seq,omitempty"`
-	TimeNS   U64        `json:"time_ns,omitempty"`
-	Time     *time.Time `json:"time,omitempty"`
-	Type     string     `json:"type,omitempty"` // fork, exec, exit, reparent, reaped, session, lost
-	Process  *Process   `json:"process,omitempty"`
-	Session  string     `json:"session,omitempty"`
-	State    string     `json:"state,omitempty"`  // session
-	Reason   string     `json:"reason,omitempty"` // session; of the stream's end
-	From     *Ref       `json:"from,omitempty"`   // reparent
-	To       *Ref       `json:"to,omitempty"`     // reparent
-	LostFrom U64        `json:"lost_from,omitempty"`
-	LostTo   U64        `json:"lost_to,omitempty"`
-	Count    uint64     `json:"count,omitempty"` // lost
-	Where    string     `json:"where,omitempty"` // lost: ring, reader, restart
+	Seq      U64          `json:"seq,omitempty"`
+	TimeNS   U64          `json:"time_ns,omitempty"`
+	Time     *time.Time   `json:"time,omitempty"`
+	Type     string       `json:"type,omitempty"` // fork, exec, exit, reparent, reaped, session, lost
+	Process  *Process     `json:"process,omitempty"`
+	Session  string       `json:"session,omitempty"`
+	State    SessionState `json:"state,omitempty"`  // session
+	Reason   string       `json:"reason,omitempty"` // session; of the stream's end
+	From     *Ref         `json:"from,omitempty"`   // reparent
+	To       *Ref         `json:"to,omitempty"`     // reparent
+	LostFrom U64          `json:"lost_from,omitempty"`
+	LostTo   U64          `json:"lost_to,omitempty"`
+	Count    uint64       `json:"count,omitempty"` // lost
+	Where    string       `json:"where,omitempty"` // lost: ring, reader, restart
 	// Of a loss in the ring, and of a restart: what happened between these
 	// boottimes is not among the events. SinceNS may be unknown.
 	SinceNS U64 `json:"since_ns,omitempty"`

@@ -16,11 +16,11 @@ const abreastWait = 100 * time.Millisecond
 
 // abreast answers by all that the kernel had told when the request came: a
 // process that the caller has just started is in the answer.
-func (s *server) abreast(a answer) answer {
-	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+func (s *server) abreast(rt route) route {
+	return route{rt.verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		ctx, cancel := context.WithTimeout(r.Context(), abreastWait)
 		s.registry.CatchUp(ctx)
 		cancel()
-		return a(w, r, c)
-	}
+		return rt.answer(w, r, c)
+	}}
 }

@@ -18,7 +18,7 @@ import (
 // time. Its present descendants come with it.
 func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c access.Caller) error {
 	if d := access.Decide(c, access.Adopt, access.Scope{UID: c.UID}); !d.Allow {
-		return s.refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+		return s.access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
 	spec, err := s.spec(req, c)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 		return err
 	}
 	if d := s.mayAdopt(&root, c); !d.Allow {
-		return s.refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+		return s.access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
 	spec.Root, spec.UID = root.id, root.uids[1]
 	// An ancestor of the caller may be named: an agent's hook adopts the agent. It
@@ -52,7 +52,7 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	}
 	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Int(logging.KeyAdded, n).Msg("process adopted")
-	s.done(c, access.Adopt, d.ID)
+	s.access.Done(c, access.Adopt, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -83,6 +84,20 @@ func TestAgents(t *testing.T) {
 	p.k.Exit(300, 0)
 	if r := p.receipt(id.String()); r.EndReason != "root_exit" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestMissedAgent: the kernel skipped the exec hook for an agent. The next look opens its session,
+// and the rules judge it like any other.
+func TestMissedAgent(t *testing.T) {
+	p := newPoliced(t, agentRules)
+	p.host(300, shell, 1000, "lngtest-agent")
+	p.k.BecomeUnseen(300, "lngtest-agent")
+	if _, err := p.s.registry.Resync(registry.CauseNone); err != nil {
+		t.Fatal(err)
+	}
+	if info := p.held(p.k.Proc(300).Session); info.Name != "lngtest" || info.Root.PID != 300 {
+		t.Errorf("%+v", info)
 	}
 }
 

@@ -34,7 +34,7 @@ func lngtestDaemon(env ...string) func(string) *exec.Cmd {
 
 func needRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root starts a daemon")
+		t.Skip("only root starts, replaces or unloads a daemon")
 	}
 }
 
@@ -226,6 +226,7 @@ func fakeKernel() *kerneltest.Kernel {
 // TestTakeOver: a daemon that is started takes an ephemeral one's sessions; a
 // second one is refused.
 func TestTakeOver(t *testing.T) {
+	needRoot(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	k := fakeKernel()
 	k.Add(100, 1, "lngtest-root")
@@ -272,6 +273,7 @@ func TestMemberMayNotServe(t *testing.T) {
 }
 
 func TestUnload(t *testing.T) {
+	needRoot(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	i, err := instance.Of(socket)

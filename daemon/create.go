@@ -31,7 +31,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 		return s.postAdopted(w, &req, c)
 	}
 	if d := access.Decide(c, access.Create, access.Scope{UID: c.UID}); !d.Allow {
-		return s.refuse(c, access.Create, "session", d)
+		return s.access.Refuse(c, access.Create, "session", d)
 	}
 	spec, err := s.spec(&req, c)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	}
 	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Msg("session created")
-	s.done(c, access.Create, d.ID)
+	s.access.Done(c, access.Create, d.ID)
 	d.Head, d.Token = head("session"), token
 	return reply(w, http.StatusCreated, d)
 }
@@ -137,7 +137,7 @@ func (s *server) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
 		return p.id, err
 	}
 	deny := func(why string) (tracer.Identity, error) {
-		return p.id, s.refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
+		return p.id, s.access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
 	}
 	if p.parent != c.ID.PID {
 		return deny("it is not the caller's child")

@@ -43,7 +43,7 @@ func TestCrowdOfReaders(t *testing.T) {
 		}
 		readers = n
 	}
-	w := newWorld(t, func(w *world) { w.h.limits.uidConns, w.h.limits.stall = 2*readers, 3*time.Second })
+	w := newWorld(t, func(w *world) { w.h.limits.UIDConns, w.h.limits.stall = 2*readers, 3*time.Second })
 	took := func(base uint32) (all []time.Duration) {
 		for n := range uint32(ends) {
 			root := base + n*members

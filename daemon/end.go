@@ -62,7 +62,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err := s.enforcer.CheckEnd(id, c.ID); err != nil {
 		s.log.Warn().Err(err).Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).
 			Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
-		s.refused(c, access.End, id.String(), err.Error())
+		s.access.Refused(c, access.End, id.String(), err.Error())
 		var refusal *enforcer.Refusal
 		if errors.As(err, &refusal) {
 			e := refusalError(refusal)
@@ -76,7 +76,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	if req.PlanToken != "" {
 		if err := s.checkPlan(req.PlanToken, id); err != nil {
-			s.refused(c, access.End, id.String(), err.Error())
+			s.access.Refused(c, access.End, id.String(), err.Error())
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
 	err = s.registry.Update(func(t registry.Tx) {
 		if x := t.Session(id); x != nil {
-			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, auditCaller(c))
+			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, c.Audited())
 		}
 	})
 	if err != nil {

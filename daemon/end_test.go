@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-func outcomes(r *api.Report) map[int]string {
-	all := make(map[int]string)
+func outcomes(r *api.Report) map[int]api.OutcomeKind {
+	all := make(map[int]api.OutcomeKind)
 	for _, o := range r.Processes {
 		all[o.PID] = o.Outcome
 	}

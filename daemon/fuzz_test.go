@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -59,7 +60,7 @@ func FuzzRequest(f *testing.F) {
 		if member {
 			pid = 100
 		}
-		c := w.s.identify(peer{pid: pid, uid: 1000, gid: 100, pidfd: -1})
+		c := w.s.access.Identify(access.Peer{PID: pid, UID: 1000, GID: 100, PIDFD: -1})
 		rec := httptest.NewRecorder()
 		w.s.handler().ServeHTTP(rec, req.WithContext(context.WithValue(t.Context(), connKey{}, c)))
 		switch location := rec.Header().Get("Location"); {

@@ -277,7 +277,7 @@ func TestRemember(t *testing.T) {
 	}
 	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	r := w.receipt(s.ID)
-	outcomes := map[int]string{}
+	outcomes := map[int]api.OutcomeKind{}
 	for _, p := range r.Processes {
 		outcomes[p.PID] = p.Outcome
 	}

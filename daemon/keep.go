@@ -76,7 +76,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	d.Warnings = s.losesTerminal(all, from.ID)
 	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
-	s.done(c, access.Keep, d.ID)
+	s.access.Done(c, access.Keep, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)
 }
@@ -98,7 +98,7 @@ func (s *server) keepable(id tracer.Identity, live bool, c access.Caller) (info 
 	case err != nil:
 		return info, err
 	case !d.Allow:
-		return info, s.refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), d)
+		return info, s.access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), d)
 	case !live:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:

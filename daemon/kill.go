@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -67,7 +66,10 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 		v = access.Read // there is nobody to signal; may it be told so?
 	}
 	if d := access.Decide(c, v, t); !d.Allow {
-		return s.refuse(c, access.Kill, ref.String(), d)
+		return s.access.Refuse(c, access.Kill, ref.String(), d)
+	}
+	if v == access.Read { // it may become a member now, and nothing was decided about that
+		return s.unkilled(c, "", ref, signalError(ref, enforcer.Outsider(id, p.Comm)))
 	}
 	outcome, err := s.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
 	if err != nil {
@@ -75,13 +77,13 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	s.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
 		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
-	s.signalled(c, audit.Done, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
+	s.access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: head("killed"), Process: *p, Outcome: outcome.String()})
 }
 
 // unkilled records that a signal was not sent, and gives why.
 func (s *server) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
-	s.signalled(c, audit.Refused, err.Error(), session, ref)
+	s.access.Unsignalled(c, err.Error(), session, ref)
 	return err
 }
 

@@ -11,13 +11,36 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
 
 func (w *world) ref(pid uint32) string { return document.Ref(w.k.Proc(pid).Identity).String() }
 
 func kill(signal string) api.KillRequest { return api.KillRequest{Signal: signal} }
+
+// TestKillOfLateMember: a caller that may read a process that is in no session, and
+// may not kill, does not kill it when it becomes a member meanwhile.
+func TestKillOfLateMember(t *testing.T) {
+	var late func()
+	w := newWorld(t, func(w *world) {
+		w.h.hold = func(pid uint32) (enforcer.Handle, error) { late(); return w.k.Hold(pid) }
+	})
+	s := w.session("user", 100, api.NewSession{})
+	w.host(400, shell, 1000, "lngtest-late")
+	p := w.k.Proc(400).Identity
+	late = func() {
+		if err := w.k.Enter(w.id(s.ID), p, tracer.Identity{}, tracer.SourceRequest); err != nil {
+			t.Error(err)
+		}
+	}
+	w.do("reader", "POST", "/v1/processes/"+w.ref(400)+"/kill", kill("KILL")).refused(api.CodeDenied)
+	if sent := w.k.Sent(); len(sent) > 0 {
+		t.Errorf("sent %v", sent)
+	}
+}
 
 func TestKill(t *testing.T) {
 	w := newWorld(t)

@@ -154,11 +154,11 @@ func TestOrphans(t *testing.T) {
 	if r := got[60].Reaper; r == nil || r.PID != 40 || r.StartNS == 0 || r.Comm != "lngtest-root" || r.Session != s.ID {
 		t.Errorf("reaper %+v", r)
 	}
-	states := make(map[int]string)
+	states := make(map[int]api.ProcessState)
 	for _, n := range into[api.Tree](w.do("user", "GET", "/v1/sessions/lngtest/tree", nil), http.StatusOK).Nodes {
 		states[n.PID] = n.State
 	}
-	if states[60] != "zombie" || states[61] != "exited" || states[62] != "exited" {
+	if states[60] != api.StateZombie || states[61] != api.StateExited || states[62] != api.StateExited {
 		t.Errorf("%v", states)
 	}
 	w.k.Edit(40, func(p *kerneltest.Proc) { p.Unreaped = false })

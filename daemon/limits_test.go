@@ -82,7 +82,7 @@ func TestSizeOfRequests(t *testing.T) {
 
 // TestConnectionsAreLimited: in all, of a uid, of a session.
 func TestConnectionsAreLimited(t *testing.T) {
-	if l := defaultLimits; l.conns != 2048 || l.memberConns != 256 || l.uidConns != 512 || l.rate != 200 || l.burst != 1024 || l.send != 5*time.Second || maxBody != 64<<10 {
+	if l := defaultLimits; l.Conns != 2048 || l.MemberConns != 256 || l.UIDConns != 512 || l.Rate != 200 || l.Burst != 1024 || l.send != 5*time.Second || maxBody != 64<<10 {
 		t.Errorf("%+v", l)
 	}
 	for name, c := range map[string]struct {
@@ -91,18 +91,18 @@ func TestConnectionsAreLimited(t *testing.T) {
 		unbound  string // who still gets in; "": nobody
 		verdicts int
 	}{
-		"all":                        {func(l *limits) { l.conns = 3 }, "root", "", 3},
-		"all but what is root's":     {func(l *limits) { l.conns = 32 }, "user", "root", 30},
-		"all but what operators may": {func(l *limits) { l.conns = 32 }, "100", "user", 22},
-		"a uid":                      {func(l *limits) { l.uidConns = 3 }, "user", "root", 3},
-		"a uid's sessions":           {func(l *limits) { l.uidConns = 3 }, "100", "user", 3},
-		"a uid outside of sessions":  {func(l *limits) { l.uidConns = 3 }, "user", "100", 3},
-		"a session":                  {func(l *limits) { l.memberConns = 3 }, "100", "user", 3},
+		"all":                        {func(l *limits) { l.Conns = 3 }, "root", "", 3},
+		"all but what is root's":     {func(l *limits) { l.Conns = 32 }, "user", "root", 30},
+		"all but what operators may": {func(l *limits) { l.Conns = 32 }, "100", "user", 22},
+		"a uid":                      {func(l *limits) { l.UIDConns = 3 }, "user", "root", 3},
+		"a uid's sessions":           {func(l *limits) { l.UIDConns = 3 }, "100", "user", 3},
+		"a uid outside of sessions":  {func(l *limits) { l.UIDConns = 3 }, "user", "100", 3},
+		"a session":                  {func(l *limits) { l.MemberConns = 3 }, "100", "user", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(w *world) { c.set(&w.h.limits) })
 			w.session("user", 100, api.NewSession{})
-			w.until(func() bool { return w.s.conns.count() == 0 })
+			w.until(func() bool { return w.s.access.Open() == 0 })
 			var open []net.Conn
 			for range c.verdicts {
 				a, conn := w.raw(c.who, "GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -120,25 +120,19 @@ func TestConnectionsAreLimited(t *testing.T) {
 			for _, conn := range open {
 				conn.Close()
 			}
-			w.until(func() bool { return w.s.conns.count() == 0 })
+			w.until(func() bool { return w.s.access.Open() == 0 })
 			into[api.Version](w.do(c.who, "GET", "/v1/version", nil), http.StatusOK)
-			if w.s.tally.refusedSoFar()[verbLimit] == 0 {
+			if w.s.access.RefusedSoFar()["limit"] == 0 {
 				t.Error("it is not counted")
 			}
 		})
 	}
 }
 
-func (t *conns) count() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.all
-}
-
 // TestIdleConnections: connections over the limit are closed at once, and keep
 // no descriptor; who has opened them does not keep others from being heard.
 func TestIdleConnections(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.conns, w.h.limits.uidConns = 64, 16 })
+	w := newWorld(t, func(w *world) { w.h.limits.Conns, w.h.limits.UIDConns = 64, 16 })
 	before := len(descriptors())
 	const each = 100
 	var idle []net.Conn
@@ -151,8 +145,8 @@ func TestIdleConnections(t *testing.T) {
 			idle = append(idle, c)
 		}
 	}
-	w.until(func() bool { return w.s.tally.refusedSoFar()[verbLimit] == 3*(each-16) })
-	if n := w.s.conns.count(); n != 3*16 {
+	w.until(func() bool { return w.s.access.RefusedSoFar()["limit"] == 3*(each-16) })
+	if n := w.s.access.Open(); n != 3*16 {
 		t.Errorf("%d connections are open, want 16 of each uid", n)
 	}
 	// Ours, and the daemon's of those that it keeps.
@@ -161,7 +155,7 @@ func TestIdleConnections(t *testing.T) {
 	for _, c := range idle {
 		c.Close()
 	}
-	w.until(func() bool { return w.s.conns.count() == 0 })
+	w.until(func() bool { return w.s.access.Open() == 0 })
 	into[api.Version](w.do("user", "GET", "/v1/version", nil), http.StatusOK)
 }
 

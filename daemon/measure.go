@@ -5,43 +5,22 @@ package daemon
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
-
-	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // tally is what requests count. It may be used from any goroutine.
 type tally struct {
 	dropped atomic.Uint64 // readers that took nothing
 	missed  atomic.Uint64 // events that readers were too slow for
-
-	mu       sync.Mutex
-	refusals map[string]uint64 // by verb
-}
-
-// verbLimit stands for requests that were too many, whatever they asked for.
-const verbLimit = "limit"
-
-func (t *tally) refused(verb string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.refusals == nil {
-		t.refusals = make(map[string]uint64)
-	}
-	t.refusals[verb]++
-}
-
-func (t *tally) refusedSoFar() map[string]uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.refusals)
 }
 
 // measureAge is how old a snapshot may be: scrapes that come together share it.
@@ -76,7 +55,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 	f := s.kernel.Features()
 	m := &metrics.Snapshot{
 		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.BreakerState().Open,
-		Refusals: s.tally.refusedSoFar(), ReadersDropped: s.tally.dropped.Load(),
+		Refusals: s.access.RefusedSoFar(), ReadersDropped: s.tally.dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),
 		HelperErrors: make(map[metrics.Helper]uint64),
@@ -91,7 +70,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		meter := v.Meter()
 		m.Degraded = len(s.degradations(v))
 		for x := range v.Sessions() {
-			m.Sessions[x.State()]++
+			m.Sessions[string(x.State())]++
 			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
 				m.Processes += int(max(x.Info().Live, 0))
 			}
@@ -117,13 +96,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 }
 
 // getMetrics is /metrics on the socket.
-func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	if _, err := query(r); err != nil {
-		return err
-	}
-	if d := access.Decide(c, access.Metrics, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Metrics, "", d)
-	}
+func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
 	s.metrics.ServeHTTP(w, r)
 	return nil
 }

@@ -55,12 +55,12 @@ func (s *server) past(ctx context.Context, word string, c access.Caller, v acces
 			continue
 		}
 		if d := access.Decide(c, v, s.pastScope(ctx, row)); !d.Allow {
-			return nil, s.refuse(c, v, word, d)
+			return nil, s.access.Refuse(c, v, word, d)
 		}
 		return decodePast(row, c)
 	}
 	if refused != nil {
-		return nil, s.refuse(c, v, word, access.Decide(c, v, s.pastScope(ctx, refused)))
+		return nil, s.access.Refuse(c, v, word, access.Decide(c, v, s.pastScope(ctx, refused)))
 	}
 	return nil, missing
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -41,7 +42,7 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 		return nil, missing // what memory forgot of a live session is not told by halves
 	}
 	if d := access.Decide(c, access.Read, s.pastScope(ctx, row)); !d.Allow {
-		return nil, s.refuse(c, access.Read, "process "+text, d)
+		return nil, s.access.Refuse(c, access.Read, "process "+text, d)
 	}
 	p, err := decodePast(row, c)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 	}
 	// The edges lead to the root of the outermost session it was nested in.
 	line := []tracer.SessionID{row.ID}
-	for up := row; up != nil && up.Parent != 0 && len(line) < 16; {
+	for up := row; up != nil && up.Parent != 0 && len(line) < registry.MaxDepth; {
 		line = append(line, up.Parent)
 		if up, err = j.Session(ctx, row.Boot, up.Parent); err != nil {
 			return nil, err

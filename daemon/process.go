@@ -162,7 +162,7 @@ func (s *server) describe(id tracer.Identity, live bool, c access.Caller) (*api.
 		return nil, err
 	}
 	if d := access.Decide(c, access.Read, scope); !d.Allow {
-		return nil, s.refuse(c, access.Read, fmt.Sprintf("process %d", id.PID), d)
+		return nil, s.access.Refuse(c, access.Read, fmt.Sprintf("process %d", id.PID), d)
 	}
 	if live {
 		s.enrich(c, p)

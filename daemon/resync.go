@@ -16,14 +16,7 @@ import (
 const maxFindings = 1000
 
 // postResync looks at the kernel now.
-func (s *server) postResync(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req struct{}
-	if err := s.decode(w, r, &req); err != nil {
-		return err
-	}
-	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Manage, "graph", d)
-	}
+func (s *server) postResync(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
 	done, err := s.registry.Resync(registry.CauseRequest)
 	if err != nil {
 		return err
@@ -32,7 +25,7 @@ func (s *server) postResync(w http.ResponseWriter, r *http.Request, c access.Cal
 	if err := s.registry.Read(func(v registry.View) { doc.Lost = v.Lost() }); err != nil {
 		return err
 	}
-	s.managed(c, "resync")
+	s.access.Managed(c, "resync")
 	return reply(w, http.StatusOK, doc)
 }
 

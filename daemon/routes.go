@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -15,41 +16,40 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-func (s *server) routes() map[string]answer {
-	return map[string]answer{
-		"GET /v1/version":               s.getVersion,
-		"GET /v1/status":                s.getStatus,
-		"GET /v1/sessions":              s.abreast(s.getSessions),
-		"POST /v1/sessions":             s.postSession,
-		"GET /v1/sessions/{s}":          s.abreast(s.getSession),
-		"GET /v1/sessions/{s}/tree":     s.abreast(s.getTree),
-		"GET /v1/sessions/{s}/report":   s.getReport,
-		"POST /v1/keep":                 s.postKeep,
-		"POST /v1/sessions/{s}/end":     s.postEnd,
-		"POST /v1/sessions/{s}/plan":    s.abreast(s.postPlan),
-		"GET /v1/processes/{ref}":       s.abreast(s.getProcess),
-		"GET /v1/why":                   s.abreast(s.getWhy),
-		"GET /v1/orphans":               s.abreast(s.getOrphans),
-		"GET /v1/leaks":                 s.abreast(s.getLeaks),
-		"GET /v1/events":                s.abreast(s.getEvents),
-		"GET /v1/history":               s.getHistory,
-		"GET /v1/watch":                 s.getWatch,
-		"POST /v1/daemon/stop":          s.postStop,
-		"POST /v1/resync":               s.postResync,
-		"GET /metrics":                  s.getMetrics,
-		"POST /v1/selfcheck":            s.postSelfCheck,
-		"GET /v1/policy":                s.getPolicy,
-		"GET /v1/policy/explain":        s.abreast(s.getExplain),
-		"POST /v1/policy/reload":        s.postReload,
-		"POST /v1/policy/resume":        s.postResume,
-		"POST /v1/processes/{ref}/kill": s.postKill,
+// routes are all routes of the API, by method and path.
+func (s *server) routes() map[string]route {
+	none := body[struct{}](s)
+	return map[string]route{
+		"GET /v1/version":               onHost(s, access.Hello, "", params(), s.getVersion),
+		"GET /v1/status":                onHost(s, access.Hello, "", params(), s.getStatus),
+		"GET /v1/sessions":              s.abreast(onEach(s.getSessions, access.Read)),
+		"POST /v1/sessions":             onTarget(s.postSession, access.Create, access.Adopt),
+		"GET /v1/sessions/{s}":          s.abreast(onTarget(s.getSession, access.Read)),
+		"GET /v1/sessions/{s}/tree":     s.abreast(onTarget(s.getTree, access.Read)),
+		"GET /v1/sessions/{s}/report":   onTarget(s.getReport, access.Read),
+		"POST /v1/keep":                 onTarget(s.postKeep, access.Keep),
+		"POST /v1/sessions/{s}/end":     onTarget(s.postEnd, access.End),
+		"POST /v1/sessions/{s}/plan":    s.abreast(onTarget(s.postPlan, access.Read)),
+		"GET /v1/processes/{ref}":       s.abreast(onTarget(s.getProcess, access.Read)),
+		"GET /v1/why":                   s.abreast(onEach(s.getWhy, access.Read)),
+		"GET /v1/orphans":               s.abreast(onEach(s.getOrphans, access.Read)),
+		"GET /v1/leaks":                 s.abreast(onEach(s.getLeaks, access.Read)),
+		"GET /v1/events":                s.abreast(onTarget(s.getEvents, access.Read)),
+		"GET /v1/history":               onHost(s, access.Read, "history", params("since", "until", "limit", "next"), s.getHistory),
+		"GET /v1/watch":                 onTarget(s.getWatch, access.Read),
+		"POST /v1/daemon/stop":          onHost(s, access.Manage, "daemon", body[api.StopRequest](s), s.postStop),
+		"POST /v1/resync":               onHost(s, access.Manage, "graph", none, s.postResync),
+		"GET /metrics":                  onHost(s, access.Metrics, "", params(), s.getMetrics),
+		"POST /v1/selfcheck":            onHost(s, access.Manage, "daemon", none, s.postSelfCheck),
+		"GET /v1/policy":                onHost(s, access.Read, "policy", params(), s.getPolicy),
+		"GET /v1/policy/explain":        s.abreast(onHost(s, access.Read, "policy", params("ref"), s.getExplain)),
+		"POST /v1/policy/reload":        onHost(s, access.Manage, "policy", none, s.postReload),
+		"POST /v1/policy/resume":        onHost(s, access.Manage, "policy", none, s.postResume),
+		"POST /v1/processes/{ref}/kill": onTarget(s.postKill, access.Kill),
 	}
 }
 
-func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ access.Caller) error {
-	if _, err := query(r); err != nil {
-		return err
-	}
+func (s *server) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
 	f := s.kernel.Features()
 	return reply(w, http.StatusOK, api.Version{
 		Head: head("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
@@ -57,10 +57,7 @@ func (s *server) getVersion(w http.ResponseWriter, r *http.Request, _ access.Cal
 	})
 }
 
-func (s *server) getStatus(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	if _, err := query(r); err != nil {
-		return err
-	}
+func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	f := s.kernel.Features()
 	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.Result()}
@@ -187,7 +184,7 @@ func (s *server) withSession(word string, c access.Caller, verb access.Verb, f f
 			return
 		}
 		if d := access.Decide(c, verb, v.Scope(x)); !d.Allow {
-			refused = s.refuse(c, verb, word, d)
+			refused = s.access.Refuse(c, verb, word, d)
 			return
 		}
 		f(v, x)
@@ -198,14 +195,7 @@ func (s *server) withSession(word string, c access.Caller, verb access.Verb, f f
 	return refused
 }
 
-func (s *server) postStop(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req api.StopRequest
-	if err := s.decode(w, r, &req); err != nil {
-		return err
-	}
-	if d := access.Decide(c, access.Manage, access.Scope{}); !d.Allow {
-		return s.refuse(c, access.Manage, "daemon", d)
-	}
+func (s *server) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.StopRequest) error {
 	if req.Unload && s.manager.Present {
 		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",
 			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
@@ -217,7 +207,7 @@ func (s *server) postStop(w http.ResponseWriter, r *http.Request, c access.Calle
 	if req.Unload && live > 0 && !req.Force {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
 	}
-	s.managed(c, "stop")
+	s.access.Managed(c, "stop")
 	err := reply(w, http.StatusAccepted, head("stop"))
 	s.stop(req.Unload)
 	return err

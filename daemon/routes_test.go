@@ -262,7 +262,7 @@ func TestSlowSenders(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	w := newWorld(t, func(w *world) {
-		w.h.limits.uidConns, w.h.limits.memberConns, w.h.limits.rate, w.h.limits.burst = 2, 9, 3, 3
+		w.h.limits.UIDConns, w.h.limits.MemberConns, w.h.limits.Rate, w.h.limits.Burst = 2, 9, 3, 3
 	})
 	w.session("user", 100, api.NewSession{})
 	t.Run("connections of a uid", func(t *testing.T) {

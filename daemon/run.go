@@ -75,7 +75,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	var checking sync.WaitGroup
 	checking.Go(func() {
 		s.selfCheck.First(ctx)
-		wg.Go(func() { s.keepSmall(ctx) }) // the start is over
+		wg.Go(func() { s.releaseMemory(ctx) }) // the start is over
 		s.selfCheck.Run(ctx)
 	})
 	wg.Go(func() { s.feed.run(ctx) })
@@ -86,7 +86,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	})
 	httpd := s.httpServer()
 	wg.Go(func() {
-		if err := httpd.Serve(admitting{ln, s}); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := httpd.Serve(s.access.Listen(ln)); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	})
@@ -129,7 +129,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	s.endOwner()
 	err = errors.Join(err, s.kernel.Close())
 	// What could not be written was told when it happened.
-	s.refusals.Flush()
+	s.access.Flush()
 	_ = s.audit.Close()
 	return lock, unload, err
 }
@@ -161,7 +161,7 @@ func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.
 		if s.count() > 0 {
 			busy = now
 		}
-		if now-busy < linger || s.conns.idle() < linger {
+		if now-busy < linger || s.access.Idle() < linger {
 			continue
 		}
 		lock, err := i.TryLock()
@@ -170,7 +170,7 @@ func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.
 			continue
 		case err != nil:
 			return nil, err
-		case s.conns.idle() >= linger:
+		case s.access.Idle() >= linger:
 			return lock, nil
 		}
 		lock.Release()

@@ -10,13 +10,10 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"os/user"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
@@ -51,8 +48,8 @@ type Options struct {
 	Canary []string
 }
 
-// ErrMember: the process is a member of a session of the instance; the daemon
-// that it would be could not be ended with it.
+// ErrMember means that the process that would become the daemon is a member of a session
+// of the instance. The daemon could not be ended with that session.
 var ErrMember = errors.New("a member of a session may not start the daemon")
 
 // Serve runs the host's daemon until ctx is done or a client stops it. What
@@ -85,7 +82,8 @@ type host struct {
 	proc         procfs.FS
 	files        string // the root of its files, default /
 	pidNamespace string
-	peerOf       func(net.Conn) (peer, error)
+	group        int // gid of those who may read everything, -1: none
+	peerOf       func(net.Conn) (access.Peer, error)
 	clock        registry.Clock
 	limits       limits
 	period       time.Duration // of the sampler
@@ -98,12 +96,15 @@ type host struct {
 }
 
 func thisHost() host {
-	return host{
+	h := host{
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
-		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace, peerOf: peerOf,
-		clock: systemClock(), limits: defaultLimits.fitting(), period: time.Second, linger: 3 * time.Second,
+		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace,
+		group: access.Group(), peerOf: access.PeerOf,
+		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
 		manager: &instance.Manager{},
 	}
+	h.limits.Limits = h.limits.Fitting()
+	return h
 }
 
 func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instance.Manager, hup <-chan os.Signal) error {
@@ -285,17 +286,21 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	})
 	s := &server{
 		kernel: k, enforcer: e, registry: own,
-		proc: h.proc, pidNamespace: h.pidNamespace, group: -1, clock: h.clock, log: log, limits: h.limits,
+		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		peerOf: h.peerOf, audit: a, holds: own.Holds(), plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
-		conns: newConns(h.limits, h.clock.Monotonic), stopping: make(chan struct{}),
+		audit: a, holds: own.Holds(), plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
+		stopping: make(chan struct{}),
+		access: access.New(access.Options{
+			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
+			Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.Mode, Log: log,
+		}),
 	}
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
 	})
 	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
-	s.feed, s.refusals = newFeed(s), audit.NewRefusals(a.Add, h.clock.Monotonic)
+	s.feed = newFeed(s)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
 		Address: r.Started().Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
@@ -310,11 +315,6 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
 		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
 	s.steward.CarryOut(r.Policy())
-	if g, err := user.LookupGroup(access.ReadGroup); err == nil {
-		if gid, err := strconv.Atoi(g.Gid); err == nil {
-			s.group = gid
-		}
-	}
 	return s
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
@@ -32,87 +31,63 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 )
 
 // limits bound what a caller can make the daemon spend.
 type limits struct {
-	send        time.Duration // to send headers, and a body
-	stall       time.Duration // a stream's reader may take nothing
-	heartbeat   time.Duration
-	flush       time.Duration // events are gathered before they are sent
-	conns       int           // a 16th is left to root, another 4th to callers that are in no session
-	uidConns    int           // of one uid but root: in sessions, and outside of them
-	memberConns int           // of the members of one session
-	rate, burst int           // requests a second of one uid but root, or of the members of one session
+	send      time.Duration // to send headers, and a body
+	stall     time.Duration // a stream's reader may take nothing
+	heartbeat time.Duration
+	flush     time.Duration // events are gathered before they are sent
+	access.Limits
 }
 
 var defaultLimits = limits{
 	send: 5 * time.Second, stall: 30 * time.Second, heartbeat: 15 * time.Second, flush: 5 * time.Millisecond,
 	// All the sessions that one may have nested in it can be asked for at once.
-	conns: 2048, uidConns: 512, memberConns: registry.MaxNested, rate: 200, burst: 4 * registry.MaxNested,
-}
-
-// rooms are how many connections there may be of root, of other callers that
-// are in no session, and of members, each with those before it.
-func (l limits) rooms() (root, outside, members int) {
-	return l.conns, l.conns - l.conns/16, l.conns - l.conns/16 - l.conns/4
-}
-
-// fitting leaves half of the descriptors to what is not a connection, which has
-// two: its own and its peer's.
-func (l limits) fitting() limits {
-	var files unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
-		l.conns = int(min(uint64(l.conns), files.Cur/4))
-	}
-	return l
+	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: registry.MaxNested, Rate: 200, Burst: 4 * registry.MaxNested},
 }
 
 // server answers the API.
 type server struct {
-	kernel       kernel
-	enforcer     *enforcer.Enforcer
-	registry     *registry.Registry
-	proc         procfs.FS
-	holds        *resources.Reader
-	plans        *plans
-	reading      chan struct{} // taken while a request reads all of procfs
-	pidNamespace string
-	group        int // gid of those who may read everything, -1: none
-	audit        auditLog
-	recorder     *history.Recorder
-	refusals     *audit.Refusals
-	clock        registry.Clock
-	log          zerolog.Logger
-	limits       limits
-	version      string
-	bootID       string
-	ephemeral    bool
-	pid          int
-	started      time.Time
-	peerOf       func(net.Conn) (peer, error)
-	rules        *rules.Policy
-	hup          <-chan os.Signal // asks for the policy to be read again
-	manager      *instance.Manager
-	alone        *instance.PIDFile
-	privileges   privileges
-	self         selfProtection
-	selfCheck    *selfcheck.Check
-	feed         *feed
-	ring         *recent.Ring
-	steward      *rules.Steward
-	attribution  *attribution.Attribution
-	growth       leaks.Growth
-	encoded      encodedEvents
-	turns        turns
-	presenting   sync.Mutex // held while a reader gets the present processes
-	replaying    sync.Mutex // held while one gets a block of the history
-	tally        tally
-	metrics      http.Handler
-	exporter     *metrics.Exporter
+	kernel      kernel
+	enforcer    *enforcer.Enforcer
+	registry    *registry.Registry
+	proc        procfs.FS
+	holds       *resources.Reader
+	plans       *plans
+	reading     chan struct{} // taken while a request reads all of procfs
+	access      *access.Access
+	audit       auditLog
+	recorder    *history.Recorder
+	clock       registry.Clock
+	log         zerolog.Logger
+	limits      limits
+	version     string
+	bootID      string
+	ephemeral   bool
+	pid         int
+	started     time.Time
+	rules       *rules.Policy
+	hup         <-chan os.Signal // asks for the policy to be read again
+	manager     *instance.Manager
+	alone       *instance.PIDFile
+	privileges  privileges
+	self        selfProtection
+	selfCheck   *selfcheck.Check
+	feed        *feed
+	ring        *recent.Ring
+	steward     *rules.Steward
+	attribution *attribution.Attribution
+	growth      leaks.Growth
+	encoded     encodedEvents
+	turns       turns
+	presenting  sync.Mutex // held while a reader gets the present processes
+	replaying   sync.Mutex // held while one gets a block of the history
+	tally       tally
+	metrics     http.Handler
+	exporter    *metrics.Exporter
 
-	conns    *conns
 	stopping chan struct{}     // closed when streams have to end
 	stop     func(unload bool) // begins to stop; may be called often
 	endOwner func()
@@ -130,23 +105,20 @@ func (s *server) httpServer() *http.Server {
 		MaxHeaderBytes:    4 << 10,
 		ErrorLog:          logging.HTTP(s.log),
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, nc.(*peerConn).peer)
+			return context.WithValue(ctx, connKey{}, access.Of(nc))
 		},
 		ConnState: func(nc net.Conn, state http.ConnState) {
 			if state == http.StateClosed {
-				s.conns.leave(nc.(*peerConn).peer)
+				s.access.Leave(access.Of(nc))
 			}
 		},
 	}
 }
 
-// answer handles one request of a caller; an error is its reply.
-type answer func(w http.ResponseWriter, r *http.Request, c access.Caller) error
-
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, a := range s.routes() {
-		mux.Handle(pattern, s.serve(a))
+	for pattern, r := range s.routes() {
+		mux.Handle(pattern, s.serve(r.answer))
 	}
 	mux.Handle("/", s.serve(func(_ http.ResponseWriter, r *http.Request, _ access.Caller) error {
 		return api.NewError(api.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path), "")
@@ -168,25 +140,13 @@ func (s *server) serve(a answer) http.Handler {
 	})
 }
 
-// admit says who is calling, and refuses a caller that asks too much.
+// admit says who is calling.
 func (s *server) admit(r *http.Request) (access.Caller, error) {
-	conn, ok := r.Context().Value(connKey{}).(*connection)
+	conn, ok := r.Context().Value(connKey{}).(*access.Connection)
 	if !ok {
 		return access.Caller{}, api.NewError(api.CodeDenied, "the caller is unknown", "")
 	}
-	if conn.over {
-		return access.Caller{}, api.NewError(api.CodeTooMany, "too many connections", "close some")
-	}
-	c := s.judge(conn)
-	if !s.conns.allow(c, s.clock.Monotonic()) {
-		s.tally.refused(verbLimit)
-		of := fmt.Sprintf("uid %d", c.UID)
-		if c.Member != 0 {
-			of = fmt.Sprintf("session %v", c.Member)
-		}
-		return c, api.NewError(api.CodeTooMany, "too many requests of "+of, "ask again in a second")
-	}
-	return c, nil
+	return s.access.Admit(conn)
 }
 
 // fail sends the reply that belongs to an error.
@@ -238,19 +198,4 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 	// Who does not want the reply any more does not get it.
 	w.Write(append(body, '\n'))
 	return nil
-}
-
-// refuse is the error of a decision against a caller, noted in the log.
-func (s *server) refuse(c access.Caller, v access.Verb, what string, d access.Decision) error {
-	e := s.log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, d.Why).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
-	if c.Member != 0 {
-		e = e.Str(logging.KeyMember, c.Member.String())
-	}
-	e.Msg("refused")
-	s.refused(c, v, what, d.Why)
-	if what != "" {
-		what = " " + what
-	}
-	return api.NewError(api.CodeDenied, fmt.Sprintf("%v%s: not permitted: %s", v, what, d.Why), d.Hint)
 }

@@ -80,7 +80,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 			return err
 		}
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
-		return s.refuse(c, access.Read, "events", d)
+		return s.access.Refuse(c, access.Read, "events", d)
 	}
 	s.ring.Readers.Add(1)
 	defer s.ring.Readers.Add(-1)

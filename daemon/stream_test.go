@@ -60,7 +60,7 @@ func (l *lines) want(all ...string) {
 		case ev.Kind == "end":
 			got = "end " + ev.Reason
 		case ev.Type == "session":
-			got = "session " + ev.State
+			got = "session " + string(ev.State)
 		case ev.Type == "lost":
 			got = fmt.Sprintf("lost %s %d", ev.Where, ev.Count)
 		case ev.Process != nil:

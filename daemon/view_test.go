@@ -117,7 +117,7 @@ func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
 	}
 	_, _ = g.k.Settle(id)
 	g.read(all)
-	g.o.Judged(enforcer.Result{Session: id, Verdict: enforcer.Clean})
+	g.o.Judged(enforcer.Result{Session: id, Verdict: api.VerdictClean})
 }
 
 // members are the live ones of a session, 0: of any.

@@ -58,7 +58,7 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 			return err
 		}
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
-		return s.refuse(c, access.Read, "sessions", d)
+		return s.access.Refuse(c, access.Read, "sessions", d)
 	}
 	if !s.feed.join(r.Context()) {
 		return registry.ErrStopping

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -71,7 +72,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 		manager: &instance.Manager{},
 		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return &fenced{w.k, &w.gates}, nil },
 		unload:  func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
-		proc:    proc, pidNamespace: "pid:[1]", peerOf: w.peerOf,
+		proc:    proc, pidNamespace: "pid:[1]", group: grouped, peerOf: w.peerOf,
 		hold: func(pid uint32) (enforcer.Handle, error) { return w.k.Hold(pid) },
 		clock: registry.Clock{
 			Monotonic: w.k.Now, Boottime: func() uint64 { return uint64(w.k.Now()) },
@@ -117,7 +118,6 @@ func (w *world) start(o Options) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	s.group = grouped
 	if s.alone, err = i.HoldPIDFile(ctx, o.Ephemeral); err != nil {
 		w.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func (w *world) proc(pid, parent, uid uint32, comm string) {
 }
 
 // peerOf reads who it is from the address that the client bound: KIND or a PID.
-func (w *world) peerOf(c net.Conn) (peer, error) {
+func (w *world) peerOf(c net.Conn) (access.Peer, error) {
 	who, _, _ := strings.Cut(filepath.Base(c.RemoteAddr().String()), "-")
 	pid, ok := callers[who]
 	if !ok {
@@ -191,9 +191,9 @@ func (w *world) peerOf(c net.Conn) (peer, error) {
 		}
 		pid = uint32(n)
 	}
-	p := peer{pid: pid, pidfd: -1, gid: 100}
+	p := access.Peer{PID: pid, PIDFD: -1, GID: 100}
 	if proc := w.k.Proc(pid); proc != nil {
-		p.uid = proc.UID
+		p.UID = proc.UID
 	}
 	return p, nil
 }

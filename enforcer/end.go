@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -250,7 +251,7 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 		info, err = e.kernel.Settle(x.id)
 	}
 	if errors.Is(err, tracer.ErrNotFound) {
-		return &Result{Session: x.id, Verdict: Unknown, Why: "the kernel holds no record of it", Gone: true}, true
+		return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: "the kernel holds no record of it", Gone: true}, true
 	}
 	if err != nil {
 		return e.unanswered(x, now, err), false
@@ -258,7 +259,7 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 	x.failing = 0
 	switch info.State {
 	case tracer.StateFree:
-		return &Result{Session: x.id, Verdict: Unknown, Why: "the kernel holds no record of it", Gone: true}, true
+		return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: "the kernel holds no record of it", Gone: true}, true
 	case tracer.StateActive:
 		return nil, true
 	case tracer.StateEmpty:
@@ -384,5 +385,5 @@ func (e *Enforcer) unanswered(x *ending, now time.Duration, err error) *Result {
 		return nil
 	}
 	x.judged = true
-	return &Result{Session: x.id, Verdict: Unknown, Why: fmt.Sprintf("the kernel gives no answer: %v", err)}
+	return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: fmt.Sprintf("the kernel gives no answer: %v", err)}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -45,7 +46,7 @@ func TestEndNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := one(t, settle(t, k, e))
-	if r.Verdict != Clean || !r.Confirmed || r.Info.State != tracer.StateEmpty || r.Info.Cause != tracer.CauseEnd {
+	if r.Verdict != api.VerdictClean || !r.Confirmed || r.Info.State != tracer.StateEmpty || r.Info.Cause != tracer.CauseEnd {
 		t.Errorf("result %+v", r)
 	}
 	for _, s := range k.Signals() {
@@ -62,7 +63,7 @@ func TestEndGrace(t *testing.T) {
 	if err := e.End(id, tracer.CauseEnd, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
 		t.Errorf("result %+v", r)
 	}
 	if took := k.Now() - begin; took < 5*time.Second || took > 5*time.Second+2*maxPause {
@@ -88,7 +89,7 @@ func TestEndShortened(t *testing.T) {
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
 		t.Errorf("result %+v", r)
 	}
 	if took := k.Now() - begin; took > maxPause {
@@ -103,7 +104,7 @@ func TestBelowLevel4(t *testing.T) {
 	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	k.Exit(30, 0) // the root's death begins the end, with the session's grace of 0
 	e.Watch(id)
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean || r.Info.Cause != tracer.CauseRootExit {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean || r.Info.Cause != tracer.CauseRootExit {
 		t.Errorf("result %+v", r)
 	}
 }
@@ -123,7 +124,7 @@ func TestForkers(t *testing.T) {
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean || r.Info.Live != 0 {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean || r.Info.Live != 0 {
 		t.Errorf("result %+v", r)
 	}
 	for p := uint32(101); p <= pid; p++ {
@@ -153,7 +154,7 @@ func TestLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := one(t, settle(t, k, e))
-	if r.Verdict != Left || len(r.Left) != 1 || r.Left[0].PID != 31 || r.Why != "1 state D (io_schedule)" {
+	if r.Verdict != api.VerdictLeft || len(r.Left) != 1 || r.Left[0].PID != 31 || r.Why != "1 state D (io_schedule)" {
 		t.Errorf("result %+v", r)
 	}
 	if took := k.Now() - begin; took < defaultLimit || took >= 10*time.Second { // as long as the commands wait
@@ -163,7 +164,7 @@ func TestLeft(t *testing.T) {
 		t.Errorf("after the verdict: %v %v", wait, over)
 	}
 	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = false })
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
 		t.Errorf("at last: %+v", r)
 	}
 	if wait, _ := e.Step(); wait >= 0 {
@@ -186,7 +187,7 @@ func TestDying(t *testing.T) {
 		k.Advance(wait)
 	}
 	k.Finish(31)
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
 		t.Errorf("result %+v", r)
 	}
 }
@@ -197,7 +198,7 @@ func TestDyingForEver(t *testing.T) {
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r := one(t, settle(t, k, e)); r.Verdict != Left || r.Left[0].Why != "exiting" {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictLeft || r.Left[0].Why != "exiting" {
 		t.Errorf("result %+v", r)
 	}
 }
@@ -218,7 +219,7 @@ func TestSetLimit(t *testing.T) {
 		k.Advance(wait)
 	}
 	e.SetLimit(100 * time.Millisecond)
-	if r := one(t, settle(t, k, e)); r.Verdict != Left {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictLeft {
 		t.Errorf("result %+v", r)
 	}
 }
@@ -230,7 +231,7 @@ func TestZombiesAreNotLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := one(t, settle(t, k, e))
-	if r.Verdict != Clean || len(r.Zombies) != 1 || r.Zombies[0].PID != 31 {
+	if r.Verdict != api.VerdictClean || len(r.Zombies) != 1 || r.Zombies[0].PID != 31 {
 		t.Errorf("result %+v", r)
 	}
 	rep := new(Receipt).Report(r.Info, 0, &r)
@@ -274,7 +275,7 @@ func TestRootExitWithoutHooks(t *testing.T) {
 			k.Exit(40, 0)
 			e.Watch(id)
 			begin := k.Now()
-			if r := one(t, settle(t, k, e)); r.Verdict != Clean || r.Info.Cause != tracer.CauseRootExit {
+			if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean || r.Info.Cause != tracer.CauseRootExit {
 				t.Errorf("result %+v", r)
 			}
 			if took := k.Now() - begin; took < grace {
@@ -305,85 +306,9 @@ func TestReapedInTime(t *testing.T) {
 		k.Advance(time.Millisecond)
 	}
 	k.Reap(31)
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean || len(r.Zombies) != 0 {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean || len(r.Zombies) != 0 {
 		t.Errorf("result %+v", r)
 	}
-}
-
-func TestUnknown(t *testing.T) {
-	t.Run("births missed", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Miss("fork_birth") // before: not held against it
-		e.Began(id, e.Begin())
-		k.Miss("fork_birth")
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || !r.Confirmed {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("no misses since it began", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Miss("fork_birth")
-		e.Began(id, e.Begin())
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != Clean {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("misses cannot be read", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Fail("MissedBirths", errors.New("broken"))
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != Unknown {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("task list cannot be read", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Fail("Snapshot", errors.New("broken"))
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || r.Confirmed {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("task list disagrees", func(t *testing.T) {
-		k, e, id := host(t)
-		k.Add(77, 1, "uncounted")
-		join(k, 77, id)
-		k.Edit(77, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || len(r.Left) != 1 {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("no answer", func(t *testing.T) {
-		k, e, id := host(t)
-		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		k.Fail("Settle", errors.New("broken"))
-		if r := one(t, settle(t, k, e)); r.Verdict != Unknown {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("record is gone", func(t *testing.T) {
-		_, e, _ := host(t)
-		e.Watch(12345)
-		k, _, _ := host(t)
-		if r := one(t, settle(t, k, e)); r.Verdict != Unknown || !r.Gone {
-			t.Errorf("result %+v", r)
-		}
-	})
 }
 
 func TestWatchOfAnActiveSession(t *testing.T) {
@@ -391,13 +316,6 @@ func TestWatchOfAnActiveSession(t *testing.T) {
 	e.Watch(id)
 	if wait, over := e.Step(); wait >= 0 || len(over) != 0 {
 		t.Errorf("step: %v %v", wait, over)
-	}
-}
-
-func TestEndUnknownSession(t *testing.T) {
-	_, e, _ := host(t)
-	if err := e.End(99, tracer.CauseEnd, 0); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -413,7 +331,7 @@ func TestRun(t *testing.T) {
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r := receive(t, "a verdict", results); r.Verdict != Clean {
+	if r := receive(t, "a verdict", results); r.Verdict != api.VerdictClean {
 		t.Errorf("result %+v", r)
 	}
 	cancel()
@@ -431,24 +349,9 @@ func receive[T any](t *testing.T, what string, c <-chan T) (value T) {
 	return value
 }
 
-func TestReceipt(t *testing.T) {
-	var r Receipt
-	for i, f := range []tracer.EntryFlags{0, tracer.FlagTermed, tracer.FlagTermed | tracer.FlagKilled} {
-		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0})
-	}
-	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, time.Second, nil)
-	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 11 || rep.Exited != 6 || rep.DurationMS != 1000 {
-		t.Errorf("so far: %+v", rep)
-	}
-	for i, want := range []string{"self", "term", "kill"} {
-		if o := rep.Processes[i]; o.Outcome != want || o.Leftover != (i > 0) {
-			t.Errorf("process %d: %+v", i, o)
-		}
-	}
-	for range maxOutcomes {
-		r.Died(Death{})
-	}
-	if rep := r.Report(tracer.SessionInfo{}, 0, &Result{Verdict: Clean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
-		t.Errorf("%d outcomes, truncated %v", len(rep.Processes), rep.Truncated)
+func TestEndUnknownSession(t *testing.T) {
+	_, e, _ := host(t)
+	if err := e.End(99, tracer.CauseEnd, 0); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -25,7 +26,7 @@ func TestMissedBirth(t *testing.T) {
 			if p := k.Proc(50); p != nil && !p.Dead {
 				t.Errorf("it lives: %+v", p)
 			}
-			if r.Verdict != Unknown || r.Why != "1 births may have been missed" {
+			if r.Verdict != api.VerdictUnknown || r.Why != "1 births may have been missed" {
 				t.Errorf("result %+v", r)
 			}
 			if n := k.Reconciled(); n != 1 {
@@ -57,7 +58,7 @@ func TestNothingMissed(t *testing.T) {
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r := one(t, settle(t, k, e)); r.Verdict != Clean || k.Reconciled() != 0 {
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean || k.Reconciled() != 0 {
 		t.Errorf("%d passes, %+v", k.Reconciled(), r)
 	}
 	k.Miss("fork_birth")

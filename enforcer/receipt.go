@@ -58,7 +58,7 @@ func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Resul
 		Head:       api.Head{Schema: api.Schema, Kind: "report"},
 		Session:    info.ID.String(),
 		Name:       info.Name,
-		State:      info.State.String(),
+		State:      api.SessionState(info.State.String()),
 		EndReason:  info.Cause.String(),
 		DurationMS: float64(took) / float64(time.Millisecond),
 		Processes:  append([]api.Outcome{}, r.outcomes...),
@@ -70,7 +70,7 @@ func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Resul
 		rep.Exited = max(rep.Started-int(info.Live)-r.ended, 0)
 		return rep
 	}
-	rep.Verdict, rep.VerdictWhy = string(res.Verdict), res.Why
+	rep.Verdict, rep.VerdictWhy = res.Verdict, res.Why
 	rep.ConfirmedEmpty = res.Confirmed
 	rep.Left = len(res.Left)
 	rep.Exited = max(rep.Started-rep.Left-r.ended, 0)

@@ -72,7 +72,7 @@ func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge
 	case p.Identity != target:
 		return 0, &Refusal{Kind: ErrIdentity, Process: target, Why: "is another process now"}
 	case p.Session == 0:
-		return 0, &Refusal{Kind: ErrStranger, Process: target, Comm: p.Comm.String(), Why: "is no member of a session"}
+		return 0, Outsider(target, p.Comm.String())
 	}
 	if sig == unix.SIGCHLD {
 		return e.nudge(host, spared, &p, nudge)
@@ -84,6 +84,11 @@ func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge
 		return Gone, nil
 	}
 	return send(held, target, sig)
+}
+
+// Outsider is the refusal to signal a process that is in no session.
+func Outsider(p tracer.Identity, comm string) *Refusal {
+	return &Refusal{Kind: ErrStranger, Process: p, Comm: comm, Why: "is no member of a session"}
 }
 
 // Wake continues the owner of a session whose root is dead, if it is stopped: a

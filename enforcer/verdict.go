@@ -6,25 +6,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer"
-)
-
-// Verdict is what is known of an end.
-type Verdict string
-
-// The verdicts.
-const (
-	Clean   Verdict = "clean"   // proven: nobody is left
-	Left    Verdict = "left"    // some could not be ended
-	Unknown Verdict = "unknown" // there is no proof
 )
 
 // Result is how an end went.
 type Result struct {
 	Session   tracer.SessionID
 	Info      tracer.SessionInfo
-	Verdict   Verdict
-	Why       string // of Left and Unknown
+	Verdict   api.Verdict
+	Why       string // it is not clean
 	Left      []Leftover
 	Zombies   []tracer.Process // dead members that wait for their parent
 	Confirmed bool             // a pass over the task list saw nobody alive
@@ -44,17 +35,17 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 	r.Left, r.Zombies = left, zombies
 	switch {
 	case err != nil:
-		r.Verdict, r.Why = Unknown, fmt.Sprintf("the task list could not be read: %v", err)
+		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("the task list could not be read: %v", err)
 		return r
 	case len(left) > 0:
-		r.Verdict = Unknown
+		r.Verdict = api.VerdictUnknown
 		r.Why = fmt.Sprintf("the kernel counts nobody, its task list has %d", len(left))
 		return r
 	case info.Live != 0 || info.Dying != 0:
-		r.Verdict, r.Why = Unknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted", info.Live, info.Dying)
+		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted", info.Live, info.Dying)
 		return r
 	case info.Drifted:
-		r.Verdict, r.Why = Unknown, "its count of members had to be corrected: the kernel side had lost one"
+		r.Verdict, r.Why = api.VerdictUnknown, "its count of members had to be corrected: the kernel side had lost one"
 		return r
 	}
 	r.Confirmed = true
@@ -63,11 +54,11 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 	e.mu.Unlock()
 	switch now, err := e.kernel.MissedBirths(); {
 	case err != nil:
-		r.Verdict, r.Why = Unknown, fmt.Sprintf("whether births were missed could not be read: %v", err)
+		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("whether births were missed could not be read: %v", err)
 	case now > before:
-		r.Verdict, r.Why = Unknown, fmt.Sprintf("%d births may have been missed", now-before)
+		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("%d births may have been missed", now-before)
 	default:
-		r.Verdict = Clean
+		r.Verdict = api.VerdictClean
 	}
 	return r
 }
@@ -75,14 +66,14 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 // leftovers names what is still there when the limit has passed. The session
 // stays condemned: the signals are pending.
 func (e *Enforcer) leftovers(info tracer.SessionInfo) Result {
-	r := Result{Session: info.ID, Info: info, Verdict: Left}
+	r := Result{Session: info.ID, Info: info, Verdict: api.VerdictLeft}
 	var err error
 	r.Left, r.Zombies, err = e.members(info.ID)
 	switch {
 	case err != nil:
-		r.Verdict, r.Why = Unknown, fmt.Sprintf("the task list could not be read: %v", err)
+		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("the task list could not be read: %v", err)
 	case len(r.Left) == 0:
-		r.Verdict = Unknown
+		r.Verdict = api.VerdictUnknown
 		r.Why = fmt.Sprintf("%d live and %d dying are counted, the task list has nobody", info.Live, info.Dying)
 	default:
 		r.Why = reasons(r.Left)

@@ -3,9 +3,11 @@
 package enforcer
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -15,12 +17,12 @@ import (
 func TestStillExiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead, goes bool
-		verdict    Verdict
+		verdict    api.Verdict
 		within     time.Duration
 	}{
-		"it goes":     {true, true, Clean, exitPause},
-		"it stays":    {true, false, Unknown, exitPause + maxPause},
-		"it is alive": {false, false, Unknown, maxPause},
+		"it goes":     {true, true, api.VerdictClean, exitPause},
+		"it stays":    {true, false, api.VerdictUnknown, exitPause + maxPause},
+		"it is alive": {false, false, api.VerdictUnknown, maxPause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, e, id := host(t)
@@ -45,4 +47,80 @@ func TestStillExiting(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestUnknown(t *testing.T) {
+	t.Run("births missed", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Miss("fork_birth") // before: not held against it
+		e.Began(id, e.Begin())
+		k.Miss("fork_birth")
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || !r.Confirmed {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("no misses since it began", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Miss("fork_birth")
+		e.Began(id, e.Begin())
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("misses cannot be read", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Fail("MissedBirths", errors.New("broken"))
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("task list cannot be read", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Fail("Snapshot", errors.New("broken"))
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || r.Confirmed {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("task list disagrees", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Add(77, 1, "uncounted")
+		join(k, 77, id)
+		k.Edit(77, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || len(r.Left) != 1 {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("no answer", func(t *testing.T) {
+		k, e, id := host(t)
+		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		k.Fail("Settle", errors.New("broken"))
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
+			t.Errorf("result %+v", r)
+		}
+	})
+	t.Run("record is gone", func(t *testing.T) {
+		_, e, _ := host(t)
+		e.Watch(12345)
+		k, _, _ := host(t)
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || !r.Gone {
+			t.Errorf("result %+v", r)
+		}
+	})
 }

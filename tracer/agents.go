@@ -3,8 +3,11 @@
 package tracer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -36,9 +39,9 @@ const agentNests = 1
 // Agents of the same Comm, or more than the kernel side holds, are an error,
 // and then nothing has changed.
 func (t *Tracer) SetAgents(agents []Agent) error {
-	wanted := make(map[[16]byte]bpf.LineageAgent, len(agents))
+	wanted := make(map[Comm]bpf.LineageAgent, len(agents))
 	for _, a := range agents {
-		var comm [16]byte
+		var comm Comm
 		if n := copy(comm[:15], a.Comm); n == 0 || n != len(a.Comm) {
 			return fmt.Errorf("set agents: comm %q: want 1 to 15 bytes", a.Comm)
 		}
@@ -61,8 +64,13 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 	if max := int(m.MaxEntries()); len(wanted) > max {
 		return fmt.Errorf("set agents: %d are more than %d", len(wanted), max)
 	}
-	var stale [][16]byte
-	var comm [16]byte
+	t.late.Lock()
+	defer t.late.Unlock()
+	if err := t.late.watch(t, wanted); err != nil {
+		return fmt.Errorf("set agents: %w", err)
+	}
+	var stale []Comm
+	var comm Comm
 	var v bpf.LineageAgent
 	each := m.Iterate()
 	for each.Next(&comm, &v) {
@@ -85,4 +93,122 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 	}
 	t.control.setAgents(len(wanted) > 0)
 	return nil
+}
+
+// lateAgents finds agents that no exec hook saw, and opens their sessions.
+type lateAgents struct {
+	agents map[Comm]bpf.LineageAgent
+	before map[Identity]Comm // the names of processes that are not late
+}
+
+// names gives the name of every process. An exec takes its name before the hook sees it, on a slow
+// host long before. So names are read before our hooks are attached, which takes longer.
+func (t *Tracer) names() (map[Identity]Comm, error) {
+	all := map[Identity]Comm{}
+	return all, t.Snapshot(0, func(p *Process) error {
+		all[p.Identity] = p.Comm
+		return nil
+	})
+}
+
+// OpenMissedAgents opens the sessions of agents whose exec the kernel's recursion guard kept
+// from the exec hook, and counts them. [Tracer.RecursionMisses] says when to ask. Of a process
+// that had its name when SetAgents first gave that name, or at the last call, no exec was missed.
+func (t *Tracer) OpenMissedAgents() (int, error) {
+	t.late.Lock()
+	defer t.late.Unlock()
+	if len(t.late.agents) == 0 {
+		return 0, nil
+	}
+	n, err := t.late.open(t)
+	if err != nil {
+		return n, fmt.Errorf("open the sessions of missed agents: %w", err)
+	}
+	return n, nil
+}
+
+// watch replaces the agents. What runs already under a name that is new is not late.
+func (l *lateAgents) watch(t *Tracer, agents map[Comm]bpf.LineageAgent) error {
+	before := map[Identity]Comm{}
+	if len(agents) > 0 {
+		names, err := t.names()
+		if err != nil {
+			return err
+		}
+		before = names
+	}
+	maps.DeleteFunc(before, func(id Identity, comm Comm) bool {
+		_, wanted := agents[comm]
+		_, had := l.agents[comm]
+		return !wanted || had && l.before[id] != comm
+	})
+	l.agents, l.before = agents, before
+	return nil
+}
+
+// open opens the sessions that the exec hook would have opened: of the oldest first, so that one
+// inside another is nested in that one's.
+func (l *lateAgents) open(t *Tracer) (n int, err error) {
+	var late []Process
+	seen := map[Identity]Comm{}
+	err = t.Snapshot(0, func(p *Process) error {
+		if _, ok := l.agents[p.Comm]; !ok || p.Dead || p.Kernel || p.Flags&FlagProtected != 0 {
+			return nil
+		}
+		seen[p.Identity] = p.Comm
+		if l.before[p.Identity] != p.Comm {
+			late = append(late, *p)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	slices.SortFunc(late, func(a, b Process) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range late {
+		opened, err := l.openOne(t, &late[i], seen)
+		if err != nil {
+			return n, fmt.Errorf("open the session of agent %v: %w", late[i].Identity, err)
+		}
+		if opened {
+			n++
+		}
+	}
+	l.before = seen
+	return n, nil
+}
+
+// openOne opens a session over a process that runs under an agent's name, unless its exec did. seen
+// are all those processes.
+func (l *lateAgents) openOne(t *Tracer, p *Process, seen map[Identity]Comm) (opened bool, err error) {
+	g := l.agents[p.Comm]
+	if e, err := t.Lookup(p.PID); err == nil && e.Identity == p.Identity {
+		p.Session = e.Session // an older agent's by now, perhaps
+	}
+	if p.Session != 0 {
+		s, err := t.Session(p.Session)
+		if err != nil || s.Root == p.Identity || g.Flags&agentNests == 0 {
+			return false, nil
+		}
+		// A child that an agent forked has the agent's name until it execs.
+		if root, ok := seen[s.Root]; s.Agent && (!ok || root == p.Comm) {
+			return false, nil
+		}
+	}
+	id, err := t.Create(SessionSpec{
+		Root: p.Identity, Name: p.Comm.String(), UID: p.UID, Rule: g.Rule, Source: SourceRule, Adopted: true, agent: true, inside: p.Session,
+		Grace: time.Duration(g.Grace), MaxLifetime: time.Duration(g.MaxLifetime), MaxProcesses: g.MaxProcesses,
+		MaxRSS: g.MaxRss, Idle: time.Duration(g.Idle), KeepOnRootExit: g.SessionFlags&sessionKeepOnRootExit != 0,
+	})
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTooDeep), errors.Is(err, ErrFull):
+		return false, nil // it has exited; or it would have got none from its exec
+	case err != nil:
+		return false, err
+	case p.Session != 0:
+		_, err = t.Follow(p.Session, id)
+	default:
+		_, err = t.Adopt(id)
+	}
+	return true, err
 }

@@ -94,6 +94,64 @@ func testAgents(t *testing.T, o tracer.Options) {
 	}
 }
 
+// An agent whose exec the hook missed is found afterwards, with its child. What ran under the
+// name before there was an agent, or was seen, is left alone.
+func TestMissedAgents(t *testing.T) { everySide(t, testMissedAgents) }
+
+func testMissedAgents(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	agents := []tracer.Agent{{Comm: agentName, Nests: true, Rule: 7}}
+	up := func(script string) *workload {
+		w := agent(t, agentName, script+" & echo $!; wait")
+		w.goOn()
+		parse(t, w.line())
+		return w
+	}
+	earlier := agent(t, agentName, "echo up; read go")
+	earlier.goOn()
+	earlier.until("up")
+	if err := tr.SetAgents(agents); err != nil {
+		t.Fatal(err)
+	}
+	// Its child has its name and never execs.
+	seen := up("(while :; do sleep 1; done)")
+	back := tr.MissExecs()
+	missed := up("sleep 60")
+	around := start(t, shellNamed(t, agentName)+" -c 'sleep 60 & echo $!; wait' & wait")
+	id := create(t, tr, around, tracer.SessionSpec{})
+	around.goOn()
+	parse(t, around.line())
+	back()
+	if err := tr.SetAgents(agents); err != nil { // as a reload of the policy does
+		t.Fatal(err)
+	}
+	if n, err := tr.OpenMissedAgents(); n != 2 || err != nil {
+		t.Errorf("%d opened, %v", n, err)
+	}
+	s := opened(t, tr, missed.pid())
+	if !s.Agent || s.Rule != 7 || s.Live != 2 || s.Parent != 0 {
+		t.Errorf("%+v", s)
+	}
+	if s, err := tr.Session(id); err != nil || s.Nested != 1 || s.Live != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := tr.Lookup(earlier.pid()); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("opened a session of an earlier process: %v", err)
+	}
+	if n, err := tr.OpenMissedAgents(); n != 0 || err != nil {
+		t.Errorf("again: %d opened, %v", n, err)
+	}
+	for _, id := range []tracer.SessionID{s.ID, id, opened(t, tr, seen.pid()).ID} {
+		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, w := range []*workload{missed, around, seen} {
+		w.gone()
+		w.wait()
+	}
+}
+
 // An agent inside a session opens one of its own only if its rule says so, and
 // a root that becomes one stays what it is.
 func TestAgentInside(t *testing.T) {

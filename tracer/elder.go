@@ -232,12 +232,9 @@ func (e *elder) putSessions(t *Tracer) error {
 }
 
 // carry makes everything that the elder knows known to ours, whose hooks run
-// by now beside the elder's: first its members, then their sessions' states.
-func (t *Tracer) carry(from *elder) (err error) {
-	names, err := t.names()
-	if err != nil {
-		return err
-	}
+// by now beside the elder's: first its members, then their sessions' states. names are the names
+// of all processes before our hooks ran.
+func (t *Tracer) carry(from *elder, names map[Identity]Comm) (err error) {
 	m := t.maps[bpf.LineageMapElder]
 	if err := m.Put(uint32(0), from.processes); err != nil {
 		return fmt.Errorf("show its processes: %w", err)

@@ -3,13 +3,10 @@
 package tracer
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -26,24 +23,13 @@ type elderAgents struct {
 	on     *uint32 // its control.agents
 	was    uint32
 	agents *ebpf.Map
-	before map[Identity]Comm // every process some time before it stopped
-	ours   map[Comm]*bpf.LineageAgent
-}
-
-// names gives the name of every process. An exec takes its name a moment before the
-// hook sees it, so the look has to come well before the elder stops.
-func (t *Tracer) names() (map[Identity]Comm, error) {
-	all := map[Identity]Comm{}
-	return all, t.Snapshot(0, func(p *Process) error {
-		all[p.Identity] = p.Comm
-		return nil
-	})
+	late   lateAgents
 }
 
 // stopAgents has the elder open no more sessions. resume undoes it if nothing
 // comes of the take-over.
 func (e *elder) stopAgents(before map[Identity]Comm) (*elderAgents, error) {
-	a := &elderAgents{before: before, ours: map[Comm]*bpf.LineageAgent{}}
+	a := &elderAgents{late: lateAgents{agents: map[Comm]bpf.LineageAgent{}, before: before}}
 	bss, err := ebpf.LoadPinnedMap(pinPath(e.dir, mapPin, ".bss"), nil)
 	if errors.Is(err, os.ErrNotExist) {
 		return a, nil
@@ -128,69 +114,17 @@ func (a *elderAgents) carryTo(t *Tracer) error {
 	var comm Comm
 	var value []byte
 	for each.Next(&comm, &value) {
-		g := new(bpf.LineageAgent)
-		if err := errors.Join(into(c, value, g), t.maps[bpf.LineageMapAgents].Put(comm, g)); err != nil {
+		var g bpf.LineageAgent
+		if err := errors.Join(into(c, value, &g), t.maps[bpf.LineageMapAgents].Put(comm, g)); err != nil {
 			return fmt.Errorf("carry agents: %w", err)
 		}
-		a.ours[comm] = g
+		a.late.agents[comm] = g
 	}
 	if err := each.Err(); err != nil {
 		return fmt.Errorf("carry agents: %w", err)
 	}
 	t.control.setAgents(true)
-	return a.catchUp(t)
-}
-
-// catchUp opens the sessions of what became an agent when neither side looked, as the exec hook
-// would have: of the oldest first, so that one inside another is nested in that one's.
-func (a *elderAgents) catchUp(t *Tracer) error {
-	var late []Process
-	err := t.Snapshot(0, func(p *Process) error {
-		if a.ours[p.Comm] != nil && a.before[p.Identity] != p.Comm && !p.Dead && !p.Kernel && p.Flags&FlagProtected == 0 {
-			late = append(late, *p)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(late, func(a, b Process) int { return cmp.Compare(a.Start, b.Start) })
-	for i := range late {
-		if err := a.open(t, &late[i]); err != nil {
-			return fmt.Errorf("open the session of agent %v: %w", late[i].Identity, err)
-		}
-	}
-	return nil
-}
-
-// open opens a session over a process that runs under an agent's name, unless its exec did.
-func (a *elderAgents) open(t *Tracer, p *Process) error {
-	g := a.ours[p.Comm]
-	if e, err := t.Lookup(p.PID); err == nil && e.Identity == p.Identity {
-		p.Session = e.Session // an older agent's by now, perhaps
-	}
-	if p.Session != 0 {
-		// A child that was forked by an agent has its name until it execs.
-		s, err := t.Session(p.Session)
-		if err != nil || s.Root == p.Identity || s.Agent && s.Name == p.Comm.String() || g.Flags&agentNests == 0 {
-			return nil
-		}
-	}
-	id, err := t.Create(SessionSpec{
-		Root: p.Identity, Name: p.Comm.String(), UID: p.UID, Rule: g.Rule, Source: SourceRule, Adopted: true, agent: true, inside: p.Session,
-		Grace: time.Duration(g.Grace), MaxLifetime: time.Duration(g.MaxLifetime), MaxProcesses: g.MaxProcesses,
-		MaxRSS: g.MaxRss, Idle: time.Duration(g.Idle), KeepOnRootExit: g.SessionFlags&sessionKeepOnRootExit != 0,
-	})
-	switch {
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTooDeep), errors.Is(err, ErrFull):
-		return nil // it has exited; or it would have got none from its exec
-	case err != nil:
-		return err
-	case p.Session != 0:
-		_, err = t.Follow(p.Session, id)
-	default:
-		_, err = t.Adopt(id)
-	}
+	_, err = a.late.open(t)
 	return err
 }
 

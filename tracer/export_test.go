@@ -35,6 +35,12 @@ func (t *Tracer) Condemn(id SessionID) error {
 	return t.onSession(bpf.LineageProgVerbEnd, "condemn", &bpf.LineageVerbArgs{Session: uint64(id), Cause: uint32(CauseEnd)})
 }
 
+// MissExecs has the exec hook open no sessions until the returned function is called.
+func (t *Tracer) MissExecs() (back func()) {
+	t.control.setAgents(false)
+	return func() { t.control.setAgents(true) }
+}
+
 // HookVisits limits the passes of tracers that are opened until the returned function is called.
 func HookVisits(n uint32) (back func()) {
 	before := hookVisits

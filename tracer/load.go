@@ -95,8 +95,12 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 	if err := t.openControl(spec); err != nil {
 		return err
 	}
+	var names map[Identity]Comm
 	if from != nil {
-		if err := from.putSessions(t); err != nil {
+		if names, err = t.names(); err == nil {
+			err = from.putSessions(t)
+		}
+		if err != nil {
 			return fmt.Errorf("carry over %s: %w", from.dir, err)
 		}
 	}
@@ -110,7 +114,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 		return err
 	}
 	if from != nil {
-		if err := t.carry(from); err != nil {
+		if err := t.carry(from, names); err != nil {
 			return fmt.Errorf("carry over %s: %w", from.dir, err)
 		}
 	} else if err := t.fillSlots(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -371,20 +372,32 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 	const agents = 400
 	o.Dir = tracertest.Dir(t)
 	tr := tracertest.New(t, o)
-	w := start(t, fmt.Sprintf("exec 3<&0; i=0; while [ $i -lt %d ]; do i=$((i+1)); %s -c 'sleep 60 & read go' <&3 & sleep 0.01; done; echo all; wait",
-		agents, shellNamed(t, agentName)))
+	w := start(t, fmt.Sprintf("exec 3<&0; i=0; while [ $i -lt %d ]; do i=$((i+1)); %s -c 'sleep %d & read go' <&3 & sleep 0.01; done; echo all; wait",
+		agents, shellNamed(t, agentName), int((10*patience).Seconds())))
 	around := create(t, tr, w, tracer.SessionSpec{Name: "around"})
 	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true, Grace: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	w.goOn()
 	const turns = 6
+	skipped := 0 // from kernel 7 on: see TestMissedAgents
 	for range turns {
-		tr.Close()
+		before := tr
 		o = other(o)
 		tr = tracertest.New(t, o)
+		if m, err := before.RecursionMisses(); err != nil {
+			t.Error(err)
+		} else if len(m) > 0 {
+			t.Logf("programs that the kernel skipped: %v", m)
+			skipped += int(m[bpf.LineageProgExecEvent])
+		}
+		before.Close()
 	}
 	w.until("all")
+	until(t, "each agent has its child", func() bool {
+		s, err := tr.Session(around)
+		return err == nil && s.Live >= 1+2*agents
+	})
 	sessions, err := tr.Sessions()
 	if err != nil {
 		t.Fatal(err)
@@ -396,15 +409,19 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 			t.Errorf("%+v", s)
 		}
 	}
+	var missed []tracer.Identity
 	for _, p := range members(t, tr, around) {
 		if !in[p.Session] {
 			t.Errorf("%v is in session %v, which is not there", p.Identity, p.Session)
 		}
 		if p.Comm.String() == agentName && p.Session == around && !p.Dead {
-			t.Errorf("%v opened no session", p.Identity)
+			missed = append(missed, p.Identity)
 		}
 	}
-	if s, err := tr.Session(around); err != nil || s.Nested != agents || len(sessions) != 1+agents {
+	if len(missed) > skipped {
+		t.Errorf("%v opened no session, and the kernel skipped the exec of %d", missed, skipped)
+	}
+	if s, err := tr.Session(around); err != nil || int(s.Nested) < agents-skipped || len(sessions) != 1+int(s.Nested) {
 		t.Errorf("%d sessions, %+v, %v", len(sessions), s, err)
 	}
 	if err := tr.End(around, tracer.CauseEnd, 0); err != nil {

@@ -43,6 +43,11 @@ type Tracer struct {
 	verbs sync.Mutex
 	// passes is held while members are signalled from user space.
 	passes sync.Mutex
+
+	late struct {
+		sync.Mutex
+		lateAgents
+	}
 }
 
 // Open gives the tracer whose pins are in o.Dir, or loads, attaches and pins

@@ -2,10 +2,10 @@ package tracer
 
 import (
 	"bytes"
-	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // The names of processes and sessions, and the kinds of evidence, are the graph's. The
@@ -165,13 +165,8 @@ type Event struct {
 	Since uint64 // Lost: boottime ns of the last event before the loss, 0: not known
 }
 
-// Args cuts Argv.
-func (e *Event) Args() []string {
-	if len(e.Argv) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(e.Argv), "\x00"), "\x00")
-}
+// Args splits Argv.
+func (e *Event) Args() []string { return procfs.SplitArgv(e.Argv) }
 
 // Process is one thread group as the task iterator saw it. Of a dead member its
 // Session is known; Since, Creator, Evidence and Flags went with its entry.

@@ -87,7 +87,7 @@ func (p *pane) process(r *picture.Row) {
 	p.title(look.paint, fmt.Sprintf("%s%s %s", look.glyph, look.letter, processName(pr)))
 	p.fact("state", m.stateText(pr, look))
 	if s := m.view.Picture.Session(pr.Session); s != nil {
-		p.fact("session", sessionName(s.Session)+", "+cmp.Or(s.Session.State, "not known"))
+		p.fact("session", sessionName(s.Session)+", "+string(cmp.Or(s.Session.State, "not known")))
 	}
 	p.chain(pr, why)
 	p.fact("parent", m.parentText(pr, why))
@@ -275,7 +275,7 @@ func (p *pane) policy(s *api.Session) {
 func (p *pane) session(s *api.Session) {
 	m := p.m
 	p.title(m.theme.session, sessionName(s))
-	p.fact("state", s.State)
+	p.fact("state", string(s.State))
 	p.fact("uid", fmt.Sprint(s.UID))
 	if s.Root != nil {
 		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes)))

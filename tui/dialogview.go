@@ -139,7 +139,7 @@ func (t *target) write(m *model, d *dialog, put func(paint, string), columns int
 	case t.report != nil && t.report.Verdict != "":
 		t.receipt(m, put)
 	case t.report != nil:
-		put(paint{}, fmt.Sprintf("%s: %s, %s so far", t.name, cmp.Or(display.Text(t.report.State), "ending"), count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
+		put(paint{}, fmt.Sprintf("%s: %s, %s so far", t.name, display.Text(cmp.Or(t.report.State, api.StateEnding)), count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
 	case t.killed != nil:
 		text, _ := t.outcome()
 		put(paint{}, text)
@@ -220,7 +220,7 @@ func (t *target) outcome() (text string, ok bool) {
 	if r.VerdictWhy != "" {
 		text += "; " + display.Text(r.VerdictWhy)
 	}
-	return text, r.Verdict == "clean"
+	return text, r.Verdict == api.VerdictClean
 }
 
 // receipt lists how each process went.
@@ -232,7 +232,7 @@ func (t *target) receipt(m *model, put func(paint, string)) {
 		look = th.bad
 	}
 	put(look, text)
-	words := map[string]string{api.OutcomeSelf: "exited by itself", api.OutcomeTerm: "SIGTERM", api.OutcomeKill: "SIGKILL", api.OutcomeKept: "kept", api.OutcomeLeft: "LEFT"}
+	words := map[api.OutcomeKind]string{api.OutcomeSelf: "exited by itself", api.OutcomeTerm: "SIGTERM", api.OutcomeKill: "SIGKILL", api.OutcomeKept: "kept", api.OutcomeLeft: "LEFT"}
 	for i := range t.report.Processes {
 		o := &t.report.Processes[i]
 		word := cmp.Or(words[o.Outcome], display.Text(o.Outcome))

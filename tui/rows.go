@@ -157,7 +157,7 @@ func (m *model) endedByUs(p *api.Process) bool {
 		return false
 	}
 	switch s.Session.State {
-	case "ending", "condemned", "ended":
+	case api.StateEnding, api.StateCondemned, api.StateEnded:
 		return true
 	}
 	return false
@@ -287,7 +287,7 @@ func (m *model) sessionRow(l *line, r *picture.Row) {
 	s := r.Session
 	p, letter := m.theme.session, ""
 	switch s.State {
-	case "ending", "condemned":
+	case api.StateEnding, api.StateCondemned:
 		letter, p = m.theme.glyphs.ended+"E ", m.theme.ended
 	case api.StateEnded:
 		letter, p = m.theme.glyphs.exited+"X ", m.theme.exited

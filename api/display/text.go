@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Text gives s as one line of visible text for terminals and logs. What is not
+// Text gives text as one line of visible text for terminals and logs. What is not
 // printable becomes an escape as Go writes it: \n and \t, \x1b for controls
 // and for bytes that are no UTF-8, \u202e for bidirectional overrides, line
 // separators, spaces other than ' ', and all else that has no shape of its
 // own. A backslash stays as it is, for it is common in commands and harms
 // nothing: the result is for reading, not for decoding. Text(Text(s)) is
 // Text(s).
-func Text(s string) string {
+func Text[S ~string](text S) string {
+	s := string(text)
 	clean := cleanPrefix(s)
 	if clean == len(s) {
 		return s

@@ -366,7 +366,7 @@ func TestEndOfMany(t *testing.T) {
 	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
 		for pid := 1000; pid < 2500; pid++ {
-			r.Processes = append(r.Processes, api.Outcome{Ref: ref(pid), Comm: "w", Outcome: []string{"term", "kill"}[pid%2]})
+			r.Processes = append(r.Processes, api.Outcome{Ref: ref(pid), Comm: "w", Outcome: []api.OutcomeKind{"term", "kill"}[pid%2]})
 			r.Zombies = append(r.Zombies, api.Zombie{Ref: ref(pid), Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}})
 		}
 		r.Processes = append(r.Processes, api.Outcome{Ref: ref(9999), Comm: "stuck", Outcome: "left"})

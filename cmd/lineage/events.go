@@ -157,7 +157,7 @@ func eventText(p *page, kind string, ev *api.Event) string {
 			add("to %s", refText(p, *ev.To))
 		}
 	case "session":
-		add("%s", display.Text(strings.TrimSpace(ev.State+" "+ev.Reason)))
+		add("%s", display.Text(strings.TrimSpace(string(ev.State)+" "+ev.Reason)))
 	case "lost":
 		what := "what happened before is not known"
 		if ev.Count > 0 {

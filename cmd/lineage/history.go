@@ -154,7 +154,7 @@ func writeHistory(p *page, sessions []api.Session) {
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(s.Verdict, "-"),
+		row := []string{s.ID, cmp.Or(s.Name, "-"), wallTime(p, s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), string(cmp.Or(s.Verdict, "-")),
 			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds), rootName(s)}
 		if p.wide {
 			row = append(row, wallTime(p, s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootCommand(p, s))
@@ -187,11 +187,11 @@ func lasted(s *api.Session) string {
 	return display.Age(d)
 }
 
-func verdictColor(verdict string) string {
+func verdictColor(verdict api.Verdict) string {
 	switch verdict {
-	case "clean":
+	case api.VerdictClean:
 		return ""
-	case "left":
+	case api.VerdictLeft:
 		return red
 	}
 	return yellow

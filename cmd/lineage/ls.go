@@ -86,9 +86,9 @@ func writeSessions(p *page, sessions []api.Session) {
 // stateText is the state, and that it outlives the session that it came from.
 func stateText(s *api.Session) string {
 	if s.Kept {
-		return s.State + ", kept"
+		return string(s.State) + ", kept"
 	}
-	return s.State
+	return string(s.State)
 }
 
 // memory is unknown until the daemon has looked at the members once.
@@ -117,11 +117,11 @@ func grace(s *api.Session) string {
 	return fmt.Sprintf("%gs", math.Round(s.GraceSeconds*1000)/1000)
 }
 
-func stateColor(state string) string {
+func stateColor(state api.SessionState) string {
 	switch state {
-	case "active":
+	case api.StateActive:
 		return green
-	case "ending", "condemned":
+	case api.StateEnding, api.StateCondemned:
 		return red
 	}
 	return dim
@@ -133,8 +133,8 @@ func title(s *api.Session) string {
 	if s.Name != "" {
 		name += " " + s.Name
 	}
-	parts := []string{s.State}
-	if s.Live > 0 || s.State == "active" {
+	parts := []string{string(s.State)}
+	if s.Live > 0 || s.State == api.StateActive {
 		parts = append(parts, fmt.Sprintf("%d live", s.Live))
 	}
 	for _, n := range []struct {

@@ -97,7 +97,7 @@ func writeOrphans(p *page, items []api.Orphan) {
 		if o.Why == api.WhyZombie {
 			color = red
 		}
-		why := o.Why
+		why := string(o.Why)
 		if o.Brokered != nil {
 			why = brokeredText(o)
 		}
@@ -137,7 +137,7 @@ func brokeredText(o *api.Orphan) string {
 	}
 	why := "brokered"
 	if o.Why != api.WhyBrokered {
-		why = o.Why + ", brokered"
+		why = string(o.Why) + ", brokered"
 	}
 	if e := b.Evidence; e != nil {
 		why += fmt.Sprintf(" (%s), %s", e.Source, e.Confidence)
@@ -208,7 +208,7 @@ func leftBehind(sessions []api.Session, only string) (ids, spared []string) {
 	}
 	ending := map[string]bool{}
 	for _, s := range sessions {
-		if s.Leftovers == 0 || s.State != "active" || only != "" && s.ID != only {
+		if s.Leftovers == 0 || s.State != api.StateActive || only != "" && s.ID != only {
 			continue
 		}
 		if s.Kept {

@@ -39,7 +39,7 @@ func (a *app) report(targets []*target, format string) error {
 		case t.err != nil:
 			a.complain(t.err)
 			worst = max(worst, exitCode(t.err))
-		case t.report.Verdict != "clean":
+		case t.report.Verdict != api.VerdictClean:
 			a.say("%s", shortfall(t.report))
 			worst = max(worst, api.ExitLeft)
 		}
@@ -73,7 +73,7 @@ func reportListing(reports []*api.Report, several bool) listing {
 const shownOutcomes = 20
 
 func writeReport(p *page, r *api.Report) {
-	words := map[string]struct{ text, color string }{
+	words := map[api.OutcomeKind]struct{ text, color string }{
 		api.OutcomeSelf: {"exited by itself", dim},
 		api.OutcomeTerm: {"SIGTERM", ""},
 		api.OutcomeKill: {"SIGKILL", yellow},
@@ -82,7 +82,7 @@ func writeReport(p *page, r *api.Report) {
 	}
 	state, verdict := api.StateEnded, r.Verdict
 	if r.Verdict == "" {
-		state, verdict = cmp.Or(r.State, "ending"), "not over"
+		state, verdict = cmp.Or(r.State, api.StateEnding), "not over"
 	}
 	p.line("%s", p.paint(bold, display.Text(fmt.Sprintf("%s: %s, %s: %s in %v", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
 		count(ended(r), "process", "processes"), millis(r.DurationMS)))))
@@ -92,7 +92,7 @@ func writeReport(p *page, r *api.Report) {
 		o := &r.Processes[i]
 		word, ok := words[o.Outcome]
 		if !ok {
-			word.text = o.Outcome
+			word.text = string(o.Outcome)
 		}
 		if len(t.rows) >= shownOutcomes && !p.wide && o.Outcome != api.OutcomeLeft {
 			rest[word.text]++

@@ -5,6 +5,7 @@ package access
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -16,19 +17,19 @@ const ReadGroup = "lineage"
 type Verb uint8
 
 const (
-	Hello   Verb = iota // version and status
-	Read                // anything about a session or a process
-	Create              // a session of the caller's own child
-	Adopt               // a session of a process that runs
-	Keep                // hand a member over to a session that outlives its own
-	End                 // end a session
-	Kill                // signal one member
-	Manage              // the daemon itself
-	Metrics             // the figures of the whole host
+	Hello   Verb = iota + 1 // version and status
+	Read                    // anything about a session or a process
+	Create                  // a session of the caller's own child
+	Adopt                   // a session of a process that runs
+	Keep                    // hand a member over to a session that outlives its own
+	End                     // end a session
+	Kill                    // signal one member
+	Manage                  // the daemon itself
+	Metrics                 // the figures of the whole host
 )
 
 func (v Verb) String() string {
-	return [...]string{"hello", "read", "create", "adopt", "keep", "end", "kill", "manage", "metrics"}[v]
+	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "manage", "metrics"}[v]
 }
 
 // Caller is the process that asks, judged again for each request.
@@ -43,6 +44,20 @@ type Caller struct {
 	Lost bool
 	// Foreign: it lives in another PID namespace, its PIDs mean nothing here.
 	Foreign bool
+
+	asked *Asked // nil: nobody wants to know
+}
+
+// Asked notes what [Decide] was asked about one caller.
+type Asked struct{ verbs atomic.Uint32 }
+
+// About reports that Decide was asked about the verb.
+func (a *Asked) About(v Verb) bool { return a.verbs.Load()&(1<<v) != 0 }
+
+// Noting is c with a note of what Decide is asked about it from now on.
+func (c Caller) Noting() (Caller, *Asked) {
+	c.asked = new(Asked)
+	return c, c.asked
 }
 
 // MayReadArgv reports whether c may see the command lines of a user's processes.
@@ -76,6 +91,9 @@ type Decision struct {
 // and only narrows, root included: an agent runs as its operator's own uid,
 // and what became root inside a session is still inside.
 func Decide(c Caller, v Verb, s Scope) Decision {
+	if c.asked != nil {
+		c.asked.verbs.Or(1 << v)
+	}
 	yes := Decision{Allow: true}
 	if v == Hello {
 		return yes

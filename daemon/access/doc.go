@@ -1,2 +1,3 @@
-// Package access decides which caller may do what to which session.
+// Package access decides who is calling, what they may do to which session, and how
+// much of it. It records what was refused.
 package access

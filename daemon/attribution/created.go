@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,7 +86,7 @@ func readRoots(path string, into any) error {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return fmt.Errorf("look at record %s: %w", path, err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != 0 || st.Mode&0o022 != 0 || st.Size > maxBundle {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || !rules.Ours(st.Uid) || st.Mode&0o022 != 0 || st.Size > maxBundle {
 		return fmt.Errorf("record %s: not root's own, or too large", path)
 	}
 	if err := json.NewDecoder(f).Decode(into); err != nil {

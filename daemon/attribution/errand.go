@@ -68,7 +68,7 @@ type brokered struct {
 	token [32]byte // sha256 of the session's
 }
 
-// clone is for whoever encodes it outside the registry's goroutine.
+// clone is for an encoder outside the registry's goroutine.
 func (b *brokered) clone() brokered {
 	c := *b
 	c.Errands, c.Found = make([]*errand, len(b.Errands)), slices.Clone(b.Found)

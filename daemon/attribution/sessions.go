@@ -26,10 +26,10 @@ func (b *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byt
 	b.of(id).token = sum
 }
 
-// Busy reports whether strangers wait to be judged.
+// Busy reports whether processes outside of sessions wait to be judged.
 func (b *Attribution) Busy() bool { return len(b.strangers) > 0 }
 
-// LookAnew has all strangers looked at some times in a row again: who was no session's
+// LookAnew has all processes looked at some times in a row again: what was no session's
 // work so far may be that of a new one.
 func (b *Attribution) LookAnew() { b.crowd.anew.Store(true) }
 

@@ -35,7 +35,7 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		}
 		return ev
 	case tracer.EventSession:
-		ev.State, ev.Reason = e.State.String(), e.Cause.String()
+		ev.State, ev.Reason = api.SessionState(e.State.String()), e.Cause.String()
 		return ev
 	}
 	p := &api.Process{Ref: Ref(e.Process), Comm: e.Comm.String(), Session: ev.Session}

@@ -10,7 +10,7 @@ import (
 func (e Encoder) Orphans(all []api.Orphan, s *Session, r Reader) []api.Orphan {
 	id := s.Info.ID
 	listed := make(map[lineage.ID]bool)
-	add := func(n lineage.ID, why string) {
+	add := func(n lineage.ID, why api.OrphanWhy) {
 		if node, ok := e.Graph.Node(n); ok && !listed[n] {
 			listed[n] = true
 			p := e.Process(&node, r)

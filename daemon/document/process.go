@@ -55,7 +55,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 		Ref:   Ref(n.ID),
 		Comm:  n.Comm,
 		Exe:   n.Exe,
-		State: n.State.String(),
+		State: api.ProcessState(n.State.String()),
 		UID:   new(int(n.UID)), Creator: RefOrNil(n.Creator), Parent: RefOrNil(n.Parent),
 		Orphan:     n.Orphan,
 		CPUSeconds: Seconds(n.CPUTime),

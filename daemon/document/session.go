@@ -11,7 +11,7 @@ import (
 // nanoseconds.
 type Session struct {
 	Info   tracer.SessionInfo
-	State  string             // as users see it
+	State  api.SessionState   // as users see it
 	Family []tracer.SessionID // the session and those nested in it
 	For    tracer.SessionID   // the session whose work this one holds, 0: none
 	Kept   *Kept              // nil: it is not a kept session
@@ -29,9 +29,9 @@ type Session struct {
 	Ports   []int
 
 	RootDied bool
-	Deadline uint64 // of its end, 0: none runs
-	Ended    uint64 // 0: it is not over
-	Verdict  string // once it is
+	Deadline uint64      // of its end, 0: none runs
+	Ended    uint64      // 0: it is not over
+	Verdict  api.Verdict // once it is
 }
 
 // Kept is why a session outlives the one that its processes came from.

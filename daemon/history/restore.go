@@ -111,10 +111,10 @@ func DecodeNodes(processes []journal.Process) []lineage.Node {
 // overWithoutUs closes a session that ended while no daemon looked. A restart
 // of the host is proof that nothing of it lives; without one nothing is proven.
 func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) journal.Session {
-	reason, verdict := ReasonUntracked, enforcer.Unknown
+	reason, verdict := ReasonUntracked, api.VerdictUnknown
 	why := "the kernel's record of it went while no daemon ran; what became of its members is not known"
 	if row.Boot != r.boot {
-		reason, verdict = ReasonReboot, enforcer.Clean
+		reason, verdict = ReasonReboot, api.VerdictClean
 		why = "the host was restarted: no process outlives that"
 	}
 	var doc api.Session
@@ -128,14 +128,14 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 	if doc.EndReason == "" {
 		doc.EndReason = reason
 	}
-	doc.Verdict = string(verdict)
-	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), tracer.StateEmpty.String(), nil, nil
+	doc.Verdict = verdict
+	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), api.StateEnded, nil, nil
 	doc.Live, doc.Orphans, doc.Leftovers, doc.Zombies = 0, 0, 0, 0
 	report := api.Report{
 		Head: api.Head{Schema: api.Schema, Kind: "report"}, Session: doc.ID, Name: doc.Name, State: doc.State, EndReason: doc.EndReason, EndedBy: m.EndedBy,
-		Verdict: string(verdict), VerdictWhy: why, Processes: append([]api.Outcome{}, m.Receipt.Outcomes...),
+		Verdict: verdict, VerdictWhy: why, Processes: append([]api.Outcome{}, m.Receipt.Outcomes...),
 		Started: doc.Forks + 1, Killed: m.Receipt.Killed, WouldEnd: m.WouldEnd,
-		ConfirmedEmpty: verdict == enforcer.Clean, Truncated: true,
+		ConfirmedEmpty: verdict == api.VerdictClean, Truncated: true,
 	}
 	over := *row
 	over.State = nil

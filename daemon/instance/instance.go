@@ -107,7 +107,7 @@ func (l *Lock) Release() {
 	}
 }
 
-// ErrLocked: another process holds the lock.
+// ErrLocked means that another process holds the lock.
 var ErrLocked = errors.New("another command starts or stops the daemon")
 
 // TryLock takes the lock if it is free.

@@ -19,7 +19,7 @@ const (
 	stoppingWord  = "stopping"  // it is about to exit
 )
 
-// ErrRunning: a daemon serves that socket already.
+// ErrRunning means that a daemon serves that socket already.
 var ErrRunning = errors.New("a daemon is running")
 
 // PIDFile is held by an instance's daemon for its whole life, because two daemons

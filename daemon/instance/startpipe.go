@@ -66,7 +66,7 @@ func (p *StartPipe) Report(err error) {
 	p.file = nil
 }
 
-// ErrDied: the daemon died before it reported anything.
+// ErrDied means that the daemon died before it reported anything.
 var ErrDied = errors.New("it died at once")
 
 // awaitReport reads what the started daemon reports.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrUnusable: there is no history to read or write now; Err says why.
+// ErrUnusable means that the history cannot be read or written now. Err says why.
 var ErrUnusable = errors.New("the history cannot be used now")
 
 // How long after a failure the next try is.

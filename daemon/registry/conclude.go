@@ -53,7 +53,7 @@ func (o *Registry) conclude(s *Session) {
 	if empty && s.emptyAt == 0 && o.mayBeTold(s) {
 		return
 	}
-	if empty && s.result.Verdict == enforcer.Left {
+	if empty && s.result.Verdict == api.VerdictLeft {
 		return // it has become empty since: the enforcer will say so
 	}
 	if empty && s.emptyAt == 0 {
@@ -77,11 +77,11 @@ func (o *Registry) conclude(s *Session) {
 	o.view().notify(s, func(h *Hooks) sessionHook { return h.Reported })
 	o.view().Save(s)
 	o.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
-		Str(logging.KeyVerdict, s.report.Verdict).Str(logging.KeyWhy, s.report.VerdictWhy).
+		Str(logging.KeyVerdict, string(s.report.Verdict)).Str(logging.KeyWhy, s.report.VerdictWhy).
 		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
 		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if !s.told {
-		o.meter.over(s.report.EndReason, s.report.Verdict, o.took(s))
+		o.meter.over(s.report.EndReason, string(s.report.Verdict), o.took(s))
 		close(s.over)
 		s.told = true
 	}
@@ -92,7 +92,7 @@ func (o *Registry) conclude(s *Session) {
 }
 
 // mayBeTold tells whether the kernel's word that the session is empty may still
-// come: on a busy host it is far behind. As long as there is no receipt each
+// come: on a busy host it is far behind. Until there is a receipt each
 // look brings another verdict; one look comes as soon as the patience is over.
 func (o *Registry) mayBeTold(s *Session) bool {
 	now := max(o.clock.Monotonic(), 1)

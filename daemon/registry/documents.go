@@ -46,11 +46,11 @@ func (v View) Record(s *Session) *document.Session {
 }
 
 // State is what users see: a session is over with its receipt, not before.
-func (s *Session) State() string {
+func (s *Session) State() api.SessionState {
 	if s.info.State == tracer.StateEmpty && !s.closed {
-		return tracer.StateCondemned.String()
+		return api.StateCondemned
 	}
-	return s.info.State.String()
+	return api.SessionState(s.info.State.String())
 }
 
 // Report is a session's receipt as c may read it: without a verdict while it is not

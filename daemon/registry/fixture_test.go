@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -37,7 +38,7 @@ func session(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid uint32) *Sess
 
 // over ends a session as the kernel and the enforcer do.
 func over(o *Registry, s *Session) {
-	s.info.State, s.info.EndedAt, s.result = tracer.StateEmpty, 1, &enforcer.Result{Session: s.info.ID, Verdict: enforcer.Clean}
+	s.info.State, s.info.EndedAt, s.result = tracer.StateEmpty, 1, &enforcer.Result{Session: s.info.ID, Verdict: api.VerdictClean}
 	s.emptyAt = o.clock.Boottime()
 	o.conclude(s)
 }

@@ -37,7 +37,7 @@ func nested(call func() error) (what string) {
 	return fmt.Sprint(call())
 }
 
-// TestNestedCalls fail at once: whoever runs in the registry's goroutine would wait for
+// TestNestedCalls fail at once: a caller in the registry's goroutine would wait for
 // itself.
 func TestNestedCalls(t *testing.T) {
 	o, k := newRegistry(t)

@@ -44,6 +44,7 @@ type Kernel interface {
 	Release(id tracer.SessionID) error
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
+	OpenMissedAgents() (int, error)
 }
 
 // Clock tells the time: CLOCK_MONOTONIC, boottime in ns, and wall time for it.

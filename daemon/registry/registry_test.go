@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -97,7 +98,7 @@ func TestLateEmptyEvent(t *testing.T) {
 	verdict := func(after time.Duration, others int) bool {
 		k.Advance(after)
 		o.apply(make([]tracer.Event, others))
-		s.info.State, s.result = tracer.StateEmpty, &enforcer.Result{Session: s.info.ID, Verdict: enforcer.Clean}
+		s.info.State, s.result = tracer.StateEmpty, &enforcer.Result{Session: s.info.ID, Verdict: api.VerdictClean}
 		o.conclude(s)
 		return s.closed
 	}

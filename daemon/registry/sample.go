@@ -115,6 +115,13 @@ func (p *sampler) sample(cause Cause) (*Resync, error) {
 			o.log.Warn().Int(logging.KeyAdded, r.Added).Int(logging.KeyRemoved, r.Removed).Msg("the kernel skipped programs, members reconciled")
 		}
 	}
+	if grown == CauseMisses {
+		if n, err := o.kernel.OpenMissedAgents(); err != nil {
+			o.log.Error().Err(err).Msg("missed agents not found")
+		} else if n > 0 {
+			o.log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
+		}
+	}
 	infos, err := o.kernel.Sessions()
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)

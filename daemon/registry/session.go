@@ -22,8 +22,9 @@ const (
 	lagPatience   = 30 * emptyPatience
 )
 
-// MaxDepth is deeper than the kernel nests.
-const MaxDepth = 16
+// MaxDepth bounds a walk through sessions around each other. It is more than the
+// kernel nests, because the history has some that the kernel no longer has.
+const MaxDepth = 2 * tracer.MaxDepth
 
 // Session is what the daemon adds to the kernel's record.
 type Session struct {

@@ -19,7 +19,7 @@ import (
 
 // View is the graph and the sessions as they are, for as long as the call runs that
 // it was given to. Only the registry makes one, in its goroutine: a function that
-// takes a View runs there, and whoever calls it has one.
+// takes a View runs there, and its caller has one.
 type View struct{ o *Registry }
 
 // Graph is what may be asked of the graph; only the registry changes it.
@@ -128,7 +128,7 @@ func (v View) Meter() *Meter { return &v.o.meter }
 // Track begins to note which processes change, or stops.
 func (v View) Track(on bool) { v.o.graph.Track(on) }
 
-// Take gives at most so many of the changes.
+// Take gives at most limit of the changes.
 func (v View) Take(limit int, c *lineage.Changes) { v.o.graph.Take(limit, c) }
 
 // Tx is a View that may change what it shows.
@@ -137,7 +137,7 @@ type Tx struct{ View }
 // Create opens a session in the kernel and holds it.
 func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) { return t.o.create(spec) }
 
-// Asked notes who asked for the end of a session; whoever asked first did.
+// Asked notes who asked for the end of a session first.
 func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	if s.endedBy != nil || s.info.State != tracer.StateActive {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// ErrNoRecording: the file is not one that `lineage events -o jsonl --snapshot`
-// wrote.
+// ErrNoRecording means that the file was not written by `lineage events -o jsonl
+// --snapshot`.
 var ErrNoRecording = errors.New(`not a recording; make one with "lineage events -o jsonl --snapshot > FILE"`)
 
 // maxIdle bounds the wait for the next event.

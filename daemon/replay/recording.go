@@ -88,7 +88,7 @@ func (r *recording) apply(ev *api.Event) {
 func (r *recording) session(id string) *api.Session {
 	s, ok := r.sessions[id]
 	if !ok {
-		s = &api.Session{Head: api.Head{Kind: "session"}, ID: id, State: "active"}
+		s = &api.Session{Head: api.Head{Kind: "session"}, ID: id, State: api.StateActive}
 		r.sessions[id] = s
 	}
 	return s

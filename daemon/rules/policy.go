@@ -37,7 +37,7 @@ type Policy struct {
 	keeps   map[string]bool // keep rules that have matched, by name
 }
 
-// Load reads the policy of a file at a start; "": there is none. must: somebody named
+// Load reads the policy of a file at a start; "": no file. must: somebody named
 // the file, and it has to be there. What is wrong with it is refused: who starts the
 // daemon is there to read why, and would else run with rules that are not those that
 // were written.
@@ -78,7 +78,11 @@ func (r *Policy) read() (*policy.Policy, error) {
 	return policy.Read(r.path, f)
 }
 
-// trusted refuses a file that another than root could have written: it says
+// Ours reports that the owner of a file is the daemon's own user, which is root
+// except in tests, or root.
+func Ours(owner uint32) bool { return owner == 0 || owner == uint32(os.Geteuid()) }
+
+// trusted refuses a file that a user other than root could have written: it says
 // what a root daemon ends.
 func trusted(f *os.File) error {
 	var st unix.Stat_t
@@ -88,7 +92,7 @@ func trusted(f *os.File) error {
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return errors.New("it is no regular file")
-	case st.Uid != 0:
+	case !Ours(st.Uid):
 		return fmt.Errorf("it belongs to uid %d; run chown root on it", st.Uid)
 	case st.Mode&0o022 != 0:
 		return errors.New("others than root may write it; run chmod go-w on it")

@@ -228,7 +228,7 @@ func (c *Check) end(e *enforcer.Enforcer, id tracer.SessionID) error {
 	for began := c.Clock.Monotonic(); ; {
 		wait, results := e.Step()
 		if len(results) > 0 {
-			if r := results[0]; r.Verdict != enforcer.Clean {
+			if r := results[0]; r.Verdict != api.VerdictClean {
 				return fmt.Errorf("session ended, verdict %s: %s", r.Verdict, r.Why)
 			}
 			break

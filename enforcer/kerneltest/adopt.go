@@ -32,10 +32,47 @@ func (k *Kernel) Agents() []tracer.Agent {
 func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	p := k.rename(pid, comm)
+	id := k.openAgent(p)
+	if id != 0 {
+		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Comm: p.Comm, UID: p.UID})
+	}
+	return id
+}
+
+// BecomeUnseen is an exec that the exec hook missed.
+func (k *Kernel) BecomeUnseen(pid uint32, comm string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rename(pid, comm).unseen = true
+	k.misses["exec_event"]++
+}
+
+// OpenMissedAgents opens the sessions of agents that BecomeUnseen made.
+func (k *Kernel) OpenMissedAgents() (n int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["OpenMissedAgents"]; err != nil {
+		return 0, err
+	}
+	for _, p := range k.procs {
+		if p.unseen && k.openAgent(p) != 0 {
+			n++
+		}
+		p.unseen = false
+	}
+	return n, nil
+}
+
+func (k *Kernel) rename(pid uint32, comm string) *Proc {
 	p := k.procs[pid]
 	p.Comm = tracer.Comm{}
 	copy(p.Comm[:15], comm)
-	i := slices.IndexFunc(k.agents, func(a tracer.Agent) bool { return a.Comm == comm })
+	return p
+}
+
+func (k *Kernel) openAgent(p *Proc) tracer.SessionID {
+	i := slices.IndexFunc(k.agents, func(a tracer.Agent) bool { return a.Comm == p.Comm.String() })
 	if i < 0 || p.Flags&tracer.FlagProtected != 0 {
 		return 0
 	}
@@ -44,10 +81,9 @@ func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 		return 0
 	}
 	id, s := k.open(p)
-	s.Name, s.UID, s.Agent, s.Rule = comm, p.UID, true, a.Rule
+	s.Name, s.UID, s.Agent, s.Rule = a.Comm, p.UID, true, a.Rule
 	k.keep[id] = a.KeepOnRootExit
 	k.emit(tracer.Event{Type: tracer.EventSession, Session: id, State: tracer.StateActive})
-	k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Comm: p.Comm, UID: p.UID})
 	return id
 }
 

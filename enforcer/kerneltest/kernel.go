@@ -21,6 +21,7 @@ type Proc struct {
 	Slow       bool // killed, it stays dying until Finish
 	Unreaped   bool // its parent never waits
 	Entered    bool // the kernel holds an entry
+	unseen     bool // its exec was missed
 }
 
 // Kernel is safe for concurrent use.

@@ -86,17 +86,23 @@ func (d *daemon) end(ctx context.Context, id string) error {
 		return err
 	}
 	report, err := d.Report(ctx, id, time.Minute)
-	if err == nil && report.Verdict != "clean" {
+	if err == nil && report.Verdict != api.VerdictClean {
 		err = fmt.Errorf("end of %s: verdict %q", id, report.Verdict)
 	}
 	return err
 }
 
-// resident is its memory, bytes.
-func (d *daemon) resident() (float64, error) {
-	var kb float64
-	_, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), "VmRSS"), &kb)
-	return kb * 1024, err
+// memory samples its resident memory, and the private part of that: what it alone
+// has, without pages of files and the ring.
+func (d *daemon) memory(r *report, live int) error {
+	for field, unit := range map[string]string{"VmRSS": "B-rss", "RssAnon": "B-anon"} {
+		var kb float64
+		if _, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), field), &kb); err != nil {
+			return fmt.Errorf("%s of the daemon: %w", field, err)
+		}
+		r.sample(fmt.Sprintf("Daemon/live=%d", live), 1, kb*1024, unit)
+	}
+	return nil
 }
 
 // cpu is the time that it has used.

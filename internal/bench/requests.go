@@ -52,11 +52,9 @@ func requests(ctx context.Context, r *report) (err error) {
 				r.took(fmt.Sprintf("Request/live=%d/ask=%s", n, q.name), time.Since(began))
 			}
 		}
-		rss, err := d.resident()
-		if err != nil {
+		if err := d.memory(r, n); err != nil {
 			return err
 		}
-		r.sample(fmt.Sprintf("Daemon/live=%d", n), 1, rss, "B-rss")
 	}
 	began := time.Now()
 	if err := d.end(ctx, s.ID); err != nil {

@@ -19,11 +19,9 @@ func storm(ctx context.Context, r *report) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	time.Sleep(time.Second) // behind the self-check it gives memory back
-	rss, err := d.resident()
-	if err != nil {
+	if err := d.memory(r, 0); err != nil {
 		return err
 	}
-	r.sample("Daemon/live=0", 1, rss, "B-rss")
 	for range rounds {
 		if err := stormOnce(ctx, r, d, rate, seconds); err != nil {
 			return err

@@ -117,7 +117,7 @@ func lookAtTree(tree *api.Tree, pid, middle, root int) error {
 		return fmt.Errorf("roots %v, want %d", tree.Roots, root)
 	}
 	for p, want := range map[int]struct {
-		state   string
+		state   api.ProcessState
 		creator int
 	}{pid: {"live", middle}, middle: {"exited", root}} {
 		n, ok := nodes[p]

@@ -71,14 +71,6 @@ func (fs FS) Cmdline(pid uint32) (argv []byte, truncated bool) {
 	return b, false
 }
 
-// SplitArgv splits arguments that are each ended by NUL.
-func SplitArgv(b []byte) []string {
-	if len(b) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-}
-
 // Cgroup is the cgroup v2 path, "" if there is none.
 func (fs FS) Cgroup(pid uint32) string {
 	b, err := fs.Read(pid, "cgroup", MaxFile)

@@ -137,7 +137,7 @@ func (t *term) match(p *Picture, r *Row) bool {
 		if t.value == "orphan" {
 			return r.Process.Orphan && r.Process.State != api.StateExited
 		}
-		return r.Process.State == t.value
+		return r.Process.State == api.ProcessState(t.value)
 	}
 	return r.has(t.value)
 }

@@ -28,7 +28,7 @@ func dump(p *Picture) string {
 func label(r *Row) string {
 	switch r.Kind {
 	case SessionRow:
-		return "session " + r.Session.ID + " " + r.Session.State
+		return "session " + r.Session.ID + " " + string(r.Session.State)
 	case GroupRow:
 		return fmt.Sprintf("%s ×%d", r.first.Process.Comm, r.count)
 	}
@@ -150,7 +150,7 @@ func process(t *rapid.T) api.Process {
 	}
 	p := api.Process{Ref: ref("pid"), Session: rapid.SampledFrom(ids).Draw(t, "in"),
 		Comm:  rapid.SampledFrom([]string{"sh", "cc"}).Draw(t, "comm"),
-		State: rapid.SampledFrom([]string{"live", "exited", "exited", "zombie"}).Draw(t, "state")}
+		State: rapid.SampledFrom([]api.ProcessState{api.StateLive, api.StateExited, api.StateExited, api.StateZombie}).Draw(t, "state")}
 	if rapid.IntRange(0, 4).Draw(t, "created") > 0 {
 		p.Creator = new(ref("creator"))
 	}

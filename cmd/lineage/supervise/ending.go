@@ -27,10 +27,10 @@ const (
 type ending struct {
 	family   family
 	j        *job
-	outcome  string        // of who dies now
-	hurried  bool          // somebody asked for the end of the grace
-	gaveUp   bool          // … and then for the end of the wait
-	patience time.Duration // after SIGKILL
+	outcome  api.OutcomeKind // of who dies now
+	hurried  bool            // somebody asked for the end of the grace
+	gaveUp   bool            // … and then for the end of the wait
+	patience time.Duration   // after SIGKILL
 
 	byPID map[int]*leftover // who was alive when last looked at
 	over  []*leftover       // all of them, in the order they were found
@@ -161,7 +161,7 @@ func (e *ending) reaped(pid int, ws unix.WaitStatus) {
 }
 
 // died is told once of each.
-func (l *leftover) died(how string) {
+func (l *leftover) died(how api.OutcomeKind) {
 	if l.Outcome.Outcome == "" {
 		l.Outcome.Outcome = how
 	}
@@ -171,7 +171,7 @@ func (l *leftover) died(how string) {
 func (e *ending) report(empty bool) *api.Report {
 	rep := &api.Report{
 		Head: api.Head{Schema: api.Schema, Kind: "report"}, State: api.StateEnded, EndReason: "root_exit",
-		Verdict: verdictClean, VerdictWhy: e.family.scope(), ConfirmedEmpty: empty, Truncated: e.more > 0,
+		Verdict: api.VerdictClean, VerdictWhy: e.family.scope(), ConfirmedEmpty: empty, Truncated: e.more > 0,
 		Processes: []api.Outcome{},
 	}
 	if !empty {
@@ -203,11 +203,11 @@ func (e *ending) judge(rep *api.Report) {
 	}
 	switch {
 	case e.gaveUp:
-		rep.Verdict, rep.VerdictWhy = verdictUnknown, "the wait was called off"
+		rep.Verdict, rep.VerdictWhy = api.VerdictUnknown, "the wait was called off"
 	case rep.Left > 0:
-		rep.Verdict, rep.VerdictWhy = verdictLeft, fmt.Sprintf("alive %v after SIGKILL", e.patience)
+		rep.Verdict, rep.VerdictWhy = api.VerdictLeft, fmt.Sprintf("alive %v after SIGKILL", e.patience)
 	case len(rep.Zombies) == 0:
-		rep.Verdict, rep.VerdictWhy = verdictUnknown, "somebody is left whom /proc does not show"
+		rep.Verdict, rep.VerdictWhy = api.VerdictUnknown, "somebody is left whom /proc does not show"
 	}
 }
 

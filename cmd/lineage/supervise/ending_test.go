@@ -47,7 +47,7 @@ func TestEndingOfTheUndying(t *testing.T) {
 	for name, c := range map[string]struct {
 		family   []relative
 		signals  []os.Signal
-		verdict  string
+		verdict  api.Verdict
 		why      string
 		outcomes string
 		zombies  int
@@ -67,7 +67,7 @@ func TestEndingOfTheUndying(t *testing.T) {
 			}
 			var outcomes []string
 			for _, p := range rep.Processes {
-				outcomes = append(outcomes, p.Outcome)
+				outcomes = append(outcomes, string(p.Outcome))
 				if !strings.HasPrefix(p.Why, "state ") {
 					t.Errorf("it is left as %q", p.Why)
 				}

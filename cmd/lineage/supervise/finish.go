@@ -13,13 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Verdicts of a receipt.
-const (
-	verdictClean   = "clean"
-	verdictLeft    = "left"
-	verdictUnknown = "unknown"
-)
-
 const (
 	// reportWait is one poll: the daemon answers as soon as it is over.
 	reportWait = 30 * time.Second
@@ -120,7 +113,7 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	if err != nil {
 		return r.unknown(err)
 	}
-	rep.Processes, rep.Left, rep.Verdict = nil, 0, verdictClean
+	rep.Processes, rep.Left, rep.Verdict = nil, 0, api.VerdictClean
 	for _, n := range tree.Nodes {
 		if n.State != api.StateLive || n.PID == root {
 			continue
@@ -128,7 +121,7 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 		rep.Processes = append(rep.Processes, api.Outcome{Ref: n.Ref, Comm: n.Comm, Argv: n.Argv,
 			Outcome: api.OutcomeLeft, Why: "--on-exit " + OnExitReport, Leftover: true})
 		rep.Left++
-		rep.Verdict = verdictLeft
+		rep.Verdict = api.VerdictLeft
 	}
 	return rep
 }
@@ -159,7 +152,7 @@ func (r *runner) unknown(err error) *api.Report {
 		Session:    r.session.ID,
 		Name:       r.session.Name,
 		State:      r.session.State,
-		Verdict:    verdictUnknown,
+		Verdict:    api.VerdictUnknown,
 		VerdictWhy: why,
 		Processes:  []api.Outcome{},
 	}

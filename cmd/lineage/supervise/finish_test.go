@@ -16,11 +16,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-func over(pid int, outcome string, argv ...string) api.Outcome {
+func over(pid int, outcome api.OutcomeKind, argv ...string) api.Outcome {
 	return api.Outcome{Ref: api.Ref{PID: pid, StartNS: 7}, Comm: "lngtest", Argv: argv, Outcome: outcome, Leftover: true}
 }
 
-func receipt(verdict string, processes ...api.Outcome) *api.Report {
+func receipt(verdict api.Verdict, processes ...api.Outcome) *api.Report {
 	return &api.Report{Session: "k3x9q2", State: "ended", Verdict: verdict, Processes: processes}
 }
 
@@ -154,7 +154,7 @@ func manyLines(n int) string {
 }
 
 func TestOnExitReport(t *testing.T) {
-	node := func(pid int, state string, argv ...string) api.Node {
+	node := func(pid int, state api.ProcessState, argv ...string) api.Node {
 		return api.Node{Process: api.Process{Ref: api.Ref{PID: pid}, Argv: argv, State: state}}
 	}
 	s := script{

@@ -134,12 +134,12 @@ func TestInitEndsWhatIsLeft(t *testing.T) {
 					t.Errorf("got %+v", got)
 				}
 				rep := initReceipt(t, file)
-				if rep.Verdict != verdictClean || !rep.ConfirmedEmpty || rep.Left != 0 || (rep.VerdictWhy == "") != pid1 {
+				if rep.Verdict != api.VerdictClean || !rep.ConfirmedEmpty || rep.Left != 0 || (rep.VerdictWhy == "") != pid1 {
 					t.Errorf("receipt %+v", rep)
 				}
 				var outcomes []string
 				for _, p := range rep.Processes {
-					outcomes = append(outcomes, p.Outcome)
+					outcomes = append(outcomes, string(p.Outcome))
 					if p.PID == 0 || p.Comm == "" || !p.Leftover {
 						t.Errorf("leftover %+v", p)
 					}
@@ -260,7 +260,7 @@ func TestInitHurries(t *testing.T) {
 		p.signal(unix.SIGTERM)
 		p.wait()
 		rep := initReceipt(t, file)
-		if rep.Verdict != verdictClean || rep.Killed == 0 {
+		if rep.Verdict != api.VerdictClean || rep.Killed == 0 {
 			t.Errorf("receipt %+v", rep)
 		}
 	})

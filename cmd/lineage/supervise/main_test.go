@@ -198,7 +198,7 @@ func (f *fake) Report(ctx context.Context, s string, wait time.Duration) (*api.R
 		}
 	}
 	if f.Verdict == nil {
-		return &api.Report{Session: s, State: "ended", Verdict: verdictClean, ConfirmedEmpty: true}, nil
+		return &api.Report{Session: s, State: "ended", Verdict: api.VerdictClean, ConfirmedEmpty: true}, nil
 	}
 	return f.Verdict, nil
 }

@@ -71,7 +71,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 		}
 	}
 	freed := append(freed(rep, (len(over) > 0 || why != "") && !r.Quiet), handed(rep)...)
-	clean := rep.Verdict == verdictClean
+	clean := rep.Verdict == api.VerdictClean
 	if why == "" && clean && (len(over) == 0 || r.Quiet) {
 		return freed
 	}
@@ -222,11 +222,11 @@ func count(over []api.Outcome, rep *api.Report) string {
 
 func (r *runner) summary(rep *api.Report) string {
 	switch {
-	case rep.Verdict == verdictUnknown:
+	case rep.Verdict == api.VerdictUnknown:
 		return strings.TrimSuffix("verdict unknown: "+rep.VerdictWhy, ": ")
 	case r.OnExit == OnExitReport:
 		return "nothing was ended"
-	case rep.Verdict == verdictLeft:
+	case rep.Verdict == api.VerdictLeft:
 		return strings.TrimSuffix(fmt.Sprintf("%d could not be ended: %s", rep.Left, rep.VerdictWhy), ": ")
 	}
 	return "all ended"
@@ -250,7 +250,7 @@ func fate(p api.Outcome, hurry bool) string {
 	case api.OutcomeLeft:
 		s = "still alive"
 	default:
-		s = p.Outcome
+		s = string(p.Outcome)
 	}
 	if p.Why != "" {
 		s += ": " + p.Why

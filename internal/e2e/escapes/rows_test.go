@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // A row is one way to get away.
@@ -16,17 +18,17 @@ type row struct {
 	expected string // for the table
 	why      string // it is not tried here; program and all below are empty
 
-	program string        // under testdata/programs, with its arguments
-	flags   string        // of run, more than the usual
-	members int           // that say so when they have come to rest
-	grace   time.Duration // of the session
-	racy    bool          // tried many times
-	atBirth bool          // and until a newborn was killed at birth, where hooks do that
-	lazy    bool          // nobody reaps before run has ended
-	shared  bool          // orphans go where those of the host go
-	left    bool          // nobody can end it; the story checks
-	beside  bool          // it is no member: it goes after the end, while the story waits
-	outcome string        // of every member but the root, "" for any
+	program string          // under testdata/programs, with its arguments
+	flags   string          // of run, more than the usual
+	members int             // that say so when they have come to rest
+	grace   time.Duration   // of the session
+	racy    bool            // tried many times
+	atBirth bool            // and until a newborn was killed at birth, where hooks do that
+	lazy    bool            // nobody reaps before run has ended
+	shared  bool            // orphans go where those of the host go
+	left    bool            // nobody can end it; the story checks
+	beside  bool            // it is no member: it goes after the end, while the story waits
+	outcome api.OutcomeKind // of every member but the root, "" for any
 
 	// rootSignal makes the root exit, or do what ends its session, in place of
 	// SIGKILL and of the command end.

@@ -29,8 +29,8 @@ type Instance struct {
 	daemons     []*Process
 }
 
-// newInstance makes one without a daemon. When the test ends, its daemon is
-// stopped and unloaded, and what is left of it is an error.
+// New makes an instance without a daemon. When the test ends, its daemon is
+// stopped and unloaded, and anything left of it is an error.
 func New(t *testing.T) *Instance {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lngtest-")

@@ -1,23 +1,45 @@
 //go:build linux
 
-package daemon
+package access
 
 import (
 	"maps"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
-
-	"github.com/lineage-ebpf/lineage/daemon/access"
 )
+
+// Limits bound what callers can take of the daemon.
+type Limits struct {
+	Conns       int // a 16th is left to root, another 4th to callers that are in no session
+	UIDConns    int // of one uid but root: in sessions, and outside of them
+	MemberConns int // of the members of one session
+	Rate, Burst int // requests a second of one uid but root, or of the members of one session
+}
+
+// Fitting leaves half of the descriptors to what is not a connection, which has
+// two: its own and its peer's.
+func (l Limits) Fitting() Limits {
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
+		l.Conns = int(min(uint64(l.Conns), files.Cur/4))
+	}
+	return l
+}
+
+// rooms are how many connections there may be of root, of other callers that
+// are in no session, and of members, each with those before it.
+func (l Limits) rooms() (root, outside, members int) {
+	return l.Conns, l.Conns - l.Conns/16, l.Conns - l.Conns/16 - l.Conns/4
+}
 
 // conns counts the open connections and the requests, so that no caller can
 // take them all. A connection over a limit is closed at once and not counted.
 type conns struct {
-	limits limits
+	limits Limits
 	clock  func() time.Duration
 
 	mu    sync.Mutex
@@ -28,13 +50,6 @@ type conns struct {
 
 	leaving chan struct{} // has one for each that was refused and is open still
 }
-
-// How many refused connections stay open for how long, so that those who are not
-// too many hear why.
-const (
-	maxLeaving   = 64
-	refusedStays = 200 * time.Millisecond
-)
 
 // slot is what connections are counted for: a uid, the members of sessions that
 // have a uid, or the members of one session.
@@ -50,7 +65,7 @@ type bucket struct {
 	at time.Duration // of the last request
 }
 
-func newConns(l limits, clock func() time.Duration) *conns {
+func newConns(l Limits, clock func() time.Duration) *conns {
 	return &conns{
 		limits: l, clock: clock, open: make(map[slot]int), rates: make(map[slot]*bucket), left: clock(),
 		leaving: make(chan struct{}, maxLeaving),
@@ -67,7 +82,7 @@ func (t *conns) enter(uid uint32) bool {
 		room = root
 	}
 	of := slot{uid: uid}
-	if t.all >= room || uid != 0 && t.open[of] >= 2*t.limits.uidConns {
+	if t.all >= room || uid != 0 && t.open[of] >= 2*t.limits.UIDConns {
 		return false
 	}
 	t.all++
@@ -78,17 +93,17 @@ func (t *conns) enter(uid uint32) bool {
 // join counts an entered connection for the session that its peer is in. Members
 // and the other callers of a uid have their shares apart, so that a user can end
 // what keeps asking.
-func (t *conns) join(c *connection) bool {
+func (t *conns) join(c *Connection) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	uid := c.peer.uid
+	uid := c.peer.UID
 	inside := slot{uid: uid, inside: true}
 	if c.member == 0 {
-		return uid == 0 || t.open[slot{uid: uid}]-t.open[inside] <= t.limits.uidConns
+		return uid == 0 || t.open[slot{uid: uid}]-t.open[inside] <= t.limits.UIDConns
 	}
 	session := slot{inside: true, member: c.member}
 	_, _, room := t.limits.rooms()
-	if t.all > room || uid != 0 && t.open[inside] >= t.limits.uidConns || t.open[session] >= t.limits.memberConns {
+	if t.all > room || uid != 0 && t.open[inside] >= t.limits.UIDConns || t.open[session] >= t.limits.MemberConns {
 		return false
 	}
 	c.joined = []slot{inside, session}
@@ -99,7 +114,7 @@ func (t *conns) join(c *connection) bool {
 }
 
 // leave takes a connection out of the count, and closes what pins its peer.
-func (t *conns) leave(c *connection) {
+func (t *conns) leave(c *Connection) {
 	if c.over {
 		<-t.leaving
 		return
@@ -109,7 +124,7 @@ func (t *conns) leave(c *connection) {
 	defer t.mu.Unlock()
 	t.all--
 	t.left = t.clock()
-	for _, of := range append(c.joined, slot{uid: c.peer.uid}) {
+	for _, of := range append(c.joined, slot{uid: c.peer.UID}) {
 		if t.open[of]--; t.open[of] == 0 {
 			delete(t.open, of)
 		}
@@ -117,7 +132,7 @@ func (t *conns) leave(c *connection) {
 }
 
 // allow takes one request of a caller.
-func (t *conns) allow(c access.Caller, now time.Duration) bool {
+func (t *conns) allow(c Caller, now time.Duration) bool {
 	of := slot{uid: c.UID}
 	if c.Member != 0 {
 		of = slot{inside: true, member: c.Member}
@@ -126,83 +141,31 @@ func (t *conns) allow(c access.Caller, now time.Duration) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	full := time.Duration(t.limits.burst) * time.Second / time.Duration(t.limits.rate)
+	full := time.Duration(t.limits.Burst) * time.Second / time.Duration(t.limits.Rate)
 	b := t.rates[of]
 	if b == nil {
 		// One that is full again is worth forgetting.
 		maps.DeleteFunc(t.rates, func(_ slot, b *bucket) bool { return now-b.at > full })
-		b = &bucket{Limiter: rate.NewLimiter(rate.Limit(t.limits.rate), t.limits.burst)}
+		b = &bucket{Limiter: rate.NewLimiter(rate.Limit(t.limits.Rate), t.limits.Burst)}
 		t.rates[of] = b
 	}
 	b.at = now
 	return b.AllowN(time.Unix(0, 0).Add(now), 1)
 }
 
-// idle tells for how long nobody has been connected.
-func (t *conns) idle() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.all > 0 {
+// Open is the number of open connections; refused ones do not count.
+func (a *Access) Open() int {
+	a.conns.mu.Lock()
+	defer a.conns.mu.Unlock()
+	return a.conns.all
+}
+
+// Idle is for how long nobody has been connected.
+func (a *Access) Idle() time.Duration {
+	a.conns.mu.Lock()
+	defer a.conns.mu.Unlock()
+	if a.conns.all > 0 {
 		return 0
 	}
-	return t.clock() - t.left
-}
-
-// admitting is a listener that gives only connections that there is room for.
-type admitting struct {
-	*net.UnixListener
-	server *server
-}
-
-// peerConn is a connection with what is known of its peer.
-type peerConn struct {
-	*net.UnixConn
-	peer *connection
-}
-
-func (a admitting) Accept() (net.Conn, error) {
-	for {
-		nc, err := a.AcceptUnix()
-		if err != nil {
-			return nil, err
-		}
-		if c := a.server.accepted(nc); c != nil {
-			return &peerConn{nc, c}, nil
-		}
-	}
-}
-
-// accepted makes the first judgement of a new connection. It gives nil, and has
-// closed the connection, if there is no room for it.
-func (s *server) accepted(nc net.Conn) *connection {
-	p, err := s.peerOf(nc)
-	if err != nil {
-		s.log.Error().Err(err).Msg("peer not read")
-		nc.Close()
-		return nil
-	}
-	if s.conns.enter(p.uid) {
-		c := s.identify(p)
-		if s.conns.join(c) {
-			return c
-		}
-		s.conns.leave(c)
-	} else {
-		p.close()
-	}
-	s.tally.refused(verbLimit)
-	return s.conns.turnAway(nc)
-}
-
-// turnAway closes a connection, or keeps it for a moment in which its caller can
-// ask and hear why.
-func (t *conns) turnAway(nc net.Conn) *connection {
-	select {
-	case t.leaving <- struct{}{}:
-		time.AfterFunc(refusedStays, func() { nc.Close() })
-		return &connection{over: true}
-	default:
-		nc.Close()
-		return nil
-	}
+	return a.o.Clock() - a.conns.left
 }

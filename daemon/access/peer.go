@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package access
 
 import (
 	"errors"
@@ -11,22 +11,20 @@ import (
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
-
-	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// peer is the process that connected, as the socket layer noted it at
-// connect(2). A connection can outlive it and can be handed on: whoever uses
-// it is judged as the process that made it.
-type peer struct {
-	pid, uid, gid uint32
-	pidfd         int // -1: the kernel has none (before 6.5)
+// Peer is the process that connected, as the socket layer noted it at
+// connect(2). A connection can outlive it and can be handed on: its requests are
+// always judged as those of the process that made it.
+type Peer struct {
+	PID, UID, GID uint32
+	PIDFD         int // -1: the kernel has none (before 6.5)
 }
 
-// peerOf asks the socket. SO_PEERPIDFD pins the process, so that a PID that
+// PeerOf asks the socket. SO_PEERPIDFD pins the process, so that a PID that
 // was reused before we look is noticed.
-func peerOf(c net.Conn) (peer, error) {
-	p := peer{pidfd: -1}
+func PeerOf(c net.Conn) (Peer, error) {
+	p := Peer{PIDFD: -1}
 	uc, ok := c.(*net.UnixConn)
 	if !ok {
 		return p, fmt.Errorf("read peer: %w: no unix socket", errors.ErrUnsupported)
@@ -42,20 +40,20 @@ func peerOf(c net.Conn) (peer, error) {
 			return
 		}
 		if pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
-			p.pidfd = pidfd
+			p.PIDFD = pidfd
 		}
 	})
 	if err := errors.Join(err, credErr); err != nil {
 		return p, fmt.Errorf("read peer: %w", err)
 	}
-	p.pid, p.uid, p.gid = uint32(cred.Pid), cred.Uid, cred.Gid
+	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
 	return p, nil
 }
 
 // close gives the pidfd back.
-func (p peer) close() {
-	if p.pidfd >= 0 {
-		unix.Close(p.pidfd)
+func (p Peer) close() {
+	if p.PIDFD >= 0 {
+		unix.Close(p.PIDFD)
 	}
 }
 
@@ -66,10 +64,10 @@ func exited(pidfd int) bool {
 	return err != nil || n != 0
 }
 
-// connection is what is known of one connection's peer. Its first judgement is
+// Connection is what is known of one connection's peer. Its first judgement is
 // made at accept and only gets narrower.
-type connection struct {
-	peer   peer
+type Connection struct {
+	peer   Peer
 	over   bool   // there is no room for it: nothing else is known, every request is refused
 	joined []slot // that it counts for, beside its uid
 
@@ -82,39 +80,39 @@ type connection struct {
 	lost   bool
 }
 
-// identify makes the first judgement.
-func (s *server) identify(p peer) *connection {
-	c := &connection{peer: p}
-	id, err := s.kernel.Identify(p.pid)
+// Identify makes the first judgement.
+func (a *Access) Identify(p Peer) *Connection {
+	c := &Connection{peer: p}
+	id, err := a.o.Kernel.Identify(p.PID)
 	if err != nil {
 		c.lost = true
 		return c
 	}
 	c.id = id
-	if c.lost = p.pidfd >= 0 && exited(p.pidfd); c.lost {
+	if c.lost = p.PIDFD >= 0 && exited(p.PIDFD); c.lost {
 		return c // the identity may be somebody else's
 	}
-	st, err := s.proc.Status(p.pid)
+	st, err := a.o.Proc.Status(p.PID)
 	if err == nil {
 		c.comm = st.Name
-		c.group = s.group >= 0 && (int(p.gid) == s.group || slices.Contains(st.GIDs, uint32(s.group)))
+		c.group = a.o.Group >= 0 && (int(p.GID) == a.o.Group || slices.Contains(st.GIDs, uint32(a.o.Group)))
 	}
-	ns, err := s.proc.PIDNamespace(p.pid)
-	c.alien = err != nil || ns != s.pidNamespace
-	s.judge(c)
+	ns, err := a.o.Proc.PIDNamespace(p.PID)
+	c.alien = err != nil || ns != a.o.PIDNamespace
+	a.judge(c)
 	return c
 }
 
-// judge says who the caller is now. A dead peer stays what it was: a member's
-// connection in the hands of its child is a member's still, and an operator's
-// is nobody's.
-func (s *server) judge(c *connection) access.Caller {
+// judge says who the caller is now. A dead peer stays what it was: a connection that
+// a member has left to its child is still a member's, and one that an operator has
+// left may do nothing.
+func (a *Access) judge(c *Connection) Caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.lost {
-		e, err := s.kernel.Lookup(c.peer.pid)
+		e, err := a.o.Kernel.Lookup(c.peer.PID)
 		// Present is asked last: it vouches for the answer before it.
-		c.lost = err != nil && !errors.Is(err, tracer.ErrNotFound) || !s.present(c)
+		c.lost = err != nil && !errors.Is(err, tracer.ErrNotFound) || !a.present(c)
 		switch {
 		case c.lost:
 		case err == nil && e.Identity == c.id:
@@ -123,17 +121,17 @@ func (s *server) judge(c *connection) access.Caller {
 			c.lost = true // a stale entry, or a member that is dying
 		}
 	}
-	return access.Caller{
-		UID: c.peer.uid, ID: c.id, Comm: c.comm, Group: c.group, Member: c.member,
+	return Caller{
+		UID: c.peer.UID, ID: c.id, Comm: c.comm, Group: c.group, Member: c.member,
 		Lost: c.lost, Foreign: c.alien,
 	}
 }
 
 // present reports that the peer's PID is still the peer.
-func (s *server) present(c *connection) bool {
-	if c.peer.pidfd >= 0 {
-		return !exited(c.peer.pidfd) // and so its PID is its own
+func (a *Access) present(c *Connection) bool {
+	if c.peer.PIDFD >= 0 {
+		return !exited(c.peer.PIDFD) // and so its PID is its own
 	}
-	id, err := s.kernel.Identify(c.peer.pid)
+	id, err := a.o.Kernel.Identify(c.peer.PID)
 	return err == nil && id == c.id
 }

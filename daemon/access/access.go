@@ -1,0 +1,102 @@
+//go:build linux
+
+package access
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os/user"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// Kernel is what access asks the kernel about a caller.
+type Kernel interface {
+	Identify(pid uint32) (tracer.Identity, error)
+	Lookup(pid uint32) (tracer.Entry, error)
+}
+
+// Options are what an [Access] stands on.
+type Options struct {
+	Kernel       Kernel
+	Proc         procfs.FS
+	PIDNamespace string                       // the link of the daemon's
+	Group        int                          // gid of [ReadGroup], -1: the host has none
+	Peer         func(net.Conn) (Peer, error) // [PeerOf]
+	Clock        func() time.Duration         // monotonic
+	Limits       Limits
+	Audit        func(audit.Record)
+	Mode         func() string // of the policy, for the audit log
+	Log          zerolog.Logger
+}
+
+// Access knows who is connected, and what was refused. It may be used from any
+// goroutine.
+type Access struct {
+	o        Options
+	conns    *conns
+	refusals *audit.Refusals
+
+	mu      sync.Mutex
+	refused map[string]uint64 // by verb
+}
+
+// New gives the access of one daemon.
+func New(o Options) *Access {
+	return &Access{
+		o: o, conns: newConns(o.Limits, o.Clock), refusals: audit.NewRefusals(o.Audit, o.Clock),
+		refused: make(map[string]uint64),
+	}
+}
+
+// Group is the gid of [ReadGroup], -1 if the host has no such group.
+func Group() int {
+	if g, err := user.LookupGroup(ReadGroup); err == nil {
+		if gid, err := strconv.Atoi(g.Gid); err == nil {
+			return gid
+		}
+	}
+	return -1
+}
+
+// Admit says who is calling now, and refuses a caller that asks too much.
+func (a *Access) Admit(conn *Connection) (Caller, error) {
+	if conn.over {
+		return Caller{}, api.NewError(api.CodeTooMany, "too many connections", "close some")
+	}
+	c := a.judge(conn)
+	if !a.conns.allow(c, a.o.Clock()) {
+		a.count(verbLimit)
+		of := fmt.Sprintf("uid %d", c.UID)
+		if c.Member != 0 {
+			of = fmt.Sprintf("session %v", c.Member)
+		}
+		return c, api.NewError(api.CodeTooMany, "too many requests of "+of, "ask again in a second")
+	}
+	return c, nil
+}
+
+// verbLimit counts requests and connections that were too many, whatever they
+// asked for.
+const verbLimit = "limit"
+
+func (a *Access) count(verb string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused[verb]++
+}
+
+// RefusedSoFar gives the number of refusals by verb.
+func (a *Access) RefusedSoFar() map[string]uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.refused)
+}

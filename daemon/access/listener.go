@@ -1,0 +1,84 @@
+//go:build linux
+
+package access
+
+import (
+	"net"
+	"time"
+)
+
+// How many refused connections stay open for how long, so that those who are not
+// too many hear why.
+const (
+	maxLeaving   = 64
+	refusedStays = 200 * time.Millisecond
+)
+
+// listener gives only connections that there is room for.
+type listener struct {
+	*net.UnixListener
+	access *Access
+}
+
+// peerConn is a connection with what is known of its peer.
+type peerConn struct {
+	*net.UnixConn
+	peer *Connection
+}
+
+// Listen gives the connections of ln that there is room for. Each of them has
+// to be given to [Access.Leave] when it is closed.
+func (a *Access) Listen(ln *net.UnixListener) net.Listener { return listener{ln, a} }
+
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if c := l.access.accepted(nc); c != nil {
+			return &peerConn{nc, c}, nil
+		}
+	}
+}
+
+// Of gives what is known of the peer of a connection that [Access.Listen] gave.
+func Of(nc net.Conn) *Connection { return nc.(*peerConn).peer }
+
+// Leave takes a closed connection out of the count.
+func (a *Access) Leave(c *Connection) { a.conns.leave(c) }
+
+// accepted makes the first judgement of a new connection. It gives nil, and has
+// closed the connection, if there is no room for it.
+func (a *Access) accepted(nc net.Conn) *Connection {
+	p, err := a.o.Peer(nc)
+	if err != nil {
+		a.o.Log.Error().Err(err).Msg("peer not read")
+		nc.Close()
+		return nil
+	}
+	if a.conns.enter(p.UID) {
+		c := a.Identify(p)
+		if a.conns.join(c) {
+			return c
+		}
+		a.conns.leave(c)
+	} else {
+		p.close()
+	}
+	a.count(verbLimit)
+	return a.conns.turnAway(nc)
+}
+
+// turnAway closes a connection, or keeps it for a moment in which its caller can
+// ask and hear why.
+func (t *conns) turnAway(nc net.Conn) *Connection {
+	select {
+	case t.leaving <- struct{}{}:
+		time.AfterFunc(refusedStays, func() { nc.Close() })
+		return &Connection{over: true}
+	default:
+		nc.Close()
+		return nil
+	}
+}

@@ -1,0 +1,74 @@
+//go:build linux
+
+package access
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+)
+
+// Audited is c in a record of the audit log.
+func (c Caller) Audited() *audit.Caller {
+	a := &audit.Caller{UID: int(c.UID), PID: int(c.ID.PID), StartNS: api.U64(c.ID.Start)}
+	if c.Member != 0 {
+		a.Session = c.Member.String()
+	}
+	return a
+}
+
+// Refuse is the error of a decision against a caller. It is recorded in the log
+// and in the audit log. what names the target as the caller did.
+func (a *Access) Refuse(c Caller, v Verb, what string, d Decision) error {
+	e := a.o.Log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, d.Why).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
+	if c.Member != 0 {
+		e = e.Str(logging.KeyMember, c.Member.String())
+	}
+	e.Msg("refused")
+	a.Refused(c, v, what, d.Why)
+	if what != "" {
+		what = " " + what
+	}
+	return api.NewError(api.CodeDenied, fmt.Sprintf("%v%s: not permitted: %s", v, what, d.Why), d.Hint)
+}
+
+// Refused records a refusal.
+func (a *Access) Refused(c Caller, v Verb, what, why string) {
+	a.count(v.String())
+	a.refusals.Add(a.record(c, v, audit.Refused, why, &audit.Target{Session: what}))
+}
+
+// Done records a verb that changed something and is not an end.
+func (a *Access) Done(c Caller, v Verb, session string) {
+	a.o.Audit(a.record(c, v, audit.Done, "", &audit.Target{Session: session}))
+}
+
+// Managed records a verb about the daemon itself.
+func (a *Access) Managed(c Caller, what string) {
+	a.o.Audit(a.record(c, Manage, audit.Done, what, nil))
+}
+
+// Signalled records that a signal was sent to one process, and its result.
+func (a *Access) Signalled(c Caller, result, session string, ref api.Ref) {
+	a.o.Audit(a.record(c, Kill, audit.Done, result, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+}
+
+// Unsignalled records that a signal was not sent.
+func (a *Access) Unsignalled(c Caller, why, session string, ref api.Ref) {
+	a.count(Kill.String())
+	a.refusals.Add(a.record(c, Kill, audit.Refused, why, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+}
+
+func (a *Access) record(c Caller, v Verb, decision, reason string, t *audit.Target) audit.Record {
+	return audit.Record{
+		Time: time.Now().UTC(), Verb: v.String(), Decision: decision, Reason: reason,
+		Caller: c.Audited(), Target: t, Mode: a.o.Mode(),
+	}
+}
+
+// Flush writes the refusals that were only counted so far.
+func (a *Access) Flush() { a.refusals.Flush() }

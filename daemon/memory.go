@@ -1,0 +1,29 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+)
+
+// releasePeriod is between two looks whether the daemon has nothing to do.
+const releasePeriod = 5 * time.Minute
+
+// releaseMemory gives the free part of the heap back to the system now, when the
+// start is over, and then once a period if no session lives.
+func (s *server) releaseMemory(ctx context.Context) {
+	tick := time.NewTicker(releasePeriod)
+	defer tick.Stop()
+	for busy := false; ; busy = s.count() > 0 {
+		if !busy {
+			debug.FreeOSMemory()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

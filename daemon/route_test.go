@@ -1,0 +1,148 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestRoutesAreAuthorised walks all routes with callers of whom access says that
+// they may not. TARGET and REF are the session and the member that they ask about.
+func TestRoutesAreAuthorised(t *testing.T) {
+	requests := map[string]struct {
+		about      string // host, target, or the items of a list
+		path, body string
+	}{
+		"GET /v1/version":               {"host", "/v1/version", ""},
+		"GET /v1/status":                {"host", "/v1/status", ""},
+		"GET /v1/sessions":              {"items", "/v1/sessions?state=all", ""},
+		"POST /v1/sessions":             {"host", "/v1/sessions", `{"root":{"pid":300}}`},
+		"GET /v1/sessions/{s}":          {"target", "/v1/sessions/TARGET", ""},
+		"GET /v1/sessions/{s}/tree":     {"target", "/v1/sessions/TARGET/tree", ""},
+		"GET /v1/sessions/{s}/report":   {"target", "/v1/sessions/TARGET/report", ""},
+		"POST /v1/keep":                 {"target", "/v1/keep", `{"refs":[REF],"reason":"r","until":"2999-01-02T15:04:05Z"}`},
+		"POST /v1/sessions/{s}/end":     {"target", "/v1/sessions/TARGET/end", `{"now":true}`},
+		"POST /v1/sessions/{s}/plan":    {"target", "/v1/sessions/TARGET/plan", ""},
+		"GET /v1/processes/{ref}":       {"target", "/v1/processes/101", ""},
+		"GET /v1/why":                   {"target", "/v1/why?ref=101", ""},
+		"GET /v1/orphans":               {"items", "/v1/orphans", ""},
+		"GET /v1/leaks":                 {"items", "/v1/leaks", ""},
+		"GET /v1/events":                {"target", "/v1/events?session=TARGET", ""},
+		"GET /v1/history":               {"host", "/v1/history", ""},
+		"GET /v1/watch":                 {"target", "/v1/watch?session=TARGET", ""},
+		"POST /v1/daemon/stop":          {"host", "/v1/daemon/stop", ""},
+		"POST /v1/resync":               {"host", "/v1/resync", ""},
+		"GET /metrics":                  {"host", "/metrics", ""},
+		"POST /v1/selfcheck":            {"host", "/v1/selfcheck", ""},
+		"GET /v1/policy":                {"host", "/v1/policy", ""},
+		"GET /v1/policy/explain":        {"host", "/v1/policy/explain?ref=101", ""},
+		"POST /v1/policy/reload":        {"host", "/v1/policy/reload", ""},
+		"POST /v1/policy/resume":        {"host", "/v1/policy/resume", ""},
+		"POST /v1/processes/{ref}/kill": {"target", "/v1/processes/MEMBER/kill", `{"signal":"KILL"}`},
+	}
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{Name: "lngtest-target"})
+	w.k.Fork(100, 101, "lngtest-child")
+	w.proc(101, 100, 1000, "lngtest-child")
+	own := w.session("user", 200, api.NewSession{})
+	ref := api.Ref{PID: 101, StartNS: api.U64(w.k.Proc(101).Identity.Start)}
+	refText := `{"pid":101,"start_ns":"` + strings.Split(ref.String(), "@")[1] + `"}`
+	routes := w.s.routes()
+	for _, pattern := range slices.Sorted(maps.Keys(routes)) {
+		t.Run(pattern, func(t *testing.T) {
+			x, ok := requests[pattern]
+			if !ok {
+				t.Fatal("this test has no request for it")
+			}
+			if len(routes[pattern].verbs) == 0 {
+				t.Fatal("it declares no verb")
+			}
+			verb := routes[pattern].verbs[0]
+			path := strings.NewReplacer("TARGET", s.ID, "MEMBER", ref.String()).Replace(x.path)
+			body := strings.ReplaceAll(x.body, "REF", refText)
+			method, _, _ := strings.Cut(pattern, " ")
+			for who, c := range map[string]access.Caller{
+				"119": {Lost: true}, "else": {UID: 1001}, "200": {UID: 1000, Member: w.id(own.ID)},
+			} {
+				scope := access.Scope{UID: c.UID}
+				if x.about != "host" {
+					scope = access.Scope{UID: 1000, Chain: []tracer.SessionID{w.id(s.ID)}}
+				}
+				if access.Decide(c, verb, scope).Allow {
+					continue
+				}
+				a := w.do(who, method, path, body)
+				a.T = t
+				if x.about != "items" {
+					a.refused(api.CodeDenied)
+				} else if a.status != http.StatusOK || strings.Contains(string(a.body), s.ID) {
+					t.Errorf("%s: status %d, %s", who, a.status, a.body)
+				}
+			}
+		})
+	}
+	if sent := w.k.Sent(); len(sent) != 0 {
+		t.Errorf("sent %v", sent)
+	}
+	if all, _ := w.k.Sessions(); len(all) != 2 {
+		t.Errorf("sessions %+v", all)
+	}
+}
+
+// TestForgottenDecision: what an answer sends without a decision about its verb is
+// not sent, and an answer about the host is not reached without one.
+func TestForgottenDecision(t *testing.T) {
+	w := newWorld(t)
+	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, head("secret")) }
+	ask := func(rt route) (status int, panicked bool) {
+		rec := httptest.NewRecorder()
+		defer func() {
+			panicked = recover() != nil
+			if panicked && rec.Body.Len() > 0 {
+				t.Errorf("sent %s", rec.Body)
+			}
+			status = rec.Code
+		}()
+		c := w.s.access.Identify(access.Peer{PID: elsePID, UID: 1001, PIDFD: -1})
+		w.s.serve(rt.answer).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(context.WithValue(t.Context(), connKey{}, c)))
+		return rec.Code, false
+	}
+	for name, x := range map[string]struct {
+		answer   answer
+		status   int
+		panicked bool
+	}{
+		"none": {func(out http.ResponseWriter, _ *http.Request, _ access.Caller) error { return secret(out) }, http.StatusOK, true},
+		"of a read": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
+			access.Decide(c, access.Read, c.Scope())
+			return secret(out)
+		}, http.StatusOK, true},
+		"of an end": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
+			access.Decide(c, access.End, c.Scope())
+			return secret(out)
+		}, http.StatusOK, false},
+		"an error": {func(http.ResponseWriter, *http.Request, access.Caller) error { return foreign() }, http.StatusBadRequest, false},
+	} {
+		if status, panicked := ask(onTarget(x.answer, access.End)); status != x.status || panicked != x.panicked {
+			t.Errorf("%s: status %d, panicked: %v", name, status, panicked)
+		}
+	}
+	reached := onHost(w.s, access.Manage, "daemon", params(), func(out http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+		t.Error("reached")
+		return secret(out)
+	})
+	if status, _ := ask(reached); status != http.StatusForbidden {
+		t.Errorf("status %d", status)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 )
 
 // docs/API.md names every route and no other, and every code as it is answered.
@@ -42,7 +43,7 @@ func TestAPIDocument(t *testing.T) {
 	if got := strings.Join(want, ""); codes != got {
 		t.Errorf("documented are\n%s\nwant\n%s", codes, got)
 	}
-	for _, word := range []string{reasonReboot, reasonUntracked, reasonOver, reasonUntil, reasonStopping, "ring", "reader", "history"} {
+	for _, word := range []string{history.ReasonReboot, history.ReasonUntracked, reasonOver, reasonUntil, reasonStopping, "ring", "reader", "history"} {
 		if !strings.Contains(text, "| `"+word+"` |") {
 			t.Errorf("%s is not documented", word)
 		}

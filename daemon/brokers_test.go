@@ -121,7 +121,7 @@ func TestUnattributed(t *testing.T) {
 	if got := states(w.brokered(3)); got != "cron pending, tmux pending, docker pending, " {
 		t.Error(got)
 	}
-	w.k.Advance(settling + time.Second)
+	w.k.Advance(3 * time.Second)
 	if got := states(w.brokered(3)); got != "cron pending, tmux unattributed, docker unattributed, " {
 		t.Error(got)
 	}

@@ -56,7 +56,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 			return
 		}
 		s.enforcer.Began(x.ID(), baseline)
-		s.brokers.of(x.ID()).token = sha256.Sum256([]byte(token))
+		s.attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
 		t.Save(x)
 		d = t.Document(x, c)
 	})
@@ -113,7 +113,7 @@ func (s *server) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
 	spec.MaxRSS = uint64(req.MaxRSSBytes)
 	spec.Idle = time.Duration(req.IdleMS) * time.Millisecond
-	s.rules.complete(&spec, req.GraceMS != nil)
+	s.rules.Complete(&spec, req.GraceMS != nil)
 	return spec, nil
 }
 

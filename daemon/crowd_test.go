@@ -19,6 +19,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -68,7 +69,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	)
 	alone := took(first)
 	w.k.AllRead()
-	from := w.s.ring.end()
+	from := w.s.ring.End()
 	before := inUse()
 	var crowd sync.WaitGroup
 	counts := make([]readCount, readers)
@@ -82,7 +83,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	}
 	crowded := took(first + ends*members)
 	grown := inUse() - before
-	if limit := int64(readers)*perReader + 2*ringBytes; grown > limit {
+	if limit := int64(readers)*perReader + 2*recent.Bytes; grown > limit {
 		t.Errorf("the heap grew by %d KiB, allowed are %d", grown>>10, limit>>10)
 	}
 	// More than the kernel holds for who takes nothing.
@@ -98,7 +99,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	if r := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
 		t.Errorf("%+v", r)
 	}
-	end := w.s.ring.end()
+	end := w.s.ring.End()
 	for n := range counts {
 		w.until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
 	}
@@ -200,7 +201,7 @@ func inUse() int64 {
 func TestRecentLines(t *testing.T) {
 	w := newWorld(t)
 	root, other := access.Caller{UID: 0}, access.Caller{UID: 1}
-	r := record{seq: 7}
+	r := recent.Event{Seq: 7}
 	r.Type, r.UID, r.Filename, r.Argv = tracer.EventExec, 1000, []byte("/bin/x"), []byte("x\x00--secret\x00")
 	get := func(c access.Caller) []byte {
 		b, err := w.s.line(&r, c)
@@ -219,15 +220,15 @@ func TestRecentLines(t *testing.T) {
 	if again := get(access.Caller{UID: 1000}); &again[0] != &shown[0] {
 		t.Error("it was made twice for its own uid")
 	}
-	r.seq += recentLines
+	r.Seq += recentLines
 	if newer := get(root); bytes.Equal(newer, shown) {
 		t.Errorf("%s", newer)
 	}
-	r.seq -= recentLines
+	r.Seq -= recentLines
 	if late := get(root); !bytes.Equal(late, shown) {
 		t.Errorf("who is behind gets %s", late)
 	}
-	r.seq += recentLines
+	r.Seq += recentLines
 	if newer := get(root); !bytes.Contains(newer, []byte(`"seq":"`+strconv.Itoa(7+recentLines)+`"`)) {
 		t.Errorf("%s", newer)
 	}

@@ -157,7 +157,7 @@ func (s *server) recorded(_ registry.View, x *registry.Session) {
 	rec := audit.Record{
 		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.Receipt().EndReason,
 		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
-		Mode:   s.rules.mode(), Report: x.Receipt(),
+		Mode:   s.rules.Mode(), Report: x.Receipt(),
 	}
 	if x.Info().Cause == tracer.CauseEnd {
 		rec.Caller = x.EndCaller()

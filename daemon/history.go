@@ -107,7 +107,7 @@ func (s *server) endedSessions(ctx context.Context, q journal.Query, c access.Ca
 	if c.Member == 0 {
 		page := q
 		page.Limit++ // to see whether there is more
-		if rows, err = s.recorder.journal.Ended(ctx, page); err != nil {
+		if rows, err = s.recorder.Journal().Ended(ctx, page); err != nil {
 			s.log.Error().Err(err).Msg("history not read") // the status says why; memory is what there is
 		}
 	}

@@ -250,13 +250,19 @@ func TestRemember(t *testing.T) {
 	w.k.Exec(102, "/bin/lngtest-child", "child\x00-x\x00")
 	w.k.Exit(101, 0)
 	w.k.Fork(100, 103, "lngtest-child")
-	var token [32]byte
-	w.s.registry.Read(func(v registry.View) { token = w.s.brokers.of(w.id(s.ID)).token })
+	token := func() (sum string) {
+		var all []registry.Memory
+		_ = w.s.registry.Read(func(v registry.View) { all = v.Memory(v.Session(w.id(s.ID))) })
+		text, err := registry.EncodeMemory(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return into[struct{ Token string }](answered{T: t, status: http.StatusOK, body: text}, http.StatusOK).Token
+	}
+	want := token()
 	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{}), http.StatusAccepted)
 	w.again()
-	var got [32]byte
-	w.s.registry.Read(func(v registry.View) { got = w.s.brokers.of(w.id(s.ID)).token })
-	if got != token || token == [32]byte{} {
+	if got := token(); got != want || want == "" {
 		t.Error("the token is forgotten")
 	}
 	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
@@ -361,7 +367,7 @@ func (w *world) stream(who, query string) (all []api.Event, reason string) {
 // Events of before come from the history, gap-free up to the present.
 func TestEventsOfThePast(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	first := w.s.ring.end()
+	first := w.s.ring.End()
 	report := w.ended(100, "job")
 	w.k.Advance(time.Second) // numbers go by the clock
 	w.again()

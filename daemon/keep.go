@@ -13,14 +13,13 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 const (
 	maxKept   = 256 // processes of one request
 	maxReason = 1000
-
-	maxLifetime = 100 * 365 * 24 * time.Hour // what clocks of nanoseconds can add up
 )
 
 // postKeep hands members over to a kept session.
@@ -63,7 +62,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		all, from = append(all, id), info
 	}
 	by := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
-	info, err := s.steward.keep(from, all, kept{Reason: req.Reason, By: by}, req.Until)
+	info, err := s.steward.Keep(from, all, rules.Kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/tracer"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -19,10 +20,10 @@ const (
 	turnRecords = 256
 )
 
-// recent holds the last events as they are sent, so that one is encoded once
+// encodedEvents holds the last events as they are sent, so that one is encoded once
 // and not by each of a thousand readers. Whoever needs a line first makes it;
 // with nobody reading nothing is made.
-type recent struct {
+type encodedEvents struct {
 	shown, redacted [recentLines]atomic.Pointer[line]
 }
 
@@ -34,24 +35,24 @@ type line struct {
 
 // line is an event as a caller may see it. Command lines alone are not for
 // everybody.
-func (s *server) line(r *record, c access.Caller) ([]byte, error) {
-	slots := &s.recent.shown
+func (s *server) line(r *recent.Event, c access.Caller) ([]byte, error) {
+	slots := &s.encoded.shown
 	if r.Type == tracer.EventExec && !c.MayReadArgv(r.UID) {
-		slots = &s.recent.redacted
+		slots = &s.encoded.redacted
 	}
-	slot := &slots[r.seq%recentLines]
+	slot := &slots[r.Seq%recentLines]
 	held := slot.Load()
-	if held != nil && held.seq == r.seq {
+	if held != nil && held.seq == r.Seq {
 		return held.text, nil
 	}
-	text, err := json.Marshal(document.Event(s.clock.Clock, r.seq, &r.Event, c))
+	text, err := json.Marshal(document.Event(s.clock.Clock, r.Seq, &r.Event, c))
 	if err != nil {
 		return nil, err
 	}
 	text = append(text, '\n')
 	// A reader that is behind does not take the place of what others still need.
-	if len(text) <= maxLine && (held == nil || held.seq < r.seq) {
-		slot.CompareAndSwap(held, &line{r.seq, text})
+	if len(text) <= maxLine && (held == nil || held.seq < r.Seq) {
+		slot.CompareAndSwap(held, &line{r.Seq, text})
 	}
 	return text, nil
 }
@@ -60,12 +61,12 @@ func (s *server) line(r *record, c access.Caller) ([]byte, error) {
 // give back before they write: however many readers there are, this many at
 // once use the processor for it, and the registry finds another one. Each comes
 // with the memory that it takes.
-type turns chan []record
+type turns chan []recent.Event
 
 func newTurns() turns {
 	t := make(turns, max(1, runtime.GOMAXPROCS(0)/2))
 	for range cap(t) {
-		t <- make([]record, turnRecords)
+		t <- make([]recent.Event, turnRecords)
 	}
 	return t
 }

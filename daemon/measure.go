@@ -54,7 +54,7 @@ func (g *gauge) read() (*metrics.Snapshot, error) {
 func (s *server) measure() (*metrics.Snapshot, error) {
 	f := s.kernel.Features()
 	m := &metrics.Snapshot{
-		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.breakerState().Open,
+		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.BreakerState().Open,
 		Refusals: s.access.RefusedSoFar(), ReadersDropped: s.tally.dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),
@@ -62,7 +62,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		Resyncs:      make(map[string]uint64),
 		Ends:         make(map[metrics.End]uint64),
 	}
-	if r := s.selfCheck.result(); r != nil {
+	if r := s.selfCheck.Result(); r != nil {
 		m.SelfCheck = &r.OK
 	}
 	var counters map[string]uint64

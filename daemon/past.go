@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -38,7 +39,7 @@ func (s *server) past(ctx context.Context, word string, c access.Caller, v acces
 	if !api.IsSessionWord(word) {
 		return nil, missing
 	}
-	rows, err := s.recorder.journal.Find(ctx, word)
+	rows, err := s.recorder.Journal().Find(ctx, word)
 	if err != nil {
 		s.log.Error().Err(err).Msg("history not read")
 		return nil, missing // the status says why
@@ -85,7 +86,7 @@ func (s *server) pastScope(ctx context.Context, row *journal.Session) access.Sco
 	scope.Chain = []tracer.SessionID{0}
 	for row.Parent != 0 && len(scope.Chain) < registry.MaxDepth {
 		scope.Chain = append(scope.Chain, row.Parent)
-		up, err := s.recorder.journal.Session(ctx, row.Boot, row.Parent)
+		up, err := s.recorder.Journal().Session(ctx, row.Boot, row.Parent)
 		if err != nil || up == nil {
 			break
 		}
@@ -131,7 +132,7 @@ func (s *server) pastReport(ctx context.Context, word string, c access.Caller, v
 func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
 	for i := 0; i < len(family) && len(family) <= registry.MaxEnded; i++ {
-		children, err := s.recorder.journal.Nested(ctx, p.Boot, family[i])
+		children, err := s.recorder.Journal().Nested(ctx, p.Boot, family[i])
 		if err != nil {
 			return nil, err
 		}
@@ -159,11 +160,11 @@ func (s *server) pastTree(ctx context.Context, p *past, at tracer.Identity, c ac
 func (s *server) archived(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
 	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: s.kernel}
 	for _, id := range sessions {
-		processes, err := s.recorder.journal.Processes(ctx, boot, id)
+		processes, err := s.recorder.Journal().Processes(ctx, boot, id)
 		if err != nil {
 			return then, err
 		}
-		nodes := decodeNodes(processes)
+		nodes := history.DecodeNodes(processes)
 		for i := range nodes {
 			then.Graph.Restore(&nodes[i])
 		}

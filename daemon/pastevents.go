@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -65,7 +66,7 @@ func (st *stream) replay(ctx context.Context, from uint64) (next uint64, reason 
 			return p.next, reasonGone
 		}
 	}
-	began := st.ring.began
+	began := st.ring.Began()
 	if !p.any { // what fell off the ring is told with what it still has
 		st.older(ctx, st.started, from, began)
 	}
@@ -86,7 +87,7 @@ type pastReader struct {
 func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 	p.replaying.Lock()
 	defer p.replaying.Unlock()
-	b, err := p.recorder.journal.Next(ctx, p.after, p.since, p.boot, p.from)
+	b, err := p.recorder.Journal().Next(ctx, p.after, p.since, p.boot, p.from)
 	if err != nil {
 		p.log.Error().Err(err).Msg("history not read") // the status says why
 	}
@@ -120,7 +121,7 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 
 // older says that what was asked for begins before what is held.
 func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) {
-	held, err := st.recorder.journal.First(ctx)
+	held, err := st.recorder.Journal().First(ctx)
 	if err != nil || held.IsZero() {
 		held = first
 	}
@@ -130,7 +131,7 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 		lost.Time = &held // nothing is held that is older
 	case st.since.IsZero() && from < seq:
 		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
-		if from >= st.ring.began { // numbers of one daemon are events
+		if from >= st.ring.Began() { // numbers of one daemon are events
 			lost.Count = seq - from
 		}
 	default:
@@ -142,7 +143,7 @@ func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) 
 // sendPast encodes an event of the history that the reader asked for and may
 // see.
 func (st *stream) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
-	r := record{seq: x.Seq, Event: x.Event}
+	r := recent.Event{Seq: x.Seq, Event: x.Event}
 	if r.Type == 0 || int(r.Type) >= len(document.EventNames) || r.Type != tracer.EventLost && !st.mayReadPast(ctx, bootSession{b.Boot, r.Session}) {
 		return
 	}
@@ -152,7 +153,7 @@ func (st *stream) sendPast(ctx context.Context, b *journal.Block, then document.
 	if !st.wants(r.Type) {
 		return
 	}
-	ev := document.Event(then, r.seq, &r.Event, st.caller)
+	ev := document.Event(then, r.Seq, &r.Event, st.caller)
 	if b.Boot != st.bootID {
 		ev.Seq, ev.BootID = 0, b.Boot
 	}
@@ -171,7 +172,7 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 	a, err := st.aboutPast(key)
 	var row *journal.Session
 	if err == nil && a == nil {
-		row, err = st.recorder.journal.Session(ctx, key.boot, key.id)
+		row, err = st.recorder.Journal().Session(ctx, key.boot, key.id)
 	}
 	switch {
 	case err != nil:
@@ -191,13 +192,13 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 }
 
 // aboutPast asks the registry for a session of this boot, nil if it has none.
-func (st *stream) aboutPast(key bootSession) (a *about, err error) {
+func (st *stream) aboutPast(key bootSession) (a *recent.About, err error) {
 	if key.boot != st.bootID || st.boot != "" {
 		return nil, nil
 	}
 	err = st.registry.Read(func(v registry.View) {
 		if x := v.Session(key.id); x != nil {
-			a = st.ring.of(v, x)
+			a = st.ring.Of(v, x)
 		}
 	})
 	return a, err
@@ -217,7 +218,7 @@ func (st *stream) selects(ctx context.Context, row *journal.Session) bool {
 		if row.Parent == 0 {
 			return false
 		}
-		up, err := st.recorder.journal.Session(ctx, row.Boot, row.Parent)
+		up, err := st.recorder.Journal().Session(ctx, row.Boot, row.Parent)
 		if err != nil || up == nil {
 			return false
 		}

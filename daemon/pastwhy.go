@@ -29,7 +29,7 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 	if err != nil {
 		return nil, missing
 	}
-	j := s.recorder.journal
+	j := s.recorder.Journal()
 	found, err := j.Process(ctx, s.bootID, uint32(ref.PID), uint64(ref.StartNS))
 	var row *journal.Session
 	if err == nil && found != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -28,7 +29,7 @@ func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 			return
 		case <-hup:
 			s.manager.Notify(instance.Reloading()...)
-			_ = s.steward.reload() // it is logged, and stands in the status
+			_ = s.steward.Reload() // it is logged, and stands in the status
 			s.manager.Notify(instance.Ready)
 		}
 	}
@@ -36,25 +37,25 @@ func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 
 // getPolicy is not for members: what their host lets end is not theirs to know.
 func (s *server) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-	return reply(w, http.StatusOK, s.rules.document())
+	return reply(w, http.StatusOK, s.rules.Document())
 }
 
 func (s *server) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	if err := s.steward.reload(); err != nil {
+	if err := s.steward.Reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
 	s.access.Managed(c, "policy reload")
-	return reply(w, http.StatusOK, s.rules.document())
+	return reply(w, http.StatusOK, s.rules.Document())
 }
 
 func (s *server) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	if s.rules.breaker.Resume() {
-		s.steward.reterm()
+	if s.rules.Resume() {
+		s.steward.Reterm()
 		s.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
 			Msg("circuit breaker closed")
 	}
 	s.access.Managed(c, "policy resume")
-	return reply(w, http.StatusOK, s.rules.document())
+	return reply(w, http.StatusOK, s.rules.Document())
 }
 
 // getExplain tells which rules match a process now.
@@ -71,7 +72,7 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 	if !live {
 		return reply(w, http.StatusOK, d) // rules are about the living
 	}
-	facts := s.steward.facts(id.PID, maxFacts)
+	facts := s.steward.Facts(id.PID, rules.MaxFacts)
 	if now, err := s.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
 		return otherProcess(p.Ref)
 	} else if err != nil {
@@ -81,27 +82,27 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 	if p.Session != "" {
 		effect = "nothing: its own session is not kept from ending it"
 	}
-	rules := s.rules.policy()
-	for _, rule := range rules.Protected(facts) {
+	in := s.rules.Policy()
+	for _, rule := range in.Protected(facts) {
 		d.Items = append(d.Items, api.PolicyRule{
 			Kind: "policy_rule", Rule: rule.Key, Reason: rule.Reason, Origin: rule.Origin, Effect: effect,
 		})
 	}
-	facts = s.steward.rootFacts(id) // as agent and keep rules see it: with the creator, not the parent
-	if r := ranAs(rules, facts); r != nil {
-		effect, err := s.agentEffect(rules, r, id)
+	facts = s.steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
+	if r := rules.RanAs(in, facts); r != nil {
+		effect, err := s.agentEffect(in, r, id)
 		if err != nil {
 			return err
 		}
-		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: "agents." + r.Name, Origin: rules.Origin(r), Effect: effect})
+		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: "agents." + r.Name, Origin: in.Origin(r), Effect: effect})
 	}
-	if r := rules.Keeps(facts, time.Now()); r != nil {
+	if r := in.Keeps(facts, time.Now()); r != nil {
 		effect := "nothing: it is in no session"
 		if p.Session != "" {
 			effect = "it is handed over to a kept session until " + r.Until.String()
 		}
 		d.Items = append(d.Items, api.PolicyRule{
-			Kind: "policy_rule", Rule: "keep." + r.Name, Reason: r.Reason, Origin: rules.Origin(r), Effect: effect,
+			Kind: "policy_rule", Rule: "keep." + r.Name, Reason: r.Reason, Origin: in.Origin(r), Effect: effect,
 		})
 	}
 	return reply(w, http.StatusOK, d)
@@ -156,7 +157,7 @@ func (s *server) termsText(t policy.Terms) string {
 	if t.Report {
 		text += ", leftovers are only reported"
 	}
-	if !s.rules.enforced() {
+	if !s.rules.Enforced() {
 		text += "; observed: nothing is ended, it is recorded what would be"
 	}
 	return text

@@ -230,18 +230,18 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{}
-	if r.start(&o); o.Level != 0 {
+	if o.begin(r.Started()); o.Level != 0 {
 		t.Errorf("level %d", o.Level)
 	}
 	os.WriteFile(file, []byte("version: 1\ndaemon: {level: 2, log_level: warn}\n"), 0o644)
 	if r, err = loadRules(i, Options{Policy: file}, registry.Clock{}); err != nil {
 		t.Fatal(err)
 	}
-	if r.start(&o); o.Level != 2 || r.logLevel() != zerolog.WarnLevel {
-		t.Errorf("level %d, log level %v", o.Level, r.logLevel())
+	if o.begin(r.Started()); o.Level != 2 || r.LogLevel() != zerolog.WarnLevel {
+		t.Errorf("level %d, log level %v", o.Level, r.LogLevel())
 	}
 	o.Level = 3 // the command line comes first
-	if r.start(&o); o.Level != 3 {
+	if o.begin(r.Started()); o.Level != 3 {
 		t.Errorf("level %d", o.Level)
 	}
 }
@@ -253,12 +253,11 @@ func TestPolicyOfInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := rulesOf(i, Options{}, registry.Clock{})
-		if r.path != want || r.must {
-			t.Errorf("%s: %+v", socket, r)
+		if path, must := policyFile(i, Options{}); path != want || must {
+			t.Errorf("%s: %q, %t", socket, path, must)
 		}
-		if r = rulesOf(i, Options{Policy: "/x"}, registry.Clock{}); r.path != "/x" || !r.must {
-			t.Errorf("%s: %+v", socket, r)
+		if path, must := policyFile(i, Options{Policy: "/x"}); path != "/x" || !must {
+			t.Errorf("%s: %q, %t", socket, path, must)
 		}
 	}
 }
@@ -333,7 +332,7 @@ func TestPolicyBreaker(t *testing.T) {
 	p := newPoliced(t, "mode: enforce\nbreaker: {ends_per_minute: 2}\n")
 	may := func(want, wantTripped bool) {
 		t.Helper()
-		if may, tripped := p.s.rules.mayEnd(); may != want || tripped != wantTripped {
+		if may, tripped := p.s.rules.MayEnd(); may != want || tripped != wantTripped {
 			t.Fatalf("may end %t, tripped %t", may, tripped)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,7 +60,7 @@ func (s *server) enrich(c access.Caller, ps ...*api.Process) {
 			full.Exe = exe
 		}
 		if full.Argv == nil && c.MayReadArgv(st.UIDs[1]) {
-			full.Argv, full.ArgvTruncated = argvOf(s.proc, pid)
+			full.Argv, full.ArgvTruncated = broker.Argv(s.proc, pid)
 		}
 		if id, err := s.kernel.Identify(pid); err == nil && document.Ref(id) == p.Ref {
 			*p = full
@@ -232,12 +231,4 @@ func (s *server) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	}
 	p.Parent = s.parentRef(stat.Parent, make(map[uint32]*api.Ref))
 	return p, uid, nil
-}
-
-// argvOf is the command line of a process, without the token that marks
-// brokered work.
-func argvOf(proc procfs.FS, pid uint32) (argv []string, truncated bool) {
-	b, truncated := proc.Cmdline(pid)
-	broker.Hush(b)
-	return procfs.SplitArgv(b), truncated
 }

@@ -34,17 +34,7 @@ func TestPIDChangesHands(t *testing.T) {
 	over := func(next ...tracer.Identity) *server {
 		return &server{kernel: &shifting{w.k, next}, proc: w.h.proc, clock: w.h.clock}
 	}
-	strangers := func(next tracer.Identity) *brokers {
-		return &brokers{kernel: &shifting{w.k, []tracer.Identity{next}}, proc: w.h.proc}
-	}
 	for name, told := range map[string]func(who ...tracer.Identity) bool{
-		"candidate": func(who ...tracer.Identity) bool {
-			_, ok := strangers(who[1]).read(&tracer.Process{Identity: who[0]})
-			return ok
-		},
-		"cookies": func(who ...tracer.Identity) bool {
-			return len(strangers(who[1]).cookies(who[0])) > 0
-		},
 		"root": func(who ...tracer.Identity) bool {
 			p, err := over(who...).living(api.Ref{PID: 300})
 			return err == nil && p.id == who[0]

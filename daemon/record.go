@@ -5,6 +5,7 @@ package daemon
 import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/rs/zerolog"
 )
 
@@ -17,7 +18,7 @@ type auditLog interface {
 
 // openAudit begins to write the audit log of the instance. One that cannot be
 // written is loud, and stops nothing.
-func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
+func openAudit(path string, r *rules.Policy, log zerolog.Logger) auditLog {
 	failing := func(err error) {
 		if err == nil {
 			log.Warn().Str(logging.KeyPath, path).Msg("audit log is written again")
@@ -25,10 +26,10 @@ func openAudit(path string, r *rules, log zerolog.Logger) auditLog {
 		}
 		log.Error().Err(err).Str(logging.KeyPath, path).Msg("audit records are being lost")
 	}
-	size := r.started.Daemon.Audit
+	size := r.Started().Daemon.Audit
 	l, err := audit.Open(path, audit.Options{
 		MaxBytes: int64(size.MaxSize), Keep: size.Keep, Failed: failing,
-		Redact: func(argv []string) []string { return r.policy().Redact(argv) },
+		Redact: func(argv []string) []string { return r.Policy().Redact(argv) },
 	})
 	if err != nil {
 		failing(err)

@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 )
 
 // forks gives batches of births and deaths of one session's members, to a daemon with
@@ -28,7 +27,7 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	}
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	h := host{clock: c, proc: procfs.FS(tb.TempDir())}
-	s := h.server(k, tracer.Identity{PID: 1}, silence{}, Options{}, &rules{started: policy.Default(), current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)}, zerolog.Nop())
+	s := h.server(k, tracer.Identity{PID: 1}, silence{}, Options{}, defaultRules(c), zerolog.Nop())
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
 	tb.Cleanup(func() { cancel(); <-s.registry.Done() })
@@ -50,6 +49,15 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 		}
 		return events
 	}
+}
+
+// defaultRules are those of an instance without a policy.
+func defaultRules(c registry.Clock) *rules.Policy {
+	r, err := rules.Load("", false, c)
+	if err != nil {
+		panic(err)
+	}
+	return r
 }
 
 // TestApplyAllocates nothing for forks and exits in steady state.

@@ -53,14 +53,14 @@ func (s *server) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Cal
 	f := s.kernel.Features()
 	return reply(w, http.StatusOK, api.Version{
 		Head: head("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
-		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.mode(), Started: &s.started,
+		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.Mode(), Started: &s.started,
 	})
 }
 
 func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.mode(), Breaker: s.rules.breakerState(),
-		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.result()}
+	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
+		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.Result()}
 	err := s.read(c, func(v registry.View) {
 		d.Degraded = s.degradations(v)
 		d.Lost, d.Sessions = v.Lost(), v.Live()
@@ -78,7 +78,7 @@ func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Call
 				d.Counters["recursion_misses."+name] = n
 			}
 			d.Counters["readers_dropped"] = s.tally.dropped.Load()
-			s.recorder.count(d.Counters)
+			s.recorder.Count(v, d.Counters)
 		}
 	})
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Call
 // degradations says what does not work as it should.
 func (s *server) degradations(v registry.View) []string {
 	all := append(slices.Clone(s.kernel.Features().Degraded), v.Degraded()...)
-	all = append(all, s.rules.degraded()...)
-	all = append(all, s.selfCheck.degraded()...)
+	all = append(all, s.rules.Degraded()...)
+	all = append(all, s.selfCheck.Degraded()...)
 	all = append(all, s.exporter.Degraded()...)
 	if err := s.audit.Err(); err != nil {
 		all = append(all, "audit records are being lost: "+err.Error())
@@ -99,7 +99,7 @@ func (s *server) degradations(v registry.View) []string {
 	if err := s.self.err; err != nil {
 		all = append(all, "self_protect: "+err.Error())
 	}
-	all = append(all, s.recorder.degraded()...)
+	all = append(all, s.recorder.Degraded()...)
 	if err := s.privileges.err; err != nil {
 		all = append(all, "privileges were not given up: "+err.Error())
 	}

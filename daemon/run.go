@@ -23,12 +23,12 @@ const shutdownTimeout = 2 * time.Second
 func (s *server) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
-	go s.ring.pace(ctx, s.limits.flush)
+	go s.ring.Pace(ctx, s.limits.flush)
 	s.endOwner = func() {
 		cancel()
 		<-s.registry.Done()
 	}
-	if err := s.remember(); err != nil {
+	if err := s.recorder.Remember(s.kernel); err != nil {
 		s.endOwner()
 		return err
 	}
@@ -62,21 +62,21 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	failed := make(chan error, 2)
 	wg.Go(func() { s.enforcer.Run(ctx, s.registry.Judged) })
 	wg.Go(func() { s.registry.Look(ctx) })
-	s.recorder.begin()
+	s.recorder.Begin()
 	wg.Go(func() { s.reloadOn(ctx, s.hup) })
 	wg.Go(func() { s.registry.WatchHeld(ctx) })
-	wg.Go(func() { s.steward.judgeAgents(ctx) })
-	wg.Go(func() { s.steward.keepByRule(ctx) })
-	wg.Go(func() { s.brokers.run(ctx) })
-	wg.Go(s.steward.applyRules)
+	wg.Go(func() { s.steward.JudgeAgents(ctx) })
+	wg.Go(func() { s.steward.KeepByRule(ctx) })
+	wg.Go(func() { s.attribution.Run(ctx) })
+	wg.Go(s.steward.Apply)
 	wg.Go(func() { s.exporter.Run(ctx) })
 	s.manager.Notify(instance.Ready)
 	wg.Go(func() { s.reportStatus(ctx, s.manager) })
 	var checking sync.WaitGroup
 	checking.Go(func() {
-		s.selfCheck.first(ctx)
+		s.selfCheck.First(ctx)
 		wg.Go(func() { s.releaseMemory(ctx) }) // the start is over
-		s.selfCheck.run(ctx)
+		s.selfCheck.Run(ctx)
 	})
 	wg.Go(func() { s.feed.run(ctx) })
 	wg.Go(func() {
@@ -125,7 +125,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	s.registry.CloseIngest()
 	err = errors.Join(err, s.kernel.CloseRead())
 	wg.Wait()
-	s.recorder.end() // it asks the registry
+	s.recorder.End() // it asks the registry
 	s.endOwner()
 	err = errors.Join(err, s.kernel.Close())
 	// What could not be written was told when it happened.

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
@@ -181,7 +182,7 @@ func TestSelfCheckSweeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Create(tracer.SessionSpec{Root: root, Name: canaryName}); err != nil {
+	if _, err := k.Create(tracer.SessionSpec{Root: root, Name: selfcheck.Name}); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Close(); err != nil {
@@ -252,7 +253,7 @@ func TestSelfCheckFails(t *testing.T) {
 // or streams it, so that an ephemeral daemon may leave too.
 func TestCanaryIsHidden(t *testing.T) {
 	w := newWorld(t)
-	id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(rootPID).Identity, Name: canaryName})
+	id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(rootPID).Identity, Name: selfcheck.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,8 +276,8 @@ func TestCanaryIsHidden(t *testing.T) {
 	if l := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), 200); len(l.Items) != 0 {
 		t.Errorf("%+v", l.Items)
 	}
-	if end := w.s.ring.end(); end != w.s.ring.first {
-		t.Errorf("%d events", end-w.s.ring.first)
+	if end := w.s.ring.End(); end != w.s.ring.Began() {
+		t.Errorf("%d events", end-w.s.ring.Began())
 	}
 }
 
@@ -307,5 +308,5 @@ func raw(t *testing.T, socket, method, path string) (int, string) {
 func TestNoNameLikeTheCanarys(t *testing.T) {
 	w := newWorld(t)
 	w.host(100, rootPID, 0, "lngtest-root")
-	w.do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: canaryName}).refused(api.CodeBadRequest)
+	w.do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: selfcheck.Name}).refused(api.CodeBadRequest)
 }

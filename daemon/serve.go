@@ -13,12 +13,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -143,8 +148,8 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if err != nil {
 		return err
 	}
-	r.start(&o)
-	log = log.Level(r.logLevel())
+	o.begin(r.Started())
+	log = log.Level(r.LogLevel())
 	d, err := h.manager.Listener(i)
 	if err != nil {
 		return err
@@ -162,7 +167,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 		removeSocket() // the kernel is let go of; until alone is released, it is ours
 		alone.Release()
 	}()
-	k, err := h.open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.started.Daemon.RingSize)})
+	k, err := h.open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.Started().Daemon.RingSize)})
 	if errors.Is(err, tracer.ErrOtherABI) {
 		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.Socket)
 	}
@@ -190,7 +195,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 
 // prepare makes a server that knows what the kernel holds, and its socket, unless
 // it has one.
-func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules, d *instance.Listener, log zerolog.Logger) (*server, *instance.Listener, error) {
+func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*server, *instance.Listener, error) {
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
 	}
@@ -200,16 +205,17 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules, d *ins
 	}
 	a := openAudit(i.Audit, r, log)
 	s := h.server(k, self, a, o, r, log)
-	s.recorder = newRecorder(s.registry, s.ring, openHistory(i, s.bootID, r, h.clock, log), s.bootID, h.clock, r.policy, log)
-	s.registry.Attach(s.recorder.hooks())
-	s.protectSelf(r.started.SelfProtect)
+	kept := r.Started().Daemon.History
+	s.recorder = history.New(s.registry, s.ring, history.Open(i.History, s.bootID, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log), s.bootID, h.clock, r.Policy, log)
+	s.registry.Attach(s.recorder.Hooks())
+	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
-		s.recorder.end()
+		s.recorder.End()
 		return nil, nil, errors.Join(err, a.Close())
 	}
 	if d == nil {
 		if d, err = i.Listen(o.SocketMode, o.SocketGroup); err != nil {
-			s.recorder.end()
+			s.recorder.End()
 			s.endOwner()
 			return nil, nil, errors.Join(err, a.Close())
 		}
@@ -272,11 +278,11 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 	return self, nil
 }
 
-func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules, log zerolog.Logger) *server {
+func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules.Policy, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
 	own := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: isCanary, Period: h.period, HeldEvery: h.heldPeriod,
-		PortsWait: func() time.Duration { return r.policy().Wait.Ports.Std() },
+		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period, HeldEvery: h.heldPeriod,
+		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() },
 	})
 	s := &server{
 		kernel: k, enforcer: e, registry: own,
@@ -286,34 +292,29 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		stopping: make(chan struct{}),
 		access: access.New(access.Options{
 			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
-			Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.mode, Log: log,
+			Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.Mode, Log: log,
 		}),
 	}
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
-	s.selfCheck = &selfCheck{
-		command: o.Canary, every: r.started.Daemon.SelfCheck.Std(), kernel: k, self: self, registry: own,
-		clock: h.clock, proc: h.proc, log: log,
-	}
-	s.ring = newRing(h.clock.Boottime()/1000, ringRecords)
+	s.selfCheck = selfcheck.New(selfcheck.Options{
+		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
+	})
+	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
 	s.feed = newFeed(s)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
-		Address: r.started.Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
+		Address: r.Started().Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
 	}
-	s.steward = &steward{
-		rules: r, registry: own, kernel: k, enforcer: e, proc: h.proc, clock: h.clock, audit: a, log: log,
-		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
-		sessions: make(map[tracer.SessionID]*ruledSession),
-	}
-	s.brokers = &brokers{
-		registry: own, rules: r, steward: s.steward, kernel: k, enforcer: e, proc: h.proc, files: cmp.Or(h.files, "/"), me: self,
-		clock: h.clock, audit: a, log: log, jars: make(map[tracer.SessionID]*jar),
-		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
-		sessions: make(map[tracer.SessionID]*brokered),
-	}
-	own.Attach(s.steward.hooks(), s.brokers.hooks(), s.ring.hooks(), s.growth.hooks(),
+	s.steward = rules.New(rules.Options{
+		Policy: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.proc, Clock: h.clock, Audit: a, Log: log,
+	})
+	s.attribution = attribution.New(attribution.Options{
+		Registry: own, Policy: r, Steward: s.steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: self,
+		Clock: h.clock, Audit: a, Log: log,
+	})
+	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
 		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
-	s.steward.carryOut(r.policy())
+	s.steward.CarryOut(r.Policy())
 	return s
 }
 

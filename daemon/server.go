@@ -16,11 +16,17 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -44,43 +50,43 @@ var defaultLimits = limits{
 
 // server answers the API.
 type server struct {
-	kernel     kernel
-	enforcer   *enforcer.Enforcer
-	registry   *registry.Registry
-	proc       procfs.FS
-	holds      *resources.Reader
-	plans      *plans
-	reading    chan struct{} // taken while a request reads all of procfs
-	access     *access.Access
-	audit      auditLog
-	recorder   *recorder
-	clock      registry.Clock
-	log        zerolog.Logger
-	limits     limits
-	version    string
-	bootID     string
-	ephemeral  bool
-	pid        int
-	started    time.Time
-	rules      *rules
-	hup        <-chan os.Signal // asks for the policy to be read again
-	manager    *instance.Manager
-	alone      *instance.PIDFile
-	privileges privileges
-	self       selfProtection
-	selfCheck  *selfCheck
-	feed       *feed
-	ring       *ring
-	steward    *steward
-	brokers    *brokers
-	growth     growth
-	recent     recent
-	turns      turns
-	presenting sync.Mutex // held while a reader gets the present processes
-	replaying  sync.Mutex // held while one gets a block of the history
-	tally      tally
-	metrics    http.Handler
-	exporter   *metrics.Exporter
+	kernel      kernel
+	enforcer    *enforcer.Enforcer
+	registry    *registry.Registry
+	proc        procfs.FS
+	holds       *resources.Reader
+	plans       *plans
+	reading     chan struct{} // taken while a request reads all of procfs
+	access      *access.Access
+	audit       auditLog
+	recorder    *history.Recorder
+	clock       registry.Clock
+	log         zerolog.Logger
+	limits      limits
+	version     string
+	bootID      string
+	ephemeral   bool
+	pid         int
+	started     time.Time
+	rules       *rules.Policy
+	hup         <-chan os.Signal // asks for the policy to be read again
+	manager     *instance.Manager
+	alone       *instance.PIDFile
+	privileges  privileges
+	self        selfProtection
+	selfCheck   *selfcheck.Check
+	feed        *feed
+	ring        *recent.Ring
+	steward     *rules.Steward
+	attribution *attribution.Attribution
+	growth      leaks.Growth
+	encoded     encodedEvents
+	turns       turns
+	presenting  sync.Mutex // held while a reader gets the present processes
+	replaying   sync.Mutex // held while one gets a block of the history
+	tally       tally
+	metrics     http.Handler
+	exporter    *metrics.Exporter
 
 	stopping chan struct{}     // closed when streams have to end
 	stop     func(unload bool) // begins to stop; may be called often

@@ -42,7 +42,7 @@ func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
 // statusLine is the daemon's status in one line.
 func (s *server) statusLine(v registry.View) string {
 	f := s.kernel.Features()
-	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.mode(), count(v.Live(), "session"))
+	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.rules.Mode(), count(v.Live(), "session"))
 	if why := s.degradations(v); len(why) > 0 {
 		text += "; degraded: " + why[0]
 		if len(why) > 1 {

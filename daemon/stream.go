@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -24,7 +25,7 @@ import (
 type stream struct {
 	sender
 	session tracer.SessionID // 0: whatever the caller may read
-	about   *about           // the session's; nil: it is over
+	about   *recent.About    // the session's; nil: it is over
 	types   []string         // empty: all
 	visible map[tracer.SessionID]bool
 	over    bool // the session's end was sent
@@ -81,8 +82,8 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
 		return s.access.Refuse(c, access.Read, "events", d)
 	}
-	s.ring.readers.Add(1)
-	defer s.ring.readers.Add(-1)
+	s.ring.Readers.Add(1)
+	defer s.ring.Readers.Add(-1)
 	var present []api.Process
 	if snapshot == "1" {
 		s.presenting.Lock() // the registry has others to serve between two of them
@@ -92,9 +93,9 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 			present = st.present(v)
 		}
 		if x := v.Session(st.session); x != nil {
-			st.about = s.ring.of(v, x)
+			st.about = s.ring.Of(v, x)
 		}
-		from = min(from, s.ring.end()) // what follows the snapshot
+		from = min(from, s.ring.End()) // what follows the snapshot
 	})
 	if snapshot == "1" {
 		s.presenting.Unlock()
@@ -174,8 +175,8 @@ func (st *stream) gather(from uint64) (next uint64, wake <-chan struct{}, reason
 		st.turns <- buf
 	}()
 	// Asked first: what was added before the session was over is read below.
-	over := st.session != 0 && (st.about == nil || st.about.over.Load())
-	n, first, wake = st.ring.read(from, buf)
+	over := st.session != 0 && (st.about == nil || st.about.Over.Load())
+	n, first, wake = st.ring.Read(from, buf)
 	if first > from {
 		st.tally.missed.Add(first - from)
 		st.encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
@@ -211,8 +212,8 @@ type heartbeat struct {
 }
 
 // send encodes an event that the reader asked for and may see.
-func (st *stream) send(r *record) {
-	if r.Type == 0 || int(r.Type) >= len(document.EventNames) || r.Type != tracer.EventLost && !st.mayRead(r.about) {
+func (st *stream) send(r *recent.Event) {
+	if r.Type == 0 || int(r.Type) >= len(document.EventNames) || r.Type != tracer.EventLost && !st.mayRead(r.About) {
 		return
 	}
 	if st.session != 0 && r.Type == tracer.EventSession && r.Session == st.session && r.State == tracer.StateEmpty {
@@ -235,17 +236,17 @@ func (st *stream) wants(t tracer.EventType) bool {
 }
 
 // mayRead decides once for each session, as long as it remembers.
-func (st *stream) mayRead(a *about) bool {
+func (st *stream) mayRead(a *recent.About) bool {
 	if a == nil {
 		return false
 	}
-	may, known := st.visible[a.scope.Chain[0]]
+	may, known := st.visible[a.Scope.Chain[0]]
 	if !known {
-		may = access.Decide(st.caller, access.Read, a.scope).Allow && (st.session == 0 || a.scope.Within(st.session))
+		may = access.Decide(st.caller, access.Read, a.Scope).Allow && (st.session == 0 || a.Scope.Within(st.session))
 		if len(st.visible) >= maxVisible {
 			clear(st.visible)
 		}
-		st.visible[a.scope.Chain[0]] = may
+		st.visible[a.Scope.Chain[0]] = may
 	}
 	return may
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
 )
 
 // lines reads a stream; close it to go away.
@@ -200,42 +200,15 @@ func TestReaderDropped(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
-	w.until(func() bool { return w.s.ring.readers.Load() == 1 })
+	w.until(func() bool { return w.s.ring.Readers.Load() == 1 })
 	long := strings.Repeat("a", 3000) + "\x00"
 	w.until(func() bool {
 		for range 500 {
 			w.k.Exec(100, "/bin/a", long)
 		}
-		return w.s.ring.readers.Load() == 0
+		return w.s.ring.Readers.Load() == 0
 	})
 	into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
-}
-
-func TestRing(t *testing.T) {
-	r := newRing(100, 4)
-	nobody := func(tracer.SessionID) *about { return nil }
-	buf := make([]record, 10)
-	if n, first, wake := r.read(100, buf); n != 0 || first != 100 || wake == nil {
-		t.Errorf("empty: %d %d", n, first)
-	}
-	_, _, wake := r.read(100, buf)
-	r.add(make([]tracer.Event, 3), nobody)
-	r.wakeUp()
-	<-wake
-	if n, first, _ := r.read(101, buf); n != 2 || first != 101 || buf[0].seq != 101 || buf[1].seq != 102 {
-		t.Errorf("%d %d %+v", n, first, buf[:2])
-	}
-	r.add(make([]tracer.Event, 3), nobody)
-	if n, first, _ := r.read(100, buf); n != 4 || first != 102 || r.end() != 106 {
-		t.Errorf("fell off: %d %d", n, first)
-	}
-	if n, first, _ := r.read(106, buf); n != 0 || first != 106 {
-		t.Errorf("at the end: %d %d", n, first)
-	}
-	r.add([]tracer.Event{{Argv: make([]byte, ringBytes-1)}, {Argv: make([]byte, 2)}}, nobody)
-	if n, first, _ := r.read(100, buf); n != 1 || first != 107 {
-		t.Errorf("too many bytes: %d from %d", n, first)
-	}
 }
 
 func TestReaderFellOff(t *testing.T) {
@@ -245,16 +218,16 @@ func TestReaderFellOff(t *testing.T) {
 	w.k.Exec(100, "/bin/mark", "mark\x00")
 	var from uint64
 	w.until(func() bool {
-		buf := make([]record, 64)
-		n, first, _ := w.s.ring.read(w.s.ring.began, buf)
-		i := slices.IndexFunc(buf[:n], func(r record) bool { return string(r.Filename) == "/bin/mark" })
+		buf := make([]recent.Event, 64)
+		n, first, _ := w.s.ring.Read(w.s.ring.Began(), buf)
+		i := slices.IndexFunc(buf[:n], func(r recent.Event) bool { return string(r.Filename) == "/bin/mark" })
 		from = first + uint64(i) + 1
 		return i >= 0
 	})
-	for range ringRecords + 10 {
+	for range recent.Size + 10 {
 		w.k.Exec(100, "/bin/a", "a\x00")
 	}
-	w.until(func() bool { return w.s.ring.end() >= from+ringRecords+10 })
+	w.until(func() bool { return w.s.ring.End() >= from+recent.Size+10 })
 	l := w.events("user", fmt.Sprintf("?from=%d", from))
 	l.want("lost reader 10", "exec 100")
 }

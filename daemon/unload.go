@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -68,7 +69,7 @@ func (h host) takeDown(ctx context.Context, i instance.Instance, force bool) err
 
 // noLive refuses while the pins hold live sessions, of any version.
 func (h host) noLive(i instance.Instance) error {
-	live, err := h.live(i.Pins, canaryName)
+	live, err := h.live(i.Pins, selfcheck.Name)
 	if err != nil {
 		return fmt.Errorf("unload: %w; to unload nevertheless use --force", err)
 	}

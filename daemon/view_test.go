@@ -17,9 +17,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -51,8 +51,8 @@ func newGallery(dir string, options lineage.Options) *gallery {
 		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(dir), Log: zerolog.Nop(), Graph: options,
 	})
 	s := &server{
-		kernel: k, registry: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfCheck{}, exporter: &metrics.Exporter{},
-		rules: &rules{current: policy.Default(), clock: c, breaker: enforcer.NewBreaker(10, k.Now)},
+		kernel: k, registry: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfcheck.Check{}, exporter: &metrics.Exporter{},
+		rules: defaultRules(c),
 	}
 	s.feed = newFeed(s)
 	o.Attach(&registry.Hooks{Changed: s.feed.changed})

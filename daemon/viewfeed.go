@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -241,9 +242,9 @@ func (f *feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 // watchStatus is what a status line shows.
 func (s *server) watchStatus(v registry.View) api.WatchStatus {
 	return api.WatchStatus{
-		Level: s.kernel.Features().Level, Mode: s.rules.mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
-		Live: v.Graph().Stats().Live, Breaker: s.rules.breakerState(),
-		SelfCheck: s.selfCheck.result(),
+		Level: s.kernel.Features().Level, Mode: s.rules.Mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
+		Live: v.Graph().Stats().Live, Breaker: s.rules.BreakerState(),
+		SelfCheck: s.selfCheck.Result(),
 	}
 }
 
@@ -274,7 +275,7 @@ func (f *feed) look() {
 func (f *feed) ask(id lineage.ID) (line commandLine) {
 	s := f.server
 	line.exe = s.proc.Link(id.PID, "exe")
-	line.argv, line.truncated = argvOf(s.proc, id.PID)
+	line.argv, line.truncated = broker.Argv(s.proc, id.PID)
 	if now, err := s.kernel.Identify(id.PID); err != nil || now != id {
 		return commandLine{}
 	}

@@ -107,7 +107,7 @@ func (w *work) runs(pid uint32, command ...string) {
 // until it has.
 func (w *work) look() {
 	w.Helper()
-	w.policed.world.s.brokers.crowd.anew.Store(true)
+	w.policed.world.s.attribution.LookAnew()
 	w.walk()
 }
 
@@ -119,7 +119,7 @@ func (w *work) walk() {
 		if _, err := w.policed.world.s.registry.Resync(registry.CauseNone); err != nil {
 			w.Fatal(err)
 		}
-		w.until(func() bool { return len(w.policed.world.s.brokers.strangers) == 0 })
+		w.until(func() bool { return !w.policed.world.s.attribution.Busy() })
 	}
 }
 

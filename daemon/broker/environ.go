@@ -3,6 +3,8 @@ package broker
 import (
 	"bytes"
 	"crypto/sha256"
+
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Sum is the SHA-256 of a value; the zero Sum is no value. What is compared
@@ -106,3 +108,11 @@ func Hush(argv []byte) {
 
 // isTokens tells whether c may be in a token.
 func isTokens(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }
+
+// Argv is the command line of a process, without the token that marks
+// brokered work.
+func Argv(proc procfs.FS, pid uint32) (argv []string, truncated bool) {
+	b, truncated := proc.Cmdline(pid)
+	Hush(b)
+	return procfs.SplitArgv(b), truncated
+}

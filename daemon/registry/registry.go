@@ -24,7 +24,7 @@ const (
 	maxOutcomes = 65536
 )
 
-// ErrStopping: the registry takes no more calls.
+// ErrStopping says that the registry takes no more calls.
 var ErrStopping = errors.New("the daemon is stopping")
 
 // Kernel is what the registry needs of the tracer. Read is called from one goroutine,

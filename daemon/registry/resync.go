@@ -24,7 +24,7 @@ const (
 
 var Causes = [...]Cause{CauseStart, CauseLost, CauseMisses, CauseBirths, CauseMember, CauseMoved, CauseRequest}
 
-// resynced is what one look brought.
+// Resync is what one look brought.
 type Resync struct {
 	Cause          Cause
 	Changes        []lineage.Change

@@ -1,0 +1,326 @@
+//go:build linux
+
+package attribution
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// Kernel is what attribution needs of the tracer.
+type Kernel interface {
+	registry.Kernel
+	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
+	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Dissolve(id tracer.SessionID) (int, error)
+}
+
+// Options of New.
+type Options struct {
+	Registry *registry.Registry
+	Policy   *rules.Policy
+	Steward  *rules.Steward
+	Kernel   Kernel
+	Enforcer *enforcer.Enforcer
+	Proc     procfs.FS
+	Files    string          // the root of the host's files
+	Self     tracer.Identity // the daemon
+	Clock    registry.Clock
+	Audit    rules.Audit
+	Log      zerolog.Logger
+}
+
+// New makes an attribution; its hooks are to be attached.
+func New(o Options) *Attribution {
+	return &Attribution{
+		registry: o.Registry, rules: o.Policy, steward: o.Steward, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, files: o.Files,
+		me: o.Self, clock: o.Clock, audit: o.Audit, log: o.Log, jars: make(map[tracer.SessionID]*jar),
+		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
+		sessions: make(map[tracer.SessionID]*brokered),
+	}
+}
+
+// Attribution finds the work of brokers. What a member hands to another daemon is not forked
+// by the session: a stranger does it. Whoever was born since a session began is looked at, and
+// attributed on evidence. What strong evidence shows enters the session itself;
+// the rest is shown beside it, in a session of its own.
+type Attribution struct {
+	registry *registry.Registry
+	rules    *rules.Policy
+	steward  *rules.Steward
+	kernel   Kernel
+	enforcer *enforcer.Enforcer
+	proc     procfs.FS
+	files    string // the root of the host's files
+	me       tracer.Identity
+	clock    registry.Clock
+	audit    rules.Audit
+	log      zerolog.Logger
+
+	jars   map[tracer.SessionID]*jar
+	groups *groups // as of this look; nil: nobody had to know
+	crowd  crowd   // of the goroutine that looks
+
+	strangers chan []tracer.Process // of the last looks
+	asked     chan struct{}         // a member asked a broker for something
+	unsure    chan tracer.Identity  // held on weak evidence, and other programs now
+
+	sessions map[tracer.SessionID]*brokered // of the registry's goroutine
+}
+
+// After an errand the host is looked at more often for a while.
+var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
+	time.Second, time.Second, time.Second, time.Second}
+
+// Run looks at those whom the sampler meets.
+func (b *Attribution) Run(ctx context.Context) {
+	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	defer hurry.Stop()
+	defer soon.Stop()
+	next := len(haste)
+	var unsure []tracer.Identity
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case met := <-b.strangers:
+			b.judge(met)
+			b.endDue()
+		case id := <-b.unsure:
+			if len(unsure) == 0 {
+				soon.Reset(looksAgain)
+			}
+			if len(unsure) < maxUnsure {
+				unsure = append(unsure, id)
+			}
+		case <-soon.C:
+			b.again(unsure)
+			unsure = unsure[:0]
+		case <-b.asked:
+			next = 0
+			hurry.Reset(haste[0])
+		case <-hurry.C:
+			b.registry.AskLook()
+			if next++; next < len(haste) {
+				hurry.Reset(haste[next])
+			}
+		}
+	}
+}
+
+// judge looks at processes, the oldest first: their descendants come with them.
+func (b *Attribution) judge(met []tracer.Process) {
+	all, beside := b.claimants()
+	if len(all) == 0 {
+		return
+	}
+	slices.SortFunc(met, func(x, y tracer.Process) int { return cmp.Compare(x.Start, y.Start) })
+	b.groups = nil
+	policy := b.rules.Policy()
+	tasting := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
+	for i := range met {
+		t := &met[i]
+		if k := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == t.Session }); k >= 0 && tasting {
+			b.taste(t, &all[k].info)
+		}
+	}
+	for i := range all {
+		if j := b.jars[all[i].info.ID]; j != nil {
+			all[i].cookies = j.own
+		}
+	}
+	for i := range met {
+		t := &met[i]
+		if t.Session != 0 && !beside[t.Session] || b.taken(t) {
+			continue
+		}
+		x, ok := b.read(t)
+		if !ok {
+			continue
+		}
+		p := b.prove(&x, all, policy.Brokers.Adopt)
+		if p == nil || len(policy.Protected(b.steward.Facts(t.PID, rules.MaxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+			continue
+		}
+		switch {
+		case t.Session == 0:
+			b.take(&x, p)
+		case p.source.Strong():
+			b.raise(&x, p)
+		}
+	}
+}
+
+// taken reports whether a process is another session's member by now, or not to
+// be one.
+func (b *Attribution) taken(t *tracer.Process) bool {
+	e, err := b.kernel.Lookup(t.PID)
+	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
+}
+
+// claimants are the sessions that strangers may work for, and those beside them
+// whose members are there on weak evidence.
+func (b *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
+	beside = make(map[tracer.SessionID]bool)
+	_ = b.registry.Read(func(v registry.View) {
+		for id := range b.jars {
+			if x := v.Session(id); x == nil || x.Closed() {
+				delete(b.jars, id)
+			}
+		}
+		for x := range v.Sessions() {
+			its := b.of(x.ID())
+			if its.For != 0 && its.Weak && !x.Closed() && x.Info().State == tracer.StateActive {
+				beside[x.ID()] = true
+			}
+			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
+				continue
+			}
+			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: []uint32{x.Info().UID}, over: x.Closed(), asked: slices.Clone(its.Errands)}
+			if n, ok := v.Graph().Node(x.Info().Root); ok && !n.Ghost {
+				c.uids = append(c.uids, n.UID)
+			}
+			for _, e := range its.Errands {
+				c.errands = append(c.errands, *e)
+			}
+			all = append(all, c)
+		}
+	})
+	return all, beside
+}
+
+// ends reports whether that evidence is enough to end something with the
+// session whose work it is.
+func (b *Attribution) ends(source tracer.Source) bool {
+	return b.rules.Enforced() && b.wouldEnd(source)
+}
+
+// wouldEnd reports the same as if the policy were enforced.
+func (b *Attribution) wouldEnd(source tracer.Source) bool {
+	return enough(b.rules.Policy().Brokers.End, source.Strong())
+}
+
+// enough is what the policy's word says of strong or weak evidence.
+func enough(word string, strong bool) bool { return word == "all" || word == "strong" && strong }
+
+// take attributes a stranger.
+func (b *Attribution) take(x *candidate, p *proof) {
+	into := p.claimant.info.ID
+	var err error
+	if p.source.Strong() && b.ends(p.source) && !p.claimant.over {
+		err = b.kernel.Enter(into, x.Identity, p.client, p.source)
+	} else {
+		into, err = b.companion(x, p)
+	}
+	switch {
+	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
+		return // it is gone, or somebody's by now
+	case err != nil:
+		b.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		return
+	}
+	n, err := b.kernel.Adopt(into)
+	if err != nil {
+		b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
+	}
+	b.book(x, p, into, n)
+}
+
+// book tells that a process, and n of its descendants, was entered.
+func (b *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int) {
+	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
+		p.claimant.errands[k].Found = true // for those who are looked at next
+	}
+	container := b.containerName(x)
+	_ = b.registry.Update(func(t registry.Tx) {
+		if s := t.Session(p.claimant.info.ID); s != nil {
+			b.found(t.View, s, attributed{
+				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
+				Ends: b.ends(p.source), Observed: !b.rules.Enforced() && b.wouldEnd(p.source), At: b.clock.Boottime(), Container: container,
+			})
+		}
+	})
+	b.log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
+		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
+	b.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID),
+		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.Mode(),
+	})
+	b.registry.AskResync(registry.CauseMoved)
+}
+
+// companion enters a stranger for the session that holds such work of another
+// one, and makes it if there is none. It belongs to the uid of what is in it: a
+// session's user has no say over others' processes for a coincidence.
+func (b *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
+	weak := !p.source.Strong()
+	var refused error
+	made := false
+	err = b.registry.Update(func(t registry.Tx) {
+		for s := range t.Sessions() {
+			if its := b.of(s.ID()); its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
+				id = s.ID()
+				return
+			}
+		}
+		s, err := t.Create(tracer.SessionSpec{
+			Root: x.Identity, UID: x.UID, Grace: p.claimant.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
+			For: p.claimant.info.ID, Weak: weak,
+		})
+		if refused = err; err == nil {
+			id, made = s.ID(), true
+		}
+	})
+	if err = errors.Join(err, refused); err != nil || made {
+		return id, err
+	}
+	return id, b.kernel.Enter(id, x.Identity, p.client, p.source)
+}
+
+// endDue ends what is over with another session: what was found to be its work,
+// as far as the policy goes, and servers that nobody is left to use.
+func (b *Attribution) endDue() {
+	policy := b.rules.Policy()
+	word := policy.Brokers.End
+	var due []rules.Excess
+	_ = b.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Closed() || x.Info().State != tracer.StateActive {
+				continue
+			}
+			switch its := b.of(x.ID()); {
+			case its.For != 0 && b.over(v, its.For) && enough(word, !its.Weak):
+				due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseAncestor, Grace: x.Info().Grace, ByPolicy: true})
+			case b.steward.Shared(v, x.ID()) != "":
+				if r := policy.SharedNamed(b.steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !b.used(v, x) {
+					due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseExpired, Grace: x.Info().Grace, ByPolicy: true})
+				}
+			}
+		}
+	})
+	for _, x := range due {
+		b.steward.EndOver(x)
+	}
+}
+
+// over reports whether a session has begun to end, or is forgotten.
+func (b *Attribution) over(v registry.View, id tracer.SessionID) bool {
+	s := v.Session(id)
+	return s == nil || !s.Active()
+}

@@ -1,0 +1,122 @@
+//go:build linux
+
+package attribution
+
+import (
+	"sync/atomic"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	// maxCrowd bounds how many processes wait to be looked at.
+	maxCrowd = 8192
+	// A process that is new, or another program, is looked at some times in a
+	// row: it may not have come to its own exec yet. Then seldom: an exec need
+	// not change the comm.
+	looksInRow = 3
+	looksApart = 30
+)
+
+// crowd are the processes of the host that were born since a session began:
+// members tell by which variables others know them, strangers may be at work
+// for a session. The kernel tells no events of strangers, so the sampler's walk
+// over all processes shows them.
+type crowd struct {
+	horizon uint64 // boottime ns: nobody older counts; 0: nobody does
+	seen    map[tracer.Identity]glance
+	anew    atomic.Bool // all are to be looked at some times in a row again
+	walk    uint32
+	waiting []tracer.Process
+}
+
+// glance is what is remembered of one of them.
+type glance struct {
+	comm  tracer.Comm
+	looks uint32
+	walk  uint32 // in which it was met last
+}
+
+// meet takes one process of a walk.
+func (c *crowd) meet(t *tracer.Process) {
+	if c.anew.CompareAndSwap(true, false) {
+		c.seen = nil
+	}
+	if c.horizon == 0 || t.Start < c.horizon || t.Dead || t.Kernel || t.PID <= 1 ||
+		t.Flags&tracer.FlagProtected != 0 {
+		return
+	}
+	if c.seen == nil {
+		c.seen = make(map[tracer.Identity]glance)
+	}
+	g := c.seen[t.Identity]
+	if g.comm != t.Comm {
+		g = glance{comm: t.Comm}
+	}
+	g.walk = c.walk
+	if (g.looks < looksInRow || g.looks%looksApart == 0) && len(c.waiting) < maxCrowd {
+		c.waiting = append(c.waiting, *t)
+		g.looks++
+	} else if g.looks >= looksInRow {
+		g.looks++
+	}
+	c.seen[t.Identity] = g
+}
+
+// walked ends a walk: who was not met is gone.
+func (c *crowd) walked() {
+	for id, g := range c.seen {
+		if g.walk != c.walk {
+			delete(c.seen, id)
+		}
+	}
+	c.walk++
+}
+
+// hand gives those that wait to whoever looks at them, if nobody is still busy
+// with the last ones.
+func (c *crowd) hand(to chan<- []tracer.Process) {
+	select {
+	case to <- c.waiting:
+		c.waiting = nil
+	default:
+	}
+}
+
+// horizon is since when processes may be at work for a session, 0: there is
+// none that they could work for.
+func (b *Attribution) horizon(v registry.View) uint64 {
+	first := uint64(0)
+	for s := range v.Sessions() {
+		its := b.of(s.ID())
+		if (!s.Closed() || its.awaits()) && !s.Info().Kept && its.For == 0 && (first == 0 || s.Info().Root.Start < first) {
+			first = s.Info().Root.Start
+		}
+	}
+	return first
+}
+
+// awaits reports whether a broker may still begin what a session that is over
+// asked for.
+func (s *brokered) awaits() bool {
+	for _, e := range s.Errands {
+		if e.Kind.Later && !e.Failed && s.token != [32]byte{} {
+			return true
+		}
+	}
+	return false
+}
+
+// used reports whether a session lives that may use a shared server. Who
+// connects to it is not told by the kernel, so each of its uid may: a server
+// that is ended too late is a leak that is shown, one that is ended too early
+// is somebody's broken build.
+func (b *Attribution) used(v registry.View, x *registry.Session) bool {
+	for s := range v.Sessions() {
+		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && b.of(s.ID()).For == 0 {
+			return true
+		}
+	}
+	return false
+}

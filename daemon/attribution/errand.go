@@ -1,0 +1,171 @@
+//go:build linux
+
+package attribution
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// How many errands, and how many processes that were found for it, a session
+// remembers. What comes after is attributed as well, and not told.
+const (
+	maxErrands = 64
+	maxFound   = 256
+)
+
+// settling is how long after a client has gone its broker may take to begin.
+const settling = 2 * time.Second
+
+// errand is what a member asked a broker for.
+type errand struct {
+	broker.Errand
+	Client tracer.Identity
+	Comm   string
+	UID    uint32
+	Argv   []string
+	Asked  uint64 // boottime of the client's exec
+	Left   uint64 // … of its exit, 0: it lives
+	Failed bool   // it said so
+	Inside bool   // its server is a member
+	Found  bool   // something was found of it
+}
+
+// attributed is a process that was found to be brokered.
+type attributed struct {
+	Process tracer.Identity
+	Comm    string
+	Source  tracer.Source
+	Asked   *errand          // nil: nobody was seen asking
+	Session tracer.SessionID // that it was entered for
+	Ends    bool             // with the session whose work it is
+	// Observed: it would, if the policy were enforced.
+	Observed bool   `json:",omitempty"`
+	At       uint64 // boottime
+	// Container that it is in, "" if it is in none.
+	Container string `json:",omitempty"`
+}
+
+// brokered is what a session has handed to others.
+type brokered struct {
+	Errands []*errand
+	Found   []attributed
+	// Overflow: there was more than is remembered.
+	Overflow bool
+	// For is the session whose work this one holds, 0: it is none of these.
+	For tracer.SessionID
+	// Weak: … on evidence that may be a coincidence.
+	Weak bool
+	// Shared is the rule by which this one holds a server of several sessions. It is only
+	// written here: the rules have it.
+	Shared string
+
+	token [32]byte // sha256 of the session's
+}
+
+// clone is for an encoder outside the registry's goroutine.
+func (b *brokered) clone() brokered {
+	c := *b
+	c.Errands, c.Found = make([]*errand, len(b.Errands)), slices.Clone(b.Found)
+	for i, e := range b.Errands {
+		n := *e
+		c.Errands[i] = &n
+	}
+	for i := range c.Found {
+		if k := slices.Index(b.Errands, c.Found[i].Asked); k >= 0 {
+			c.Found[i].Asked = c.Errands[k]
+		}
+	}
+	return c
+}
+
+// within reports whether the broker may have begun the process for the errand.
+// Without an exact name to go by, that is soon after it was asked.
+func (e *errand) within(start uint64, named bool) bool {
+	until := e.Asked + uint64(5*settling)
+	if e.Left != 0 {
+		until = min(until, e.Left+uint64(settling))
+	}
+	if named {
+		until = e.Left + uint64(settling)
+	}
+	return start >= e.Asked && (start <= until || named && e.Left == 0)
+}
+
+// asks notes the errand, if the program is a broker's client.
+func (b *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
+	if !broker.IsClient(ev.Filename) || x.Closed() {
+		return
+	}
+	argv := ev.Args()
+	e, ok := broker.ErrandOf(string(ev.Filename), argv)
+	if !ok {
+		return
+	}
+	s := b.of(x.ID())
+	if len(s.Errands) == maxErrands {
+		s.Overflow = true
+		return
+	}
+	s.Errands = append(s.Errands, &errand{
+		Errand: e, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Argv: argv, Asked: ev.Time,
+		Inside: s.inside(&e),
+	})
+	v.Save(x)
+	b.askHaste()
+}
+
+// askHaste asks for looks at the host in short order.
+func (b *Attribution) askHaste() {
+	select {
+	case b.asked <- struct{}{}:
+	default:
+	}
+}
+
+// left notes that the client of an errand has gone.
+func (s *brokered) left(ev *tracer.Event) {
+	for _, e := range s.Errands {
+		if e.Client == ev.Process {
+			code, signal := document.Exit(ev.ExitStatus)
+			e.Left, e.Failed = ev.Time, !e.Kind.Relays && (signal != "" || *code != 0)
+		}
+	}
+}
+
+// found books a process that was attributed to a session.
+func (b *Attribution) found(v registry.View, x *registry.Session, a attributed) {
+	s := b.of(x.ID())
+	if a.Asked != nil {
+		a.Asked.Found = true
+	}
+	if len(s.Found) == maxFound {
+		s.Overflow = true
+		return
+	}
+	s.Found = append(s.Found, a)
+	v.Save(x)
+	v.Changed(x.ID())
+}
+
+// forked notes that a client has forked. One that starts its server where none
+// runs did that: what the server starts is forked by the session.
+func (s *brokered) forked(ev *tracer.Event) {
+	for _, e := range s.Errands {
+		if e.Kind.Forks && e.Client == ev.Creator {
+			e.Inside = true
+		}
+	}
+}
+
+// inside reports whether an earlier errand started the server of this one.
+func (s *brokered) inside(e *broker.Errand) bool {
+	return slices.ContainsFunc(s.Errands, func(o *errand) bool {
+		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
+	})
+}

@@ -1,0 +1,342 @@
+//go:build linux
+
+package attribution
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxEnviron = 256 << 10
+	maxJob     = 256 << 10 // of the script that at(1) makes
+)
+
+// candidate is a process of no session, with what procfs tells of it.
+type candidate struct {
+	tracer.Process
+	marks  broker.Marks
+	place  broker.Place
+	server string // the name of its parent's file
+	runs   string // the name of its own
+}
+
+// claimant is a session that a stranger may work for: a copy, that belongs to
+// whoever looks at strangers.
+type claimant struct {
+	info    tracer.SessionInfo
+	token   broker.Sum
+	word    broker.Sum // of its id, which is no secret
+	uids    []uint32
+	over    bool
+	errands []errand
+	asked   []*errand // the originals, for the registry
+	cookies map[broker.Cookie]bool
+}
+
+// proof is why a stranger works for a session.
+type proof struct {
+	claimant *claimant
+	source   tracer.Source
+	asked    *errand // the registry's; nil: nobody was seen asking
+	client   tracer.Identity
+}
+
+// read looks at a stranger in procfs; false if it is gone or cannot be read.
+func (b *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
+	x.Process = *t
+	// What it runs comes before what it was given: it may be in its exec.
+	x.runs = procfs.Base(b.proc.Link(t.PID, "exe"))
+	// Without CAP_SYS_PTRACE others' environments are not to be read.
+	if environ, err := b.proc.Read(t.PID, "environ", maxEnviron); err == nil {
+		if len(environ) == 0 {
+			if stat, err := b.proc.Stat(t.PID); err != nil || !stat.Loaded {
+				return x, false // the next look shows it
+			}
+		}
+		x.marks = broker.MarksOf(environ)
+		clear(environ)
+	}
+	cgroup, err := b.proc.Read(t.PID, "cgroup", procfs.MaxFile)
+	if err != nil {
+		return x, false
+	}
+	x.place = broker.PlaceOf(string(cgroup))
+	// The parent that the walk met may be gone: runc leaves its child to the shim.
+	if stat, err := b.proc.Stat(t.PID); err == nil && stat.Parent != t.Parent.PID {
+		x.Parent = tracer.Identity{PID: stat.Parent}
+	}
+	if x.Parent.PID != 0 { // 1 too: the host's systemd
+		x.server = procfs.Base(b.proc.Link(x.Parent.PID, "exe"))
+	}
+	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
+		x.marks.Token = b.job(t.PID)
+	}
+	now, err := b.kernel.Identify(t.PID)
+	return x, err == nil && now == t.Identity
+}
+
+// job reads the token out of the script that atd gives to the shell as its
+// standard input: at(1) keeps the environment there, and the shell's own is
+// atd's.
+func (b *Attribution) job(pid uint32) (token broker.Sum) {
+	// Opened by its link the file has an offset of its own. A FIFO there would
+	// block.
+	f, err := os.OpenFile(b.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return token
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return token
+	}
+	script, err := io.ReadAll(io.LimitReader(f, maxJob))
+	if err != nil {
+		return token
+	}
+	return broker.JobToken(script)
+}
+
+// prove finds the session that a stranger works for, by the best evidence that
+// the policy takes. Evidence is strong only where the member could have ended
+// the process by itself: then nobody gains by making it up.
+func (b *Attribution) prove(x *candidate, all []claimant, takes []string) *proof {
+	allowed := func(s tracer.Source) bool {
+		word := s.String()
+		if s == tracer.SourcePGRP || s == tracer.SourceCgroup {
+			word = tracer.SourceSID.String()
+		}
+		return slices.Contains(takes, word)
+	}
+	if p := byToken(x, all); p != nil && allowed(p.source) {
+		return p
+	}
+	for _, find := range []func(*candidate, *claimant) *proof{b.byUnit, b.byContainer} {
+		for i := range all {
+			if p := find(x, &all[i]); p != nil && allowed(p.source) {
+				return p
+			}
+		}
+	}
+	if p := b.bySocket(x, all); p != nil && allowed(p.source) {
+		return p
+	}
+	if p := byCookie(x, all); p != nil && allowed(p.source) {
+		return p
+	}
+	if p := b.byPosix(x, all); p != nil && allowed(p.source) {
+		return p
+	}
+	return b.byGroup(x, all, allowed)
+}
+
+func byToken(x *candidate, all []claimant) *proof {
+	if x.marks.Token == (broker.Sum{}) {
+		return nil
+	}
+	for i := range all {
+		c := &all[i]
+		if c.token != x.marks.Token || c.token == (broker.Sum{}) || !slices.Contains(c.uids, x.UID) {
+			continue
+		}
+		p := &proof{claimant: c, source: tracer.SourceEnv}
+		for k := range c.errands { // of those that this could be, the first that nothing was found of
+			e := &c.errands[k]
+			// What left its shell behind has no sshd above it any more.
+			served := slices.Contains(e.Kind.Servers, x.server) || e.Kind.Name == "sshd" && x.marks.LocalSSH
+			if !served || !e.Kind.Later && !e.within(x.Start, true) {
+				continue
+			}
+			p.asked, p.client = c.asked[k], e.Client
+			if !e.Found {
+				break
+			}
+		}
+		return p
+	}
+	return nil
+}
+
+func (b *Attribution) byUnit(x *candidate, c *claimant) *proof {
+	if x.place.Unit == "" || c.over {
+		return nil
+	}
+	for k := range c.errands {
+		e := &c.errands[k]
+		if e.Unit != x.place.Unit || x.Start < e.Asked {
+			continue
+		}
+		// The host's own units are root's to end, a user's are the user's.
+		if x.place.User < 0 && e.UID != 0 || x.place.User >= 0 && x.place.User != int(e.UID) {
+			continue
+		}
+		// A timer, a path or Restart= may have begun the process much later.
+		if made, ok := b.made(x.place); ok && e.within(made, true) {
+			return &proof{c, tracer.SourceUnit, c.asked[k], e.Client}
+		}
+	}
+	return nil
+}
+
+func (b *Attribution) byContainer(x *candidate, c *claimant) *proof {
+	if x.place.Container == "" || c.over {
+		return nil
+	}
+	for k := range c.errands {
+		e := &c.errands[k]
+		if !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
+			continue
+		}
+		name, created := b.container(x)
+		if name == e.Container && uint64(created.Sub(b.clock.Zero())) >= e.Asked {
+			return &proof{c, tracer.SourceContainer, c.asked[k], e.Client}
+		}
+	}
+	return nil
+}
+
+// bySocket takes what a broker forked soon after a member had asked it. That it
+// was for this one is likely, and no more. Of the asks that it may be for it is
+// the first that nothing was found of yet: brokers serve in order.
+func (b *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
+	var best *errand
+	for i := range all {
+		c := &all[i]
+		if c.over {
+			continue
+		}
+		for k := range c.errands {
+			e := &c.errands[k]
+			later := best != nil && (e.Found && !best.Found || e.Found == best.Found && e.Asked >= best.Asked)
+			if !later && b.serves(x, e) {
+				p, best = &proof{c, tracer.SourceSocket, c.asked[k], e.Client}, e
+			}
+		}
+	}
+	return p
+}
+
+// serves reports whether a broker may have forked the process for that errand.
+func (b *Attribution) serves(x *candidate, e *errand) bool {
+	if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
+		return false
+	}
+	if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
+		return false // it has not come to the work's own program
+	}
+	if argv, _ := broker.Argv(b.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
+		return false
+	}
+	switch e.Kind.Name {
+	case "docker":
+		name, _ := b.container(x)
+		return x.place.Container != "" && (e.Container == "" || name == "" || name == e.Container)
+	case "systemd":
+		made, ok := b.made(x.place)
+		return e.Unit == "" && (x.place.User < 0 || x.place.User == int(e.UID)) &&
+			strings.HasPrefix(x.place.Unit, "run-") && ok && made >= e.Asked
+	case "sshd":
+		return x.UID == e.UID && x.marks.LocalSSH
+	}
+	return x.UID == e.UID
+}
+
+// byCookie takes what has a variable that members of one session have, and
+// nobody around it, or that names the session. The name is no secret; beside a
+// secret that is not the session's it is a false one.
+func byCookie(x *candidate, all []claimant) (p *proof) {
+	for i := range all {
+		c := &all[i]
+		if x.marks.Session == c.word && x.marks.Token == (broker.Sum{}) && !c.over && slices.Contains(c.uids, x.UID) {
+			return &proof{claimant: c, source: tracer.SourceCookie}
+		}
+	}
+	for i := range all {
+		c := &all[i]
+		if c.over || !slices.Contains(c.uids, x.UID) || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) {
+			continue
+		}
+		if p != nil {
+			return nil // two sessions have it: it tells nothing
+		}
+		p = &proof{claimant: c, source: tracer.SourceCookie}
+	}
+	return p
+}
+
+// byPosix takes what is in the POSIX session or process group of a member that
+// leads it: while it lives the number is its own.
+func (b *Attribution) byPosix(x *candidate, all []claimant) *proof {
+	for _, by := range []struct {
+		leader uint32
+		source tracer.Source
+	}{{x.SID, tracer.SourceSID}, {x.PGID, tracer.SourcePGRP}} {
+		if by.leader <= 1 || by.leader == x.PID {
+			continue
+		}
+		e, err := b.kernel.Lookup(by.leader)
+		if err != nil || e.Session == 0 || e.Start > x.Start {
+			continue
+		}
+		for i := range all {
+			if c := &all[i]; c.info.ID == e.Session && !c.over && slices.Contains(c.uids, x.UID) {
+				return &proof{claimant: c, source: by.source}
+			}
+		}
+	}
+	return nil
+}
+
+// jar are the variables by which one session's members can be known.
+type jar struct {
+	outside map[broker.Cookie]bool // that its surroundings have too
+	own     map[broker.Cookie]bool
+}
+
+const maxCookies = 16 // of one session
+
+// taste learns the variables of a member.
+func (b *Attribution) taste(t *tracer.Process, info *tracer.SessionInfo) {
+	j := b.jars[info.ID]
+	if j == nil {
+		j = &jar{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
+		b.jars[info.ID] = j
+		for _, id := range []tracer.Identity{b.me, info.Owner, info.Root} {
+			for _, c := range b.cookies(id) {
+				j.outside[c] = true
+			}
+		}
+	}
+	for _, c := range b.cookies(t.Identity) {
+		switch {
+		case t.Identity == info.Root:
+			j.outside[c] = true
+			delete(j.own, c)
+		case !j.outside[c] && len(j.own) < maxCookies:
+			j.own[c] = true
+		}
+	}
+}
+
+func (b *Attribution) cookies(id tracer.Identity) []broker.Cookie {
+	if id.PID == 0 {
+		return nil
+	}
+	environ, err := b.proc.Read(id.PID, "environ", maxEnviron)
+	if err != nil {
+		return nil
+	}
+	m := broker.MarksOf(environ)
+	clear(environ)
+	if now, err := b.kernel.Identify(id.PID); err != nil || now != id {
+		return nil
+	}
+	return m.Cookies
+}

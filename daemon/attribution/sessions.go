@@ -1,0 +1,158 @@
+//go:build linux
+
+package attribution
+
+import (
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// of is what a session that is held has handed over.
+func (b *Attribution) of(id tracer.SessionID) *brokered {
+	its := b.sessions[id]
+	if its == nil {
+		its = new(brokered)
+		b.sessions[id] = its
+	}
+	return its
+}
+
+// SetToken notes the SHA-256 of a session's token.
+func (b *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byte) {
+	b.of(id).token = sum
+}
+
+// Busy reports whether processes outside of sessions wait to be judged.
+func (b *Attribution) Busy() bool { return len(b.strangers) > 0 }
+
+// LookAnew has all processes looked at some times in a row again: what was no session's
+// work so far may be that of a new one.
+func (b *Attribution) LookAnew() { b.crowd.anew.Store(true) }
+
+// Hooks are what attribution attaches to the registry.
+func (b *Attribution) Hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Forked: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
+			if its := b.sessions[x.ID()]; its != nil {
+				its.forked(ev)
+			}
+		},
+		Execed: func(v registry.View, x *registry.Session, ev *tracer.Event) {
+			b.asks(v, x, ev)
+			b.askAgain(x, ev.Process)
+		},
+		Exited: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
+			if its := b.sessions[x.ID()]; its != nil {
+				its.left(ev)
+			}
+		},
+		Opened: func(_ registry.View, x *registry.Session) {
+			if x.Info().For != 0 { // what is remembered may be older, or lost
+				its := b.of(x.ID())
+				its.For, its.Weak = x.Info().For, x.Info().Weak
+			}
+		},
+		Adopted: func(registry.View, *registry.Session) { // what it had lost before is found by evidence
+			b.LookAnew()
+			b.askHaste()
+		},
+		Forgotten: func(_ registry.View, x *registry.Session) { delete(b.sessions, x.ID()) },
+		Walking: func(v registry.View) bool {
+			b.crowd.horizon = b.horizon(v)
+			return b.crowd.horizon != 0
+		},
+		Met:     b.crowd.meet,
+		Walked:  b.crowd.walked,
+		Sampled: func(registry.View, *registry.Look) func() { return func() { b.crowd.hand(b.strangers) } },
+		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
+			d.For, d.Work = b.of(x.ID()).For, b.work(v, x)
+		},
+		Origin:     func(_ registry.View, x *registry.Session) tracer.SessionID { return b.of(x.ID()).For },
+		Persistent: b,
+	}
+}
+
+// work is what a session has handed to brokers.
+func (b *Attribution) work(v registry.View, x *registry.Session) document.Work {
+	s := b.of(x.ID())
+	w := document.Work{Found: s.brought()}
+	over := x.Closed() || x.Info().State == tracer.StateEmpty
+	for _, e := range s.Errands {
+		if !e.Found && !e.Failed && !e.Inside {
+			q := e.request()
+			q.Over = over || !e.Kind.Later && e.Left != 0 && b.clock.Boottime() > e.Left+uint64(settling)
+			w.Open = append(w.Open, *q)
+		}
+	}
+	w.Brought = w.Found
+	if s.For != 0 {
+		w.Brought = nil
+		if v.Session(s.For) != nil {
+			w.Brought = b.of(s.For).brought()
+		}
+	}
+	return w
+}
+
+// brought are the processes that brokers started for the session.
+func (s *brokered) brought() []document.Found {
+	all := make([]document.Found, len(s.Found))
+	for i, a := range s.Found {
+		all[i] = document.Found{
+			Process: a.Process, Comm: a.Comm, Source: a.Source, Session: a.Session,
+			Ends: a.Ends, Observed: a.Observed, Container: a.Container,
+		}
+		if a.Asked != nil {
+			all[i].Request = a.Asked.request()
+		}
+	}
+	return all
+}
+
+func (e *errand) request() *document.Request {
+	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, Time: e.Asked}
+}
+
+// handedMemory is what outlives the daemon.
+type handedMemory struct {
+	// Token is the SHA-256 of the session's token, in hex. The token is 256
+	// random bits, so that nothing is won by a slower hash, and whoever can read
+	// the file cannot pass for a member.
+	Token    string   `json:"token,omitempty"`
+	Brokered brokered `json:"brokered,omitzero"`
+}
+
+// Redact implements [registry.Memory].
+func (m *handedMemory) Redact(redact func([]string) []string) {
+	for _, e := range m.Brokered.Errands {
+		e.Argv = redact(e.Argv)
+	}
+}
+
+// Remember implements [registry.Persistent].
+func (b *Attribution) Remember(v registry.View, x *registry.Session) registry.Memory {
+	its := b.of(x.ID())
+	m := &handedMemory{Brokered: its.clone()}
+	m.Brokered.Shared, m.Brokered.token = b.steward.Shared(v, x.ID()), [32]byte{}
+	if its.token != [32]byte{} {
+		m.Token = hex.EncodeToString(its.token[:])
+	}
+	return m
+}
+
+// Restore implements [registry.Persistent].
+func (b *Attribution) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
+	var m handedMemory
+	if json.Unmarshal(text, &m) != nil {
+		return // the registry has said so
+	}
+	its := b.of(x.ID())
+	*its = m.Brokered
+	if sum, err := hex.DecodeString(m.Token); err == nil && len(sum) == len(its.token) {
+		copy(its.token[:], sum)
+	}
+}

@@ -1,0 +1,2 @@
+// Package history records what outlives the daemon, and gives it back to the next one.
+package history

@@ -1,0 +1,381 @@
+//go:build linux
+
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+const (
+	// recordPeriod is between two batches of the history: what a daemon that is
+	// killed loses of it.
+	recordPeriod = 250 * time.Millisecond
+	// recordShare of its time it rests: it gets a fifth of what the machine gives
+	// the daemon in a storm, as the rest is the registry's. What falls off the ring
+	// meanwhile is told as a gap.
+	recordShare = 4
+	// recordChunk bounds what one call asks of the registry, who waits for nobody.
+	recordChunk = 256
+	// recordClose bounds the last batch, when the daemon stops.
+	recordClose = 5 * time.Second
+)
+
+// Kernel is what a start needs of the tracer: what it holds.
+type Kernel interface {
+	Sessions() ([]tracer.SessionInfo, error)
+}
+
+// Recorder writes the history, behind everybody's back: of the events it is one
+// more reader of the ring, of sessions and processes it asks the registry when it
+// has time. What it does not keep up with falls off the ring and is counted.
+// Its other fields belong to the goroutine that runs run.
+type Recorder struct {
+	registry *registry.Registry
+	ring     *recent.Ring
+	journal  *journal.Journal
+	boot     string
+	clock    registry.Clock
+	redactor
+	log    zerolog.Logger
+	period time.Duration
+	lost   atomic.Uint64 // events that fell off the ring before they were written
+
+	marks  marks
+	saving chan struct{} // a session is unsaved
+
+	next     uint64                    // the first event that is not written
+	sessions map[tracer.SessionID]bool // to be written
+	touched  map[lineage.ID]bool       // processes that events told of
+	over     []journal.Session         // sessions that ended while no daemon looked
+	rows     map[lineage.ID]bool       // live processes that the file has
+	dead     map[tracer.SessionID]int  // dead processes that the file has, by live session
+	done     chan struct{}
+	cancel   context.CancelFunc
+}
+
+// marks are notes about sessions, of the registry's goroutine.
+type marks struct {
+	unsaved map[tracer.SessionID]bool // the history does not have them as they are
+	saved   map[tracer.SessionID]bool // over, and the history has them
+	unkept  uint64                    // how many went before they were written
+}
+
+// New makes a recorder of what the registry has; its hooks are to be attached.
+func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *Recorder {
+	return &Recorder{
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.End(),
+		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
+		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
+		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
+	}
+}
+
+// Hooks note which sessions are to be written.
+func (r *Recorder) Hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Saved: func(_ registry.View, s *registry.Session) {
+			r.marks.unsaved[s.ID()] = true
+			select {
+			case r.saving <- struct{}{}:
+			default:
+			}
+		},
+		Forgotten: func(_ registry.View, s *registry.Session) {
+			if s.Closed() && !r.marks.saved[s.ID()] {
+				r.marks.unkept++
+			}
+			delete(r.marks.saved, s.ID())
+		},
+	}
+}
+
+// Journal is the file, for those who read it.
+func (r *Recorder) Journal() *journal.Journal { return r.journal }
+
+// Begin runs the recorder until End.
+func (r *Recorder) Begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.done = cancel, make(chan struct{})
+	go r.run(ctx)
+}
+
+// End writes what there is and closes the journal. A disk that does not answer
+// is not waited for.
+func (r *Recorder) End() {
+	if r.done == nil {
+		_ = r.journal.Close() // nothing was written
+		return
+	}
+	r.cancel()
+	timer := time.NewTimer(recordClose)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		_ = r.journal.Close()
+	case <-timer.C:
+		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the last of the history is not written in time")
+	}
+}
+
+func (r *Recorder) run(ctx context.Context) {
+	defer close(r.done)
+	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
+		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
+	}
+	for {
+		began := time.Now()
+		r.flush(r.period)
+		rest := time.NewTimer(max(r.period, recordShare*time.Since(began)))
+		select {
+		case <-ctx.Done():
+			rest.Stop()
+			r.flush(recordClose)
+			return
+		case <-r.saving: // a session begins or ends
+			rest.Stop()
+		case <-rest.C:
+		}
+	}
+}
+
+// flush writes what is new, batch after batch; it begins none after limit. What
+// cannot be written stays to be written: the events in the ring as long as it
+// holds them, the rest as a note of what it is about.
+func (r *Recorder) flush(limit time.Duration) {
+	for began := time.Now(); r.journal.Due() && time.Since(began) < limit; {
+		b, more := r.batch()
+		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone) == 0 {
+			return
+		}
+		// A batch is not given up half-way: the journal bounds itself.
+		if r.journal.Write(context.Background(), &b.Batch) != nil {
+			r.keep(b)
+			return // it has been told
+		}
+		r.written(b)
+		if !more {
+			return
+		}
+	}
+}
+
+// haul is what is written together, and what follows when it is.
+type haul struct {
+	journal.Batch
+	next     uint64
+	lost     uint64
+	sessions []tracer.SessionID
+	live     []lineage.ID // processes with a row from now on
+	past     map[lineage.ID]tracer.SessionID
+	ended    []tracer.SessionID
+}
+
+// batch gathers what is new; more: there is more than one takes.
+func (r *Recorder) batch() (b *haul, more bool) {
+	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
+	b.Zero = r.clock.Zero()
+	const most = journal.MaxBlock - 1 // and a gap
+	buf := make([]recent.Event, min(r.ring.End()-r.next, most))
+	n, first, _ := r.ring.Read(r.next, buf)
+	if b.lost = first - r.next; b.lost > 0 && n > 0 {
+		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
+		b.Events = append(b.Events, gap)
+	}
+	for i := range buf[:n] {
+		b.Events = append(b.Events, r.record(&buf[i]))
+	}
+	b.next = first + uint64(n)
+	b.Sessions = r.over
+	r.ask(b)
+	return b, n == most || len(r.sessions) > 0
+}
+
+// record is an event for the file, and notes what it changes.
+func (r *Recorder) record(x *recent.Event) journal.Record {
+	ev := x.Event
+	if ev.Session != 0 {
+		switch ev.Type {
+		case tracer.EventExit, tracer.EventSession:
+			r.sessions[ev.Session] = true
+			fallthrough
+		case tracer.EventBirth, tracer.EventExec, tracer.EventReparent:
+			if ev.Process.PID != 0 {
+				r.touched[ev.Process] = true
+			}
+		}
+	}
+	if len(ev.Argv) > 0 {
+		ev.Argv = []byte(strings.Join(r.redact(ev.Args()), "\x00") + "\x00")
+	}
+	return journal.Record{Seq: x.Seq, Event: ev}
+}
+
+// ask takes sessions and processes from the registry, in small pieces.
+func (r *Recorder) ask(b *haul) {
+	var rows []row
+	var ids []lineage.ID
+	_ = r.registry.Read(func(v registry.View) {
+		for id := range r.marks.unsaved {
+			r.sessions[id] = true
+		}
+		clear(r.marks.unsaved)
+		for id := range r.sessions {
+			if len(rows) == recordChunk {
+				break
+			}
+			delete(r.sessions, id)
+			x := v.Session(id)
+			if x == nil || id == 0 {
+				continue
+			}
+			v.Refresh(x)
+			b.sessions = append(b.sessions, id)
+			rows = append(rows, rowOf(v, x))
+			if x.Closed() {
+				b.ended = append(b.ended, id)
+				for _, t := range v.Graph().Tree(true, id) {
+					ids = append(ids, t.ID)
+				}
+			}
+		}
+	})
+	for i := range rows {
+		if s, err := rows[i].session(r); err != nil {
+			r.log.Error().Err(err).Str(logging.KeySession, rows[i].doc.ID).Msg("session not recorded")
+		} else {
+			b.Sessions = append(b.Sessions, s)
+		}
+	}
+	r.askProcesses(b, ids, true)
+	var touched []lineage.ID
+	for id := range r.touched {
+		touched = append(touched, id)
+	}
+	clear(r.touched)
+	r.askProcesses(b, touched, false)
+}
+
+// askProcesses takes those of ids that are needed, or all.
+func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
+	most := min(recordChunk, len(ids))
+	nodes := make([]lineage.Node, 0, most)
+	needed := make([]bool, 0, most)
+	for len(ids) > 0 {
+		chunk := ids[:min(recordChunk, len(ids))]
+		ids = ids[len(chunk):]
+		nodes, needed = nodes[:0], needed[:0]
+		_ = r.registry.Read(func(v registry.View) {
+			g := v.Graph()
+			for _, id := range chunk {
+				need := g.Needed(id)
+				if !all && !need && !r.rows[id] {
+					continue
+				}
+				if n, ok := g.Node(id); ok && n.Session != 0 {
+					nodes, needed = append(nodes, n), append(needed, need)
+				}
+			}
+		})
+		for i := range nodes {
+			r.process(b, &nodes[i], needed[i], all)
+		}
+	}
+}
+
+// process adds a process to the batch. Of the dead a live session keeps only so
+// many on disk, as the graph does.
+func (r *Recorder) process(b *haul, n *lineage.Node, needed, all bool) {
+	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
+	id := n.Session
+	if !needed && !all {
+		b.past[n.ID] = id
+		if r.dead[id] >= lineage.DefaultHistory {
+			b.Gone = append(b.Gone, p)
+			return
+		}
+	} else if needed {
+		b.live = append(b.live, n.ID)
+	}
+	n.Argv = r.redact(n.Argv)
+	for i := range n.Commands {
+		n.Commands[i].Argv = r.redact(n.Commands[i].Argv)
+	}
+	doc, err := json.Marshal(n)
+	if err != nil {
+		r.log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
+		return
+	}
+	p.Doc = doc
+	b.Processes = append(b.Processes, p)
+}
+
+// written notes that a batch is in the file.
+func (r *Recorder) written(b *haul) {
+	r.next, r.over = b.next, nil
+	r.lost.Add(b.lost)
+	for _, id := range b.live {
+		r.rows[id] = true
+	}
+	for id, session := range b.past {
+		if r.rows[id] {
+			delete(r.rows, id)
+			r.dead[session]++
+		}
+	}
+	if len(b.ended) == 0 {
+		return
+	}
+	_ = r.registry.Read(func(v registry.View) {
+		for _, id := range b.ended {
+			delete(r.dead, id)
+			if v.Session(id) != nil {
+				r.marks.saved[id] = true
+			}
+		}
+	})
+}
+
+// keep notes what a batch that was not written was about.
+func (r *Recorder) keep(b *haul) {
+	for _, id := range b.sessions {
+		r.sessions[id] = true
+	}
+	for i := range b.Processes {
+		if len(r.touched) < recent.Size {
+			r.touched[lineage.ID{PID: b.Processes[i].PID, Start: b.Processes[i].Start}] = true
+		}
+	}
+}
+
+// Degraded says what people must know of the history.
+func (r *Recorder) Degraded() []string {
+	if r == nil {
+		return nil // a picture without a daemon
+	}
+	return r.journal.Degraded()
+}
+
+// Count adds the history's counters.
+func (r *Recorder) Count(_ registry.View, counters map[string]uint64) {
+	st := r.journal.Stats()
+	for name, n := range map[string]uint64{
+		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,
+		"sessions_lost": r.marks.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
+	} {
+		counters["history."+name] = n
+	}
+}

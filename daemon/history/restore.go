@@ -1,0 +1,151 @@
+//go:build linux
+
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// Why a session is over that no daemon saw end.
+const (
+	ReasonReboot    = "reboot"    // the host was restarted
+	ReasonUntracked = "untracked" // the kernel's record of it went, with the programs or without a daemon
+)
+
+// rememberTimeout bounds what a start waits for the history.
+const rememberTimeout = 5 * time.Second
+
+// Open opens the history of the instance. One that cannot be used is
+// loud, and stops nothing.
+func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Clock, log zerolog.Logger) *journal.Journal {
+	return journal.Open(path, journal.Options{
+		Boot: boot, MaxAge: maxAge, MaxBytes: maxBytes,
+		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // as what is written
+		Told: func(err error, aside string) {
+			switch {
+			case aside != "":
+				log.Error().Err(err).Str(logging.KeyPath, path).Str(logging.KeyFile, aside).Msg("history set aside and begun anew")
+			case err != nil:
+				log.Error().Err(err).Str(logging.KeyPath, path).Msg("history is not written")
+			default:
+				log.Warn().Str(logging.KeyPath, path).Msg("history is written again")
+			}
+		},
+	})
+}
+
+// Remember takes up what the daemon before us wrote of the sessions that the
+// kernel still holds, before it is asked for them; those that it does not hold
+// are over. It is called before anybody else uses owner and recorder.
+func (r *Recorder) Remember(k Kernel) error {
+	ctx, cancel := context.WithTimeout(context.Background(), rememberTimeout)
+	defer cancel()
+	infos, err := k.Sessions()
+	if err != nil {
+		return fmt.Errorf("list sessions: %w", err)
+	}
+	held := make(map[tracer.SessionID]bool, len(infos))
+	for _, info := range infos {
+		held[info.ID] = true
+	}
+	live, err := r.journal.Live(ctx)
+	if err != nil {
+		r.log.Error().Err(err).Msg("nothing is remembered")
+		return nil // the kernel's word is enough
+	}
+	for i := range live {
+		row := &live[i]
+		if row.Boot != r.boot || !held[row.ID] {
+			r.over = append(r.over, r.overWithoutUs(ctx, row))
+			continue
+		}
+		if !json.Valid(row.State) {
+			r.log.Error().Str(logging.KeySession, row.Word).Msg("session not remembered")
+			continue
+		}
+		processes, err := r.journal.Processes(ctx, row.Boot, row.ID)
+		if err != nil {
+			r.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not remembered")
+		}
+		nodes := DecodeNodes(processes)
+		err = r.registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
+		if err != nil {
+			return err
+		}
+		for i := range nodes {
+			if nodes[i].State == lineage.Live {
+				r.rows[nodes[i].ID] = true
+			} else {
+				r.dead[row.ID]++
+			}
+		}
+	}
+	return nil
+}
+
+// DecodeNodes leaves out what cannot be read: its sum was right, so another
+// version wrote it.
+func DecodeNodes(processes []journal.Process) []lineage.Node {
+	nodes := make([]lineage.Node, 0, len(processes))
+	for i := range processes {
+		var n lineage.Node
+		if json.Unmarshal(processes[i].Doc, &n) == nil && n.ID.PID == processes[i].PID && n.ID.Start == processes[i].Start {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// overWithoutUs closes a session that ended while no daemon looked. A restart
+// of the host is proof that nothing of it lives; without one nothing is proven.
+func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) journal.Session {
+	reason, verdict := ReasonUntracked, api.VerdictUnknown
+	why := "the kernel's record of it went while no daemon ran; what became of its members is not known"
+	if row.Boot != r.boot {
+		reason, verdict = ReasonReboot, api.VerdictClean
+		why = "the host was restarted: no process outlives that"
+	}
+	var doc api.Session
+	var m struct {
+		EndedBy  *api.Caller     `json:"ended_by"`
+		WouldEnd []string        `json:"would_end"`
+		Receipt  enforcer.Booked `json:"receipt"`
+	}
+	_ = json.Unmarshal(row.Doc, &doc) // what is not there is not told
+	_ = json.Unmarshal(row.State, &m)
+	if doc.EndReason == "" {
+		doc.EndReason = reason
+	}
+	doc.Verdict = verdict
+	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), api.StateEnded, nil, nil
+	doc.Live, doc.Orphans, doc.Leftovers, doc.Zombies = 0, 0, 0, 0
+	report := api.Report{
+		Head: api.Head{Schema: api.Schema, Kind: "report"}, Session: doc.ID, Name: doc.Name, State: doc.State, EndReason: doc.EndReason, EndedBy: m.EndedBy,
+		Verdict: verdict, VerdictWhy: why, Processes: append([]api.Outcome{}, m.Receipt.Outcomes...),
+		Started: doc.Forks + 1, Killed: m.Receipt.Killed, WouldEnd: m.WouldEnd,
+		ConfirmedEmpty: verdict == api.VerdictClean, Truncated: true,
+	}
+	over := *row
+	over.State = nil
+	over.Doc, _ = json.Marshal(&doc) // plain structs
+	over.Report, _ = json.Marshal(&report)
+	over.Ended = row.Started
+	// When it ended is not known: it was after the last that is written of its boot.
+	if last, err := r.journal.Last(ctx, row.Boot); err == nil && last.After(over.Ended) {
+		over.Ended = last
+	}
+	r.log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session was over before the daemon began")
+	return over
+}

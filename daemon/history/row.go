@@ -1,0 +1,75 @@
+//go:build linux
+
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// row is a session on its way into the history: copied in the registry's
+// goroutine, encoded outside of it.
+type row struct {
+	id, parent tracer.SessionID
+	created    uint64
+	zero       time.Time
+	ended      *time.Time
+	doc        api.Session
+	report     *api.Report
+	memory     []registry.Memory
+}
+
+func rowOf(v registry.View, s *registry.Session) row {
+	info, c := s.Info(), v.Encoder().Clock
+	x := row{
+		id: info.ID, parent: info.Parent, created: info.Created, zero: c.Zero(),
+		doc: v.Document(s, access.Caller{}), report: s.Receipt(), memory: v.Memory(s),
+	}
+	if s.Closed() {
+		x.ended = c.Wall(s.Emptied())
+	}
+	return x
+}
+
+// session encodes a row, without its secrets.
+func (x *row) session(r *Recorder) (s journal.Session, err error) {
+	s = journal.Session{
+		Boot: r.boot, ID: x.id, Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: x.parent,
+		Zero: x.zero, Started: x.zero.Add(time.Duration(x.created)),
+	}
+	if x.doc.Root != nil {
+		root := *x.doc.Root
+		root.Argv = r.redact(root.Argv)
+		x.doc.Root = &root
+	}
+	x.doc.Brokered = hushed(x.doc.Brokered, r.redact)
+	if s.Doc, err = json.Marshal(&x.doc); err != nil {
+		return s, fmt.Errorf("encode session: %w", err)
+	}
+	if x.report != nil {
+		shown := *x.report
+		shown.Processes = registry.Redacted(shown.Processes, r.redact)
+		shown.Brokered = hushed(shown.Brokered, r.redact)
+		if s.Report, err = json.Marshal(&shown); err != nil {
+			return s, fmt.Errorf("encode receipt: %w", err)
+		}
+	}
+	if x.ended != nil {
+		s.Ended = *x.ended
+		return s, nil // nobody has to remember more
+	}
+	for _, m := range x.memory {
+		m.Redact(r.redact)
+	}
+	if s.State, err = registry.EncodeMemory(x.memory); err != nil {
+		return s, fmt.Errorf("encode session: %w", err)
+	}
+	return s, nil
+}

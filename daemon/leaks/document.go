@@ -1,0 +1,157 @@
+//go:build linux
+
+package leaks
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// growthOf is a trend on the wire.
+func growthOf(t *lineage.Trend) api.Growth {
+	d := api.Growth{OverSeconds: document.Seconds(t.Span())}
+	g, ok := t.Growth()
+	if !ok {
+		d.Why = "not enough data yet"
+		return d
+	}
+	d.Known, d.ProcessesPerHour, d.BytesPerHour = true, &g.Processes, &g.RSS
+	return d
+}
+
+// Room is what is left of something, by its name.
+type Room struct {
+	what    string
+	left    float64
+	perHour float64
+}
+
+// exhausts finds what is used up first.
+func exhausts(d *api.Leak, rooms ...Room) {
+	if !d.Growth.Known {
+		return
+	}
+	for _, r := range rooms {
+		if hours, ok := lineage.HoursUntil(r.left, r.perHour); ok && (d.HoursToExhaustion == nil || hours < *d.HoursToExhaustion) {
+			d.HoursToExhaustion, d.Exhausts = &hours, r.what
+		}
+	}
+}
+
+// limitsOf are what a session can use up besides what the host has.
+func limitsOf(d *api.Leak, info tracer.SessionInfo, host []Room) (rooms []Room) {
+	if !d.Growth.Known {
+		return nil
+	}
+	processes, rss := *d.Growth.ProcessesPerHour, *d.Growth.BytesPerHour
+	for _, r := range host {
+		r.perHour = map[string]float64{whatMemory: rss, whatPIDs: processes}[r.what]
+		rooms = append(rooms, r)
+	}
+	if info.MaxRSS != 0 {
+		rooms = append(rooms, Room{"max_rss", float64(info.MaxRSS) - float64(d.RSSBytes), rss})
+	}
+	if info.MaxProcesses != 0 {
+		rooms = append(rooms, Room{"max_processes", float64(info.MaxProcesses) - float64(info.Live+info.Unreaped), processes})
+	}
+	return rooms
+}
+
+const (
+	whatMemory = "memory"
+	whatPIDs   = "pids"
+)
+
+// Rooms is what the host has left: MemAvailable of /proc/meminfo, and the PIDs
+// that no task has. What cannot be read is left out.
+func Rooms(proc procfs.FS) (rooms []Room) {
+	text := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(string(proc), name))
+		return string(b)
+	}
+	for line := range strings.Lines(text("meminfo")) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemAvailable:" {
+			if kb, err := strconv.ParseUint(f[1], 10, 53); err == nil {
+				rooms = append(rooms, Room{what: whatMemory, left: float64(kb) * 1024})
+			}
+		}
+	}
+	most, err := strconv.ParseUint(strings.TrimSpace(text("sys/kernel/pid_max")), 10, 32)
+	if f := strings.Fields(text("loadavg")); err == nil && len(f) > 3 {
+		_, tasks, _ := strings.Cut(f[3], "/")
+		if n, err := strconv.ParseUint(tasks, 10, 32); err == nil {
+			rooms = append(rooms, Room{what: whatPIDs, left: float64(most) - float64(n)})
+		}
+	}
+	return rooms
+}
+
+// Session is a session, its nested ones excluded.
+func (g *Growth) Session(v registry.View, x *registry.Session, rooms []Room) api.Leak {
+	v.Refresh(x)
+	n := v.Graph().Count(x.ID())
+	d := api.Leak{
+		Head: api.Head{Kind: "leak"}, Session: x.ID().String(), Name: x.Info().Name, State: x.State(),
+		Started: v.Encoder().Clock.Wall(x.Info().Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.Usage().RSS,
+	}
+	if x.RootDied() != 0 {
+		d.Leftovers = n.Live
+	}
+	if d.Kept = x.Info().Kept; d.Kept && x.Info().Expires != 0 {
+		d.Until = v.Encoder().Clock.Wall(x.Info().Expires)
+	}
+	if why := v.Record(x).Kept; why != nil {
+		d.Reason, d.KeptBy, d.KeepRule = why.Reason, why.By, why.Rule
+	}
+	own := g.sessions[x.ID()]
+	if own == nil {
+		own = new(grown)
+	}
+	d.Growth = growthOf(&own.Trend)
+	for comm, t := range own.commands {
+		last := t.Last()
+		d.Commands = append(d.Commands, api.LeakCommand{Comm: comm, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(t)})
+	}
+	slices.SortFunc(d.Commands, func(a, b api.LeakCommand) int {
+		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm))
+	})
+	exhausts(&d, limitsOf(&d, x.Info(), rooms)...)
+	if h := document.Holds(x.Held(), nil); h != nil {
+		d.Ports, d.Locks = h.Ports, h.Locks
+	}
+	return d
+}
+
+// Host is all processes of the host, as of the last sample; nil if there
+// was none: without a session nobody looks.
+func (g *Growth) Host(v registry.View, rooms []Room) *api.Leak {
+	last := g.host.Last()
+	if last.At == 0 {
+		return nil
+	}
+	d := &api.Leak{Head: api.Head{Kind: "leak"}, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(&g.host)}
+	for x := range v.Sessions() {
+		if x.Closed() {
+			continue
+		}
+		n := v.Graph().Count(x.ID())
+		d.Orphans += n.Orphans
+		d.Zombies += n.Zombies
+		if x.RootDied() != 0 {
+			d.Leftovers += n.Live
+		}
+	}
+	exhausts(d, limitsOf(d, tracer.SessionInfo{}, rooms)...)
+	return d
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package leaks
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// maxGrown bounds the sessions and commands whose past is kept: 9 MB.
+const maxGrown = 2048
+
+// Growth keeps how the host, its sessions and their commands grow. It belongs to the
+// registry's goroutine; its zero value is ready to be attached.
+type Growth struct {
+	host     lineage.Trend
+	sessions map[tracer.SessionID]*grown
+	kept     int  // sessions and commands
+	full     bool // the last sample had more
+}
+
+// grown is the past of a session, nested ones excluded, and of what it runs.
+type grown struct {
+	lineage.Trend
+	commands map[string]*lineage.Trend
+}
+
+// usage is a sum over processes.
+type usage struct {
+	processes int
+	rss       uint64
+}
+
+func (u *usage) add(p *lineage.Seen) {
+	u.processes++
+	u.rss += p.RSS
+}
+
+func (u *usage) at(now uint64) lineage.Usage {
+	return lineage.Usage{At: now, Processes: u.processes, RSS: u.rss}
+}
+
+// Hooks take the looks.
+func (g *Growth) Hooks() *registry.Hooks {
+	return &registry.Hooks{Sampled: func(_ registry.View, l *registry.Look) func() {
+		g.sample(l.At, l.Seen)
+		return nil
+	}}
+}
+
+// sample takes a look at every process of the host into the past, once a minute
+// and when there is a new session: a Trend takes no more than it wants.
+// A command that has no process any more begins anew.
+func (g *Growth) sample(now uint64, seen []lineage.Seen) {
+	fresh := func(p lineage.Seen) bool { return p.Session != 0 && g.sessions[p.Session] == nil }
+	if !g.host.Due(now) && (g.full || !slices.ContainsFunc(seen, fresh)) {
+		return
+	}
+	var host usage
+	sessions := make(map[tracer.SessionID]map[string]*usage)
+	for i := range seen {
+		p := &seen[i]
+		host.add(p)
+		if p.Session == 0 {
+			continue
+		}
+		commands := sessions[p.Session]
+		if commands == nil {
+			commands = make(map[string]*usage)
+			sessions[p.Session] = commands
+		}
+		comm, _, _ := bytes.Cut(p.Comm, []byte{0})
+		u := commands[string(comm)]
+		if u == nil {
+			u = new(usage)
+			commands[string(comm)] = u
+		}
+		u.add(p)
+	}
+	g.host.Add(host.at(now))
+	maps.DeleteFunc(g.sessions, func(id tracer.SessionID, s *grown) bool {
+		maps.DeleteFunc(s.commands, func(comm string, _ *lineage.Trend) bool {
+			gone := sessions[id][comm] == nil
+			if gone {
+				g.kept--
+			}
+			return gone
+		})
+		gone := sessions[id] == nil
+		if gone {
+			g.kept--
+		}
+		return gone
+	})
+	g.full = false
+	for id, commands := range sessions {
+		g.session(id, now, commands)
+	}
+}
+
+func (g *Growth) session(id tracer.SessionID, now uint64, commands map[string]*usage) {
+	s := g.sessions[id]
+	if s == nil {
+		if !g.room() {
+			return
+		}
+		if g.sessions == nil {
+			g.sessions = make(map[tracer.SessionID]*grown)
+		}
+		s = &grown{commands: make(map[string]*lineage.Trend)}
+		g.sessions[id] = s
+	}
+	var all usage
+	for comm, u := range commands {
+		all.processes += u.processes
+		all.rss += u.rss
+		t := s.commands[comm]
+		if t == nil {
+			if !g.room() {
+				continue
+			}
+			t = new(lineage.Trend)
+			s.commands[comm] = t
+		}
+		t.Add(u.at(now))
+	}
+	s.Add(all.at(now))
+}
+
+// Full reports whether the last look had more than is kept.
+func (g *Growth) Full(registry.View) bool { return g.full }
+
+// room takes a place for one more.
+func (g *Growth) room() bool {
+	if g.kept == maxGrown {
+		g.full = true
+		return false
+	}
+	g.kept++
+	return true
+}

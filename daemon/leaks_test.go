@@ -1,0 +1,195 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// has gives the host so much memory and so many PIDs.
+func (w *world) has(availableKiB, tasks, pidMax int) {
+	w.Helper()
+	for name, text := range map[string]string{
+		"meminfo":            fmt.Sprintf("MemTotal:  99999999 kB\nMemAvailable: %d kB\nHugePages_Total: 0\n", availableKiB),
+		"loadavg":            fmt.Sprintf("0.1 0.2 0.3 1/%d 4711\n", tasks),
+		"sys/kernel/pid_max": fmt.Sprintln(pidMax),
+	} {
+		path := filepath.Join(string(w.h.proc), name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			w.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+func (w *world) look() {
+	w.Helper()
+	w.k.AllRead()
+	if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func nearly(got *float64, want float64) bool {
+	return got != nil && math.Abs(*got-want) <= 1e-3*math.Abs(want) // the fake clock ticks
+}
+
+// A session that gains two children of 1 MiB a minute, 120 an hour, is said to,
+// and when that is too much; one that stands still is not.
+func TestLeaks(t *testing.T) {
+	w := newWorld(t)
+	w.has(1200<<10, 20000, 32768) // 1200 MiB at 120 MiB/h: 10 hours; 12768 PIDs: 106 hours
+	leaking := w.session("user", 40, api.NewSession{Name: "leaking"})
+	w.session("else", 41, api.NewSession{Name: "still"})
+	for minute := range 13 {
+		w.look()
+		d := into[api.Leaks](w.do("user", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
+		// Its first sample may have been taken with the host's, a minute later.
+		if g := d.Items[0].Growth; g.Known && minute < 10 || !g.Known && minute > 10 || g.Known == (g.Why != "") || (g.ProcessesPerHour != nil) != g.Known {
+			t.Errorf("after %d minutes: %+v", minute, g)
+		}
+		w.k.Advance(time.Minute)
+		for i := range 2 {
+			pid := uint32(1000 + 2*minute + i)
+			w.k.Fork(40, pid, "lngtest-leak\x1b[2J")
+			w.k.Edit(pid, func(p *kerneltest.Proc) { p.RSS = 1 << 20 })
+		}
+	}
+	w.look()
+	d := into[api.Leaks](w.do("root", "GET", "/v1/leaks", nil), http.StatusOK)
+	if d.Kind != "leaks" || len(d.Items) != 2 || d.Host == nil || d.Truncated {
+		t.Fatalf("%+v", d)
+	}
+	l := d.Items[0]
+	if l.Kind != "leak" || l.Session != leaking.ID || l.Name != "leaking" || l.Processes != 27 || l.RSSBytes != 26<<20+4096 ||
+		!nearly(l.Growth.ProcessesPerHour, 120) || !nearly(l.Growth.BytesPerHour, 120<<20) ||
+		!nearly(l.HoursToExhaustion, 10) || l.Exhausts != "memory" {
+		t.Errorf("%+v, growth %v %v", l, *l.Growth.ProcessesPerHour, *l.Growth.BytesPerHour)
+	}
+	if len(l.Commands) != 2 || l.Commands[0].Processes != 26 || !nearly(l.Commands[0].Growth.ProcessesPerHour, 120) {
+		t.Errorf("commands %+v", l.Commands)
+	}
+	if s := d.Items[1]; !s.Growth.Known || *s.Growth.ProcessesPerHour != 0 || s.HoursToExhaustion != nil || s.Exhausts != "" {
+		t.Errorf("the session that stands still: %+v", s)
+	}
+	if !nearly(d.Host.Growth.ProcessesPerHour, 120) || !nearly(d.Host.HoursToExhaustion, 10) {
+		t.Errorf("host %+v", d.Host)
+	}
+	// PIDs may be what is short.
+	w.has(1200<<10, 32168, 32768)
+	d = into[api.Leaks](w.do("root", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
+	if l := d.Items[0]; !nearly(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
+		t.Errorf("%+v", l)
+	}
+}
+
+// Nobody is told of sessions that he may not read, or of the host.
+func TestLeaksAccess(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 40, api.NewSession{})
+	w.session("else", 41, api.NewSession{})
+	w.look()
+	for who, want := range map[string]int{"root": 2, "reader": 2, "user": 1, "40": 1} {
+		d := into[api.Leaks](w.do(who, "GET", "/v1/leaks", nil), http.StatusOK)
+		if len(d.Items) != want || (d.Host != nil) != (want == 2) {
+			t.Errorf("%s: %d sessions, host %v", who, len(d.Items), d.Host)
+		}
+	}
+	w.do("else", "GET", "/v1/leaks?session="+s.ID, nil).refused(api.CodeDenied)
+	w.do("else", "GET", "/v1/orphans?session="+s.ID, nil).refused(api.CodeDenied)
+	w.do("root", "GET", "/v1/leaks?session=nobody", nil).refused(api.CodeNotFound)
+	w.do("root", "GET", "/v1/leaks?sesion=x", nil).refused(api.CodeBadRequest)
+	w.do("root", "GET", "/v1/orphans?sesion=x", nil).refused(api.CodeBadRequest)
+	into[api.Report](w.do("root", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	w.receipt(s.ID)
+	w.do("root", "GET", "/v1/leaks?session="+s.ID, nil).refused(api.CodeNotFound)
+}
+
+// Orphans, leftovers and zombies, each with its reason, and who has to reap.
+func TestOrphans(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 40, api.NewSession{Name: "lngtest", OnRootExit: "report"})
+	w.k.Fork(40, 50, "lngtest-middle")
+	w.k.Fork(50, 51, "lngtest-orphan")
+	w.k.Exit(50, 0)
+	for pid, stat := range map[uint32]string{60: statOf(60, "a", "Z", 40), 61: "", 62: statOf(62, "a", "R", 40)} {
+		w.k.Fork(40, pid, "lngtest-zombie")
+		if stat != "" { // else it was reaped, which is not told yet; 62 is torn down
+			w.proc(pid, 40, 1000, "lngtest-zombie")
+			if err := os.WriteFile(w.h.proc.Path(pid, "stat"), []byte(stat), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.k.Edit(pid, func(p *kerneltest.Proc) { p.Unreaped = true })
+		w.k.Exit(pid, 0)
+	}
+	w.look()
+	items := func(who string) map[int]api.Orphan {
+		m := map[int]api.Orphan{}
+		d := into[api.Orphans](w.do(who, "GET", "/v1/orphans?session=lngtest", nil), http.StatusOK)
+		for _, o := range d.Items {
+			if o.Kind != "orphan" || o.Session != s.ID || o.SessionName != "lngtest" {
+				t.Errorf("%+v", o)
+			}
+			m[o.PID] = o
+		}
+		return m
+	}
+	got := items("user")
+	if len(got) != 2 || got[51].Why != api.WhyOrphan || got[60].Why != api.WhyZombie {
+		t.Fatalf("%+v", got)
+	}
+	if r := got[60].Reaper; r == nil || r.PID != 40 || r.StartNS == 0 || r.Comm != "lngtest-root" || r.Session != s.ID {
+		t.Errorf("reaper %+v", r)
+	}
+	states := make(map[int]api.ProcessState)
+	for _, n := range into[api.Tree](w.do("user", "GET", "/v1/sessions/lngtest/tree", nil), http.StatusOK).Nodes {
+		states[n.PID] = n.State
+	}
+	if states[60] != api.StateZombie || states[61] != api.StateExited || states[62] != api.StateExited {
+		t.Errorf("%v", states)
+	}
+	w.k.Edit(40, func(p *kerneltest.Proc) { p.Unreaped = false })
+	w.k.Exit(40, 0)
+	w.look()
+	if got = items("user"); got[51].Why != api.WhyLeftover {
+		t.Errorf("%+v", got)
+	}
+	d := into[api.Leaks](w.do("user", "GET", "/v1/leaks?session=lngtest", nil), http.StatusOK)
+	if l := d.Items[0]; l.Leftovers != 1 {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestKeepRulesThatMatchedNothing(t *testing.T) {
+	p := newPoliced(t, `keep:
+  - name: lngtest-one
+    match: {exe: /lngtest/one}
+    reason: it is wanted
+    until: 2099-01-01
+  - name: lngtest-two
+    match: {exe: /lngtest/two}
+    reason: it is wanted
+    until: 2099-01-01
+`)
+	p.s.rules.Matched("lngtest-two")
+	d := into[api.Leaks](p.do("root", "GET", "/v1/leaks", nil), http.StatusOK)
+	if fmt.Sprint(d.KeepUnmatched) != "[lngtest-one]" {
+		t.Errorf("%v", d.KeepUnmatched)
+	}
+	if d = into[api.Leaks](p.do("user", "GET", "/v1/leaks", nil), http.StatusOK); d.KeepUnmatched != nil {
+		t.Errorf("a user is told %v", d.KeepUnmatched)
+	}
+}

@@ -1,0 +1,2 @@
+// Package recent has the recent events, once for all who read them.
+package recent

@@ -1,0 +1,186 @@
+//go:build linux
+
+package recent
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+)
+
+const (
+	Size  = 32768    // events that the daemon's ring holds
+	Bytes = 16 << 20 // of their command lines, at most
+	block = 1024     // events that are allocated together
+)
+
+// Event is one event as readers get it. Its slices are never changed again.
+type Event struct {
+	Seq uint64
+	tracer.Event
+	About *About // nil: nobody knows its session
+}
+
+// About is what readers of a session's events have to know of it. It goes with
+// each of them, so that readers have nothing to ask the registry. But for Over
+// nothing of it ever changes.
+type About struct {
+	Scope access.Scope
+	Over  atomic.Bool // the session's last event has been added
+}
+
+// Of is made with the first event that readers get of a session. It is called in
+// the registry's goroutine.
+func (r *Ring) Of(v registry.View, s *registry.Session) *About {
+	a := r.sessions[s.ID()]
+	if a == nil {
+		a = &About{Scope: v.Scope(s)}
+		r.sessions[s.ID()] = a
+	}
+	return a
+}
+
+// Hooks take what readers get.
+func (r *Ring) Hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Published: r.publish,
+		Closed:    func(v registry.View, s *registry.Session) { r.Of(v, s).Over.Store(true) },
+		Forgotten: func(_ registry.View, s *registry.Session) { delete(r.sessions, s.ID()) },
+	}
+}
+
+func (r *Ring) publish(v registry.View, events []tracer.Event) {
+	var last tracer.SessionID // most come in rows
+	var its *About
+	r.add(events, func(id tracer.SessionID) *About {
+		if id != last {
+			last, its = id, nil
+			if s := v.Session(id); s != nil {
+				its = r.Of(v, s)
+			}
+		}
+		return its
+	})
+}
+
+// Ring is the recent events, one for all readers: each has a cursor into it
+// and nobody a queue of its own. One writer.
+type Ring struct {
+	Readers  atomic.Int32                // how many there are
+	sessions map[tracer.SessionID]*About // of the registry's goroutine
+
+	mu    sync.Mutex
+	size  uint64    // records that it holds
+	buf   [][]Event // in blocks; nil: never used
+	first uint64    // oldest sequence number that is still here
+	next  uint64    // the next to be given
+	began uint64    // the first that was ever given; it does not change
+	bytes int
+	wake  chan struct{} // closed when something was added
+	added chan struct{} // tells pace
+}
+
+// New starts at seq. Sequence numbers go on across daemons: they start at
+// the boottime in microseconds, which no daemon's count catches up with, so a
+// reader that resumes at another daemon sees a gap and not a repetition. Memory
+// comes with the events: most hosts see few.
+func New(seq uint64, size int) *Ring {
+	return &Ring{
+		sessions: make(map[tracer.SessionID]*About),
+		size:     uint64(size), buf: make([][]Event, (size+block-1)/block),
+		first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1),
+	}
+}
+
+// slot is where the event of that number is, or will be.
+func (r *Ring) slot(seq uint64) *Event {
+	i := seq % r.size
+	if r.buf[i/block] == nil {
+		r.buf[i/block] = make([]Event, min(block, r.size))
+	}
+	return &r.buf[i/block][i%block]
+}
+
+// add appends events, in order, and gives them their numbers; of tells what is
+// known of their sessions. It copies nothing but the events themselves. What it
+// costs does not depend on the readers: pace wakes them.
+func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
+	if len(events) == 0 {
+		return
+	}
+	r.mu.Lock()
+	for i := range events {
+		ev := &events[i]
+		r.bytes += len(ev.Filename) + len(ev.Argv)
+		for r.next-r.first == r.size || r.bytes > Bytes && r.first < r.next {
+			old := r.slot(r.first)
+			r.bytes -= len(old.Filename) + len(old.Argv)
+			old.Filename, old.Argv, old.About = nil, nil, nil
+			r.first++
+		}
+		slot := r.slot(r.next)
+		slot.Seq, slot.About = r.next, of(ev.Session)
+		slot.Event = *ev
+		r.next++
+	}
+	r.mu.Unlock()
+	select {
+	case r.added <- struct{}{}:
+	default:
+	}
+}
+
+// Pace wakes the readers when something was added: all at once, and not before
+// what comes with it is gathered, so that each gets one write for many events.
+func (r *Ring) Pace(ctx context.Context, gather time.Duration) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.added:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gather):
+		}
+		r.wakeUp()
+	}
+}
+
+func (r *Ring) wakeUp() {
+	r.mu.Lock()
+	wake := r.wake
+	r.wake = make(chan struct{})
+	r.mu.Unlock()
+	close(wake)
+}
+
+// Began is the first sequence number that was ever given.
+func (r *Ring) Began() uint64 { return r.began }
+
+// End is the sequence number that the next event will get.
+func (r *Ring) End() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next
+}
+
+// Read copies events from seq on into buf. first is the sequence number of the
+// oldest event it could give: if it is greater than seq those between are
+// lost. wake is closed when there is more.
+func (r *Ring) Read(seq uint64, buf []Event) (n int, first uint64, wake <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = max(seq, r.first)
+	for ; n < len(buf) && first+uint64(n) < r.next; n++ {
+		buf[n] = *r.slot(first + uint64(n))
+	}
+	return n, first, r.wake
+}

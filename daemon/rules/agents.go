@@ -1,0 +1,260 @@
+//go:build linux
+
+package rules
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// Agent rules. The kernel opens a session for every exec under a name that
+// some rule has, and nothing follows from it: its root's exit ends nobody.
+// Here it is found out whether a rule matches indeed. Then the session gets the
+// rule's terms; else it is dissolved, and its members are strangers again.
+
+// arm tells the kernel the names that the policy's rules look for.
+func (s *Steward) arm(p *policy.Policy) {
+	var agents []tracer.Agent
+	for i := range p.Agents {
+		r := &p.Agents[i]
+		if !r.Enabled {
+			continue
+		}
+		for _, comm := range r.Match.Comm {
+			at := slices.IndexFunc(agents, func(a tracer.Agent) bool { return a.Comm == comm })
+			if at < 0 {
+				at = len(agents)
+				agents = append(agents, tracer.Agent{Comm: comm, KeepOnRootExit: true})
+			}
+			agents[at].Nests = agents[at].Nests || r.Nests()
+		}
+	}
+	err := s.kernel.SetAgents(agents)
+	if err != nil {
+		s.log.Error().Err(err).Msg("agent rules not in force")
+	}
+	s.rules.armed(err)
+}
+
+// askJudge asks for a look at a session that an agent's name opened. If nobody
+// can take it now, the next sample asks again.
+func (s *Steward) askJudge(info tracer.SessionInfo) {
+	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
+		return
+	}
+	select {
+	case s.unjudged <- info.ID:
+	default:
+	}
+}
+
+// JudgeAgents looks at what the kernel opened, one after the other.
+func (s *Steward) JudgeAgents(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-s.unjudged:
+			s.judgeAgent(id)
+		}
+	}
+}
+
+func (s *Steward) judgeAgent(id tracer.SessionID) {
+	info, err := s.kernel.Session(id)
+	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
+		return // it was looked at already, or is over
+	}
+	p := s.rules.Policy()
+	facts := s.RootFacts(info.Root)
+	if facts != nil && info.Name != "" {
+		// What it was run as. A script that "#!/usr/bin/env" hands on is called
+		// otherwise by now, and any process may call itself what it likes.
+		facts.Comm = info.Name
+	}
+	rule := p.Agent(facts)
+	if rule != nil && info.Parent != 0 && !rule.Nests() {
+		rule = nil // it is inside a session, and that one's affair
+	}
+	if rule == nil {
+		s.dissolve(info, facts)
+		return
+	}
+	if err := s.kernel.SetTerms(id, s.terms(p, rule)); err != nil {
+		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("agent's session without its terms")
+		}
+		return
+	}
+	s.reread(id)
+	s.log.Info().Str(logging.KeySession, id.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, info.Root.PID).Msg("agent found")
+	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)))
+}
+
+// dissolve lets a lookalike go.
+func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
+	n, err := s.kernel.Dissolve(info.ID)
+	if err != nil {
+		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("lookalike not let go of")
+		}
+		return
+	}
+	what := "it was gone before it could be looked at"
+	if facts != nil {
+		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
+	}
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike let go of")
+	s.ruled(info, audit.Refused, what)
+	_ = s.registry.Update(func(t registry.Tx) { t.LetGo(info.ID) })
+}
+
+// terms are what the policy holds a rule's sessions to. While it is only
+// observed they are held to nothing, and what would have ended is recorded.
+func (s *Steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
+	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
+	t := p.Terms(r)
+	spec.Grace = t.Grace
+	if s.rules.Enforced() {
+		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
+		spec.KeepOnRootExit = t.Report
+	}
+	return spec
+}
+
+// Reterm holds the sessions of rules to what the policy says now: it was read
+// again, or the breaker opened or was closed.
+func (s *Steward) Reterm() {
+	var due []tracer.SessionInfo
+	_ = s.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {
+				due = append(due, x.Info())
+			}
+		}
+	})
+	p := s.rules.Policy()
+	for _, info := range due {
+		r := p.AgentNamed(info.Name)
+		if r == nil || !r.Enabled {
+			continue // its rule is gone: what it was held to stays
+		}
+		if err := s.kernel.SetTerms(info.ID, s.terms(p, r)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("session without its rule's terms")
+			continue
+		}
+		s.reread(info.ID)
+	}
+}
+
+// countRuled counts the end of a rule's session that the kernel carried out by
+// itself.
+func (s *Steward) countRuled(x *registry.Session, cause tracer.Cause) {
+	if x.Info().Rule == 0 {
+		return
+	}
+	switch cause {
+	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
+		if _, tripped := s.rules.MayEnd(); tripped {
+			s.log.Error().Msg("too many ends by the policy: from now on it is only observed")
+			go s.Reterm()
+		}
+	}
+}
+
+// reread takes the kernel's record of a session, which has another rule's terms now.
+func (s *Steward) reread(id tracer.SessionID) {
+	s.registry.Reread(id)
+	s.spare(id)
+}
+
+// spare notes it if the root of a session had died before its rule was known.
+func (s *Steward) spare(id tracer.SessionID) {
+	_ = s.registry.Update(func(t registry.Tx) {
+		if x := t.Session(id); x != nil && !x.Closed() {
+			s.spareLeftovers(t.View, x)
+		}
+	})
+}
+
+// reportsOnly reports whether a rule leaves the leftovers of a root that exits.
+func (s *Steward) reportsOnly(rule string) bool {
+	p := s.rules.Policy()
+	r := p.AgentNamed(rule)
+	return r != nil && p.Terms(r).Report
+}
+
+// findRunning makes sessions of the processes that run already and that a rule
+// matches, each with its descendants: those of the oldest first, so that an
+// agent that another one started is inside that one's.
+func (s *Steward) findRunning(p *policy.Policy) {
+	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
+		return
+	}
+	var found []tracer.Process
+	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
+		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&tracer.FlagProtected == 0 {
+			found = append(found, *t)
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error().Err(err).Msg("running agents not looked for")
+		return
+	}
+	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range found {
+		t := &found[i]
+		if looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.proc.Link(t.PID, "exe"))) {
+			s.adoptRunning(p, t)
+		}
+	}
+}
+
+// looksFor reports whether an enabled rule looks for that comm.
+func looksFor(p *policy.Policy, comm string) bool {
+	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled && slices.Contains(r.Match.Comm, comm) })
+}
+
+// adoptRunning makes a session of a process, if a rule matches it.
+func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
+	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
+		return // the session of an ancestor has it by now
+	}
+	facts := s.RootFacts(t.Identity)
+	rule := RanAs(p, facts)
+	if rule == nil || len(p.Protected(facts)) > 0 || s.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		return
+	}
+	spec := s.terms(p, rule)
+	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
+	info, n, err := s.registry.Adopt(spec)
+	if err != nil {
+		s.log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
+		return
+	}
+	s.spare(info.ID)
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running agent adopted")
+	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)))
+}
+
+// ruled records what became of a session that a rule is about.
+func (s *Steward) ruled(info tracer.SessionInfo, decision, reason string) {
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: "agent", Decision: decision, Reason: reason,
+		Target: &audit.Target{Session: info.ID.String(), PID: int(info.Root.PID), StartNS: api.U64(info.Root.Start)},
+		Mode:   s.rules.Mode(),
+	})
+}

@@ -1,0 +1,117 @@
+//go:build linux
+
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+)
+
+// Excess is a session that is over one of its limits.
+type Excess struct {
+	Session  tracer.SessionID
+	Cause    tracer.Cause
+	Grace    time.Duration
+	ByPolicy bool // nobody asked for that limit by name
+}
+
+// overBudget judges the limits that the kernel does not, against the last
+// sample. What a session was made with comes before the policy's default.
+func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) {
+	d := &p.Defaults
+	now := s.clock.Monotonic()
+	for x := range v.Sessions() {
+		if x.Closed() {
+			continue
+		}
+		limits := x.Info()
+		limits.MaxRSS = cmp.Or(limits.MaxRSS, uint64(d.MaxRSS))
+		limits.Idle = cmp.Or(limits.Idle, d.Idle.Std())
+		if r := p.AgentNamed(x.Info().Name); x.Info().Rule != 0 && r != nil {
+			t := p.Terms(r)
+			limits.MaxRSS, limits.Idle = t.MaxRSS, t.Idle
+		}
+		cause := s.of(x.ID()).budget.Exceeded(limits, x.Usage(), now, d.IdleCPU.Std())
+		if cause == tracer.CauseNone {
+			continue
+		}
+		byPolicy := x.Info().Rule != 0 || cause == tracer.CauseMaxRSS && x.Info().MaxRSS == 0 || cause == tracer.CauseIdle && x.Info().Idle == 0
+		over = append(over, Excess{x.ID(), cause, x.Info().Grace, byPolicy})
+	}
+	return over
+}
+
+// spareLeftovers notes that the policy, were it enforced, would end what the
+// root of a rule's session leaves.
+func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
+	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.Mode() == "enforce" || s.reportsOnly(x.Info().Name) {
+		return
+	}
+	cause := tracer.CauseRootExit.String()
+	if slices.Contains(s.of(x.ID()).wouldEnd, cause) {
+		return
+	}
+	s.of(x.ID()).wouldEnd = append(s.of(x.ID()).wouldEnd, cause)
+	s.log.Warn().Str(logging.KeySession, x.ID().String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
+}
+
+// EndOver ends a session that is over a limit. One that only the policy set is
+// carried out if the policy is, and the breaker allows it; else it is recorded
+// what would have ended.
+func (s *Steward) EndOver(x Excess) {
+	log := s.log.With().Str(logging.KeySession, x.Session.String()).Str(logging.KeyReason, x.Cause.String()).Logger()
+	if x.ByPolicy {
+		if s.wouldEnd(x) && !s.rules.Enforced() {
+			return // said already
+		}
+		may, tripped := s.rules.MayEnd()
+		if tripped {
+			s.Reterm()
+			log.Error().Msg("too many ends by the policy: from now on it is only observed")
+		}
+		if !may {
+			s.noteWouldEnd(x)
+			log.Warn().Msg("would end, were the policy carried out")
+			return
+		}
+	}
+	if err := s.enforcer.CheckEnd(x.Session, tracer.Identity{}); err != nil {
+		log.Error().Err(err).Msg("over its limit and not ended")
+		s.audit.Add(audit.Record{
+			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
+			Target: &audit.Target{Session: x.Session.String()}, Mode: s.rules.Mode(),
+		})
+		return
+	}
+	log.Info().Msg("over its limit: ending")
+	if err := s.enforcer.End(x.Session, x.Cause, x.Grace); err != nil {
+		log.Error().Err(err).Msg("not ended")
+	}
+}
+
+// wouldEnd reports that it was noted before that the session would be ended.
+func (s *Steward) wouldEnd(x Excess) (noted bool) {
+	_ = s.registry.Read(func(v registry.View) {
+		noted = v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
+	})
+	return noted
+}
+
+func (s *Steward) noteWouldEnd(x Excess) {
+	_ = s.registry.Update(func(t registry.Tx) {
+		if held := t.Session(x.Session); held != nil {
+			own := s.of(x.Session)
+			own.wouldEnd = append(own.wouldEnd, x.Cause.String())
+			t.Save(held)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+//go:build linux
+
+package rules
+
+import (
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// MaxFacts bounds the ancestors that a rule may ask for.
+const MaxFacts = 8
+
+// RootFacts is what is known of a session's root, nil if it is not enough to
+// judge it. Of one that has exited the events tell; its file is then known only
+// as the exec named it.
+func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
+	f := s.Facts(id.PID, MaxFacts)
+	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
+		f = s.remembered(id, MaxFacts)
+	}
+	if f != nil && f.Parent == nil {
+		var creator lineage.ID
+		_ = s.registry.Read(func(v registry.View) {
+			if n, ok := v.Graph().Node(id); ok {
+				creator = n.Creator
+			}
+		})
+		f.Parent = s.remembered(creator, MaxFacts-1)
+	}
+	return f
+}
+
+// remembered is what the graph knows of a process and its creators.
+func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
+	if id.PID <= 1 || depth == 0 {
+		return nil
+	}
+	var n lineage.Node
+	var ok bool
+	_ = s.registry.Read(func(v registry.View) { n, ok = v.Graph().Node(id) })
+	if !ok {
+		return nil
+	}
+	uid := n.UID
+	f := &policy.Facts{Comm: n.Comm, Argv: n.Argv, UID: &uid}
+	if strings.HasPrefix(n.Exe, "/") {
+		f.Exe = n.Exe
+	}
+	f.Parent = s.remembered(n.Creator, depth-1)
+	return f
+}
+
+// Facts is what procfs tells of a process and its ancestors below PID 1. They
+// are for rules about strangers, whose creator nobody noted: the parent stands
+// for it.
+func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
+	stat, err := s.proc.Stat(pid)
+	if err != nil || depth == 0 {
+		return nil
+	}
+	f := &policy.Facts{Exe: s.proc.Link(pid, "exe"), Cgroup: s.proc.Cgroup(pid)}
+	f.Argv, _ = broker.Argv(s.proc, pid)
+	if st, err := s.proc.Status(pid); err == nil {
+		f.Comm, f.UID = st.Name, &st.UIDs[1]
+		if u, err := user.LookupId(strconv.FormatUint(uint64(st.UIDs[1]), 10)); err == nil {
+			f.User = u.Username
+		}
+	}
+	if stat.Parent > 1 {
+		f.Parent = s.Facts(stat.Parent, depth-1)
+	}
+	return f
+}

@@ -1,0 +1,128 @@
+//go:build linux
+
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// maxLifetime is what clocks of nanoseconds can add up.
+const maxLifetime = 100 * 365 * 24 * time.Hour
+
+// Kept is why a session outlives the one that its processes came from. It is
+// never changed.
+type Kept struct {
+	Reason string
+	From   tracer.SessionID
+	By     *api.Caller `json:",omitempty"` // who asked for it
+	Rule   string      `json:",omitempty"` // that asked for it
+}
+
+// Keep opens a kept session over processes of one session and their
+// descendants. The first of them is its root.
+func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, why Kept, until time.Time) (info tracer.SessionInfo, err error) {
+	spec := tracer.SessionSpec{
+		Root: all[0], UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
+		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
+	}
+	why.From = from.ID
+	return s.registry.HandOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
+}
+
+// askKeep asks whether a rule keeps a member that has become another program.
+func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
+	select {
+	case s.execs <- id:
+	default:
+		v.Degrade("keep rules were not asked about every program: too many at once")
+	}
+}
+
+// KeepByRule asks the keep rules about each program that members become, and
+// after a reload about all members.
+func (s *Steward) KeepByRule(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-s.execs:
+			s.keepIfRuled(s.rules.Policy(), id)
+		}
+	}
+}
+
+// keepRunning asks the keep rules about all members.
+func (s *Steward) keepRunning(p *policy.Policy) {
+	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {
+		return
+	}
+	s.shareAgain(p)
+	var members []tracer.Identity
+	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
+		if t.Session != 0 && !t.Dead && t.Flags&tracer.FlagRoot == 0 {
+			members = append(members, t.Identity)
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error().Err(err).Msg("keep rules not asked about the members that run")
+	}
+	for _, id := range members {
+		s.keepIfRuled(p, id)
+	}
+}
+
+func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
+	e, err := s.kernel.Lookup(id.PID)
+	if err != nil || e.Identity != id || e.Session == 0 || e.Flags&tracer.FlagRoot != 0 {
+		return
+	}
+	facts := s.RootFacts(id)
+	now := time.Now()
+	rule, shared := p.Keeps(facts, now), p.SharedServer(facts)
+	if rule == nil && shared == nil {
+		return
+	}
+	if rule != nil {
+		s.rules.Matched(rule.Name)
+	}
+	var from tracer.SessionInfo
+	_ = s.registry.Read(func(v registry.View) {
+		if x := v.Ask(e.Session); x != nil {
+			from = x.Info()
+		}
+	})
+	if from.ID == 0 || from.Kept || from.State != tracer.StateActive {
+		return
+	}
+	if rule == nil {
+		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not let out of its session")
+		}
+		return
+	}
+	info, err := s.Keep(from, []tracer.Identity{id}, Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
+	if err != nil {
+		if !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("not kept")
+		}
+		return
+	}
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
+	s.audit.Add(audit.Record{
+		Time: now.UTC(), Verb: access.Keep.String(), Decision: audit.Done,
+		Reason: fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason),
+		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.Mode(),
+	})
+}

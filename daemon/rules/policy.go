@@ -1,0 +1,245 @@
+//go:build linux
+
+package rules
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+)
+
+// Policy is the policy in force. It may be used from any goroutine.
+type Policy struct {
+	path    string // empty: this instance has no file
+	must    bool   // somebody named the file: it has to be there
+	started *policy.Policy
+	breaker *enforcer.Breaker
+	clock   registry.Clock
+
+	reloading sync.Mutex
+
+	mu      sync.Mutex
+	current *policy.Policy
+	loaded  time.Time
+	refused string          // why the file as it is was not taken
+	unarmed string          // why the kernel does not look for agents
+	keeps   map[string]bool // keep rules that have matched, by name
+}
+
+// Load reads the policy of a file at a start; "": no file. must: somebody named
+// the file, and it has to be there. What is wrong with it is refused: who starts the
+// daemon is there to read why, and would else run with rules that are not those that
+// were written.
+func Load(path string, must bool, c registry.Clock) (*Policy, error) {
+	r := &Policy{path: path, must: must, clock: c}
+	p, err := r.read()
+	if err != nil {
+		return nil, err
+	}
+	r.started, r.current, r.loaded = p, p, time.Now().UTC()
+	r.breaker = enforcer.NewBreaker(p.Breaker.EndsPerMinute, c.Monotonic)
+	return r, nil
+}
+
+// Started is the policy that was read at the start.
+func (r *Policy) Started() *policy.Policy { return r.started }
+
+// Resume closes the breaker, and reports whether it was open.
+func (r *Policy) Resume() bool { return r.breaker.Resume() }
+
+// read gives the policy as the file has it now.
+func (r *Policy) read() (*policy.Policy, error) {
+	if r.path == "" {
+		return policy.Default(), nil
+	}
+	// A FIFO there must not stop the daemon.
+	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !r.must:
+		return policy.Default(), nil
+	case err != nil:
+		return nil, fmt.Errorf("open policy: %w", err)
+	}
+	defer f.Close()
+	if err := trusted(f); err != nil {
+		return nil, fmt.Errorf("policy %s: %w", r.path, err)
+	}
+	return policy.Read(r.path, f)
+}
+
+// Ours reports that the owner of a file is the daemon's own user, which is root
+// except in tests, or root.
+func Ours(owner uint32) bool { return owner == 0 || owner == uint32(os.Geteuid()) }
+
+// trusted refuses a file that a user other than root could have written: it says
+// what a root daemon ends.
+func trusted(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("look at it: %w", err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return errors.New("it is no regular file")
+	case !Ours(st.Uid):
+		return fmt.Errorf("it belongs to uid %d; run chown root on it", st.Uid)
+	case st.Mode&0o022 != 0:
+		return errors.New("others than root may write it; run chmod go-w on it")
+	}
+	return nil
+}
+
+// reload reads the file again. One that is refused changes nothing, but is
+// remembered; apply carries out one that is taken.
+func (r *Policy) reload(apply func(*policy.Policy)) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	p, err := r.read()
+	r.mu.Lock()
+	if err != nil {
+		r.refused = err.Error()
+		r.mu.Unlock()
+		return err
+	}
+	r.current, r.loaded, r.refused = p, time.Now().UTC(), ""
+	r.mu.Unlock()
+	r.breaker.SetLimit(p.Breaker.EndsPerMinute)
+	apply(p)
+	return nil
+}
+
+// LogLevel is what is logged; read at a start.
+func (r *Policy) LogLevel() zerolog.Level {
+	l, err := zerolog.ParseLevel(r.started.Daemon.LogLevel)
+	if err != nil {
+		return zerolog.InfoLevel // the words are the policy's own
+	}
+	return l
+}
+
+// Policy gives what is in force. It is not changed; a reload gives another.
+func (r *Policy) Policy() *policy.Policy {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+// Mode is the policy's, but observe while the breaker is open.
+func (r *Policy) Mode() string {
+	if _, open := r.breaker.Open(); open {
+		return policy.Default().Mode
+	}
+	return r.Policy().Mode
+}
+
+// Enforced reports whether what rules and budgets demand is done.
+func (r *Policy) Enforced() bool { return r.Mode() == "enforce" }
+
+// Complete gives a session what nobody asked for: the grace, and, where rules
+// are enforced, the limits that the kernel carries out by itself. Those that
+// user space judges (max_rss, idle) are read from the policy when they are
+// judged, so that they are not taken for somebody's wish.
+func (r *Policy) Complete(spec *tracer.SessionSpec, graced bool) {
+	d := &r.Policy().Defaults
+	if !graced {
+		spec.Grace = d.Grace.Std()
+	}
+	if r.Enforced() {
+		spec.MaxProcesses = cmp.Or(spec.MaxProcesses, uint32(d.MaxProcesses))
+		spec.MaxLifetime = cmp.Or(spec.MaxLifetime, d.MaxLifetime.Std())
+	}
+}
+
+// MayEnd asks for one end that nobody asked for by name, and counts it. If it
+// may not be, what would have ended is to be recorded; tripped tells that this
+// one opened the breaker.
+func (r *Policy) MayEnd() (may, tripped bool) {
+	if !r.Policy().Enforce() {
+		return false, false
+	}
+	return r.breaker.Allow()
+}
+
+// armed notes whether the kernel looks for the agents of the rules.
+func (r *Policy) armed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unarmed = ""
+	if err != nil {
+		r.unarmed = err.Error()
+	}
+}
+
+// Matched notes that a keep rule has.
+func (r *Policy) Matched(keep string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keeps == nil {
+		r.keeps = make(map[string]bool)
+	}
+	r.keeps[keep] = true
+}
+
+// KeepUnmatched names the keep rules that never have: misspelt, or not needed.
+func (r *Policy) KeepUnmatched() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.current.Keep {
+		if name := r.current.Keep[i].Name; !r.keeps[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Degraded says what people must know of the rules.
+func (r *Policy) Degraded() (why []string) {
+	r.mu.Lock()
+	refused, unarmed := r.refused, r.unarmed
+	r.mu.Unlock()
+	if unarmed != "" {
+		why = append(why, "agent rules are not in force: "+unarmed)
+	}
+	if refused != "" {
+		why = append(why, "the policy file was not taken: "+refused)
+	}
+	if _, open := r.breaker.Open(); open {
+		why = append(why, `the circuit breaker is open: the daemon ends nothing by itself until "lineage policy resume"`)
+	}
+	return why
+}
+
+func (r *Policy) BreakerState() api.Breaker {
+	since, open := r.breaker.Open()
+	if !open {
+		return api.Breaker{}
+	}
+	ago := r.clock.Monotonic() - since
+	return api.Breaker{Open: true, Since: r.clock.Wall(r.clock.Boottime() - uint64(ago))}
+}
+
+// Document is the effective policy on the wire.
+func (r *Policy) Document() api.Policy {
+	r.mu.Lock()
+	p, loaded, refused := r.current, r.loaded, r.refused
+	r.mu.Unlock()
+	d := api.Policy{
+		Head: api.Head{Schema: api.Schema, Kind: "policy"}, File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
+		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
+	}
+	for _, v := range p.Values() {
+		d.Items = append(d.Items, api.PolicyValue{Kind: "policy_value", Key: v.Key, Value: v.Value, Origin: v.Origin})
+	}
+	return d
+}

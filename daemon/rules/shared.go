@@ -1,0 +1,67 @@
+//go:build linux
+
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// share hands a server that several sessions use over to a session of its own.
+func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
+	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
+	info, err := s.registry.HandOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
+		s.noteShared(v, x, rule, from.ID)
+	})
+	if err != nil {
+		return err
+	}
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server let out of its session")
+	s.audit.Add(audit.Record{
+		Time: time.Now().UTC(), Verb: access.Keep.String(), Decision: audit.Done,
+		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),
+		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.Mode(),
+	})
+	return nil
+}
+
+// noteShared notes that a session holds a server of several.
+func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
+	own := s.of(x.ID())
+	own.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
+	own.shared = rule.Name
+	v.Save(x)
+	v.Changed(x.ID())
+}
+
+// shareAgain finds the rules of kept sessions that nothing is remembered of and
+// that would have no end: a daemon that is killed may not have written it.
+func (s *Steward) shareAgain(p *policy.Policy) {
+	var lost []tracer.SessionInfo
+	_ = s.registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			if x.Info().Kept && x.Info().Expires == 0 && s.of(x.ID()).kept == nil && !x.Closed() {
+				lost = append(lost, x.Info())
+			}
+		}
+	})
+	for _, info := range lost {
+		rule := p.SharedServer(s.RootFacts(info.Root))
+		if rule == nil {
+			continue
+		}
+		_ = s.registry.Update(func(t registry.Tx) {
+			if x := t.Session(info.ID); x != nil && s.of(info.ID).kept == nil {
+				s.noteShared(t.View, x, rule, 0)
+			}
+		})
+	}
+}

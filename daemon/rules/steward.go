@@ -1,0 +1,204 @@
+//go:build linux
+
+package rules
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// Steward holds sessions to the policy in force: it gives the sessions of agents
+// their terms, lets go of lookalikes, keeps what a rule keeps, and ends what is over
+// a limit.
+type Steward struct {
+	rules    *Policy
+	registry *registry.Registry
+	kernel   Kernel
+	enforcer *enforcer.Enforcer
+	proc     procfs.FS
+	clock    registry.Clock
+	audit    Audit
+	log      zerolog.Logger
+
+	unjudged chan tracer.SessionID // opened by an agent's name, not looked at yet
+	execs    chan tracer.Identity  // members that are other programs now, for the keep rules
+	keeping  atomic.Bool           // there are keep rules
+
+	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
+}
+
+// Kernel is what the rules need of the tracer.
+type Kernel interface {
+	registry.Kernel
+	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
+	SetAgents(agents []tracer.Agent) error
+	Dissolve(id tracer.SessionID) (int, error)
+}
+
+// Audit is the audit log.
+type Audit interface{ Add(audit.Record) }
+
+// Options of New.
+type Options struct {
+	Policy   *Policy
+	Registry *registry.Registry
+	Kernel   Kernel
+	Enforcer *enforcer.Enforcer
+	Proc     procfs.FS
+	Clock    registry.Clock
+	Audit    Audit
+	Log      zerolog.Logger
+}
+
+// New makes a steward; its hooks are to be attached.
+func New(o Options) *Steward {
+	return &Steward{
+		rules: o.Policy, registry: o.Registry, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, clock: o.Clock, audit: o.Audit, log: o.Log,
+		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
+		sessions: make(map[tracer.SessionID]*ruledSession),
+	}
+}
+
+// Shared is the rule by which a session holds a server of several sessions, "": it holds
+// none.
+func (s *Steward) Shared(_ registry.View, id tracer.SessionID) string { return s.of(id).shared }
+
+// ruledSession is what the rules remember of a session.
+type ruledSession struct {
+	kept     *Kept    // why, if it is
+	shared   string   // the rule by which it holds a server of several sessions
+	wouldEnd []string // causes for which the policy would end it, were it enforced
+	budget   enforcer.Budget
+}
+
+// of is what is remembered of a session that is held.
+func (s *Steward) of(id tracer.SessionID) *ruledSession {
+	own := s.sessions[id]
+	if own == nil {
+		own = new(ruledSession)
+		s.sessions[id] = own
+	}
+	return own
+}
+
+// Hooks are what the rules attach to the registry.
+func (s *Steward) Hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Execed:    s.execed,
+		RootDied:  s.spareLeftovers,
+		Opened:    func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
+		Ending:    func(_ registry.View, x *registry.Session, cause tracer.Cause) { s.countRuled(x, cause) },
+		Forgotten: func(_ registry.View, x *registry.Session) { delete(s.sessions, x.ID()) },
+		Sampled:   s.sampled,
+		Describe:  s.describe,
+		Origin: func(_ registry.View, x *registry.Session) tracer.SessionID {
+			if own := s.sessions[x.ID()]; own != nil && own.kept != nil {
+				return own.kept.From
+			}
+			return 0
+		},
+		Persistent: s,
+	}
+}
+
+func (s *Steward) execed(v registry.View, x *registry.Session, ev *tracer.Event) {
+	if s.keeping.Load() && !x.Info().Kept {
+		s.askKeep(v, ev.Process)
+	}
+}
+
+// sampled asks again about the agents' sessions that nobody has looked at, and ends
+// what is over a limit.
+func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
+	for x := range v.Sessions() {
+		s.askJudge(x.Info())
+	}
+	over := s.overBudget(v, s.rules.Policy())
+	return func() {
+		for _, x := range over {
+			s.EndOver(x)
+		}
+	}
+}
+
+func (s *Steward) describe(_ registry.View, x *registry.Session, d *document.Session) {
+	own := s.of(x.ID())
+	d.Mode, d.Shared, d.WouldEnd = s.rules.Mode(), own.shared, own.wouldEnd
+	if own.kept != nil {
+		d.Kept = &document.Kept{Reason: own.kept.Reason, By: own.kept.By, Rule: own.kept.Rule}
+	}
+}
+
+// ruledMemory is what outlives the daemon.
+type ruledMemory struct {
+	WouldEnd []string `json:"would_end,omitempty"`
+	Kept     *Kept    `json:"kept,omitempty"`
+}
+
+// Redact implements [registry.Memory]: there are no command lines.
+func (*ruledMemory) Redact(func([]string) []string) {}
+
+// Remember implements [registry.Persistent].
+func (s *Steward) Remember(_ registry.View, x *registry.Session) registry.Memory {
+	own := s.of(x.ID())
+	return &ruledMemory{WouldEnd: own.wouldEnd, Kept: own.kept}
+}
+
+// Restore implements [registry.Persistent].
+func (s *Steward) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
+	var m struct {
+		ruledMemory
+		Brokered struct{ Shared string } `json:"brokered"` // which is written there
+	}
+	if json.Unmarshal(text, &m) != nil {
+		return // the registry has said so
+	}
+	own := s.of(x.ID())
+	own.wouldEnd, own.kept, own.shared = m.WouldEnd, m.Kept, m.Brokered.Shared
+}
+
+// Reload takes the policy file as it is now. One that is refused changes
+// nothing.
+func (s *Steward) Reload() error {
+	_ = s.registry.Read(func(v registry.View) {}) // what was told before counts under the policy of then
+	err := s.rules.reload(s.CarryOut)
+	if err != nil {
+		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")
+		return err
+	}
+	s.Apply()
+	d := s.rules.Document()
+	s.log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy taken")
+	if len(d.NeedsRestart) > 0 {
+		s.log.Warn().Strs(logging.KeyKeys, d.NeedsRestart).Msg("needs restart")
+	}
+	return nil
+}
+
+// CarryOut sets what others than the rules themselves hold. Commands wait for
+// wait.killed too, so that the verdict has to be there a little before.
+func (s *Steward) CarryOut(p *policy.Policy) {
+	wait := p.Wait.Killed.Std()
+	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
+	s.keeping.Store(len(p.Keep)+len(p.Brokers.Shared) > 0)
+	s.arm(p)
+}
+
+// Apply holds what runs to the policy in force.
+func (s *Steward) Apply() {
+	p := s.rules.Policy()
+	s.Reterm()
+	s.findRunning(p)
+	s.keepRunning(p)
+}

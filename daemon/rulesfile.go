@@ -1,0 +1,36 @@
+//go:build linux
+
+package daemon
+
+import (
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+)
+
+// loadRules reads the policy of an instance. The host's is in /etc.
+func loadRules(i instance.Instance, o Options, c registry.Clock) (*rules.Policy, error) {
+	path, must := policyFile(i, o)
+	return rules.Load(path, must, c)
+}
+
+// policyFile says where an instance has its policy, "": nowhere. must: somebody named
+// it.
+func policyFile(i instance.Instance, o Options) (path string, must bool) {
+	if o.Policy == "" && i.Socket == api.DefaultSocket {
+		return policy.DefaultFile, false
+	}
+	return o.Policy, o.Policy != ""
+}
+
+// begin takes the keys that are read at a start into the options. What the command line
+// says comes first.
+func (o *Options) begin(started *policy.Policy) {
+	if o.Level == 0 {
+		o.Level = slices.Index([]string{"auto", "1", "2", "3", "4"}, started.Daemon.Level)
+	}
+}

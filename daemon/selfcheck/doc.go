@@ -1,0 +1,2 @@
+// Package selfcheck proves from time to time that this host attributes and ends.
+package selfcheck

@@ -1,0 +1,284 @@
+//go:build linux
+
+package selfcheck
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// How long a tree may take to grow and to be attributed, and its session to be
+// empty. On an idle machine all of it takes some 100 ms.
+const (
+	growLimit = 10 * time.Second
+	overLimit = 10 * time.Second
+	askPause  = 5 * time.Millisecond
+)
+
+// Name is the kernel's name of the sessions of self-checks, by which the
+// next daemon knows them too. No caller can give a session this name.
+const Name = "~canary"
+
+// Hidden reports whether a session is a check's.
+func Hidden(info tracer.SessionInfo) bool { return info.Name == Name }
+
+// Kernel is what a check needs of the tracer.
+type Kernel interface {
+	enforcer.Kernel
+	Identify(pid uint32) (tracer.Identity, error)
+	Lookup(pid uint32) (tracer.Entry, error)
+	Sessions() ([]tracer.SessionInfo, error)
+	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
+	Release(id tracer.SessionID) error
+}
+
+// Options of New.
+type Options struct {
+	Command  []string      // that calls canary.Main; empty: none
+	Every    time.Duration // 0: at start only
+	Kernel   Kernel
+	Self     tracer.Identity
+	Registry *registry.Registry
+	Clock    registry.Clock
+	Proc     procfs.FS
+	Log      zerolog.Logger
+}
+
+// New makes a check, which nobody makes yet.
+func New(o Options) *Check { return &Check{Options: o} }
+
+// Check proves from time to time that this host attributes and ends: it
+// opens a session over a canary, lets it run away and ends it. It talks to the
+// kernel with an enforcer of its own, and to the registry only in questions, so
+// that it delays nobody and nothing of it shows among the sessions of users.
+// Neither mode nor breaker concern it: nobody's process is ended.
+type Check struct {
+	Options
+
+	one sync.Mutex // one check at a time
+
+	mu   sync.Mutex
+	last *api.SelfCheck // nil: none yet
+}
+
+// First checks now.
+func (c *Check) First(ctx context.Context) {
+	if len(c.Command) > 0 {
+		c.Now(ctx)
+	}
+}
+
+// Run checks once a period.
+func (c *Check) Run(ctx context.Context) {
+	if len(c.Command) == 0 || c.Every == 0 {
+		return
+	}
+	tick := time.NewTicker(c.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.Now(ctx)
+		}
+	}
+}
+
+// Result is the last check's, nil before the first is over.
+func (c *Check) Result() *api.SelfCheck {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// Now makes one check. One that the end of the daemon cuts short leaves the
+// last result as it was.
+func (c *Check) Now(ctx context.Context) *api.SelfCheck {
+	c.one.Lock()
+	defer c.one.Unlock()
+	began := c.Clock.Monotonic()
+	err := c.try(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	now := time.Now().UTC()
+	r := &api.SelfCheck{OK: err == nil, At: &now}
+	took := float64(c.Clock.Monotonic()-began) / float64(time.Millisecond)
+	if err != nil {
+		r.Why = err.Error()
+	}
+	c.mu.Lock()
+	before := c.last
+	c.last = r
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		c.Log.Error().Err(err).Float64(logging.KeyDuration, took).Msg("self-check failed")
+	case before == nil || !before.OK:
+		c.Log.Info().Float64(logging.KeyDuration, took).Msg("self-check passed")
+	default:
+		c.Log.Debug().Float64(logging.KeyDuration, took).Msg("self-check passed")
+	}
+	return r
+}
+
+// try is one check, in a thread of its own: the canary's root dies with it.
+func (c *Check) try(ctx context.Context) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := c.sweep(); err != nil {
+		return fmt.Errorf("end what an earlier check left: %w", err)
+	}
+	bird, err := canary.Start(c.Command)
+	if err != nil {
+		return err
+	}
+	defer bird.Close()
+	root, err := c.Kernel.Identify(uint32(bird.PID()))
+	if err != nil {
+		return fmt.Errorf("identify the canary: %w", err)
+	}
+	e := c.ender()
+	baseline := e.Begin()
+	lost := c.lost()
+	id, err := c.Kernel.Create(tracer.SessionSpec{
+		// Whatever becomes of us, the kernel ends it.
+		Root: root, Owner: c.Self, Name: Name, MaxLifetime: canary.Limit,
+	})
+	if err != nil {
+		return fmt.Errorf("open the canary's session: %w", err)
+	}
+	e.Began(id, baseline)
+	growing, cancel := context.WithTimeout(ctx, growLimit)
+	defer cancel()
+	return errors.Join(c.watch(growing, bird, id, root, lost), c.end(e, id))
+}
+
+// ender is an enforcer for one canary: what it does is what the daemon's does,
+// and nobody else hears of it.
+func (c *Check) ender() *enforcer.Enforcer {
+	return enforcer.New(c.Kernel, enforcer.Options{
+		Self: c.Self, Limit: overLimit, Clock: c.Clock.Monotonic, Proc: c.Proc,
+	})
+}
+
+func (c *Check) lost() (n uint64) {
+	_ = c.Registry.Read(func(v registry.View) { n = v.Lost() })
+	return n
+}
+
+// watch lets the tree grow and asks whose the orphan is: the kernel, then the
+// graph.
+func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.SessionID, root tracer.Identity, lost uint64) error {
+	if err := bird.Release(); err != nil {
+		return err
+	}
+	middle, pid, err := bird.Family(ctx)
+	if err != nil {
+		return err
+	}
+	orphan, err := c.Kernel.Lookup(uint32(pid))
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask the kernel for the orphan: %w", err)
+	case orphan.Session != id:
+		return fmt.Errorf("the kernel has the orphan in session %v, not in %v", orphan.Session, id)
+	case orphan.Evidence != tracer.EvidenceFork || orphan.Creator.PID != uint32(middle):
+		return fmt.Errorf("the kernel has the orphan by %v of pid %d, not by fork of %d", orphan.Evidence, orphan.Creator.PID, middle)
+	}
+	tick := time.NewTicker(askPause)
+	defer tick.Stop()
+	patience := time.After(growLimit / 4)
+	for {
+		wrong := "the daemon is stopping"
+		_ = c.Registry.Read(func(v registry.View) { wrong = lacks(v, id, orphan, root, lost) })
+		if wrong == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New(wrong)
+		case <-patience:
+			c.Registry.AskResync(registry.CauseMember) // perhaps an event was lost
+		case <-tick.C:
+		}
+	}
+}
+
+// end ends a canary's session, proves that it is empty and releases it.
+func (c *Check) end(e *enforcer.Enforcer, id tracer.SessionID) error {
+	if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+		return err
+	}
+	for began := c.Clock.Monotonic(); ; {
+		wait, results := e.Step()
+		if len(results) > 0 {
+			if r := results[0]; r.Verdict != api.VerdictClean {
+				return fmt.Errorf("session ended, verdict %s: %s", r.Verdict, r.Why)
+			}
+			break
+		}
+		if wait < 0 || c.Clock.Monotonic()-began > 2*overLimit {
+			return errors.New("session not ended, and no verdict")
+		}
+		time.Sleep(min(wait, askPause))
+	}
+	if err := c.Kernel.Release(id); err != nil {
+		return err
+	}
+	return c.Registry.Forget(id)
+}
+
+// sweep ends what the check of a daemon that was killed left in the kernel.
+func (c *Check) sweep() error {
+	infos, err := c.Kernel.Sessions()
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if Hidden(info) {
+			err = errors.Join(err, c.end(c.ender(), info.ID))
+		}
+	}
+	return err
+}
+
+// Degraded says what people must know of the last check.
+func (c *Check) Degraded() []string {
+	if r := c.Result(); r != nil && !r.OK {
+		return []string{"the self-check failed: " + cmp.Or(r.Why, "unknown")}
+	}
+	return nil
+}
+
+// lacks says what the graph lacks of a canary; empty: nothing. If events were
+// lost meanwhile it need not know how the dead one in between was born.
+func lacks(v registry.View, id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
+	n, ok := v.Graph().Node(orphan.Identity)
+	switch creator, known := v.Graph().Node(orphan.Creator); {
+	case !ok || n.Session != id:
+		return "the graph does not have the orphan in its session"
+	case n.Creator != orphan.Creator:
+		return "the graph has the orphan by another creator"
+	case v.Lost() == lost && (!known || creator.Creator != root):
+		return "the graph does not lead from the orphan to its session's root"
+	case v.Lost() == lost && !n.Orphan:
+		return "the graph does not have the orphan's creator dead"
+	}
+	return ""
+}

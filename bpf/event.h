@@ -7,6 +7,7 @@
 #define LINEAGE_EVENT_H
 
 #include "maps.h"
+#include <bpf/bpf_core_read.h>
 
 static __always_inline void identify(struct identity *id, struct task_struct *leader)
 {
@@ -69,6 +70,15 @@ static __always_inline u64 cgroup_of(struct task_struct *t)
 	return t->cgroups->dfl_cgrp->kn->id;
 }
 
+/*
+ * The same without types, where it is rare: for each typed pointer that the verifier follows
+ * the kernel searches all of its types by name, up to 6.18 one after the other.
+ */
+static __always_inline u64 read_cgroup(struct task_struct *t)
+{
+	return BPF_CORE_READ(t, cgroups, dfl_cgrp, kn, id);
+}
+
 /* As text: it may change meanwhile, and then some of it is new. */
 static __always_inline void read_comm(u8 *to, struct task_struct *t)
 {
@@ -76,18 +86,19 @@ static __always_inline void read_comm(u8 *to, struct task_struct *t)
 	((u64 *)to)[1] = ((u64 *)t->comm)[1];
 }
 
-static __always_inline void emit_session(u64 session, u32 state, u32 cause)
+__noinline int emit_session(u64 session, u32 state, u32 cause)
 {
 	struct event_session *e = reserve(struct event_session);
 
 	if (!e) {
 		lost();
-		return;
+		return 0;
 	}
 	header(&e->h, EVENT_SESSION, 0, 0, session, 0);
 	e->state = state;
 	e->cause = cause;
 	bpf_ringbuf_submit(e, wakeup(true));
+	return 0;
 }
 
 static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n,

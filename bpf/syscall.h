@@ -179,6 +179,14 @@ static __always_inline long enter_found(struct verb_args *a)
 	return err;
 }
 
+/* Global, as reconcile_one is. */
+__noinline int adopt_one(struct task_struct *t __arg_trusted)
+{
+	struct verb_args *a = args();
+
+	return a && adopt_child(a, t);
+}
+
 /*
  * Enter every stranger whose parent is in the session. With control.adopting
  * set before the first pass, nobody is missed when one has found nobody: who
@@ -191,8 +199,14 @@ static __always_inline void adopt_all(struct verb_args *a)
 	u32 added = 0;
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it)))
-		added += adopt_child(a, t);
+	while ((t = bpf_iter_task_next(&it))) {
+		struct task_struct *ref = bpf_task_acquire(t);
+
+		if (!ref)
+			continue;
+		added += adopt_one(ref);
+		bpf_task_release(ref);
+	}
 	bpf_iter_task_destroy(&it);
 	a->added = added;
 }

@@ -77,7 +77,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 			return false;
 		}
 	}
-	emit_birth(leader, tgid, &n, read_cgroup(leader), n.since);
+	emit_birth(leader, tgid, &n, cgroup_of(leader), n.since);
 	admitted(session);
 	return true;
 }
@@ -86,7 +86,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 
 /*
  * Is an ancestor of the current process in the session? Read without types, as
- * read_cgroup() does.
+ * cgroup_of() does.
  */
 __noinline bool descends(u64 session)
 {

@@ -22,7 +22,7 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
 		return e;
 	made = e ? NULL : carry(tgid, start);
 	if (!made)
-		made = adopt_creator(leader);
+		made = adopt_creator(plain(leader));
 	return made ? made : e;
 }
 
@@ -172,6 +172,7 @@ static __always_inline void kill_newborn(struct entry *creator, struct task_stru
 static __always_inline void on_fork(struct task_struct *creator, struct task_struct *child)
 {
 	u32 tgid = creator->tgid;
+	struct task_struct *newborn;
 	struct entry *c;
 	u64 session;
 
@@ -186,7 +187,8 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 		if (!bpf_map_lookup_elem(&processes, &child_tgid))
 			count(COUNT_MISSED_BIRTH);
 	}
-	if (!enter_child(c, tgid, child, cgroup_of(child), &session) || doomed(session))
+	newborn = plain(child);
+	if (!enter_child(c, tgid, newborn, cgroup_of(newborn), &session) || doomed(session))
 		kill_newborn(c, child);
 }
 

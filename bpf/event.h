@@ -6,8 +6,24 @@
 #ifndef LINEAGE_EVENT_H
 #define LINEAGE_EVENT_H
 
+#include "kfuncs.h"
 #include "maps.h"
 #include <bpf/bpf_core_read.h>
+
+/*
+ * The task as the verifier does not trust it. For each pointer that is read by way of one
+ * that it trusts, kernels from 6.4 to 6.18 search all of their types by name, four times
+ * and one after the other: that was most of a cold start. This costs nothing when it
+ * runs, and reads are checked by exceptions.
+ */
+static __always_inline struct task_struct *plain(struct task_struct *t)
+{
+#ifndef BASELINE
+	return bpf_rdonly_cast(t, bpf_core_type_id_kernel(struct task_struct));
+#else
+	return t;
+#endif
+}
 
 static __always_inline void identify(struct identity *id, struct task_struct *leader)
 {
@@ -68,15 +84,6 @@ static __always_inline u32 uid_of(struct task_struct *t)
 static __always_inline u64 cgroup_of(struct task_struct *t)
 {
 	return t->cgroups->dfl_cgrp->kn->id;
-}
-
-/*
- * The same without types, where it is rare: for each typed pointer that the verifier follows
- * the kernel searches all of its types by name, up to 6.18 one after the other.
- */
-static __always_inline u64 read_cgroup(struct task_struct *t)
-{
-	return BPF_CORE_READ(t, cgroups, dfl_cgrp, kn, id);
 }
 
 /* As text: it may change meanwhile, and then some of it is new. */

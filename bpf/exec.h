@@ -99,7 +99,7 @@ static __always_inline void on_syscall(void)
 /* Global, as it is rare: the verifier looks at it once, and what it leaves behind is one state. */
 __noinline int become_agent(void)
 {
-	on_agent(bpf_get_current_task_btf());
+	on_agent(plain(bpf_get_current_task_btf()));
 	return 0;
 }
 #else
@@ -122,7 +122,7 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	n = *e;
 	if (condemned(n.session))
 		kill_current(e);
-	emit_exec(t, bprm, &n, tgid);
+	emit_exec(plain(t), bprm, &n, tgid);
 }
 
 #endif

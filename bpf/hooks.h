@@ -94,7 +94,7 @@ int snapshot(struct bpf_iter__task *ctx)
 	struct seq_file *seq = ctx->meta->seq;
 	struct task_struct *t = ctx->task;
 
-	return t ? on_snapshot(seq, t) : 0; /* NULL: the walk is over */
+	return t ? on_snapshot(seq, plain(t)) : 0; /* NULL: the walk is over */
 }
 
 SEC("lsm/task_kill")

@@ -106,7 +106,7 @@ static __always_inline int due_signal(struct task_struct *t, struct entry *e, st
 	if (!session || e->flags & FLAG_PROTECTED)
 		return 0;
 	sig = demand(session, e->since, e->flags, p->now, p->now_boot);
-	return is_killed(t->signal) ? 0 : sig;
+	return is_killed(plain(t)->signal) ? 0 : sig;
 }
 
 #endif

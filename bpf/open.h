@@ -86,7 +86,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 			return -ESRCH;
 		}
 	}
-	emit_birth(t, tgid, &n, read_cgroup(t), n.since);
+	emit_birth(t, tgid, &n, cgroup_of(t), n.since);
 	return 0;
 }
 
@@ -110,7 +110,7 @@ static __always_inline long hand_over(struct task_struct *t, struct session *s, 
 		return -ESRCH;
 	set_flags(e, FLAG_ROOT);
 	n = *e;
-	emit_birth(t, tgid, &n, read_cgroup(t), bpf_ktime_get_boot_ns());
+	emit_birth(t, tgid, &n, cgroup_of(t), bpf_ktime_get_boot_ns());
 	return 0;
 }
 

@@ -8,9 +8,6 @@
 
 #include "arbiter.h"
 #include "session.h"
-#ifndef BASELINE
-#include "kfuncs.h"
-#endif
 
 /* Its memory, files and ports are gone: end `dying`, once. */
 static __always_inline void torn_down(const struct identity *id, struct dead_entry *d)

@@ -275,7 +275,7 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 		forget(tgid, n.start);
 		return false;
 	}
-	emit_birth(t, tgid, &n, read_cgroup(t), bpf_ktime_get_boot_ns());
+	emit_birth(t, tgid, &n, cgroup_of(t), bpf_ktime_get_boot_ns());
 	if (condemned(n.session))
 		arm(1);
 	return true;

@@ -207,6 +207,7 @@ const (
 	BaselineProgAttachBirth    = "attach_birth"
 	BaselineProgExecEvent      = "exec_event"
 	BaselineProgExitDeath      = "exit_death"
+	BaselineProgFillSlots      = "fill_slots"
 	BaselineProgForkBirth      = "fork_birth"
 	BaselineProgFreeReaped     = "free_reaped"
 	BaselineProgNotifyDeath    = "notify_death"
@@ -294,6 +295,7 @@ type BaselineProgramSpecs struct {
 	AttachBirth    *ebpf.ProgramSpec `ebpf:"attach_birth"`
 	ExecEvent      *ebpf.ProgramSpec `ebpf:"exec_event"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
+	FillSlots      *ebpf.ProgramSpec `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.ProgramSpec `ebpf:"notify_death"`
@@ -442,6 +444,7 @@ type BaselinePrograms struct {
 	AttachBirth    *ebpf.Program `ebpf:"attach_birth"`
 	ExecEvent      *ebpf.Program `ebpf:"exec_event"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
+	FillSlots      *ebpf.Program `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.Program `ebpf:"notify_death"`
@@ -486,6 +489,7 @@ func (p *BaselinePrograms) Close() error {
 		p.AttachBirth,
 		p.ExecEvent,
 		p.ExitDeath,
+		p.FillSlots,
 		p.ForkBirth,
 		p.FreeReaped,
 		p.NotifyDeath,

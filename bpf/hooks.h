@@ -97,6 +97,21 @@ int snapshot(struct bpf_iter__task *ctx)
 	return t ? on_snapshot(seq, plain(t)) : 0; /* NULL: the walk is over */
 }
 
+/* Over `sessions`: queue each slot that has no session. One by one from user space it takes 20 ms. */
+SEC("iter/bpf_map_elem")
+int fill_slots(struct bpf_iter__bpf_map_elem *ctx)
+{
+	u32 *slot = ctx->key;
+	struct session *s = ctx->value;
+
+	if (slot && s && !s->id) {
+		u32 free = *slot;
+
+		bpf_map_push_elem(&free_slots, &free, BPF_ANY);
+	}
+	return 0;
+}
+
 SEC("lsm/task_kill")
 int BPF_PROG(self_kill, struct task_struct *t, void *info, int sig, void *cred, int ret)
 {

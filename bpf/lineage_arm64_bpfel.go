@@ -333,6 +333,7 @@ const (
 	LineageProgExecSentence    = "exec_sentence"
 	LineageProgExitDeath       = "exit_death"
 	LineageProgExitSentence    = "exit_sentence"
+	LineageProgFillSlots       = "fill_slots"
 	LineageProgForkBirth       = "fork_birth"
 	LineageProgForkSentence    = "fork_sentence"
 	LineageProgFreeReaped      = "free_reaped"
@@ -429,6 +430,7 @@ type LineageProgramSpecs struct {
 	ExecSentence   *ebpf.ProgramSpec `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
 	ExitSentence   *ebpf.ProgramSpec `ebpf:"exit_sentence"`
+	FillSlots      *ebpf.ProgramSpec `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.ProgramSpec `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
@@ -591,6 +593,7 @@ type LineagePrograms struct {
 	ExecSentence   *ebpf.Program `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
 	ExitSentence   *ebpf.Program `ebpf:"exit_sentence"`
+	FillSlots      *ebpf.Program `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.Program `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
@@ -633,6 +636,7 @@ func (p *LineagePrograms) Close() error {
 		p.ExecSentence,
 		p.ExitDeath,
 		p.ExitSentence,
+		p.FillSlots,
 		p.ForkBirth,
 		p.ForkSentence,
 		p.FreeReaped,

@@ -5,6 +5,7 @@ package tracer
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -154,22 +155,9 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 
 // fillSlots queues the slots that have no session.
 func (t *Tracer) fillSlots() error {
-	sessions, err := t.Sessions()
-	if err != nil {
+	o := link.IterOptions{Program: t.programs[bpf.LineageProgFillSlots], Map: t.maps[bpf.LineageMapSessions]}
+	if err := t.iterate(o, io.Discard); err != nil {
 		return fmt.Errorf("fill the free slots: %w", err)
-	}
-	taken := make(map[uint32]bool, len(sessions))
-	for _, s := range sessions {
-		taken[slotOf(s.ID)] = true
-	}
-	q := t.maps[bpf.LineageMapFreeSlots]
-	for slot := range q.MaxEntries() {
-		if taken[slot] {
-			continue
-		}
-		if err := q.Update(nil, slot, ebpf.UpdateAny); err != nil {
-			return fmt.Errorf("fill the free slots: %w", err)
-		}
 	}
 	return nil
 }

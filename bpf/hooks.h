@@ -4,6 +4,7 @@
 #define LINEAGE_HOOKS_H
 
 #include "exec.h"
+#include "listen.h"
 #include "reparent.h"
 #include "self.h"
 #include "snapshot.h"
@@ -36,6 +37,13 @@ SEC("tp_btf/sched_process_free")
 int BPF_PROG(free_reaped, struct task_struct *t)
 {
 	on_free(t);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(tcp_state, struct sock *sk, int from, int to)
+{
+	on_tcp_state(sk, from, to);
 	return 0;
 }
 

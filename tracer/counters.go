@@ -31,6 +31,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_FORK_REFUSED:     "fork_refused",
 	bpf.LineageCounterCOUNT_SELF_DENIED:      "self_denied",
 	bpf.LineageCounterCOUNT_NO_SESSION:       "no_session",
+	bpf.LineageCounterCOUNT_LISTEN_FAILED:    "listen_failed",
 }
 
 // HelperError is how often a helper of the kernel failed in a part of the
@@ -47,6 +48,7 @@ var helperErrors = []struct{ counter, program, helper string }{
 	{"dead_failed", "death", "map_update_elem"},
 	{"delete_failed", "death", "map_delete_elem"},
 	{"read_failed", "exec", "probe_read"},
+	{"listen_failed", "listen", "map_update_elem"},
 	{"signal_failed", "sentence", "send_signal_task"},
 	{"signal_busy", "sentence", "send_signal_task_busy"},
 }

@@ -36,6 +36,7 @@ var hooks = []string{
 	bpf.LineageProgForkSentence,
 	bpf.LineageProgExecSentence,
 	bpf.LineageProgExitSentence,
+	bpf.LineageProgTcpState,
 }
 
 // trampolines are the programs that some kernels refuse while they load the
@@ -62,6 +63,10 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 			t.features.Limits = append(t.features.Limits, fmt.Sprintf("fentry/%s: %s", to, reason(err)))
 			delete(spec.Programs, name)
 		}
+	}
+	if err := k.noPorts(); err != nil {
+		t.features.Limits = append(t.features.Limits, err.Error())
+		delete(spec.Programs, bpf.LineageProgTcpState)
 	}
 	if t.features.Level < 4 {
 		delete(spec.Programs, bpf.LineageProgExitSentence)

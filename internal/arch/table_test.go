@@ -56,7 +56,7 @@ var overLimit = map[string]int{
 	"package files tracer":                                   29,
 	"package lines cmd/lineage":                              4500,
 	"package lines daemon":                                   11900,
-	"package lines tracer":                                   4300,
+	"package lines tracer":                                   4400,
 	"package lines tui":                                      3200,
 	"struct daemon.owner":                                    50,
 	"struct daemon.server":                                   43,

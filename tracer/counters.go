@@ -96,7 +96,9 @@ func (t *Tracer) lost() (uint64, error) {
 
 // RecursionMisses gives, for each attached program that was skipped, how
 // often: it was due while it ran already on that CPU. A skip of a fork or exit
-// program is a missed birth or death, and calls for Reconcile. Needs 5.12.
+// program is a missed birth or death, and calls for Reconcile. Needs 5.12. The
+// program on TCP states is left out: the kernel changes states of connections in interrupts,
+// too, and skips it there while it runs; what begins to listen is a process.
 func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	stats, err := t.Stats()
 	if err != nil {
@@ -104,7 +106,7 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	}
 	missed := map[string]uint64{}
 	for name, s := range stats {
-		if s.RecursionMisses > 0 {
+		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState {
 			missed[name] = s.RecursionMisses
 		}
 	}

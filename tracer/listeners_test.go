@@ -252,6 +252,9 @@ func TestListenConnections(t *testing.T) {
 		if l := s.listeners(); len(l) != 1 {
 			t.Errorf("%d connections later the kernel has %+v", connections, l)
 		}
+		if missed, err := s.tr.RecursionMisses(); err != nil || missed["tcp_state"] != 0 {
+			t.Errorf("connections count as missed births: %v, %v", missed, err)
+		}
 		s.silent()
 	})
 }

@@ -172,7 +172,6 @@ static __always_inline void kill_newborn(struct entry *creator, struct task_stru
 static __always_inline void on_fork(struct task_struct *creator, struct task_struct *child)
 {
 	u32 tgid = creator->tgid;
-	struct task_struct *newborn;
 	struct entry *c;
 	u64 session;
 
@@ -187,8 +186,7 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 		if (!bpf_map_lookup_elem(&processes, &child_tgid))
 			count(COUNT_MISSED_BIRTH);
 	}
-	newborn = plain(child);
-	if (!enter_child(c, tgid, newborn, cgroup_of(newborn), &session) || doomed(session))
+	if (!enter_child(c, tgid, child, cgroup_of(child), &session) || doomed(session))
 		kill_newborn(c, child);
 }
 

@@ -166,7 +166,7 @@ static __always_inline void on_exit(struct task_struct *t)
 		return;
 	start = e->start;
 	if (start == t->group_leader->start_boottime) {
-		die(plain(t), tgid, e, ZOMBIE_MAKE_ROOM);
+		die(t, tgid, e, ZOMBIE_MAKE_ROOM);
 	} else if (start) {
 		count(COUNT_STALE);
 		forget(tgid, start);

@@ -122,7 +122,7 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	n = *e;
 	if (condemned(n.session))
 		kill_current(e);
-	emit_exec(plain(t), bprm, &n, tgid);
+	emit_exec(t, bprm, &n, tgid);
 }
 
 #endif

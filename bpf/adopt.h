@@ -10,22 +10,6 @@
 
 #include "death.h"
 
-/*
- * What is rare is counted by functions of their own: the verifier looks at
- * them once, and not in each turn of a walk.
- */
-__noinline int joined(u64 session)
-{
-	chain_count(session, JOINED);
-	return 0;
-}
-
-__noinline int left(u64 session)
-{
-	chain_count(session, LEFT);
-	return 0;
-}
-
 /* Somebody came into the session: if it is condemned, there is work. */
 __noinline int admitted(u64 session)
 {
@@ -34,23 +18,18 @@ __noinline int admitted(u64 session)
 	return 0;
 }
 
-__noinline int within(u64 session, u64 around)
-{
-	return chain_has(session, around);
-}
-
 /* False: it is not in `from` any more. To 0: it is in no session then. */
 static __always_inline bool move(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
-	joined(to);
+	chain_count_cold(to, JOINED);
 	if (!reassign(id, e, from, to)) {
-		left(to);
+		chain_count_cold(to, LEFT);
 		return false;
 	}
 	/* The SIGTERM of a session that it is out of says nothing about the next one. */
-	if (!within(from, to) && !within(to, from))
+	if (!chain_has(from, to) && !chain_has(to, from))
 		clear_flags(e, FLAG_TERMED);
-	left(from);
+	chain_count_cold(from, LEFT);
 	return true;
 }
 
@@ -87,9 +66,9 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 		return false;
 	} else {
 		/* Counted first: its death may come right after the insert. */
-		joined(session);
+		chain_count_cold(session, JOINED);
 		if (insert(tgid, &n)) {
-			left(session);
+			chain_count_cold(session, LEFT);
 			return false;
 		}
 		e = bpf_map_lookup_elem(&processes, &tgid);
@@ -106,6 +85,29 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 #define ANCESTORS 32 /* that are looked at for a member */
 
 /*
+ * Is an ancestor of the current process in the session? Read without types, as
+ * cgroup_of() does.
+ */
+__noinline bool descends(u64 session)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+
+	for (int i = 0; i < ANCESTORS; i++) {
+		struct entry *e;
+		u32 above;
+
+		t = BPF_CORE_READ(t, group_leader, real_parent, group_leader);
+		above = BPF_CORE_READ(t, tgid);
+		if (above <= 1)
+			return false;
+		e = bpf_map_lookup_elem(&processes, &above);
+		if (e && e->session == session && e->start == BPF_CORE_READ(t, start_boottime))
+			return true;
+	}
+	return false;
+}
+
+/*
  * While the descendants of a running process are being entered: a stranger
  * forks. If one of its ancestors is in the session already, it belongs there,
  * and so does its child. Its own ancestors in between are found by the pass.
@@ -114,24 +116,9 @@ static __always_inline struct entry *adopt_creator(struct task_struct *leader)
 {
 	u64 session = *(volatile u64 *)&control.adopting;
 	u32 tgid = leader->tgid;
-	struct task_struct *t = leader;
 	struct identity parent;
-	bool found = false;
 
-	if (!session)
-		return NULL;
-	for (int i = 0; i < ANCESTORS && !found; i++) {
-		struct entry *e;
-		u32 above;
-
-		t = t->real_parent->group_leader;
-		above = t->tgid;
-		if (above <= 1)
-			return NULL;
-		e = bpf_map_lookup_elem(&processes, &above);
-		found = e && e->start == t->start_boottime && e->session == session;
-	}
-	if (!found)
+	if (!session || !descends(session))
 		return NULL;
 	identify(&parent, leader->real_parent->group_leader);
 	adopt(leader, 0, session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));

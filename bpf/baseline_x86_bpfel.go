@@ -118,6 +118,17 @@ type BaselineIdentity struct {
 	Pad   uint32
 }
 
+type BaselineListener struct {
+	_       structs.HostLayout
+	Session uint64
+	Process BaselineIdentity
+	Since   uint64
+	Family  uint16
+	Port    uint16
+	Pad     uint32
+	Address [16]uint8
+}
+
 type BaselineOwnKey struct {
 	_      structs.HostLayout
 	Device uint32
@@ -197,6 +208,7 @@ const (
 	BaselineMapElder           = "elder"
 	BaselineMapEvents          = "events"
 	BaselineMapFreeSlots       = "free_slots"
+	BaselineMapListeners       = "listeners"
 	BaselineMapOpening         = "opening"
 	BaselineMapOwn             = "own"
 	BaselineMapProcesses       = "processes"
@@ -207,6 +219,7 @@ const (
 	BaselineProgAttachBirth    = "attach_birth"
 	BaselineProgExecEvent      = "exec_event"
 	BaselineProgExitDeath      = "exit_death"
+	BaselineProgFillSlots      = "fill_slots"
 	BaselineProgForkBirth      = "fork_birth"
 	BaselineProgFreeReaped     = "free_reaped"
 	BaselineProgNotifyDeath    = "notify_death"
@@ -223,6 +236,7 @@ const (
 	BaselineProgSelfUnlink     = "self_unlink"
 	BaselineProgSnapshot       = "snapshot"
 	BaselineProgSyscallCloser  = "syscall_closer"
+	BaselineProgTcpState       = "tcp_state"
 	BaselineProgVerbAdopt      = "verb_adopt"
 	BaselineProgVerbBury       = "verb_bury"
 	BaselineProgVerbCarry      = "verb_carry"
@@ -294,6 +308,7 @@ type BaselineProgramSpecs struct {
 	AttachBirth    *ebpf.ProgramSpec `ebpf:"attach_birth"`
 	ExecEvent      *ebpf.ProgramSpec `ebpf:"exec_event"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
+	FillSlots      *ebpf.ProgramSpec `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.ProgramSpec `ebpf:"notify_death"`
@@ -310,6 +325,7 @@ type BaselineProgramSpecs struct {
 	SelfUnlink     *ebpf.ProgramSpec `ebpf:"self_unlink"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
+	TcpState       *ebpf.ProgramSpec `ebpf:"tcp_state"`
 	VerbAdopt      *ebpf.ProgramSpec `ebpf:"verb_adopt"`
 	VerbBury       *ebpf.ProgramSpec `ebpf:"verb_bury"`
 	VerbCarry      *ebpf.ProgramSpec `ebpf:"verb_carry"`
@@ -347,6 +363,7 @@ type BaselineMapSpecs struct {
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
+	Listeners  *ebpf.MapSpec `ebpf:"listeners"`
 	Opening    *ebpf.MapSpec `ebpf:"opening"`
 	Own        *ebpf.MapSpec `ebpf:"own"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
@@ -395,6 +412,7 @@ type BaselineMaps struct {
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
+	Listeners  *ebpf.Map `ebpf:"listeners"`
 	Opening    *ebpf.Map `ebpf:"opening"`
 	Own        *ebpf.Map `ebpf:"own"`
 	Processes  *ebpf.Map `ebpf:"processes"`
@@ -416,6 +434,7 @@ func (m *BaselineMaps) Close() error {
 		m.Elder,
 		m.Events,
 		m.FreeSlots,
+		m.Listeners,
 		m.Opening,
 		m.Own,
 		m.Processes,
@@ -442,6 +461,7 @@ type BaselinePrograms struct {
 	AttachBirth    *ebpf.Program `ebpf:"attach_birth"`
 	ExecEvent      *ebpf.Program `ebpf:"exec_event"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
+	FillSlots      *ebpf.Program `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.Program `ebpf:"notify_death"`
@@ -458,6 +478,7 @@ type BaselinePrograms struct {
 	SelfUnlink     *ebpf.Program `ebpf:"self_unlink"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
+	TcpState       *ebpf.Program `ebpf:"tcp_state"`
 	VerbAdopt      *ebpf.Program `ebpf:"verb_adopt"`
 	VerbBury       *ebpf.Program `ebpf:"verb_bury"`
 	VerbCarry      *ebpf.Program `ebpf:"verb_carry"`
@@ -486,6 +507,7 @@ func (p *BaselinePrograms) Close() error {
 		p.AttachBirth,
 		p.ExecEvent,
 		p.ExitDeath,
+		p.FillSlots,
 		p.ForkBirth,
 		p.FreeReaped,
 		p.NotifyDeath,
@@ -502,6 +524,7 @@ func (p *BaselinePrograms) Close() error {
 		p.SelfUnlink,
 		p.Snapshot,
 		p.SyscallCloser,
+		p.TcpState,
 		p.VerbAdopt,
 		p.VerbBury,
 		p.VerbCarry,

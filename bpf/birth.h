@@ -22,7 +22,7 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
 		return e;
 	made = e ? NULL : carry(tgid, start);
 	if (!made)
-		made = adopt_creator(leader);
+		made = adopt_creator(plain(leader));
 	return made ? made : e;
 }
 
@@ -115,7 +115,7 @@ static __always_inline bool over_limit(u64 id)
 			*(volatile u32 *)&c->over = 1;
 			ask_for_pass(c);
 #else
-			if (begin_end(c, CAUSE_MAX_PROCESSES, c->grace))
+			if (begin_end(id, CAUSE_MAX_PROCESSES, c->grace))
 				arm(1);
 #endif
 			return true;

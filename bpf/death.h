@@ -38,7 +38,7 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 		if (keep)
 			chain_count(session, DIED);
 		else
-			chain_count(session, DIED_FORGOTTEN);
+			chain_count(session, LEFT);
 	}
 	if (erase(tgid))
 		count(COUNT_DELETE_FAILED);

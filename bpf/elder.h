@@ -49,9 +49,9 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 	if (n.session ? !session_of(n.session) : !(n.flags & FLAG_OWNER))
 		return NULL;
 	/* Counted first: its death may come right after the insert. */
-	joined(n.session);
+	chain_count_cold(n.session, JOINED);
 	if (insert(tgid, &n))
-		left(n.session);
+		chain_count_cold(n.session, LEFT);
 	return entry_of(tgid, start);
 }
 

@@ -95,17 +95,28 @@ static __always_inline void on_syscall(void)
 		kill_current(e);
 }
 
+#ifndef BASELINE
+/* Global, as it is rare: the verifier looks at it once, and what it leaves behind is one state. */
+__noinline int become_agent(void)
+{
+	on_agent(plain(bpf_get_current_task_btf()));
+	return 0;
+}
+#else
+#define become_agent() on_agent(t)
+#endif
+
 /* Runs in the process itself, which has its new memory and name. */
 static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *bprm)
 {
 	u32 tgid = t->tgid;
-	struct entry *e = entry_of(tgid, t->group_leader->start_boottime);
+	char comm[COMM_LEN] = {};
+	struct entry *e;
 	struct entry n;
 
-	if (*(volatile u32 *)&control.agents) {
-		on_agent(t, e);
-		e = entry_of(tgid, t->group_leader->start_boottime);
-	}
+	if (*(volatile u32 *)&control.agents && agent_of(t, comm))
+		become_agent();
+	e = entry_of(tgid, t->group_leader->start_boottime);
 	if (!e || !e->session)
 		return;
 	n = *e;

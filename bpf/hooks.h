@@ -4,6 +4,7 @@
 #define LINEAGE_HOOKS_H
 
 #include "exec.h"
+#include "listen.h"
 #include "reparent.h"
 #include "self.h"
 #include "snapshot.h"
@@ -36,6 +37,13 @@ SEC("tp_btf/sched_process_free")
 int BPF_PROG(free_reaped, struct task_struct *t)
 {
 	on_free(t);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(tcp_state, struct sock *sk, int from, int to)
+{
+	on_tcp_state(sk, from, to);
 	return 0;
 }
 
@@ -94,7 +102,22 @@ int snapshot(struct bpf_iter__task *ctx)
 	struct seq_file *seq = ctx->meta->seq;
 	struct task_struct *t = ctx->task;
 
-	return t ? on_snapshot(seq, t) : 0; /* NULL: the walk is over */
+	return t ? on_snapshot(seq, plain(t)) : 0; /* NULL: the walk is over */
+}
+
+/* Over `sessions`: queue each slot that has no session. One by one from user space it takes 20 ms. */
+SEC("iter/bpf_map_elem")
+int fill_slots(struct bpf_iter__bpf_map_elem *ctx)
+{
+	u32 *slot = ctx->key;
+	struct session *s = ctx->value;
+
+	if (slot && s && !s->id) {
+		u32 free = *slot;
+
+		bpf_map_push_elem(&free_slots, &free, BPF_ANY);
+	}
+	return 0;
 }
 
 SEC("lsm/task_kill")

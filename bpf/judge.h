@@ -8,8 +8,6 @@
 struct pass {
 	u64 now; /* CLOCK_MONOTONIC */
 	u64 now_boot;
-	u64 next; /* earliest deadline that was met and still runs */
-	u64 next_boot; /* the same of max_lifetime */
 	/* u64, as the verifier generalises only whole stack slots in a loop. */
 	u64 visited;
 	u64 sent;
@@ -25,78 +23,66 @@ struct pass {
 	u64 last;
 };
 
-/* Bring the session's state up to date; give it, and since when it ends. */
-static __always_inline u32 judge(struct session *s, struct ctl *c, struct pass *p)
+/*
+ * Bring the session's state up to date, and give it. What is still to come is due then. Global
+ * functions, this and the next: the verifier looks at them once, and not in each turn.
+ */
+__noinline int judge(u64 id, u64 now, u64 now_boot)
 {
-	u32 state = STATE(*(volatile u32 *)&c->status);
+	struct session *s = session_of(id);
+	struct ctl *c = ctl_of(id);
+	u32 state;
 
+	if (!s || !c)
+		return STATE_FREE;
+	state = STATE(*(volatile u32 *)&c->status);
 	if (state == STATE_ACTIVE) {
 		u64 expires = c->expires;
+		u32 cause = CAUSE_NONE;
 
 #ifdef BASELINE
 		/* What a birth found, and could not begin. */
 		if (*(volatile u32 *)&c->over)
-			begin_end(c, CAUSE_MAX_PROCESSES, c->grace);
+			cause = CAUSE_MAX_PROCESSES;
+		else
 #endif
-		if (expires && expires <= p->now_boot)
-			begin_end(c, c->flags & SESSION_KEPT ? CAUSE_EXPIRED : CAUSE_MAX_LIFETIME,
-				  c->grace);
-		else if (expires && (!p->next_boot || expires < p->next_boot))
-			p->next_boot = expires;
-		if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))
-			begin_end(c, CAUSE_ROOT_EXIT, c->grace);
+			if (expires && expires <= now_boot)
+			cause = c->flags & SESSION_KEPT ? CAUSE_EXPIRED : CAUSE_MAX_LIFETIME;
+		else if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))
+			cause = CAUSE_ROOT_EXIT;
 		else if (s->owner.tgid && !alive(&s->owner))
-			begin_end(c, CAUSE_OWNER_EXIT, c->grace);
+			cause = CAUSE_OWNER_EXIT;
+		else if (expires)
+			arm_boot(expires);
+		if (cause)
+			begin_end(id, cause, c->grace);
 		state = STATE(*(volatile u32 *)&c->status);
 	}
 	if (state == STATE_ENDING) {
 		u64 deadline = *(volatile u64 *)&c->deadline;
 
-		if (deadline && deadline <= p->now) {
-			condemn(c);
+		if (deadline && deadline <= now) {
+			condemn(id);
 			state = STATE(*(volatile u32 *)&c->status);
-		} else if (deadline && (!p->next || deadline < p->next)) {
-			p->next = deadline;
+		} else if (deadline) {
+			arm(deadline);
 		}
 	}
 	return state;
 }
 
-/* Global, so that the verifier looks at it once; before 5.12 none takes a pointer. */
-#ifndef BASELINE
-#define GLOBAL_WITH_POINTER __noinline
-#else
-#define GLOBAL_WITH_POINTER static __noinline
-
-__noinline int state_of(u64 id)
-{
-	struct pass p = { .now = bpf_ktime_get_ns(), .now_boot = bpf_ktime_get_boot_ns() };
-	struct session *s = session_of(id);
-	struct ctl *c = ctl_of(id);
-
-	return s && c ? judge(s, c, &p) : STATE_FREE;
-}
-#endif
-
 /* What the member's sessions demand: 0, SIGTERM or SIGKILL. */
-GLOBAL_WITH_POINTER int demand(u64 id, u64 since, u32 flags, struct pass *p)
+__noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 {
 	int sig = 0;
 
-	if (!p)
-		return 0;
 	for (int i = 0; i < MAX_DEPTH; i++) {
+		u32 state = judge(id, now, now_boot);
 		struct session *s = session_of(id);
 		struct ctl *c = ctl_of(id);
-		u32 state;
 
 		if (!s || !c)
 			break;
-#ifdef BASELINE
-		state = state_of(id);
-#else
-		state = judge(s, c, p);
-#endif
 		if (kills(state))
 			return SIGKILL;
 		/* Who was born after the end began is somebody's last helper: it gets the grace. */
@@ -119,8 +105,8 @@ static __always_inline int due_signal(struct task_struct *t, struct entry *e, st
 	session = *(volatile u64 *)&e->session;
 	if (!session || e->flags & FLAG_PROTECTED)
 		return 0;
-	sig = demand(session, e->since, e->flags, p);
-	return is_killed(t->signal) ? 0 : sig;
+	sig = demand(session, e->since, e->flags, p->now, p->now_boot);
+	return is_killed(plain(t)->signal) ? 0 : sig;
 }
 
 #endif

@@ -50,6 +50,10 @@ enum {
 	BPF_RB_AVAIL_DATA = 0,
 };
 
+#define AF_INET 2
+#define IPPROTO_TCP 6
+#define TCP_CLOSE 7
+#define TCP_LISTEN 10
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 #define SIGNAL_GROUP_EXIT 0x00000004
@@ -163,6 +167,20 @@ struct task_struct {
 
 struct linux_binprm {
 	const char *filename;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+	u16 skc_num; /* host order */
+	u32 skc_rcv_saddr;
+	struct {
+		u8 bytes[16];
+	} skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_protocol;
 };
 
 struct super_block {

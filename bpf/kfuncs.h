@@ -15,6 +15,7 @@ extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type
 extern struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym __weak;
 extern void bpf_task_release(struct task_struct *p) __ksym __weak;
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 extern void bpf_rcu_read_lock(void) __ksym __weak;
 extern void bpf_rcu_read_unlock(void) __ksym __weak;
 

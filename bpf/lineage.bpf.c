@@ -19,6 +19,7 @@ const struct event_exit *const unused_exit = NULL;
 const struct event_reparent *const unused_reparent = NULL;
 const struct event_reaped *const unused_reaped = NULL;
 const struct event_session *const unused_session = NULL;
+const struct event_listen *const unused_listen = NULL;
 const struct seen *const unused_seen = NULL;
 const enum event_type *const unused_event_type = NULL;
 const enum entry_flags *const unused_entry_flags = NULL;

@@ -241,6 +241,9 @@ enum event_type {
 	EVENT_REPARENT,
 	EVENT_REAPED,
 	EVENT_SESSION,
+	/* 7 is user space's own. */
+	EVENT_LISTEN = 8,
+	EVENT_UNLISTEN,
 };
 
 struct event_header {
@@ -299,6 +302,23 @@ struct event_session {
 	u32 cause;
 };
 
+/* A TCP socket that a member listens on. */
+struct listener {
+	u64 session; /* in which it began */
+	struct identity process; /* that called listen(2); others may hold the socket too */
+	u64 since; /* boottime, ns */
+	u16 family; /* AF_INET, or AF_INET6 */
+	u16 port; /* 0: chosen by the kernel as it began to listen */
+	u32 pad;
+	u8 address[16]; /* in network order; 4 bytes of it with AF_INET */
+};
+
+struct event_listen {
+	struct event_header h; /* process and session of the listener */
+	u64 socket; /* its address in the kernel, for nobody to see; reused once it is closed */
+	struct listener listener;
+};
+
 enum {
 	SEEN_DEAD = 1 << 0, /* no live thread */
 	SEEN_ZOMBIE = 1 << 1, /* and nothing left but the PID */
@@ -346,6 +366,7 @@ enum counter {
 	COUNT_FORK_REFUSED, /* of a condemned member */
 	COUNT_SELF_DENIED, /* what members tried against the daemon and its pins */
 	COUNT_NO_SESSION, /* an entry whose session was not there, repaired */
+	COUNT_LISTEN_FAILED, /* a listening socket that there was no room to remember */
 	COUNT_MAX,
 };
 

@@ -62,7 +62,8 @@ const (
 	LineageCounterCOUNT_FORK_REFUSED     LineageCounter = 17
 	LineageCounterCOUNT_SELF_DENIED      LineageCounter = 18
 	LineageCounterCOUNT_NO_SESSION       LineageCounter = 19
-	LineageCounterCOUNT_MAX              LineageCounter = 20
+	LineageCounterCOUNT_LISTEN_FAILED    LineageCounter = 20
+	LineageCounterCOUNT_MAX              LineageCounter = 21
 )
 
 type LineageCtl struct {
@@ -167,6 +168,13 @@ type LineageEventHeader struct {
 	Session uint64
 }
 
+type LineageEventListen struct {
+	_        structs.HostLayout
+	H        LineageEventHeader
+	Socket   uint64
+	Listener LineageListener
+}
+
 type LineageEventReaped struct {
 	_ structs.HostLayout
 	H LineageEventHeader
@@ -195,6 +203,8 @@ const (
 	LineageEventTypeEVENT_REPARENT LineageEventType = 4
 	LineageEventTypeEVENT_REAPED   LineageEventType = 5
 	LineageEventTypeEVENT_SESSION  LineageEventType = 6
+	LineageEventTypeEVENT_LISTEN   LineageEventType = 8
+	LineageEventTypeEVENT_UNLISTEN LineageEventType = 9
 )
 
 type LineageExecScratch struct {
@@ -208,6 +218,17 @@ type LineageIdentity struct {
 	Start uint64
 	Tgid  uint32
 	Pad   uint32
+}
+
+type LineageListener struct {
+	_       structs.HostLayout
+	Session uint64
+	Process LineageIdentity
+	Since   uint64
+	Family  uint16
+	Port    uint16
+	Pad     uint32
+	Address [16]uint8
 }
 
 type LineageOwnKey struct {
@@ -321,6 +342,7 @@ const (
 	LineageMapElder            = "elder"
 	LineageMapEvents           = "events"
 	LineageMapFreeSlots        = "free_slots"
+	LineageMapListeners        = "listeners"
 	LineageMapOpening          = "opening"
 	LineageMapOwn              = "own"
 	LineageMapProcesses        = "processes"
@@ -333,6 +355,7 @@ const (
 	LineageProgExecSentence    = "exec_sentence"
 	LineageProgExitDeath       = "exit_death"
 	LineageProgExitSentence    = "exit_sentence"
+	LineageProgFillSlots       = "fill_slots"
 	LineageProgForkBirth       = "fork_birth"
 	LineageProgForkSentence    = "fork_sentence"
 	LineageProgFreeReaped      = "free_reaped"
@@ -349,6 +372,7 @@ const (
 	LineageProgSelfUnlink      = "self_unlink"
 	LineageProgSnapshot        = "snapshot"
 	LineageProgSyscallCloser   = "syscall_closer"
+	LineageProgTcpState        = "tcp_state"
 	LineageProgVerbAdopt       = "verb_adopt"
 	LineageProgVerbCarry       = "verb_carry"
 	LineageProgVerbCarryDead   = "verb_carry_dead"
@@ -375,6 +399,7 @@ const (
 	LineageVarUnusedEventType  = "unused_event_type"
 	LineageVarUnusedExec       = "unused_exec"
 	LineageVarUnusedExit       = "unused_exit"
+	LineageVarUnusedListen     = "unused_listen"
 	LineageVarUnusedReaped     = "unused_reaped"
 	LineageVarUnusedReparent   = "unused_reparent"
 	LineageVarUnusedSeen       = "unused_seen"
@@ -429,6 +454,7 @@ type LineageProgramSpecs struct {
 	ExecSentence   *ebpf.ProgramSpec `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
 	ExitSentence   *ebpf.ProgramSpec `ebpf:"exit_sentence"`
+	FillSlots      *ebpf.ProgramSpec `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.ProgramSpec `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
@@ -445,6 +471,7 @@ type LineageProgramSpecs struct {
 	SelfUnlink     *ebpf.ProgramSpec `ebpf:"self_unlink"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
+	TcpState       *ebpf.ProgramSpec `ebpf:"tcp_state"`
 	VerbAdopt      *ebpf.ProgramSpec `ebpf:"verb_adopt"`
 	VerbCarry      *ebpf.ProgramSpec `ebpf:"verb_carry"`
 	VerbCarryDead  *ebpf.ProgramSpec `ebpf:"verb_carry_dead"`
@@ -476,6 +503,7 @@ type LineageMapSpecs struct {
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
+	Listeners  *ebpf.MapSpec `ebpf:"listeners"`
 	Opening    *ebpf.MapSpec `ebpf:"opening"`
 	Own        *ebpf.MapSpec `ebpf:"own"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
@@ -498,6 +526,7 @@ type LineageVariableSpecs struct {
 	UnusedEventType  *ebpf.VariableSpec `ebpf:"unused_event_type"`
 	UnusedExec       *ebpf.VariableSpec `ebpf:"unused_exec"`
 	UnusedExit       *ebpf.VariableSpec `ebpf:"unused_exit"`
+	UnusedListen     *ebpf.VariableSpec `ebpf:"unused_listen"`
 	UnusedReaped     *ebpf.VariableSpec `ebpf:"unused_reaped"`
 	UnusedReparent   *ebpf.VariableSpec `ebpf:"unused_reparent"`
 	UnusedSeen       *ebpf.VariableSpec `ebpf:"unused_seen"`
@@ -533,6 +562,7 @@ type LineageMaps struct {
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
+	Listeners  *ebpf.Map `ebpf:"listeners"`
 	Opening    *ebpf.Map `ebpf:"opening"`
 	Own        *ebpf.Map `ebpf:"own"`
 	Processes  *ebpf.Map `ebpf:"processes"`
@@ -552,6 +582,7 @@ func (m *LineageMaps) Close() error {
 		m.Elder,
 		m.Events,
 		m.FreeSlots,
+		m.Listeners,
 		m.Opening,
 		m.Own,
 		m.Processes,
@@ -575,6 +606,7 @@ type LineageVariables struct {
 	UnusedEventType  *ebpf.Variable `ebpf:"unused_event_type"`
 	UnusedExec       *ebpf.Variable `ebpf:"unused_exec"`
 	UnusedExit       *ebpf.Variable `ebpf:"unused_exit"`
+	UnusedListen     *ebpf.Variable `ebpf:"unused_listen"`
 	UnusedReaped     *ebpf.Variable `ebpf:"unused_reaped"`
 	UnusedReparent   *ebpf.Variable `ebpf:"unused_reparent"`
 	UnusedSeen       *ebpf.Variable `ebpf:"unused_seen"`
@@ -591,6 +623,7 @@ type LineagePrograms struct {
 	ExecSentence   *ebpf.Program `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
 	ExitSentence   *ebpf.Program `ebpf:"exit_sentence"`
+	FillSlots      *ebpf.Program `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.Program `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
@@ -607,6 +640,7 @@ type LineagePrograms struct {
 	SelfUnlink     *ebpf.Program `ebpf:"self_unlink"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
+	TcpState       *ebpf.Program `ebpf:"tcp_state"`
 	VerbAdopt      *ebpf.Program `ebpf:"verb_adopt"`
 	VerbCarry      *ebpf.Program `ebpf:"verb_carry"`
 	VerbCarryDead  *ebpf.Program `ebpf:"verb_carry_dead"`
@@ -633,6 +667,7 @@ func (p *LineagePrograms) Close() error {
 		p.ExecSentence,
 		p.ExitDeath,
 		p.ExitSentence,
+		p.FillSlots,
 		p.ForkBirth,
 		p.ForkSentence,
 		p.FreeReaped,
@@ -649,6 +684,7 @@ func (p *LineagePrograms) Close() error {
 		p.SelfUnlink,
 		p.Snapshot,
 		p.SyscallCloser,
+		p.TcpState,
 		p.VerbAdopt,
 		p.VerbCarry,
 		p.VerbCarryDead,

@@ -76,13 +76,13 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 			n.creator = e->creator;
 			session_count(s, JOINED);
 		} else {
-			chain_count(id, JOINED);
+			chain_count_cold(id, JOINED);
 		}
 	} else {
 		/* Counted first: its death may come right after the insert. */
-		chain_count(id, JOINED);
+		chain_count_cold(id, JOINED);
 		if (!enter(t, &n)) {
-			chain_count(id, DIED_FORGOTTEN);
+			chain_count_cold(id, LEFT);
 			return -ESRCH;
 		}
 	}
@@ -191,7 +191,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 		return err;
 	}
 	if (c->expires)
-		arm_at(&control.due_boot, c->expires);
+		arm_boot(c->expires);
 	if (s->owner.tgid && !alive(&s->owner))
 		arm(1);
 	a->session = id;
@@ -264,19 +264,24 @@ static __always_inline void open_for(struct task_struct *t, u64 from, struct age
 	}
 }
 
+static __always_inline struct agent *agent_of(struct task_struct *t, char comm[COMM_LEN])
+{
+	bpf_probe_read_kernel_str(comm, COMM_LEN, t->comm);
+	return bpf_map_lookup_elem(&agents, comm);
+}
+
 /*
  * The process has become a program whose name is an agent's: a session of its
  * own, before its first fork. Whether it is that program indeed user space
  * finds out, and lets it go if it is not. Runs in the process itself.
  */
-static __always_inline void on_agent(struct task_struct *t, struct entry *e)
+static __always_inline void on_agent(struct task_struct *t)
 {
+	struct entry *e = entry_of(t->tgid, t->group_leader->start_boottime);
 	char comm[COMM_LEN] = {};
-	struct agent *g;
+	struct agent *g = agent_of(t, comm);
 	u64 in = 0;
 
-	bpf_probe_read_kernel_str(comm, sizeof(comm), t->comm);
-	g = bpf_map_lookup_elem(&agents, comm);
 	/* Not what the kernel runs by itself. */
 	if (!g || t->real_parent->flags & PF_KTHREAD)
 		return;

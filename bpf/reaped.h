@@ -8,9 +8,6 @@
 
 #include "arbiter.h"
 #include "session.h"
-#ifndef BASELINE
-#include "kfuncs.h"
-#endif
 
 /* Its memory, files and ports are gone: end `dying`, once. */
 static __always_inline void torn_down(const struct identity *id, struct dead_entry *d)
@@ -85,7 +82,7 @@ static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_e
  * tells that one was waited for a grace period late: before a session is ended
  * for its zombies, and when there is no room. At most every 10 ms.
  */
-static __always_inline bool recount(void)
+__noinline bool recount(void)
 {
 	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
 

@@ -19,31 +19,25 @@
 #define RETRY_NS 1000000
 #define HANDOVER_NS 100000000
 
-static __always_inline void visit(struct task_struct *t, struct pass *p)
+/*
+ * A global function, which leaves the verifier in the dark about the pass's counts: it would
+ * follow each of their values.
+ */
+__noinline int signal_member(struct task_struct *t __arg_trusted, int sig, struct pass *p)
 {
-	u32 tgid = t->tgid, mark;
-	struct entry *e = entry_at(tgid);
-	struct task_struct *ref;
-	int sig = due_signal(t, e, p), err;
+	u32 tgid = t->tgid, mark = sig == SIGKILL ? FLAG_KILLED : FLAG_TERMED;
+	struct entry *e = entered(tgid, t->start_boottime);
+	int err;
 
-	if (!sig || !e)
-		return;
-	if (!config.can_signal) {
-		p->unsent++;
-		return;
-	}
+	if (!e || !p)
+		return 0;
 	/*
 	 * Before the send, as the member may be dead right after it. Should the
 	 * element be another's by now, then t is dead and takes no signal, and a
 	 * stranger's flag says at worst that it had its SIGTERM.
 	 */
-	mark = sig == SIGKILL ? FLAG_KILLED : FLAG_TERMED;
 	set_flags(e, mark);
-	ref = bpf_task_acquire(t);
-	if (!ref)
-		return;
-	err = signal_process(ref, sig);
-	bpf_task_release(ref);
+	err = signal_process(t, sig);
 	if (!err) {
 		p->sent++;
 	} else if (t->signal->live.counter > 0) {
@@ -51,6 +45,26 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 		p->failed++;
 		count(err == -EBUSY ? COUNT_SIGNAL_BUSY : COUNT_SIGNAL_FAILED);
 	}
+	return 0;
+}
+
+static __always_inline void visit(struct task_struct *t, struct pass *p)
+{
+	u32 tgid = t->tgid;
+	int sig = due_signal(t, entry_at(tgid), p);
+	struct task_struct *ref;
+
+	if (!sig)
+		return;
+	if (!config.can_signal) {
+		p->unsent++;
+		return;
+	}
+	ref = bpf_task_acquire(t);
+	if (!ref)
+		return;
+	signal_member(ref, sig, p);
+	bpf_task_release(ref);
 }
 
 /* Needs RCU and process context. */
@@ -89,10 +103,6 @@ static __always_inline void pass_all(struct pass *p)
 		again = p->now + RETRY_NS;
 	if (again)
 		arm(again);
-	if (p->next)
-		arm(p->next);
-	if (p->next_boot)
-		arm_at(&control.due_boot, p->next_boot);
 }
 
 /* Take what is due, so that nobody else does: true if there was something. */

@@ -50,81 +50,97 @@ static __always_inline bool earliest(u64 *when, u64 t)
 	return false;
 }
 
-static __always_inline void arm_at(u64 *due, u64 t)
+/* A pass is due then, CLOCK_MONOTONIC; 1: now. */
+__noinline int arm(u64 when)
 {
-	if (!earliest(due, t))
-		*(volatile u64 *)due = 1; /* too early is a pass for nothing */
+	if (!earliest(&control.due, when))
+		*(volatile u64 *)&control.due = 1; /* too early is a pass for nothing */
+	return 0;
 }
 
-static __always_inline void arm(u64 when)
+/* The same in boottime. */
+__noinline int arm_boot(u64 when)
 {
-	arm_at(&control.due, when);
+	if (!earliest(&control.due_boot, when))
+		*(volatile u64 *)&control.due_boot = 1;
+	return 0;
 }
 
-enum change {
-	BORN,
-	DIED, /* live to dying and unreaped */
-	DIED_FORGOTTEN, /* could not be remembered: live only */
-	TORN_DOWN, /* no longer dying */
-	REAPED,
-	JOINED, /* came otherwise than by a fork: live */
-	LEFT, /* moved out */
-	FOUND_DEAD, /* dying and unreaped, and was never live here */
+/* What a step in a process's life adds to the counts of its sessions. */
+struct change {
+	int forks, live, dying, unreaped;
 };
 
-static __always_inline void session_count(struct session *s, enum change what)
+#define BORN ((struct change){ .forks = 1, .live = 1 })
+#define JOINED ((struct change){ .live = 1 }) /* came otherwise than by a fork */
+#define LEFT ((struct change){ .live = -1 }) /* moved out, or died and could not be remembered */
+#define DIED ((struct change){ .live = -1, .dying = 1, .unreaped = 1 })
+#define FOUND_DEAD ((struct change){ .dying = 1, .unreaped = 1 }) /* was never live here */
+#define TORN_DOWN ((struct change){ .dying = -1 })
+#define REAPED ((struct change){ .unreaped = -1 })
+
+static __always_inline void add(s64 *to, int n)
+{
+	if (!__builtin_constant_p(n) || n)
+		__sync_fetch_and_add(to, n);
+}
+
+static __always_inline void session_count(struct session *s, struct change by)
 {
 	s64 live;
 
-	switch (what) {
-	case BORN:
-		__sync_fetch_and_add(&s->forks, 1);
-		/* fall through */
-	case JOINED:
-		/* With a result: a full barrier, the state is read after it. */
-		live = fetch_add(&s->live, 1) + 1;
-		if (live > (s64)s->peak)
-			s->peak = live;
-		break;
-	case FOUND_DEAD:
-		__sync_fetch_and_add(&s->dying, 1);
-		__sync_fetch_and_add(&s->unreaped, 1);
-		break;
-	case DIED:
-		/* Into dying first: both are never 0 in between. */
-		__sync_fetch_and_add(&s->dying, 1);
-		__sync_fetch_and_add(&s->unreaped, 1);
-		/* fall through */
-	case DIED_FORGOTTEN:
-		__sync_fetch_and_add(&s->live, -1);
-		if (!*(volatile s64 *)&s->live)
-			s->emptied = bpf_ktime_get_boot_ns();
-		break;
-	case LEFT:
-		__sync_fetch_and_add(&s->live, -1);
-		break;
-	case TORN_DOWN:
-		__sync_fetch_and_add(&s->dying, -1);
-		break;
-	case REAPED:
-		__sync_fetch_and_add(&s->unreaped, -1);
-		break;
-	}
+	add((s64 *)&s->forks, by.forks);
+	/* Before live: both are never 0 in between. */
+	add(&s->dying, by.dying);
+	add(&s->unreaped, by.unreaped);
+	if (__builtin_constant_p(by.live) && !by.live)
+		return;
+	/* With a result: a full barrier, the state is read after it. */
+	live = fetch_add(&s->live, by.live) + by.live;
+	if (by.live > 0 && live > (s64)s->peak)
+		s->peak = live;
+	if (by.live < 0 && !live)
+		s->emptied = bpf_ktime_get_boot_ns();
 }
 
-static __always_inline void chain_count(u64 id, enum change what)
+/*
+ * On the whole chain. This and its like are global functions: the verifier looks at them once
+ * for each program, and not at each call and after all that can have come before it.
+ */
+__noinline int count_chain(u64 id, int forks, int live, int dying, int unreaped)
 {
+	struct change by = { forks, live, dying, unreaped };
+
 	for (int i = 0; i < MAX_DEPTH; i++) {
 		struct session *s = session_of(id);
 
 		if (!s)
-			return;
-		session_count(s, what);
+			break;
+		session_count(s, by);
 		id = s->parent;
 	}
+	return 0;
 }
 
-static __always_inline bool chain_has(u64 id, u64 wanted)
+/* Where it is rare. */
+static __always_inline void chain_count_cold(u64 id, struct change by)
+{
+	count_chain(id, by.forks, by.live, by.dying, by.unreaped);
+}
+
+/* For hooks: most sessions are nested in none, and save the call. */
+static __always_inline void chain_count(u64 id, struct change by)
+{
+	struct session *s = session_of(id);
+
+	if (!s)
+		return;
+	session_count(s, by);
+	if (s->parent)
+		chain_count_cold(s->parent, by);
+}
+
+__noinline bool chain_has(u64 id, u64 wanted)
 {
 	for (int i = 0; i < MAX_DEPTH; i++) {
 		struct session *s;
@@ -139,24 +155,36 @@ static __always_inline bool chain_has(u64 id, u64 wanted)
 	return false;
 }
 
-/* Is the session, or one that it is nested in, condemned? */
-static __always_inline bool condemned(u64 id)
+static __always_inline bool is_condemned(u64 id, u64 *parent)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
+	struct session *s = session_of(id);
+	struct ctl *c = ctl_of(id);
 
-		if (!s || !c)
-			return false;
-		if (kills(STATE(*(volatile u32 *)&c->status)))
+	*parent = 0;
+	if (!s || !c)
+		return false;
+	*parent = s->parent;
+	return kills(STATE(*(volatile u32 *)&c->status));
+}
+
+__noinline bool chain_condemned(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH && id; i++)
+		if (is_condemned(id, &id))
 			return true;
-		id = s->parent;
-	}
 	return false;
 }
 
+/* Is the session, or one that it is nested in, condemned? */
+static __always_inline bool condemned(u64 id)
+{
+	u64 parent;
+
+	return is_condemned(id, &parent) || (parent && chain_condemned(parent));
+}
+
 /* The session, or the innermost around it that was not dissolved; 0: none. */
-static __always_inline u64 home_of(u64 id)
+__noinline u64 home_of(u64 id)
 {
 	for (int i = 0; i < MAX_DEPTH; i++) {
 		struct session *s = session_of(id);
@@ -182,11 +210,14 @@ static __always_inline void shorten(struct ctl *c, u64 deadline)
  * the rest; a pass that comes in between sees a deadline of 0 and leaves it
  * alone. The caller makes a pass, or makes one due.
  */
-static __always_inline bool begin_end(struct ctl *c, u32 cause, u64 grace)
+__noinline bool begin_end(u64 id, u32 cause, u64 grace)
 {
-	u32 old = *(volatile u32 *)&c->status;
-	u32 state = grace ? STATE_ENDING : STATE_CONDEMNED;
+	struct ctl *c = ctl_of(id);
+	u32 state = grace ? STATE_ENDING : STATE_CONDEMNED, old;
 
+	if (!c)
+		return false;
+	old = *(volatile u32 *)&c->status;
 	if (STATE(old) != STATE_ACTIVE)
 		return false;
 	if (!swap(&c->status, old, STATUS(state, cause)))
@@ -194,20 +225,23 @@ static __always_inline bool begin_end(struct ctl *c, u32 cause, u64 grace)
 	c->ended_at = bpf_ktime_get_boot_ns();
 	if (grace)
 		shorten(c, bpf_ktime_get_ns() + grace);
-	emit_session(c->id, state, cause);
+	emit_session(id, state, cause);
 	return true;
 }
 
-static __always_inline bool condemn(struct ctl *c)
+__noinline bool condemn(u64 id)
 {
-	u32 old = *(volatile u32 *)&c->status;
-	u32 cause = CAUSE(old);
+	struct ctl *c = ctl_of(id);
+	u32 old;
 
+	if (!c)
+		return false;
+	old = *(volatile u32 *)&c->status;
 	if (STATE(old) != STATE_ENDING)
 		return false;
-	if (!swap(&c->status, old, STATUS(STATE_CONDEMNED, cause)))
+	if (!swap(&c->status, old, STATUS(STATE_CONDEMNED, CAUSE(old))))
 		return false;
-	emit_session(c->id, STATE_CONDEMNED, cause);
+	emit_session(id, STATE_CONDEMNED, CAUSE(old));
 	return true;
 }
 

@@ -27,7 +27,7 @@ static __always_inline long own_found(struct verb_args *a)
 
 	if (!t)
 		return -ESRCH;
-	err = enter_owner(a, t);
+	err = enter_owner(a, plain(t));
 	bpf_task_release(t);
 	return err;
 }
@@ -42,7 +42,7 @@ static __always_inline long create_found(struct verb_args *a)
 	if (a->owner.tgid)
 		err = own_found(a);
 	if (!err)
-		err = create(a, root);
+		err = create(a, plain(root));
 	bpf_task_release(root);
 	return err;
 }
@@ -54,7 +54,7 @@ static __always_inline long protect_found(struct verb_args *a)
 
 	if (!t)
 		return -ESRCH;
-	err = protect(t);
+	err = protect(plain(t));
 	bpf_task_release(t);
 	return err;
 }
@@ -143,7 +143,7 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 /* Global, so that the verifier looks at it once: without it 6.12 gives up. */
 __noinline int reconcile_one(struct task_struct *t __arg_trusted)
 {
-	return reconcile_birth(t);
+	return reconcile_birth(plain(t));
 }
 
 static __always_inline void reconcile(struct verb_args *a)
@@ -174,9 +174,17 @@ static __always_inline long enter_found(struct verb_args *a)
 
 	if (!t)
 		return -ESRCH;
-	err = enter_stranger(a, t);
+	err = enter_stranger(a, plain(t));
 	bpf_task_release(t);
 	return err;
+}
+
+/* Global, as reconcile_one is. */
+__noinline int adopt_one(struct task_struct *t __arg_trusted)
+{
+	struct verb_args *a = args();
+
+	return a && adopt_child(a, plain(t));
 }
 
 /*
@@ -191,8 +199,14 @@ static __always_inline void adopt_all(struct verb_args *a)
 	u32 added = 0;
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it)))
-		added += adopt_child(a, t);
+	while ((t = bpf_iter_task_next(&it))) {
+		struct task_struct *ref = bpf_task_acquire(t);
+
+		if (!ref)
+			continue;
+		added += adopt_one(ref);
+		bpf_task_release(ref);
+	}
 	bpf_iter_task_destroy(&it);
 	a->added = added;
 }
@@ -245,7 +259,7 @@ static __always_inline void carry_all(struct verb_args *a)
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it)))
-		added += carry_task(t);
+		added += carry_task(plain(t));
 	bpf_iter_task_destroy(&it);
 	a->added = added;
 }

@@ -58,11 +58,11 @@ static __always_inline long end(struct verb_args *a)
 
 	if (!c)
 		return -ENOENT;
-	if (!begin_end(c, a->cause, a->grace)) {
+	if (!begin_end(a->session, a->cause, a->grace)) {
 		if (a->grace)
 			shorten(c, bpf_ktime_get_ns() + a->grace);
 		else
-			condemn(c);
+			condemn(a->session);
 	}
 	return 0;
 }
@@ -96,7 +96,7 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 		}
 	}
 	/* Active and without a member: its root was the last. */
-	begin_end(c, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT, 0);
+	begin_end(a->session, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT, 0);
 	if (*(volatile s64 *)&s->dying > 0)
 		return;
 	status = *(volatile u32 *)&c->status;
@@ -268,7 +268,7 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 	n.creator.tgid = parent_tgid;
 	if (insert(tgid, &n))
 		return false;
-	chain_count(n.session, BORN);
+	chain_count_cold(n.session, BORN);
 	count(COUNT_RECONCILED);
 	e = bpf_map_lookup_elem(&processes, &tgid);
 	if (e && !t->signal->live.counter) {
@@ -300,7 +300,7 @@ static __always_inline long set_terms(struct verb_args *a)
 	c->flags = a->flags | (c->flags & (SESSION_KEPT | SESSION_AGENT));
 	__builtin_memcpy(c->name, a->name, sizeof(c->name));
 	if (c->expires)
-		arm_at(&control.due_boot, c->expires);
+		arm_boot(c->expires);
 	arm(1); /* its root may be gone */
 	return 0;
 }
@@ -420,7 +420,7 @@ static __always_inline long carry_dead(struct verb_args *a)
 
 	if (!remember(&a->root, a->session))
 		return -EEXIST;
-	chain_count(a->session, FOUND_DEAD);
+	chain_count_cold(a->session, FOUND_DEAD);
 	in = bpf_map_lookup_elem(&dead, &a->root);
 	if (in && !dying)
 		torn_down(&a->root, in);

@@ -31,6 +31,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_FORK_REFUSED:     "fork_refused",
 	bpf.LineageCounterCOUNT_SELF_DENIED:      "self_denied",
 	bpf.LineageCounterCOUNT_NO_SESSION:       "no_session",
+	bpf.LineageCounterCOUNT_LISTEN_FAILED:    "listen_failed",
 }
 
 // HelperError is how often a helper of the kernel failed in a part of the
@@ -47,6 +48,7 @@ var helperErrors = []struct{ counter, program, helper string }{
 	{"dead_failed", "death", "map_update_elem"},
 	{"delete_failed", "death", "map_delete_elem"},
 	{"read_failed", "exec", "probe_read"},
+	{"listen_failed", "listen", "map_update_elem"},
 	{"signal_failed", "sentence", "send_signal_task"},
 	{"signal_busy", "sentence", "send_signal_task_busy"},
 }
@@ -94,7 +96,9 @@ func (t *Tracer) lost() (uint64, error) {
 
 // RecursionMisses gives, for each attached program that was skipped, how
 // often: it was due while it ran already on that CPU. A skip of a fork or exit
-// program is a missed birth or death, and calls for Reconcile. Needs 5.12.
+// program is a missed birth or death, and calls for Reconcile. Needs 5.12. The
+// program on TCP states is left out: the kernel changes states of connections in interrupts,
+// too, and skips it there while it runs; what begins to listen is a process.
 func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	stats, err := t.Stats()
 	if err != nil {
@@ -102,7 +106,7 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	}
 	missed := map[string]uint64{}
 	for name, s := range stats {
-		if s.RecursionMisses > 0 {
+		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState {
 			missed[name] = s.RecursionMisses
 		}
 	}

@@ -54,6 +54,8 @@ func decode(b []byte, ev *Event) error {
 	case EventReaped:
 	case EventSession:
 		ok = decodeSession(b, ev)
+	case EventListen, EventUnlisten:
+		ok = decodeListen(b, ev)
 	default:
 		return fmt.Errorf("%w: type %d", ErrMalformed, h.Type)
 	}
@@ -112,5 +114,12 @@ func decodeSession(b []byte, ev *Event) bool {
 	e, ok := view[bpf.LineageEventSession](b)
 	ev.State = State(e.State)
 	ev.Cause = Cause(e.Cause)
+	return ok
+}
+
+func decodeListen(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventListen](b)
+	ev.Socket = e.Socket
+	ev.Address = addrPort(&e.Listener)
 	return ok
 }

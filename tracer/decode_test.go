@@ -5,11 +5,13 @@ package tracer
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"testing"
 	"unsafe"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // bytesOf is v as the ring would hold it.
@@ -43,6 +45,9 @@ func TestDecode(t *testing.T) {
 	reparent.Type, reparent.From, reparent.Parent = EventReparent, Identity{PID: 12, Start: 13}, id
 	reaped.Type = EventReaped
 	session.Type, session.State, session.Cause = EventSession, StateCondemned, CauseEnd
+	listen, unlisten := base, base
+	listen.Type, listen.Socket, listen.Address = EventListen, 14, netip.MustParseAddrPort("127.0.0.1:80")
+	unlisten.Type, unlisten.Socket, unlisten.Address = EventUnlisten, 14, netip.MustParseAddrPort("[::1]:0")
 
 	for name, c := range map[string]struct {
 		raw  []byte
@@ -54,6 +59,10 @@ func TestDecode(t *testing.T) {
 		"reparent": {bytesOf(bpf.LineageEventReparent{H: header(EventReparent), From: bpf.LineageIdentity{Tgid: 12, Start: 13}, To: wire}), reparent},
 		"reaped":   {bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}), reaped},
 		"session":  {bytesOf(bpf.LineageEventSession{H: header(EventSession), State: 3, Cause: 3}), session},
+		"listen": {bytesOf(bpf.LineageEventListen{H: header(EventListen), Socket: 14, Listener: bpf.LineageListener{
+			Family: unix.AF_INET, Port: 80, Address: [16]uint8{127, 0, 0, 1}}}), listen},
+		"unlisten": {bytesOf(bpf.LineageEventListen{H: header(EventUnlisten), Socket: 14, Listener: bpf.LineageListener{
+			Family: unix.AF_INET6, Address: [16]uint8{15: 1}}}), unlisten},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Event
@@ -90,6 +99,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}))
 	f.Add(bytesOf(bpf.LineageEventExit{H: header(EventExit)}))
 	f.Add(bytesOf(bpf.LineageEventSession{H: header(EventSession)}))
+	f.Add(bytesOf(bpf.LineageEventListen{H: header(EventListen), Listener: bpf.LineageListener{Family: unix.AF_INET6}}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var ev Event
@@ -162,6 +172,8 @@ func TestLayout(t *testing.T) {
 		"event_exit":     unsafe.Sizeof(bpf.LineageEventExit{}),
 		"event_reparent": unsafe.Sizeof(bpf.LineageEventReparent{}),
 		"event_session":  unsafe.Sizeof(bpf.LineageEventSession{}),
+		"event_listen":   unsafe.Sizeof(bpf.LineageEventListen{}),
+		"listener":       unsafe.Sizeof(bpf.LineageListener{}),
 		"seen":           unsafe.Sizeof(bpf.LineageSeen{}),
 	} {
 		var s *btf.Struct

@@ -274,7 +274,7 @@ func (t *Tracer) carry(from *elder, names map[Identity]Comm) (err error) {
 	if err := agents.carryTo(t); err != nil {
 		return err
 	}
-	if err := t.carryDead(from); err != nil {
+	if err := errors.Join(t.carryDead(from), from.listenersTo(t)); err != nil {
 		return err
 	}
 	if err := m.Delete(uint32(0)); err != nil {

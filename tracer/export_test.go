@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -146,4 +147,19 @@ func (t *Tracer) MarkCondemned(id SessionID) error {
 	}
 	c.Status = uint32(StateCondemned) | uint32(CauseEnd)<<8
 	return m.Put(slotOf(id), &c)
+}
+
+// TakeFreeSlots empties the queue of slots that have no session.
+func (t *Tracer) TakeFreeSlots() (slots []uint32, err error) {
+	for {
+		var slot uint32
+		err := t.maps[bpf.LineageMapFreeSlots].LookupAndDelete(nil, &slot)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return slots, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		slots = append(slots, slot)
+	}
 }

@@ -7,7 +7,11 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/bpf"
 )
+
+// ABI names the layout of what this version pins; see [Features].
+func ABI() string { return bpf.ABI() }
 
 // copier brings a struct from the layout of another version into ours, by the
 // names of its fields: they are what stays the same between versions.

@@ -5,6 +5,7 @@ package tracer
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -35,6 +36,7 @@ var hooks = []string{
 	bpf.LineageProgForkSentence,
 	bpf.LineageProgExecSentence,
 	bpf.LineageProgExitSentence,
+	bpf.LineageProgTcpState,
 }
 
 // trampolines are the programs that some kernels refuse while they load the
@@ -61,6 +63,10 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 			t.features.Limits = append(t.features.Limits, fmt.Sprintf("fentry/%s: %s", to, reason(err)))
 			delete(spec.Programs, name)
 		}
+	}
+	if err := k.noPorts(); err != nil {
+		t.features.Limits = append(t.features.Limits, err.Error())
+		delete(spec.Programs, bpf.LineageProgTcpState)
 	}
 	if t.features.Level < 4 {
 		delete(spec.Programs, bpf.LineageProgExitSentence)
@@ -158,22 +164,9 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 
 // fillSlots queues the slots that have no session.
 func (t *Tracer) fillSlots() error {
-	sessions, err := t.Sessions()
-	if err != nil {
+	o := link.IterOptions{Program: t.programs[bpf.LineageProgFillSlots], Map: t.maps[bpf.LineageMapSessions]}
+	if err := t.iterate(o, io.Discard); err != nil {
 		return fmt.Errorf("fill the free slots: %w", err)
-	}
-	taken := make(map[uint32]bool, len(sessions))
-	for _, s := range sessions {
-		taken[slotOf(s.ID)] = true
-	}
-	q := t.maps[bpf.LineageMapFreeSlots]
-	for slot := range q.MaxEntries() {
-		if taken[slot] {
-			continue
-		}
-		if err := q.Update(nil, slot, ebpf.UpdateAny); err != nil {
-			return fmt.Errorf("fill the free slots: %w", err)
-		}
 	}
 	return nil
 }

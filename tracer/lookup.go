@@ -40,6 +40,21 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 	}, nil
 }
 
+// Listeners calls each for every TCP socket that a member listens on, as an [EventListen]. Not
+// for those that were inherited from outside, passed on, or opened before an adoption.
+func (t *Tracer) Listeners(each func(*Event)) error {
+	err := eachElement(t.maps[bpf.LineageMapListeners], func(socket uint64, l *bpf.LineageListener) {
+		each(&Event{
+			Type: EventListen, Time: l.Since, Process: identity(l.Process), Session: SessionID(l.Session),
+			Socket: socket, Address: addrPort(l),
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("list the listening sockets: %w", err)
+	}
+	return nil
+}
+
 // Session gives what the kernel holds of a session; [ErrNotFound].
 func (t *Tracer) Session(id SessionID) (SessionInfo, error) {
 	s, err := t.slot(slotOf(id))

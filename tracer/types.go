@@ -2,6 +2,7 @@ package tracer
 
 import (
 	"bytes"
+	"net/netip"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -127,6 +128,8 @@ const (
 	EventReaped                        // a dead member was waited for, its PID is free
 	EventSession                       // a session changed its state
 	EventLost                          // Count events of CPU were lost before this one
+	EventListen                        // a member listens on a TCP socket
+	EventUnlisten                      // a TCP socket that a member listened on was closed, by whomever
 )
 
 // Event is one decoded record of the ring buffer. Which fields are set depends
@@ -160,6 +163,11 @@ type Event struct {
 
 	State State // Session
 	Cause Cause // Session
+
+	// Socket tells apart the sockets that are open at one time. It is the kernel's address of
+	// it: for nobody to see.
+	Socket  uint64         // Listen, Unlisten
+	Address netip.AddrPort // Listen, Unlisten; port 0: the kernel chose it as the process began to listen
 
 	Count uint64 // Lost; 0: not known
 	Since uint64 // Lost: boottime ns of the last event before the loss, 0: not known

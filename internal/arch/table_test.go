@@ -63,7 +63,7 @@ var overLimit = map[string]int{
 	"package files tracer":                                   29,
 	"package lines cmd/lineage":                              3900,
 	"package lines daemon":                                   5700,
-	"package lines tracer":                                   4400,
+	"package lines tracer":                                   4500,
 	"package lines tui":                                      3200,
 	"struct daemon.server":                                   40,
 	"struct enforcer/kerneltest.Kernel":                      22,

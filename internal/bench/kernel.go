@@ -84,6 +84,7 @@ var tracepoints = map[string]string{
 	"none_exec": "sched_process_exec",
 	"none_exit": "sched_process_exit",
 	"none_free": "sched_process_free",
+	"none_tcp":  "inet_sock_set_state",
 }
 
 // A meter has BPF statistics on, and an empty program on each tracepoint: what

@@ -30,6 +30,7 @@ type part struct {
 // In the order in which they run: what needs a quiet machine most comes first.
 var parts = []part{
 	{"hooks", "kernel time per event", hooks},
+	{"ports", "kernel time per change of a TCP socket's state", ports},
 	{"spawn", "forks and a build, tracing off and on", spawn},
 	{"kill", "end against cgroup.kill, killpg and a walk of /proc", kill},
 	{"endstorm", "lineage end in a storm against cgroup.kill", endStorm},

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Which member listens on a TCP port, and until when. The kernel tells of every change of a
+ * socket's state, so the first test is on LISTEN: all but a few are something else.
+ *
+ * A socket is told apart by its address. Its port is 0 when it closes, unless it was bound
+ * explicitly, and several may share one. It is closed by whoever drops the last reference,
+ * in a session or not: so a map holds who began to listen.
+ */
+#ifndef LINEAGE_LISTEN_H
+#define LINEAGE_LISTEN_H
+
+#include "current.h"
+#include "event.h"
+#include "session.h"
+
+/* Of members only. Where there is no room, looks at /proc have to find it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u64);
+	__type(value, struct listener);
+} listeners SEC(".maps");
+
+static __always_inline void emit_listener(u16 type, u64 socket, const struct listener *l)
+{
+	struct event_listen *e = reserve(struct event_listen);
+
+	if (!e) {
+		lost();
+		return;
+	}
+	header(&e->h, type, l->process.tgid, l->process.start, l->session, 0);
+	e->socket = socket;
+	e->listener = *l;
+	bpf_ringbuf_submit(e, wakeup(false));
+}
+
+/* Runs in the process that listens. The port is 0 if the kernel is to choose one only now. */
+static __always_inline void begins_to_listen(struct sock *sk)
+{
+	struct listener l = { .process.tgid = current_tgid(), .process.start = current_start() };
+	struct entry *e = entry_at(l.process.tgid);
+	u64 socket = (u64)sk;
+
+	if (!e || e->start != l.process.start || !e->session)
+		return;
+	l.session = e->session;
+	l.since = bpf_ktime_get_boot_ns();
+	l.family = sk->__sk_common.skc_family;
+	l.port = sk->__sk_common.skc_num;
+	if (l.family == AF_INET)
+		bpf_probe_read_kernel(l.address, 4, &sk->__sk_common.skc_rcv_saddr);
+	else if (bpf_core_field_exists(sk->__sk_common.skc_v6_rcv_saddr))
+		bpf_probe_read_kernel(l.address, 16, &sk->__sk_common.skc_v6_rcv_saddr);
+	if (bpf_map_update_elem(&listeners, &socket, &l, BPF_ANY))
+		count(COUNT_LISTEN_FAILED);
+	emit_listener(EVENT_LISTEN, socket, &l);
+}
+
+static __always_inline void stops_listening(struct sock *sk)
+{
+	u64 socket = (u64)sk;
+	struct listener *found = bpf_map_lookup_elem(&listeners, &socket), l;
+
+	if (!found)
+		return;
+	l = *found;
+	if (!bpf_map_delete_elem(&listeners, &socket))
+		emit_listener(EVENT_UNLISTEN, socket, &l);
+}
+
+/*
+ * MPTCP, which Go's servers use, tells twice: of its own socket and of a TCP one, which is
+ * enough. LISTEN to SYN_RECV is no change: a connection begins as a copy of the listener.
+ */
+static __always_inline void on_tcp_state(struct sock *sk, int from, int to)
+{
+	if (to == TCP_LISTEN) {
+		if (sk->sk_protocol == IPPROTO_TCP)
+			begins_to_listen(sk);
+	} else if (from == TCP_LISTEN && to == TCP_CLOSE) {
+		stops_listening(sk);
+	}
+}
+
+#endif

@@ -1,0 +1,280 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// A server is a workload that listens on the given addresses.
+type server struct {
+	*workload
+	t      *testing.T
+	tr     *tracer.Tracer
+	dir    string // of its pins
+	id     tracer.SessionID
+	events chan tracer.Event // of sockets
+}
+
+// newServer gives one that is in no session.
+func newServer(t *testing.T, o tracer.Options) *server {
+	o.Dir = tracertest.Dir(t)
+	s := &server{workload: program(t, "listen"), t: t, tr: tracertest.New(t, o), dir: o.Dir, events: make(chan tracer.Event, 16)}
+	s.goOn()
+	s.until("ready")
+	go func() {
+		for ev := range collect(t, s.tr) {
+			if ev.Type == tracer.EventListen || ev.Type == tracer.EventUnlisten {
+				s.events <- ev
+			}
+		}
+	}()
+	return s
+}
+
+// newMember gives one that is the root of a session.
+func newMember(t *testing.T, o tracer.Options) *server {
+	s := newServer(t, o)
+	s.join()
+	return s
+}
+
+func (s *server) join() { s.id = create(s.t, s.tr, s.workload, tracer.SessionSpec{}) }
+
+// open has the server listen, and gives the descriptor and the port.
+func (s *server) open(how string) (fd int, port uint16) {
+	s.t.Helper()
+	s.tell("open " + how)
+	line := s.until("open")
+	if _, err := fmt.Sscanf(line, "open %d %d", &fd, &port); err != nil {
+		s.t.Fatalf("%q: %v", line, err)
+	}
+	if fd < 0 {
+		s.t.Fatalf("open %s: %v", how, unix.Errno(port))
+	}
+	return fd, port
+}
+
+func (s *server) close(fd int) {
+	s.t.Helper()
+	s.tell(fmt.Sprintf("close %d", fd))
+	s.until("close")
+}
+
+// told is the next event of a socket, which has to be of the server.
+func (s *server) told(what tracer.EventType) tracer.Event {
+	s.t.Helper()
+	ev, _ := receive(s.t, "an event of a socket", s.events)
+	if ev.Type != what || ev.Process.PID != s.pid() || ev.Session != s.id || ev.Socket == 0 || ev.Time == 0 {
+		s.t.Fatalf("want type %d of PID %d in %v, got %+v", what, s.pid(), s.id, ev)
+	}
+	return ev
+}
+
+// silent proves that nothing was told of until now.
+func (s *server) silent() {
+	s.t.Helper()
+	fd, _ := s.open("4 tcp 0 0")
+	s.told(tracer.EventListen)
+	s.close(fd)
+	s.told(tracer.EventUnlisten)
+}
+
+// listeners is what the kernel has.
+func (s *server) listeners() (all []tracer.Event) {
+	s.t.Helper()
+	if err := s.tr.Listeners(func(ev *tracer.Event) { all = append(all, *ev) }); err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// same reports whether two events are of one socket and its listener.
+func same(a, b tracer.Event) bool {
+	return a.Socket == b.Socket && a.Address == b.Address && a.Process == b.Process && a.Session == b.Session
+}
+
+// Each socket that a member listens on gives one event when it begins and one when it is closed,
+// with the same key.
+func TestListen(t *testing.T) { everySide(t, testListen) }
+
+func testListen(t *testing.T, o tracer.Options) {
+	loopback := map[string]netip.Addr{"4": netip.MustParseAddr("127.0.0.1"), "6": netip.IPv6Loopback()}
+	ways := []string{"4 tcp 0 0", "6 tcp 0 0", "4 tcp 0 1"}
+	if _, err := os.Stat("/proc/sys/net/mptcp"); err == nil { // Debian's 5.10 is built without
+		ways = append(ways, "4 mptcp 0 0", "6 mptcp 0 0")
+	}
+	for _, how := range ways {
+		t.Run(how, func(t *testing.T) {
+			s := newMember(t, o)
+			fd, port := s.open(how)
+			began := s.told(tracer.EventListen)
+			want := netip.AddrPortFrom(loopback[how[:1]], port)
+			if began.Address != want {
+				t.Errorf("told of %v, want %v", began.Address, want)
+			}
+			if l := s.listeners(); len(l) != 1 || !same(l[0], began) || l[0].Time == 0 {
+				t.Errorf("the kernel has %+v", l)
+			}
+			s.close(fd)
+			if over := s.told(tracer.EventUnlisten); !same(over, began) {
+				t.Errorf("closed %+v, opened %+v", over, began)
+			}
+			if l := s.listeners(); len(l) != 0 {
+				t.Errorf("the kernel still has %+v", l)
+			}
+			s.silent()
+		})
+	}
+}
+
+// Sockets that share a port are told apart, and one that was bound to its port explicitly
+// is as any other.
+func TestListenShared(t *testing.T) {
+	everySide(t, func(t *testing.T, o tracer.Options) {
+		s := newMember(t, o)
+		first, port := s.open("4 tcp 0 1")
+		a := s.told(tracer.EventListen)
+		second, _ := s.open(fmt.Sprintf("4 tcp %d 1", port))
+		b := s.told(tracer.EventListen)
+		if a.Address != b.Address || a.Socket == b.Socket || len(s.listeners()) != 2 {
+			t.Fatalf("%+v and %+v", a, b)
+		}
+		s.close(second)
+		if over := s.told(tracer.EventUnlisten); !same(over, b) {
+			t.Errorf("told of %+v, not of %+v", over, b)
+		}
+		s.close(first)
+		if over := s.told(tracer.EventUnlisten); !same(over, a) {
+			t.Errorf("told of %+v, not of %+v", over, a)
+		}
+	})
+}
+
+// Who listens without a bind gets a port only after the kernel told: it says 0.
+func TestListenWithoutBind(t *testing.T) {
+	s := newMember(t, tracer.Options{})
+	fd, _ := s.open("4 tcp -1 0")
+	if ev := s.told(tracer.EventListen); ev.Address.Port() != 0 {
+		t.Errorf("told of %v", ev.Address)
+	}
+	s.close(fd)
+	s.told(tracer.EventUnlisten)
+}
+
+// A listen that fails, as the port is taken, gives both events at once.
+func TestListenRefused(t *testing.T) {
+	s := newMember(t, tracer.Options{})
+	fd, _ := s.open("4 tcp 0 1")
+	a := s.told(tracer.EventListen)
+	s.tell(fmt.Sprintf("open 4 tcp %d 0", a.Address.Port()))
+	if line := s.until("open"); line != fmt.Sprintf("open -1 %d", unix.EADDRINUSE) {
+		t.Fatalf("the second: %q", line)
+	}
+	s.close(fd)
+	if over := s.told(tracer.EventUnlisten); !same(over, a) {
+		t.Errorf("told of %+v, not of %+v", over, a)
+	}
+}
+
+// The end comes when the last reference goes, in any process: a member that inherited the
+// socket, or somebody outside to whom it was passed.
+func TestListenClosedByAnother(t *testing.T) {
+	everySide(t, func(t *testing.T, o tracer.Options) {
+		s := newMember(t, o)
+		fd, _ := s.open("4 tcp 0 0")
+		inherited := s.told(tracer.EventListen)
+		s.tell("fork")
+		var child uint32
+		if _, err := fmt.Sscanf(s.until("fork"), "fork %d", &child); err != nil {
+			t.Fatal(err)
+		}
+		s.close(fd)
+		if l := s.listeners(); len(l) != 1 {
+			t.Fatalf("the child holds the socket, the kernel has %+v", l)
+		}
+		if err := unix.Kill(int(child), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if over := s.told(tracer.EventUnlisten); !same(over, inherited) {
+			t.Errorf("told of %+v, not of %+v", over, inherited)
+		}
+
+		fd, _ = s.open("4 tcp 0 0")
+		passed := s.told(tracer.EventListen)
+		p, err := unix.PidfdOpen(int(s.pid()), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(p)
+		ours, err := unix.PidfdGetfd(p, fd, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.close(fd)
+		if l := s.listeners(); len(l) != 1 {
+			t.Fatalf("we hold the socket, the kernel has %+v", l)
+		}
+		unix.Close(ours)
+		if over := s.told(tracer.EventUnlisten); !same(over, passed) {
+			t.Errorf("told of %+v, not of %+v", over, passed)
+		}
+	})
+}
+
+// What was opened outside of any session is not told of, neither when it began nor when it is
+// closed by a member.
+func TestListenBeforeSession(t *testing.T) {
+	everySide(t, func(t *testing.T, o tracer.Options) {
+		s := newServer(t, o)
+		fd, _ := s.open("4 tcp 0 0")
+		s.join()
+		s.close(fd)
+		s.silent()
+	})
+}
+
+// A connection begins as a copy of its listener, and is not a listener.
+func TestListenConnections(t *testing.T) {
+	everySide(t, func(t *testing.T, o tracer.Options) {
+		const connections = 50000
+		s := newMember(t, o)
+		s.tell(fmt.Sprintf("connect %d 0", connections))
+		s.told(tracer.EventListen)
+		s.until("connect")
+		if l := s.listeners(); len(l) != 1 {
+			t.Errorf("%d connections later the kernel has %+v", connections, l)
+		}
+		if missed, err := s.tr.RecursionMisses(); err != nil || missed["tcp_state"] != 0 {
+			t.Errorf("connections count as missed births: %v, %v", missed, err)
+		}
+		s.silent()
+	})
+}
+
+// A tracer that takes over has the sockets that are open, and hears when they are closed.
+func TestTakeOverListeners(t *testing.T) {
+	everySide(t, func(t *testing.T, o tracer.Options) {
+		s := newMember(t, o)
+		fd, _ := s.open("6 tcp 0 0")
+		gone, _ := s.open("4 tcp 0 0")
+		s.close(gone)
+		before := s.listeners()
+		o.Dir = s.dir
+		s.tr = tracertest.New(t, other(o))
+		if after := s.listeners(); len(before) != 1 || len(after) != 1 || !same(before[0], after[0]) {
+			t.Fatalf("before %+v, after %+v", before, after)
+		}
+		s.close(fd)
+		if l := s.listeners(); len(l) != 0 {
+			t.Errorf("closed, and the kernel has %+v", l)
+		}
+	})
+}

@@ -33,6 +33,37 @@ func (v *View) Find(text string, back bool) bool {
 	return v.sel.has(text)
 }
 
+// Seek selects the first row that has text, from row from on and round the end of
+// the view. It selects from if none has it.
+func (v *View) Seek(text string, from *Row) bool {
+	if from != nil && !from.gone {
+		v.Select(from)
+	}
+	text = strings.ToLower(strings.TrimSpace(text))
+	if v.sel != nil && text != "" && v.sel.has(text) {
+		return true
+	}
+	return v.Find(text, false)
+}
+
+// Matches counts the rows that have text, and gives the number of the selected one
+// among them, 0 if it is none.
+func (v *View) Matches(text string) (at, all int) {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "" {
+		return 0, 0
+	}
+	for r := v.First(); r != nil; r = v.below(r) {
+		if r.has(text) {
+			all++
+			if r == v.sel {
+				at = all
+			}
+		}
+	}
+	return at, all
+}
+
 // below is the row after r if nothing were folded.
 func (v *View) below(r *Row) *Row {
 	if v.mode != Tree {
@@ -89,33 +120,47 @@ func (p *Picture) PID(pid int) *Row {
 	return found
 }
 
-// Marked are the marked processes, the oldest first.
+// Marked are the marked sessions, and then the marked processes, the oldest first.
 func (p *Picture) Marked() (rows []*Row) {
-	for _, r := range p.processes {
+	for _, r := range p.sessions {
 		if r.Marked {
 			rows = append(rows, r)
 		}
 	}
 	slices.SortFunc(rows, (*Row).compare)
+	sessions := len(rows)
+	for _, r := range p.processes {
+		if r.Marked {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortFunc(rows[sessions:], (*Row).compare)
 	return rows
 }
 
-// Mark marks the processes at and below r that are alive, or only r.
+// Mark marks r if it is not over, or with all the processes at and below it that
+// are alive. A group is marked as its members.
 func (p *Picture) Mark(r *Row, all, on bool) {
-	if r.Kind == ProcessRow && (r.Process.State != api.StateExited || !on) {
+	switch {
+	case r.Kind == SessionRow && !all && (r.Session.State != api.StateEnded || !on):
+		r.Marked = on
+	case r.Kind == ProcessRow && (r.Process.State != api.StateExited || !on):
 		r.Marked = on
 	}
-	if !all {
+	if !all && r.Kind != GroupRow {
 		return
 	}
 	for c := r.first; c != nil; c = c.next {
-		p.Mark(c, true, on)
+		p.Mark(c, all, on)
 	}
 }
 
 // Unmark takes all marks away.
 func (p *Picture) Unmark() {
 	for _, r := range p.processes {
+		r.Marked = false
+	}
+	for _, r := range p.sessions {
 		r.Marked = false
 	}
 }

@@ -18,8 +18,13 @@ type Picture struct {
 	nested  map[string]map[*Row]bool // sessions by the session that they are nested in
 	turned  map[Key]bool             // rows whose fold is not what it is at first
 	held    *Row
+	astray  []*Row // what had no place while others were on their way to theirs
 	filter  *Filter
 	newest  *Row
+	now     api.U64 // boottime
+	sorted  bool    // the reader has sorted the sessions
+	// listening are the processes that are known to listen on ports.
+	listening map[api.Ref][]int
 	// degraded are the sessions that cannot promise everything.
 	degraded map[string]*Row
 	// dropped is called for a row that is about to go, with what takes its
@@ -63,6 +68,13 @@ func (p *Picture) All(each func(*Row)) {
 	}
 }
 
+// AllSessions calls each for every session, in no order.
+func (p *Picture) AllSessions(each func(*Row)) {
+	for _, r := range p.sessions {
+		each(r)
+	}
+}
+
 // New counts the processes of b that are not in the picture.
 func (p *Picture) New(b *Batch) int {
 	n := 0
@@ -76,6 +88,7 @@ func (p *Picture) New(b *Batch) int {
 
 // Apply makes the picture what b says.
 func (p *Picture) Apply(b *Batch) {
+	p.now = max(p.now, b.TimeNS)
 	remove, closed := p.leaving(b)
 	var sessions, fresh, changed []*Row
 	for id, s := range b.Sessions {
@@ -84,6 +97,7 @@ func (p *Picture) Apply(b *Batch) {
 			r = p.newSession(s)
 		}
 		r.Session = s
+		r.usage.note(s.CPUSeconds, b.TimeNS)
 		if len(s.Degraded) > 0 {
 			p.degraded[id] = r
 		} else {
@@ -95,6 +109,8 @@ func (p *Picture) Apply(b *Batch) {
 		if r := p.processes[ref]; r != nil {
 			moved := r.Process.Session != pr.Session
 			r.Process = pr
+			r.usage.note(pr.CPUSeconds, b.TimeNS)
+			p.countLive(r)
 			if moved {
 				changed = append(changed, p.dependants(r)...)
 			}
@@ -102,6 +118,9 @@ func (p *Picture) Apply(b *Batch) {
 			continue
 		}
 		r := &Row{Kind: ProcessRow, Process: pr, start: ref.StartNS, pid: int32(ref.PID), size: 1, index: -1}
+		r.usage.note(pr.CPUSeconds, b.TimeNS)
+		r.Ports = p.listening[ref]
+		p.countLive(r)
 		p.processes[ref] = r
 		fresh = append(fresh, r)
 	}
@@ -124,6 +143,13 @@ func (p *Picture) Apply(b *Batch) {
 	p.refreshKind(append(changed, sessions...), SessionRow)
 	for _, r := range closed {
 		p.close(r)
+	}
+	astray := p.astray
+	p.astray = nil
+	for _, r := range astray {
+		if !r.gone {
+			p.move(r)
+		}
 	}
 }
 
@@ -248,23 +274,6 @@ func (p *Picture) Fold(r *Row, folded bool) {
 		delete(p.turned, k)
 	} else {
 		p.turned[k] = true
-	}
-}
-
-// Hold keeps r out of groups until another row is held: what somebody looks at
-// does not vanish under his eyes when it exits.
-func (p *Picture) Hold(r *Row) {
-	if r == p.held {
-		return
-	}
-	old := p.held
-	p.held = r
-	if r != nil && r.sig != 0 && r.Kind == ProcessRow && r.up.Kind != GroupRow {
-		delete(r.up.leaves, r.sig)
-		r.sig = 0
-	}
-	if old != nil && !old.gone {
-		p.settle(old)
 	}
 }
 

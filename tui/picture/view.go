@@ -20,7 +20,8 @@ type View struct {
 	line    int // of the selected row, from the top of the window
 	height  int // rows of the window
 	follow  Follow
-	sort    Sort
+	order   Order
+	hidden  bool // exited processes, unless something alive is below them
 	locked  bool
 	sorted  bool // the flat list is, or was a moment ago
 	flat    []*Row
@@ -66,7 +67,21 @@ func (v *View) Following() Follow { return v.follow }
 // Apply makes the picture what b says and keeps the reader's place in it.
 func (v *View) Apply(b *Batch) {
 	v.Picture.Apply(b)
+	v.keepInSight()
 	v.restore()
+}
+
+// keepInSight unfolds the groups that the selected row has come into with a change:
+// only the reader folds it away.
+func (v *View) keepInSight() {
+	if v.mode != Tree || v.sel == nil || v.sel.gone {
+		return
+	}
+	for up := v.sel.up; up != nil; up = up.up {
+		if up.Kind == GroupRow {
+			v.Picture.Fold(up, false)
+		}
+	}
 }
 
 // SetFilter shows only what f wants.
@@ -82,9 +97,51 @@ func (v *View) Fold(r *Row, folded bool) {
 }
 
 // SetHeight says how many rows the window has.
+// A higher one is filled.
 func (v *View) SetHeight(rows int) {
-	v.height = max(rows, 1)
-	v.line = min(v.line, v.height-1)
+	rows = max(rows, 1)
+	if rows == v.height {
+		return
+	}
+	v.height = rows
+	v.line = min(v.line, rows-1)
+	if v.sel != nil {
+		v.place(v.line)
+	}
+}
+
+// HideExited hides exited processes below which nothing is alive, or shows them.
+func (v *View) HideExited(on bool) {
+	v.hidden = on
+	v.refill()
+}
+
+// HidesExited tells whether they are hidden.
+func (v *View) HidesExited() bool { return v.hidden }
+
+// hides is the same, unless the filter asks for them.
+func (v *View) hides() bool { return v.hidden && !v.Picture.filter.wantsExited() }
+
+// FoldSessions folds all sessions, or unfolds them if all are folded.
+func (v *View) FoldSessions() {
+	folded := !v.SessionsFolded()
+	for _, r := range v.Picture.sessions {
+		v.Picture.Fold(r, folded)
+	}
+	v.refill()
+}
+
+// SessionsFolded tells that nothing but folded sessions is shown.
+func (v *View) SessionsFolded() bool {
+	if v.mode != Tree || v.root != v.Picture.top {
+		return false
+	}
+	for r := v.First(); r != nil; r = v.skip(r.next, (*Row).Next) {
+		if r.Kind != SessionRow && !r.OfSessions() || !r.folded && v.skip(r.first, (*Row).Next) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // SetMode lays the rows out in another way.
@@ -172,9 +229,7 @@ func (v *View) restore() {
 	}
 	if n := v.Picture.Newest(); v.follow == FollowNewest && n != nil && v.holds(n) {
 		v.line = v.height - 1
-		if grouped(n) {
-			n = n.up // which stays folded
-		}
+		v.Picture.pull(n)
 		v.reveal(n)
 		v.sel = n
 		v.place(v.line)

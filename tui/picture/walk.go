@@ -1,7 +1,37 @@
 package picture
 
-// shown tells whether the filter leaves r.
-func (v *View) shown(r *Row) bool { return v.Picture.filter == nil || r.hits > 0 }
+// shown tells whether the filter leaves r, and it is not hidden as exited.
+func (v *View) shown(r *Row) bool {
+	if v.Picture.filter != nil && r.hits == 0 {
+		return false
+	}
+	return r.live > 0 || r.Kind == SessionRow || !v.hides() || r.OfSessions()
+}
+
+// Child is the first row right below r that would be shown, nil if there is none.
+func (v *View) Child(r *Row) *Row { return v.skip(r.first, (*Row).Next) }
+
+// Below is how many processes are below r that would be shown.
+func (v *View) Below(r *Row) int {
+	if v.hides() {
+		if r.counted {
+			return int(r.live) - 1
+		}
+		return int(r.live)
+	}
+	if r.Kind == ProcessRow {
+		return int(r.size) - 1
+	}
+	return int(r.size)
+}
+
+// Hidden is how many processes are hidden as exited.
+func (v *View) Hidden() int {
+	if !v.hides() {
+		return 0
+	}
+	return int(v.root.size - v.root.live)
+}
 
 // First is the topmost row, nil if there is none.
 func (v *View) First() *Row {

@@ -62,6 +62,10 @@ func draw(w io.Writer, title string, lines []string) {
 `, width, height, width, height, text(title), background, fontSize, foreground)
 	for row, l := range lines {
 		for _, r := range runs(l) {
+			if _, back := r.colors(); back != "" {
+				fmt.Fprintf(w, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n",
+					margin+float64(r.column)*cellWidth, margin+row*cellHeight, float64(ansi.StringWidth(r.text))*cellWidth, cellHeight, back)
+			}
 			words := strings.TrimLeft(r.text, " ") // a viewer may drop blanks in front
 			if words == "" {
 				continue

@@ -137,6 +137,9 @@ func (m *model) askTasks() tea.Cmd {
 	var refs []api.Ref
 	var uids []int
 	look := func(r *picture.Row) {
+		if r.Kind == picture.GroupRow {
+			r = r.First()
+		}
 		if r.Kind == picture.ProcessRow && r.Process.State == api.StateLive && len(refs) < mostTasks {
 			refs = append(refs, r.Process.Ref)
 		}

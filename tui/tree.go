@@ -13,8 +13,8 @@ import (
 
 const (
 	indentColumns = 2
-	nameColumns   = 12 // of a session's name, for ids that stand in a column
-	leastText     = 12 // columns of a command that notes leave
+	nameColumns   = 12  // of a session's name, for ids that stand in a column
+	commandShare  = 0.6 // of a row's text, that a note leaves to the command
 )
 
 // columnSet is the figures that fit beside the rows.
@@ -194,7 +194,11 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 	command := w.Command(p)
 	note := w.Note(p)
 	if times == "" {
-		command = fmt.Sprintf("%d %s", p.PID, command)
+		pid := fmt.Sprint(p.PID)
+		if w.m.view.Mode() != picture.Tree {
+			pid = fmt.Sprintf("%7d", p.PID)
+		}
+		command = pid + " " + command
 	} else {
 		note = ""
 		if p.State == api.StateExited {
@@ -213,7 +217,7 @@ func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times, no
 	left := w.figures(r)
 	room := max(l.Left-left, 0)
 	if note != "" {
-		room = max(room-ink.Width(note)-2, min(leastText, room))
+		room = max(room-ink.Width(note)-2, min(int(commandShare*float64(room)), ink.Width(command)))
 	}
 	l.PutMatch(p, w.Match, w.Fit(command, max(room-ink.Width(times), 0)), w.m.search.word())
 	l.Put(w.Key, times)
@@ -237,7 +241,7 @@ func (w *rows) cells(l *ink.Line, r *picture.Row, left int) {
 		return
 	}
 	l.Skip(l.Left - left)
-	w.set.Put(l, ink.Paint{}, &w.Facts, r, w.set.Spare(r))
+	w.set.Put(l, &w.Facts, r, w.set.Spare(r))
 }
 
 // hidden says how much is folded away below r.

@@ -5,6 +5,7 @@ package columns
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -75,10 +76,10 @@ func Parse(text string) ([]string, error) {
 // it. Wanted are the reader's, the most important first; table: only sessions are
 // shown, whose names are short.
 func Fit(width int, wanted []string, table bool) Set {
-	room := width - min(max(width*9/20, 24), 56)
+	room := width - 1 - min(max(width*9/20, 24), 56)
 	switch {
 	case table:
-		room = width - min(max(width/3, 20), 56)
+		room = width - 1 - min(max(width/3, 20), 56)
 		wanted = append(slices.Clone(wanted), tableRating...)
 	case len(wanted) == 0:
 		wanted = rating
@@ -104,12 +105,12 @@ func Fit(width int, wanted []string, table bool) Set {
 	return s
 }
 
-// Width is how many columns of the screen the set takes.
+// Width is how many columns of the screen the set takes, with a blank at its end.
 func (s Set) Width() (n int) {
 	for _, c := range s {
 		n += c.width + 1
 	}
-	return n
+	return n + min(len(s), 1)
 }
 
 // Spare is how many of these are empty at the left of a row that is no session.
@@ -141,6 +142,9 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 		b.WriteString(t.Border.Of(strings.Repeat(gap, max(c.width+1-ink.Width(name), 0))))
 		b.WriteString(p.Of(name))
 	}
+	if len(s) > 0 {
+		b.WriteString(t.Border.Of(gap))
+	}
 	return b.String()
 }
 
@@ -155,15 +159,36 @@ func (s Set) At(x int) (picture.Sort, bool) {
 }
 
 // Put writes the cells of a row, but the first skip columns of the screen.
-func (s Set) Put(line *ink.Line, p ink.Paint, l *Facts, r *picture.Row, skip int) {
+func (s Set) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 	for _, c := range s {
 		if skip >= c.width+1 {
 			skip -= c.width + 1
 			continue
 		}
+		text := c.cell(l, r)
 		line.Skip(1)
-		line.PutRight(p, c.cell(l, r), c.width)
+		line.PutRight(c.look(l, text), text, c.width)
 	}
+}
+
+// busy is the CPU% from which on it is marked.
+const busy = 80
+
+// look is how a cell is painted: nothing is faint, what somebody may look for is not.
+func (c *column) look(l *Facts, text string) ink.Paint {
+	switch {
+	case text == "0" || text == "0.0" || text == "-" || c.name == "age" || c.name == "user":
+		return l.Dim
+	case c.name == "orphans":
+		return l.Moved
+	case c.name == "ports" || c.name == "activity":
+		return l.Key
+	case c.name == "cpu":
+		if p, err := strconv.ParseFloat(text, 64); err == nil && p >= busy {
+			return l.Warn
+		}
+	}
+	return ink.Paint{}
 }
 
 // Next is what to sort by after o: what the next column sorts by, or the one

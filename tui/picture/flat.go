@@ -17,8 +17,6 @@ func (v *View) SetOrder(o Order) {
 	v.restore()
 	if v.mode != Tree && v.follow == FollowNothing {
 		v.Home()
-	} else {
-		v.place(v.line)
 	}
 }
 
@@ -34,9 +32,6 @@ func (v *View) Resort() {
 		v.Picture.SetFilter(f)
 	}
 	v.restore()
-	if v.sel != nil {
-		v.place(v.line)
-	}
 }
 
 // Lock keeps the order as it is: new rows come last.

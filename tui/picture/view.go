@@ -87,7 +87,7 @@ func (v *View) keepInSight() {
 // SetFilter shows only what f wants.
 func (v *View) SetFilter(f *Filter) {
 	v.Picture.SetFilter(f)
-	v.refill()
+	v.restore()
 }
 
 // Fold hides or shows what is below r.
@@ -113,7 +113,7 @@ func (v *View) SetHeight(rows int) {
 // HideExited hides exited processes below which nothing is alive, or shows them.
 func (v *View) HideExited(on bool) {
 	v.hidden = on
-	v.refill()
+	v.restore()
 }
 
 // HidesExited tells whether they are hidden.
@@ -128,7 +128,7 @@ func (v *View) FoldSessions() {
 	for _, r := range v.Picture.sessions {
 		v.Picture.Fold(r, folded)
 	}
-	v.refill()
+	v.restore()
 }
 
 // SessionsFolded tells that nothing but folded sessions is shown.
@@ -149,7 +149,7 @@ func (v *View) SetMode(m Mode) {
 	v.mode = m
 	v.locked, v.sorted = false, false
 	v.flat = nil
-	v.refill()
+	v.restore()
 }
 
 // SetRoot shows only what is at and below r; nil: everything.
@@ -158,7 +158,7 @@ func (v *View) SetRoot(r *Row) {
 		r = v.Picture.top
 	}
 	v.root = r
-	v.refill()
+	v.restore()
 }
 
 // SetFollow has the selection move by itself.
@@ -222,7 +222,7 @@ func (v *View) dropped(r, instead *Row) {
 }
 
 // restore finds the selected row again after a change: where it is hidden, the
-// row that hides it.
+// row that hides it. It keeps its line unless the window would not be full.
 func (v *View) restore() {
 	if v.mode != Tree {
 		v.list()
@@ -249,14 +249,6 @@ func (v *View) restore() {
 	if v.sel == nil {
 		v.sel = v.First()
 	}
-	v.Picture.Hold(v.sel)
-	v.line = min(v.line, v.above(v.line))
-}
-
-// refill is restore after the reader chose other rows: the window is full if
-// there are rows enough.
-func (v *View) refill() {
-	v.restore()
 	v.place(v.line)
 }
 

@@ -119,7 +119,7 @@ func (p portsAnswer) take(m *model) {
 	for _, all := range ports {
 		slices.Sort(all)
 	}
-	m.view.Picture.SetPorts(ports)
+	m.view.SetPorts(ports)
 }
 
 type tasksAnswer struct {

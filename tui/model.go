@@ -104,6 +104,12 @@ func (m *model) setTheme(name string) {
 	m.term.theme, m.term.footer = t, f
 }
 
+// settled is how long after a change of the terminal's size the screen is drawn
+// anew. The frame of the new size has been drawn by then: on a larger screen the
+// renderer takes the cells that are new for blank, whatever it drew there, and what
+// it takes for blank it does not erase.
+const settled = 100 * time.Millisecond
+
 // tickMsg comes once a second.
 type tickMsg struct{}
 
@@ -123,10 +129,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		if m.term.width != 0 {
-			cmd = tea.ClearScreen
-		}
 		m.term.width, m.term.height = msg.Width, msg.Height
+		cmd = tea.Tick(settled, func(time.Time) tea.Msg { return tea.ClearScreen() })
 	case tea.ColorProfileMsg:
 		m.term.rich = msg.Profile >= colorprofile.ANSI256
 	case tea.BackgroundColorMsg:

@@ -1,5 +1,7 @@
 package picture
 
+import "github.com/lineage-ebpf/lineage/api"
+
 // Mode is how rows are laid out.
 type Mode uint8
 
@@ -82,6 +84,12 @@ func (v *View) keepInSight() {
 			v.Picture.Fold(up, false)
 		}
 	}
+}
+
+// SetPorts says which processes listen on which ports.
+func (v *View) SetPorts(ports map[api.Ref][]int) {
+	v.Picture.SetPorts(ports)
+	v.restore()
 }
 
 // SetFilter shows only what f wants.

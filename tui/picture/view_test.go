@@ -39,6 +39,9 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	if v.sel == nil || v.line >= len(w) || w[v.line] != v.sel || len(w) > v.height {
 		t.Fatalf("line %d of %d is not the selected one", v.line, len(w))
 	}
+	if len(w) < v.height && w[0] != rows[0] {
+		t.Fatalf("%d lines are blank, and there are rows above", v.height-len(w))
+	}
 	if i := slices.Index(rows, w[0]); !slices.Equal(rows[i:i+len(w)], w) {
 		t.Fatalf("the window is not a part of the rows")
 	}

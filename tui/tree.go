@@ -160,14 +160,15 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 		name = fmt.Sprintf("%-*s", nameColumns, name)
 	}
 	left := w.figures(r)
+	word := w.m.search.word()
 	put := func(p ink.Paint, s string) {
-		s = w.Fit(s, min(l.Left-left, l.Left))
-		l.PutMatch(p, w.Match, s, w.m.search.word())
+		l.PutMatch(p, w.Match, w.Fit(s, l.Left-left), word)
 	}
 	put(look.Paint, name)
 	if id != "" {
 		put(w.Dim, " "+id)
 	}
+	word = ""
 	if note := w.SessionNote(s); note != "" {
 		p := w.Warn
 		if s.State == api.StateEnded {
@@ -191,21 +192,19 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 	if p.State != api.StateExited {
 		text = ink.Paint{}
 	}
-	command := w.Command(p)
 	note := w.Note(p)
-	if times == "" {
-		pid := fmt.Sprint(p.PID)
-		if w.m.view.Mode() != picture.Tree {
-			pid = fmt.Sprintf("%7d", p.PID)
-		}
-		command = pid + " " + command
-	} else {
+	switch {
+	case times == "" && w.m.view.Mode() != picture.Tree:
+		l.Put(w.Dim, fmt.Sprintf("%7d ", p.PID))
+	case times == "":
+		l.Put(w.Dim, fmt.Sprintf("%d ", p.PID))
+	default:
 		note = ""
 		if p.State == api.StateExited {
 			note = label.HowEnded(p)
 		}
 	}
-	w.text(l, r, text, command, times, note)
+	w.text(l, r, text, w.Command(p), times, note)
 }
 
 // text writes a command, how many times it is there, and a note; the command gives

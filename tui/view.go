@@ -94,7 +94,12 @@ func (m *model) fill(lines []string, columns int, l layout) {
 }
 
 func (m *model) details(columns int) []string {
-	return details.Lines(m.labels(), m.view.Selected(), m.asked.why, m.readOnly(), columns)
+	o := details.Options{Answer: m.asked.why, ReadOnly: m.readOnly()}
+	r := m.view.Selected()
+	if r != nil {
+		o.Activity = m.rates.sessions[r.SessionID()]
+	}
+	return details.Lines(m.labels(), r, o, columns)
 }
 
 // View draws the screen.

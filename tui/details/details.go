@@ -28,14 +28,21 @@ type Answer struct {
 // pane is the details that are being written.
 type pane struct {
 	label.Labels
-	columns  int
-	readOnly bool
-	lines    []string
+	Options
+	columns int
+	lines   []string
+}
+
+// Options are what the details need beside the row.
+type Options struct {
+	Answer   Answer
+	ReadOnly bool      // nothing can be ended from here
+	Activity []float64 // CPU% of the row's session, once a second
 }
 
 // Lines is what is known of a row.
-func Lines(l *label.Labels, r *picture.Row, a Answer, readOnly bool, columns int) []string {
-	p := &pane{Labels: *l, columns: columns, readOnly: readOnly}
+func Lines(l *label.Labels, r *picture.Row, o Options, columns int) []string {
+	p := &pane{Labels: *l, columns: columns, Options: o}
 	switch {
 	case r == nil:
 	case r.OfSessions():
@@ -45,7 +52,7 @@ func Lines(l *label.Labels, r *picture.Row, a Answer, readOnly bool, columns int
 	case r.Kind == picture.GroupRow:
 		p.group(r)
 	default:
-		p.process(r, a)
+		p.process(r, o.Answer)
 	}
 	return p.lines
 }
@@ -332,6 +339,9 @@ func (p *pane) session(r *picture.Row) {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
+	if s.State != api.StateEnded {
+		p.colored(p.Key, "activity", p.Sparkline(p.Activity, p.columns-nameColumns-4, 10))
+	}
 	if s.Root != nil {
 		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes)))
 	}
@@ -356,7 +366,7 @@ func (p *pane) session(r *picture.Row) {
 	p.policy(s)
 	p.blank()
 	hint := "T shows its timeline, v its events"
-	if s.State != api.StateEnded && !p.readOnly {
+	if s.State != api.StateEnded && !p.ReadOnly {
 		hint = "x ends it and all that it started; " + hint
 	}
 	p.text(p.Dim, "", hint)

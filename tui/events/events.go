@@ -158,7 +158,7 @@ func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
 	case p.err != nil:
 		lines = append(lines, text(l, l.Warn, "! "+display.Text(p.err.Error()), columns))
 	default:
-		lines = append(lines, text(l, l.Dim, "no event in the last "+before.String(), columns))
+		lines = append(lines, text(l, l.Dim, fmt.Sprintf("no event in the last %.0f minutes", before.Minutes()), columns))
 	}
 	return lines
 }

@@ -63,10 +63,20 @@ func (l *Line) PutMatch(p, match Paint, s, word string) {
 			break
 		}
 		l.Put(p, s[:i])
-		l.Put(match, s[i:i+len(word)])
+		l.putMatch(match, s[i:i+len(word)])
 		s = s[i+len(word):]
 	}
 	l.Put(p, s)
+}
+
+// putMatch interrupts a bar that has all its text in one style.
+func (l *Line) putMatch(match Paint, s string) {
+	if !l.bar.plain {
+		l.Put(match, s)
+		return
+	}
+	l.b.WriteString(l.bar.off + match.Of(s) + l.bar.on)
+	l.Left -= Width(s)
 }
 
 func (l *Line) fit(s string) string {

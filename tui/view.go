@@ -285,7 +285,7 @@ func (m *model) notShown() string {
 	if n := m.view.Hidden(); n > 0 {
 		facts = append(facts, fmt.Sprintf("%d exited hidden", n))
 	}
-	if n := len(m.view.Picture.Marked()); n > 0 {
+	if n := m.view.Picture.Marks(); n > 0 {
 		facts = append(facts, fmt.Sprintf("%d marked", n))
 	}
 	if m.search.text != "" && m.prompt == nil {

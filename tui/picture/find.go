@@ -1,6 +1,8 @@
 package picture
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,31 +123,23 @@ func (p *Picture) PID(pid int) *Row {
 }
 
 // Marked are the marked sessions, and then the marked processes, the oldest first.
-func (p *Picture) Marked() (rows []*Row) {
-	for _, r := range p.sessions {
-		if r.Marked {
-			rows = append(rows, r)
-		}
-	}
-	slices.SortFunc(rows, (*Row).compare)
-	sessions := len(rows)
-	for _, r := range p.processes {
-		if r.Marked {
-			rows = append(rows, r)
-		}
-	}
-	slices.SortFunc(rows[sessions:], (*Row).compare)
-	return rows
+func (p *Picture) Marked() []*Row {
+	return slices.SortedFunc(maps.Keys(p.marked), func(a, b *Row) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.compare(b))
+	})
 }
+
+// Marks is how many there are.
+func (p *Picture) Marks() int { return len(p.marked) }
 
 // Mark marks r if it is not over, or with all the processes at and below it that
 // are alive. A group is marked as its members.
 func (p *Picture) Mark(r *Row, all, on bool) {
 	switch {
 	case r.Kind == SessionRow && !all && (r.Session.State != api.StateEnded || !on):
-		r.Marked = on
+		p.setMark(r, on)
 	case r.Kind == ProcessRow && (r.Process.State != api.StateExited || !on):
-		r.Marked = on
+		p.setMark(r, on)
 	}
 	if !all && r.Kind != GroupRow {
 		return
@@ -155,12 +149,17 @@ func (p *Picture) Mark(r *Row, all, on bool) {
 	}
 }
 
+func (p *Picture) setMark(r *Row, on bool) {
+	if r.Marked = on; on {
+		p.marked[r] = true
+	} else {
+		delete(p.marked, r)
+	}
+}
+
 // Unmark takes all marks away.
 func (p *Picture) Unmark() {
-	for _, r := range p.processes {
-		r.Marked = false
-	}
-	for _, r := range p.sessions {
-		r.Marked = false
+	for r := range p.marked {
+		p.setMark(r, false)
 	}
 }

@@ -18,6 +18,7 @@ type Picture struct {
 	nested  map[string]map[*Row]bool // sessions by the session that they are nested in
 	turned  map[Key]bool             // rows whose fold is not what it is at first
 	held    *Row
+	marked  map[*Row]bool
 	astray  []*Row // what had no place while others were on their way to theirs
 	filter  *Filter
 	newest  *Row
@@ -36,7 +37,7 @@ type Picture struct {
 func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
-		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, degraded: map[string]*Row{},
+		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, marked: map[*Row]bool{}, degraded: map[string]*Row{},
 		dropped: func(_, _ *Row) {},
 	}
 }
@@ -256,6 +257,7 @@ func (p *Picture) remove(r *Row) {
 func (p *Picture) drop(r *Row) {
 	p.dropped(r, nil)
 	r.gone = true
+	p.setMark(r, false)
 	if p.held == r {
 		p.held = nil
 	}

@@ -43,7 +43,7 @@ var all = []column{
 	{"age", "AGE", 6, picture.ByAge, func(l *Facts, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
 	{"user", "USER", 8, picture.ByUser, func(l *Facts, r *picture.Row) string { return l.User(r.UID()) }},
 	{"threads", "THR", 4, picture.ByThreads, threads},
-	{"activity", "ACTIVITY", 10, picture.ByCPU, activity},
+	{"activity", "ACTIVITY", 8, picture.ByCPU, activity},
 }
 
 // rating is the order in which columns get their room.
@@ -79,7 +79,7 @@ func Fit(width int, wanted []string, table bool) Set {
 	room := width - 1 - min(max(width*9/20, 24), 56)
 	switch {
 	case table:
-		room = width - 1 - min(max(width/3, 20), 56)
+		room = width - 1 - min(max(width/4, 22), 56)
 		wanted = append(slices.Clone(wanted), tableRating...)
 	case len(wanted) == 0:
 		wanted = rating
@@ -261,5 +261,5 @@ func activity(l *Facts, r *picture.Row) string {
 	if r.Kind != picture.SessionRow || Over(r) || l.Activity == nil {
 		return ""
 	}
-	return l.Sparkline(l.Activity(r.Session.ID), 10, 10)
+	return l.Sparkline(l.Activity(r.Session.ID), 8, 10)
 }

@@ -120,7 +120,7 @@ func (m *model) View() tea.View {
 	lines = append(lines, m.banners()...)
 	lines = append(lines, m.bottom())
 	if m.dialog != nil {
-		overlay(lines, m.dialog.Lines(m.labels(), m.term.width, m.term.height))
+		overlay(lines, m.dialog.Lines(m.labels(), m.term.width, m.term.height), m.term.width)
 	}
 	if len(lines) > m.term.height {
 		lines = lines[:m.term.height]
@@ -229,13 +229,18 @@ func (m *model) log(l layout) []string {
 	return m.pane(l, f, m.events.Lines(m.labels(), columns-2*l.edge(), l.lines(l.log)), columns, l.log)
 }
 
-// overlay draws box over the middle of lines.
-func overlay(lines, box []string) {
+// overlay draws box over the middle of lines of that width.
+func overlay(lines, box []string, width int) {
 	top := max((len(lines)-len(box))/2, 0)
 	for i, b := range box {
-		if top+i < len(lines) {
-			lines[top+i] = b
+		if top+i == len(lines) {
+			return
 		}
+		columns := ansi.StringWidth(b)
+		left := (width - columns) / 2
+		under := lines[top+i]
+		before := ansi.Truncate(under, left, "")
+		lines[top+i] = before + ansi.ResetStyle + strings.Repeat(" ", left-ansi.StringWidth(before)) + b + ansi.TruncateLeft(under, left+columns, "")
 	}
 }
 

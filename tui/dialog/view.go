@@ -17,7 +17,7 @@ import (
 // boxColumns bounds the width of a dialog.
 const boxColumns = 100
 
-// Lines draws the dialog as a box, each line as wide as the screen.
+// Lines draws the dialog as a box on a screen of that size.
 func (d *Dialog) Lines(l *label.Labels, width, height int) []string {
 	d.page = max(height/2, 1)
 	columns := min(width, boxColumns)
@@ -36,13 +36,7 @@ func (d *Dialog) Lines(l *label.Labels, width, height int) []string {
 			lines = append(lines, " "+s+strings.Repeat(" ", max(inner-ansi.StringWidth(s), 0))+" ")
 		}
 	}
-	box := l.Box(ink.Frame{Title: d.title(), Foot: more, Focused: true}, lines, columns, len(lines)+2)
-	left := strings.Repeat(" ", (width-columns)/2)
-	right := strings.Repeat(" ", width-columns-len(left))
-	for i := range box {
-		box[i] = left + box[i] + right
-	}
-	return box
+	return l.Box(ink.Frame{Title: d.title(), Foot: more, Focused: true}, lines, columns, len(lines)+2)
 }
 
 func (d *Dialog) title() string {

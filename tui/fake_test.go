@@ -183,6 +183,7 @@ var named = map[string]tea.KeyPressMsg{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown},
 	"left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight}, "tab": {Code: tea.KeyTab}, "space": {Code: tea.KeySpace, Text: " "},
 	"pgup": {Code: tea.KeyPgUp}, "pgdown": {Code: tea.KeyPgDown}, "backspace": {Code: tea.KeyBackspace},
+	"ctrl+l": {Code: 'l', Mod: tea.ModCtrl},
 	"ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
 }
 

@@ -41,7 +41,7 @@ var (
 // Sparkline draws the last values, at most as many as columns, from 0 to their
 // largest, or to least if that is more. Without values it is "".
 func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string {
-	values = values[max(0, len(values)-columns):]
+	values = values[max(0, len(values)-max(columns, 0)):]
 	most := least
 	for _, v := range values {
 		most = max(most, v)

@@ -253,14 +253,14 @@ lint: programs
 ## docs: write docs/COMMANDS.md, docs/KEYS.md, docs/METRICS.md and docs/openapi.json from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
-	go test ./tui -run TestKeysDocument -update
+	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./internal/openapi -run TestDocument -update
 
 ## docs-check: fail if a written document or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
-	go test ./tui -run TestKeysDocument
+	go test ./tui/keys -run TestDocument
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
 	go test ./internal/openapi

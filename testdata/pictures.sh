@@ -13,18 +13,18 @@ if ! grep -q ' /sys/fs/bpf bpf ' /proc/mounts; then
 fi
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/lngtest-pictures-XXXXXX")
-pictures=$PWD/docs/pictures
+here=$PWD
+pictures=$here/docs/pictures
 lineage=$PWD/bin/lineage
-programs=$PWD/bin/testdata
 draw=$dir/draw
 go build -o "$draw" ./internal/pictures
-unset TMUX TMUX_PANE NO_COLOR LINEAGE_THEME
-export LINEAGE_SOCKET=$dir/lineage.sock LNGTEST_SECONDS=120
+unset TMUX TMUX_PANE NO_COLOR LINEAGE_THEME LC_ALL
+export LINEAGE_SOCKET=$dir/lineage.sock XDG_STATE_HOME=$dir/state LANG=C.UTF-8
 tmux() { command tmux -u -S "$dir/tmux" -f /dev/null "$@"; }
 
 clean() {
 	tmux kill-server 2>/dev/null || true
-	for name in agent build; do "$lineage" end --yes --now "$name" >/dev/null 2>&1 || true; done
+	for name in web ci; do "$lineage" end --yes --now "$name" >/dev/null 2>&1 || true; done
 	wait
 	"$lineage" daemon --unload --force >/dev/null 2>&1 || true
 	rm -rf "$dir"
@@ -56,15 +56,6 @@ insist() {
 	done
 	see "$word"
 }
-# started waits until all of a session runs.
-started() {
-	for ((i = 0; i < 300; i++)); do
-		if [[ $("$lineage" tree "$1" 2>&1) == *'tester 303'* ]]; then return 0; fi
-		sleep 0.1
-	done
-	echo "pictures: session $1 did not start" >&2
-	return 1
-}
 press() { tmux send-keys "$@"; }
 search() {
 	press /
@@ -73,48 +64,73 @@ search() {
 }
 shoot() { tmux capture-pane -p -e | "$draw" -title "$2" >"$pictures/$1.svg"; }
 
-# An agent whose server daemonised, whose helper died, and which runs a build.
+# A project of vite, whose tests left a server behind, and a CI job that compiles
+# and tests in a loop.
 cd "$dir"
-mkdir bin
-for name in watcher compile tester; do ln -s /bin/sleep "bin/$name"; done
-ln -s "$programs/lngtest-port" bin/server
-export PATH=$dir/bin:$PATH
-cat >agent <<'EOF'
-watcher 300 &
-sh helper &
-sh build &
-for n in 1 2 3 4 5 6; do /bin/true; done
+mkdir app ci
+cat >app/package.json <<'EOF'
+{"name":"app","private":true,"scripts":{"dev":"vite --host 127.0.0.1 --port 51730 --strictPort"}}
+EOF
+echo '<!doctype html><script type="module">document.body.append("hello")</script>' >app/index.html
+cat >app/preview.js <<'EOF'
+require("http").createServer((q, a) => a.end("ok")).listen(51731, "127.0.0.1");
+setTimeout(() => process.exit(), 300000);
+EOF
+npm --prefix app install --no-save --no-audit --no-fund vite >/dev/null
+cat >web <<'EOF'
+cd app
+npm run dev >/dev/null 2>&1 &
+sh -c 'setsid node preview.js >/dev/null 2>&1 &'
 wait
 EOF
-cat >helper <<'EOF'
-server 50 >/dev/null &
+cp "$here"/testdata/programs/*.[ch] ci
+cat >ci/Makefile <<'EOF'
+all: $(patsubst %.c,%.o,$(wildcard *.c))
+%.o: %.c
+	gcc -O2 -Wall -pthread -c -o $@ $<
 EOF
-cat >build <<'EOF'
-compile 301 & compile 302 & tester 303 &
-false
-wait
+cat >ci/job <<'EOF'
+for n in $(seq 40); do
+	make -s -j2 -C ci all
+	sh -c 'test -e ci/report'
+	rm -f ci/*.o
+	sleep 2
+done
 EOF
-"$lineage" run -q --name agent --grace 2s -- sh agent >/dev/null 2>&1 &
-started agent
-"$lineage" run -q --name build -- sh build >/dev/null 2>&1 &
-started build
+"$lineage" run -q --name web --grace 2s -- bash web >/dev/null 2>&1 &
+"$lineage" run -q --name ci --grace 2s -- bash ci/job >/dev/null 2>&1 &
 
-tmux new-session -d -x 110 -y 28 -- "$lineage" top
+tmux new-session -d -x 120 -y 30 -- "$lineage" top --theme dark
 tmux set-option -g escape-time 10
-see agent build 'server 50' 'check ok'
+see web ci 51730 51731 'orphan'
+press P
+sleep 3 # CPU% takes two samples
 press g
 see 'x ends it and all that it'
-shoot top "lineage top: two sessions as a tree, the details of one beside it"
-search 'server 50' # the one that daemonised: its creator is gone
-see 'why it belongs there' 'the root of the'
-shoot top-why "lineage top: why a process belongs to its session, through creators that are dead"
+shoot top "lineage top: a vite project and a CI job as a tree, the details of a session beside it"
+press z
+see ACTIVITY
+sleep 8
+shoot top-sessions "lineage top: all sessions as a table"
+press z
+search preview.js # first the shell that started it and is gone, then the server that stayed
+press n
+press Escape
+see 'why it belongs there' 'the root of the' '127.0.0.1:51731'
+shoot top-why "lineage top: why a leftover server belongs to its session, through a creator that is dead"
 press x
 see '[ Cancel ]' 'processes die'
 insist '[ End ]' Left Right
-shoot top-end "lineage top: what would die, how, and what it holds"
+shoot top-end "lineage top: what would die, how, and which ports it holds"
 press Enter
 see Result 'ended, clean'
-shoot top-result "lineage top: what came of it"
+shoot top-result "lineage top: how each process ended, and the ports that are free again"
 insist 'x end' Enter
+search ci/job
+press Escape
+press T
+see 'Timeline of' 'gcc'
+sleep 4
+shoot top-timeline "lineage top: when the processes of the CI job ran, each command on its lane"
 press q
 ls -l "$pictures"

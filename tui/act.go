@@ -1,10 +1,18 @@
 package tui
 
 import (
+	"cmp"
+	"time"
+
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/events"
+	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
+	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
 // act is keys while the tree has them.
@@ -24,11 +32,13 @@ func (m *model) act(msg tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(msg, k.End):
 		v.End()
 	case key.Matches(msg, k.Search):
-		return m.ask(promptSearch, "")
+		return m.prompted(searchPrompt, "")
 	case key.Matches(msg, k.Filter):
-		return m.ask(promptFilter, v.Picture.Filter().String())
+		return m.prompted(filterPrompt, v.Picture.Filter().String())
+	case key.Matches(msg, k.Columns):
+		return m.prompted(columnsPrompt, m.columnsText())
 	case key.Matches(msg, k.PID):
-		return m.ask(promptPID, msg.String())
+		return m.prompted(pidPrompt, msg.String())
 	case key.Matches(msg, k.Next):
 		m.find(false)
 	case key.Matches(msg, k.Prev):
@@ -36,18 +46,18 @@ func (m *model) act(msg tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(msg, k.Help):
 		m.open(onHelp)
 	case key.Matches(msg, k.Pause):
-		m.pause()
+		m.held.turn(v)
 	case key.Matches(msg, k.Escape):
 		m.escape()
 	case v.Selected() == nil:
-		m.complain("there is no row to do that with")
+		m.complain("nothing is selected")
 	default:
 		return m.onRow(msg, v.Selected())
 	}
 	return nil
 }
 
-// onRow is keys that are about a row.
+// onRow is keys that are about a row, or about all of them.
 func (m *model) onRow(msg tea.KeyPressMsg, r *picture.Row) tea.Cmd {
 	k, v := m.keys, m.view
 	switch {
@@ -58,12 +68,14 @@ func (m *model) onRow(msg tea.KeyPressMsg, r *picture.Row) tea.Cmd {
 	case key.Matches(msg, k.Details):
 		m.open(onDetails)
 	case key.Matches(msg, k.Mark):
-		m.mark(r, false)
+		m.mark(r)
 		v.Move(1)
 	case key.Matches(msg, k.MarkAll):
-		m.mark(r, true)
+		v.Picture.Mark(r, true, true)
 	case key.Matches(msg, k.Unmark):
 		v.Picture.Unmark()
+	case key.Matches(msg, k.Copy):
+		return m.copy(r)
 	case key.Matches(msg, k.Root):
 		v.SetRoot(r)
 	case key.Matches(msg, k.Back):
@@ -71,38 +83,80 @@ func (m *model) onRow(msg tea.KeyPressMsg, r *picture.Row) tea.Cmd {
 			v.SetRoot(root.Up())
 		}
 	case key.Matches(msg, k.FollowRow):
-		m.follow(picture.FollowRow)
+		m.followRow(picture.FollowRow)
 	case key.Matches(msg, k.FollowNewest):
-		m.follow(picture.FollowNewest)
-	case key.Matches(msg, k.Flat):
-		m.mode(picture.Flat)
-	case key.Matches(msg, k.Orphans):
-		m.mode(picture.Orphans)
-	case key.Matches(msg, k.Sort):
-		m.sort()
-	case key.Matches(msg, k.Lock):
-		m.lock()
-	case key.Matches(msg, k.Timeline):
-		m.timeline(r)
+		m.followRow(picture.FollowNewest)
+	case key.Matches(msg, k.Tree.Timeline):
+		m.openTimeline(r)
+	case key.Matches(msg, k.Events):
+		return m.openEvents(r)
+	case key.Matches(msg, k.Pane):
+		m.nextPane()
 	case key.Matches(msg, k.EndSession):
 		return m.askEnd(r)
 	case key.Matches(msg, k.Kill):
-		return m.askKill(r)
+		m.askKill(r)
+	default:
+		m.layOut(msg)
 	}
 	return nil
 }
 
+// layOut is keys that arrange the rows.
+func (m *model) layOut(msg tea.KeyPressMsg) {
+	k, v := m.keys, m.view
+	o, locked := v.Order()
+	set := m.columnSet()
+	switch {
+	case key.Matches(msg, k.Flat):
+		m.mode(picture.Flat)
+	case key.Matches(msg, k.Orphans):
+		m.mode(picture.Orphans)
+	case key.Matches(msg, k.FoldAll):
+		m.mode(picture.Tree)
+		v.FoldSessions()
+	case key.Matches(msg, k.Exited):
+		v.HideExited(!v.HidesExited())
+		m.say("exited processes are %s", map[bool]string{true: "hidden, but creators of live ones", false: "shown"}[v.HidesExited()])
+	case key.Matches(msg, k.Sort):
+		m.sort(set.Next(o, false))
+	case key.Matches(msg, k.SortBack):
+		m.sort(set.Next(o, true))
+	case key.Matches(msg, k.SortCPU):
+		m.sort(picture.Order{By: picture.ByCPU})
+	case key.Matches(msg, k.SortRSS):
+		m.sort(picture.Order{By: picture.ByRSS})
+	case key.Matches(msg, k.Reverse):
+		m.sort(picture.Order{By: o.By, Reverse: !o.Reverse})
+	case key.Matches(msg, k.Lock):
+		if v.Mode() != picture.Flat {
+			m.complain("S locks the order of the flat list; t shows it")
+			return
+		}
+		v.Lock(!locked)
+	}
+}
+
+func (m *model) sort(o picture.Order) {
+	m.view.SetOrder(o)
+	if m.view.Mode() == picture.Tree {
+		m.say("sessions by %s; processes keep the order of their start, t lists them", o.By)
+	}
+}
+
 func (m *model) left(r *picture.Row) {
-	if m.view.Mode() == picture.Tree && r.First() != nil && !r.Folded() {
+	switch {
+	case m.view.Mode() != picture.Tree:
+	case m.view.Child(r) != nil && !r.Folded():
 		m.view.Fold(r, true)
-	} else if up := r.Up(); up != nil && m.view.Mode() == picture.Tree {
-		m.view.Select(up)
+	case r.Up() != nil:
+		m.view.Select(r.Up())
 	}
 }
 
 func (m *model) right(r *picture.Row) {
 	switch {
-	case m.view.Mode() != picture.Tree || r.First() == nil:
+	case m.view.Mode() != picture.Tree || m.view.Child(r) == nil:
 	case r.Folded():
 		m.view.Fold(r, false)
 	default:
@@ -110,79 +164,111 @@ func (m *model) right(r *picture.Row) {
 	}
 }
 
-func (m *model) mark(r *picture.Row, all bool) {
-	if !all && r.Kind != picture.ProcessRow {
-		m.complain("only processes are marked; c marks all that are below")
+func (m *model) mark(r *picture.Row) {
+	if r.OfSessions() {
+		m.complain("these sessions have ended")
 		return
 	}
-	m.view.Picture.Mark(r, all, all || !r.Marked)
+	on := !r.Marked
+	if r.Kind == picture.GroupRow {
+		on = !r.First().Marked
+	}
+	m.view.Picture.Mark(r, false, on)
 }
 
-func (m *model) follow(f picture.Follow) {
+// copy gives the terminal's clipboard what names the row exactly.
+func (m *model) copy(r *picture.Row) tea.Cmd {
+	text := r.SessionID()
+	if r.Kind == picture.ProcessRow {
+		text = r.Process.Ref.String()
+	}
+	m.say("copied %s", label.Session(&api.Session{ID: text}))
+	return tea.SetClipboard(text)
+}
+
+func (m *model) followRow(f picture.Follow) {
 	if m.view.Following() == f {
 		f = picture.FollowNothing
 	}
 	m.view.SetFollow(f)
 }
 
+// mode lays the rows out in another way, or as a tree again.
 func (m *model) mode(to picture.Mode) {
 	if m.view.Mode() == to {
 		to = picture.Tree
 	}
-	m.leaveTimeline()
-	m.view.SetMode(to)
+	if m.view.Mode() != to {
+		m.view.SetMode(to)
+	}
 }
 
-func (m *model) sort() {
-	if m.view.Mode() != picture.Flat {
-		m.complain("the tree keeps its order; t lists the processes, s sorts the list")
-		return
+// openTimeline shows when the processes of the row's session lived.
+func (m *model) openTimeline(r *picture.Row) {
+	if id := r.SessionID(); id != "" && !r.OfSessions() {
+		m.timeline = timeline.New(id)
+		m.timeline.Update(m.view.Picture, m.present(), m.labels().Born)
 	}
-	m.view.NextSort()
 }
 
-func (m *model) lock() {
-	if m.view.Mode() != picture.Flat {
-		m.complain("the tree keeps its order; t lists the processes, S locks the list's order")
-		return
+// openEvents shows the events of the row's session below the tree, or hides them.
+func (m *model) openEvents(r *picture.Row) tea.Cmd {
+	if m.events != nil {
+		m.closeEvents()
+		return nil
 	}
-	_, locked := m.view.Sort()
-	m.view.Lock(!locked)
+	return m.watchEvents(r.SessionID())
 }
 
-// timeline shows the life of the processes of the row's session.
-func (m *model) timeline(r *picture.Row) {
-	if m.lanes {
-		m.leaveTimeline()
-		return
+func (m *model) closeEvents() {
+	m.events.Close()
+	m.events = nil
+	if m.focus == onEvents {
+		m.focus = onTree
 	}
-	s := m.view.Picture.Session(r.SessionID())
-	if s == nil {
-		return
-	}
-	m.before = m.view.Root()
-	m.lanes = true
-	m.view.SetMode(picture.Tree)
-	m.view.SetRoot(s)
 }
 
-func (m *model) leaveTimeline() {
-	if !m.lanes {
-		return
+func (m *model) watchEvents(session string) (cmd tea.Cmd) {
+	switch {
+	case m.opts.Source != "":
+		m.complain("a recording is played as the tree; lineage events shows its lines")
+	case m.link.client == nil || session == "":
+	default:
+		m.events, cmd = events.Open(m.ctx, m.link.client, session, m.opts.Now())
 	}
-	m.lanes = false
-	if m.before != nil && m.before.Gone() {
-		m.before = nil
+	return cmd
+}
+
+// follow has the events pane show the session of the selected row.
+func (m *model) follow() tea.Cmd {
+	r := m.view.Selected()
+	if m.events == nil || r == nil || r.SessionID() == m.events.Session || m.focus == onEvents {
+		return nil
 	}
-	m.view.SetRoot(m.before)
-	m.before = nil
+	m.events.Close()
+	return m.watchEvents(r.SessionID())
+}
+
+// nextPane gives the keys to the next pane.
+func (m *model) nextPane() {
+	l := m.layout()
+	switch {
+	case m.focus == onTree && l.detail > 0:
+		m.open(onDetails)
+	case m.focus != onEvents && m.events != nil:
+		m.focus = onEvents
+	default:
+		m.focus = onTree
+	}
 }
 
 // escape goes back by one.
 func (m *model) escape() {
 	switch {
-	case m.lanes:
-		m.leaveTimeline()
+	case m.search.text != "":
+		m.search = search{}
+	case m.events != nil:
+		m.closeEvents()
 	case m.view.Picture.Filter() != nil:
 		m.view.SetFilter(nil)
 	case m.view.Mode() != picture.Tree:
@@ -192,11 +278,101 @@ func (m *model) escape() {
 	}
 }
 
-func (m *model) find(back bool) {
+// readOnly tells that nothing can be ended from here.
+func (m *model) readOnly() bool {
+	return m.opts.ReadOnly || m.opts.Source != "" || m.link.status.ReadOnly
+}
+
+// refuse says why nothing can be ended from here, if so.
+func (m *model) refuse() bool {
 	switch {
-	case m.search == "":
-		m.complain("nothing was searched for yet: /")
-	case !m.view.Find(m.search, back):
-		m.complain("%s: not found", m.shown(m.search))
+	case m.opts.ReadOnly:
+		m.complain("read-only: started with --read-only")
+	case m.opts.Source != "":
+		m.complain("read-only: this is a recording")
+	case m.link.status.ReadOnly:
+		m.complain("read-only: from inside a session nothing is ended; run it from outside")
+	case m.link.client == nil:
+		m.complain("no daemon yet")
+	default:
+		return false
 	}
+	return true
+}
+
+// meant are the marked rows, else the row.
+func (m *model) meant(r *picture.Row) []*picture.Row {
+	if marked := m.view.Picture.Marked(); len(marked) > 0 {
+		return marked
+	}
+	return []*picture.Row{r}
+}
+
+func (m *model) dialogOptions() dialog.Options {
+	return dialog.Options{Context: m.ctx, Client: m.link.client, Now: m.opts.Now, Keys: m.keys.Dialog}
+}
+
+// askEnd opens the dialog that ends the session of r, or those of the marked rows.
+func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
+	if m.refuse() {
+		return nil
+	}
+	seen := map[string]bool{"": true}
+	var targets []*dialog.Target
+	for _, r := range m.meant(r) {
+		id := r.SessionID()
+		if seen[id] || r.OfSessions() {
+			continue
+		}
+		seen[id] = true
+		t := &dialog.Target{Session: id, Name: id}
+		if s := m.view.Picture.Session(id); s != nil {
+			t.Name = label.Session(s.Session)
+			t.Grace = time.Duration(s.Session.GraceSeconds * float64(time.Second))
+		}
+		targets = append(targets, t)
+	}
+	if len(targets) == 0 {
+		m.complain("the row belongs to no live session")
+		return nil
+	}
+	m.message = message{}
+	m.dialog, cmd = dialog.End(m.dialogOptions(), targets)
+	return cmd
+}
+
+// askKill opens the dialog that kills the process of r, or the marked ones.
+func (m *model) askKill(r *picture.Row) {
+	if m.refuse() {
+		return
+	}
+	var targets []*dialog.Target
+	dead := ""
+	for _, r := range m.meant(r) {
+		if r.Kind != picture.ProcessRow {
+			m.complain("X works on processes; x ends the session")
+			return
+		}
+		p := *r.Process
+		dead = cmp.Or(dead, label.Process(&p))
+		if p.State == api.StateLive {
+			targets = append(targets, &dialog.Target{Process: p, Session: p.Session, Name: label.Process(&p)})
+		}
+	}
+	if len(targets) == 0 {
+		m.complain("%s has exited already", dead)
+		return
+	}
+	m.message = message{}
+	m.dialog = dialog.Kill(m.dialogOptions(), targets)
+}
+
+// answered takes an answer to a dialog.
+func (m *model) answered(msg dialog.Msg) tea.Cmd {
+	cmd, result := dialog.Update(msg)
+	if result != nil {
+		m.message = message{result.Text, !result.OK}
+		m.view.Picture.Unmark()
+	}
+	return cmd
 }

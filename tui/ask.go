@@ -1,166 +1,213 @@
 package tui
 
 import (
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/details"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// How long questions wait.
+// How often the same is asked again.
 const (
 	whyEvery   = 5 * time.Second // ports and locks change
-	reportWait = 10 * time.Second
+	portsEvery = 5 * time.Second
+	tasksEvery = time.Second
+	treeEvery  = time.Minute // what exits meanwhile is in the picture for 30s
 )
 
-type planMsg struct {
-	d    *dialog
-	t    *target
-	plan *api.Plan
-	err  error
+// mostTasks bounds the processes that the kernel is asked about at once.
+const mostTasks = 4096
+
+// asked is what is known beyond the picture, and which questions are open. There is
+// one of each kind at a time: while a key is held down over 1,000 rows, only the row
+// where it stops is asked about.
+type asked struct {
+	why   details.Answer
+	users map[int]string
+	open  struct{ why, ports, tasks, tree bool }
+	at    struct{ why, ports, tasks time.Time }
 }
 
-type reportMsg struct {
-	d      *dialog
-	t      *target
-	report *api.Report
-	err    error
-}
+// answer is a message about something that was asked.
+type answer interface{ take(m *model) }
 
-type killedMsg struct {
-	d      *dialog
-	t      *target
-	killed *api.Killed
-	err    error
-}
-
-// whyMsg is what the daemon knows of the process that the details show.
-type whyMsg struct {
-	ref api.Ref
-	why *api.Why
-	err error
-}
-
-func (m *model) askPlan(d *dialog, t *target) tea.Cmd {
-	ctx, c := m.ctx, m.client
-	return func() tea.Msg {
-		plan, err := c.Plan(ctx, t.session)
-		return planMsg{d, t, plan, err}
+// ask asks for what is shown and not known, or known for too long.
+func (m *model) ask() tea.Cmd {
+	var cmds []tea.Cmd
+	if m.link.client != nil && m.link.away == nil && !m.link.done {
+		cmds = append(cmds, m.askWhy(), m.askPorts(), m.askTree())
 	}
+	return tea.Batch(append(cmds, m.askTasks())...)
 }
 
-// planned shows what would die, and listens no sooner than it can be read.
-func (m *model) planned(msg planMsg) {
-	msg.t.plan, msg.t.err = msg.plan, msg.err
-	if msg.d.stage != asking {
-		return
-	}
-	msg.d.hears = m.now().Add(deaf)
-	if msg.err != nil && len(msg.d.targets) == 1 {
-		msg.d.stage = told
-	}
-}
+type whyAnswer details.Answer
 
-func (m *model) sendEnd(d *dialog, t *target, now bool) tea.Cmd {
-	ctx, c := m.ctx, m.client
-	return func() tea.Msg {
-		r, err := c.End(ctx, t.session, api.EndRequest{Now: now})
-		return reportMsg{d, t, r, err}
-	}
-}
-
-// reported takes an end's receipt, and asks on while it is not over.
-func (m *model) reported(msg reportMsg) tea.Cmd {
-	t := msg.t
-	t.report, t.err = msg.report, msg.err
-	if !t.over() {
-		ctx, c := m.ctx, m.client
-		return func() tea.Msg {
-			r, err := c.Report(ctx, t.session, reportWait)
-			return reportMsg{msg.d, t, r, err}
-		}
-	}
-	m.result(msg.d)
-	return nil
-}
-
-func (m *model) sendKill(d *dialog, t *target, signal string) tea.Cmd {
-	ctx, c := m.ctx, m.client
-	return func() tea.Msg {
-		k, err := c.Kill(ctx, t.process.Ref.String(), api.KillRequest{Signal: signal})
-		return killedMsg{d, t, k, err}
-	}
-}
-
-func (m *model) killed(msg killedMsg) {
-	msg.t.killed, msg.t.err = msg.killed, msg.err
-	m.result(msg.d)
-}
-
-// result tells what came of a dialog when all of it is over.
-func (m *model) result(d *dialog) {
-	var bad bool
-	line := ""
-	for _, t := range d.targets {
-		if d.stage == sending && !t.over() && (d.kill || t.plan != nil && len(t.plan.Processes) > 0 && t.plan.RefusedBy == "") {
-			return
-		}
-		if line != "" {
-			line += "; "
-		}
-		text, ok := t.outcome()
-		line += text
-		bad = bad || !ok
-	}
-	d.stage = told
-	if d == m.dialog {
-		d.hears = m.now().Add(deaf)
-	}
-	m.message, m.isBad = line, bad
-	m.view.Picture.Unmark()
-}
-
-// why is what is known beyond the picture of the process of the details.
-type why struct {
-	ref   api.Ref
-	at    time.Time
-	asked bool // no answer yet
-	why   *api.Why
-	err   error
-}
-
-// askWhy asks for what the details need and the picture has not, when the
-// selected row is another one or the answer is old. Only one question is open:
-// who holds a key down over 1,000 rows asks for where he stops.
+// askWhy asks for what the details need of the selected process.
 func (m *model) askWhy() tea.Cmd {
-	r := m.view.Selected()
-	if r == nil || r.Kind != picture.ProcessRow || !m.hasDetails() || m.away != nil || m.done {
+	r, a, now := m.view.Selected(), &m.asked, m.opts.Now()
+	if r == nil || r.Kind != picture.ProcessRow || !m.showsDetails() {
 		return nil
 	}
 	ref := r.Process.Ref
-	if m.why.asked || m.why.ref == ref && m.now().Sub(m.why.at) < whyEvery {
+	if a.open.why || a.why.Ref == ref && now.Sub(a.at.why) < whyEvery {
 		return nil
 	}
-	if m.why.ref != ref {
-		m.why = why{ref: ref}
+	if a.why.Ref != ref {
+		a.why = details.Answer{Ref: ref}
 	}
-	m.why.asked, m.why.at = true, m.now()
-	ctx, c := m.ctx, m.client
+	a.open.why, a.at.why = true, now
+	ctx, c := m.ctx, m.link.client
 	return func() tea.Msg {
 		w, err := c.Why(ctx, ref.String())
-		return whyMsg{ref, w, err}
+		return whyAnswer{ref, w, err}
 	}
 }
 
-func (m *model) explained(msg whyMsg) {
-	m.why.asked = false
-	if msg.ref == m.why.ref {
-		m.why.why, m.why.err = msg.why, msg.err
+func (w whyAnswer) take(m *model) {
+	m.asked.open.why = false
+	if w.Ref == m.asked.why.Ref {
+		m.asked.why = details.Answer(w)
 	}
 }
 
-// shown makes what came from somewhere else fit for the screen.
-func (m *model) shown(s string) string { return display.Text(s) }
+type portsAnswer struct {
+	leaks *api.Leaks
+	err   error
+}
+
+// askPorts asks which process listens on which port, if any session has one.
+func (m *model) askPorts() tea.Cmd {
+	a, now := &m.asked, m.opts.Now()
+	if a.open.ports || now.Sub(a.at.ports) < portsEvery || m.opts.Source != "" {
+		return nil
+	}
+	some := false
+	m.view.Picture.AllSessions(func(r *picture.Row) { some = some || len(r.Session.Ports) > 0 })
+	if !some && !m.view.Picture.Listening() {
+		return nil
+	}
+	a.open.ports, a.at.ports = true, now
+	session := ""
+	if m.link.only != nil {
+		session = m.link.only.ID
+	}
+	ctx, c := m.ctx, m.link.client
+	return func() tea.Msg {
+		l, err := c.Leaks(ctx, session)
+		return portsAnswer{l, err}
+	}
+}
+
+func (p portsAnswer) take(m *model) {
+	m.asked.open.ports = false
+	if p.err != nil {
+		return // what was known stays, until the next answer
+	}
+	ports := map[api.Ref][]int{}
+	for i := range p.leaks.Items {
+		for _, port := range p.leaks.Items[i].Ports {
+			ref := api.Ref{PID: port.PID, StartNS: port.StartNS}
+			if port.Port != 0 && port.PID != 0 && !slices.Contains(ports[ref], port.Port) {
+				ports[ref] = append(ports[ref], port.Port)
+			}
+		}
+	}
+	for _, all := range ports {
+		slices.Sort(all)
+	}
+	m.view.SetPorts(ports)
+}
+
+type tasksAnswer struct {
+	tasks map[api.Ref]picture.Task
+	users map[int]string
+}
+
+// askTasks asks the kernel for the states of the processes on the screen, and for
+// the names of their users; if the list is sorted by threads for those of all.
+func (m *model) askTasks() tea.Cmd {
+	a, now := &m.asked, m.opts.Now()
+	if a.open.tasks || now.Sub(a.at.tasks) < tasksEvery || m.opts.Tasks == nil || m.opts.Source != "" {
+		return nil
+	}
+	var refs []api.Ref
+	var uids []int
+	look := func(r *picture.Row) {
+		if r.Kind == picture.GroupRow {
+			r = r.First()
+		}
+		if r.Kind == picture.ProcessRow && r.Process.State == api.StateLive && len(refs) < mostTasks {
+			refs = append(refs, r.Process.Ref)
+		}
+		if uid := r.UID(); uid >= 0 && !slices.Contains(uids, uid) {
+			if _, known := a.users[uid]; !known {
+				uids = append(uids, uid)
+			}
+		}
+	}
+	for _, r := range m.view.Window() {
+		look(r)
+	}
+	if o, _ := m.view.Order(); o.By == picture.ByThreads {
+		m.view.Picture.All(look)
+	}
+	if len(refs)+len(uids) == 0 {
+		return nil
+	}
+	a.open.tasks, a.at.tasks = true, now
+	tasks, user := m.opts.Tasks, m.opts.User
+	return func() tea.Msg {
+		t := tasksAnswer{tasks(refs), map[int]string{}}
+		for _, uid := range uids {
+			t.users[uid] = user(uid)
+		}
+		return t
+	}
+}
+
+func (t tasksAnswer) take(m *model) {
+	m.asked.open.tasks = false
+	m.view.Picture.SetTasks(t.tasks)
+	if m.asked.users == nil {
+		m.asked.users = map[int]string{}
+	}
+	for uid, name := range t.users {
+		m.asked.users[uid] = name
+	}
+}
+
+type treeAnswer struct {
+	session string
+	tree    *api.Tree
+	err     error
+}
+
+// askTree asks for earlier processes, for the timeline.
+func (m *model) askTree() tea.Cmd {
+	t, now := m.timeline, m.opts.Now()
+	if t == nil || m.asked.open.tree || now.Sub(t.Asked) < treeEvery {
+		return nil
+	}
+	m.asked.open.tree, t.Asked = true, now
+	ctx, c, session := m.ctx, m.link.client, t.Session
+	return func() tea.Msg {
+		tree, err := c.Tree(ctx, session, "all")
+		return treeAnswer{session, tree, err}
+	}
+}
+
+func (a treeAnswer) take(m *model) {
+	m.asked.open.tree = false
+	t := m.timeline
+	if t == nil || t.Session != a.session {
+		return
+	}
+	if t.Err = a.err; a.err == nil {
+		t.Remember(a.tree)
+		t.Update(m.view.Picture, m.present(), m.labels().Born)
+	}
+}

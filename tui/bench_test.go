@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/feed"
 )
 
 // crowd is a session of n processes: one in ten has children, the last tenth of
@@ -67,7 +68,7 @@ func BenchmarkFrame(b *testing.B) {
 					s.typed("true")
 					s.press("enter")
 				case "flat":
-					s.press("t s")
+					s.press("t s e")
 				}
 				frames := make([]*api.Frame, 64)
 				for i := range frames {
@@ -75,9 +76,9 @@ func BenchmarkFrame(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					feed := newFeed(s.fake, api.WatchQuery{})
-					feed.add(frames[i%len(frames)])
-					msg, _ := feed.take()
+					f := feed.New(nil)
+					f.Add(frames[i%len(frames)])
+					msg, _ := f.Take()
 					s.Update(msg)
 					s.draw()
 				}

@@ -2,17 +2,24 @@ package tui
 
 import (
 	"context"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/events"
+	"github.com/lineage-ebpf/lineage/tui/feed"
 )
+
+// Player is what a recording can say.
+type Player interface {
+	feed.Watcher
+	dialog.Client
+	Why(ctx context.Context, ref string) (*api.Why, error)
+}
 
 // Client is what the view needs of an api.Client.
 type Client interface {
-	Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error
-	Why(ctx context.Context, ref string) (*api.Why, error)
-	Plan(ctx context.Context, s string) (*api.Plan, error)
-	End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error)
-	Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error)
-	Kill(ctx context.Context, ref string, req api.KillRequest) (*api.Killed, error)
+	Player
+	events.Client
+	Tree(ctx context.Context, s, dead string) (*api.Tree, error)
+	Leaks(ctx context.Context, session string) (*api.Leaks, error)
 }

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/dialog"
 )
 
 // onOrphan is a screen with 4130 selected.
@@ -38,13 +39,13 @@ func TestDialogIsDeafAtFirst(t *testing.T) {
 			s.press("tab enter right enter l enter esc q n")
 			s.later(99 * time.Millisecond)
 		}
-		if s.dialog == nil || s.dialog.choice != 0 || s.dialog.stage != asking {
+		if s.dialog == nil || !strings.Contains(s.draw(), "[ Cancel ]") || s.dialog.Stage() != dialog.Asking {
 			t.Fatalf("%s: a key of the first 300 ms did something", open)
 		}
 		sent(t, s)
 		s.later(4 * time.Millisecond)
 		s.press("tab")
-		if s.dialog.choice != 1 {
+		if strings.Contains(s.draw(), "[ Cancel ]") {
 			t.Errorf("%s: it is deaf for longer", open)
 		}
 	}
@@ -56,7 +57,7 @@ func TestDialogIsDeafWhenThePlanComes(t *testing.T) {
 	_, cmd := s.Update(stroke("x"))
 	s.later(time.Hour)
 	s.press("tab enter")
-	if s.dialog == nil || s.dialog.stage != asking || !strings.Contains(s.draw(), "not yet: what would die is not known yet") {
+	if s.dialog == nil || s.dialog.Stage() != dialog.Asking || !strings.Contains(s.draw(), "not yet: the list of what would die has not come") {
 		t.Errorf("it was confirmed before the plan came\n%s", s.draw())
 	}
 	s.run(cmd)
@@ -173,14 +174,14 @@ func TestReadOnly(t *testing.T) {
 	for name, change := range map[string]func(*screen){
 		"flag":      func(s *screen) { s.opts.ReadOnly = true },
 		"recording": func(s *screen) { s.opts.Source = "FILE" },
-		"member":    func(s *screen) { s.model.status.ReadOnly = true },
+		"member":    func(s *screen) { s.link.status.ReadOnly = true },
 	} {
 		for _, open := range []string{"x", "X"} {
 			s := onOrphan(t, newFake())
 			change(s)
 			s.press(open)
-			if s.dialog != nil || !strings.Contains(s.message, "read-only") {
-				t.Errorf("%s, %s: %q", name, open, s.message)
+			if s.dialog != nil || !strings.Contains(s.message.text, "read-only") {
+				t.Errorf("%s, %s: %q", name, open, s.message.text)
 			}
 			if !strings.Contains(s.draw(), "read-only") {
 				t.Errorf("%s: no banner", name)
@@ -241,7 +242,7 @@ func TestEndGoesOn(t *testing.T) {
 	}
 	var more tea.Cmd
 	for _, c := range end {
-		if msg, ok := c().(reportMsg); ok {
+		if msg, ok := c().(dialog.Msg); ok {
 			_, more = s.Update(msg)
 		}
 	}

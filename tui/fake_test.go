@@ -9,6 +9,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // noon is when every test begins.
@@ -29,6 +31,8 @@ type fake struct {
 	report  *api.Report
 	killed  *api.Killed
 	killErr error
+	tree    *api.Tree
+	events  []api.Event
 	why     map[int]*api.Why
 	whyErr  error
 	watch   func(ctx context.Context, each func(*api.Frame) error) error // instead of frames
@@ -78,6 +82,26 @@ func (f *fake) Report(context.Context, string, time.Duration) (*api.Report, erro
 	return f.report, nil
 }
 
+func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) {
+	if f.tree == nil {
+		return &api.Tree{}, nil
+	}
+	return f.tree, nil
+}
+
+func (f *fake) Leaks(context.Context, string) (*api.Leaks, error) {
+	return &api.Leaks{Items: []api.Leak{{Ports: []api.Port{heldPort}}}}, nil
+}
+
+func (f *fake) Events(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	for i := range f.events {
+		if ev := f.events[i]; ev.Session == q.Session {
+			each(&ev)
+		}
+	}
+	return nil
+}
+
 func (f *fake) Kill(_ context.Context, ref string, req api.KillRequest) (*api.Killed, error) {
 	f.sent = append(f.sent, "kill "+ref+" "+req.Signal)
 	return f.killed, f.killErr
@@ -97,10 +121,19 @@ func newScreen(t testing.TB, f *fake, o Options, width, height int) *screen {
 	cancel() // nothing waits
 	s := &screen{t: t, clock: noon, fake: f}
 	o.Now = func() time.Time { return s.clock }
+	o.Tasks = func(refs []api.Ref) map[api.Ref]picture.Task {
+		tasks := map[api.Ref]picture.Task{}
+		for _, ref := range refs {
+			tasks[ref] = picture.Task{State: "S", Threads: ref.PID % 7}
+		}
+		return tasks
+	}
+	o.User = func(uid int) string { return map[int]string{0: "root", 1000: "ada"}[uid] }
 	if o.Theme == "" {
 		o.Theme = "mono"
 	}
-	s.model = newModel(ctx, f, o)
+	s.model = newModel(ctx, o)
+	s.send(feed.Msg{Connected: connected{f, nil}})
 	s.send(tea.WindowSizeMsg{Width: width, Height: height})
 	return s
 }
@@ -130,11 +163,11 @@ func (s *screen) run(cmd tea.Cmd) {
 
 // feed gives the model frames as one batch.
 func (s *screen) frames(frames ...*api.Frame) {
-	f := newFeed(s.fake, api.WatchQuery{})
+	f := feed.New(nil)
 	for _, fr := range frames {
-		f.add(fr)
+		f.Add(fr)
 	}
-	if msg, ok := f.take(); ok {
+	if msg, ok := f.Take(); ok {
 		s.send(msg)
 	}
 }
@@ -142,7 +175,7 @@ func (s *screen) frames(frames ...*api.Frame) {
 // later is so much later: what is done each second has been done.
 func (s *screen) later(d time.Duration) {
 	s.clock = s.clock.Add(d)
-	s.second()
+	s.run(s.second())
 	s.arrange()
 }
 
@@ -150,6 +183,7 @@ var named = map[string]tea.KeyPressMsg{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown},
 	"left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight}, "tab": {Code: tea.KeyTab}, "space": {Code: tea.KeySpace, Text: " "},
 	"pgup": {Code: tea.KeyPgUp}, "pgdown": {Code: tea.KeyPgDown}, "backspace": {Code: tea.KeyBackspace},
+	"ctrl+l": {Code: 'l', Mod: tea.ModCtrl},
 	"ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/charmbracelet/x/exp/golden"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // states are what the screen can look like, each made from the scene.
@@ -21,14 +24,33 @@ var states = []struct {
 	do   func(*screen)
 }{
 	{"home", func(*screen) {}},
-	{"group unfolded", func(s *screen) { s.press("/"); s.typed("bash"); s.press("enter right") }},
+	{"exited shown", func(s *screen) { s.press("e") }},
+	{"group unfolded", func(s *screen) { s.press("e /"); s.typed("bash"); s.press("enter esc right") }},
+	{"sessions", func(s *screen) { s.press("z") }},
+	{"sessions by memory", func(s *screen) { s.busy(); s.press("z M") }},
+	{"ended sessions", func(s *screen) { s.frames(ended()) }},
+	{"search being typed", func(s *screen) { s.press("/"); s.typed("s") }},
+	{"search found", func(s *screen) { s.press("e /"); s.typed("CPP"); s.press("enter") }},
+	{"columns being typed", func(s *screen) { s.press("C"); s.typed("rss user") }},
+	{"no such column", func(s *screen) { s.press("C"); s.typed("size") }},
+	{"columns asked", func(s *screen) { s.press("C") }},
+	{"filter asked", func(s *screen) { s.press("f") }},
+	{"session marked", func(s *screen) { s.press("space") }},
+	{"copied", func(s *screen) { s.press("j y") }},
+	{"events", func(s *screen) { s.withEvents(); s.press("v"); s.take() }},
+	{"events focused", func(s *screen) { s.withEvents(); s.press("v tab tab"); s.take(); s.press("up") }},
+	{"waiting", func(s *screen) {
+		s.model.link = link{}
+		s.forget()
+		s.send(feed.Msg{Away: errors.New("no daemon at /run/x")})
+	}},
 	{"folded", func(s *screen) { s.press("j h") }},
 	{"orphan", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter") }},
 	{"details", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter i") }},
 	{"details scrolled", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter i down down pgdown") }},
-	{"details of a group", func(s *screen) { s.press("/"); s.typed("cpp"); s.press("enter left i") }},
+	{"details of a group", func(s *screen) { s.press("e /"); s.typed("cpp"); s.press("enter left i") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
-	{"filter", func(s *screen) { s.press("f"); s.typed("comm:cpp"); s.press("enter") }},
+	{"filter", func(s *screen) { s.press("e f"); s.typed("comm:cpp"); s.press("enter") }},
 	{"filter being typed", func(s *screen) { s.press("f"); s.typed("state:zom") }},
 	{"filter without match", func(s *screen) { s.press("f"); s.typed("comm:nosuch"); s.press("enter") }},
 	{"search not found", func(s *screen) { s.press("/"); s.typed("nosuch"); s.press("enter") }},
@@ -45,10 +67,14 @@ var states = []struct {
 		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6001, 4123, 4123, "new"), live(6002, 4123, 4123, "new")}})
 	}},
 	{"flat", func(s *screen) { s.press("t s") }},
-	{"flat locked", func(s *screen) { s.press("t s s S") }},
+	{"flat locked", func(s *screen) { s.press("t M S") }},
+	{"flat by CPU", func(s *screen) { s.busy(); s.press("t P") }},
+	{"flat reversed", func(s *screen) { s.press("t M r") }},
+	{"flat with exited", func(s *screen) { s.press("t e M") }},
 	{"sort in the tree", func(s *screen) { s.press("s") }},
 	{"orphans", func(s *screen) { s.press("o") }},
 	{"timeline", func(s *screen) { s.press("T") }},
+	{"timeline zoomed", func(s *screen) { s.press("T + + j j h") }},
 	{"help", func(s *screen) { s.press("?") }},
 	{"end asked", func(s *screen) {
 		s.fake.plan = nil
@@ -107,29 +133,76 @@ var states = []struct {
 	{"observe", func(s *screen) { s.status(func(st *api.WatchStatus) { st.Mode = "observe" }) }},
 	{"read only", func(s *screen) { s.opts.ReadOnly = true; s.arrange(); s.press("x") }},
 	{"away", func(s *screen) {
-		s.send(feedMsg{away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: errors.New("connection refused")}})
+		s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: errors.New("connection refused")}})
 		s.later(7 * time.Second)
 	}},
-	{"over", func(s *screen) { s.send(feedMsg{over: "session_over"}) }},
+	{"over", func(s *screen) { s.send(feed.Msg{Over: true, Reason: "session_over"}) }},
 	{"empty", func(s *screen) {
 		s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Status: &api.WatchStatus{Level: 4, Mode: "enforce"}})
 	}},
-	{"busy", func(s *screen) {
-		for i := range 40 {
-			s.status(func(st *api.WatchStatus) { st.Forks += uint64(i * i); st.Live = 5 + i%7 })
-			s.later(time.Second)
-		}
-	}},
+	{"busy", func(s *screen) { s.busy() }},
 	{"hostile", func(s *screen) { s.frames(hostile()) }},
 	{"hostile details", func(s *screen) { s.frames(hostile()); s.press("G i") }},
 }
 
+// colored are the states that have all colours between them.
+var colored = []string{"home", "exited shown", "sessions", "search found", "events focused", "timeline", "end now", "end result", "degraded"}
+
 // status changes the status line's facts.
 func (s *screen) status(change func(*api.WatchStatus)) {
-	st := s.model.status
+	st := s.model.link.status
 	change(&st)
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Status: &st})
 }
+
+// busy is 40 seconds in which forks, CPU time and memory grow.
+func (s *screen) busy() {
+	for i := range 40 {
+		p := live(4123, 4121, 4121, "make", "-j2")
+		p.CPUSeconds, p.RSSBytes = float64(i*i)/50, uint64(i)<<20
+		b := build()
+		b.CPUSeconds, b.RSSBytes = 75.5+float64(i*i)/40, uint64(100+i)<<20
+		st := s.model.link.status
+		st.Forks += uint64(i * i)
+		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: api.U64(4200+i) * 1e9, Upsert: []api.Process{p}, Sessions: []api.Session{b}, Status: &st})
+		s.later(time.Second)
+	}
+}
+
+// ended is 80 sessions that are over, older than those that are not.
+func ended() *api.Frame {
+	f := &api.Frame{Head: api.Head{Kind: "diff"}}
+	for i := range 80 {
+		root := exited(100+i, 1, 0, "true")
+		f.Sessions = append(f.Sessions, api.Session{ID: fmt.Sprintf("e%05d", i), Name: "job", State: api.StateEnded, EndReason: "root_exit", Verdict: "clean",
+			Root: &root, Started: at(-90), Ended: at(-12), Mode: "observe"})
+	}
+	return f
+}
+
+// withEvents gives the session some of each type.
+func (s *screen) withEvents() {
+	shell, exit := live(4123, 4121, 4121, "make", "-j2"), exited(4125, 4123, 1, "cpp")
+	for i := range 12 {
+		ev := api.Event{Head: api.Head{Kind: "event"}, Seq: api.U64(i + 1), Time: at(i - 60), Type: []string{"fork", "exec", "exit", "reparent"}[i%4],
+			Session: "k3x9q2", Process: &shell}
+		switch ev.Type {
+		case "exit":
+			ev.Process = &exit
+		case "reparent":
+			ev.To = new(ref(4100))
+		}
+		s.fake.events = append(s.fake.events, ev)
+	}
+	s.fake.events = append(s.fake.events, api.Event{Seq: 13, Time: at(-1), Type: "session", Session: "k3x9q2", State: "ending", Reason: "root_exit"},
+		api.Event{Seq: 14, Time: at(-1), Type: "lost", Session: "k3x9q2", Count: 3, Where: "ring"})
+}
+
+// take has the events pane take what came.
+func (s *screen) take() { s.events.Take(); s.arrange() }
+
+// forget empties the picture.
+func (s *screen) forget() { s.view.Apply(&picture.Batch{Reset: true}) }
 
 // dialogWithout opens the dialog as it is before the plan has come.
 func (s *screen) dialogWithout() { s.Update(named["down"]); s.Update(stroke("x")) }
@@ -148,13 +221,15 @@ func hostile() *api.Frame {
 }
 
 func TestFrames(t *testing.T) {
-	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 60}} {
+	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {120, 30}, {200, 50}} {
 		for _, st := range states {
 			for _, look := range []struct {
 				name string
 				Options
-			}{{"", Options{}}, {"ascii", Options{ASCII: true}}, {"auto", Options{Theme: "auto"}}, {"contrast", Options{Theme: "contrast"}}} {
-				if look.name != "" && look.name != "ascii" && size.width != 80 {
+			}{{"", Options{}}, {"ascii", Options{ASCII: true}}, {"auto", Options{Theme: "auto"}},
+				{"dark", Options{Theme: "dark"}}, {"light", Options{Theme: "light"}}, {"contrast", Options{Theme: "contrast"}}} {
+				colors := look.Theme != "" && look.Theme != "auto"
+				if look.name != "" && size.width != 80 || colors && !slices.Contains(colored, st.name) {
 					continue // a colour is a colour at every size
 				}
 				name := strings.TrimSpace(fmt.Sprintf("%s %dx%d %s", st.name, size.width, size.height, look.name))
@@ -181,7 +256,7 @@ func TestFrames(t *testing.T) {
 // Who has never seen it finds out from the screen alone how to end a session and
 // how to see why a process belongs to it, and both are where it says.
 func TestNewUser(t *testing.T) {
-	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 60}} {
+	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 50}} {
 		s := newScreen(t, newFake(), Options{}, size.width, size.height)
 		says := func(where string, all ...string) {
 			t.Helper()
@@ -210,7 +285,7 @@ func TestNewUser(t *testing.T) {
 func TestHelpIsWhole(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 40, 10)
 	s.frames(scene())
-	if text := strings.Join(s.helpLines(40), "\n"); strings.Contains(text, s.theme.dots) {
+	if text := strings.Join(s.helpLines(40), "\n"); strings.Contains(text, s.term.theme.Dots) {
 		t.Errorf("cut off:\n%s", text)
 	}
 }
@@ -223,14 +298,14 @@ func TestCountOfALongCommand(t *testing.T) {
 		f.Upsert = append(f.Upsert, exited(6000+i, 4123, 1, "a-command-that-is-longer", "than-the-screen-is-wide"))
 	}
 	s.frames(f)
-	s.press("G")
+	s.press("e G")
 	if frame := s.draw(); !strings.Contains(frame, "×12") {
 		t.Errorf("no count:\n%s", frame)
 	}
 }
 
-// foreground is bold, faint, the sixteen colours of letters, and their end.
-var foreground = regexp.MustCompile(`^(0?|1|2|22|3[0-79]|9[0-7])$`)
+// styled is bold, faint, underlined, reverse, colours, and their end.
+var styled = regexp.MustCompile(`^((0?|1|2|4|7|3[0-79]|4[0-79]|9[0-7]|[34]8;5;\d+)(;|$))+$`)
 
 // fits tells whether a frame is as large as the screen, and nothing in it but
 // text and colours.
@@ -250,10 +325,8 @@ func fits(t testing.TB, frame string, width, height int) {
 				if end < 0 {
 					t.Fatalf("line %d has an escape that does not end: %q", i, l)
 				}
-				for code := range strings.SplitSeq(l[j+2:j+end], ";") {
-					if !foreground.MatchString(code) {
-						t.Fatalf("line %d has an escape that is none of the 16 colours in front: %q", i, l)
-					}
+				if !styled.MatchString(l[j+2 : j+end]) {
+					t.Fatalf("line %d has an escape that is no style: %q", i, l)
 				}
 				continue
 			}

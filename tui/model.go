@@ -6,12 +6,20 @@ import (
 	"time"
 
 	"charm.land/bubbles/v2/help"
-	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/events"
+	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/keys"
+	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
+	"github.com/lineage-ebpf/lineage/tui/saved"
+	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
 // focus is what keys go to.
@@ -20,59 +28,87 @@ type focus uint8
 const (
 	onTree focus = iota
 	onDetails
+	onEvents
 	onHelp
 )
 
-// model is the whole view. Update does no I/O and waits for nothing: what needs
-// the daemon is a command, and its answer a message.
+// model is the whole view. Update does no I/O and waits for nothing.
 type model struct {
-	ctx    context.Context
-	client Client
-	feed   *feed
-	opts   Options
-	keys   KeyMap
-	theme  theme
-	footer help.Model
+	ctx  context.Context
+	opts Options
+	keys keys.Map
+	term canvas
+	feed *feed.Feed
 
-	width, height int
-	focus         focus
-	scroll        viewport.Model // details or help, while keys go to them
+	link  link
+	view  *picture.View
+	held  held
+	rates rates
+	asked asked
 
-	view     *picture.View
-	status   api.WatchStatus
-	known    bool      // a picture has come
-	boot     time.Time // when the clock of the pictures was 0
-	recorded time.Time // the last picture's time, of a recording
-	rates    rates
-	lanes    bool         // the timeline instead of commands
-	before   *picture.Row // the root of the view before the timeline
-	paused   bool         // what comes is held
-	held     *picture.Batch
-	fresh    int // processes in it that the picture has not
-
-	away  error // the daemon's stream is broken
-	since time.Time
-	over  string // the stream has ended for good
-	done  bool
-
-	search  string
-	prompt  *prompt
-	dialog  *dialog
-	why     why
-	message string // what came of the last key
-	isBad   bool
+	focus    focus
+	scroll   viewport.Model  // details or help, while keys go to them
+	timeline *timeline.Model // instead of the tree
+	events   *events.Pane    // below it
+	prompt   *prompt
+	dialog   *dialog.Dialog
+	search   search
+	columns  []string // that the reader chose; none: whatever fits
+	message  message
 }
 
-func newModel(ctx context.Context, c Client, o Options) *model {
-	m := &model{
-		ctx: ctx, client: c, feed: newFeed(c, o.Query), opts: o, keys: NewKeyMap(), theme: newTheme(o.Theme, o.ASCII),
-		footer: help.New(), view: picture.NewView(picture.New()), scroll: viewport.New(),
-	}
-	m.footer.Styles = help.Styles{ShortKey: m.theme.keyStyle}
-	m.footer.ShortSeparator = " " + m.theme.sep + " "
-	m.footer.Ellipsis = m.theme.dots
+// canvas is the screen and how it is drawn on.
+type canvas struct {
+	width, height int
+	theme         *ink.Theme
+	footer        help.Model
+	rich          bool // it has 256 colours
+}
+
+// message is the result of the last key.
+type message struct {
+	text string
+	bad  bool
+}
+
+func newModel(ctx context.Context, o Options) *model {
+	m := &model{ctx: ctx, opts: o, keys: keys.New(), view: picture.NewView(picture.New()), scroll: viewport.New()}
+	m.feed = feed.New(func(ctx context.Context) (feed.Watcher, api.WatchQuery, error) {
+		c, only, err := o.Connect(ctx)
+		if err != nil {
+			return nil, api.WatchQuery{}, err
+		}
+		var q api.WatchQuery
+		if only != nil {
+			q.Session = only.ID
+		}
+		return connected{c, only}, q, nil
+	})
+	m.view.HideExited(true)
+	m.setTheme(o.Theme)
 	return m
 }
+
+// connected is a client that was found, with what is watched.
+type connected struct {
+	Client
+	only *api.Session
+}
+
+func (m *model) setTheme(name string) {
+	t := ink.New(ink.Options{Name: name, ASCII: m.opts.ASCII, Square: m.opts.Square})
+	f := help.New()
+	f.Styles = help.Styles{ShortKey: t.KeyStyle}
+	f.ShortSeparator = "  "
+	f.Ellipsis = t.Dots
+	m.term.theme, m.term.footer = t, f
+}
+
+// settled is how long after a change of the terminal's size the screen is drawn
+// anew. The frame of the new size has been drawn by then: on a larger screen the
+// renderer takes the cells that are new for blank, whatever it drew there, and what
+// it takes for blank it does not erase.
+const settled = 100 * time.Millisecond
 
 // tickMsg comes once a second.
 type tickMsg struct{}
@@ -81,7 +117,11 @@ func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { ret
 
 // Init starts what the view lives on.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.feed.run(m.ctx), m.feed.wait(m.ctx), tick())
+	cmds := []tea.Cmd{m.feed.Run(m.ctx), m.feed.Wait(m.ctx), tick()}
+	if m.opts.Theme == "auto" {
+		cmds = append(cmds, tea.RequestBackgroundColor)
+	}
+	return tea.Batch(cmds...)
 }
 
 // Update takes one message.
@@ -89,179 +129,124 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.term.width, m.term.height = msg.Width, msg.Height
+		cmd = tea.Tick(settled, func(time.Time) tea.Msg { return tea.ClearScreen() })
+	case tea.ColorProfileMsg:
+		m.term.rich = msg.Profile >= colorprofile.ANSI256
+	case tea.BackgroundColorMsg:
+		m.background(msg.IsDark())
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
+	case tea.MouseMsg:
+		cmd = m.pointed(msg)
 	case tea.PasteMsg:
 		if m.prompt != nil {
 			cmd = m.prompt.update(m, msg)
 		}
-	case feedMsg:
+	case feed.Msg:
 		m.fed(msg)
-		cmd = m.feed.wait(m.ctx)
+		cmd = m.feed.Wait(m.ctx)
 	case tickMsg:
-		m.second()
-		cmd = tick()
-	case whyMsg:
-		m.explained(msg)
-	case planMsg:
-		m.planned(msg)
-	case reportMsg:
-		cmd = m.reported(msg)
-	case killedMsg:
-		m.killed(msg)
+		cmd = tea.Batch(m.second(), tick())
+	case events.Msg:
+		if msg.Pane == m.events {
+			cmd = m.events.Take()
+		}
+	case dialog.Msg:
+		cmd = m.answered(msg)
+	case answer:
+		msg.take(m)
 	}
 	m.arrange()
-	return m, tea.Batch(cmd, m.askWhy())
+	return m, tea.Batch(cmd, m.ask())
 }
 
-func (m *model) now() time.Time { return m.opts.Now() }
+// background takes the theme that suits the terminal's background, if that has
+// colours enough for more than its own sixteen.
+func (m *model) background(dark bool) {
+	switch {
+	case m.opts.Theme != "auto" || !m.term.rich:
+	case dark:
+		m.setTheme("dark")
+	default:
+		m.setTheme("light")
+	}
+}
 
 // present is the time of the picture: of a recording it is long ago.
 func (m *model) present() time.Time {
-	if m.opts.Source == "" || m.recorded.IsZero() {
-		return m.now()
+	if m.opts.Source == "" || m.link.recorded.IsZero() {
+		return m.opts.Now()
 	}
-	return m.recorded
+	return m.link.recorded
 }
 
-// dated finds out when the picture's clock was 0: now tells for a daemon's; a
-// recording's processes tell when they started by both clocks.
-func (m *model) dated(b *picture.Batch) {
-	switch {
-	case b.TimeNS == 0:
-		return
-	case m.opts.Source == "":
-		m.boot = m.now().Add(-time.Duration(b.TimeNS))
-		return
-	}
-	for _, p := range b.Upsert {
-		if m.boot.IsZero() && p.Started != nil {
-			m.boot = p.Started.Add(-time.Duration(p.StartNS))
-		}
-	}
-	if !m.boot.IsZero() {
-		m.recorded = m.boot.Add(time.Duration(b.TimeNS))
-	}
+// labels are what panes name things with.
+func (m *model) labels() *label.Labels {
+	return &label.Labels{Theme: *m.term.theme, Picture: m.view.Picture, Now: m.present(), Boot: m.link.boot, Users: m.asked.users, Limit: m.term.width}
 }
 
 // fed takes what the feed brought.
-func (m *model) fed(msg feedMsg) {
-	if b := msg.batch; b != nil {
-		m.known = true
-		if b.Status != nil {
-			m.status = *b.Status
-		}
-		m.dated(b)
-		if !m.rates.primed {
-			m.rates.sample(m.now(), &m.status)
-		}
-		m.take(b)
+func (m *model) fed(msg feed.Msg) {
+	if c, ok := msg.Connected.(connected); ok {
+		m.link.client, m.link.only = c.Client, c.only
 	}
-	if msg.away != nil && m.away == nil {
-		m.since = m.now()
-	}
-	m.away = msg.away
-	if msg.over != "" {
-		m.over, m.done = msg.over, true
-	}
-}
-
-// take puts a batch into the picture, or aside while painting is paused.
-func (m *model) take(b *picture.Batch) {
-	switch {
-	case !m.paused:
-		m.view.Apply(b)
+	m.link.take(msg, m.opts.Now(), m.opts.Source != "")
+	if msg.Batch == nil {
 		return
-	case m.held == nil:
-		m.held = b
-	default:
-		m.held.Merge(b)
 	}
-	m.fresh = m.view.Picture.New(m.held)
+	m.held.take(m.view, msg.Batch)
+	if !m.rates.primed {
+		m.rates.sample(m.opts.Now(), m.forks(), m.view.Picture)
+	}
 }
 
-func (m *model) pause() {
-	m.paused = !m.paused
-	if !m.paused && m.held != nil {
-		m.view.Apply(m.held)
-		m.held, m.fresh = nil, 0
+// forks counts those of the host, or of the one session that is watched.
+func (m *model) forks() uint64 {
+	if m.link.only == nil {
+		return m.link.status.Forks
 	}
+	n := 0
+	m.view.Picture.AllSessions(func(r *picture.Row) { n += r.Session.Forks })
+	return uint64(n)
 }
 
 // second does what is done once a second.
-func (m *model) second() {
-	if m.known && m.away == nil {
-		m.rates.sample(m.now(), &m.status)
+func (m *model) second() tea.Cmd {
+	if m.link.known && m.link.away == nil {
+		m.rates.sample(m.opts.Now(), m.forks(), m.view.Picture)
 	}
-	if !m.paused {
+	if !m.held.on {
 		m.view.Resort()
 	}
+	m.search.count(m.view)
+	if m.timeline != nil {
+		m.timeline.Update(m.view.Picture, m.present(), m.labels().Born)
+	}
+	return m.follow()
 }
 
 func (m *model) say(format string, args ...any) {
-	m.message, m.isBad = fmt.Sprintf(format, args...), false
+	m.message = message{text: fmt.Sprintf(format, args...)}
 }
 
 func (m *model) complain(format string, args ...any) {
 	m.say(format, args...)
-	m.isBad = true
+	m.message.bad = true
 }
 
-// press gives a key to what it is meant for.
-func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
-	if key.Matches(msg, m.keys.Suspend) {
-		return tea.Suspend
+// restore arranges the view as it was in another run.
+func (m *model) restore(s saved.State) {
+	if by, ok := picture.ParseSort(s.Sort); ok {
+		m.view.SetOrder(picture.Order{By: by, Reverse: s.Reverse})
 	}
-	if msg.String() == "ctrl+c" {
-		return tea.Quit
-	}
-	switch {
-	case m.tooSmall():
-		return nil
-	case m.dialog != nil:
-		return m.dialog.press(m, msg)
-	case m.prompt != nil:
-		return m.prompt.press(m, msg)
-	}
-	m.message = ""
-	switch {
-	case key.Matches(msg, m.keys.Quit):
-		return tea.Quit
-	case m.focus != onTree:
-		return m.read(msg)
-	}
-	return m.act(msg)
+	m.view.HideExited(!s.Exited)
+	m.setColumns(s.Columns)
+	m.view.Picture.SetFolds(s.Folds)
 }
 
-// read is keys while details or help have them.
-func (m *model) read(msg tea.KeyPressMsg) tea.Cmd {
-	k := m.keys
-	switch {
-	case key.Matches(msg, k.Escape, k.Left), m.focus == onDetails && key.Matches(msg, k.Details), m.focus == onHelp && key.Matches(msg, k.Help):
-		m.focus = onTree
-	case key.Matches(msg, k.Up):
-		m.scroll.ScrollUp(1)
-	case key.Matches(msg, k.Down):
-		m.scroll.ScrollDown(1)
-	case key.Matches(msg, k.PageUp):
-		m.scroll.PageUp()
-	case key.Matches(msg, k.PageDown):
-		m.scroll.PageDown()
-	case key.Matches(msg, k.Home):
-		m.scroll.GotoTop()
-	case key.Matches(msg, k.End):
-		m.scroll.GotoBottom()
-	case key.Matches(msg, k.Help):
-		m.open(onHelp)
-	case key.Matches(msg, k.EndSession, k.Kill):
-		m.focus = onTree
-		return m.act(msg)
-	}
-	return nil
-}
-
-func (m *model) open(f focus) {
-	m.focus = f
-	m.scroll.GotoTop()
+// arrangement is what another run restores.
+func (m *model) arrangement() saved.State {
+	o, _ := m.view.Order()
+	return saved.State{Sort: o.By.String(), Reverse: o.Reverse, Exited: !m.view.HidesExited(), Columns: m.columns, Folds: m.view.Picture.Folds()}
 }

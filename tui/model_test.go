@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -23,7 +25,7 @@ func TestReconnect(t *testing.T) {
 	s.press("enter h space k k k k")
 	line, selected := s.view.Line(), s.view.Selected().Key()
 	before := s.draw()
-	s.send(feedMsg{away: errors.New("connection refused")})
+	s.send(feed.Msg{Away: errors.New("connection refused")})
 	if !strings.Contains(s.draw(), "away") {
 		t.Error("no banner")
 	}
@@ -60,6 +62,7 @@ func TestPresentParent(t *testing.T) {
 	f.why[4130].Process.Parent = new(ref(1))
 	f.why[4130].Parent = &api.Process{Ref: ref(1), Comm: "init", State: "live"}
 	s := onOrphan(t, f)
+	s.press("i")
 	if text := s.draw(); !strings.Contains(text, "1 init, now") {
 		t.Errorf("the details do not name the present parent:\n%s", text)
 	}
@@ -67,7 +70,7 @@ func TestPresentParent(t *testing.T) {
 
 // One question at a time: who runs over many rows asks for where he stops.
 func TestWhyIsAskedOnce(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s := newScreen(t, newFake(), Options{}, 120, 30)
 	s.frames(scene())
 	_, first := s.Update(stroke("down"))
 	for range 5 {
@@ -82,12 +85,12 @@ func TestWhyIsAskedOnce(t *testing.T) {
 		t.Errorf("asked %q", s.fake.asked)
 	}
 	s.later(time.Second)
-	s.run(s.askWhy())
+	s.run(s.ask())
 	if len(s.fake.asked) != 2 {
 		t.Errorf("asked again after a second: %q", s.fake.asked)
 	}
 	s.later(whyEvery)
-	s.run(s.askWhy())
+	s.run(s.ask())
 	if len(s.fake.asked) != 3 {
 		t.Errorf("not asked again: %q", s.fake.asked)
 	}
@@ -112,22 +115,23 @@ func TestQuit(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	var r rates
-	r.sample(noon, &api.WatchStatus{Forks: 1000, Live: 3})
-	r.sample(noon.Add(2*time.Second), &api.WatchStatus{Forks: 1100, Live: 4})
+	p := picture.New()
+	r.sample(noon, 1000, p)
+	r.sample(noon.Add(2*time.Second), 1100, p)
 	if r.now() != 50 {
 		t.Errorf("%v forks/s, want 50", r.now())
 	}
-	r.sample(noon.Add(3*time.Second), &api.WatchStatus{Forks: 5})
+	r.sample(noon.Add(3*time.Second), 5, p)
 	if r.now() != 0 {
 		t.Errorf("another daemon's count makes %v forks/s", r.now())
 	}
 	for i := range 200 {
-		r.sample(noon.Add(time.Duration(4+i)*time.Second), &api.WatchStatus{Forks: uint64(i)})
+		r.sample(noon.Add(time.Duration(4+i)*time.Second), uint64(i), p)
 	}
-	if len(r.forks) != samples || len(r.live) != samples {
-		t.Errorf("remembers %d and %d", len(r.forks), len(r.live))
+	if len(r.forks) != samples {
+		t.Errorf("remembers %d", len(r.forks))
 	}
-	if got := spark(unicodeGlyphs.spark, []float64{9, 0, 1, 2, 4}, 4); got != "▁▃▅█" {
+	if got := ink.New(ink.Options{}).Sparkline([]float64{9, 0, 1, 2, 4}, 4, 1); got != "▁▃▅█" {
 		t.Errorf("spark %s", got)
 	}
 }
@@ -136,7 +140,8 @@ func TestRates(t *testing.T) {
 // nothing is sent, and nothing breaks.
 func TestAnyKeys(t *testing.T) {
 	keys := []string{"up", "down", "left", "right", "enter", "esc", "pgup", "pgdown", "g", "G", "i", "space", "c", "U", "/", "n", "N", "f", ".",
-		"backspace", "F", "L", "p", "t", "s", "S", "T", "o", "x", "X", "?", "1", "4", "b", "!"}
+		"backspace", "F", "L", "p", "t", "s", "S", "T", "o", "x", "X", "?", "1", "4", "b", "!",
+		"z", "e", "v", "C", "y", "r", "<", "P", "M", "tab", "+", "-", "0", "ctrl+l"}
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newScreen(t, newFake(), Options{}, 80, 24)
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
@@ -158,9 +163,9 @@ func TestAnyKeys(t *testing.T) {
 				s.press(rapid.SampledFrom(keys).Draw(rt, "key"))
 			}
 			frame := s.draw()
-			fits(t, frame, s.width, s.height)
+			fits(t, frame, s.term.width, s.term.height)
 			if t.Failed() {
-				rt.Fatalf("%dx%d\n%s", s.width, s.height, frame)
+				rt.Fatalf("%dx%d\n%s", s.term.width, s.term.height, frame)
 			}
 		}
 		if len(s.fake.sent) != 0 {
@@ -172,7 +177,7 @@ func TestAnyKeys(t *testing.T) {
 func TestSearch(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.frames(scene())
-	s.press("j h k /")
+	s.press("e j h k /")
 	s.typed("SLEEP")
 	s.press("enter")
 	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {

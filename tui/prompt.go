@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -16,22 +17,43 @@ import (
 type promptKind uint8
 
 const (
-	promptSearch promptKind = iota
-	promptFilter
-	promptPID
+	searchPrompt promptKind = iota
+	filterPrompt
+	pidPrompt
+	columnsPrompt
 )
 
-var promptNames = [...]string{"search: ", "filter: ", "PID: "}
+var promptNames = [...]string{"search: ", "filter: ", "PID: ", "columns: "}
 
-// prompt is a line that is being typed.
+// prompt is a line that is being typed. What it does is shown while it is typed;
+// Esc takes that back.
 type prompt struct {
-	kind   promptKind
-	input  textinput.Model
-	before *picture.Filter // to go back to
-	bad    string          // why what stands there is no filter
+	kind    promptKind
+	input   textinput.Model
+	filter  *picture.Filter // before
+	columns []string        // before
+	search  search          // before
+	bad     string          // why the text means nothing
 }
 
-func (m *model) ask(kind promptKind, text string) tea.Cmd {
+// search is what was searched for.
+type search struct {
+	text    string
+	from    *picture.Row // where the reader was
+	at, all int          // the number of the selected match, and how many there are
+}
+
+// word is what is highlighted.
+func (s *search) word() string { return strings.ToLower(s.text) }
+
+// count looks how many matches there are.
+func (s *search) count(v *picture.View) {
+	if s.text != "" {
+		s.at, s.all = v.Matches(s.text)
+	}
+}
+
+func (m *model) prompted(kind promptKind, text string) tea.Cmd {
 	in := textinput.New()
 	in.Prompt = promptNames[kind]
 	in.SetStyles(textinput.Styles{})
@@ -39,17 +61,17 @@ func (m *model) ask(kind promptKind, text string) tea.Cmd {
 	in.CharLimit = 256
 	in.SetValue(text)
 	in.CursorEnd()
-	m.prompt = &prompt{kind: kind, input: in, before: m.view.Picture.Filter()}
+	m.prompt = &prompt{kind: kind, input: in, filter: m.view.Picture.Filter(), columns: m.columns, search: m.search}
+	if kind == searchPrompt {
+		m.search = search{from: m.view.Selected()}
+	}
 	return m.prompt.input.Focus()
 }
 
 func (p *prompt) press(m *model, msg tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case key.Matches(msg, m.keys.Escape):
-		if p.kind == promptFilter {
-			m.view.SetFilter(p.before)
-		}
-		m.prompt = nil
+		p.takeBack(m)
 		return nil
 	case msg.String() == "enter":
 		p.enter(m)
@@ -58,58 +80,114 @@ func (p *prompt) press(m *model, msg tea.KeyPressMsg) tea.Cmd {
 	return p.update(m, msg)
 }
 
+func (p *prompt) takeBack(m *model) {
+	m.prompt = nil
+	switch p.kind {
+	case filterPrompt:
+		m.view.SetFilter(p.filter)
+	case columnsPrompt:
+		m.columns = p.columns
+	case searchPrompt:
+		if from := m.search.from; from != nil && !from.Gone() {
+			m.view.Select(from)
+		}
+		m.search = p.search
+	}
+}
+
 func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
 	was := p.input.Value()
 	p.input, cmd = p.input.Update(msg)
-	if p.kind == promptFilter && p.input.Value() != was {
-		f, err := picture.ParseFilter(p.input.Value())
-		p.bad = ""
+	now := p.input.Value()
+	if now == was {
+		return cmd
+	}
+	p.bad = ""
+	switch p.kind {
+	case filterPrompt:
+		f, err := picture.ParseFilter(now)
 		if err != nil {
 			p.bad = err.Error()
-		} else {
-			m.view.SetFilter(f)
+			break
 		}
+		m.view.SetFilter(f)
+	case columnsPrompt:
+		names, err := columns.Parse(now)
+		if err != nil {
+			p.bad = err.Error()
+			break
+		}
+		m.columns = names
+	case searchPrompt:
+		m.search.text = strings.TrimSpace(now)
+		if !m.view.Seek(m.search.text, m.search.from) && m.search.text != "" {
+			p.bad = "not found"
+		}
+		m.search.count(m.view)
 	}
 	return cmd
 }
 
 func (p *prompt) enter(m *model) {
-	text := strings.TrimSpace(p.input.Value())
-	switch p.kind {
-	case promptFilter:
-		if p.bad != "" {
-			return // it says so
-		}
-	case promptSearch:
-		m.search = text
-		if text != "" {
-			m.prompt = nil
-			m.find(false)
-		}
-	case promptPID:
-		m.goTo(text)
+	if p.bad != "" && p.kind != searchPrompt {
+		return // it says so
 	}
 	m.prompt = nil
+	switch {
+	case p.kind == pidPrompt:
+		m.goTo(strings.TrimSpace(p.input.Value()))
+	case p.kind == searchPrompt && p.bad != "":
+		m.complain("%s: not found", display.Text(m.search.text))
+		m.search = search{}
+	}
 }
+
+func (m *model) setColumns(names []string) {
+	if known, err := columns.Parse(strings.Join(names, " ")); err == nil {
+		m.columns = known
+	}
+}
+
+func (m *model) columnsText() string { return strings.Join(m.columns, " ") }
 
 // goTo selects the process that has a PID, wherever it is.
 func (m *model) goTo(text string) {
 	pid, err := strconv.Atoi(text)
 	if err != nil || pid <= 0 {
-		m.complain("%s is no PID", display.Text(text))
+		m.complain("invalid PID %s", display.Text(text))
 		return
 	}
-	r := m.view.Picture.PID(pid)
-	switch {
-	case r == nil:
-		m.complain("no process %d in any session that is shown", pid)
-	case m.view.Select(r):
-	default:
-		m.leaveTimeline()
-		m.view.SetMode(picture.Tree)
-		m.view.SetRoot(nil)
-		if !m.view.Select(r) {
-			m.complain("%d is hidden by the filter; Esc clears it", pid)
-		}
+	if r := m.view.Picture.PID(pid); r != nil {
+		m.show(r)
+	} else {
+		m.complain("PID %d is in no session that is shown", pid)
 	}
+}
+
+// show selects a row, and changes what hides it.
+func (m *model) show(r *picture.Row) {
+	v := m.view
+	if v.Select(r) {
+		return
+	}
+	v.SetMode(picture.Tree)
+	v.SetRoot(nil)
+	if !v.Select(r) && v.HidesExited() {
+		v.HideExited(false)
+		m.say("exited processes are shown now")
+	}
+	if !v.Select(r) {
+		m.complain("%s is hidden by the filter; Esc clears it", m.labels().Row(r))
+	}
+}
+
+// find goes to the next match.
+func (m *model) find(back bool) {
+	switch {
+	case m.search.text == "":
+		m.complain("nothing was searched for yet: /")
+	case !m.view.Find(m.search.text, back):
+		m.complain("%s: not found", display.Text(m.search.text))
+	}
+	m.search.count(m.view)
 }

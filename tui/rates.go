@@ -2,39 +2,42 @@ package tui
 
 import (
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // samples is how many seconds the sparklines remember.
 const samples = 60
 
-// rates is the recent past of the whole host: forks a second, live processes.
+// rates is the recent past: forks a second, and the CPU% of each session.
 type rates struct {
-	at     time.Time
-	total  uint64
-	forks  []float64
-	live   []float64
-	primed bool
+	at       time.Time
+	total    uint64
+	forks    []float64
+	sessions map[string][]float64
+	primed   bool
 }
 
-// sample notes what the status says now. It is called once a second.
-func (r *rates) sample(now time.Time, s *api.WatchStatus) {
+// sample notes what is so now. It is called once a second.
+func (r *rates) sample(now time.Time, forks uint64, p *picture.Picture) {
 	seconds := now.Sub(r.at).Seconds()
 	if r.primed && seconds <= 0 {
 		return
 	}
 	perSecond := 0.0
-	if r.primed && s.Forks >= r.total { // less: another daemon counts from 0
-		perSecond = float64(s.Forks-r.total) / seconds
+	if r.primed && forks >= r.total { // less: another daemon counts from 0
+		perSecond = float64(forks-r.total) / seconds
 	}
 	if r.primed {
 		r.forks = remember(r.forks, perSecond)
 	}
-	r.live = remember(r.live, float64(s.Live))
-	r.at, r.total, r.primed = now, s.Forks, true
+	before := r.sessions
+	r.sessions = make(map[string][]float64, len(before))
+	p.AllSessions(func(s *picture.Row) {
+		r.sessions[s.Session.ID] = remember(before[s.Session.ID], p.CPU(s))
+	})
+	r.at, r.total, r.primed = now, forks, true
 }
 
 func remember(values []float64, v float64) []float64 {
@@ -50,18 +53,4 @@ func (r *rates) now() float64 {
 		return 0
 	}
 	return r.forks[len(r.forks)-1]
-}
-
-// spark draws the last values, at most so many, from 0 to their largest.
-func spark(levels []string, values []float64, columns int) string {
-	values = values[max(0, len(values)-columns):]
-	most := 1.0
-	for _, v := range values {
-		most = max(most, v)
-	}
-	var b strings.Builder
-	for _, v := range values {
-		b.WriteString(levels[int(v/most*float64(len(levels)-1)+0.5)])
-	}
-	return b.String()
 }

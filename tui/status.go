@@ -7,175 +7,187 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/key"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/columns"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/keys"
+	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // part is a piece of the status line: as long as there is room for.
 type part struct {
-	paint
+	ink.Paint
 	long, middle, short string
 }
 
-// statusLine says what the daemon can do, and what the host does.
+// statusLine says what the host does, and what the daemon can do.
 func (m *model) statusLine() string {
-	s, t := &m.status, m.theme
+	k, t := &m.link, m.term.theme
+	s := &k.status
 	parts := []part{m.title()}
-	if m.known {
-		level := part{long: fmt.Sprintf("level %d %s", s.Level, display.Text(s.Mode)), short: fmt.Sprintf("L%d %s", s.Level, display.Text(s.Mode))}
-		if s.Level == 0 { // of a recording
-			level.long, level.short = display.Text(s.Mode), display.Text(s.Mode)
+	if k.known {
+		sessions, live, orphans := m.totals()
+		facts := t.Live
+		if k.stale(m.opts.Now()) > 0 {
+			facts = t.Dim
 		}
-		level.middle = level.short
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
-		live := fmt.Sprintf("%d live", s.Live)
-		lost := part{long: fmt.Sprintf("lost %d", s.Lost), short: fmt.Sprintf("lost %d", s.Lost), paint: t.dim}
-		if s.Lost > 0 {
-			lost.paint = t.warn
-		}
-		lost.middle = lost.long
-		sessions := count(m.view.Picture.Sessions(), "session", "sessions")
-		parts = append(parts, level,
+		spark := t.Sparkline(m.rates.forks, 16, 10)
+		parts = append(parts,
 			part{long: sessions, middle: sessions},
-			part{long: live + " " + spark(t.spark, m.rates.live, 16), middle: live + " " + spark(t.spark, m.rates.live, 8), short: live, paint: t.live},
-			part{long: forks + " " + spark(t.spark, m.rates.forks, 16), middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.now())},
-			lost, m.selfCheck())
+			part{long: live, middle: live, short: live, Paint: facts},
+			part{long: orphans, middle: orphans, Paint: t.Moved},
+			part{long: forks + " " + spark, middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.now())})
+		if s.Lost > 0 {
+			lost := fmt.Sprintf("lost %d", s.Lost)
+			parts = append(parts, part{long: lost, middle: lost, short: lost, Paint: t.Warn})
+		}
+		parts = append(parts, m.policy(), m.freshness())
 	}
-	for _, size := range []func(part) string{
+	sizes := []func(part) string{
 		func(p part) string { return p.long }, func(p part) string { return p.middle }, func(p part) string { return p.short },
-	} {
+	}
+	for _, size := range sizes[:2] {
 		total := -2
 		for _, p := range parts {
 			if s := size(p); s != "" {
-				total += width(s) + 2
+				total += ink.Width(s) + 2
 			}
 		}
-		if total <= m.width {
+		if total <= m.term.width {
 			return m.joined(parts, size)
 		}
 	}
-	return m.joined(parts, func(p part) string { return p.short })
+	return m.joined(parts, sizes[2])
+}
+
+// totals counts what is shown: with one session that is watched, not the host.
+func (m *model) totals() (sessions, live, orphans string) {
+	var n, alive, lost int
+	m.view.Picture.AllSessions(func(r *picture.Row) {
+		if r.Session.State == api.StateEnded {
+			return
+		}
+		n++
+		alive += r.Session.Live
+		lost += r.Session.Orphans
+	})
+	if lost > 0 {
+		orphans = label.Count(lost, "orphan", "orphans")
+	}
+	return label.Count(n, "session", "sessions"), fmt.Sprintf("%d live", alive), orphans
+}
+
+// policy is the level of the kernel side, and whether rules only log.
+func (m *model) policy() part {
+	s := &m.link.status
+	mode := display.Text(s.Mode)
+	p := part{long: fmt.Sprintf("level %d, policy: %s", s.Level, mode), middle: fmt.Sprintf("L%d %s", s.Level, mode), Paint: m.term.theme.Dim}
+	if s.Level == 0 { // of a recording
+		p.long, p.middle = mode, mode
+	}
+	return p
 }
 
 func (m *model) joined(parts []part, size func(part) string) string {
-	l := m.line(m.width)
+	l := m.term.theme.Line(m.term.width)
 	for _, p := range parts {
 		s := size(p)
 		if s == "" {
 			continue
 		}
-		if l.left < m.width {
-			l.put(paint{}, "  ")
+		if l.Left < m.term.width {
+			l.Put(ink.Paint{}, "  ")
 		}
-		l.put(p.paint, s)
+		l.Put(p.Paint, s)
 	}
-	return l.full()
+	return l.Full()
 }
 
-// title says what is shown, and how.
+// title says what is watched.
 func (m *model) title() part {
 	what := "lineage"
-	if m.opts.Source != "" {
-		what += " " + display.Text(m.opts.Source)
+	switch {
+	case m.opts.Source != "":
+		what += " " + m.shown(m.opts.Source)
+	case m.link.only != nil:
+		what += ": " + label.Session(m.link.only)
 	}
-	v := m.view
-	var how []string
-	switch v.Mode() {
-	case picture.Flat:
-		order, locked := v.Sort()
-		how = append(how, "list by "+order.String())
-		if locked {
-			how = append(how, "locked")
-		}
-	case picture.Orphans:
-		how = append(how, "orphans")
-	}
-	if m.lanes {
-		how = append(how, "timeline")
-	}
-	if root := v.Root(); root != nil && !m.lanes {
-		how = append(how, "from "+m.rowName(root))
-	}
-	if f := v.Picture.Filter(); f != nil {
-		how = append(how, "filter "+display.Text(f.String()))
-	}
-	switch v.Following() {
-	case picture.FollowRow:
-		how = append(how, "follows the row")
-	case picture.FollowNewest:
-		how = append(how, "follows the newest")
-	}
-	p := part{long: what, middle: what, paint: m.theme.strong}
-	if len(how) > 0 {
-		p.short = m.fit(strings.Join(how, ", "), max(m.width/2, 12))
-		p.long += ": " + p.short
-		p.middle = p.long
-	}
-	return p
+	return part{long: what, middle: what, short: m.term.theme.Fit(what, 14), Paint: m.term.theme.Session}
 }
 
-func (m *model) selfCheck() part {
-	c := m.status.SelfCheck
+// freshness says how old the picture is while the daemon is away, else how the last
+// self-check went.
+func (m *model) freshness() part {
+	c, t := m.link.status.SelfCheck, m.term.theme
+	if old := m.link.stale(m.opts.Now()); old > 0 {
+		text := "STALE " + display.Age(old)
+		return part{long: text, middle: text, short: text, Paint: t.Bad}
+	}
 	switch {
 	case m.opts.Source != "":
 		return part{}
 	case c == nil:
-		return part{long: "no self-check yet", middle: "check -", paint: m.theme.dim}
+		return part{long: "no self-check yet", middle: "check -", Paint: t.Dim}
 	case !c.OK:
-		return part{long: "self-check FAILED", middle: "check FAILED", short: "check FAILED", paint: m.theme.bad}
+		return part{long: "self-check FAILED", middle: "check FAILED", short: "check FAILED", Paint: t.Bad}
 	}
 	long := "self-check ok"
 	if c.At != nil {
 		long += " " + display.Age(m.present().Sub(*c.At)) + " ago"
 	}
-	return part{long: long, middle: "check ok", paint: m.theme.dim}
+	return part{long: long, middle: "check ok", Paint: t.Dim}
 }
 
 // banner is something that stays on the screen as long as it is so.
 type banner struct {
-	paint
+	ink.Paint
 	long, short string
 }
 
 // warnings are the banners, the worst first.
 func (m *model) warnings() (all []banner) {
-	s, t := &m.status, m.theme
-	add := func(p paint, short, format string, args ...any) {
+	k, t := &m.link, m.term.theme
+	s := &k.status
+	add := func(p ink.Paint, short, format string, args ...any) {
 		all = append(all, banner{p, display.Text(fmt.Sprintf(format, args...)), short})
 	}
 	switch {
-	case m.away != nil:
-		add(t.bad, "DAEMON AWAY", "the daemon is away for %s: %v; trying again, what is shown is old", display.Age(m.now().Sub(m.since).Round(time.Second)), m.away)
-	case m.done:
-		add(t.warn, "OVER", "%s", ending(m.over))
-	case !m.known:
-		add(t.warn, "WAITING", "waiting for the daemon's first picture")
+	case k.away != nil && !k.known:
+		add(t.Warn, "NO DAEMON", "waiting for a daemon since %s: %v", display.Age(m.opts.Now().Sub(k.since)), k.away)
+	case k.away != nil:
+		add(t.Bad, "DAEMON AWAY", "the daemon is away for %s, trying again; everything here is from %s: %v",
+			display.Age(m.opts.Now().Sub(k.since).Round(time.Second)), m.labels().Clock(k.fresh), k.away)
+	case k.done:
+		add(t.Warn, "OVER", "%s", ending(k.over))
+	case !k.known:
+		add(t.Warn, "WAITING", "waiting for the daemon's first picture")
 	}
 	if d := slices.Concat(s.Degraded, m.view.Picture.Degraded()); len(d) > 0 {
-		add(t.bad, "DEGRADED", "degraded: %s", strings.Join(d[:min(len(d), 16)], "; "))
+		add(t.Bad, "DEGRADED", "degraded: %s", strings.Join(d[:min(len(d), 16)], "; "))
 	}
 	if c := s.SelfCheck; c != nil && !c.OK {
-		add(t.bad, "CHECK FAILED", "the self-check failed: %s", cmp.Or(c.Why, "the daemon does not say why"))
+		add(t.Bad, "CHECK FAILED", "the self-check failed: %s", cmp.Or(c.Why, "the daemon does not say why"))
 	}
 	if s.Breaker.Open {
-		add(t.bad, "BREAKER OPEN", "the circuit breaker is open: the policy ends nothing until \"lineage policy resume\"")
+		add(t.Bad, "BREAKER OPEN", "the circuit breaker is open: the policy ends nothing until \"lineage policy resume\"")
 	}
 	if s.Lost > 0 {
-		add(t.warn, fmt.Sprintf("LOST %d", s.Lost), "%s lost: the history has gaps, whose a process is stays true", count(int(s.Lost), "event", "events"))
+		add(t.Warn, fmt.Sprintf("LOST %d", s.Lost), "%s lost: the history has gaps; which session a process belongs to is still right", label.Count(int(s.Lost), "event", "events"))
 	}
-	if m.paused {
-		add(t.warn, fmt.Sprintf("PAUSED, %d new", m.fresh), "paused, %d new; p goes on", m.fresh)
+	if m.held.on {
+		add(t.Warn, fmt.Sprintf("PAUSED, %d new", m.held.fresh), "paused, %d new; p continues", m.held.fresh)
 	}
 	switch {
 	case m.opts.Source != "":
-		add(t.key, "READ-ONLY", "read-only: the recording %s", m.opts.Source)
+		add(t.Key, "READ-ONLY", "read-only: the recording %s", m.opts.Source)
 	case m.opts.ReadOnly || s.ReadOnly:
-		add(t.key, "READ-ONLY", "read-only: nothing can be ended from here")
-	}
-	if s.Mode == "observe" && m.opts.Source == "" {
-		add(t.key, "OBSERVE", "observe mode: the policy only reports what it would end; x and X do end")
+		add(t.Key, "READ-ONLY", "read-only: nothing can be ended from here")
 	}
 	return all
 }
@@ -183,11 +195,11 @@ func (m *model) warnings() (all []banner) {
 func ending(reason string) string {
 	switch reason {
 	case "session_over":
-		return "the session is over; this is the last picture of it"
+		return "the session has ended; this is the last picture of it"
 	case "":
-		return "the stream is over; this is the last picture"
+		return "the stream has ended; this is the last picture"
 	}
-	return "the stream is over (" + reason + "); this is the last picture"
+	return "the stream has ended (" + reason + "); this is the last picture"
 }
 
 // banners are the lines of the warnings: one each where there is room, else
@@ -197,55 +209,151 @@ func (m *model) banners() []string {
 	if len(all) == 0 {
 		return nil
 	}
-	t := m.theme
-	if most := max(m.height/6, 1); m.height >= besideRows && len(all) <= most {
+	t := m.term.theme
+	if most := max(m.term.height/6, 1); m.term.height >= besideRows && len(all) <= most {
 		var lines []string
 		for _, b := range all {
-			l := m.line(m.width)
-			l.put(b.paint, "! "+b.long)
-			lines = append(lines, l.full())
+			l := t.Line(m.term.width)
+			l.Put(b.Paint, "! "+b.long)
+			lines = append(lines, l.Full())
 		}
 		return lines
 	}
 	var lines []string
-	l := m.line(m.width)
+	l := t.Line(m.term.width)
 	for _, b := range all {
 		text := "! " + b.short
-		if l.left < m.width {
-			if width(text)+2 > l.left {
-				lines = append(lines, l.full())
-				l = m.line(m.width)
+		if l.Left < m.term.width {
+			if ink.Width(text)+2 > l.Left {
+				lines = append(lines, l.Full())
+				l = t.Line(m.term.width)
 			} else {
-				l.put(t.dim, "  ")
+				l.Put(t.Dim, "  ")
 			}
 		}
-		l.put(b.paint, text)
+		l.Put(b.Paint, text)
 	}
-	return append(lines, l.full())
+	return append(lines, l.Full())
 }
 
-// bottom is the last line: what is typed, what came of the last key, or keys.
+// bottom is the last line: what is typed, the result of the last key, or keys.
 func (m *model) bottom() string {
-	l := m.line(m.width)
+	t := m.term.theme
+	l := t.Line(m.term.width)
 	switch {
 	case m.prompt != nil:
-		l.put(paint{}, strings.TrimRight(ansi.Strip(m.prompt.input.View()), " "))
-		if m.prompt.bad != "" {
-			l.put(m.theme.bad, "  "+m.prompt.bad)
+		l.Put(ink.Paint{}, strings.TrimRight(ansi.Strip(m.prompt.input.View()), " "))
+		switch {
+		case m.prompt.bad != "":
+			l.Put(t.Bad, "  "+m.prompt.bad)
+		case m.prompt.kind == searchPrompt && m.search.text != "":
+			l.Put(t.Key, fmt.Sprintf("  %d/%d", m.search.at, m.search.all))
+		case m.prompt.kind == filterPrompt && m.prompt.input.Value() == "":
+			l.Put(t.Dim, "  "+picture.FilterHelp)
+		case m.prompt.kind == columnsPrompt && m.prompt.input.Value() == "":
+			l.Put(t.Dim, "  "+strings.Join(columns.Names(), " ")+"; none: whatever fits")
 		}
-	case m.message != "" && m.isBad:
-		l.put(m.theme.bad, "! "+display.Text(m.message))
-	case m.message != "":
-		l.put(m.theme.strong, display.Text(m.message))
+	case m.message.text != "" && m.message.bad:
+		l.Put(t.Bad, "! "+m.shown(m.message.text))
+	case m.message.text != "":
+		l.Put(t.Strong, m.shown(m.message.text))
 	default:
 		return m.keysThatFit()
 	}
-	return l.full()
+	return l.Full()
 }
 
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
+// shown makes what came from somewhere else fit for the screen.
+func (m *model) shown(s string) string { return display.Text(s) }
+
+// hints are the keys of the footer.
+func (m *model) hints() []key.Binding {
+	k := m.keys
+	quit := keys.Named(k.Quit, "q", "quit")
+	switch {
+	case m.focus == onDetails:
+		return []key.Binding{k.Escape, keys.Named(k.EndSession, "x", "end"), k.Up, k.Down, keys.Named(k.Copy, "y", "copy"), k.Pane, quit}
+	case m.focus == onEvents:
+		return []key.Binding{k.Escape, keys.Named(k.Events, "v", "close"), k.Up, k.Down, k.Pane, quit}
+	case m.focus == onHelp:
+		return []key.Binding{k.Escape, k.Up, k.Down, k.PageUp, k.PageDown, quit}
+	case m.timeline != nil:
+		return k.Timeline.Short(k.Escape, k.Quit)
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return k.Short()
+}
+
+// keysThatFit is the footer: the first hints, whole ones.
+func (m *model) keysThatFit() string {
+	hints := m.hints()
+	for i := range hints {
+		h := hints[i].Help()
+		hints[i].SetHelp(m.term.theme.Keys.Replace(h.Key), h.Desc)
+	}
+	for {
+		s := m.term.footer.ShortHelpView(hints)
+		if w := ansi.StringWidth(s); w <= m.term.width {
+			return s + strings.Repeat(" ", m.term.width-w)
+		}
+		hints = hints[:len(hints)-1]
+	}
+}
+
+// helpLines is every key, and what the rows mean.
+func (m *model) helpLines(width int) []string {
+	t := m.term.theme
+	var lines []string
+	put := func(p ink.Paint, s string) {
+		l := t.Line(width)
+		l.Put(p, s)
+		lines = append(lines, l.Full())
+	}
+	// entry says what something is for, in as many lines as it takes.
+	entry := func(p ink.Paint, what, does string) {
+		const indent = 17
+		for _, part := range ink.Wrap(does, width-indent-1) {
+			l := t.Line(width)
+			l.Put(p, fmt.Sprintf("   %-*s", indent-4, what))
+			l.Put(ink.Paint{}, " "+strings.TrimLeft(part, " "))
+			lines = append(lines, l.Full())
+			what = ""
+		}
+	}
+	text := func(p ink.Paint, indent, s string) {
+		for _, part := range ink.Wrap(s, width-len(indent)-1) {
+			put(p, indent+strings.TrimLeft(part, " "))
+		}
+	}
+	text(ink.Paint{}, " ", "To end a session: select it or any of its processes and press x.")
+	text(ink.Paint{}, " ", "To see why a process belongs to its session: select it and press Enter.")
+	if now := m.warnings(); len(now) > 0 || m.link.status.Mode == "observe" {
+		put(t.Strong, " Now")
+		for _, w := range now {
+			text(w.Paint, "   ", w.long)
+		}
+		if m.link.status.Mode == "observe" {
+			text(t.Key, "   ", "policy: observe: automatic rules only log; x and X still kill")
+		}
+	}
+	put(t.Strong, " Rows")
+	for _, s := range []struct {
+		label.Look
+		means string
+	}{
+		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: "S"}, "live; R S D T I: the kernel's state, once it was read"},
+		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: "S"}, "live, and its parent is not its creator"},
+		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited, with its code or signal"},
+		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: t.ZombieLetter}, "zombie: exited, its parent has not reaped it"},
+		{label.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
+	} {
+		entry(s.Paint, s.String(), s.means)
+	}
+	entry(t.Key, t.Times+"9", "processes of one creator that run the same command, or exited in the same way")
+	for _, g := range m.keys.Groups() {
+		put(t.Strong, " "+g.Title)
+		for _, k := range g.Keys {
+			entry(t.Key, t.Keys.Replace(k.Help().Key), k.Help().Desc)
+		}
+	}
+	return lines
 }

@@ -6,141 +6,304 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/lineage-ebpf/lineage/tui/details"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// The least terminal that has the details beside the tree.
+// The least terminal that anything can be read on, the least one whose panes have
+// frames, and the least one that has the details beside the tree.
 const (
-	besideColumns = 80
-	besideRows    = 24
-)
-
-// The least terminal that anything can be read on.
-const (
-	leastColumns = 24
-	leastRows    = 8
+	leastColumns, leastRows   = 24, 8
+	framedColumns, framedRows = 60, 16
+	besideColumns, besideRows = 110, 24
 )
 
 // tooSmall tells that nothing is drawn. Then keys do nothing either, or one
 // could confirm what one cannot see.
-func (m *model) tooSmall() bool { return m.width < leastColumns || m.height < leastRows }
-
-// beside tells that the details are drawn beside the tree.
-func (m *model) beside() bool {
-	return m.width >= besideColumns && m.height >= besideRows
+func (m *model) tooSmall() bool {
+	return m.term.width < leastColumns || m.term.height < leastRows
 }
 
-// hasDetails tells that details are drawn at all.
-func (m *model) hasDetails() bool { return m.beside() || m.focus == onDetails }
+// layout is where the panes are, in columns and lines of the screen.
+type layout struct {
+	framed bool
+	tree   int // columns of the pane at the left, or all
+	detail int // columns of the details beside it, 0: they are not there
+	body   int // lines of these two
+	log    int // lines of the events below, 0: there is none
+}
 
-// detailColumns is how wide the details are beside the tree.
-func (m *model) detailColumns() int {
-	if !m.beside() {
-		return 0
+// edge is the columns of a pane that its frame takes at one side.
+func (l layout) edge() int {
+	if l.framed {
+		return 1
 	}
-	return min(m.width*2/5, 72)
+	return 0
 }
 
-// bodyRows is how many lines are between the status line and the banners.
-func (m *model) bodyRows() int {
-	return max(m.height-2-len(m.banners()), 1)
+// inner is how wide the lines of the left pane are.
+func (l layout) inner() int { return l.tree - 2*l.edge() }
+
+// lines is how many lines a pane of that height has inside, its head not counted.
+func (l layout) lines(rows int) int { return max(rows-1-l.edge(), 1) }
+
+func (m *model) layout() layout {
+	width, height := m.term.width, m.term.height
+	l := layout{framed: width >= framedColumns && height >= framedRows, tree: width}
+	l.body = max(height-2-len(m.banners()), 2)
+	if m.events != nil && l.body >= 12 {
+		l.log = max(l.body/3, 5)
+		l.body -= l.log
+	}
+	if width >= besideColumns && height >= besideRows && m.timeline == nil && m.focus != onHelp {
+		l.detail = min(max(width*2/5, 44), 72)
+		l.tree -= l.detail
+	}
+	return l
 }
+
+// showsDetails tells that the details are on the screen.
+func (m *model) showsDetails() bool { return m.focus == onDetails || m.layout().detail > 0 }
 
 // arrange fits everything to the terminal.
 func (m *model) arrange() {
-	rows := m.bodyRows()
-	if m.lanes {
-		rows-- // the axis
+	l := m.layout()
+	m.view.SetHeight(l.lines(l.body))
+	if m.timeline != nil {
+		m.timeline.SetHeight(l.lines(l.body) - 1)
 	}
-	m.view.SetHeight(rows)
+	columns := l.inner()
 	switch m.focus {
 	case onDetails:
-		columns := m.detailColumns()
-		if columns == 0 {
-			columns = m.width
+		if l.detail > 0 {
+			columns = l.detail - 2*l.edge()
 		}
-		m.fill(m.details(columns), columns)
+		m.fill(m.details(columns), columns, l)
 	case onHelp:
-		m.fill(m.helpLines(m.width), m.width)
+		m.fill(m.helpLines(columns), columns, l)
 	}
 }
 
 // fill gives the viewport its lines. It is only moved where it must be.
-func (m *model) fill(lines []string, columns int) {
+func (m *model) fill(lines []string, columns int, l layout) {
 	m.scroll.SetWidth(columns)
-	m.scroll.SetHeight(m.bodyRows())
+	m.scroll.SetHeight(l.lines(l.body))
 	m.scroll.SetContentLines(lines)
+}
+
+func (m *model) details(columns int) []string {
+	o := details.Options{Answer: m.asked.why, ReadOnly: m.readOnly()}
+	r := m.view.Selected()
+	if r != nil {
+		o.Activity = m.rates.sessions[r.SessionID()]
+	}
+	return details.Lines(m.labels(), r, o, columns)
 }
 
 // View draws the screen.
 func (m *model) View() tea.View {
 	v := tea.View{AltScreen: true, WindowTitle: "lineage top"}
+	if m.opts.Mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
 	if m.tooSmall() {
-		v.Content = ansi.Truncate(fmt.Sprintf("at least %dx%d", leastColumns, leastRows), max(m.width, 0), "")
+		v.Content = ansi.Truncate(fmt.Sprintf("at least %dx%d", leastColumns, leastRows), max(m.term.width, 0), "")
 		return v
 	}
-	lines := append([]string{m.statusLine()}, m.body()...)
+	l := m.layout()
+	lines := append([]string{m.statusLine()}, m.body(l)...)
+	if l.log > 0 {
+		lines = append(lines, m.log(l)...)
+	}
 	lines = append(lines, m.banners()...)
 	lines = append(lines, m.bottom())
 	if m.dialog != nil {
-		m.overlay(lines, m.dialogLines())
+		overlay(lines, m.dialog.Lines(m.labels(), m.term.width, m.term.height), m.term.width)
 	}
-	if len(lines) > m.height {
-		lines = lines[:m.height]
+	if len(lines) > m.term.height {
+		lines = lines[:m.term.height]
 	}
 	v.Content = strings.Join(lines, "\n")
 	if m.prompt != nil && m.dialog == nil {
-		if c := m.prompt.input.Cursor(); c != nil && c.X < m.width {
-			c.Y = m.height - 1
+		if c := m.prompt.input.Cursor(); c != nil && c.X < m.term.width {
+			c.Y = m.term.height - 1
 			v.Cursor = c
 		}
 	}
 	return v
 }
 
-// body is what is between the status line and the banners.
-func (m *model) body() []string {
-	rows := m.bodyRows()
+// body is the tree, or what is shown instead, and the details beside it.
+func (m *model) body(l layout) []string {
 	switch {
-	case m.focus == onHelp, m.focus == onDetails && !m.beside():
-		return m.padded(strings.Split(m.scroll.View(), "\n"), rows, m.width)
-	case !m.beside():
-		return m.padded(m.tree(m.width), rows, 0)
+	case m.focus == onHelp:
+		return m.pane(l, ink.Frame{Title: "Help", Focused: true}, m.scrolled(), l.tree, l.body)
+	case m.focus == onDetails && l.detail == 0:
+		return m.pane(l, ink.Frame{Title: m.detailTitle(), Focused: true}, m.scrolled(), l.tree, l.body)
+	case m.timeline != nil:
+		return m.pane(l, m.timelineFrame(), m.timelineLines(l), l.tree, l.body)
 	}
-	columns := m.detailColumns()
-	tree := m.padded(m.tree(m.width-columns-1), rows, m.width-columns-1)
-	var details []string
-	if m.focus == onDetails {
-		details = strings.Split(m.scroll.View(), "\n")
-	} else {
-		details = m.details(columns)
+	tree := m.pane(l, m.treeFrame(l), m.tree(l), l.tree, l.body)
+	if l.detail == 0 {
+		return tree
 	}
-	rule := m.theme.dim
-	if m.focus == onDetails {
-		rule = m.theme.key
+	f := ink.Frame{Title: m.detailTitle(), Focused: m.focus == onDetails}
+	lines := m.details(l.detail - 2*l.edge())
+	if f.Focused {
+		lines = m.scrolled()
+	} else if more := len(lines) - l.lines(l.body); more > 0 {
+		f.Foot = m.note(fmt.Sprintf("%d more", more))
 	}
-	for i := range tree {
-		tree[i] += rule.of(m.theme.rule)
-		if i < len(details) {
-			tree[i] += details[i]
-		}
+	for i, s := range m.pane(l, f, lines, l.detail, l.body) {
+		tree[i] += s
 	}
 	return tree
 }
 
-// padded gives exactly so many lines.
-func (m *model) padded(lines []string, rows, columns int) []string {
-	for len(lines) < rows {
-		lines = append(lines, strings.Repeat(" ", columns))
+func (m *model) scrolled() []string { return strings.Split(m.scroll.View(), "\n") }
+
+func (m *model) detailTitle() string {
+	if r := m.view.Selected(); r != nil {
+		return m.labels().Row(r)
 	}
-	return lines[:rows]
+	return "Details"
 }
 
-// overlay draws box over the middle of lines.
-func (m *model) overlay(lines, box []string) {
-	top := max((len(lines)-len(box))/2, 0)
-	for i, b := range box {
-		if top+i < len(lines) {
-			lines[top+i] = b
+// pane draws lines in a frame, or below one line of a head where there is no room
+// for frames.
+func (m *model) pane(l layout, f ink.Frame, lines []string, columns, rows int) []string {
+	t := m.term.theme
+	if l.framed {
+		return t.Box(f, lines, columns, rows)
+	}
+	head := t.Line(columns)
+	head.Put(t.Strong, t.Fit(f.Title, max(columns-ink.Width(f.Head)-1, 0)))
+	text := head.String() + strings.Repeat(" ", max(head.Left-ink.Width(f.Head), 0)) + f.Head
+	box := append(make([]string, 0, rows), text)
+	for i := range rows - 1 {
+		if i < len(lines) {
+			box = append(box, lines[i])
+		} else {
+			box = append(box, strings.Repeat(" ", columns))
 		}
 	}
+	return box
+}
+
+// note is text in the border of a pane.
+func (m *model) note(s string) string {
+	if s == "" {
+		return ""
+	}
+	return m.term.theme.Dim.Of(" " + s + " ")
+}
+
+func (m *model) timelineFrame() ink.Frame {
+	f := ink.Frame{Title: "Timeline", Focused: m.focus == onTree, Foot: m.note(m.timeline.Note())}
+	if s := m.view.Picture.Session(m.timeline.Session); s != nil {
+		f.Title += " of " + m.labels().Row(s)
+	}
+	return f
+}
+
+func (m *model) timelineLines(l layout) []string {
+	labels := m.labels()
+	lines := m.timeline.Lines(labels, l.inner())
+	if err := m.timeline.Err; err != nil {
+		line := labels.Line(l.inner())
+		line.Put(labels.Warn, " ! only what is in the tree: "+m.shown(err.Error()))
+		lines = append(lines, line.Full())
+	}
+	return lines
+}
+
+// log is the events pane.
+func (m *model) log(l layout) []string {
+	f := ink.Frame{Title: "Events", Focused: m.focus == onEvents, Foot: m.note(m.events.Note())}
+	if s := m.view.Picture.Session(m.events.Session); s != nil {
+		f.Title += " of " + m.labels().Row(s)
+	}
+	columns := m.term.width
+	return m.pane(l, f, m.events.Lines(m.labels(), columns-2*l.edge(), l.lines(l.log)), columns, l.log)
+}
+
+// overlay draws box over the middle of lines of that width.
+func overlay(lines, box []string, width int) {
+	top := max((len(lines)-len(box))/2, 0)
+	for i, b := range box {
+		if top+i == len(lines) {
+			return
+		}
+		columns := ansi.StringWidth(b)
+		left := (width - columns) / 2
+		under := lines[top+i]
+		before := ansi.Truncate(under, left, "")
+		lines[top+i] = before + ansi.ResetStyle + strings.Repeat(" ", left-ansi.StringWidth(before)) + b + ansi.TruncateLeft(under, left+columns, "")
+	}
+}
+
+// treeFrame is the border of the tree: what is shown, the columns, and how much is
+// not shown.
+func (m *model) treeFrame(l layout) ink.Frame {
+	v, t := m.view, m.term.theme
+	f := ink.Frame{Title: "Sessions", Focused: m.focus == onTree}
+	var how []string
+	switch v.Mode() {
+	case picture.Flat:
+		f.Title = "Processes"
+		if _, locked := v.Order(); locked {
+			how = append(how, "order locked")
+		}
+	case picture.Orphans:
+		f.Title = "Orphans and zombies"
+	}
+	if root := v.Root(); root != nil {
+		how = append(how, "from "+m.labels().Row(root))
+	}
+	if filter := v.Picture.Filter(); filter != nil {
+		how = append(how, "filter "+m.shown(filter.String()))
+	}
+	switch v.Following() {
+	case picture.FollowRow:
+		how = append(how, "follows the row")
+	case picture.FollowNewest:
+		how = append(how, "follows the newest")
+	}
+	if len(how) > 0 {
+		f.Title += ": " + strings.Join(how, ", ")
+	}
+	order, _ := v.Order()
+	gap := " "
+	if l.framed {
+		gap = t.Horizontal
+	}
+	f.Head = m.columnSet().Head(t, order, gap)
+	f.Foot = m.note(m.notShown())
+	return f
+}
+
+// notShown says how much is hidden, marked and found.
+func (m *model) notShown() string {
+	var facts []string
+	if n := m.view.Hidden(); n > 0 {
+		facts = append(facts, fmt.Sprintf("%d exited hidden", n))
+	}
+	if n := m.view.Picture.Marks(); n > 0 {
+		facts = append(facts, fmt.Sprintf("%d marked", n))
+	}
+	if m.search.text != "" && m.prompt == nil {
+		facts = append(facts, m.matches())
+	}
+	return strings.Join(facts, " "+m.term.theme.Sep+" ")
+}
+
+// matches says which match is selected, of how many.
+func (m *model) matches() string {
+	at := "-"
+	if m.search.at > 0 {
+		at = fmt.Sprint(m.search.at)
+	}
+	return fmt.Sprintf("%s/%d %s", at, m.search.all, m.shown(m.search.text))
 }

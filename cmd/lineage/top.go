@@ -9,45 +9,52 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/saved"
 )
 
 type topOptions struct {
 	input    string
 	speed    float64
 	readOnly bool
+	mouse    bool
 	theme    choice
 	ascii    bool
 }
 
 func (a *app) topCommand() *cobra.Command {
-	o := topOptions{theme: choice{"auto", tui.Themes}}
+	o := topOptions{theme: choice{"auto", ink.Themes}}
 	cmd := &cobra.Command{
 		Use:   "top [SESSION]",
 		Short: "Show sessions as a live tree, and end them from it",
 		Long: `Show the tree of sessions as it changes, full screen: why each process belongs
 to its session, what it holds, and how to end it. "?" lists the keys; q quits
-and ends nothing.
+and ends nothing. Without a daemon it waits for one.
 
 With --input it plays a recording back, without a daemon and without root.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
-reader, "lineage tree --follow --plain" writes one line for each change.`,
+reader, "lineage tree --follow --plain" writes one line for each change.
+
+Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		Example: `  sudo lineage top                     # all sessions
+  sudo lineage top web --mouse         # one session, with the mouse
   lineage top --input build.jsonl      # a recording`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.input, "input", "i", "", `play a recording back (lineage events -o jsonl --snapshot > FILE); "-" is stdin`)
-	f.Float64Var(&o.speed, "speed", 1, "so many recorded seconds in one, with --input; 0: all of it at once")
+	f.Float64Var(&o.speed, "speed", 1, "playback speed factor, with --input; 0: all of it at once")
 	f.BoolVar(&o.readOnly, "read-only", false, "end nothing, whatever is pressed")
-	f.Var(&o.theme, "theme", "`auto`, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
-	f.BoolVar(&o.ascii, "ascii", false, "ASCII only")
-	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(tui.Themes, cobra.ShellCompDirectiveNoFileComp))
+	f.BoolVar(&o.mouse, "mouse", false, "select, fold, sort and scroll with the mouse")
+	f.Var(&o.theme, "theme", "`auto`, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
+	f.BoolVar(&o.ascii, "ascii", false, "ASCII only (default: as the locale says)")
+	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		theme, err := a.topTheme(o.theme.value, cmd.Flags().Changed("theme"))
 		if err != nil {
@@ -57,25 +64,27 @@ reader, "lineage tree --follow --plain" writes one line for each change.`,
 		if len(args) > 0 {
 			session = args[0]
 		}
-		show := tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii, Input: a.stdin}
+		show := tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii, Mouse: o.mouse, Input: a.stdin}
+		if !cmd.Flags().Changed("ascii") {
+			show.ASCII = ink.ASCIILocale(a.env)
+		}
 		switch {
 		case o.input == "" && cmd.Flags().Changed("speed"):
 			return usage("top: --speed is for a recording; name it with --input")
 		case o.speed < 0 || math.IsNaN(o.speed) || math.IsInf(o.speed, 0):
-			return usage("top: --speed %v: want 0 or more", o.speed)
+			return usage("top: invalid --speed %v: want 0 or more", o.speed)
 		case o.input != "" && !a.fullScreen():
 			return a.recordedTree(treeOptions{input: o.input, plain: o.ascii}, session, "table")
 		case o.input != "":
 			return a.recordedTop(cmd.Context(), o, session, show)
+		case a.fullScreen():
+			return a.liveTop(cmd.Context(), session, show)
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		if a.fullScreen() {
-			return a.top(cmd.Context(), c, session, show)
-		}
 		trees, err := askTrees(cmd.Context(), c, session, false)
 		if err != nil {
 			return err
@@ -89,6 +98,14 @@ reader, "lineage tree --follow --plain" writes one line for each change.`,
 func (a *app) fullScreen() bool {
 	_, ok := terminal(a.stdout)
 	return ok && a.env("TERM") != "dumb"
+}
+
+// liveTop shows what a daemon says.
+func (a *app) liveTop(ctx context.Context, session string, o tui.Options) (err error) {
+	if o.Connect, err = view.Daemon(ctx, a.client, session); err != nil {
+		return err
+	}
+	return a.top(ctx, o)
 }
 
 // recordedTop plays a recording back. If that comes from stdin, keys come from
@@ -111,7 +128,10 @@ func (a *app) recordedTop(ctx context.Context, o topOptions, session string, sho
 		return fmt.Errorf("read recording %s: %w", o.input, err)
 	}
 	defer r.Close()
-	if err := a.top(ctx, r, session, show); err != nil {
+	if show.Connect, err = view.Recording(ctx, r, session); err != nil {
+		return err
+	}
+	if err := a.top(ctx, show); err != nil {
 		return err
 	}
 	if r.Cut() {
@@ -120,31 +140,21 @@ func (a *app) recordedTop(ctx context.Context, o topOptions, session string, sho
 	return nil
 }
 
-// topClient is a daemon, or a recording.
-type topClient interface {
-	tui.Client
-	Session(ctx context.Context, s string) (*api.Session, error)
-}
-
-// top shows the live tree of a session, or of all.
-func (a *app) top(ctx context.Context, c topClient, session string, o tui.Options) error {
-	if session != "" {
-		s, err := c.Session(ctx, session)
-		if err != nil {
-			return err
-		}
-		o.Query.Session = s.ID
-	}
+// top shows the view on this terminal.
+func (a *app) top(ctx context.Context, o tui.Options) error {
 	o.Now, o.Environ = a.now, os.Environ()
 	o.Output, _ = a.stdout.(*os.File)
-	return tui.Run(ctx, c, o)
+	o.Square = ink.SquareTerminal(a.env("TERM"))
+	o.State = saved.File(a.env)
+	o.Tasks, o.User = view.Tasks, view.User
+	return tui.Run(ctx, o)
 }
 
 // topTheme is the flag's, else the environment's. Who wants no colour gets none.
 func (a *app) topTheme(flag string, given bool) (string, error) {
 	theme := flag
 	if env := a.env("LINEAGE_THEME"); env != "" && !given {
-		if err := tui.CheckTheme(env); err != nil {
+		if err := ink.CheckTheme(env); err != nil {
 			return "", usage("top: LINEAGE_THEME: %w", err)
 		}
 		theme = env

@@ -29,8 +29,8 @@ func TestTopErrors(t *testing.T) {
 	}{
 		{"top nosuch", "", 3, "session nosuch: not found"},
 		{"top a b", "", 2, `unexpected argument "b"`},
-		{"top --theme dark", "", 2, "want one of auto, contrast, mono"},
-		{"top", "dark", 2, `LINEAGE_THEME: theme "dark": want one of auto, contrast, mono`},
+		{"top --theme night", "", 2, "want one of auto, dark, light, contrast, mono"},
+		{"top", "night", 2, `LINEAGE_THEME: invalid theme "night": want one of auto, dark, light, contrast, mono`},
 	} {
 		w := newWorld(t, newFake())
 		w.vars["LINEAGE_THEME"] = tt.theme

@@ -85,6 +85,10 @@ func shut(w io.Writer) { fmt.Fprint(w, "</g>\n</svg>\n") }
 // drawLine writes one line of the terminal.
 func drawLine(w io.Writer, row int, line string) {
 	for _, r := range runs(line) {
+		if _, back := r.colors(); back != "" {
+			fmt.Fprintf(w, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n",
+				margin+float64(r.column)*cellWidth, margin+row*cellHeight, float64(ansi.StringWidth(r.text))*cellWidth, cellHeight, back)
+		}
 		words := strings.TrimLeft(r.text, " ") // a viewer may drop blanks in front
 		if words == "" {
 			continue

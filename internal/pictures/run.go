@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,8 +20,8 @@ var palette = [16]string{
 
 // style is how letters look.
 type style struct {
-	bold, faint bool
-	color       int // of the palette; -1: the terminal's own
+	bold, faint, underline, reverse bool
+	front, back                     string // colours; "": the terminal's own
 }
 
 // run is text of one style that starts at a column.
@@ -33,7 +34,7 @@ type run struct {
 // runs cuts a line where the style changes. What is not ASCII is a run of its
 // own, as another font may have it in another width.
 func runs(line string) (all []run) {
-	now, column := style{color: -1}, 0
+	now, column := style{}, 0
 	for line != "" {
 		if codes, rest, ok := escape(line); ok {
 			now.set(codes)
@@ -66,37 +67,111 @@ func escape(line string) (codes []string, rest string, ok bool) {
 
 // set changes the style as SGR codes say.
 func (s *style) set(codes []string) {
-	for _, code := range codes {
-		switch n, _ := strconv.Atoi(code); {
+	for i := 0; i < len(codes); i++ {
+		n, _ := strconv.Atoi(codes[i])
+		switch {
 		case n == 0:
-			*s = style{color: -1}
+			*s = style{}
 		case n == 1:
 			s.bold = true
 		case n == 2:
 			s.faint = true
+		case n == 4:
+			s.underline = true
+		case n == 7:
+			s.reverse = true
 		case n == 22:
 			s.bold, s.faint = false, false
+		case n == 24:
+			s.underline = false
+		case n == 27:
+			s.reverse = false
 		case n >= 30 && n <= 37:
-			s.color = n - 30
+			s.front = palette[n-30]
+		case n >= 40 && n <= 47:
+			s.back = palette[n-40]
+		case n == 38 || n == 48:
+			c, used := indexed(codes[i+1:])
+			i += used
+			if n == 38 {
+				s.front = c
+			} else {
+				s.back = c
+			}
 		case n == 39:
-			s.color = -1
+			s.front = ""
+		case n == 49:
+			s.back = ""
 		case n >= 90 && n <= 97:
-			s.color = n - 90 + 8
+			s.front = palette[n-90+8]
+		case n >= 100 && n <= 107:
+			s.back = palette[n-100+8]
 		}
 	}
+}
+
+// indexed reads what follows 38 or 48, and how many codes that is: 5;N is one of
+// the 256 colours, 2;R;G;B any.
+func indexed(codes []string) (color string, used int) {
+	number := func(i int) int {
+		if i >= len(codes) {
+			return 0
+		}
+		n, _ := strconv.Atoi(codes[i])
+		return min(max(n, 0), 255)
+	}
+	switch number(0) {
+	case 5:
+		return color256(number(1)), 2
+	case 2:
+		return fmt.Sprintf("#%02x%02x%02x", number(1), number(2), number(3)), 4
+	}
+	return "", 0
+}
+
+// color256 is one of xterm's 256 colours.
+func color256(n int) string {
+	switch {
+	case n < 16:
+		return palette[n]
+	case n < 232:
+		level := func(v int) int {
+			if v == 0 {
+				return 0
+			}
+			return 55 + 40*v
+		}
+		n -= 16
+		return fmt.Sprintf("#%02x%02x%02x", level(n/36), level(n/6%6), level(n%6))
+	}
+	grey := 8 + 10*(n-232)
+	return fmt.Sprintf("#%02x%02x%02x", grey, grey, grey)
+}
+
+// colors are those of letters and of what is behind them, "" if that is the
+// picture's own.
+func (s style) colors() (front, back string) {
+	front, back = s.front, s.back
+	if s.reverse {
+		front, back = cmp.Or(back, background), cmp.Or(front, foreground)
+	}
+	return front, back
 }
 
 // attributes are the style's in SVG.
 func (s style) attributes() string {
 	var b strings.Builder
-	if s.color >= 0 {
-		fmt.Fprintf(&b, ` fill="%s"`, palette[s.color])
+	if front, _ := s.colors(); front != "" {
+		fmt.Fprintf(&b, ` fill="%s"`, front)
 	}
 	if s.bold {
 		b.WriteString(` font-weight="bold"`)
 	}
 	if s.faint {
 		b.WriteString(` opacity="0.6"`)
+	}
+	if s.underline {
+		b.WriteString(` text-decoration="underline"`)
 	}
 	return b.String()
 }

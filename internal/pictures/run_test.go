@@ -10,10 +10,11 @@ import (
 )
 
 func TestRuns(t *testing.T) {
-	got := runs("a \x1b[1m\x1b[36mb\x1b[0m⚑c\x1b[2;91md\x1b[22;39me")
+	got := runs("a \x1b[1m\x1b[36mb\x1b[0m⚑c\x1b[2;91md\x1b[22;39me\x1b[4;7mf\x1b[27;24;48;5;24;38;5;240mg\x1b[49;38;2;1;2;3mh")
 	want := []run{
-		{style{color: -1}, 0, "a "}, {style{bold: true, color: 6}, 2, "b"}, {style{color: -1}, 3, "⚑"}, {style{color: -1}, 4, "c"},
-		{style{faint: true, color: 9}, 5, "d"}, {style{color: -1}, 6, "e"},
+		{style{}, 0, "a "}, {style{bold: true, front: palette[6]}, 2, "b"}, {style{}, 3, "⚑"}, {style{}, 4, "c"},
+		{style{faint: true, front: palette[9]}, 5, "d"}, {style{}, 6, "e"},
+		{style{underline: true, reverse: true}, 7, "f"}, {style{front: "#585858", back: "#005f87"}, 8, "g"}, {style{front: "#010203"}, 9, "h"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

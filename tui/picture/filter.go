@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -20,44 +21,44 @@ type term struct {
 	not   bool
 	key   string // "": the command, the PID or the session
 	value string // lower case
-	uid   int
+	least uint64 // of a number: it, bytes or nanoseconds; at least that
+	below bool   // … or less than that
 }
-
-var filterKeys = []string{"comm", "uid", "state", "session"}
 
 // FilterStates are what state: takes, each by its first letters too.
 var FilterStates = []string{"live", "exited", "zombie", "orphan"}
 
-// ParseFilter reads terms: comm:, uid:, state:, session:, or a word that is in
-// the command, the PID or the session's name; ! before a term turns it round.
-// An empty text is no filter, nil.
+// filterKeys are the keys, and what their values mean. A key without one takes any
+// word.
+var filterKeys = map[string]func(*term) error{
+	"comm": nil, "argv": nil, "exe": nil, "session": nil,
+	"uid": number, "port": number, "state": state, "orphan": yesOrNo, "age": age, "rss": size,
+}
+
+// FilterHelp names the keys.
+const FilterHelp = "comm: argv: exe: port: uid: state: orphan: age: rss: session:"
+
+// ParseFilter reads terms: KEY:VALUE, or a word that is in the command, the PID or
+// the session's name; ! before a term turns it round. age and rss take a least
+// value, or < and one that is not reached. an empty text is not a filter, nil.
 func ParseFilter(text string) (*Filter, error) {
 	f := &Filter{text: text}
 	for _, word := range strings.Fields(text) {
 		t := term{value: strings.ToLower(word)}
 		t.value, t.not = strings.CutPrefix(t.value, "!")
 		if key, value, ok := strings.Cut(t.value, ":"); ok {
-			if !slices.Contains(filterKeys, key) {
-				return nil, fmt.Errorf("filter %s: want comm:, uid:, state: or session: and a value", display.Text(word))
+			if _, known := filterKeys[key]; !known {
+				return nil, fmt.Errorf("invalid filter %s: want one of %s and a value", display.Text(word), FilterHelp)
 			}
 			t.key, t.value = key, value
 		}
 		if t.value == "" {
-			return nil, fmt.Errorf("filter %s: nothing to look for", display.Text(word))
+			return nil, fmt.Errorf("invalid filter %s: it has no value", display.Text(word))
 		}
-		switch t.key {
-		case "uid":
-			uid, err := strconv.Atoi(t.value)
-			if err != nil || uid < 0 {
-				return nil, fmt.Errorf("filter %s: want a number", display.Text(word))
+		if read := filterKeys[t.key]; read != nil {
+			if err := read(&t); err != nil {
+				return nil, fmt.Errorf("invalid filter %s: want %w", display.Text(word), err)
 			}
-			t.uid = uid
-		case "state":
-			i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, t.value) })
-			if i < 0 {
-				return nil, fmt.Errorf("filter %s: want one of %s", display.Text(word), strings.Join(FilterStates, ", "))
-			}
-			t.value = FilterStates[i]
 		}
 		f.terms = append(f.terms, t)
 	}
@@ -65,6 +66,75 @@ func ParseFilter(text string) (*Filter, error) {
 		return nil, nil
 	}
 	return f, nil
+}
+
+type wanted string
+
+func (w wanted) Error() string { return string(w) }
+
+func number(t *term) error {
+	n, err := strconv.ParseUint(t.value, 10, 31)
+	if err != nil {
+		return wanted("a number")
+	}
+	t.least = n
+	return nil
+}
+
+func state(t *term) error {
+	i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, t.value) })
+	if i < 0 {
+		return wanted("one of " + strings.Join(FilterStates, ", "))
+	}
+	t.value = FilterStates[i]
+	return nil
+}
+
+func yesOrNo(t *term) error {
+	switch t.value {
+	case "yes":
+	case "no":
+		t.not = !t.not
+	default:
+		return wanted("yes or no")
+	}
+	return nil
+}
+
+// bound cuts a comparison off: > and nothing mean at least.
+func (t *term) bound() string {
+	text, below := strings.CutPrefix(t.value, "<")
+	t.below = below
+	return strings.TrimPrefix(text, ">")
+}
+
+func age(t *term) error {
+	text, days := strings.CutSuffix(t.bound(), "d")
+	if n, err := strconv.ParseUint(text, 10, 16); days && err == nil {
+		t.least = n * uint64(24*time.Hour)
+		return nil
+	}
+	d, err := time.ParseDuration(t.bound())
+	if err != nil || d < 0 {
+		return wanted("a duration: 90s, 5m, <2h, 3d")
+	}
+	t.least = uint64(d)
+	return nil
+}
+
+func size(t *term) error {
+	text, shift := t.bound(), 0
+	for i, unit := range []string{"k", "m", "g", "t"} {
+		if before, ok := strings.CutSuffix(text, unit); ok {
+			text, shift = before, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 20)
+	if err != nil {
+		return wanted("a size: 100M, <2G")
+	}
+	t.least = n << shift
+	return nil
 }
 
 // String is the filter as it was written.
@@ -75,7 +145,19 @@ func (f *Filter) String() string {
 	return f.text
 }
 
-// Filter is the filter in force, nil if there is none.
+// timed tells that what matches changes with time alone.
+func (f *Filter) timed() bool {
+	return slices.ContainsFunc(f.terms, func(t term) bool { return t.key == "age" })
+}
+
+// wantsExited tells that exited processes are asked for.
+func (f *Filter) wantsExited() bool {
+	return f != nil && slices.ContainsFunc(f.terms, func(t term) bool {
+		return t.key == "state" && (t.value == string(api.StateExited)) != t.not
+	})
+}
+
+// Filter is the filter in force, or nil.
 func (p *Picture) Filter() *Filter { return p.filter }
 
 // SetFilter shows only what f wants, and what is above that.
@@ -94,21 +176,22 @@ func (p *Picture) rematch(r *Row) {
 	case match == r.match:
 	case match:
 		r.match = true
-		r.add(0, 1)
+		r.add(0, 0, 1)
 	default:
 		r.match = false
-		r.add(0, -1)
+		r.add(0, 0, -1)
 	}
 }
 
 // wants tells whether the row is what all terms describe. A session is only
-// found by its id or name, or by who owns it.
+// found by its id or name, its owner or its ports.
 func (f *Filter) wants(p *Picture, r *Row) bool {
-	for _, t := range f.terms {
+	for i := range f.terms {
+		t := &f.terms[i]
 		if t.match(p, r) == t.not {
 			return false
 		}
-		if r.Kind == SessionRow && (t.key == "comm" || t.key == "state" || t.not) {
+		if r.Kind == SessionRow && (t.not || !slices.Contains([]string{"", "uid", "session", "port"}, t.key)) {
 			return false
 		}
 	}
@@ -117,29 +200,41 @@ func (f *Filter) wants(p *Picture, r *Row) bool {
 
 func (t *term) match(p *Picture, r *Row) bool {
 	switch t.key {
+	case "":
+		return r.has(t.value)
 	case "uid":
-		if r.Kind == SessionRow {
-			return r.Session.UID == t.uid
-		}
-		return r.Process.UID != nil && *r.Process.UID == t.uid
+		return r.UID() == int(t.least)
+	case "port":
+		return slices.Contains(r.Listens(), int(t.least))
 	case "session":
 		s := r
 		if r.Kind == ProcessRow {
 			s = p.sessions[r.Process.Session]
 		}
 		return s != nil && named(s, t.value)
-	case "comm":
-		return r.Kind == ProcessRow && contains(r.Process.Comm, t.value)
-	case "state":
-		if r.Kind != ProcessRow {
-			return false
-		}
-		if t.value == "orphan" {
-			return r.Process.Orphan && r.Process.State != api.StateExited
-		}
-		return r.Process.State == api.ProcessState(t.value)
 	}
-	return r.has(t.value)
+	if r.Kind != ProcessRow {
+		return false
+	}
+	pr := r.Process
+	switch t.key {
+	case "comm":
+		return contains(pr.Comm, t.value)
+	case "argv":
+		return slices.ContainsFunc(pr.Argv, func(a string) bool { return contains(a, t.value) })
+	case "exe":
+		return contains(pr.Exe, t.value)
+	case "age":
+		return (uint64(p.Age(r)) < t.least) == t.below
+	case "rss":
+		return pr.State == api.StateLive && (pr.RSSBytes < t.least) == t.below
+	case "orphan":
+		return pr.Orphan && pr.State != api.StateExited
+	}
+	if t.value == "orphan" {
+		return pr.Orphan && pr.State != api.StateExited
+	}
+	return pr.State == api.ProcessState(t.value)
 }
 
 func named(s *Row, value string) bool {

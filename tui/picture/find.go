@@ -1,6 +1,8 @@
 package picture
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,6 +33,37 @@ func (v *View) Find(text string, back bool) bool {
 		}
 	}
 	return v.sel.has(text)
+}
+
+// Seek selects the first row that has text, from row from on and round the end of
+// the view. It selects from if none has it.
+func (v *View) Seek(text string, from *Row) bool {
+	if from != nil && !from.gone {
+		v.Select(from)
+	}
+	text = strings.ToLower(strings.TrimSpace(text))
+	if v.sel != nil && text != "" && v.sel.has(text) {
+		return true
+	}
+	return v.Find(text, false)
+}
+
+// Matches counts the rows that have text, and gives the number of the selected one
+// among them, 0 if it is none.
+func (v *View) Matches(text string) (at, all int) {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "" {
+		return 0, 0
+	}
+	for r := v.First(); r != nil; r = v.below(r) {
+		if r.has(text) {
+			all++
+			if r == v.sel {
+				at = all
+			}
+		}
+	}
+	return at, all
 }
 
 // below is the row after r if nothing were folded.
@@ -89,33 +122,44 @@ func (p *Picture) PID(pid int) *Row {
 	return found
 }
 
-// Marked are the marked processes, the oldest first.
-func (p *Picture) Marked() (rows []*Row) {
-	for _, r := range p.processes {
-		if r.Marked {
-			rows = append(rows, r)
-		}
-	}
-	slices.SortFunc(rows, (*Row).compare)
-	return rows
+// Marked are the marked sessions, and then the marked processes, the oldest first.
+func (p *Picture) Marked() []*Row {
+	return slices.SortedFunc(maps.Keys(p.marked), func(a, b *Row) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.compare(b))
+	})
 }
 
-// Mark marks the processes at and below r that are alive, or only r.
+// Marks is how many there are.
+func (p *Picture) Marks() int { return len(p.marked) }
+
+// Mark marks r if it is not over, or with all the processes at and below it that
+// are alive. A group is marked as its members.
 func (p *Picture) Mark(r *Row, all, on bool) {
-	if r.Kind == ProcessRow && (r.Process.State != api.StateExited || !on) {
-		r.Marked = on
+	switch {
+	case r.Kind == SessionRow && !all && (r.Session.State != api.StateEnded || !on):
+		p.setMark(r, on)
+	case r.Kind == ProcessRow && (r.Process.State != api.StateExited || !on):
+		p.setMark(r, on)
 	}
-	if !all {
+	if !all && r.Kind != GroupRow {
 		return
 	}
 	for c := r.first; c != nil; c = c.next {
-		p.Mark(c, true, on)
+		p.Mark(c, all, on)
+	}
+}
+
+func (p *Picture) setMark(r *Row, on bool) {
+	if r.Marked = on; on {
+		p.marked[r] = true
+	} else {
+		delete(p.marked, r)
 	}
 }
 
 // Unmark takes all marks away.
 func (p *Picture) Unmark() {
-	for _, r := range p.processes {
-		r.Marked = false
+	for r := range p.marked {
+		p.setMark(r, false)
 	}
 }

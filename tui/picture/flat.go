@@ -1,49 +1,40 @@
 package picture
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Sort is the order of a flat list.
-type Sort uint8
+// Order is how rows are sorted, and whether the flat list is locked as it is.
+func (v *View) Order() (o Order, locked bool) { return v.order, v.locked }
 
-// The orders of a flat list.
-const (
-	ByStart Sort = iota
-	ByCPU
-	ByRSS
-	ByPID
-	ByCommand
-	sorts
-)
-
-func (s Sort) String() string {
-	return [...]string{"start", "CPU", "RSS", "PID", "command"}[s]
-}
-
-// Sort is the order of the flat list, and whether it is locked.
-func (v *View) Sort() (order Sort, locked bool) { return v.sort, v.locked }
-
-// NextSort takes the next order.
-func (v *View) NextSort() {
-	v.sort = (v.sort + 1) % sorts
-	v.locked, v.sorted = false, false
+// SetOrder sorts the rows anew: the sessions, and in a flat list the processes. The
+// first row is selected, as that is what was asked for, unless a row is followed.
+func (v *View) SetOrder(o Order) {
+	v.order, v.locked, v.sorted = o, false, false
+	v.Picture.sortSessions(o)
 	v.restore()
-}
-
-// Resort puts the flat list in order again. Between two calls who comes, comes at
-// the bottom: a list that is sorted anew with each picture cannot be read.
-func (v *View) Resort() {
-	if v.mode != Tree {
-		v.sorted = false
-		v.restore()
+	if v.mode != Tree && v.follow == FollowNothing {
+		v.Home()
 	}
 }
 
-// Lock keeps the order as it is: who comes, comes at the bottom.
+// Resort puts the rows in order again and fills the window. Between two calls new
+// rows come last: a list that is sorted anew with each picture cannot be read.
+func (v *View) Resort() {
+	if v.mode != Tree {
+		v.sorted = false
+	} else if v.Picture.sorted {
+		v.Picture.sortSessions(v.order)
+	}
+	if f := v.Picture.filter; f != nil && f.timed() {
+		v.Picture.SetFilter(f)
+	}
+	v.restore()
+}
+
+// Lock keeps the order as it is: new rows come last.
 func (v *View) Lock(on bool) {
 	v.locked = on
 	v.restore()
@@ -61,7 +52,10 @@ func (v *View) lists(r *Row) bool {
 	if r.gone || r.Kind != ProcessRow || v.Picture.filter != nil && !r.match {
 		return false
 	}
-	if v.mode == Orphans && (r.Process.State == api.StateExited || !r.Process.Orphan && r.Process.State != api.StateZombie) {
+	switch {
+	case v.mode == Orphans && (r.Process.State == api.StateExited || !r.Process.Orphan && r.Process.State != api.StateZombie):
+		return false
+	case v.hides() && !r.counted:
 		return false
 	}
 	return v.root == v.Picture.top || r.below(v.root)
@@ -92,9 +86,9 @@ func (v *View) list() {
 			fresh = append(fresh, r)
 		}
 	}
-	slices.SortFunc(fresh[kept:], ByStart.compare)
-	if order := v.order(); !v.sorted && !v.locked {
-		slices.SortFunc(fresh, order.compare)
+	slices.SortFunc(fresh[kept:], (*Row).compare)
+	if !v.sorted && !v.locked {
+		slices.SortFunc(fresh, v.compare())
 	}
 	v.sorted = true
 	for _, r := range old {
@@ -109,26 +103,10 @@ func (v *View) list() {
 	}
 }
 
-// order is the order of the list now: orphans always are in that of their start.
-func (v *View) order() Sort {
+// compare is the order of the list now: orphans always are in that of their start.
+func (v *View) compare() func(a, b *Row) int {
 	if v.mode == Orphans {
-		return ByStart
+		return (*Row).compare
 	}
-	return v.sort
-}
-
-// compare puts the most expensive one first, else the oldest one.
-func (s Sort) compare(a, b *Row) int {
-	c := 0
-	switch s {
-	case ByCPU:
-		c = cmp.Compare(b.Process.CPUSeconds, a.Process.CPUSeconds)
-	case ByRSS:
-		c = cmp.Compare(b.Process.RSSBytes, a.Process.RSSBytes)
-	case ByPID:
-		c = cmp.Compare(a.pid, b.pid)
-	case ByCommand:
-		c = cmp.Compare(a.Process.Comm, b.Process.Comm)
-	}
-	return cmp.Or(c, a.compare(b))
+	return func(a, b *Row) int { return v.Picture.compare(v.order, a, b) }
 }

@@ -7,14 +7,22 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// seed makes signatures of two processes equal by their owner's wish only if
-// he runs the same command.
+// seed makes the signatures of two processes equal only if both run the same
+// command: nobody can choose a command that collides.
 var seed = maphash.MakeSeed()
 
-// signature is what an exited leaf has in common with those that collapse with
-// it: its command and how it ended. It is 0 for all other rows.
+// endedSignature is that of every ended session: they are one group.
+const endedSignature = 1
+
+// signature is what a row has in common with those that collapse with it: live
+// processes run the same command; exited ones ended in the same way too, and
+// nothing below them is alive. It is 0 for all other rows, and for what the reader
+// looks at: that does not vanish into a group under his eyes.
 func (p *Picture) signature(r *Row) uint64 {
-	if r.Kind != ProcessRow || r.Process.State != api.StateExited || r.first != nil || r == p.held && !grouped(r) {
+	switch {
+	case r.Kind == SessionRow && r.Session.State == api.StateEnded && r.Session.Parent == "" && !p.looksAt(r):
+		return endedSignature
+	case r.Kind != ProcessRow || r.Process.State == api.StateExited && r.live > 0 || p.looksAt(r):
 		return 0
 	}
 	var h maphash.Hash
@@ -25,16 +33,26 @@ func (p *Picture) signature(r *Row) uint64 {
 		h.WriteString(s)
 	}
 	pr := r.Process
+	word(string(pr.State))
 	word(pr.Comm)
 	word(pr.Signal)
+	if pr.Orphan {
+		h.WriteByte('o')
+	}
 	if pr.ExitCode != nil {
 		word(strconv.Itoa(*pr.ExitCode))
+	}
+	if e := pr.Evidence; e != nil {
+		word(e.Kind)
 	}
 	for _, a := range pr.Argv {
 		word(a)
 	}
-	return max(h.Sum64(), 1)
+	return max(h.Sum64(), endedSignature+1)
 }
+
+// looksAt tells that the held row is at or below r, which is in no group yet.
+func (p *Picture) looksAt(r *Row) bool { return p.held != nil && !grouped(r) && p.held.below(r) }
 
 func grouped(r *Row) bool { return r.up != nil && r.up.Kind == GroupRow }
 
@@ -45,48 +63,49 @@ func (p *Picture) put(r, at *Row) {
 		r.link(at)
 		return
 	}
-	if at.leaves == nil {
-		at.leaves = map[uint64]*Row{}
+	if at.alike == nil {
+		at.alike = map[uint64]*Row{}
 	}
-	other := at.leaves[r.sig]
+	other := at.alike[r.sig]
 	switch {
 	case other == nil:
-		at.leaves[r.sig] = r
+		at.alike[r.sig] = r
 		r.link(at)
 	case other.Kind == GroupRow:
 		r.link(other)
-		p.order(other)
+		p.arrange(other)
 	default:
 		g := &Row{Kind: GroupRow, sig: r.sig, index: -1}
 		other.unlink()
 		other.link(g)
 		r.link(g)
-		g.start, g.pid = g.first.start, g.first.pid
+		g.lead()
 		g.link(at)
 		g.folded = !p.turned[g.Key()]
-		at.leaves[r.sig] = g
+		at.alike[r.sig] = g
 	}
 }
 
-// order keeps a group where its oldest member would be.
-func (p *Picture) order(g *Row) {
-	if g.start == g.first.start && g.pid == g.first.pid {
+// lead gives a group the place of its first member.
+func (r *Row) lead() { r.start, r.pid, r.rank = r.first.start, r.first.pid, r.first.rank }
+
+// arrange keeps a group where its first member would be.
+func (p *Picture) arrange(g *Row) {
+	if g.start == g.first.start && g.pid == g.first.pid && g.rank == g.first.rank {
 		return
 	}
 	up := g.up
 	g.unlink()
-	g.start, g.pid = g.first.start, g.first.pid
+	g.lead()
 	g.link(up)
 }
 
 // take unlinks r and gives the row that it was under, groups aside. A group of
-// one is none.
+// one is dissolved.
 func (p *Picture) take(r *Row) (at *Row) {
 	if !grouped(r) {
 		at = r.up
-		if r.sig != 0 && r.Kind == ProcessRow {
-			delete(at.leaves, r.sig)
-		}
+		p.unlike(r)
 		r.unlink()
 		return at
 	}
@@ -94,7 +113,7 @@ func (p *Picture) take(r *Row) (at *Row) {
 	at = g.up
 	r.unlink()
 	if g.count > 1 {
-		p.order(g)
+		p.arrange(g)
 		return at
 	}
 	last := g.first
@@ -103,6 +122,83 @@ func (p *Picture) take(r *Row) (at *Row) {
 	last.unlink()
 	g.unlink()
 	last.link(at)
-	at.leaves[g.sig] = last
+	at.alike[g.sig] = last
 	return at
+}
+
+// unlike makes r, which is in no group, one that nothing collapses with.
+func (p *Picture) unlike(r *Row) {
+	if r.sig != 0 && r.up.alike[r.sig] == r {
+		delete(r.up.alike, r.sig)
+	}
+	r.sig = 0
+}
+
+// regroup puts r where its like is, and then what exited above it: that may have
+// its like only while nothing below it is alive.
+func (p *Picture) regroup(r *Row) {
+	for r != nil && !r.gone {
+		up := r.up
+		switch {
+		case r.Kind == GroupRow:
+		case up == nil || r.Kind == ProcessRow && r.sig == p.signature(r) && r.Process.State != api.StateExited:
+			return
+		case r.sig != p.signature(r):
+			at := p.take(r)
+			p.put(r, at)
+			up = r.up
+		}
+		r = up
+	}
+}
+
+// Hold keeps r, and what it is below, out of groups until another row is held, and
+// keeps r among the live: what somebody looks at stays when it exits.
+func (p *Picture) Hold(r *Row) {
+	if r == p.held {
+		return
+	}
+	old := p.held
+	p.held = r
+	for up := r; up != nil && up.Kind != topRow; up = up.up {
+		if up.Kind != GroupRow && !grouped(up) {
+			p.unlike(up)
+		}
+	}
+	p.countLive(r)
+	if old == nil || old.gone {
+		return
+	}
+	p.countLive(old)
+	for up := old; up != nil && up.Kind != topRow; {
+		next := up.up
+		if up.Kind != GroupRow && up.sig != p.signature(up) {
+			p.put(up, p.take(up))
+		}
+		up = next
+	}
+}
+
+// pull holds r and takes it out of its group.
+func (p *Picture) pull(r *Row) {
+	p.Hold(r)
+	if grouped(r) {
+		p.put(r, p.take(r))
+	}
+}
+
+// countLive counts a row among the live, or no longer.
+func (p *Picture) countLive(r *Row) {
+	if r == nil {
+		return
+	}
+	switch live := r == p.held || r.Kind == ProcessRow && r.Process.State != api.StateExited; {
+	case live == r.counted:
+	case live:
+		r.counted = true
+		r.add(0, 1, 0)
+	default:
+		r.counted = false
+		r.add(0, -1, 0)
+	}
 }

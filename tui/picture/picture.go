@@ -18,8 +18,14 @@ type Picture struct {
 	nested  map[string]map[*Row]bool // sessions by the session that they are nested in
 	turned  map[Key]bool             // rows whose fold is not what it is at first
 	held    *Row
+	marked  map[*Row]bool
+	astray  []*Row // what had no place while others were on their way to theirs
 	filter  *Filter
 	newest  *Row
+	now     api.U64 // boottime
+	sorted  bool    // the reader has sorted the sessions
+	// listening are the processes that are known to listen on ports.
+	listening map[api.Ref][]int
 	// degraded are the sessions that cannot promise everything.
 	degraded map[string]*Row
 	// dropped is called for a row that is about to go, with what takes its
@@ -31,7 +37,7 @@ type Picture struct {
 func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
-		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, degraded: map[string]*Row{},
+		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, marked: map[*Row]bool{}, degraded: map[string]*Row{},
 		dropped: func(_, _ *Row) {},
 	}
 }
@@ -63,6 +69,13 @@ func (p *Picture) All(each func(*Row)) {
 	}
 }
 
+// AllSessions calls each for every session, in no order.
+func (p *Picture) AllSessions(each func(*Row)) {
+	for _, r := range p.sessions {
+		each(r)
+	}
+}
+
 // New counts the processes of b that are not in the picture.
 func (p *Picture) New(b *Batch) int {
 	n := 0
@@ -76,6 +89,7 @@ func (p *Picture) New(b *Batch) int {
 
 // Apply makes the picture what b says.
 func (p *Picture) Apply(b *Batch) {
+	p.now = max(p.now, b.TimeNS)
 	remove, closed := p.leaving(b)
 	var sessions, fresh, changed []*Row
 	for id, s := range b.Sessions {
@@ -84,6 +98,7 @@ func (p *Picture) Apply(b *Batch) {
 			r = p.newSession(s)
 		}
 		r.Session = s
+		r.usage.note(s.CPUSeconds, b.TimeNS)
 		if len(s.Degraded) > 0 {
 			p.degraded[id] = r
 		} else {
@@ -95,6 +110,8 @@ func (p *Picture) Apply(b *Batch) {
 		if r := p.processes[ref]; r != nil {
 			moved := r.Process.Session != pr.Session
 			r.Process = pr
+			r.usage.note(pr.CPUSeconds, b.TimeNS)
+			p.countLive(r)
 			if moved {
 				changed = append(changed, p.dependants(r)...)
 			}
@@ -102,6 +119,9 @@ func (p *Picture) Apply(b *Batch) {
 			continue
 		}
 		r := &Row{Kind: ProcessRow, Process: pr, start: ref.StartNS, pid: int32(ref.PID), size: 1, index: -1}
+		r.usage.note(pr.CPUSeconds, b.TimeNS)
+		r.Ports = p.listening[ref]
+		p.countLive(r)
 		p.processes[ref] = r
 		fresh = append(fresh, r)
 	}
@@ -124,6 +144,13 @@ func (p *Picture) Apply(b *Batch) {
 	p.refreshKind(append(changed, sessions...), SessionRow)
 	for _, r := range closed {
 		p.close(r)
+	}
+	astray := p.astray
+	p.astray = nil
+	for _, r := range astray {
+		if !r.gone {
+			p.move(r)
+		}
 	}
 }
 
@@ -230,6 +257,7 @@ func (p *Picture) remove(r *Row) {
 func (p *Picture) drop(r *Row) {
 	p.dropped(r, nil)
 	r.gone = true
+	p.setMark(r, false)
 	if p.held == r {
 		p.held = nil
 	}
@@ -248,23 +276,6 @@ func (p *Picture) Fold(r *Row, folded bool) {
 		delete(p.turned, k)
 	} else {
 		p.turned[k] = true
-	}
-}
-
-// Hold keeps r out of groups until another row is held: what somebody looks at
-// does not vanish under his eyes when it exits.
-func (p *Picture) Hold(r *Row) {
-	if r == p.held {
-		return
-	}
-	old := p.held
-	p.held = r
-	if r != nil && r.sig != 0 && r.Kind == ProcessRow && r.up.Kind != GroupRow {
-		delete(r.up.leaves, r.sig)
-		r.sig = 0
-	}
-	if old != nil && !old.gone {
-		p.settle(old)
 	}
 }
 

@@ -30,6 +30,9 @@ func label(r *Row) string {
 	case SessionRow:
 		return "session " + r.Session.ID + " " + string(r.Session.State)
 	case GroupRow:
+		if r.OfSessions() {
+			return fmt.Sprintf("ended ×%d", r.count)
+		}
 		return fmt.Sprintf("%s ×%d", r.first.Process.Comm, r.count)
 	}
 	return fmt.Sprintf("%v %s %s", r.Process.Ref, r.Process.Comm, r.Process.State)
@@ -38,14 +41,17 @@ func label(r *Row) string {
 // check holds the picture against what must always be true of it.
 func check(t interface{ Fatalf(string, ...any) }, p *Picture) {
 	seen := map[*Row]bool{}
-	var walk func(r *Row) (size, hits int32)
-	walk = func(r *Row) (size, hits int32) {
+	var walk func(r *Row) (size, live, hits int32)
+	walk = func(r *Row) (size, live, hits int32) {
 		if seen[r] {
 			t.Fatalf("%s is there twice", label(r))
 		}
 		seen[r] = true
 		if r.Kind == ProcessRow {
 			size = 1
+		}
+		if r == p.held || r.Kind == ProcessRow && r.Process.State != "exited" {
+			live = 1
 		}
 		if r.match {
 			hits = 1
@@ -59,13 +65,13 @@ func check(t interface{ Fatalf(string, ...any) }, p *Picture) {
 			if c.up != r || c.prev != prev || c.gone || prev != nil && prev.compare(c) >= 0 {
 				t.Fatalf("%s is not linked as it should be", label(c))
 			}
-			s, h := walk(c)
-			size, hits, prev, n = size+s, hits+h, c, n+1
+			s, l, h := walk(c)
+			size, live, hits, prev, n = size+s, live+l, hits+h, c, n+1
 		}
-		if r.last != prev || n != r.count || size != r.size || hits != r.hits {
-			t.Fatalf("%s: count %d, size %d, hits %d; want %d, %d, %d\n%s", label(r), r.count, r.size, r.hits, n, size, hits, dump(p))
+		if r.last != prev || n != r.count || size != r.size || live != r.live || hits != r.hits {
+			t.Fatalf("%s: count %d, size %d, live %d, hits %d; want %d, %d, %d, %d\n%s", label(r), r.count, r.size, r.live, r.hits, n, size, live, hits, dump(p))
 		}
-		return size, hits
+		return size, live, hits
 	}
 	walk(p.top)
 	for _, r := range p.processes {
@@ -108,7 +114,7 @@ func (h *host) step(t *rapid.T) *api.Frame {
 			f.Sessions = slices.DeleteFunc(f.Sessions, func(s api.Session) bool { return s.ID == id })
 			f.Closed = append(f.Closed, id)
 		case 1, 2:
-			s := api.Session{ID: rapid.SampledFrom(ids).Draw(t, "session"), State: "active", Name: "n"}
+			s := api.Session{ID: rapid.SampledFrom(ids).Draw(t, "session"), State: rapid.SampledFrom([]api.SessionState{"active", "active", "ended"}).Draw(t, "state"), Name: "n"}
 			if rapid.Bool().Draw(t, "nested") {
 				if parent := rapid.SampledFrom(ids).Draw(t, "parent"); h.rings || parent < s.ID {
 					s.Parent = parent
@@ -225,7 +231,7 @@ func TestPlaces(t *testing.T) {
 		for ref, r := range p.processes {
 			up := r.up
 			if up.Kind == GroupRow {
-				if r.Process.State != "exited" || r.first != nil {
+				if r.Process.State == "exited" && r.live > 0 {
 					t.Fatalf("%v is in a group", ref)
 				}
 				up = up.up

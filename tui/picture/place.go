@@ -87,13 +87,11 @@ func (p *Picture) place(r *Row) {
 	at := p.home(r)
 	if r.first != nil && at.below(r) { // what no kernel does, a file can say
 		at = p.top
+		p.astray = append(p.astray, r)
 	}
 	p.expect(r, at)
 	p.put(r, at)
-	if at.sig != 0 { // it was a leaf
-		up := p.take(at)
-		p.put(at, up)
-	}
+	p.regroup(at)
 }
 
 // move puts a row where it belongs now.
@@ -108,15 +106,15 @@ func (p *Picture) move(r *Row) {
 	}
 }
 
-// settle makes r part of a group if it became a leaf, and takes a session away
-// that nobody but its processes told of.
+// settle is for a row that something below was taken from: it may be part of a
+// group now. A session that only its processes told of goes with the last one.
 func (p *Picture) settle(r *Row) {
 	switch {
 	case r.gone || r.up == nil:
-	case r.Kind == ProcessRow && r.sig != p.signature(r):
-		p.put(r, p.take(r))
 	case r.Kind == SessionRow && r.first == nil && r.Session.State == "":
 		p.closeRow(r)
+	default:
+		p.regroup(r)
 	}
 }
 
@@ -124,6 +122,9 @@ func (p *Picture) newSession(s *api.Session) *Row {
 	r := &Row{Kind: SessionRow, Session: s, index: -1}
 	p.sessions[s.ID] = r
 	r.folded = p.turned[r.Key()]
+	if p.sorted {
+		r.order = newcomer
+	}
 	return r
 }
 
@@ -140,19 +141,22 @@ func (p *Picture) refreshSession(r *Row) {
 		}
 		p.nested[s.Parent][r] = true
 	}
-	fresh := r.up == nil
-	if fresh || start != r.start || pid != r.pid || r.up != p.home(r) {
-		var at *Row
+	at := r.up
+	if at != nil && at.Kind == GroupRow {
+		at = at.up
+	}
+	fresh := at == nil
+	if fresh || start != r.start || pid != r.pid || r.rank != r.ranked() || at != p.home(r) || r.sig != p.signature(r) {
 		if !fresh {
-			at = p.take(r)
+			p.take(r)
 		}
-		r.start, r.pid = start, pid
+		r.start, r.pid, r.rank = start, pid, r.ranked()
 		p.place(r)
 		if at != nil {
 			p.settle(at)
 		}
 	}
-	p.expect(r, r.up)
+	p.expect(r, p.home(r))
 	p.rematch(r)
 	news := !r.known
 	r.known = s.State != ""

@@ -14,7 +14,7 @@ const (
 	topRow     Kind = iota // above everything, never shown
 	SessionRow             // a session, above its processes
 	ProcessRow             // a process, above what it created
-	GroupRow               // exited leaves of one creator that went the same way
+	GroupRow               // processes of one creator that run the same command; or ended sessions
 )
 
 // Key is what a row is known by, across pictures.
@@ -30,6 +30,9 @@ type Row struct {
 	Process *api.Process // of a process
 	Session *api.Session // of a session
 	Marked  bool
+	Ports   []int  // of a process, that it listens on
+	Task    string // of a process, as the kernel has it: R S D T
+	Threads int    // of a process; 0: not known
 
 	up, prev, next *Row
 	first, last    *Row // the rows below it, in start order
@@ -40,11 +43,16 @@ type Row struct {
 	pid            int32
 	count          int32 // rows right below it
 	size           int32 // processes at and below it
+	live           int32 // … that have not exited, and the held row
+	counted        bool  // as one of them
 	hits           int32 // rows at and below it that the filter wants
 	index          int32 // in the flat list
+	rank           int32 // of a session: orders siblings before all else
+	order          int32 // of a session: its place as the reader sorted them, 0: none
 	sig            uint64
-	leaves         map[uint64]*Row // exited leaves right below it by signature: a process or a group
-	creator        api.Ref         // the one that it waits for, see Picture.waiting
+	alike          map[uint64]*Row // rows right below it by signature: one of its own, or a group
+	usage          usage
+	creator        api.Ref // the one that it waits for, see Picture.waiting
 }
 
 // Up is the row above it, nil at the top.
@@ -57,6 +65,9 @@ func (r *Row) Up() *Row {
 
 // Size is how many processes are at and below it, shown or not.
 func (r *Row) Size() int { return int(r.size) }
+
+// Live is how many of them have not exited.
+func (r *Row) Live() int { return int(r.live) }
 
 // Hits is how many rows at and below it the filter wants.
 func (r *Row) Hits() int { return int(r.hits) }
@@ -88,8 +99,11 @@ func (r *Row) Key() Key {
 		k.Group = r.sig
 		return k
 	}
-	return Key{}
+	return Key{} // of the top
 }
+
+// OfSessions tells that a group is one of ended sessions.
+func (r *Row) OfSessions() bool { return r.Kind == GroupRow && r.first.Kind == SessionRow }
 
 // SessionID names the session that the row is part of.
 func (r *Row) SessionID() string {
@@ -99,13 +113,13 @@ func (r *Row) SessionID() string {
 	case ProcessRow:
 		return r.Process.Session
 	case GroupRow:
-		return r.first.Process.Session
+		return r.first.SessionID()
 	}
 	return ""
 }
 
 func (r *Row) compare(o *Row) int {
-	c := cmp.Or(cmp.Compare(r.start, o.start), cmp.Compare(r.pid, o.pid))
+	c := cmp.Or(cmp.Compare(r.rank, o.rank), cmp.Compare(r.start, o.start), cmp.Compare(r.pid, o.pid))
 	if c == 0 && r.Kind == SessionRow && o.Kind == SessionRow {
 		c = cmp.Compare(r.Session.ID, o.Session.ID)
 	}
@@ -131,7 +145,7 @@ func (r *Row) link(up *Row) {
 		r.next.prev = r
 	}
 	up.count++
-	up.add(r.size, r.hits)
+	up.add(r.size, r.live, r.hits)
 }
 
 // unlink takes r out, with all below it.
@@ -148,14 +162,15 @@ func (r *Row) unlink() {
 		r.next.prev = r.prev
 	}
 	up.count--
-	up.add(-r.size, -r.hits)
+	up.add(-r.size, -r.live, -r.hits)
 	r.up, r.prev, r.next = nil, nil, nil
 }
 
 // add counts for r and all above it.
-func (r *Row) add(size, hits int32) {
+func (r *Row) add(size, live, hits int32) {
 	for ; r != nil; r = r.up {
 		r.size += size
+		r.live += live
 		r.hits += hits
 	}
 }

@@ -1,5 +1,7 @@
 package picture
 
+import "github.com/lineage-ebpf/lineage/api"
+
 // Mode is how rows are laid out.
 type Mode uint8
 
@@ -20,7 +22,8 @@ type View struct {
 	line    int // of the selected row, from the top of the window
 	height  int // rows of the window
 	follow  Follow
-	sort    Sort
+	order   Order
+	hidden  bool // exited processes, unless something alive is below them
 	locked  bool
 	sorted  bool // the flat list is, or was a moment ago
 	flat    []*Row
@@ -66,13 +69,33 @@ func (v *View) Following() Follow { return v.follow }
 // Apply makes the picture what b says and keeps the reader's place in it.
 func (v *View) Apply(b *Batch) {
 	v.Picture.Apply(b)
+	v.keepInSight()
+	v.restore()
+}
+
+// keepInSight unfolds the groups that the selected row has come into with a change:
+// only the reader folds it away.
+func (v *View) keepInSight() {
+	if v.mode != Tree || v.sel == nil || v.sel.gone {
+		return
+	}
+	for up := v.sel.up; up != nil; up = up.up {
+		if up.Kind == GroupRow {
+			v.Picture.Fold(up, false)
+		}
+	}
+}
+
+// SetPorts says which processes listen on which ports.
+func (v *View) SetPorts(ports map[api.Ref][]int) {
+	v.Picture.SetPorts(ports)
 	v.restore()
 }
 
 // SetFilter shows only what f wants.
 func (v *View) SetFilter(f *Filter) {
 	v.Picture.SetFilter(f)
-	v.refill()
+	v.restore()
 }
 
 // Fold hides or shows what is below r.
@@ -82,9 +105,51 @@ func (v *View) Fold(r *Row, folded bool) {
 }
 
 // SetHeight says how many rows the window has.
+// A higher one is filled.
 func (v *View) SetHeight(rows int) {
-	v.height = max(rows, 1)
-	v.line = min(v.line, v.height-1)
+	rows = max(rows, 1)
+	if rows == v.height {
+		return
+	}
+	v.height = rows
+	v.line = min(v.line, rows-1)
+	if v.sel != nil {
+		v.place(v.line)
+	}
+}
+
+// HideExited hides exited processes below which nothing is alive, or shows them.
+func (v *View) HideExited(on bool) {
+	v.hidden = on
+	v.restore()
+}
+
+// HidesExited tells whether they are hidden.
+func (v *View) HidesExited() bool { return v.hidden }
+
+// hides is the same, unless the filter asks for them.
+func (v *View) hides() bool { return v.hidden && !v.Picture.filter.wantsExited() }
+
+// FoldSessions folds all sessions, or unfolds them if all are folded.
+func (v *View) FoldSessions() {
+	folded := !v.SessionsFolded()
+	for _, r := range v.Picture.sessions {
+		v.Picture.Fold(r, folded)
+	}
+	v.restore()
+}
+
+// SessionsFolded tells that nothing but folded sessions is shown.
+func (v *View) SessionsFolded() bool {
+	if v.mode != Tree || v.root != v.Picture.top {
+		return false
+	}
+	for r := v.First(); r != nil; r = v.skip(r.next, (*Row).Next) {
+		if r.Kind != SessionRow && !r.OfSessions() || !r.folded && v.skip(r.first, (*Row).Next) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // SetMode lays the rows out in another way.
@@ -92,7 +157,7 @@ func (v *View) SetMode(m Mode) {
 	v.mode = m
 	v.locked, v.sorted = false, false
 	v.flat = nil
-	v.refill()
+	v.restore()
 }
 
 // SetRoot shows only what is at and below r; nil: everything.
@@ -101,7 +166,7 @@ func (v *View) SetRoot(r *Row) {
 		r = v.Picture.top
 	}
 	v.root = r
-	v.refill()
+	v.restore()
 }
 
 // SetFollow has the selection move by itself.
@@ -165,16 +230,14 @@ func (v *View) dropped(r, instead *Row) {
 }
 
 // restore finds the selected row again after a change: where it is hidden, the
-// row that hides it.
+// row that hides it. It keeps its line unless the window would not be full.
 func (v *View) restore() {
 	if v.mode != Tree {
 		v.list()
 	}
 	if n := v.Picture.Newest(); v.follow == FollowNewest && n != nil && v.holds(n) {
 		v.line = v.height - 1
-		if grouped(n) {
-			n = n.up // which stays folded
-		}
+		v.Picture.pull(n)
 		v.reveal(n)
 		v.sel = n
 		v.place(v.line)
@@ -194,18 +257,10 @@ func (v *View) restore() {
 	if v.sel == nil {
 		v.sel = v.First()
 	}
-	v.Picture.Hold(v.sel)
-	v.line = min(v.line, v.above(v.line))
-}
-
-// refill is restore after the reader chose other rows: the window is full if
-// there are rows enough.
-func (v *View) refill() {
-	v.restore()
 	v.place(v.line)
 }
 
-// visible gives r or the row that stands for it, nil if there is none.
+// visible gives r or the row that stands for it, or nil.
 func (v *View) visible(r *Row) *Row {
 	if !r.below(v.root) || r == v.Picture.top {
 		return nil

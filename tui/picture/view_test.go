@@ -39,6 +39,9 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	if v.sel == nil || v.line >= len(w) || w[v.line] != v.sel || len(w) > v.height {
 		t.Fatalf("line %d of %d is not the selected one", v.line, len(w))
 	}
+	if len(w) < v.height && w[0] != rows[0] {
+		t.Fatalf("%d lines are blank, and there are rows above", v.height-len(w))
+	}
 	if i := slices.Index(rows, w[0]); !slices.Equal(rows[i:i+len(w)], w) {
 		t.Fatalf("the window is not a part of the rows")
 	}
@@ -46,7 +49,14 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 
 // act does at random what a reader does.
 func act(t *rapid.T, v *View) {
-	switch rapid.IntRange(0, 12).Draw(t, "key") {
+	switch rapid.IntRange(0, 15).Draw(t, "key") {
+	case 13:
+		v.HideExited(rapid.Bool().Draw(t, "hide"))
+	case 14:
+		v.FoldSessions()
+	case 15:
+		v.SetOrder(Order{Sort(rapid.IntRange(0, int(sorts)-1).Draw(t, "by")), rapid.Bool().Draw(t, "reverse")})
+		v.Resort()
 	case 0, 1:
 		v.Move(rapid.IntRange(-4, 4).Draw(t, "by"))
 	case 2:
@@ -98,8 +108,8 @@ func TestView(t *testing.T) {
 	})
 }
 
-// The selected row keeps its line as long as it is there and there are rows
-// enough above it.
+// The selected row keeps its line as long as it is there, unless rows above are
+// missing or lines below would be blank.
 func TestAnchor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, v := newHost(), NewView(New())
@@ -114,14 +124,18 @@ func TestAnchor(t *testing.T) {
 			if sel == nil || sel.gone {
 				continue
 			}
-			if v.sel != sel && !grouped(sel) {
+			if v.sel != sel {
 				t.Fatalf("%s is no longer selected, %s is", label(sel), label(v.sel))
 			}
 			above := 0
 			for r := v.Prev(v.sel); r != nil; r = v.Prev(r) {
 				above++
 			}
-			if want := min(line, above); v.line != want {
+			below := 0
+			for r := v.Next(v.sel); r != nil; r = v.Next(r) {
+				below++
+			}
+			if want := min(max(line, v.height-1-below), above); v.line != want {
 				t.Fatalf("line %d, want %d", v.line, want)
 			}
 		}
@@ -141,6 +155,11 @@ func TestFilterKeepsAncestors(t *testing.T) {
 		}
 		v.SetFilter(f)
 		for _, r := range v.Picture.processes {
+			if grouped(r) {
+				v.Picture.Fold(r.up, false)
+			}
+		}
+		for _, r := range v.Picture.sessions {
 			if grouped(r) {
 				v.Picture.Fold(r.up, false)
 			}
@@ -170,12 +189,15 @@ func TestFilterKeepsAncestors(t *testing.T) {
 
 func TestParseFilter(t *testing.T) {
 	for text, want := range map[string]string{
-		"nosuch:1":     "filter nosuch:1: want comm:, uid:, state: or session: and a value",
-		"uid:x":        "filter uid:x: want a number",
-		"state:dead":   "filter state:dead: want one of live, exited, zombie, orphan",
-		"!":            "filter !: nothing to look for",
-		"comm:":        "filter comm:: nothing to look for",
-		"\x1b[2J:\x1b": `filter \x1b[2J:\x1b: want comm:, uid:, state: or session: and a value`,
+		"nosuch:1":     "invalid filter nosuch:1: want one of " + FilterHelp + " and a value",
+		"uid:x":        "invalid filter uid:x: want a number",
+		"state:dead":   "invalid filter state:dead: want one of live, exited, zombie, orphan",
+		"!":            "invalid filter !: it has no value",
+		"comm:":        "invalid filter comm:: it has no value",
+		"age:soon":     "invalid filter age:soon: want a duration: 90s, 5m, <2h, 3d",
+		"rss:big":      "invalid filter rss:big: want a size: 100M, <2G",
+		"orphan:maybe": "invalid filter orphan:maybe: want yes or no",
+		"\x1b[2J:\x1b": `invalid filter \x1b[2J:\x1b: want one of ` + FilterHelp + ` and a value`,
 	} {
 		if _, err := ParseFilter(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)
@@ -229,7 +251,7 @@ func TestFlat(t *testing.T) {
 		v.SetHeight(4)
 		v.SetMode(Flat)
 		for range rapid.IntRange(0, 4).Draw(t, "sort") {
-			v.NextSort()
+			v.SetOrder(Order{Sort(rapid.IntRange(0, int(sorts)-1).Draw(t, "by")), rapid.Bool().Draw(t, "reverse")})
 		}
 		for range rapid.IntRange(1, 20).Draw(t, "frames") {
 			before := slices.Clone(v.flat)
@@ -248,9 +270,8 @@ func TestFlat(t *testing.T) {
 			checkView(t, v)
 			if rapid.Bool().Draw(t, "second") {
 				v.Resort()
-				order, _ := v.Sort()
-				if !slices.IsSortedFunc(v.flat, order.compare) {
-					t.Fatalf("not sorted by %v", order)
+				if !slices.IsSortedFunc(v.flat, v.compare()) {
+					t.Fatalf("not sorted by %v", v.order)
 				}
 			}
 		}

@@ -1,9 +1,39 @@
 package picture
 
-// shown tells whether the filter leaves r.
-func (v *View) shown(r *Row) bool { return v.Picture.filter == nil || r.hits > 0 }
+// shown tells whether the filter leaves r, and it is not hidden as exited.
+func (v *View) shown(r *Row) bool {
+	if v.Picture.filter != nil && r.hits == 0 {
+		return false
+	}
+	return r.live > 0 || r.Kind == SessionRow || !v.hides() || r.OfSessions()
+}
 
-// First is the topmost row, nil if there is none.
+// Child is the first row right below r that would be shown, or nil.
+func (v *View) Child(r *Row) *Row { return v.skip(r.first, (*Row).Next) }
+
+// Below is how many processes are below r that would be shown.
+func (v *View) Below(r *Row) int {
+	if v.hides() {
+		if r.counted {
+			return int(r.live) - 1
+		}
+		return int(r.live)
+	}
+	if r.Kind == ProcessRow {
+		return int(r.size) - 1
+	}
+	return int(r.size)
+}
+
+// Hidden is how many processes are hidden as exited.
+func (v *View) Hidden() int {
+	if !v.hides() {
+		return 0
+	}
+	return int(v.root.size - v.root.live)
+}
+
+// First is the topmost row, or nil.
 func (v *View) First() *Row {
 	if v.mode != Tree {
 		return v.at(0)
@@ -14,7 +44,7 @@ func (v *View) First() *Row {
 	return v.skip(v.root.first, (*Row).Next)
 }
 
-// Last is the lowest row, nil if there is none.
+// Last is the lowest row, or nil.
 func (v *View) Last() *Row {
 	if v.mode != Tree {
 		return v.at(len(v.flat) - 1)
@@ -25,7 +55,7 @@ func (v *View) Last() *Row {
 	return nil
 }
 
-// Next is the row below r, nil if there is none.
+// Next is the row below r, or nil.
 func (v *View) Next(r *Row) *Row {
 	if v.mode != Tree {
 		return v.at(int(r.index) + 1)
@@ -43,7 +73,7 @@ func (v *View) Next(r *Row) *Row {
 	return nil
 }
 
-// Prev is the row above r, nil if there is none.
+// Prev is the row above r, or nil.
 func (v *View) Prev(r *Row) *Row {
 	if v.mode != Tree {
 		return v.at(int(r.index) - 1)

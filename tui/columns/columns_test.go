@@ -1,0 +1,99 @@
+package columns
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+func names(s Set) string {
+	var all []string
+	for _, c := range s {
+		all = append(all, c.name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestFit(t *testing.T) {
+	for _, tt := range []struct {
+		width  int
+		wanted string
+		table  bool
+		want   string
+	}{
+		{20, "", false, ""},
+		{40, "", false, "cpu rss"},
+		{78, "", false, "live orphans cpu rss ports age"},
+		{126, "", false, "live orphans cpu rss ports age user threads"},
+		{198, "", false, "live orphans cpu rss ports age user threads activity"},
+		{78, "", true, "live orphans cpu rss ports age activity"},
+		{78, "user rss", false, "rss user"},
+		{198, "threads", false, "threads"},
+	} {
+		wanted, err := Parse(tt.wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Fit(tt.width, wanted, tt.table)
+		if got := names(s); got != tt.want {
+			t.Errorf("%d %q: %s, want %s", tt.width, tt.wanted, got, tt.want)
+		}
+		if w := ink.Width(ansi.Strip(s.Head(ink.New(ink.Options{}), picture.Order{}, " "))); w != s.Width() {
+			t.Errorf("%d: the head is %d wide, the set %d", tt.width, w, s.Width())
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"size":    "invalid column size: want cpu rss age ports live orphans user threads activity",
+		"cpu,CPU": "column cpu is there twice",
+		"\x1b[2J": `invalid column \x1b[2j: want cpu rss age ports live orphans user threads activity`,
+	} {
+		if _, err := Parse(text); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// One key leads through every column and back to the first.
+func TestNext(t *testing.T) {
+	s := Fit(198, nil, false)
+	o, seen := picture.Order{}, map[picture.Sort]bool{}
+	for range 9 {
+		seen[o.By] = true
+		next := s.Next(o, false)
+		if back := s.Next(next, true); back != o {
+			t.Errorf("after %v comes %v, before that %v", o, next, back)
+		}
+		o = next
+	}
+	if len(seen) != 9 || o != (picture.Order{}) {
+		t.Errorf("%v, and then %v", seen, o)
+	}
+}
+
+// The arrow is on what is sorted by, and a click there finds it.
+func TestHead(t *testing.T) {
+	s, theme := Fit(78, nil, false), ink.New(ink.Options{Name: "mono"})
+	for _, tt := range []struct {
+		order picture.Order
+		want  string
+	}{{picture.Order{By: picture.ByRSS}, "▼RSS"}, {picture.Order{By: picture.ByRSS, Reverse: true}, "▲RSS"}, {picture.Order{}, "▼AGE"}} {
+		head := []rune(ansi.Strip(s.Head(theme, tt.order, "─")))
+		at := strings.Index(string(head), tt.want)
+		if at < 0 {
+			t.Fatalf("%v: %s", tt.order, string(head))
+		}
+		if by, ok := s.At(len([]rune(string(head)[:at])) + 1); !ok || by != tt.order.By {
+			t.Errorf("%v: there is %v", tt.order, by)
+		}
+	}
+	if _, ok := s.At(s.Width() + 5); ok {
+		t.Error("there is a column behind the last one")
+	}
+}

@@ -1,0 +1,397 @@
+// Package details says all that is known of one row: what it is now, why it
+// belongs to its session, what it does and holds, and then the rest.
+package details
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/label"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// nameColumns is how wide the names of facts are.
+const nameColumns = 9
+
+// Answer is what the daemon said of a process beyond the picture.
+type Answer struct {
+	Ref api.Ref
+	Why *api.Why // nil: nothing yet
+	Err error
+}
+
+// pane is the details that are being written.
+type pane struct {
+	label.Labels
+	Options
+	columns int
+	lines   []string
+}
+
+// Options are what the details need beside the row.
+type Options struct {
+	Answer   Answer
+	ReadOnly bool      // nothing can be ended from here
+	Activity []float64 // CPU% of the row's session, once a second
+}
+
+// Lines is what is known of a row.
+func Lines(l *label.Labels, r *picture.Row, o Options, columns int) []string {
+	p := &pane{Labels: *l, columns: columns, Options: o}
+	switch {
+	case r == nil:
+	case r.OfSessions():
+		p.ended(r)
+	case r.Kind == picture.SessionRow:
+		p.session(r)
+	case r.Kind == picture.GroupRow:
+		p.group(r)
+	default:
+		p.process(r, o.Answer)
+	}
+	return p.lines
+}
+
+func (p *pane) put(paint ink.Paint, s string) {
+	l := p.Line(p.columns)
+	l.Put(paint, " "+s)
+	p.lines = append(p.lines, l.Full())
+}
+
+// text writes sanitised text, in as many lines as it takes.
+func (p *pane) text(paint ink.Paint, indent, s string) {
+	for i, part := range ink.Wrap(s, p.columns-len(indent)-2) {
+		if i > 0 {
+			part = strings.TrimLeft(part, " ")
+		}
+		p.put(paint, indent+part)
+	}
+}
+
+// fact writes a name and its value, if there is one.
+func (p *pane) fact(name, value string) { p.colored(ink.Paint{}, name, value) }
+
+func (p *pane) colored(paint ink.Paint, name, value string) {
+	if value == "" {
+		return
+	}
+	for i, part := range ink.Wrap(display.Text(value), p.columns-nameColumns-3) {
+		if i > 0 {
+			name, part = "", strings.TrimLeft(part, " ")
+		}
+		l := p.Line(p.columns)
+		l.Put(p.Dim, fmt.Sprintf(" %-*s ", nameColumns, name))
+		l.Put(paint, part)
+		p.lines = append(p.lines, l.Full())
+	}
+}
+
+func (p *pane) blank() { p.lines = append(p.lines, p.Line(p.columns).Full()) }
+
+func (p *pane) process(r *picture.Row, a Answer) {
+	pr := r.Process
+	why := a.Why
+	if a.Ref != pr.Ref {
+		why, a.Err = nil, nil
+	}
+	if why != nil {
+		pr = merged(pr, &why.Process)
+	}
+	look := p.Process(pr, r.Task)
+	p.text(look.Paint, "", look.String()+" "+p.state(pr, look))
+	p.chain(pr, why)
+	p.blank()
+	p.fact("command", display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, display.CommandBytes))
+	p.holds(r, why)
+	if pr.State == api.StateLive {
+		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(pr.CPUSeconds), display.Size(pr.RSSBytes)))
+	}
+	p.fact("started", p.Clock(p.Born(pr))+", "+display.Age(p.Now.Sub(p.Born(pr)))+" ago")
+	s := p.Picture.Session(pr.Session)
+	if s != nil {
+		p.fact("session", label.Session(s.Session)+", "+string(cmp.Or(s.Session.State, "not known")))
+	}
+	p.fact("parent", p.parent(pr, why))
+	p.fact("exe", pr.Exe)
+	p.fact("cwd", pr.Cwd)
+	p.fact("user", p.user(pr))
+	if r.Threads > 0 {
+		p.fact("threads", fmt.Sprint(r.Threads))
+	}
+	p.fact("cgroup", pr.Cgroup)
+	p.fact("container", pr.Container)
+	if pr.NSPID != 0 && pr.NSPID != pr.PID {
+		p.fact("inside", fmt.Sprintf("PID %d of its namespace", pr.NSPID))
+	}
+	p.fact("identity", pr.Ref.String())
+	if s != nil {
+		p.policy(s.Session)
+	}
+	if a.Err != nil {
+		p.blank()
+		p.text(p.Warn, "", "! "+display.Text(a.Err.Error()))
+	}
+}
+
+func (p *pane) user(pr *api.Process) string {
+	if pr.UID == nil {
+		return ""
+	}
+	if name := p.User(*pr.UID); name != fmt.Sprint(*pr.UID) {
+		return fmt.Sprintf("%s (%d)", name, *pr.UID)
+	}
+	return fmt.Sprint(*pr.UID)
+}
+
+// merged is a process of the picture with what only an answer about it says.
+func merged(p, answer *api.Process) *api.Process {
+	all := *p
+	all.Exe, all.Cgroup = cmp.Or(p.Exe, answer.Exe), cmp.Or(p.Cgroup, answer.Cgroup)
+	all.Cwd, all.Container = answer.Cwd, answer.Container
+	if p.State == api.StateLive {
+		all.Task = cmp.Or(answer.Task, p.Task)
+	}
+	if all.NSPID == 0 {
+		all.NSPID = answer.NSPID
+	}
+	return &all
+}
+
+// taskNames say what the kernel's letters mean.
+var taskNames = map[string]string{
+	"R": "running", "S": "sleeping", "D": "in uninterruptible sleep", "T": "stopped", "t": "traced", "I": "idle", "Z": "zombie",
+}
+
+// state says in a few words what the process is now.
+func (p *pane) state(pr *api.Process, look label.Look) string {
+	when := ""
+	if pr.Exited != nil {
+		when = ", " + display.Age(p.Now.Sub(*pr.Exited)) + " ago"
+	}
+	task := taskNames[strings.TrimSpace(look.Letter)]
+	if task == "" {
+		task = "live"
+	}
+	switch {
+	case look.Letter == "E":
+		return "ended by us: " + label.HowEnded(pr) + when
+	case pr.State == api.StateExited:
+		return "exited: " + label.HowEnded(pr) + when
+	case pr.State == api.StateZombie:
+		return "zombie: " + label.HowEnded(pr) + ", its parent has not reaped it"
+	case pr.Orphan && pr.Creator != nil:
+		return "orphan, " + task + ": its creator " + p.Named(*pr.Creator) + " is dead"
+	case pr.Orphan:
+		return "orphan, " + task
+	case label.Moved(pr):
+		return task + ", and its parent is not its creator"
+	}
+	return task
+}
+
+// chain says why the process belongs to its session: every step to the root,
+// dead ancestors too.
+func (p *pane) chain(pr *api.Process, why *api.Why) {
+	p.put(p.Strong, "why it belongs there")
+	if why == nil || len(why.Edges) == 0 {
+		p.knownChain(pr)
+		return
+	}
+	for i := range why.Edges {
+		e := &why.Edges[i]
+		how := ""
+		if e.Evidence.Confidence == "weak" {
+			how = ", weak"
+		}
+		if e.Kind == "root" || e.Creator == nil {
+			text := "the root of the session"
+			if e.Kind != "root" {
+				text = e.Kind + ", its creator is older than the tracing"
+			}
+			p.text(ink.Paint{}, " ", display.Text(fmt.Sprintf("%s: %s; evidence %s%s", label.Process(&e.Child), text, source(e.Evidence), how)))
+			continue
+		}
+		state := "alive"
+		if !e.Creator.Alive {
+			state = "exited"
+			if e.Creator.Exited != nil {
+				state += " " + display.Age(p.Now.Sub(*e.Creator.Exited)) + " ago"
+			}
+		}
+		p.text(ink.Paint{}, " ", p.Up+" "+display.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s%s", e.Kind, e.Creator.PID, cmp.Or(e.Creator.Comm, "?"), state, source(e.Evidence), how)))
+		for _, moved := range e.Reparented {
+			if moved.To != nil {
+				p.text(p.Moved, "   ", p.MovedGlyph+" reparented to "+p.Named(*moved.To))
+			}
+		}
+	}
+}
+
+// knownChain is the chain as far as the picture has it.
+func (p *pane) knownChain(pr *api.Process) {
+	for range 64 {
+		how := ""
+		if e := pr.Evidence; e != nil {
+			how = "; evidence " + source(*e)
+			if e.Confidence == "weak" {
+				how += ", weak"
+			}
+		}
+		var c *picture.Row
+		if pr.Creator != nil {
+			c = p.Picture.Process(*pr.Creator)
+		}
+		if pr.Evidence != nil && pr.Evidence.Kind == "root" || c == nil {
+			p.text(ink.Paint{}, " ", display.Text(label.Process(pr)+": top of the session"+how))
+			return
+		}
+		state := "alive"
+		if c.Process.State == api.StateExited {
+			state = label.HowEnded(c.Process)
+		}
+		p.text(ink.Paint{}, " ", p.Up+" "+display.Text(fmt.Sprintf("created by %s (%s)%s", label.Process(c.Process), state, how)))
+		pr = c.Process
+	}
+	p.text(p.Dim, " ", p.Dots)
+}
+
+func source(e api.Evidence) string {
+	s := cmp.Or(e.Kind, "none")
+	if e.Source != "" {
+		s += " (" + e.Source + ")"
+	}
+	return display.Text(s)
+}
+
+// parent names the present parent. The answer to why has it from the kernel; a
+// picture may be a second older, where the kernel reports no reparentings.
+func (p *pane) parent(pr *api.Process, why *api.Why) string {
+	if why != nil && why.Process.Ref == pr.Ref {
+		pr = &why.Process
+	}
+	if pr.Parent == nil || pr.State == api.StateExited {
+		return ""
+	}
+	s := p.Named(*pr.Parent)
+	if why != nil && why.Parent != nil && why.Parent.Ref == *pr.Parent {
+		s = label.Process(why.Parent)
+	}
+	if label.Moved(pr) {
+		s += ", now (it was reparented)"
+	}
+	return s
+}
+
+func (p *pane) holds(r *picture.Row, why *api.Why) {
+	if why == nil || why.Holds == nil {
+		if len(r.Ports) > 0 {
+			p.colored(p.Key, "port", strings.Trim(fmt.Sprint(r.Ports), "[]"))
+		}
+		return
+	}
+	for i := range why.Holds.Ports {
+		p.colored(p.Key, "port", display.Port(&why.Holds.Ports[i]))
+	}
+	for i := range why.Holds.Locks {
+		p.fact("lock", display.Lock(&why.Holds.Locks[i]))
+	}
+	for _, s := range why.Holds.Unknown {
+		p.fact("not known", s)
+	}
+}
+
+// policy is what will happen to a session.
+func (p *pane) policy(s *api.Session) {
+	mode := cmp.Or(s.Mode, "not known")
+	if mode == "observe" {
+		mode += ": automatic rules only log"
+	}
+	p.fact("policy", fmt.Sprintf("%s; grace %v", mode, time.Duration(s.GraceSeconds*float64(time.Second))))
+	for _, d := range s.Degraded {
+		p.colored(p.Warn, "degraded", d)
+	}
+}
+
+func (p *pane) session(r *picture.Row) {
+	s := r.Session
+	if note := p.SessionNote(s); note != "" {
+		p.text(p.Look(r).Paint, "", note)
+	}
+	if s.State != api.StateEnded {
+		text := fmt.Sprintf("%d live", s.Live)
+		for _, more := range []struct {
+			n         int
+			one, many string
+		}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
+			if more.n > 0 {
+				text += ", " + label.Count(more.n, more.one, more.many)
+			}
+		}
+		p.fact("processes", text)
+	}
+	p.fact("in all", fmt.Sprintf("at most %d at once, %s", s.Peak, label.Count(s.Forks, "fork", "forks")))
+	if len(s.Ports) > 0 {
+		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
+	}
+	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
+	if s.State != api.StateEnded {
+		p.colored(p.Key, "activity", p.Sparkline(p.Activity, p.columns-nameColumns-4, 10))
+	}
+	if s.Root != nil {
+		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes)))
+	}
+	if s.Started != nil {
+		p.fact("started", p.Clock(*s.Started)+", "+display.Age(p.Now.Sub(*s.Started))+" ago")
+	}
+	if s.Ended != nil {
+		p.fact("ended", p.Clock(*s.Ended))
+	}
+	if s.Deadline != nil {
+		p.colored(p.Ended, "deadline", p.Clock(*s.Deadline)+", "+p.Until(s.Deadline))
+	}
+	p.fact("reason", s.EndReason)
+	p.fact("", display.Kept(s))
+	p.blank()
+	p.fact("user", p.User(s.UID))
+	p.fact("evidence", s.Evidence)
+	if s.Owner != nil {
+		p.fact("owner", p.Named(*s.Owner))
+	}
+	p.fact("nested in", s.Parent)
+	p.policy(s)
+	p.blank()
+	hint := "T shows its timeline, v its events"
+	if s.State != api.StateEnded && !p.ReadOnly {
+		hint = "x ends it and all that it started; " + hint
+	}
+	p.text(p.Dim, "", hint)
+}
+
+func (p *pane) group(r *picture.Row) {
+	first := r.First().Process
+	look := p.Look(r)
+	if first.State == api.StateExited {
+		p.text(look.Paint, "", look.String()+" "+label.HowEnded(first)+", all of them")
+	} else {
+		p.text(look.Paint, "", look.String()+" "+label.Count(r.Count(), "process", "processes")+" of one creator run the same command")
+		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s", p.Picture.CPU(r), display.Size(r.RSS())))
+	}
+	p.fact("command", display.Command(first.Argv, first.Comm, first.ArgvTruncated, display.CommandBytes))
+	if first.Creator != nil {
+		p.fact("creator", p.Named(*first.Creator))
+	}
+	if ports := r.Listens(); len(ports) > 0 {
+		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(ports), "[]"))
+	}
+	p.blank()
+	p.text(p.Dim, "", p.Keys.Replace("→")+" shows each of them")
+}
+
+func (p *pane) ended(r *picture.Row) {
+	p.text(p.Dim, "", label.Count(r.Count(), "session", "sessions")+" ended within the last 30s; "+p.Keys.Replace("→")+" shows each of them. Older ones: lineage history")
+}

@@ -1,0 +1,200 @@
+package dialog
+
+import (
+	"context"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/keys"
+)
+
+// deaf is how long a dialog ignores keys after it has opened, and after what it
+// lists has come: keys typed before were not meant for the dialog.
+const deaf = 300 * time.Millisecond
+
+// reportWait is how long the daemon may wait with an answer about an end.
+const reportWait = 10 * time.Second
+
+// Client is what a dialog needs of a daemon.
+type Client interface {
+	Plan(ctx context.Context, s string) (*api.Plan, error)
+	End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error)
+	Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error)
+	Kill(ctx context.Context, ref string, req api.KillRequest) (*api.Killed, error)
+}
+
+// Stage is how far a dialog is.
+type Stage uint8
+
+// The stages.
+const (
+	Asking  Stage = iota // what is to be done?
+	Sending              // it is being done
+	Done                 // this is the result
+)
+
+// Dialog asks, and shows the result.
+type Dialog struct {
+	ctx     context.Context
+	client  Client
+	now     func() time.Time
+	keys    keys.Dialog
+	kill    bool // processes, not their sessions
+	targets []*Target
+	choices []string
+	choice  int
+	stage   Stage
+	hears   time.Time // takes keys from then on
+	offset  int       // lines scrolled
+	page    int       // lines that a page key scrolls
+	list    []string  // what it lists, as it was drawn last
+	drawn   drawn     // what that was made of
+}
+
+// drawn is what a dialog's list depends on. A session of 10,000 processes is not
+// written anew for each frame.
+type drawn struct {
+	columns  int
+	stage    Stage
+	answered int
+}
+
+// Target is one session or process that a dialog is about.
+type Target struct {
+	Session string
+	Name    string // what it is called here
+	Process api.Process
+	Grace   time.Duration
+
+	plan   *api.Plan
+	report *api.Report
+	killed *api.Killed
+	err    error
+}
+
+// Options are what a dialog needs.
+type Options struct {
+	Context context.Context
+	Client  Client
+	Now     func() time.Time
+	Keys    keys.Dialog
+}
+
+// End opens the dialog that ends sessions, and asks what would die.
+func End(o Options, targets []*Target) (*Dialog, tea.Cmd) {
+	d := open(o, targets, "Cancel", "End", "End now")
+	var cmds []tea.Cmd
+	for _, t := range targets {
+		cmds = append(cmds, d.askPlan(t))
+	}
+	return d, tea.Batch(cmds...)
+}
+
+// Kill opens the dialog that kills processes.
+func Kill(o Options, targets []*Target) *Dialog {
+	d := open(o, targets, "Cancel", "SIGTERM", "SIGKILL")
+	d.kill = true
+	return d
+}
+
+func open(o Options, targets []*Target, choices ...string) *Dialog {
+	return &Dialog{ctx: o.Context, client: o.Client, now: o.Now, keys: o.Keys, targets: targets, choices: choices,
+		hears: o.Now().Add(deaf), page: 1}
+}
+
+// Stage is how far the dialog is.
+func (d *Dialog) Stage() Stage { return d.stage }
+
+// over tells that nothing more will be heard of the target.
+func (t *Target) over() bool {
+	return t.err != nil || t.killed != nil || t.report != nil && t.report.Verdict != ""
+}
+
+// answers counts what has been heard of the targets.
+func (d *Dialog) answers() (n int) {
+	for _, t := range d.targets {
+		for _, heard := range []bool{t.err != nil, t.plan != nil, t.report != nil, t.over()} {
+			if heard {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Press takes a key. Closed: the dialog is over for the reader.
+func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
+	if d.now().Before(d.hears) {
+		return nil, false
+	}
+	k := d.keys
+	switch {
+	case key.Matches(msg, k.Up):
+		d.offset--
+	case key.Matches(msg, k.Down):
+		d.offset++
+	case key.Matches(msg, k.PageUp):
+		d.offset -= d.page
+	case key.Matches(msg, k.PageDown):
+		d.offset += d.page
+	case key.Matches(msg, k.Cancel):
+		return nil, true
+	case d.stage != Asking:
+		return nil, d.stage == Done && key.Matches(msg, k.Confirm)
+	case key.Matches(msg, k.Prev):
+		d.choice = max(d.choice-1, 0)
+	case key.Matches(msg, k.Next):
+		d.choice = min(d.choice+1, len(d.choices)-1)
+	case key.Matches(msg, k.Confirm):
+		return d.confirm(), d.choice == 0
+	}
+	return nil, false
+}
+
+// Scroll moves the list.
+func (d *Dialog) Scroll(lines int) { d.offset += lines }
+
+// blocked says why there is nothing to confirm yet, "" if there is.
+func (d *Dialog) blocked() string {
+	ready := 0
+	for _, t := range d.targets {
+		switch {
+		case d.kill:
+			ready++
+		case t.err != nil:
+		case t.plan == nil:
+			return "the list of what would die has not come"
+		case t.ready():
+			ready++
+		}
+	}
+	if ready == 0 {
+		return "there is nothing that could be ended"
+	}
+	return ""
+}
+
+// ready tells that the target's end would end something.
+func (t *Target) ready() bool {
+	return t.err == nil && t.plan != nil && t.plan.RefusedBy == "" && len(t.plan.Processes) > 0
+}
+
+func (d *Dialog) confirm() tea.Cmd {
+	if d.choice == 0 || d.blocked() != "" {
+		return nil
+	}
+	d.stage, d.offset = Sending, 0
+	var cmds []tea.Cmd
+	for _, t := range d.targets {
+		switch {
+		case d.kill:
+			cmds = append(cmds, d.sendKill(t, []string{"", "TERM", "KILL"}[d.choice]))
+		case t.ready():
+			cmds = append(cmds, d.sendEnd(t, d.choice == 2))
+		}
+	}
+	return tea.Batch(cmds...)
+}

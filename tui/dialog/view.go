@@ -1,0 +1,310 @@
+package dialog
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/label"
+)
+
+// boxColumns bounds the width of a dialog.
+const boxColumns = 100
+
+// Lines draws the dialog as a box on a screen of that size.
+func (d *Dialog) Lines(l *label.Labels, width, height int) []string {
+	d.page = max(height/2, 1)
+	columns := min(width, boxColumns)
+	inner := columns - 4
+	head, list, foot := d.text(l, inner)
+	rows := max(height-2-len(head)-len(foot)-2, 1)
+	d.offset = min(max(d.offset, 0), max(len(list)-rows, 0))
+	more := ""
+	if len(list) > rows {
+		more = fmt.Sprintf(" %d-%d of %d %s%s ", d.offset+1, d.offset+rows, len(list), l.Up, l.Down)
+		list = list[d.offset : d.offset+rows]
+	}
+	var lines []string
+	for _, part := range [][]string{head, list, foot} {
+		for _, s := range part {
+			lines = append(lines, " "+s+strings.Repeat(" ", max(inner-ansi.StringWidth(s), 0))+" ")
+		}
+	}
+	return l.Box(ink.Frame{Title: d.title(), Foot: more, Focused: true}, lines, columns, len(lines)+2)
+}
+
+func (d *Dialog) title() string {
+	switch {
+	case d.stage == Done:
+		return "Result"
+	case d.stage == Sending && d.kill:
+		return "Killing"
+	case d.stage == Sending:
+		return "Ending"
+	case d.kill:
+		return "Kill"
+	}
+	return "End"
+}
+
+// text is what a dialog says: a head and a foot that stay, and a list between
+// them that may be scrolled.
+func (d *Dialog) text(l *label.Labels, columns int) (head, list, foot []string) {
+	put := func(to *[]string, p ink.Paint, s string) {
+		line := l.Line(columns)
+		line.Put(p, s)
+		*to = append(*to, line.String())
+	}
+	if q := d.question(); q != "" {
+		put(&head, l.Strong, q)
+	}
+	if now := (drawn{columns, d.stage, d.answers()}); d.list == nil || now != d.drawn {
+		for _, target := range d.targets {
+			target.write(l, d, func(p ink.Paint, s string) { put(&list, p, s) }, columns)
+		}
+		d.list, d.drawn = list, now
+	}
+	list = d.list
+	switch d.stage {
+	case Done:
+		put(&foot, l.Dim, "Enter closes")
+		return head, list, foot
+	case Sending:
+		put(&foot, l.Warn, d.countdown(l)+"Esc closes this window; ending continues")
+		return head, list, foot
+	}
+	why := d.blocked()
+	if why != "" && d.choice > 0 {
+		put(&foot, l.Warn, "not yet: "+why)
+	} else {
+		put(&foot, l.Dim, d.means())
+	}
+	return head, list, append(foot, d.buttons(l, columns, why != ""))
+}
+
+// countdown says when the first of the sessions gets SIGKILL.
+func (d *Dialog) countdown(l *label.Labels) string {
+	var first *time.Time
+	for _, t := range d.targets {
+		s := l.Picture.Session(t.Session)
+		if s == nil || t.over() || s.Session.Deadline == nil {
+			continue
+		}
+		if first == nil || s.Session.Deadline.Before(*first) {
+			first = s.Session.Deadline
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return l.Until(first) + ". "
+}
+
+func (d *Dialog) buttons(l *label.Labels, columns int, blocked bool) string {
+	line := l.Line(columns)
+	for i, c := range d.choices {
+		if i > 0 {
+			line.Put(ink.Paint{}, "  ")
+		}
+		text, p := "  "+c+"  ", ink.Paint{}
+		switch {
+		case i == d.choice:
+			button := l.Selected(columns, true)
+			button.Put(ink.Paint{}, "[ "+c+" ]")
+			line.Join(button)
+			continue
+		case i > 0 && blocked:
+			p = l.Dim
+		}
+		line.Put(p, text)
+	}
+	return line.String()
+}
+
+func (d *Dialog) question() string {
+	switch {
+	case d.stage == Done:
+		return ""
+	case d.stage == Sending && len(d.targets) == 1:
+		return d.targets[0].Name
+	case d.stage == Sending:
+		return fmt.Sprintf("%d targets", len(d.targets))
+	case d.kill && len(d.targets) == 1:
+		return "Kill " + d.targets[0].Name + " only? What it started stays."
+	case d.kill:
+		return fmt.Sprintf("Kill these %d processes only? What they started stays.", len(d.targets))
+	case len(d.targets) == 1:
+		return "End session " + d.targets[0].Name + "?"
+	}
+	return fmt.Sprintf("End these %d sessions?", len(d.targets))
+}
+
+// means says what the choice does.
+func (d *Dialog) means() string {
+	switch {
+	case d.choice == 0:
+		return "Nothing is sent."
+	case d.kill && d.choice == 1:
+		return "SIGTERM: the process may clean up, or ignore it."
+	case d.kill:
+		return "SIGKILL: the process dies at once."
+	case d.choice == 1:
+		return fmt.Sprintf("SIGTERM to all processes, SIGKILL to those left after %v; also to all that they start meanwhile.", d.grace())
+	}
+	return "SIGKILL to all processes at once, and to all that they start meanwhile."
+}
+
+// grace is the longest of the sessions'.
+func (d *Dialog) grace() time.Duration {
+	var most time.Duration
+	for _, t := range d.targets {
+		most = max(most, t.Grace)
+	}
+	return most
+}
+
+// write lists what a target is about and what came of it.
+func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), columns int) {
+	switch {
+	case t.err != nil:
+		for _, s := range ink.Wrap(t.Name+": "+display.Text(t.err.Error()), columns) {
+			put(l.Bad, strings.TrimLeft(s, " "))
+		}
+	case t.report != nil && t.report.Verdict != "":
+		t.receipt(l, put)
+	case t.report != nil:
+		put(ink.Paint{}, fmt.Sprintf("%s: %s, %s so far", t.Name, cmp.Or(display.Text(t.report.State), "ending"), label.Count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
+	case t.killed != nil:
+		text, _ := t.outcome()
+		put(ink.Paint{}, text)
+	case d.kill:
+		put(ink.Paint{}, fmt.Sprintf("%d %s", t.Process.PID, l.Command(&t.Process)))
+		put(l.Dim, "  locked to "+t.Process.Ref.String()+": another process with that PID is safe")
+	case t.plan == nil:
+		put(l.Dim, t.Name+": asking what would die"+l.Dots)
+	default:
+		t.planned(l, put)
+	}
+}
+
+// planned lists what would die, and how.
+func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
+	p := t.plan
+	die, spared := 0, 0
+	for i := range p.Processes {
+		if p.Processes[i].Killable {
+			die++
+		} else {
+			spared++
+		}
+	}
+	switch {
+	case p.RefusedBy != "":
+		put(l.Bad, t.Name+": refused: "+display.Text(p.RefusedBy))
+		return
+	case len(p.Processes) == 0:
+		put(l.Dim, t.Name+": "+cmp.Or(display.Text(p.State), "over")+": nothing to end")
+		return
+	}
+	head := t.Name + ": " + label.Count(die, "process dies", "processes die")
+	if spared > 0 {
+		head += fmt.Sprintf(", %d could not be killed", spared)
+	}
+	put(l.Warn, head)
+	for i := range p.Processes {
+		pr := &p.Processes[i]
+		look, why := ink.Paint{}, display.Text(pr.Why)
+		switch {
+		case !pr.Killable:
+			look, why = l.Bad, why+"; could not be killed: "+display.Text(pr.Reason)
+		case pr.Reason != "":
+			look, why = l.Warn, why+"; "+display.Text(pr.Reason)
+		}
+		put(look, fmt.Sprintf("  %d %s  (%s)", pr.PID, l.Fit(l.Command(&pr.Process), 48), why))
+		for j := range pr.Ports {
+			put(l.Dim, "    holds "+display.Port(&pr.Ports[j]))
+		}
+		for j := range pr.Locks {
+			put(l.Dim, "    holds "+display.Lock(&pr.Locks[j]))
+		}
+	}
+	for _, s := range p.Unknown {
+		put(l.Dim, "  ports and locks not fully known: "+display.Text(s))
+	}
+}
+
+// outcome is the result on one line, and whether it is what was asked for.
+func (t *Target) outcome() (text string, ok bool) {
+	switch {
+	case t.err != nil:
+		return t.Name + ": " + display.Text(t.err.Error()), false
+	case t.killed != nil:
+		word := map[string]string{"sent": "the signal was sent", "gone": "it had exited already", "refused": "refused"}[t.killed.Outcome]
+		return t.Name + ": " + cmp.Or(word, display.Text(t.killed.Outcome)), t.killed.Outcome != "refused"
+	case t.report == nil:
+		return t.Name + ": nothing was sent", true
+	}
+	r := t.report
+	all := max(len(r.Processes), 0)
+	if r.Truncated {
+		all = max(r.Started-r.Exited, all)
+	}
+	took := time.Duration(r.DurationMS * float64(time.Millisecond)).Round(time.Millisecond)
+	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(cmp.Or(r.Verdict, "not over")), all-r.Left, label.Count(all, "process", "processes"), took)
+	if r.VerdictWhy != "" {
+		text += "; " + display.Text(r.VerdictWhy)
+	}
+	return text, r.Verdict == "clean"
+}
+
+// receipt lists how each process went.
+func (t *Target) receipt(l *label.Labels, put func(ink.Paint, string)) {
+	text, ok := t.outcome()
+	look := l.Live
+	if !ok {
+		look = l.Bad
+	}
+	put(look, text)
+	words := map[api.OutcomeKind]string{api.OutcomeSelf: "exited on its own", api.OutcomeTerm: "SIGTERM", api.OutcomeKill: "SIGKILL", api.OutcomeKept: "kept", api.OutcomeLeft: "LEFT"}
+	for i := range t.report.Processes {
+		o := &t.report.Processes[i]
+		word := cmp.Or(words[o.Outcome], display.Text(o.Outcome))
+		if o.Why != "" {
+			word += ": " + display.Text(o.Why)
+		}
+		look := ink.Paint{}
+		if o.Outcome == api.OutcomeLeft {
+			look = l.Bad
+		}
+		command := display.Command(o.Argv, o.Comm, false, l.Limit)
+		put(look, fmt.Sprintf("  %d %s  %s", o.PID, l.Fit(command, 48), word))
+	}
+	for _, z := range t.report.Zombies {
+		put(l.Zombie, fmt.Sprintf("  %d %s  zombie, to be reaped by %s", z.PID, display.Text(z.Comm), reaper(z.Reaper)))
+	}
+	for i := range t.report.PortsFreed {
+		put(l.Dim, "  freed "+display.Port(&t.report.PortsFreed[i]))
+	}
+	for i := range t.report.PortsBusy {
+		put(l.Warn, "  still busy: "+display.Port(&t.report.PortsBusy[i]))
+	}
+	for i := range t.report.LocksReleased {
+		put(l.Dim, "  released "+display.Lock(&t.report.LocksReleased[i]))
+	}
+	for i := range t.report.LocksHeld {
+		put(l.Warn, "  still held: "+display.Lock(&t.report.LocksHeld[i]))
+	}
+}
+
+func reaper(p *api.Process) string {
+	if p == nil {
+		return "its parent"
+	}
+	return label.Process(p)
+}

@@ -1,0 +1,230 @@
+// Package events is a pane with the last events of a session, as they happen.
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/label"
+)
+
+const (
+	kept       = 1000            // events
+	before     = 5 * time.Minute // that the pane begins with
+	paintEvery = 100 * time.Millisecond
+	retryEvery = time.Second
+)
+
+// Client is what the pane needs of a daemon.
+type Client interface {
+	Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error
+}
+
+// Pane is the events of one session. Its goroutine reads them; the view takes what
+// came since the last time.
+type Pane struct {
+	Session string
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	events []*api.Event
+	offset int // lines scrolled up from the last one
+	err    error
+
+	mu    sync.Mutex
+	next  []*api.Event
+	fail  error
+	ready chan struct{}
+}
+
+// Msg says that something came for a pane.
+type Msg struct{ Pane *Pane }
+
+// Open begins to read the events of a session, with those of the last minutes.
+func Open(ctx context.Context, c Client, session string, now time.Time) (*Pane, tea.Cmd) {
+	p := &Pane{Session: session, ready: make(chan struct{}, 1)}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	return p, tea.Batch(p.read(c, api.EventsQuery{Session: session, Since: now.Add(-before)}), p.wait())
+}
+
+// Close stops the reading.
+func (p *Pane) Close() { p.cancel() }
+
+func (p *Pane) read(c Client, q api.EventsQuery) tea.Cmd {
+	return func() tea.Msg {
+		for p.ctx.Err() == nil {
+			err := c.Events(p.ctx, q, func(ev *api.Event) error {
+				if ev.Seq != 0 {
+					q.From, q.Since = uint64(ev.Seq)+1, time.Time{}
+				}
+				p.add(ev)
+				return nil
+			})
+			if !errors.Is(err, api.ErrBroken) {
+				p.failed(err)
+				return nil
+			}
+			select { // the daemon is away
+			case <-time.After(retryEvery):
+			case <-p.ctx.Done():
+			}
+		}
+		return nil
+	}
+}
+
+func (p *Pane) add(ev *api.Event) {
+	if ev.Type == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.next) == 2*kept {
+		p.next = append(p.next[:0], p.next[kept:]...)
+	}
+	p.next = append(p.next, ev)
+	p.wake()
+}
+
+func (p *Pane) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail = err
+	p.wake()
+}
+
+func (p *Pane) wake() {
+	select {
+	case p.ready <- struct{}{}:
+	default:
+	}
+}
+
+// wait tells the view that something came, not more often than it paints.
+func (p *Pane) wait() tea.Cmd {
+	return func() tea.Msg {
+		select {
+		case <-time.After(paintEvery):
+		case <-p.ctx.Done():
+			return nil
+		}
+		select {
+		case <-p.ready:
+			return Msg{p}
+		case <-p.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Take takes what came, and waits for more.
+func (p *Pane) Take() tea.Cmd {
+	p.mu.Lock()
+	next := p.next
+	p.next, p.err = nil, p.fail
+	p.mu.Unlock()
+	if p.offset > 0 {
+		p.offset += len(next)
+	}
+	p.events = append(p.events, next...)
+	if over := len(p.events) - kept; over > 0 {
+		p.events = append([]*api.Event(nil), p.events[over:]...)
+	}
+	return p.wait()
+}
+
+// Scroll moves up, or down if lines is negative.
+func (p *Pane) Scroll(lines int) { p.offset += lines }
+
+// Lines draws the last events that fit.
+func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
+	p.offset = max(min(p.offset, len(p.events)-rows), 0)
+	end := len(p.events) - p.offset
+	var lines []string
+	for _, ev := range p.events[max(end-rows, 0):end] {
+		lines = append(lines, line(l, ev, columns))
+	}
+	switch {
+	case len(lines) > 0:
+	case p.err != nil:
+		lines = append(lines, text(l, l.Warn, "! "+display.Text(p.err.Error()), columns))
+	default:
+		lines = append(lines, text(l, l.Dim, fmt.Sprintf("no event in the last %.0f minutes", before.Minutes()), columns))
+	}
+	return lines
+}
+
+// Note says how much is below.
+func (p *Pane) Note() string {
+	if p.offset == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d newer", p.offset)
+}
+
+func text(l *label.Labels, p ink.Paint, s string, columns int) string {
+	line := l.Line(columns)
+	line.Put(p, " "+s)
+	return line.Full()
+}
+
+// line is one event: when, what, whose, and how.
+func line(l *label.Labels, ev *api.Event, columns int) string {
+	out := l.Line(columns)
+	when := "?"
+	if ev.Time != nil {
+		when = ev.Time.In(l.Now.Location()).Format("15:04:05.000")
+	}
+	out.Put(l.Dim, " "+when+"  ")
+	paint, about := l.Dim, ""
+	pr := ev.Process
+	switch ev.Type {
+	case "fork":
+		paint = l.Live
+		if pr != nil && pr.Creator != nil {
+			about = "by " + l.Named(*pr.Creator)
+		}
+	case "exec":
+		paint = l.Key
+	case "exit":
+		if pr != nil {
+			about = label.HowEnded(pr)
+			if pr.Signal != "" || pr.ExitCode != nil && *pr.ExitCode != 0 {
+				paint = l.Bad
+			}
+		}
+	case "reparent":
+		paint = l.Moved
+		if ev.To != nil {
+			about = "to " + l.Named(*ev.To)
+		}
+	case "session":
+		paint = l.Session
+		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))
+	case "lost":
+		paint = l.Bad
+		about = fmt.Sprintf("%d events, %s", ev.Count, display.Text(ev.Where))
+	}
+	out.Put(paint, fmt.Sprintf("%-8s  ", display.Text(ev.Type)))
+	if pr != nil {
+		name := l.Named(pr.Ref)
+		if len(pr.Argv) > 0 {
+			name = fmt.Sprintf("%d %s", pr.PID, l.Command(pr))
+		}
+		if about != "" {
+			name = l.Fit(name, max(out.Left-ink.Width(about)-2, 16)) + "  "
+		}
+		out.Put(ink.Paint{}, name)
+	}
+	out.Put(l.Dim, about)
+	return out.Full()
+}

@@ -1,0 +1,176 @@
+// Package feed reads the daemon's picture for a view that may be slower than the
+// daemon, and waits for a daemon that is not there.
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// The pace of the feed.
+const (
+	paintEvery = 100 * time.Millisecond // at most so often is there something new to draw
+	retryEvery = time.Second
+)
+
+// Watcher gives the picture.
+type Watcher interface {
+	Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error
+}
+
+// Connect finds the daemon and what is to be watched.
+type Connect func(ctx context.Context) (Watcher, api.WatchQuery, error)
+
+// Feed reads the daemon's frames. What the view has not taken yet is one batch, in
+// which later frames win: a slow terminal costs frames, never memory or truth.
+type Feed struct {
+	connect Connect
+	pause   func(context.Context, time.Duration) // waits that long, or for ctx
+
+	mu    sync.Mutex
+	next  Msg
+	news  bool          // next has something for the view
+	ready chan struct{} // holds one if next says something
+}
+
+// Msg is what happened since the last one.
+type Msg struct {
+	Connected Watcher        // the daemon that was found, once
+	Batch     *picture.Batch // nil: no frame came
+	Away      error          // the stream is broken, and is asked for again
+	Over      bool           // the stream has ended for good
+	Reason    string         // … why
+}
+
+// New gives a feed that reads nothing before Run.
+func New(c Connect) *Feed {
+	return &Feed{connect: c, ready: make(chan struct{}, 1), pause: pause}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// Run finds the daemon and asks for the stream, again and again, until ctx is done.
+// A stream that starts again begins with a whole picture.
+func (f *Feed) Run(ctx context.Context) tea.Cmd {
+	return func() tea.Msg {
+		w, q := f.find(ctx)
+		for ctx.Err() == nil {
+			reason := ""
+			err := w.Watch(ctx, q, func(frame *api.Frame) error {
+				if frame.Kind == "end" {
+					reason = frame.Reason
+				}
+				f.Add(frame)
+				return nil
+			})
+			switch {
+			case ctx.Err() != nil:
+			case err == nil && reason != "slow" && reason != "stopping":
+				f.tell(Msg{Over: true, Reason: reason})
+				return nil
+			case err == nil && reason == "slow":
+			case err == nil:
+				err = errors.New("the daemon is " + reason)
+				fallthrough
+			default:
+				f.tell(Msg{Away: err})
+				f.pause(ctx, retryEvery)
+			}
+		}
+		return nil
+	}
+}
+
+// find waits for a daemon.
+func (f *Feed) find(ctx context.Context) (w Watcher, q api.WatchQuery) {
+	for ctx.Err() == nil {
+		var err error
+		if w, q, err = f.connect(ctx); err == nil {
+			f.tell(Msg{Connected: w})
+			return w, q
+		}
+		f.tell(Msg{Away: err})
+		f.pause(ctx, retryEvery)
+	}
+	return w, q
+}
+
+// Add takes a frame.
+func (f *Feed) Add(frame *api.Frame) {
+	if frame.Kind != "snapshot" && frame.Kind != "diff" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next.Away, f.next.Over, f.next.Reason = nil, false, ""
+	if f.next.Batch == nil {
+		f.next.Batch = picture.NewBatch()
+	}
+	f.next.Batch.Add(frame)
+	if f.next.Batch.Whole() {
+		f.wake()
+	}
+}
+
+func (f *Feed) tell(msg Msg) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b := f.next.Batch; b != nil && !b.Whole() {
+		f.next.Batch = nil // half a picture is useless
+	}
+	msg.Batch = f.next.Batch
+	if msg.Connected == nil {
+		msg.Connected = f.next.Connected
+	}
+	f.next = msg
+	f.wake()
+}
+
+func (f *Feed) wake() {
+	f.news = true
+	select {
+	case f.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Wait gives the view what came, once it may draw again.
+func (f *Feed) Wait(ctx context.Context) tea.Cmd {
+	return func() tea.Msg {
+		f.pause(ctx, paintEvery)
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-f.ready:
+			}
+			if msg, ok := f.Take(); ok {
+				return msg
+			}
+		}
+	}
+}
+
+// Take gives what came, unless a part of it is still to come.
+func (f *Feed) Take() (Msg, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b := f.next.Batch; b != nil && !b.Whole() || !f.news {
+		return Msg{}, false
+	}
+	msg := f.next
+	f.next.Batch, f.next.Connected, f.news = nil, nil, false
+	return msg, true
+}

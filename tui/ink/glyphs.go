@@ -1,0 +1,68 @@
+package ink
+
+import "strings"
+
+// Glyphs are the shapes; a letter stands beside each that is a state.
+type Glyphs struct {
+	LiveGlyph, ExitedGlyph, ZombieLetter, EndedGlyph, MovedGlyph string
+	Cursor, Mark, Open, Shut                                     string
+	Tee, Elbow, Bar, Gap                                         string
+	Times, Dots, Up, Down, Sep, Side                             string
+	Lane, LaneNow, LaneDot                                       string
+	Horizontal, Corners                                          string
+	Rising, Falling                                              string
+	Spark                                                        []string
+	Keys                                                         *strings.Replacer // names of keys
+}
+
+const squareCorners = "┌┐└┘"
+
+var (
+	unicodeGlyphs = Glyphs{
+		LiveGlyph: "●", ExitedGlyph: "○", ZombieLetter: "Z", EndedGlyph: "⚑", MovedGlyph: "↷",
+		Cursor: "›", Mark: "✓", Open: "▾ ", Shut: "▸ ",
+		Tee: "├─", Elbow: "└─", Bar: "│ ", Gap: "  ",
+		Times: "×", Dots: "…", Up: "↑", Down: "↓", Sep: "·", Side: "│",
+		Lane: "━", LaneNow: "▶", LaneDot: "•", Horizontal: "─", Corners: "╭╮╰╯",
+		Rising: "▲", Falling: "▼",
+		Spark: strings.Split("▁▂▃▄▅▆▇█", ""), Keys: strings.NewReplacer(),
+	}
+	asciiGlyphs = Glyphs{
+		LiveGlyph: "*", ExitedGlyph: "o", ZombieLetter: "Z", EndedGlyph: "!", MovedGlyph: ">",
+		Cursor: ">", Mark: "+", Open: "- ", Shut: "+ ",
+		Tee: "|-", Elbow: "`-", Bar: "| ", Gap: "  ",
+		Times: "x", Dots: "~", Up: "^", Down: "v", Sep: "-", Side: "|",
+		Lane: "=", LaneNow: ">", LaneDot: ".", Horizontal: "-", Corners: "++++",
+		Rising: "^", Falling: "v",
+		Spark: strings.Split("_.:-=+*#", ""), Keys: strings.NewReplacer("←→", "Left, Right", "↑", "Up", "↓", "Down", "←", "Left", "→", "Right"),
+	}
+)
+
+// Sparkline draws the last values, at most as many as columns, from 0 to their
+// largest, or to least if that is more. Without values it is "".
+func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string {
+	values = values[max(0, len(values)-max(columns, 0)):]
+	most := least
+	for _, v := range values {
+		most = max(most, v)
+	}
+	var b strings.Builder
+	for _, v := range values {
+		b.WriteString(g.Spark[int(v/most*float64(len(g.Spark)-1)+0.5)])
+	}
+	return b.String()
+}
+
+// ASCIILocale tells that the locale is one without UTF-8. If there is none, that
+// says nothing of the terminal.
+func ASCIILocale(env func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToLower(env(name)); locale != "" {
+			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+		}
+	}
+	return false
+}
+
+// SquareTerminal tells that a terminal of that type has no rounded corners.
+func SquareTerminal(term string) bool { return term == "linux" || strings.HasPrefix(term, "vt") }

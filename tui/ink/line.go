@@ -1,0 +1,146 @@
+package ink
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Line is one line of the screen that is being written. Text that does not fit is
+// cut and ends in dots.
+type Line struct {
+	Left int // columns
+
+	b    strings.Builder
+	dots string
+	bar  bar
+}
+
+// Line begins a line of that width.
+func (t *Theme) Line(columns int) *Line { return &Line{Left: columns, dots: t.Dots} }
+
+// Selected begins the line of the selected row. Focused: keys go to its pane.
+func (t *Theme) Selected(columns int, focused bool) *Line {
+	l := t.Line(columns)
+	l.bar = t.idle
+	if focused {
+		l.bar = t.bar
+	}
+	return l
+}
+
+// Put writes text.
+func (l *Line) Put(p Paint, s string) {
+	if l.Left <= 0 || s == "" {
+		return
+	}
+	w := Width(s)
+	if w > l.Left {
+		s, w = ansi.Truncate(s, l.Left, l.dots), l.Left
+	}
+	l.write(p, s)
+	l.Left -= w
+}
+
+func (l *Line) write(p Paint, s string) {
+	switch {
+	case l.bar.on == "":
+	case l.bar.plain:
+		p = Paint{} // String has all of it in one style
+	default:
+		p = Paint{l.bar.on + p.on, l.bar.off}
+	}
+	l.b.WriteString(p.Of(s))
+}
+
+// PutMatch writes text in which each occurrence of word, in lower case, is painted
+// as a match.
+func (l *Line) PutMatch(p, match Paint, s, word string) {
+	s = l.fit(s)
+	for lower := strings.ToLower(s); word != "" && len(lower) == len(s); lower = strings.ToLower(s) {
+		i := strings.Index(lower, word)
+		if i < 0 {
+			break
+		}
+		l.Put(p, s[:i])
+		l.putMatch(match, s[i:i+len(word)])
+		s = s[i+len(word):]
+	}
+	l.Put(p, s)
+}
+
+// putMatch interrupts a bar that has all its text in one style.
+func (l *Line) putMatch(match Paint, s string) {
+	if !l.bar.plain {
+		l.Put(match, s)
+		return
+	}
+	l.b.WriteString(l.bar.off + match.Of(s) + l.bar.on)
+	l.Left -= Width(s)
+}
+
+func (l *Line) fit(s string) string {
+	if Width(s) <= l.Left {
+		return s
+	}
+	return ansi.Truncate(s, max(l.Left, 0), l.dots)
+}
+
+// PutRight writes text at the right edge of the next columns.
+func (l *Line) PutRight(p Paint, s string, columns int) {
+	columns = min(columns, l.Left)
+	if w := Width(s); w > columns {
+		s = ansi.Truncate(s, columns, l.dots)
+	}
+	l.Skip(columns - Width(s))
+	l.Put(p, s)
+}
+
+// Skip writes blanks.
+func (l *Line) Skip(columns int) { l.Put(Paint{}, strings.Repeat(" ", max(columns, 0))) }
+
+// Join puts another line, which is not written to any more, behind what is there.
+func (l *Line) Join(other *Line) {
+	s := other.String()
+	l.b.WriteString(s)
+	l.Left -= ansi.StringWidth(s)
+}
+
+// Full is the line with blanks to its end.
+func (l *Line) Full() string {
+	if l.Left > 0 {
+		l.write(Paint{}, strings.Repeat(" ", l.Left))
+		l.Left = 0
+	}
+	return l.String()
+}
+
+func (l *Line) String() string {
+	if l.bar.plain {
+		return l.bar.Of(l.b.String())
+	}
+	return l.b.String()
+}
+
+// Width is how many columns text takes, with or without styles.
+func Width(s string) int {
+	for i := range len(s) {
+		if s[i] >= 0x80 || s[i] < ' ' {
+			return ansi.StringWidth(s)
+		}
+	}
+	return len(s)
+}
+
+// Fit cuts text to a number of columns.
+func (t *Theme) Fit(s string, columns int) string {
+	if Width(s) <= columns {
+		return s
+	}
+	return ansi.Truncate(s, max(columns, 0), t.Dots)
+}
+
+// Wrap breaks text into lines of at most that many columns.
+func Wrap(s string, columns int) []string {
+	return strings.Split(ansi.Wrap(s, max(columns, 1), "/"), "\n")
+}

@@ -1,0 +1,143 @@
+package ink
+
+import (
+	"fmt"
+	"image/color"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Themes are what --theme takes.
+var Themes = []string{"auto", "dark", "light", "contrast", "mono"}
+
+// CheckTheme is an error unless there is a theme of that name.
+func CheckTheme(name string) error {
+	for _, t := range Themes {
+		if t == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("invalid theme %q: want one of %s", name, strings.Join(Themes, ", "))
+}
+
+// Paint draws text in one style.
+type Paint struct{ on, off string }
+
+// Of is the text in that style.
+func (p Paint) Of(s string) string {
+	if p.on == "" || s == "" {
+		return s
+	}
+	return p.on + s + p.off
+}
+
+func painter(s lipgloss.Style) Paint {
+	on, off, _ := strings.Cut(s.Render("x"), "x")
+	return Paint{on, off}
+}
+
+// Theme is how everything looks. What a colour says, a glyph or a letter says
+// too.
+type Theme struct {
+	Glyphs
+	Session, Live, Exited, Zombie, Ended, Moved Paint
+	Strong, Dim, Warn, Bad, Key, Match, Border  Paint
+	KeyStyle                                    lipgloss.Style // of Key, for the footer
+
+	bar, idle bar
+}
+
+// bar is how the selected row looks. A plain one draws all its text in one style.
+type bar struct {
+	Paint
+	plain bool
+}
+
+// Options choose a theme.
+type Options struct {
+	Name   string // one of Themes
+	ASCII  bool
+	Square bool // the terminal has no rounded corners
+}
+
+// New makes a theme. Auto uses the terminal's own sixteen colours, which suit its
+// background whatever that is.
+func New(o Options) *Theme {
+	t := &Theme{Glyphs: unicodeGlyphs}
+	if o.Square {
+		t.Corners = squareCorners
+	}
+	if o.ASCII {
+		t.Glyphs = asciiGlyphs
+	}
+	switch o.Name {
+	case "mono":
+		t.mono()
+	case "contrast":
+		t.contrast()
+	case "dark":
+		t.palette(shades{accent: 75, live: 114, faint: 245, zombie: 203, ended: 176, moved: 215, warn: 221, border: 240, bar: 24, idle: 237, match: 58})
+	case "light":
+		t.palette(shades{accent: 25, live: 28, faint: 242, zombie: 160, ended: 127, moved: 130, warn: 94, border: 249, bar: 153, idle: 254, match: 229})
+	default:
+		t.sixteen()
+	}
+	t.Key = painter(t.KeyStyle)
+	return t
+}
+
+func style() lipgloss.Style { return lipgloss.NewStyle() }
+
+func (t *Theme) mono() {
+	bold := painter(style().Bold(true))
+	t.Session, t.Strong, t.Warn, t.Bad = bold, bold, bold, bold
+	t.Match = painter(style().Underline(true))
+	t.KeyStyle = style().Bold(true)
+	t.bar = bar{painter(style().Reverse(true)), true}
+	t.idle = bar{painter(style().Bold(true).Underline(true)), true}
+}
+
+func (t *Theme) contrast() {
+	bright := func(c ansi.BasicColor) Paint { return painter(style().Bold(true).Foreground(c)) }
+	bold := painter(style().Bold(true))
+	t.Session, t.Live, t.Zombie, t.Ended, t.Moved = bright(14), bright(10), bright(9), bright(13), bright(11)
+	t.Strong, t.Warn, t.Bad = bold, bright(11), bright(9)
+	t.Match = painter(style().Bold(true).Underline(true))
+	t.KeyStyle = style().Bold(true).Foreground(ansi.BasicColor(14))
+	t.bar = bar{painter(style().Bold(true).Reverse(true)), true}
+	t.idle = bar{painter(style().Bold(true).Underline(true)), true}
+}
+
+func (t *Theme) sixteen() {
+	front := func(c ansi.BasicColor) Paint { return painter(style().Foreground(c)) }
+	faint := painter(style().Faint(true))
+	t.Session = painter(style().Bold(true).Foreground(ansi.BasicColor(6)))
+	t.Live, t.Exited, t.Zombie, t.Ended, t.Moved = front(2), faint, front(1), front(5), front(3)
+	t.Strong, t.Dim, t.Border, t.Warn, t.Bad = painter(style().Bold(true)), faint, faint, front(3), front(1)
+	t.Match = painter(style().Foreground(ansi.BasicColor(0)).Background(ansi.BasicColor(3)))
+	t.KeyStyle = style().Foreground(ansi.BasicColor(6))
+	on := func(c ansi.BasicColor) bar {
+		return bar{painter(style().Foreground(ansi.BasicColor(0)).Background(c)), true}
+	}
+	t.bar, t.idle = on(6), on(7)
+}
+
+// shades are colours of the 256.
+type shades struct {
+	accent, live, faint, zombie, ended, moved, warn, border uint8
+	bar, idle, match                                        uint8 // backgrounds
+}
+
+func (t *Theme) palette(s shades) {
+	shade := func(c uint8) color.Color { return ansi.IndexedColor(c) }
+	front := func(c uint8) Paint { return painter(style().Foreground(shade(c))) }
+	back := func(c uint8) Paint { return painter(style().Background(shade(c))) }
+	t.Session = painter(style().Bold(true).Foreground(shade(s.accent)))
+	t.Live, t.Exited, t.Zombie, t.Ended, t.Moved = front(s.live), front(s.faint), front(s.zombie), front(s.ended), front(s.moved)
+	t.Strong, t.Dim, t.Border, t.Warn, t.Bad = painter(style().Bold(true)), front(s.faint), front(s.border), front(s.warn), front(s.zombie)
+	t.Match = painter(style().Bold(true).Background(shade(s.match)))
+	t.KeyStyle = style().Foreground(shade(s.accent))
+	t.bar, t.idle = bar{back(s.bar), false}, bar{back(s.idle), false}
+}

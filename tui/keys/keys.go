@@ -1,0 +1,176 @@
+package keys
+
+import (
+	"reflect"
+
+	"charm.land/bubbles/v2/key"
+
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// Tree are the keys of the tree of sessions, and those that hold everywhere.
+type Tree struct {
+	Up, Down, Home, End, PageUp, PageDown           key.Binding
+	Left, Right, FoldAll                            key.Binding
+	Details, Events, PID, Pane                      key.Binding
+	Mark, MarkAll, Unmark, Copy                     key.Binding
+	Search, Next, Prev, Filter                      key.Binding
+	Root, Back                                      key.Binding
+	FollowRow, FollowNewest                         key.Binding
+	Pause, Flat, Timeline, Orphans, Exited          key.Binding
+	Sort, SortBack, SortCPU, SortRSS, Reverse, Lock key.Binding
+	Columns                                         key.Binding
+	EndSession, Kill                                key.Binding
+	Help, Escape, Quit, Suspend, Redraw             key.Binding
+}
+
+// Timeline are the keys of the timeline.
+type Timeline struct {
+	In, Out, Earlier, Later, Whole, Up, Down, Home, End, PageUp, PageDown, Select key.Binding
+}
+
+// Dialog are the keys of the dialog that ends.
+type Dialog struct {
+	Prev, Next, Confirm, Cancel, Up, Down, PageUp, PageDown key.Binding
+}
+
+// Map is every key.
+type Map struct {
+	Tree
+	Timeline Timeline
+	Dialog   Dialog
+}
+
+func bind(help, does string, keys ...string) key.Binding {
+	return key.NewBinding(key.WithKeys(keys...), key.WithHelp(help, does))
+}
+
+// Named is the binding with another help text, for a footer.
+func Named(b key.Binding, keys, does string) key.Binding {
+	b.SetHelp(keys, does)
+	return b
+}
+
+// New gives the keys.
+func New() Map {
+	return Map{
+		Tree: Tree{
+			Up:           bind("↑ k", "up", "up", "k"),
+			Down:         bind("↓ j", "down", "down", "j"),
+			Home:         bind("g", "first row", "g", "home"),
+			End:          bind("G", "last row", "G", "end"),
+			PageUp:       bind("PgUp", "page up", "pgup", "ctrl+b"),
+			PageDown:     bind("PgDn", "page down", "pgdown", "ctrl+f"),
+			Left:         bind("← h", "fold; go to the creator", "left", "h"),
+			Right:        bind("→ l", "unfold; go to the first child", "right", "l"),
+			FoldAll:      bind("z", "fold all sessions to a table; unfold them", "z"),
+			Details:      bind("Enter i", "details: why the process is in its session", "enter", "i"),
+			Events:       bind("v", "events of the session, as they happen", "v"),
+			Pane:         bind("Tab", "next pane", "tab"),
+			PID:          bind("digits Enter", "go to a PID", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"),
+			Mark:         bind("Space", "mark the process or session", "space"),
+			MarkAll:      bind("c", "mark all processes at and below the row", "c"),
+			Unmark:       bind("U", "unmark all", "U"),
+			Copy:         bind("y", "copy PID@START or the session's id to the clipboard", "y"),
+			Search:       bind("/", "search, while you type", "/"),
+			Next:         bind("n", "next match", "n"),
+			Prev:         bind("N", "previous match", "N"),
+			Filter:       bind("f", "filter: words, "+picture.FilterHelp+", ! for not", "f"),
+			Root:         bind(".", "show only the row and what is below it", "."),
+			Back:         bind("Backspace", "show one level more", "backspace"),
+			FollowRow:    bind("F", "follow the row", "F"),
+			FollowNewest: bind("L", "follow the newest process", "L"),
+			Pause:        bind("p", "pause the display", "p"),
+			Flat:         bind("t", "tree or flat list", "t"),
+			Timeline:     bind("T", "timeline of the session", "T"),
+			Orphans:      bind("o", "orphans and zombies only", "o"),
+			Exited:       bind("e", "show or hide exited processes", "e"),
+			Sort:         bind("s >", "sort by the next column", "s", ">"),
+			SortBack:     bind("<", "sort by the previous column", "<"),
+			SortCPU:      bind("P", "sort by CPU%", "P"),
+			SortRSS:      bind("M", "sort by memory (RSS)", "M"),
+			Reverse:      bind("r", "reverse the order", "r"),
+			Lock:         bind("S", "lock the order of the flat list", "S"),
+			Columns:      bind("C", "choose the columns", "C"),
+			EndSession:   bind("x", "end the session of the row, or the marked ones", "x"),
+			Kill:         bind("X", "kill only this process, or the marked ones", "X"),
+			Help:         bind("?", "help", "?", "f1"),
+			Escape:       bind("Esc", "back", "esc"),
+			Quit:         bind("q", "quit (ends nothing)", "q", "ctrl+c"),
+			Suspend:      bind("Ctrl-Z", "suspend", "ctrl+z"),
+			Redraw:       bind("Ctrl-L", "draw the screen again", "ctrl+l"),
+		},
+		Timeline: Timeline{
+			In:       bind("+", "zoom in around the selected lane", "+", "="),
+			Out:      bind("-", "zoom out", "-"),
+			Earlier:  bind("← h", "earlier", "left", "h"),
+			Later:    bind("→ l", "later", "right", "l"),
+			Whole:    bind("0", "the whole session, up to now", "0"),
+			Up:       bind("↑ k", "up", "up", "k"),
+			Down:     bind("↓ j", "down", "down", "j"),
+			Home:     bind("g", "first lane", "g", "home"),
+			End:      bind("G", "last lane", "G", "end"),
+			PageUp:   bind("PgUp", "page up", "pgup", "ctrl+b"),
+			PageDown: bind("PgDn", "page down", "pgdown", "ctrl+f"),
+			Select:   bind("Enter", "go to the process in the tree", "enter"),
+		},
+		Dialog: Dialog{
+			Prev:     bind("← h", "previous choice", "left", "h", "shift+tab"),
+			Next:     bind("→ l Tab", "next choice", "right", "l", "tab"),
+			Confirm:  bind("Enter", "do it (Cancel at first); close the result", "enter"),
+			Cancel:   bind("Esc q n", "cancel; close the result", "esc", "q", "n"),
+			Up:       bind("↑ k", "scroll up", "up", "k"),
+			Down:     bind("↓ j", "scroll down", "down", "j"),
+			PageUp:   bind("PgUp", "scroll a page up", "pgup"),
+			PageDown: bind("PgDn", "scroll a page down", "pgdown"),
+		},
+	}
+}
+
+// Group is keys that belong together.
+type Group struct {
+	Title string
+	Keys  []key.Binding
+}
+
+// Groups gives every key, under a title.
+func (m Map) Groups() []Group {
+	t := m.Tree
+	return []Group{
+		{"Act", []key.Binding{t.EndSession, t.Kill, t.Mark, t.MarkAll, t.Unmark, t.Copy}},
+		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Exited, t.Pane, t.Pause, t.FollowRow, t.FollowNewest}},
+		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown, t.PID}},
+		{"Find", []key.Binding{t.Filter, t.Search, t.Next, t.Prev, t.Root, t.Back}},
+		{"Arrange", []key.Binding{t.Flat, t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse, t.Lock, t.Columns}},
+		{"Leave", []key.Binding{t.Help, t.Escape, t.Quit, t.Suspend, t.Redraw}},
+		{"In the timeline", bindings(m.Timeline)},
+		{"In the dialog that ends", bindings(m.Dialog)},
+	}
+}
+
+// bindings are the fields of a struct of bindings.
+func bindings(of any) (all []key.Binding) {
+	for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
+		all = append(all, v.Field(i).Interface().(key.Binding))
+	}
+	return all
+}
+
+// Short is what the footer of the tree shows, the most needed first: how to end a
+// session, and how to see why a process belongs to it.
+func (t Tree) Short() []key.Binding {
+	return []key.Binding{
+		Named(t.EndSession, "x", "end"), Named(t.Details, "Enter", "why"), t.Help, Named(t.Quit, "q", "quit"),
+		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", "fold all"), Named(t.Exited, "e", "exited"),
+		Named(t.Timeline, "T", "timeline"), Named(t.Events, "v", "events"), Named(t.Sort, "s", "sort"), Named(t.Flat, "t", "list"),
+		Named(t.Orphans, "o", "orphans"), Named(t.Mark, "Space", "mark"), Named(t.Pause, "p", "pause"),
+	}
+}
+
+// Short is what the footer of the timeline shows.
+func (t Timeline) Short(escape, quit key.Binding) []key.Binding {
+	return []key.Binding{
+		escape, Named(t.In, "+-", "zoom"), Named(t.Earlier, "←→", "pan"), Named(t.Whole, "0", "whole"), Named(t.Select, "Enter", "go to"),
+		t.Up, t.Down, Named(quit, "q", "quit"),
+	}
+}

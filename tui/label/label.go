@@ -1,0 +1,246 @@
+// Package label says what rows of the picture are, in the words, glyphs and times
+// that every pane uses. All that it gives is sanitised.
+package label
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// Labels are what a pane needs to say what it shows.
+type Labels struct {
+	ink.Theme
+	Picture *picture.Picture
+	Now     time.Time      // of the picture: of a recording it is long ago
+	Boot    time.Time      // when the clock of the picture was 0
+	Users   map[int]string // names of users, as far as they are known
+	Limit   int            // bytes of a command that is shown on one line
+}
+
+// Look is how the state of a process is shown.
+type Look struct {
+	ink.Paint
+	Glyph, Letter string
+}
+
+func (k Look) String() string { return k.Glyph + k.Letter }
+
+// Look of a row: of a group that of its first member.
+func (l *Labels) Look(r *picture.Row) Look {
+	if r.Kind == picture.GroupRow {
+		r = r.First()
+	}
+	if r.Kind == picture.SessionRow {
+		switch r.Session.State {
+		case "ending", "condemned":
+			return Look{l.Ended, l.EndedGlyph, "E"}
+		case api.StateEnded:
+			return Look{l.Exited, l.ExitedGlyph, "X"}
+		}
+		return Look{l.Session, "", ""}
+	}
+	return l.Process(r.Process, r.Task)
+}
+
+// Process is the look of a process whose state the kernel gives as task.
+func (l *Labels) Process(p *api.Process, task string) Look {
+	letter := cmp.Or(display.Text(cmp.Or(task, p.Task)), " ")
+	switch {
+	case p.State == api.StateExited && l.endedByUs(p):
+		return Look{l.Ended, l.EndedGlyph, "E"}
+	case p.State == api.StateExited:
+		return Look{l.Exited, l.ExitedGlyph, "X"}
+	case p.State == api.StateZombie:
+		return Look{l.Zombie, " ", l.ZombieLetter}
+	case Moved(p):
+		return Look{l.Moved, l.MovedGlyph, letter}
+	}
+	return Look{l.Live, l.LiveGlyph, letter}
+}
+
+// Moved tells that the kernel's parent is not the creator.
+func Moved(p *api.Process) bool {
+	return p.Orphan || p.Creator != nil && p.Parent != nil && p.Parent.PID != p.Creator.PID
+}
+
+// endedByUs tells that a process died of the signal that its session's end sends.
+func (l *Labels) endedByUs(p *api.Process) bool {
+	s := l.Picture.Session(p.Session)
+	if s == nil || p.Signal != "SIGTERM" && p.Signal != "SIGKILL" {
+		return false
+	}
+	switch s.Session.State {
+	case "ending", "condemned", api.StateEnded:
+		return true
+	}
+	return false
+}
+
+// Note says what the row's place and letter do not.
+func (l *Labels) Note(p *api.Process) string {
+	switch {
+	case p.State == api.StateExited:
+		s := HowEnded(p)
+		if p.Exited != nil {
+			s += " " + display.Age(l.Now.Sub(*p.Exited)) + " ago"
+		}
+		return s
+	case p.State == api.StateZombie:
+		s := HowEnded(p)
+		if p.Parent != nil {
+			s += ", not reaped by " + l.Named(*p.Parent)
+		}
+		return s
+	case p.Orphan && p.Creator != nil:
+		return "orphan of " + l.Named(*p.Creator)
+	case p.Orphan:
+		return "orphan"
+	case Moved(p):
+		return "created by " + l.Named(*p.Creator)
+	}
+	if e := p.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
+		return display.Text(e.Kind)
+	}
+	return ""
+}
+
+// SessionNote says what the figures of a session do not. Of one that is just
+// active there is nothing to say.
+func (l *Labels) SessionNote(s *api.Session) string {
+	var facts []string
+	add := func(ok bool, text string) {
+		if ok {
+			facts = append(facts, display.Text(text))
+		}
+	}
+	over := s.State == api.StateEnded
+	add(s.State != "active" && !over, string(cmp.Or(s.State, "not known")))
+	add(s.Deadline != nil && !over, l.Until(s.Deadline))
+	add(over, strings.TrimSpace("ended "+strings.ReplaceAll(s.EndReason, "_", " ")))
+	add(over && s.Ended != nil, l.ago(s.Ended))
+	add(over && s.Verdict != "" && s.Verdict != "clean", string(s.Verdict))
+	add(!over && s.Leftovers > 0, Count(s.Leftovers, "leftover", "leftovers"))
+	add(!over && s.Zombies > 0, Count(s.Zombies, "zombie", "zombies"))
+	add(s.Kept, "kept")
+	add(len(s.Degraded) > 0, "degraded")
+	return strings.Join(facts, " "+l.Sep+" ")
+}
+
+func (l *Labels) ago(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return display.Age(l.Now.Sub(*t)) + " ago"
+}
+
+// Until says how long it is to a deadline of SIGKILL.
+func (l *Labels) Until(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	if left := t.Sub(l.Now); left > 0 {
+		return "SIGKILL in " + display.Age(left.Round(time.Second))
+	}
+	return "SIGKILL is due"
+}
+
+// Named names a process with what is known of it.
+func (l *Labels) Named(ref api.Ref) string {
+	if r := l.Picture.Process(ref); r != nil {
+		return fmt.Sprintf("%d %s", ref.PID, display.Text(r.Process.Comm))
+	}
+	return fmt.Sprint(ref.PID)
+}
+
+// Command shows what a process runs, no longer than Limit.
+func (l *Labels) Command(p *api.Process) string {
+	return display.Command(p.Argv, p.Comm, p.ArgvTruncated, max(l.Limit, 1))
+}
+
+// Row names a row.
+func (l *Labels) Row(r *picture.Row) string {
+	switch {
+	case r.OfSessions():
+		return Count(r.Count(), "ended session", "ended sessions")
+	case r.Kind == picture.SessionRow:
+		return Session(r.Session)
+	case r.Kind == picture.GroupRow:
+		return fmt.Sprintf("%s %s%d", display.Text(r.First().Process.Comm), l.Times, r.Count())
+	}
+	return Process(r.Process)
+}
+
+// User names a user.
+func (l *Labels) User(uid int) string {
+	if uid < 0 {
+		return ""
+	}
+	return display.Text(cmp.Or(l.Users[uid], fmt.Sprint(uid)))
+}
+
+// Born is when a process started.
+func (l *Labels) Born(p *api.Process) time.Time {
+	if p.Started != nil {
+		return *p.Started
+	}
+	return l.Boot.Add(time.Duration(p.StartNS))
+}
+
+// Clock shows a time of today as hour, minute and second, else with its date.
+func (l *Labels) Clock(t time.Time) string {
+	t = t.In(l.Now.Location())
+	if y, mo, d := l.Now.Date(); t.Year() != y || t.Month() != mo || t.Day() != d {
+		return t.Format(time.DateTime)
+	}
+	return t.Format(time.TimeOnly)
+}
+
+// HowEnded says how a process exited.
+func HowEnded(p *api.Process) string {
+	switch {
+	case p.Signal != "":
+		return display.Text(p.Signal)
+	case p.ExitCode != nil:
+		return fmt.Sprintf("exit %d", *p.ExitCode)
+	}
+	return "exited"
+}
+
+// Session is the id of a session and, if it has one, the name.
+func Session(s *api.Session) string {
+	return display.Text(strings.TrimSpace(cmp.Or(s.ID, "no session") + " " + s.Name))
+}
+
+// Process is the PID and the short name.
+func Process(p *api.Process) string {
+	if p == nil {
+		return "unknown process"
+	}
+	return fmt.Sprintf("%d %s", p.PID, display.Text(cmp.Or(p.Comm, "?")))
+}
+
+// Count is a number and its noun.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Ports shows the lowest port, and how many more there are.
+func Ports(ports []int) string {
+	switch len(ports) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprint(ports[0])
+	}
+	return fmt.Sprintf("%d+%d", ports[0], len(ports)-1)
+}

@@ -1,0 +1,99 @@
+package tui
+
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// link is what is known of the daemon and of its stream.
+type link struct {
+	client Client       // nil: not found yet
+	only   *api.Session // the one that is watched; nil: all
+	status api.WatchStatus
+	known  bool      // a picture has come
+	fresh  time.Time // when the last one came
+	away   error     // the stream is broken
+	since  time.Time // … since then
+	over   string    // why the stream has ended for good
+	done   bool      // … it has
+
+	boot     time.Time // when the clock of the pictures was 0
+	recorded time.Time // the last picture's time, of a recording
+}
+
+// take notes what the feed brought, but for the picture itself.
+func (k *link) take(msg feed.Msg, now time.Time, recording bool) {
+	if b := msg.Batch; b != nil {
+		k.known, k.fresh = true, now
+		if b.Status != nil {
+			k.status = *b.Status
+		}
+		k.date(b, now, recording)
+	}
+	if msg.Away != nil && k.away == nil {
+		k.since = now
+	}
+	k.away = msg.Away
+	if msg.Over {
+		k.over, k.done = msg.Reason, true
+	}
+}
+
+// date finds out when the picture's clock was 0: now says it for a daemon's; the
+// processes of a recording started by both clocks.
+func (k *link) date(b *picture.Batch, now time.Time, recording bool) {
+	switch {
+	case b.TimeNS == 0:
+		return
+	case !recording:
+		k.boot = now.Add(-time.Duration(b.TimeNS))
+		return
+	}
+	for _, p := range b.Upsert {
+		if k.boot.IsZero() && p.Started != nil {
+			k.boot = p.Started.Add(-time.Duration(p.StartNS))
+		}
+	}
+	if !k.boot.IsZero() {
+		k.recorded = k.boot.Add(time.Duration(b.TimeNS))
+	}
+}
+
+// stale is how old the picture is if nothing new comes, 0 if something does.
+func (k *link) stale(now time.Time) time.Duration {
+	if k.away == nil || !k.known {
+		return 0
+	}
+	return max(now.Sub(k.fresh), time.Second)
+}
+
+// held is what came while the display is paused.
+type held struct {
+	on    bool
+	batch *picture.Batch
+	fresh int // processes in it that the picture has not
+}
+
+// take puts a batch into the picture, or aside.
+func (h *held) take(v *picture.View, b *picture.Batch) {
+	switch {
+	case !h.on:
+		v.Apply(b)
+		return
+	case h.batch == nil:
+		h.batch = b
+	default:
+		h.batch.Merge(b)
+	}
+	h.fresh = v.Picture.New(h.batch)
+}
+
+func (h *held) turn(v *picture.View) {
+	if b := h.batch; b != nil {
+		v.Apply(b)
+	}
+	*h = held{on: !h.on}
+}

@@ -1,0 +1,171 @@
+package picture
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Sort is what rows are sorted by: sessions always, processes in a flat list.
+type Sort uint8
+
+// What rows can be sorted by, each from the largest down; by age and by name from
+// the first up.
+const (
+	ByAge Sort = iota
+	ByName
+	ByLive
+	ByOrphans
+	ByCPU
+	ByRSS
+	ByPorts
+	ByUser
+	ByThreads
+	sorts
+)
+
+var sortNames = [sorts]string{"age", "name", "live", "orphans", "cpu", "rss", "ports", "user", "threads"}
+
+func (s Sort) String() string { return sortNames[s] }
+
+// ParseSort is the inverse of String.
+func ParseSort(name string) (Sort, bool) {
+	i := slices.Index(sortNames[:], name)
+	return Sort(max(i, 0)), i >= 0
+}
+
+// Order is how rows are sorted.
+type Order struct {
+	By      Sort
+	Reverse bool
+}
+
+// The rank of sessions that are over, and the order of one that came since the
+// last time they were sorted.
+const (
+	endedRank = 1 << 30
+	newcomer  = 1 << 20
+)
+
+// ranked is the place of a session among its siblings: below all others when it
+// is over.
+func (r *Row) ranked() int32 {
+	if r.Session.State == api.StateEnded {
+		return endedRank + r.order
+	}
+	return r.order
+}
+
+// sortSessions puts the sessions at the top in order.
+func (p *Picture) sortSessions(o Order) {
+	if p.sorted = o != (Order{}); !p.sorted {
+		for _, r := range p.sessions {
+			p.rank(r, 0)
+		}
+		return
+	}
+	rows := make([]*Row, 0, len(p.sessions))
+	for _, r := range p.sessions {
+		if r.up != nil && (r.up.Kind == topRow || r.up.Kind == GroupRow) {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *Row) int { return p.compare(o, a, b) })
+	for i, r := range rows {
+		p.rank(r, int32(i+1))
+	}
+}
+
+func (p *Picture) rank(r *Row, order int32) {
+	r.order = order
+	if r.rank == r.ranked() || r.up == nil {
+		return
+	}
+	at := p.take(r)
+	r.rank = r.ranked()
+	p.put(r, at)
+}
+
+// compare puts a before b as the order wants. What has no figure, for it is over,
+// comes last.
+func (p *Picture) compare(o Order, a, b *Row) int {
+	c := 0
+	switch o.By {
+	case ByName:
+		c = strings.Compare(a.name(), b.name())
+	case ByLive:
+		c = cmp.Compare(b.sum(sessionLive), a.sum(sessionLive))
+	case ByOrphans:
+		c = cmp.Compare(b.sum(sessionOrphans), a.sum(sessionOrphans))
+	case ByCPU:
+		c = cmp.Or(cmp.Compare(p.CPU(b), p.CPU(a)), cmp.Compare(b.usage.seconds, a.usage.seconds))
+	case ByRSS:
+		c = cmp.Compare(b.RSS(), a.RSS())
+	case ByPorts:
+		c = comparePorts(a.Listens(), b.Listens())
+	case ByUser:
+		c = cmp.Compare(a.UID(), b.UID())
+	case ByThreads:
+		c = cmp.Compare(b.Threads, a.Threads)
+	}
+	if o.By > ByName {
+		if over := compareOver(a, b); over != 0 {
+			return over
+		}
+	}
+	if c = cmp.Or(c, cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)); o.Reverse {
+		c = -c
+	}
+	return cmp.Or(c, a.compare(b))
+}
+
+func compareOver(a, b *Row) int {
+	over := func(r *Row) int {
+		if r.Kind == ProcessRow && r.Process.State == api.StateExited {
+			return 1
+		}
+		return 0
+	}
+	return over(a) - over(b)
+}
+
+// comparePorts puts who listens before who does not, and the lowest port first.
+func comparePorts(a, b []int) int {
+	if len(a) == 0 || len(b) == 0 {
+		return len(b) - len(a)
+	}
+	return cmp.Compare(a[0], b[0])
+}
+
+func sessionLive(s *api.Session) int    { return s.Live }
+func sessionOrphans(s *api.Session) int { return s.Orphans }
+
+// sum is a figure that only sessions have.
+func (r *Row) sum(of func(*api.Session) int) int {
+	if r.Kind != SessionRow {
+		return 0
+	}
+	return of(r.Session)
+}
+
+func (r *Row) name() string {
+	if r.Kind == SessionRow {
+		return cmp.Or(r.Session.Name, r.Session.ID)
+	}
+	return r.Process.Comm
+}
+
+// UID is the user of a session or a process, -1 if that is not known.
+func (r *Row) UID() int {
+	switch {
+	case r.Kind == SessionRow:
+		return r.Session.UID
+	case r.Kind == ProcessRow && r.Process.UID != nil:
+		return *r.Process.UID
+	case r.Kind == GroupRow:
+		return r.first.UID()
+	}
+	return -1
+}

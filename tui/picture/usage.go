@@ -1,0 +1,141 @@
+package picture
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// The daemon samples CPU times once a second. After idleAfter without a change a
+// process was idle; what woke up then has used its time within the last sample.
+const (
+	samplePeriod = time.Second
+	idleAfter    = 3 * time.Second
+)
+
+// usage is the CPU time of a row, and what that makes in percent.
+type usage struct {
+	seconds float64
+	at      api.U64 // boottime of the change
+	percent float64
+}
+
+// note takes the CPU time at a boottime. What it was at first says nothing of now.
+func (u *usage) note(seconds float64, at api.U64) {
+	if at <= u.at || seconds == u.seconds {
+		return
+	}
+	if u.at != 0 && seconds > u.seconds {
+		over := time.Duration(at - u.at)
+		if over > idleAfter {
+			over = samplePeriod
+		}
+		u.percent = (seconds - u.seconds) / over.Seconds() * 100
+	} else {
+		u.percent = 0
+	}
+	u.seconds, u.at = seconds, at
+}
+
+// Now is the boottime of the picture in ns, 0 if it is not known.
+func (p *Picture) Now() api.U64 { return p.now }
+
+// CPU is how much of one CPU the row uses now, in percent: of a group all of its
+// processes.
+func (p *Picture) CPU(r *Row) float64 {
+	if r.Kind == GroupRow {
+		sum := 0.0
+		for c := r.first; c != nil; c = c.next {
+			sum += p.CPU(c)
+		}
+		return sum
+	}
+	if r.usage.at+api.U64(idleAfter) < p.now {
+		return 0
+	}
+	return r.usage.percent
+}
+
+// RSS is the row's memory in bytes: of a group all of its processes'.
+func (r *Row) RSS() (sum uint64) {
+	switch r.Kind {
+	case SessionRow:
+		return r.Session.RSSBytes
+	case ProcessRow:
+		if r.Process.State == api.StateLive {
+			return r.Process.RSSBytes
+		}
+	case GroupRow:
+		for c := r.first; c != nil; c = c.next {
+			sum += c.RSS()
+		}
+	}
+	return sum
+}
+
+// Listens are the ports that the row's processes listen on.
+func (r *Row) Listens() (ports []int) {
+	switch r.Kind {
+	case SessionRow:
+		return r.Session.Ports
+	case ProcessRow:
+		return r.Ports
+	case GroupRow:
+		for c := r.first; c != nil; c = c.next {
+			ports = append(ports, c.Listens()...)
+		}
+		slices.Sort(ports)
+	}
+	return slices.Compact(ports)
+}
+
+// Age is how long the row has been there, or was if it is over.
+func (p *Picture) Age(r *Row) time.Duration {
+	switch {
+	case r.Kind == SessionRow && r.Session.Started == nil, r.Kind == SessionRow && r.start == 0:
+		return 0
+	case r.Kind == SessionRow && r.Session.Ended != nil:
+		return r.Session.Ended.Sub(*r.Session.Started)
+	case r.Kind == ProcessRow && r.Process.Exited != nil && r.Process.Started != nil:
+		return r.Process.Exited.Sub(*r.Process.Started)
+	case p.now < r.start:
+		return 0
+	}
+	return time.Duration(p.now - r.start)
+}
+
+// Task is what the kernel says of a process.
+type Task struct {
+	State   string // its letter
+	Threads int
+}
+
+// SetTasks says what the kernel says of some processes.
+func (p *Picture) SetTasks(tasks map[api.Ref]Task) {
+	for ref, t := range tasks {
+		if r := p.processes[ref]; r != nil {
+			r.Task, r.Threads = t.State, t.Threads
+		}
+	}
+}
+
+// Listening tells that a process is known to listen on a port.
+func (p *Picture) Listening() bool { return len(p.listening) > 0 }
+
+// SetPorts says which processes listen on which ports; all others on none.
+func (p *Picture) SetPorts(ports map[api.Ref][]int) {
+	for ref := range p.listening {
+		if r := p.processes[ref]; r != nil && ports[ref] == nil {
+			r.Ports = nil
+			p.rematch(r)
+		}
+	}
+	p.listening = ports
+	for ref, all := range ports {
+		if r := p.processes[ref]; r != nil {
+			r.Ports = all
+			p.rematch(r)
+		}
+	}
+}

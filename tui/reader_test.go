@@ -1,0 +1,379 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+	"github.com/lineage-ebpf/lineage/tui/saved"
+)
+
+// at clicks on the first text of that kind on the screen.
+func (s *screen) click(text string) {
+	s.t.Helper()
+	for y, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
+		if before, _, ok := strings.Cut(line, text); ok {
+			s.send(tea.MouseClickMsg{X: ansi.StringWidth(before), Y: y, Button: tea.MouseLeft})
+			return
+		}
+	}
+	s.t.Fatalf("there is no %q on the screen\n%s", text, s.draw())
+}
+
+func (s *screen) selected() string { return s.labels().Row(s.view.Selected()) }
+
+// The mouse does what it points at, at every size.
+func TestMouse(t *testing.T) {
+	for _, size := range []struct{ width, height int }{{50, 14}, {80, 24}, {120, 30}, {200, 50}} {
+		s := newScreen(t, newFake(), Options{Mouse: true}, size.width, size.height)
+		s.frames(scene())
+		s.click("4130 sleep")
+		if s.selected() != "4130 sleep" {
+			t.Errorf("%dx%d: selected %s", size.width, size.height, s.selected())
+		}
+		s.click("4130 sleep")
+		if s.focus != onDetails {
+			t.Errorf("%dx%d: a second click does not open the details", size.width, size.height)
+		}
+		s.press("esc")
+		s.click("▾ ●S 4123")
+		if strings.Contains(s.draw(), "4129 adopted") {
+			t.Errorf("%dx%d: the fold mark folds nothing\n%s", size.width, size.height, s.draw())
+		}
+		s.click("CPU%")
+		s.click("RSS")
+		if o, _ := s.view.Order(); o != (picture.Order{By: picture.ByRSS}) {
+			t.Errorf("%dx%d: sorted by %v", size.width, size.height, o)
+		}
+		s.click("RSS")
+		if o, _ := s.view.Order(); !o.Reverse {
+			t.Errorf("%dx%d: a second click does not reverse", size.width, size.height)
+		}
+		s.press("g")
+		s.send(tea.MouseWheelMsg{X: 3, Y: 4, Button: tea.MouseWheelDown})
+		if s.selected() == "k3x9q2 build" {
+			t.Errorf("%dx%d: the wheel does nothing", size.width, size.height)
+		}
+		sent(t, s)
+	}
+}
+
+// A click cannot confirm anything.
+func TestMouseInADialog(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("x")
+	s.later(time.Second)
+	for y := range 24 {
+		for x := 0; x < 80; x += 9 {
+			s.send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft})
+		}
+	}
+	sent(t, s)
+	if s.dialog == nil {
+		t.Error("a click closes the dialog")
+	}
+}
+
+// Whatever is clicked, at whatever size, nothing breaks.
+func TestMouseAnywhere(t *testing.T) {
+	for _, keys := range []string{"", "z", "t", "T", "i", "?", "v", "o", "/", "e"} {
+		for _, size := range []struct{ width, height int }{{10, 4}, {24, 8}, {61, 17}, {120, 30}} {
+			s := newScreen(t, newFake(), Options{}, size.width, size.height)
+			s.frames(scene())
+			if keys != "" {
+				s.press(keys)
+			}
+			for y := -1; y <= size.height; y += 3 {
+				for x := -1; x <= size.width; x += 11 {
+					s.send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft})
+					s.send(tea.MouseWheelMsg{X: x, Y: y, Button: tea.MouseWheelUp})
+					fits(t, s.draw(), size.width, size.height)
+				}
+			}
+			sent(t, s)
+		}
+	}
+}
+
+// The search goes where the text is while it is typed, counts, and Esc takes it back.
+func TestSearchWhileTyping(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.press("e /")
+	for _, step := range []struct{ key, row, foot string }{
+		{"s", "4121 sh", "search: s  1/417"}, {"l", "4130 sleep", "search: sl  1/1"}, {"x", "k3x9q2 build", "search: slx  not found"},
+		{"backspace", "4130 sleep", "search: sl  1/1"},
+	} {
+		s.press(step.key)
+		if s.selected() != step.row || !strings.Contains(ansi.Strip(s.draw()), step.foot) {
+			t.Errorf("%s: on %s\n%s", step.key, s.selected(), s.draw())
+		}
+	}
+	s.press("esc")
+	if s.selected() != "k3x9q2 build" || s.search.text != "" {
+		t.Errorf("Esc leaves it on %s, searching for %q", s.selected(), s.search.text)
+	}
+	s.press("/")
+	s.typed("cpp")
+	s.press("enter n")
+	if s.selected() != "4126 cpp" || !strings.Contains(ansi.Strip(s.draw()), "2/2 cpp") {
+		t.Errorf("on %s\n%s", s.selected(), s.draw())
+	}
+}
+
+// Exited processes are hidden, but not those above a live one, nor the one that is
+// selected when it exits.
+func TestExitedHidden(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	for _, text := range []string{"4122 sh", "4130 sleep"} {
+		if !strings.Contains(ansi.Strip(s.draw()), text) {
+			t.Errorf("%s is not shown\n%s", text, s.draw())
+		}
+	}
+	if text := s.draw(); strings.Contains(text, "cpp") || !strings.Contains(text, "415 exited hidden") {
+		t.Errorf("exited ones are shown\n%s", text)
+	}
+	s.press("4")
+	s.typed("129")
+	s.press("enter")
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{exited(4129, 4123, 0, "adopted-one")}})
+	if s.selected() != "4129 adopted-one" {
+		t.Errorf("on %s", s.selected())
+	}
+	s.press("k")
+	if strings.Contains(s.draw(), "adopted-one") {
+		t.Errorf("it stays when it is left\n%s", s.draw())
+	}
+	s.press("e")
+	if !strings.Contains(ansi.Strip(s.draw()), "cpp ×2") {
+		t.Errorf("e shows nothing\n%s", s.draw())
+	}
+}
+
+// 80 sessions that have ended leave the live ones where they can be seen.
+func TestEndedSessions(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(ended())
+	s.frames(scene())
+	s.frames(ended())
+	lines := strings.Split(ansi.Strip(s.draw()), "\n")
+	var at []int
+	for i, l := range lines {
+		if strings.Contains(l, "build k3x9q2") || strings.Contains(l, "80 ended sessions") {
+			at = append(at, i)
+		}
+	}
+	if len(at) != 2 || !strings.Contains(lines[at[0]], "build") {
+		t.Errorf("at %v\n%s", at, s.draw())
+	}
+}
+
+// Two sessions are ended together.
+func TestEndOfMarkedSessions(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.press("z space down space x")
+	s.later(time.Second)
+	s.press("tab enter")
+	if len(s.fake.sent) != 2 {
+		t.Errorf("sent %q", s.fake.sent)
+	}
+}
+
+func TestCopy(t *testing.T) {
+	s := onOrphan(t, newFake())
+	_, cmd := s.Update(stroke("y"))
+	var copied []string
+	var walk func(msg tea.Msg)
+	walk = func(msg tea.Msg) {
+		if all, ok := msg.(tea.BatchMsg); ok {
+			for _, c := range all {
+				walk(c())
+			}
+		} else if msg != nil && strings.Contains(reflect.TypeOf(msg).String(), "Clipboard") {
+			copied = append(copied, fmt.Sprint(msg))
+		}
+	}
+	walk(cmd())
+	if len(copied) != 1 || copied[0] != "4130@4130000000000" || !strings.Contains(s.draw(), "copied 4130@4130000000000") {
+		t.Errorf("copied %q\n%s", copied, s.draw())
+	}
+}
+
+// The ports of processes are asked for while a session has some, and not in each
+// frame.
+func TestPorts(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	if !strings.Contains(s.draw(), "orphan of 4122 sh") || s.view.Picture.PID(4130).Ports[0] != 8080 {
+		t.Errorf("no port\n%s", s.draw())
+	}
+	if s.asked.open.ports || s.opts.Now().Sub(s.asked.at.ports) != 0 {
+		t.Errorf("%+v", s.asked)
+	}
+	s.press("f")
+	s.typed("port:8080")
+	s.press("enter")
+	if frame := s.draw(); !strings.Contains(frame, "4130 ") || strings.Contains(frame, "4128 ") {
+		t.Errorf("the filter shows\n%s", frame)
+	}
+}
+
+// The kernel's letter is on the row; before it was asked there is none.
+func TestTaskLetter(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	if frame := ansi.Strip(s.draw()); !strings.Contains(frame, "●S 4123") || strings.Contains(frame, "●L") {
+		t.Errorf("%s", frame)
+	}
+}
+
+// Without a daemon the view waits; when one comes it shows that.
+func TestWaitsForADaemon(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.link = link{}
+	s.send(feed.Msg{Away: errors.New("no daemon at /run/x; start it as root with \"lineage daemon\"")})
+	s.later(5 * time.Second)
+	if !strings.Contains(s.draw(), "waiting for a daemon since 5s") {
+		t.Errorf("%s", s.draw())
+	}
+	s.press("x X T v i esc j z t /")
+	s.press("esc")
+	s.send(feed.Msg{Connected: connected{s.fake, nil}})
+	s.frames(scene())
+	s.press("t")
+	if frame := s.draw(); strings.Contains(frame, "waiting") || !strings.Contains(frame, "build") && !strings.Contains(frame, "4121") {
+		t.Errorf("%s", frame)
+	}
+}
+
+// While the daemon is away the screen says how old everything is.
+func TestStale(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.later(2 * time.Second)
+	s.send(feed.Msg{Away: errors.New("connection refused")})
+	s.later(7 * time.Second)
+	if frame := s.draw(); !strings.Contains(frame, "STALE 9s") || !strings.Contains(frame, "is from 12:03:20") || strings.Contains(frame, "check ok") {
+		t.Errorf("%s", frame)
+	}
+}
+
+// With one session the counts are its own.
+func TestOneSession(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	b := build()
+	s.send(feed.Msg{Connected: connected{s.fake, &b}})
+	f := scene()
+	f.Sessions, f.Status.Live, f.Status.Forks = f.Sessions[:1], 1529, 999_999
+	s.frames(f)
+	s.later(time.Second)
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Status: &api.WatchStatus{Live: 1600, Forks: 1_999_999}})
+	s.later(time.Second)
+	if frame := s.draw(); !strings.Contains(frame, "session k3x9q2 build  1 session  6 live") && !strings.Contains(frame, "6 live") ||
+		strings.Contains(frame, "1600") || !strings.Contains(frame, " 0 forks/s") {
+		t.Errorf("%s", frame)
+	}
+}
+
+// What the reader arranged is there again the next time.
+func TestArrangement(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.press("e M r C")
+	s.typed("rss age")
+	s.press("enter j h")
+	want := saved.State{Sort: "rss", Reverse: true, Exited: true, Columns: []string{"rss", "age"}}
+	got := s.arrangement()
+	if len(got.Folds) != 1 || got.Folds[0] != s.view.Selected().Key().Process.String() && got.Folds[0] != s.view.Selected().SessionID() {
+		t.Errorf("folds %q", got.Folds)
+	}
+	again := newScreen(t, newFake(), Options{}, 80, 24)
+	again.restore(got)
+	again.frames(scene())
+	again.frames(scene())
+	folds := got.Folds
+	if got.Folds = nil; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := again.arrangement(); !reflect.DeepEqual(got.Folds, folds) || got.Sort != "rss" || !got.Exited {
+		t.Errorf("restored %+v", got)
+	}
+	// What a file can say.
+	again.restore(saved.State{Sort: "nonsense", Columns: []string{"nosuch"}, Folds: []string{"", "x@y", "@", "7@"}})
+	again.frames(scene())
+	fits(t, again.draw(), 80, 24)
+}
+
+// A session that is ending counts down in its dialog.
+func TestCountdown(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.fake.end = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
+	s.press("x")
+	s.later(time.Second)
+	s.press("tab")
+	_, cmd := s.Update(stroke("enter"))
+	_ = cmd
+	b := build()
+	b.State, b.Deadline = "ending", at(6)
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Sessions: []api.Session{b}})
+	if frame := s.draw(); !strings.Contains(frame, "Ending") || !strings.Contains(frame, "SIGKILL in 5s") {
+		t.Errorf("%s", frame)
+	}
+}
+
+// The events pane goes with the selection, and stops with the key.
+func TestEventsFollowTheSelection(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	s.withEvents()
+	s.press("v")
+	s.take()
+	if frame := s.draw(); !strings.Contains(frame, "Events of k3x9q2 build") || !strings.Contains(frame, "make -j2") {
+		t.Errorf("%s", frame)
+	}
+	s.press("G")
+	s.later(time.Second)
+	if s.events.Session != "m8p4z1" || !strings.Contains(s.draw(), "no event in the last 5 minutes") {
+		t.Errorf("shows %s\n%s", s.events.Session, s.draw())
+	}
+	s.press("v")
+	if s.events != nil || strings.Contains(s.draw(), "Events of") {
+		t.Error("v does not close it")
+	}
+}
+
+// A terminal with 256 colours gets the theme of its background; others their own
+// sixteen, and who chose a theme that one.
+func TestBackground(t *testing.T) {
+	for _, tt := range []struct {
+		theme   string
+		profile colorprofile.Profile
+		dark    bool
+		want    string
+	}{
+		{"auto", colorprofile.ANSI256, true, "dark"}, {"auto", colorprofile.TrueColor, false, "light"}, {"auto", colorprofile.ANSI, true, "auto"},
+		{"mono", colorprofile.TrueColor, true, "mono"}, {"light", colorprofile.TrueColor, true, "light"},
+	} {
+		s := newScreen(t, newFake(), Options{Theme: tt.theme}, 80, 24)
+		s.frames(scene())
+		s.send(tea.ColorProfileMsg{Profile: tt.profile})
+		s.background(tt.dark)
+		want := newScreen(t, newFake(), Options{Theme: tt.want}, 80, 24)
+		want.frames(scene())
+		if s.draw() != want.draw() {
+			t.Errorf("%+v: got\n%s", tt, s.draw())
+		}
+	}
+}

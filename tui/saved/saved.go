@@ -1,0 +1,100 @@
+// Package saved remembers how the reader arranged the view, from one run to the
+// next.
+package saved
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// State is what is remembered.
+type State struct {
+	Sort    string   `json:"sort,omitempty"` // see picture.ParseSort
+	Reverse bool     `json:"reverse,omitempty"`
+	Exited  bool     `json:"exited,omitempty"`  // exited processes are shown
+	Columns []string `json:"columns,omitempty"` // none: whatever fits
+	Folds   []string `json:"folds,omitempty"`   // see picture.Folds
+}
+
+// most bounds the file.
+const most = 1 << 20
+
+// File is where it is kept: below $XDG_STATE_HOME, else in the home directory. It is
+// "" if neither is known.
+func File(env func(string) string) string {
+	dir := env("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		if dir = env("HOME"); !filepath.IsAbs(dir) {
+			return ""
+		}
+		dir = filepath.Join(dir, ".local", "state")
+	}
+	return filepath.Join(dir, "lineage", "top.json")
+}
+
+// Load reads the file. One that is not there is the zero State.
+func Load(file string) (s State, err error) {
+	b, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return State{}, nil
+	case err != nil:
+		return State{}, fmt.Errorf("read: %w", err)
+	case len(b) > most:
+		return State{}, fmt.Errorf("read %s: more than %d bytes", file, most)
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return State{}, fmt.Errorf("read %s: %w", file, err)
+	}
+	return s, nil
+}
+
+// Save writes the file, whole or not at all. Where another user could have put
+// something else in its place nothing is written: this may run as root.
+func Save(file string, s State) error {
+	b, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	dir := filepath.Dir(file)
+	if !ours(dir) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".top-*")
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// ours tells that nobody but root and us can change what is at a path: each part of
+// it that is there belongs to one of them. For root that is root alone.
+func ours(path string) bool {
+	for {
+		if info, err := os.Lstat(path); err == nil {
+			if uid, known := owner(info); !known || uid != 0 && uid != os.Geteuid() {
+				return false
+			}
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return true
+		}
+		path = up
+	}
+}

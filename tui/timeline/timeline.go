@@ -1,0 +1,269 @@
+// Package timeline draws when the processes of a session lived, the exited ones
+// too. Processes of one creator that ran the same command share a lane.
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// most bounds the processes that are remembered; the first ones to exit are forgotten.
+const most = 20_000
+
+// leastSpan is as far as one can zoom in.
+const leastSpan = 10 * time.Millisecond
+
+// Model is a timeline and the reader's place in it.
+type Model struct {
+	Session string
+	Err     error     // why earlier processes are not there
+	Asked   time.Time // when they were asked for
+
+	known map[api.Ref]*api.Process // of the history and the picture
+	lanes []lane
+	sel   int
+	top   int
+	rows  int // of the window
+
+	first, now time.Time // of the session
+	over       bool
+	from, to   time.Time // what is shown, unless all is
+	zoomed     bool
+	follows    bool // the right edge is now
+}
+
+// lane is one line: processes of one creator, or of several in one lane, that ran
+// the same command.
+type lane struct {
+	depth     int
+	processes []*api.Process // in start order
+}
+
+// New is the timeline of a session.
+func New(session string) *Model {
+	return &Model{Session: session, known: map[api.Ref]*api.Process{}, rows: 1}
+}
+
+// Remember takes the session's tree of the history.
+func (m *Model) Remember(t *api.Tree) {
+	for i := range t.Nodes {
+		p := &t.Nodes[i].Process
+		m.known[p.Ref] = p
+	}
+}
+
+// Update takes what the picture has of the session. Born is when a process started.
+func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process) time.Time) {
+	p.All(func(r *picture.Row) {
+		if r.Process.Session == m.Session {
+			m.known[r.Process.Ref] = r.Process
+		}
+	})
+	m.now, m.over = now, false
+	m.first = now
+	if s := p.Session(m.Session); s != nil {
+		if s.Session.Started != nil {
+			m.first = *s.Session.Started
+		}
+		if s.Session.Ended != nil {
+			m.now, m.over = *s.Session.Ended, true
+		}
+	}
+	all := make([]*api.Process, 0, len(m.known))
+	for _, pr := range m.known {
+		if b := born(pr); b.Before(m.first) {
+			m.first = b
+		}
+		all = append(all, pr)
+	}
+	slices.SortFunc(all, func(a, b *api.Process) int {
+		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.PID, b.PID))
+	})
+	m.arrange(m.bounded(all))
+}
+
+// bounded forgets the oldest exited processes if there are too many.
+func (m *Model) bounded(all []*api.Process) []*api.Process {
+	over := len(all) - most
+	return slices.DeleteFunc(all, func(p *api.Process) bool {
+		if over <= 0 || p.State != api.StateExited {
+			return false
+		}
+		over--
+		delete(m.known, p.Ref)
+		return true
+	})
+}
+
+// arrange makes the lanes: below each the commands that its processes started.
+func (m *Model) arrange(all []*api.Process) {
+	var at api.Ref
+	if m.sel < len(m.lanes) {
+		at = m.lanes[m.sel].processes[0].Ref
+	}
+	children := map[api.Ref][]*api.Process{}
+	var roots []*api.Process
+	for _, p := range all {
+		if p.Creator != nil && *p.Creator != p.Ref && m.known[*p.Creator] != nil && m.known[*p.Creator].StartNS <= p.StartNS {
+			children[*p.Creator] = append(children[*p.Creator], p)
+		} else {
+			roots = append(roots, p)
+		}
+	}
+	m.lanes = m.lanes[:0]
+	var add func(processes []*api.Process, depth int)
+	add = func(processes []*api.Process, depth int) {
+		byCommand := map[string][]*api.Process{}
+		var order []string
+		for _, p := range processes {
+			command := p.Comm + "\x00" + strings.Join(p.Argv, "\x00")
+			if byCommand[command] == nil {
+				order = append(order, command)
+			}
+			byCommand[command] = append(byCommand[command], p)
+		}
+		for _, command := range order {
+			alike := byCommand[command]
+			m.lanes = append(m.lanes, lane{depth, alike})
+			var below []*api.Process
+			for _, p := range alike {
+				below = append(below, children[p.Ref]...)
+			}
+			if len(below) > 0 {
+				add(below, depth+1)
+			}
+		}
+	}
+	add(roots, 0)
+	if i := slices.IndexFunc(m.lanes, func(l lane) bool { return l.processes[0].Ref == at }); i >= 0 {
+		m.sel = i
+	}
+	m.Move(0)
+}
+
+// Selected is the last process of the selected lane.
+func (m *Model) Selected() (api.Ref, bool) {
+	if m.sel >= len(m.lanes) {
+		return api.Ref{}, false
+	}
+	all := m.lanes[m.sel].processes
+	return all[len(all)-1].Ref, true
+}
+
+// SetHeight says how many lanes are drawn.
+func (m *Model) SetHeight(rows int) {
+	m.rows = max(rows, 1)
+	m.Move(0)
+}
+
+// Page is how many lanes a page has.
+func (m *Model) Page() int { return max(m.rows-1, 1) }
+
+// Move selects another lane, as many down.
+func (m *Model) Move(by int) {
+	m.sel = max(min(m.sel+by, len(m.lanes)-1), 0)
+	m.top = max(min(m.top, m.sel, len(m.lanes)-m.rows), m.sel-m.rows+1, 0)
+}
+
+// At selects the lane at a line of the window.
+func (m *Model) At(line int) {
+	if line >= 0 && m.top+line < len(m.lanes) {
+		m.Move(m.top + line - m.sel)
+	}
+}
+
+// Span is the time that is shown.
+func (m *Model) Span() (from, to time.Time) {
+	switch {
+	case !m.zoomed:
+		from, to = m.first, m.now
+	case m.follows && !m.over:
+		from, to = m.now.Add(-m.to.Sub(m.from)), m.now
+	default:
+		from, to = m.from, m.to
+	}
+	if to.Sub(from) < leastSpan {
+		to = from.Add(leastSpan)
+	}
+	return from, to
+}
+
+// Zoom shows a part of the time around the selected lane: half of what is shown, or
+// twice as much.
+func (m *Model) Zoom(in bool, born func(*api.Process) time.Time) {
+	from, to := m.Span()
+	span := to.Sub(from)
+	if !in {
+		if !m.zoomed {
+			return
+		}
+		if span *= 2; span >= m.now.Sub(m.first) {
+			m.Whole()
+			return
+		}
+		m.show(from.Add(-span/4), span)
+		return
+	}
+	if span /= 2; span < leastSpan {
+		return
+	}
+	middle := from.Add(span)
+	if m.sel < len(m.lanes) {
+		all := m.lanes[m.sel].processes
+		p := all[len(all)-1]
+		start, end := born(p), m.now
+		if p.Exited != nil {
+			end = *p.Exited
+		}
+		if start.Before(to) && end.After(from) {
+			start, end = latest(start, from), earliest(end, to)
+			middle = start.Add(end.Sub(start) / 2)
+		}
+	}
+	m.show(middle.Add(-span/2), span)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// show shows a span, within the session's time.
+func (m *Model) show(from time.Time, span time.Duration) {
+	if to := from.Add(span); to.After(m.now) {
+		from = m.now.Add(-span)
+	}
+	from = latest(from, m.first)
+	m.from, m.to, m.zoomed = from, from.Add(span), true
+	m.follows = !m.to.Before(m.now)
+}
+
+// Pan shows what was earlier or later by a quarter of the span.
+func (m *Model) Pan(later bool) {
+	if !m.zoomed {
+		return
+	}
+	from, to := m.Span()
+	by := to.Sub(from) / 4
+	if !later {
+		by = -by
+	}
+	m.show(from.Add(by), to.Sub(from))
+}
+
+// Whole shows all of the session.
+func (m *Model) Whole() { m.zoomed, m.follows = false, false }

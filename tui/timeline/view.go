@@ -1,0 +1,197 @@
+package timeline
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/label"
+)
+
+// mostIndent is how many levels are indented.
+const mostIndent = 8
+
+// labelColumns is what part of a line names the lane.
+func labelColumns(columns int) int { return min(columns*2/5, 48) }
+
+// Lines draws the axis and the lanes.
+func (m *Model) Lines(l *label.Labels, columns int) []string {
+	lines := []string{m.axis(l, columns)}
+	for i := m.top; i < len(m.lanes) && len(lines) <= m.rows; i++ {
+		lines = append(lines, m.lane(l, i, columns))
+	}
+	return lines
+}
+
+// Note says what is shown.
+func (m *Model) Note() string {
+	from, to := m.Span()
+	span := display.Age(to.Sub(from))
+	if to.Sub(from) < time.Minute {
+		span = to.Sub(from).Round(time.Millisecond).String()
+	}
+	n := 0
+	for _, l := range m.lanes {
+		n += len(l.processes)
+	}
+	text := fmt.Sprintf("%s in %s, %s", label.Count(n, "process", "processes"), label.Count(len(m.lanes), "lane", "lanes"), span)
+	if m.zoomed {
+		text += fmt.Sprintf(" of %s", display.Age(m.now.Sub(m.first)))
+	}
+	return text
+}
+
+// steps are the distances that ticks of the axis can have.
+var steps = []time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// tickColumns is the least distance of two ticks.
+const tickColumns = 14
+
+// axis is the line above the lanes: a tick and its time wherever there is room.
+func (m *Model) axis(l *label.Labels, columns int) string {
+	from, to := m.Span()
+	lane := columns - labelColumns(columns)
+	span := to.Sub(from)
+	step := steps[len(steps)-1]
+	for _, s := range steps {
+		if float64(s)/float64(span)*float64(lane) >= tickColumns {
+			step = s
+			break
+		}
+	}
+	layout := "15:04"
+	switch {
+	case step < time.Second:
+		layout = "15:04:05.000"
+	case step < time.Minute:
+		layout = time.TimeOnly
+	case step >= 24*time.Hour:
+		layout = time.DateOnly
+	}
+	line := l.Line(columns)
+	line.Skip(columns - lane)
+	zone := l.Now.Location()
+	used := 0
+	for t := from.In(zone).Truncate(step); !t.After(to); t = t.Add(step) {
+		x := place(t, from, to, lane)
+		text := l.Side + t.Format(layout)
+		if t.Before(from) || x < used || x+ink.Width(text) > lane {
+			continue
+		}
+		line.Skip(x - used)
+		line.Put(l.Dim, text)
+		used = x + ink.Width(text)
+	}
+	return line.Full()
+}
+
+// place is the column of a time, which may be outside of the lane.
+func place(t, from, to time.Time, columns int) int {
+	return int(float64(t.Sub(from)) / max(float64(to.Sub(from)), 1) * float64(columns))
+}
+
+// cell is one column of a lane.
+type cell struct {
+	text  string
+	paint ink.Paint
+	rank  int // what is drawn over what
+}
+
+func (m *Model) lane(l *label.Labels, i, columns int) string {
+	ln := &m.lanes[i]
+	var line *ink.Line
+	if i == m.sel {
+		line = l.Selected(columns, true)
+	} else {
+		line = l.Line(columns)
+	}
+	named := labelColumns(columns)
+	m.name(l, line, ln, named)
+	line.Skip(line.Left - (columns - named))
+	for _, c := range m.cells(l, ln, columns-named) {
+		if c.text == "" {
+			line.Skip(1)
+		} else {
+			line.Put(c.paint, c.text)
+		}
+	}
+	return line.Full()
+}
+
+// name writes the last process of a lane, and how many there are.
+func (m *Model) name(l *label.Labels, line *ink.Line, ln *lane, columns int) {
+	p := ln.processes[len(ln.processes)-1]
+	look := l.Process(p, "")
+	indent := strings.Repeat("  ", min(ln.depth, mostIndent))
+	count := ""
+	if len(ln.processes) > 1 {
+		count = fmt.Sprintf(" %s%d", l.Times, len(ln.processes))
+	}
+	text := l.Command(p)
+	if len(ln.processes) == 1 {
+		text = fmt.Sprintf("%d %s", p.PID, text)
+	}
+	line.Put(l.Dim, " "+indent)
+	line.Put(look.Paint, look.Glyph+" ")
+	room := columns - 4 - len(indent) - ink.Width(count)
+	line.Put(ink.Paint{}, l.Fit(text, room))
+	line.Put(l.Key, count)
+}
+
+// cells draws the lives of a lane's processes.
+func (m *Model) cells(l *label.Labels, ln *lane, columns int) []cell {
+	cells := make([]cell, columns)
+	from, to := m.Span()
+	for _, p := range ln.processes {
+		born, end := l.Born(p), m.now
+		if p.Exited != nil {
+			end = *p.Exited
+		}
+		if end.Before(from) || born.After(to) {
+			continue
+		}
+		look, rank := m.life(l, p)
+		start, stop := max(place(born, from, to, columns), 0), min(place(end, from, to, columns), columns-1)
+		start = min(start, columns-1)
+		for x := start; x <= stop; x++ {
+			text := l.Lane
+			switch {
+			case x == stop && p.State == api.StateLive && !to.Before(m.now):
+				text = l.LaneNow
+			case start == stop:
+				text = l.LaneDot
+			}
+			if rank >= cells[x].rank {
+				if cells[x].text == l.Lane {
+					text = l.Lane
+				}
+				cells[x] = cell{text, look, rank}
+			}
+		}
+	}
+	return cells
+}
+
+// life is how the life of a process is painted, and over what: how it exited is
+// more than that it lives.
+func (m *Model) life(l *label.Labels, p *api.Process) (ink.Paint, int) {
+	look := l.Process(p, "")
+	switch {
+	case p.State != api.StateExited:
+		return look.Paint, 2
+	case look.Letter == "E":
+		return l.Ended, 4
+	case p.Signal != "" || p.ExitCode != nil && *p.ExitCode != 0:
+		return l.Bad, 3
+	}
+	return l.Key, 1
+}

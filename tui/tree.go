@@ -1,0 +1,253 @@
+package tui
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tui/columns"
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/label"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+const (
+	indentColumns = 2
+	nameColumns   = 12  // of a session's name, for ids that stand in a column
+	commandShare  = 0.6 // of a row's text, that a note leaves to the command
+)
+
+// columnSet is the figures that fit beside the rows.
+func (m *model) columnSet() columns.Set {
+	return columns.Fit(m.layout().inner(), m.columns, m.view.SessionsFolded())
+}
+
+// rows is the window of rows that is being drawn.
+type rows struct {
+	columns.Facts
+	m       *model
+	set     columns.Set
+	guides  *picture.Guides
+	columns int
+	table   bool // only folded sessions are shown
+}
+
+// tree draws the window of rows.
+func (m *model) tree(l layout) []string {
+	window := m.view.Window()
+	if len(window) == 0 {
+		return m.empty(l.inner())
+	}
+	w := &rows{
+		Facts: columns.Facts{Labels: *m.labels(), Activity: func(id string) []float64 { return m.rates.sessions[id] }},
+		m:     m, set: m.columnSet(), guides: m.view.Guides(), columns: l.inner(), table: m.view.SessionsFolded(),
+	}
+	lines := make([]string, 0, len(window))
+	above, below := m.view.More(window)
+	for i, r := range window {
+		edge := " "
+		switch {
+		case i == 0 && above:
+			edge = w.Up
+		case i == len(window)-1 && below:
+			edge = w.Down
+		}
+		lines = append(lines, w.line(r, edge))
+	}
+	return lines
+}
+
+func (m *model) empty(width int) []string {
+	text := "no sessions yet; start one: lineage run -- COMMAND"
+	switch {
+	case !m.link.known:
+		text = ""
+	case m.view.Picture.Filter() != nil:
+		text = "nothing matches the filter; Esc clears it"
+	case m.view.Mode() == picture.Orphans:
+		text = "no orphans and no zombies; o goes back"
+	case m.view.Mode() == picture.Flat && m.view.Picture.Len() > 0:
+		text = "no live processes; e shows the exited ones"
+	}
+	l := m.term.theme.Line(width)
+	l.Put(m.term.theme.Dim, " "+text)
+	return []string{l.Full()}
+}
+
+func (w *rows) line(r *picture.Row, edge string) string {
+	l := w.Theme.Line(w.columns)
+	if r == w.m.view.Selected() {
+		l = w.Theme.Selected(w.columns, w.m.focus == onTree)
+	}
+	if marked(r) {
+		l.Put(w.Warn, w.Theme.Mark)
+	} else {
+		l.Put(w.Dim, edge)
+	}
+	if w.m.view.Mode() == picture.Tree {
+		w.indent(l, r)
+	}
+	switch {
+	case r.OfSessions():
+		w.text(l, r, w.Exited, w.Labels.Row(r), "", "")
+	case r.Kind == picture.SessionRow:
+		w.session(l, r)
+	case r.Kind == picture.GroupRow:
+		w.process(l, r, r.First().Process, fmt.Sprintf(" %s%d", w.Times, r.Count()))
+	default:
+		w.process(l, r, r.Process, "")
+	}
+	return l.Full()
+}
+
+func marked(r *picture.Row) bool {
+	return r.Marked || r.Kind == picture.GroupRow && r.First().Marked
+}
+
+// most is how many levels are indented. Below that a row says how deep it is.
+func (w *rows) most() int { return max(w.columns/4/indentColumns, 2) }
+
+// indent writes the lines that lead to the row, and its fold mark.
+func (w *rows) indent(l *ink.Line, r *picture.Row) {
+	flags := w.guides.Of(r, w.most())
+	if depth := w.m.view.Depth(r); depth > len(flags) {
+		l.Put(w.Dim, fmt.Sprintf("[%d]", depth))
+	}
+	for i, more := range flags {
+		switch {
+		case i < len(flags)-1 && more:
+			l.Put(w.Border, w.Bar)
+		case i < len(flags)-1:
+			l.Put(w.Border, w.Gap)
+		case more:
+			l.Put(w.Border, w.Tee)
+		default:
+			l.Put(w.Border, w.Elbow)
+		}
+	}
+	switch {
+	case w.m.view.Child(r) == nil && r.Kind == picture.SessionRow:
+		l.Put(ink.Paint{}, "  ")
+	case w.m.view.Child(r) == nil:
+	case r.Folded():
+		l.Put(w.Key, w.Shut)
+	default:
+		l.Put(w.Dim, w.Open)
+	}
+}
+
+// foldAt tells that x is where the row's fold mark is.
+func (m *model) foldAt(r *picture.Row, x int) bool {
+	w := rows{columns: m.layout().inner()}
+	at := 1 + indentColumns*min(m.view.Depth(r), w.most())
+	return x >= at && x < at+indentColumns
+}
+
+func (w *rows) session(l *ink.Line, r *picture.Row) {
+	s := r.Session
+	look := w.Look(r)
+	if look.Glyph != "" {
+		l.Put(look.Paint, look.String()+" ")
+	}
+	name, id := display.Text(s.Name), display.Text(s.ID)
+	if name == "" {
+		name, id = id, ""
+	}
+	if name == "" {
+		name = "no session"
+	}
+	if w.table {
+		name = fmt.Sprintf("%-*s", nameColumns, name)
+	}
+	left := w.figures(r)
+	word := w.m.search.word()
+	put := func(p ink.Paint, s string) {
+		l.PutMatch(p, w.Match, w.Fit(s, l.Left-left), word)
+	}
+	put(look.Paint, name)
+	if id != "" {
+		put(w.Dim, " "+id)
+	}
+	word = ""
+	if note := w.SessionNote(s); note != "" {
+		p := w.Warn
+		if s.State == api.StateEnded {
+			p = w.Dim
+		} else if look.Glyph != "" {
+			p = look.Paint
+		}
+		put(p, "  "+note)
+	}
+	if r.Folded() && !w.table {
+		put(w.Dim, w.hidden(r))
+	}
+	w.cells(l, r, left)
+}
+
+// process writes a process, or a group by its first one.
+func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string) {
+	look := w.Look(r)
+	l.Put(look.Paint, look.String()+" ")
+	text := look.Paint
+	if p.State != api.StateExited {
+		text = ink.Paint{}
+	}
+	note := w.Note(p)
+	switch {
+	case times == "" && w.m.view.Mode() != picture.Tree:
+		l.Put(w.Dim, fmt.Sprintf("%7d ", p.PID))
+	case times == "":
+		l.Put(w.Dim, fmt.Sprintf("%d ", p.PID))
+	default:
+		note = ""
+		if p.State == api.StateExited {
+			note = label.HowEnded(p)
+		}
+	}
+	w.text(l, r, text, w.Command(p), times, note)
+}
+
+// text writes a command, how many times it is there, and a note; the command gives
+// way. Then come the figures.
+func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times, note string) {
+	if r.Folded() && r.Kind != picture.GroupRow {
+		note += w.hidden(r)
+	}
+	left := w.figures(r)
+	room := max(l.Left-left, 0)
+	if note != "" {
+		room = max(room-ink.Width(note)-2, min(int(commandShare*float64(room)), ink.Width(command)))
+	}
+	l.PutMatch(p, w.Match, w.Fit(command, max(room-ink.Width(times), 0)), w.m.search.word())
+	l.Put(w.Key, times)
+	if note != "" {
+		l.Put(ink.Paint{}, w.Fit("  ", l.Left-left))
+		l.Put(w.Look(r).Paint, w.Fit(note, l.Left-left))
+	}
+	w.cells(l, r, left)
+}
+
+// figures is how wide those of a row are: it may write where it has none.
+func (w *rows) figures(r *picture.Row) int {
+	if columns.Over(r) {
+		return 0
+	}
+	return w.set.Width() - w.set.Spare(r)
+}
+
+func (w *rows) cells(l *ink.Line, r *picture.Row, left int) {
+	if left == 0 {
+		return
+	}
+	l.Skip(l.Left - left)
+	w.set.Put(l, &w.Facts, r, w.set.Spare(r))
+}
+
+// hidden says how much is folded away below r.
+func (w *rows) hidden(r *picture.Row) string {
+	s := fmt.Sprintf(" +%d", w.m.view.Below(r))
+	if w.m.view.Picture.Filter() != nil {
+		s += fmt.Sprintf(", %d match", r.Hits())
+	}
+	return s
+}

@@ -14,13 +14,13 @@ func (v *View) Order() (o Order, locked bool) { return v.order, v.locked }
 func (v *View) SetOrder(o Order) {
 	v.order, v.locked, v.sorted = o, false, false
 	v.Picture.sortSessions(o)
-	v.restore()
+	v.refill()
 	if v.mode != Tree && v.follow == FollowNothing {
 		v.Home()
 	}
 }
 
-// Resort puts the rows in order again and fills the window. Between two calls new
+// Resort puts the rows in order again. Between two calls new
 // rows come last: a list that is sorted anew with each picture cannot be read.
 func (v *View) Resort() {
 	if v.mode != Tree {

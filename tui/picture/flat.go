@@ -32,6 +32,22 @@ func (v *View) Resort() {
 		v.Picture.SetFilter(f)
 	}
 	v.restore()
+	v.settle()
+}
+
+// calmAfter is how many seconds without a change it takes to fill the window.
+const calmAfter = 3
+
+// settle fills the window when nothing has come or gone for a while: until then the
+// selected row keeps its line.
+func (v *View) settle() {
+	rows := int(v.Picture.top.size) + len(v.Picture.sessions)
+	if v.calm++; rows != v.rows {
+		v.rows, v.calm = rows, 0
+	}
+	if v.calm >= calmAfter && v.sel != nil {
+		v.place(v.line)
+	}
 }
 
 // Lock keeps the order as it is: new rows come last.

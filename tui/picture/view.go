@@ -25,6 +25,9 @@ type View struct {
 	order   Order
 	hidden  bool // exited processes, unless something alive is below them
 	locked  bool
+	moved   bool // the reader chose the selected row
+	calm    int  // how often in a row Resort found as many rows as before
+	rows    int  // … that many
 	sorted  bool // the flat list is, or was a moment ago
 	flat    []*Row
 }
@@ -71,6 +74,9 @@ func (v *View) Apply(b *Batch) {
 	v.Picture.Apply(b)
 	v.keepInSight()
 	v.restore()
+	if !v.moved {
+		v.place(v.line)
+	}
 }
 
 // keepInSight unfolds the groups that the selected row has come into with a change:
@@ -181,6 +187,7 @@ func (v *View) Select(r *Row) bool {
 	if r == nil || r.gone || !v.holds(r) {
 		return false
 	}
+	v.moved = true
 	v.reveal(r)
 	v.sel = r
 	v.place(v.line)

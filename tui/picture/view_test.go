@@ -286,3 +286,34 @@ func TestWindowIsFull(t *testing.T) {
 		}
 	})
 }
+
+// A row that the reader chose is pushed off no line; when all is calm the window is
+// full again. Before the reader chose one, what comes above is shown.
+func TestFillsWhenCalm(t *testing.T) {
+	v := NewView(New())
+	v.SetHeight(5)
+	session := func(pid int) *api.Frame {
+		root := born(at(pid, pid), nil, "sh")
+		return &api.Frame{Head: api.Head{Kind: "diff"}, Sessions: []api.Session{{ID: fmt.Sprint("s", 100+pid), State: "active", Root: &root}}}
+	}
+	v.Apply(batch(session(9)))
+	v.Apply(batch(session(8)))
+	if v.Line() != 1 {
+		t.Errorf("what came above is not shown: line %d", v.Line())
+	}
+	v.Home()
+	v.Apply(batch(session(7)))
+	if v.Line() != 0 {
+		t.Errorf("the row that was chosen is on line %d", v.Line())
+	}
+	for range calmAfter {
+		v.Resort()
+	}
+	if v.Line() != 0 {
+		t.Errorf("too soon: line %d", v.Line())
+	}
+	v.Resort()
+	if v.Line() != 1 || len(v.Window()) != 3 {
+		t.Errorf("line %d of %d", v.Line(), len(v.Window()))
+	}
+}

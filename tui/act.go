@@ -264,9 +264,8 @@ func (m *model) nextPane() {
 
 // escape goes back by one.
 func (m *model) escape() {
+	m.search = search{}
 	switch {
-	case m.search.text != "":
-		m.search = search{}
 	case m.events != nil:
 		m.closeEvents()
 	case m.view.Picture.Filter() != nil:

@@ -77,7 +77,7 @@ func (m *model) empty(width int) []string {
 func (w *rows) line(r *picture.Row, edge string) string {
 	l := w.Theme.Line(w.columns)
 	if r == w.m.view.Selected() {
-		l = w.Theme.Selected(w.columns, w.m.focus == onTree)
+		l, edge = w.Theme.Selected(w.columns, w.m.focus == onTree), w.Cursor
 	}
 	if marked(r) {
 		l.Put(w.Warn, w.Theme.Mark)

@@ -293,7 +293,7 @@ func (m *model) notShown() string {
 	if n := m.view.Picture.Marks(); n > 0 {
 		facts = append(facts, fmt.Sprintf("%d marked", n))
 	}
-	if m.search.text != "" && m.prompt == nil {
+	if m.search.all > 0 && m.prompt == nil {
 		facts = append(facts, m.matches())
 	}
 	return strings.Join(facts, " "+m.term.theme.Sep+" ")

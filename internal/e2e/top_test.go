@@ -118,7 +118,7 @@ func both(a, b func(string) bool) func(string) bool {
 // selected is the row under the cursor, and which line that is.
 func selected(screen string) (row string, at int) {
 	for line := range strings.Lines(screen) {
-		if strings.HasPrefix(line, "›") {
+		if strings.HasPrefix(strings.TrimPrefix(line, "│"), "›") {
 			return tree(line), at
 		}
 		at++
@@ -196,6 +196,7 @@ func tree(screen string) string {
 // A terminal that becomes tiny and large again shows the same row, selected.
 func TestTopResized(t *testing.T) {
 	w := newTop(t, nil)
+	w.Resize(120, 30)
 	row, _ := selected(w.find("./db"))
 	pid := regexp.MustCompile(`\d+`).FindString(row)
 	w.See("the details beside the tree", hasAll("why it belongs there", "command   ./db 300"))
@@ -204,8 +205,10 @@ func TestTopResized(t *testing.T) {
 	w.Press("Enter")
 	w.See("details on a small screen", hasAll("why it belongs"))
 	w.Press("Escape")
-	w.Resize(80, 24)
+	w.Resize(120, 30)
 	w.See("large screen", both(on(pid), hasAll("why it belongs there", "timeline")))
+	w.Resize(80, 24)
+	w.See("the first size", both(on(pid), hasAll("AGE─╮\n")))
 	w.close("C-c")
 }
 
@@ -229,6 +232,7 @@ func TestTopInAStorm(t *testing.T) {
 		i.Start([]string{"run", "-q", "--name", "early", "--", "sh", "-c", fmt.Sprintf(later, path, storm.Path, stage.Program("vforkstorm"))}, storm.Env())
 		storm.Line("waiting", 1)
 	})
+	w.Press("e") // what the storm leaves has exited
 	_, line := selected(w.find("./db"))
 	if _, err := orders.WriteString("go\n"); err != nil {
 		t.Fatal(err)

@@ -14,13 +14,13 @@ func (v *View) Order() (o Order, locked bool) { return v.order, v.locked }
 func (v *View) SetOrder(o Order) {
 	v.order, v.locked, v.sorted = o, false, false
 	v.Picture.sortSessions(o)
-	v.restore()
+	v.refill()
 	if v.mode != Tree && v.follow == FollowNothing {
 		v.Home()
 	}
 }
 
-// Resort puts the rows in order again and fills the window. Between two calls new
+// Resort puts the rows in order again. Between two calls new
 // rows come last: a list that is sorted anew with each picture cannot be read.
 func (v *View) Resort() {
 	if v.mode != Tree {
@@ -32,6 +32,22 @@ func (v *View) Resort() {
 		v.Picture.SetFilter(f)
 	}
 	v.restore()
+	v.settle()
+}
+
+// calmAfter is how many seconds without a change it takes to fill the window.
+const calmAfter = 3
+
+// settle fills the window when nothing has come or gone for a while: until then the
+// selected row keeps its line.
+func (v *View) settle() {
+	rows := int(v.Picture.top.size) + len(v.Picture.sessions)
+	if v.calm++; rows != v.rows {
+		v.rows, v.calm = rows, 0
+	}
+	if v.calm >= calmAfter && v.sel != nil {
+		v.place(v.line)
+	}
 }
 
 // Lock keeps the order as it is: new rows come last.

@@ -25,6 +25,9 @@ type View struct {
 	order   Order
 	hidden  bool // exited processes, unless something alive is below them
 	locked  bool
+	moved   bool // the reader chose the selected row
+	calm    int  // how often in a row Resort found as many rows as before
+	rows    int  // … that many
 	sorted  bool // the flat list is, or was a moment ago
 	flat    []*Row
 }
@@ -71,6 +74,9 @@ func (v *View) Apply(b *Batch) {
 	v.Picture.Apply(b)
 	v.keepInSight()
 	v.restore()
+	if !v.moved {
+		v.place(v.line)
+	}
 }
 
 // keepInSight unfolds the groups that the selected row has come into with a change:
@@ -95,7 +101,7 @@ func (v *View) SetPorts(ports map[api.Ref][]int) {
 // SetFilter shows only what f wants.
 func (v *View) SetFilter(f *Filter) {
 	v.Picture.SetFilter(f)
-	v.restore()
+	v.refill()
 }
 
 // Fold hides or shows what is below r.
@@ -121,7 +127,7 @@ func (v *View) SetHeight(rows int) {
 // HideExited hides exited processes below which nothing is alive, or shows them.
 func (v *View) HideExited(on bool) {
 	v.hidden = on
-	v.restore()
+	v.refill()
 }
 
 // HidesExited tells whether they are hidden.
@@ -136,7 +142,7 @@ func (v *View) FoldSessions() {
 	for _, r := range v.Picture.sessions {
 		v.Picture.Fold(r, folded)
 	}
-	v.restore()
+	v.refill()
 }
 
 // SessionsFolded tells that nothing but folded sessions is shown.
@@ -157,7 +163,7 @@ func (v *View) SetMode(m Mode) {
 	v.mode = m
 	v.locked, v.sorted = false, false
 	v.flat = nil
-	v.restore()
+	v.refill()
 }
 
 // SetRoot shows only what is at and below r; nil: everything.
@@ -166,7 +172,7 @@ func (v *View) SetRoot(r *Row) {
 		r = v.Picture.top
 	}
 	v.root = r
-	v.restore()
+	v.refill()
 }
 
 // SetFollow has the selection move by itself.
@@ -181,6 +187,7 @@ func (v *View) Select(r *Row) bool {
 	if r == nil || r.gone || !v.holds(r) {
 		return false
 	}
+	v.moved = true
 	v.reveal(r)
 	v.sel = r
 	v.place(v.line)
@@ -230,7 +237,7 @@ func (v *View) dropped(r, instead *Row) {
 }
 
 // restore finds the selected row again after a change: where it is hidden, the
-// row that hides it. It keeps its line unless the window would not be full.
+// row that hides it. It keeps its line, though others come and go around it.
 func (v *View) restore() {
 	if v.mode != Tree {
 		v.list()
@@ -257,6 +264,14 @@ func (v *View) restore() {
 	if v.sel == nil {
 		v.sel = v.First()
 	}
+	v.Picture.Hold(v.sel)
+	v.line = min(v.line, v.above(v.line))
+}
+
+// refill is restore after the reader chose other rows: the window is full if
+// there are rows enough.
+func (v *View) refill() {
+	v.restore()
 	v.place(v.line)
 }
 

@@ -39,9 +39,6 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	if v.sel == nil || v.line >= len(w) || w[v.line] != v.sel || len(w) > v.height {
 		t.Fatalf("line %d of %d is not the selected one", v.line, len(w))
 	}
-	if len(w) < v.height && w[0] != rows[0] {
-		t.Fatalf("%d lines are blank, and there are rows above", v.height-len(w))
-	}
 	if i := slices.Index(rows, w[0]); !slices.Equal(rows[i:i+len(w)], w) {
 		t.Fatalf("the window is not a part of the rows")
 	}
@@ -108,8 +105,8 @@ func TestView(t *testing.T) {
 	})
 }
 
-// The selected row keeps its line as long as it is there, unless rows above are
-// missing or lines below would be blank.
+// The selected row keeps its line as long as it is there and there are rows
+// enough above it.
 func TestAnchor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, v := newHost(), NewView(New())
@@ -131,11 +128,7 @@ func TestAnchor(t *testing.T) {
 			for r := v.Prev(v.sel); r != nil; r = v.Prev(r) {
 				above++
 			}
-			below := 0
-			for r := v.Next(v.sel); r != nil; r = v.Next(r) {
-				below++
-			}
-			if want := min(max(line, v.height-1-below), above); v.line != want {
+			if want := min(line, above); v.line != want {
 				t.Fatalf("line %d, want %d", v.line, want)
 			}
 		}
@@ -276,4 +269,51 @@ func TestFlat(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What the reader does fills the window, a higher one too, if there are rows enough.
+func TestWindowIsFull(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, v := newHost(), NewView(New())
+		for range rapid.IntRange(1, 10).Draw(t, "steps") {
+			v.Apply(batch(h.step(t)))
+			v.SetHeight(rapid.IntRange(1, 4).Draw(t, "low"))
+			v.End()
+			v.SetHeight(rapid.IntRange(5, 12).Draw(t, "high"))
+			if w := v.Window(); len(w) > 0 && len(w) < v.height && w[0] != v.First() {
+				t.Fatalf("%d of %d lines, and there are rows above", len(w), v.height)
+			}
+		}
+	})
+}
+
+// A row that the reader chose is pushed off no line; when all is calm the window is
+// full again. Before the reader chose one, what comes above is shown.
+func TestFillsWhenCalm(t *testing.T) {
+	v := NewView(New())
+	v.SetHeight(5)
+	session := func(pid int) *api.Frame {
+		root := born(at(pid, pid), nil, "sh")
+		return &api.Frame{Head: api.Head{Kind: "diff"}, Sessions: []api.Session{{ID: fmt.Sprint("s", 100+pid), State: "active", Root: &root}}}
+	}
+	v.Apply(batch(session(9)))
+	v.Apply(batch(session(8)))
+	if v.Line() != 1 {
+		t.Errorf("what came above is not shown: line %d", v.Line())
+	}
+	v.Home()
+	v.Apply(batch(session(7)))
+	if v.Line() != 0 {
+		t.Errorf("the row that was chosen is on line %d", v.Line())
+	}
+	for range calmAfter {
+		v.Resort()
+	}
+	if v.Line() != 0 {
+		t.Errorf("too soon: line %d", v.Line())
+	}
+	v.Resort()
+	if v.Line() != 1 || len(v.Window()) != 3 {
+		t.Errorf("line %d of %d", v.Line(), len(v.Window()))
+	}
 }

@@ -115,7 +115,7 @@ func (v *View) deepest(r *Row) *Row {
 // Move moves the selection by n rows, down if n > 0, and with it its line as
 // far as the window goes.
 func (v *View) Move(n int) {
-	v.follow = FollowNothing
+	v.follow, v.moved = FollowNothing, true
 	step, by := v.Next, 1
 	if n < 0 {
 		step, by, n = v.Prev, -1, -n
@@ -148,7 +148,7 @@ func (v *View) Home() { v.jump(v.First(), 0) }
 func (v *View) End() { v.jump(v.Last(), v.height-1) }
 
 func (v *View) jump(r *Row, line int) {
-	v.follow = FollowNothing
+	v.follow, v.moved = FollowNothing, true
 	v.choose(r)
 	v.place(line)
 }

@@ -74,7 +74,7 @@ func (s results) table() string {
 		}
 	}
 	levels := levelsOf(cells)
-	fmt.Fprintf(&b, "%s, %s: %d trials in %d cells, %d of them failed, %d survivors, %d innocents touched.\n\n",
+	fmt.Fprintf(&b, "%s, %s: %d trials in %d cells, %d of them failed, %d survivors, %d outsiders touched.\n\n",
 		time.Now().UTC().Format(time.DateOnly), machine(), total.rounds, len(cells), total.failed, total.survivors, total.touched)
 	b.WriteString("| # | name | what it does | expected |")
 	for _, level := range levels {

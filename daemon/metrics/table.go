@@ -37,36 +37,36 @@ var table = []metric{
 		func(s *Snapshot, p put) { p(1, s.Version, s.ABI) }},
 	{"level", gauge, nil, "The guarantee level, 1 to 4.",
 		func(s *Snapshot, p put) { p(float64(s.Level)) }},
-	{"degraded", gauge, nil, "In how many ways the daemon is degraded; lineage doctor and GET /v1/status say in which.",
+	{"degraded", gauge, nil, "Number of ways in which the daemon is degraded; lineage doctor and GET /v1/status name them.",
 		func(s *Snapshot, p put) { p(float64(s.Degraded)) }},
-	{"sessions", gauge, []string{"state"}, "Sessions: active, ending, condemned, and those that are over and remembered (ended).",
+	{"sessions", gauge, []string{"state"}, "Sessions by state: active, ending, condemned, and ended ones in memory (ended).",
 		func(s *Snapshot, p put) { each(s.Sessions, p) }},
 	{"processes", gauge, nil, "Live members of all sessions.",
 		func(s *Snapshot, p put) { p(float64(s.Processes)) }},
-	{"events_total", counter, []string{"type"}, "Events that were told to readers, by type.",
+	{"events_total", counter, []string{"type"}, "Events sent to readers, by type.",
 		func(s *Snapshot, p put) { each(s.Events, p) }},
-	{"events_lost_total", counter, []string{"where"}, "Events that the kernel's ring had no room for (ring), and that readers were too slow for (reader).",
+	{"events_lost_total", counter, []string{"where"}, "Events lost because the kernel's ring was full (ring), or because a reader was too slow (reader).",
 		func(s *Snapshot, p put) { each(s.Lost, p) }},
-	{"helper_errors_total", counter, []string{"program", "helper"}, "Failures of the kernel's helpers since the programs were loaded, by the part of the kernel side and the helper.",
+	{"helper_errors_total", counter, []string{"program", "helper"}, "Failures of kernel helpers since the programs were loaded, by part of the kernel side and helper.",
 		func(s *Snapshot, p put) {
 			for h, n := range s.HelperErrors {
 				p(float64(n), h.Program, h.Helper)
 			}
 		}},
-	{"recursion_misses_total", counter, []string{"program"}, "How often the kernel skipped a program since the programs were loaded.",
+	{"recursion_misses_total", counter, []string{"program"}, "Times that the kernel skipped a program, since the programs were loaded.",
 		func(s *Snapshot, p put) { each(s.RecursionMisses, p) }},
-	{"resyncs_total", counter, []string{"cause"}, "Looks at the kernel's task list out of turn: at the start, because events were lost, programs skipped (misses), births or deaths not booked as usual (births), a member not known (member), or on request.",
+	{"resyncs_total", counter, []string{"cause"}, "Extra comparisons with the kernel's task list, by cause: start, lost (events), misses (skipped programs), births (births or deaths not counted as usual), member (an unknown member), moved (members that changed their session), request.",
 		func(s *Snapshot, p put) { each(s.Resyncs, p) }},
-	{"ends_total", counter, []string{"reason", "verdict"}, "Sessions that ended, by what ended them and the first verdict.",
+	{"ends_total", counter, []string{"reason", "verdict"}, "Sessions that ended, by reason and first verdict.",
 		func(s *Snapshot, p put) {
 			for e, n := range s.Ends {
 				p(float64(n), e.Reason, e.Verdict)
 			}
 		}},
 	{"end_duration_seconds", histogram, nil, "From the beginning of a session's end to its first verdict, the grace included.", nil},
-	{"refusals_total", counter, []string{"verb"}, "Requests that were refused, by what was asked for; limit: too many of them.",
+	{"refusals_total", counter, []string{"verb"}, "Refused requests, by what was asked for; limit: too many requests.",
 		func(s *Snapshot, p put) { each(s.Refusals, p) }},
-	{"readers_dropped_total", counter, nil, "Readers of events that were closed because they took nothing.",
+	{"readers_dropped_total", counter, nil, "Readers of events that were disconnected because they did not read.",
 		func(s *Snapshot, p put) { p(float64(s.ReadersDropped)) }},
 	{"self_check_ok", gauge, nil, "1 if the last self-check passed, 0 if it failed; absent before the first is over.",
 		func(s *Snapshot, p put) {
@@ -74,7 +74,7 @@ var table = []metric{
 				p(number(*s.SelfCheck))
 			}
 		}},
-	{"breaker_open", gauge, nil, "1 while the circuit breaker keeps the daemon from ending anything by itself.",
+	{"breaker_open", gauge, nil, "1 while the circuit breaker is open: nothing is ended automatically.",
 		func(s *Snapshot, p put) { p(number(s.BreakerOpen)) }},
 }
 
@@ -140,10 +140,10 @@ func Document(w io.Writer) {
 
 <!-- Written from daemon/metrics/table.go; `+"`make docs`"+` writes it again. -->
 
-In the format of Prometheus at `+"`GET /metrics`"+` of the daemon's socket, for root and the group `+"`lineage`"+`, and on the
-address that the policy gives as `+"`daemon.metrics`"+`, for whoever can connect to it; nothing else is served there. No label
-names a process, a session or a user. Counters begin with the daemon, unless it says otherwise. The canary sessions of
-self-checks are in none of them. The Go library's own metrics, `+"`go_*`"+` and `+"`process_*`"+`, are there too.
+For Prometheus: at `+"`GET /metrics`"+` of the daemon's socket, for root and the group `+"`lineage`"+`, and, if
+`+"`daemon.metrics`"+` is set in the policy, on that TCP address, unauthenticated, metrics only. No label
+names a process, a session or a user. Counters start with the daemon, unless noted. The test sessions of
+self-checks are not counted. The Go library's own metrics, `+"`go_*` and `process_*`"+`, are there too.
 
 | metric | type | labels | what it is |
 |---|---|---|---|

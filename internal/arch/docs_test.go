@@ -111,3 +111,62 @@ func read(t *testing.T, path string) string {
 	}
 	return string(b)
 }
+
+// oddWords are phrases that hide the noun, or that a reader stops at. What to write
+// in their place is behind them.
+var oddWords = map[string]string{
+	`\bfor who\b|\b(of|to|by|from|as) who\b|\b[Ww]hoever\b|\b[Ww]hom\b`: "the process, the user, the caller",
+	`\b[Nn]obody\b|\b[Ss]omebody\b|\b[Ee]verybody\b|\banybody else\b`:   "no process, a user, every member",
+	`\b(is|are|was|were|be|been) told\b|\btold of\b|\btells? of\b`:      "is reported, reports",
+	`\b(goes|go|went|going) on\b`:                                       "continues",
+	`\b(stands?|stood) in\b`:                                            "is in",
+	`(came|comes|come|becomes) of (it|them|that|each)`:                  "the result",
+	`\bso (many|long)\b`:                                                "this many, the number of",
+	`\bby itself\b|\bby themselves\b`:                                   "automatically, alone",
+	`\bof before\b`:                                                     "the previous one",
+	`\b[Ss]trangers?\b`:                                                 "outsider",
+	`\bsessions? beside\b`:                                              "companion session",
+	`\b(no|any) more\b`:                                                 "no longer",
+	`\banother than\b`:                                                  "other than",
+	`\banew\b`:                                                          "again",
+	`\bas it stands\b`:                                                  "unchanged",
+}
+
+// isNo finds "X is no Y" for "X is not a Y"; "there is no Y" is plain.
+var isNo = regexp.MustCompile(`\b(\w+) (?:is|are|was|were) no [a-z]+`)
+
+// TestDocWords: the documents are written in plain words. What is generated from the
+// commands' and the terminal view's own texts is checked there.
+func TestDocWords(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := filepath.Glob("../../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range slices.Concat(top, files) {
+		if slices.Contains([]string{"COMMANDS.md", "KEYS.md"}, filepath.Base(file)) {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			for odd, plain := range oddWords {
+				if found := regexp.MustCompile(odd).FindString(line); found != "" {
+					t.Errorf("%s:%d: %q: %s", filepath.Base(file), n, found, plain)
+				}
+			}
+			for _, m := range isNo.FindAllStringSubmatch(line, -1) {
+				if !strings.EqualFold(m[1], "there") && !strings.HasSuffix(m[0], " no longer") {
+					t.Errorf("%s:%d: %q: is not a", filepath.Base(file), n, m[0])
+				}
+			}
+		}
+	}
+}

@@ -104,8 +104,8 @@ var hookPrograms = []struct{ name, says, empty string }{
 
 // The columns of what the hooks cost.
 var hookColumns = []struct{ who, load, says string }{
-	{"stranger", "busy", "stranger, busy:"},
-	{"stranger", "idle", "stranger, idle:"},
+	{"stranger", "busy", "outsider, busy:"},
+	{"stranger", "idle", "outsider, idle:"},
 	{"member", "busy", "member, busy:"},
 	{"member", "idle", "member, idle:"},
 	{"large", "busy", "large pid_max, busy:"},
@@ -193,7 +193,7 @@ func (s *samples) spawnTable() string {
 	if len(name("vfork", "stranger", "off")) == 0 {
 		return ""
 	}
-	t := page.NewTable("what", "without, µs:", "stranger, µs:", "member, µs:", "stranger / without:", "member / without:")
+	t := page.NewTable("what", "without, µs:", "outsider, µs:", "member, µs:", "outsider / without:", "member / without:")
 	for _, w := range []struct{ name, says string }{
 		{"vfork", "vfork, exit, wait"}, {"fork", "fork, exit, wait"}, {"exec", "vfork, exec, exit, wait"}, {"make", "make -j2 of 50 C files"},
 	} {
@@ -261,7 +261,7 @@ func (s *samples) sweepTable() string {
 	if len(strangers) == 0 || len(members) == 0 {
 		return ""
 	}
-	t := page.NewTable("strangers:", "members:", "in exit hooks, µs:", "worst, µs:")
+	t := page.NewTable("outsiders:", "members:", "in exit hooks, µs:", "worst, µs:")
 	row := func(strangers, members int) {
 		v := s.values[fmt.Sprintf("Sweep/strangers=%d/members=%d ns/end", strangers, members)]
 		if len(v) > 0 {
@@ -375,7 +375,7 @@ func (s *samples) cost() string {
 		return ""
 	}
 	t := page.NewTable("what", "measured:", "by")
-	t.Row("a stranger's fork, exec and exit, all BPF programs together", plain(s.net("stranger", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
+	t.Row("an outsider's fork, exec and exit, all BPF programs together", plain(s.net("stranger", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
 	t.Row("a member's", plain(s.net("member", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
 	t.Row("time to spawn a program and wait for it, as a member, against no tracing",
 		ratio(pairs(member, s.values["Spawn/what=exec/who=stranger/tracing=off ns/op"])), "`make bench BENCH=spawn`")

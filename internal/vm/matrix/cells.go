@@ -149,7 +149,7 @@ var cells = []cell{
 	{name: "6.1 cgroup v1", series: "6.1", cgroup: "v1", suites: []suite{basics, cgroupRows},
 		why: "hosts of that age still have it; the freezer holds SIGKILL back"},
 	{name: "6.18 cgroup v1", series: "6.18", cgroup: "v1", suites: []suite{cgroupRows},
-		why: "the same, where the kernel ends sessions by itself"},
+		why: "the same, where the kernel ends sessions without the daemon"},
 	{name: "6.18 4 CPUs", series: "6.18", cpus: 4, pidMax: 131072, memory: 4096,
 		suites: []suite{storms, mixed, races, many},
 		why:    "races between CPUs; more processes than the usual pid_max allows"},

@@ -46,7 +46,7 @@ const (
 	OutcomeLeft OutcomeKind = "left" // it is still there
 )
 
-// Outcome is how one process of an ended session went.
+// Outcome is how one process of a session ended.
 type Outcome struct {
 	Ref
 	Comm      string      `json:"comm,omitempty"`      // the kernel's name
@@ -96,11 +96,11 @@ type Report struct {
 	WouldEnd []string `json:"would_end,omitempty"`
 
 	// What members held when the end began, or when they were last seen.
-	PortsFreed    []Port    `json:"ports_freed,omitempty"`     // nobody listens any more
-	PortsBusy     []Port    `json:"ports_busy,omitempty"`      // still listening, by a process that is no member
+	PortsFreed    []Port    `json:"ports_freed,omitempty"`     // no process listens now
+	PortsBusy     []Port    `json:"ports_busy,omitempty"`      // still listening, by a process outside
 	PortsTimeWait []Port    `json:"ports_time_wait,omitempty"` // freed, with connections in TIME_WAIT
-	LocksReleased []Lock    `json:"locks_released,omitempty"`  // nobody holds them any more
-	LocksHeld     []Lock    `json:"locks_held,omitempty"`      // still held, by a process outside the session
+	LocksReleased []Lock    `json:"locks_released,omitempty"`  // free now
+	LocksHeld     []Lock    `json:"locks_held,omitempty"`      // still held, by a process outside
 	OutputHeldBy  []Process `json:"output_held_by,omitempty"`  // the session started, and can still write to its standard output
 	HoldsUnknown  []string  `json:"holds_unknown,omitempty"`   // what could not be read of all this
 }

@@ -6,13 +6,13 @@ type SelfChecked struct {
 	SelfCheck
 }
 
-// Resync is what a look at the kernel's task list brought.
+// Resync is the result of a comparison with the kernel's task list.
 type Resync struct {
 	Head
 	Cause   string `json:"cause"`   // request; in the metrics also start, lost, misses, births, member
 	Changes int    `json:"changes"` // of the picture, in all
 	// What the picture lacked, by kind.
-	Found      int `json:"found"`      // members that no event had told of
+	Found      int `json:"found"`      // members that no event had reported
 	Vanished   int `json:"vanished"`   // live in the picture, and dead
 	Gone       int `json:"gone"`       // zombies in the picture, and reaped
 	Moved      int `json:"moved"`      // in another session

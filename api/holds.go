@@ -5,7 +5,7 @@ type Port struct {
 	Proto   string `json:"proto"`              // tcp, tcp6, udp, udp6, unix
 	Addr    string `json:"addr"`               // of unix: its name
 	Port    int    `json:"port,omitempty"`     // not of unix
-	PID     int    `json:"pid,omitempty"`      // absent: nobody is known to have it
+	PID     int    `json:"pid,omitempty"`      // absent: unknown
 	StartNS U64    `json:"start_ns,omitempty"` // of that process
 	Netns   uint64 `json:"netns,omitempty"`    // inode number of the network namespace
 	// Connections is how many of them are in TIME_WAIT, where that is asked.
@@ -39,7 +39,7 @@ type Holds struct {
 }
 
 // Holders answers who listens on a port or holds a path: one item for each
-// process, with no more than what was asked for in Holds.
+// process, with only what was asked for in Holds.
 type Holders struct {
 	Head
 	Items []Why `json:"items"` // one for each process

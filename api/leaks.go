@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Orphans are processes that nobody is there for.
+// Orphans are orphans, leftovers, zombies and brokered work.
 type Orphans struct {
 	Head
 	Items []Orphan `json:"items"` // the processes
@@ -24,23 +24,23 @@ const (
 )
 
 // Orphan is a live process whose creator or root is dead, or that no member
-// forked; or a zombie. Of work that was asked for and of which nothing was found
-// it is who asked.
+// forked; or a zombie. If brokered work was asked for and no process was found, it
+// is the member that asked.
 type Orphan struct {
 	Process
 	Why         OrphanWhy `json:"why"`                    // orphan, leftover, zombie, brokered
 	SessionName string    `json:"session_name,omitempty"` // of its session
-	Kept        bool      `json:"kept,omitempty"`         // somebody wants it to outlive its session
+	Kept        bool      `json:"kept,omitempty"`         // it is meant to outlive its session
 	// Brokered is how it came to its session, if not by a fork.
 	Brokered *Brokered `json:"brokered,omitempty"`
 	// Reaper has to wait for a zombie. Absent: not known.
 	Reaper *Process `json:"reaper,omitempty"`
 }
 
-// Leaks is what sessions hold and how it grows.
+// Leaks is what sessions hold, and how it grows.
 type Leaks struct {
 	Head
-	Host  *Leak  `json:"host,omitempty"` // all processes of the host, for who may read everything
+	Host  *Leak  `json:"host,omitempty"` // all processes of the host, if the caller may read everything
 	Items []Leak `json:"items"`          // by session
 	// KeepUnmatched are the names of the keep rules that have matched nothing
 	// since the daemon began or they were read.
@@ -65,11 +65,11 @@ type Leak struct {
 	Processes int          `json:"processes"`           // that hold a PID: live and zombies
 	Leftovers int          `json:"leftovers"`           // live members while the root is gone
 	Orphans   int          `json:"orphans"`             // live members whose creator is dead
-	Zombies   int          `json:"zombies"`             // dead members that nobody has waited for
+	Zombies   int          `json:"zombies"`             // dead members that their parent has not waited for
 	RSSBytes  uint64       `json:"rss_bytes"`           // shared memory counts in each process
 	Growth    Growth       `json:"growth"`              // in an hour
-	// HoursToExhaustion is when the nearest limit is reached if it grows on like
-	// that; absent: it does not grow, not within ten years, or nobody can tell.
+	// HoursToExhaustion is when the nearest limit is reached at this growth; absent:
+	// it does not grow, not within ten years, or there is not enough data.
 	HoursToExhaustion *float64      `json:"hours_to_exhaustion,omitempty"`
 	Exhausts          string        `json:"exhausts,omitempty"` // memory, pids, max_rss, max_processes
 	Commands          []LeakCommand `json:"commands,omitempty"` // most memory first
@@ -85,8 +85,8 @@ type LeakCommand struct {
 	Growth    Growth `json:"growth"`    // in an hour
 }
 
-// Growth is what was gained in an hour, lately. Known tells whether there is
-// enough data; the figures are absent if there is not.
+// Growth is the recent growth per hour. The figures are absent if there is not
+// enough data.
 type Growth struct {
 	Known            bool     `json:"known"`                        // there is enough data
 	Why              string   `json:"why,omitempty"`                // not known

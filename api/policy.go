@@ -14,8 +14,8 @@ type Policy struct {
 	Loaded  *time.Time    `json:"loaded,omitempty"` // when the file was read
 	Items   []PolicyValue `json:"items"`            // every effective value
 	Breaker Breaker       `json:"breaker"`          // the circuit breaker
-	// Refused is why the file as it is now was not taken; the values are those
-	// of before.
+	// Refused is why the present file was rejected; the values are the previous
+	// ones.
 	Refused string `json:"refused,omitempty"`
 	// NeedsRestart names the keys that are read at start only and have changed
 	// since.
@@ -46,8 +46,7 @@ type PolicyRule struct {
 	Effect string `json:"effect"`           // what the rule does to the process
 }
 
-// Breaker is the circuit breaker over the ends that the daemon starts by
-// itself.
+// Breaker is the circuit breaker over automatic ends.
 type Breaker struct {
 	Open  bool       `json:"open"`            // nothing is ended automatically
 	Since *time.Time `json:"since,omitempty"` // when it opened

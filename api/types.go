@@ -71,7 +71,7 @@ type Session struct {
 	Forks        int          `json:"forks,omitempty"`       // by members, so far
 	Orphans      int          `json:"orphans"`               // live members whose creator is dead
 	Leftovers    int          `json:"leftovers"`             // live members while the root is gone
-	Zombies      int          `json:"zombies"`               // dead members that nobody has waited for
+	Zombies      int          `json:"zombies"`               // dead members that their parent has not waited for
 	CPUSeconds   float64      `json:"cpu_seconds"`           // user and system time of all members, dead ones included
 	RSSBytes     uint64       `json:"rss_bytes"`             // of the live members; shared memory counts in each
 	Ports        []int        `json:"ports,omitempty"`       // that members listen on
@@ -94,7 +94,7 @@ type Session struct {
 	BrokeredBy   string       `json:"brokered_by,omitempty"` // the session whose work it holds, on evidence
 	Shared       string       `json:"shared,omitempty"`      // the rule for a server of several sessions
 	Brokered     []Brokered   `json:"brokered,omitempty"`    // what members handed to other daemons
-	Warnings     []string     `json:"warnings,omitempty"`    // only in the reply to who asked for it
+	Warnings     []string     `json:"warnings,omitempty"`    // only in the reply to the request that caused them
 	Degraded     []string     `json:"degraded,omitempty"`    // what does not work as it should for this session
 	Token        string       `json:"token,omitempty"`       // only in the reply to its creator
 }
@@ -120,7 +120,7 @@ type Process struct {
 	ArgvTruncated bool         `json:"argv_truncated,omitempty"` // it is longer
 	UID           *int         `json:"uid,omitempty"`            // effective user
 	Cgroup        string       `json:"cgroup,omitempty"`         // path in the version 2 hierarchy
-	Container     string       `json:"container,omitempty"`      // its id, if the cgroup is one's
+	Container     string       `json:"container,omitempty"`      // id of the container, if the cgroup is a container's
 	Cwd           string       `json:"cwd,omitempty"`            // of the caller's own, and for root
 	State         ProcessState `json:"state,omitempty"`          // live, exited, zombie
 	Task          string       `json:"task,omitempty"`           // the kernel's state letter: R S D T Z …
@@ -234,8 +234,8 @@ type Event struct {
 	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
 	Count    uint64       `json:"count,omitempty"`     // lost
 	Where    string       `json:"where,omitempty"`     // lost: ring, reader, restart
-	// Of a loss in the ring, and of a restart: what happened between these
-	// boottimes is not among the events. SinceNS may be unknown.
+	// Of a loss in the ring, and of a restart: events between these boottimes are
+	// missing. SinceNS may be unknown.
 	SinceNS U64 `json:"since_ns,omitempty"`
 	UntilNS U64 `json:"until_ns,omitempty"` // the end of the gap, in boottime
 

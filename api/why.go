@@ -12,7 +12,7 @@ type Edge struct {
 	Reparented []Reparents `json:"reparented,omitempty"` // the parents that the kernel gave it later
 }
 
-// EdgeEnd is the creator's side of an Edge, as it was then.
+// EdgeEnd is the creator of an Edge, as it was at that time.
 type EdgeEnd struct {
 	Ref
 	Comm   string     `json:"comm,omitempty"`   // the kernel's name at that time
@@ -42,10 +42,10 @@ type Why struct {
 	Holds    *Holds    `json:"holds,omitempty"` // ports, locks and files
 }
 
-// Brokered is work that a member handed to another daemon: a process that was
-// found to be such, or what was asked for and nothing was found of.
+// Brokered is work that a member asked another daemon for: the process that was
+// found, or only the request if none was found.
 type Brokered struct {
-	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: nobody was seen asking
+	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: no request was seen
 	// State is attributed, unattributed, or pending while it may still be found.
 	State   string     `json:"state"`
 	Asked   *Process   `json:"asked,omitempty"`   // the member that asked
@@ -55,7 +55,7 @@ type Brokered struct {
 	Container string    `json:"container,omitempty"`
 	Evidence  *Evidence `json:"evidence,omitempty"` // why it is attributed
 	Session   string    `json:"session,omitempty"`  // that the process was entered for
-	Ends      bool      `json:"ends,omitempty"`     // with the session whose work it is
+	Ends      bool      `json:"ends,omitempty"`     // it ends with the session that asked for it
 	// Observed: it is not ended with that session because the policy is only observed.
 	Observed bool `json:"observed,omitempty"`
 }

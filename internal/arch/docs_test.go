@@ -146,7 +146,7 @@ func TestDocWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range slices.Concat(top, files) {
+	for _, file := range slices.Concat(top, files, []string{"../../docs/openapi.json"}) {
 		if slices.Contains([]string{"COMMANDS.md", "KEYS.md"}, filepath.Base(file)) {
 			continue
 		}

@@ -58,7 +58,7 @@ var routes = []route{
 	{pattern: "POST /v1/sessions/{s}/plan", id: "plan", does: "Show what an end would do; nothing is signalled", answers: ok(api.Plan{})},
 	{pattern: "GET /v1/processes/{ref}", id: "process", does: "Show a process", answers: ok(api.Process{})},
 	{pattern: "POST /v1/processes/{ref}/kill", id: "kill", does: "Signal one member", body: api.KillRequest{}, answers: ok(api.Killed{})},
-	{pattern: "GET /v1/why", id: "why", does: "Say which session a process belongs to and through whom; for a port or a path, one answer for each holder",
+	{pattern: "GET /v1/why", id: "why", does: "Say which session a process belongs to, and each process in between; for a port or a path, one answer for each holder",
 		query: []parameter{
 			{name: "ref", does: "a process: PID or PID@START_NS"},
 			{name: "port", does: "the listeners on this port"},

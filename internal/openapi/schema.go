@@ -53,7 +53,11 @@ func (c comments) add(t *ast.TypeSpec, doc *ast.CommentGroup) {
 	}
 	for _, field := range s.Fields.List {
 		for _, name := range field.Names {
-			c[t.Name.Name+"."+name.Name] = strings.TrimSpace(flat(field.Doc) + " " + flat(field.Comment))
+			says := strings.TrimSpace(flat(field.Doc) + " " + flat(field.Comment))
+			for _, verb := range []string{" is ", " are ", " says ", ": "} { // the name is the property's
+				says = strings.TrimPrefix(says, name.Name+verb)
+			}
+			c[t.Name.Name+"."+name.Name] = says
 		}
 	}
 }

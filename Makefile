@@ -149,7 +149,7 @@ test-e2e-long: export LNGTEST_SESSIONS = 10000
 test-e2e-long: E2E_TIMEOUT = 1h
 test-e2e-long: test-e2e leftovers
 
-## test-recipes: what docs/RECIPES.md shows, as it stands there, as root
+## test-recipes: what docs/RECIPES.md and docs/TUTORIAL.md show, as root
 test-recipes: build programs
 	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
 

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -68,26 +68,23 @@ type census struct {
 	c api.Client
 
 	mu      sync.Mutex
-	names   []string
-	total   int
-	live    map[string]int // by session
-	killing time.Time      // when the last of them gets SIGKILL; zero: not known
+	ending  []*counted
+	killing time.Time // when the last of them gets SIGKILL; zero: not known
 }
 
-// begin notes how many processes a session has as its end begins.
+// counted is one session of a census.
+type counted struct {
+	id, name    string
+	known       bool
+	total, live int
+}
+
+// begin notes that the end of a session has begun.
 func (n *census) begin(r *api.Report) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	name := r.Name
-	if name == "" {
-		name = r.Session
-	}
-	n.names = append(n.names, name)
-	n.total += r.Left
-	n.live[r.Session] = r.Left
+	n.ending = append(n.ending, &counted{id: r.Session, name: cmp.Or(r.Name, r.Session)})
 }
 
-// killed notes when a session's members get SIGKILL.
+// kills notes when a session's members get SIGKILL.
 func (n *census) kills(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,21 +96,18 @@ func (n *census) kills(at time.Time) {
 // count asks for the numbers again and again.
 func (n *census) count(ctx context.Context) {
 	for ctx.Err() == nil {
-		n.mu.Lock()
-		var ids []string
-		for id, live := range n.live {
-			if live > 0 {
-				ids = append(ids, id)
+		for _, s := range n.ending {
+			if s.known && s.live == 0 {
+				continue
 			}
-		}
-		n.mu.Unlock()
-		for _, id := range ids {
-			s, err := n.c.Session(ctx, id)
-			if err == nil {
-				n.mu.Lock()
-				n.live[id] = s.Live
-				n.mu.Unlock()
+			now, err := n.c.Session(ctx, s.id)
+			if err != nil {
+				continue
 			}
+			n.mu.Lock()
+			s.name = cmp.Or(now.Name, s.name)
+			s.known, s.live, s.total = true, now.Live, max(s.total, now.Live)
+			n.mu.Unlock()
 		}
 		select {
 		case <-time.After(patience / 2):
@@ -126,16 +120,17 @@ func (n *census) count(ctx context.Context) {
 func (n *census) text(now time.Time) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	live := 0
-	for _, l := range n.live {
-		live += l
+	what, live, total := text.Count(len(n.ending), "session", "sessions"), 0, 0
+	for _, s := range n.ending {
+		live, total = live+s.live, total+s.total
+		if len(n.ending) == 1 {
+			what = s.name
+		}
 	}
-	total := max(n.total, live)
-	what := strings.Join(n.names, "")
-	if len(n.names) != 1 {
-		what = text.Count(len(n.names), "session", "sessions")
+	line := "ending " + what
+	if total > 0 {
+		line += fmt.Sprintf(": %d of %d gone", total-live, total)
 	}
-	line := fmt.Sprintf("ending %s: %d of %d gone", what, total-live, total)
 	if left := n.killing.Sub(now); left > 0 {
 		return line + fmt.Sprintf(", SIGKILL in %ds (Ctrl-C: now)", (left+time.Second-1)/time.Second)
 	}

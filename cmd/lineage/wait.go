@@ -33,7 +33,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 	defer hurry()
 	line := a.status()
 	defer line.clear()
-	counts := census{c: c, live: map[string]int{}}
+	counts := census{c: c}
 	over := make(chan struct{})
 	var mu sync.Mutex // guards the targets' reports and errors
 	var all sync.WaitGroup
@@ -60,7 +60,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 		})
 	}
 	go func() { all.Wait(); close(over) }()
-	if line.width > 0 && len(counts.names) > 0 {
+	if line.width > 0 && len(counts.ending) > 0 {
 		go counts.count(ctx)
 	}
 	ticks := time.NewTicker(patience)

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -17,50 +15,51 @@ import (
 // is then shown again.
 const patience = time.Second
 
-// status is one line on a terminal that is written over. It is not for several goroutines.
-type status struct {
-	w     io.Writer
-	width int // 0: not a terminal, nothing is shown
-	shown bool
-}
-
-func (a *app) status() *status { return &status{w: a.stderr, width: columns(a.stderr)} }
-
-// show writes the line, over the one before.
-func (s *status) show(line string) {
-	if s.width > 0 && line != "" {
-		s.shown = true
-		io.WriteString(s.w, "\r"+text.Fit(display.Text(line), s.width-1)+"\x1b[K")
-	}
-}
-
-// clear takes the line away.
-func (s *status) clear() {
-	if s.shown {
-		io.WriteString(s.w, "\r\x1b[K")
-		s.shown = false
-	}
-}
+func (a *app) status() *text.Status { return text.NewStatus(a.stderr, columns(a.stderr)) }
 
 // during shows on a terminal what is being done, from a second after now until done is
-// called.
-func (a *app) during(what string) (done func()) {
+// called. what gets the time.
+func (a *app) during(what func(now time.Time) string) (done func()) {
 	line := a.status()
-	if line.width == 0 {
+	if !line.Possible() {
 		return func() {}
 	}
 	over := make(chan struct{})
 	var shown sync.WaitGroup
 	shown.Go(func() {
-		select {
-		case <-time.After(patience):
-			line.show("lineage: " + what)
-			<-over
-			line.clear()
-		case <-over:
+		ticks := time.NewTicker(patience)
+		defer ticks.Stop()
+		for {
+			select {
+			case now := <-ticks.C:
+				line.Show(what(now))
+			case <-over:
+				line.Clear()
+				return
+			}
 		}
 	})
 	return sync.OnceFunc(func() { close(over); shown.Wait() })
+}
+
+// showEnd shows how far the end of a session is that the exit of its root began.
+func (a *app) showEnd(dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
+	if !a.status().Possible() {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	counts := census{}
+	counts.begin(&api.Report{Session: s.ID, Name: s.Name})
+	counts.kills(time.Now().Add(graceOf(s, endOptions{})))
+	go func() {
+		var err error
+		if counts.c, err = dial(ctx); err == nil {
+			defer counts.c.Close()
+			counts.count(ctx)
+		}
+	}()
+	clear := a.during(counts.text)
+	return func() { stop(); clear() }
 }
 
 // census counts the live processes of sessions that are ending.

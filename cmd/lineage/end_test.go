@@ -361,7 +361,7 @@ func (w writerFunc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// endOf gives the end of so many processes, each of them called by its number.
+// endOf gives the end of a number of processes, each of them called by its number.
 func endOf(processes int, comm func(pid int) string) func(string, api.EndRequest) (*api.Report, error) {
 	return func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
@@ -458,7 +458,7 @@ func TestEndChosen(t *testing.T) {
 	if code, _, stderr := w.run("end", "--all", "--yes"); code != api.ExitDenied || stderr != "lineage: end mine00: refused by a guard\n" || len(f.ends) != 2 {
 		t.Errorf("exit %d, ended %v, %s", code, f.ends, stderr)
 	}
-	// Nothing to end is no failure.
+	// Nothing to end is a success.
 	f = newFake()
 	f.sessions = nil
 	if code, out, stderr := newWorld(t, f).run("end", "--mine"); code != 0 || out != "" || stderr != "lineage: end: no session to end\n" {

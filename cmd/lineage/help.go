@@ -132,7 +132,7 @@ func addHelp(root *cobra.Command) {
 	}
 }
 
-// child is the command of that name or alias below cmd, nil if there is none.
+// child is the command of that name or alias below cmd, or nil.
 func child(cmd *cobra.Command, name string) *cobra.Command {
 	for _, c := range cmd.Commands() {
 		if c.Name() == name || c.HasAlias(name) {

@@ -186,7 +186,7 @@ func nesting(sessions []api.Session) nested {
 // deepest is more than the kernel nests.
 const deepest = 16
 
-// find gives a session somewhere in the session id for which is holds, nil if there is none.
+// find gives a session somewhere in the session id for which is holds, or nil.
 func (n nested) find(id string, is func(*api.Session) bool) *api.Session {
 	return n.below(id, is, 0)
 }

@@ -94,9 +94,9 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// What shows how the end goes is gone when the receipt is told.
+// What shows how the end goes is gone when the receipt is printed.
 func TestEndIsShown(t *testing.T) {
-	r := receipt(verdictLeft, over(5, "left", "sleep", "300"))
+	r := receipt("left", over(5, "left", "sleep", "300"))
 	got := run(t, script{ShowEnd: true, Verdict: r}, "true")
 	if !strings.HasPrefix(got.stderr, "ending k3x9q2\nshown\nlineage: ") {
 		t.Errorf("%q", got.stderr)

@@ -51,7 +51,7 @@ func Event(p *Page, kind string, ev *api.Event) string {
 			add("to %s", Ref(p, *ev.To))
 		}
 	case "session":
-		add("%s", display.Text(strings.TrimSpace(ev.State+" "+ev.Reason)))
+		add("%s", display.Text(strings.TrimSpace(string(ev.State)+" "+ev.Reason)))
 	case "lost":
 		what := "what happened before is not known"
 		if ev.Count > 0 {

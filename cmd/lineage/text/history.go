@@ -45,7 +45,7 @@ func writeHistory(p *Page, sessions []api.Session) {
 		for i := range row {
 			row[i] = display.Text(row[i])
 		}
-		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
+		t.paintedRow([]string{bold, "", "", "", "", verdictColor(string(s.Verdict))}, row...)
 	}
 	t.write(p)
 }

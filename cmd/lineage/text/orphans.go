@@ -39,7 +39,7 @@ func writeOrphans(p *Page, items []api.Orphan) {
 		if o.Why == api.WhyZombie {
 			color = red
 		}
-		why := o.Why
+		why := string(o.Why)
 		if o.Brokered != nil {
 			why = brokeredText(o)
 		}
@@ -79,7 +79,7 @@ func brokeredText(o *api.Orphan) string {
 	}
 	why := "brokered"
 	if o.Why != api.WhyBrokered {
-		why = o.Why + ", brokered"
+		why = string(o.Why) + ", brokered"
 	}
 	if e := b.Evidence; e != nil {
 		why += fmt.Sprintf(" (%s), %s", e.Source, e.Confidence)

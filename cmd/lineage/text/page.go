@@ -79,7 +79,7 @@ func (p *Page) hang(label string, column int, text string) {
 	}
 }
 
-// Print writes text that is no whole line yet.
+// Print writes text without the end of a line.
 func (p *Page) Print(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
 
 // Flush writes out what the page has.

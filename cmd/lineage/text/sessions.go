@@ -53,7 +53,7 @@ func writeSessions(p *Page, sessions []api.Session) {
 		for i := range row {
 			row[i] = display.Text(row[i])
 		}
-		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
+		t.paintedRow([]string{bold, "", stateColor(string(s.State))}, row...)
 	}
 	t.write(p)
 }
@@ -85,8 +85,8 @@ func age(p *Page, s *api.Session) string {
 	return display.Age(s.Ended.Sub(*s.Started))
 }
 
-// memory is unknown until the daemon has looked at the members once; of an
-// ended session it is none.
+// memory is unknown until the daemon has looked at the members once. An ended session
+// has none.
 func memory(s *api.Session) string {
 	if s.RSSBytes == 0 && s.Live > 0 || s.State == api.StateEnded {
 		return "-"
@@ -128,7 +128,7 @@ func Title(s *api.Session) string {
 	if s.Name != "" {
 		name += " " + s.Name
 	}
-	parts := []string{s.State}
+	parts := []string{string(s.State)}
 	if s.Live > 0 || s.State == "active" {
 		parts = append(parts, fmt.Sprintf("%d live", s.Live))
 	}

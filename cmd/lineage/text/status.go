@@ -15,7 +15,7 @@ type Status struct {
 	width int
 }
 
-// NewStatus is a line on a terminal of that width; 0 is no terminal, where nothing is
+// NewStatus is a line on a terminal of that width; 0 is not a terminal: nothing is
 // shown.
 func NewStatus(w io.Writer, width int) *Status { return &Status{w: w, width: width} }
 

@@ -39,7 +39,7 @@ type fake struct {
 	eventsAsked  []api.EventsQuery
 
 	shown   int                                                      // sessions that were asked for
-	mu      sync.Mutex                                               // guards trees, ends and shown
+	mu      sync.Mutex                                               // guards sessions, trees, ends and shown
 	ends    []string                                                 // what was asked to end
 	end     func(id string, req api.EndRequest) (*api.Report, error) // nil: clean at once
 	reports func(ctx context.Context, id string, wait time.Duration) (*api.Report, error)
@@ -57,6 +57,8 @@ func (f *fake) Status(context.Context) (*api.Status, error) {
 
 func (f *fake) Sessions(_ context.Context, state, _ string) (*api.Sessions, error) {
 	list := &api.Sessions{}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, s := range f.sessions {
 		if state == "all" || (state == "ended") == (s.State == "ended") {
 			list.Items = append(list.Items, s)

@@ -94,19 +94,11 @@ ended session is how long it lasted.`,
 			return err
 		}
 		if len(list.Items) == 0 {
-			a.explainEmpty(format, `no session`+o.which()+`; "lineage run -- CMD" starts one, "lineage ls --all" lists ended ones`)
+			a.explainEmpty(format, `no session to list; "lineage run -- CMD" starts one, "lineage ls --all" lists ended ones`)
 		}
 		return a.print(format.value, text.Sessions(list))
 	}
 	return cmd
-}
-
-// which says what the list was restricted to.
-func (o *lsOptions) which() string {
-	if o.state.value != "" || o.uid >= 0 {
-		return " of that kind"
-	}
-	return ""
 }
 
 // list asks for the sessions that are wanted, in the order that is wanted.

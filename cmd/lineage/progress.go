@@ -1,15 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -17,50 +15,51 @@ import (
 // is then shown again.
 const patience = time.Second
 
-// status is one line on a terminal that is written over. It is not for several goroutines.
-type status struct {
-	w     io.Writer
-	width int // 0: not a terminal, nothing is shown
-	shown bool
-}
-
-func (a *app) status() *status { return &status{w: a.stderr, width: columns(a.stderr)} }
-
-// show writes the line, over the one before.
-func (s *status) show(line string) {
-	if s.width > 0 && line != "" {
-		s.shown = true
-		io.WriteString(s.w, "\r"+text.Fit(display.Text(line), s.width-1)+"\x1b[K")
-	}
-}
-
-// clear takes the line away.
-func (s *status) clear() {
-	if s.shown {
-		io.WriteString(s.w, "\r\x1b[K")
-		s.shown = false
-	}
-}
+func (a *app) status() *text.Status { return text.NewStatus(a.stderr, columns(a.stderr)) }
 
 // during shows on a terminal what is being done, from a second after now until done is
-// called.
-func (a *app) during(what string) (done func()) {
+// called. what gets the time.
+func (a *app) during(what func(now time.Time) string) (done func()) {
 	line := a.status()
-	if line.width == 0 {
+	if !line.Possible() {
 		return func() {}
 	}
 	over := make(chan struct{})
 	var shown sync.WaitGroup
 	shown.Go(func() {
-		select {
-		case <-time.After(patience):
-			line.show("lineage: " + what)
-			<-over
-			line.clear()
-		case <-over:
+		ticks := time.NewTicker(patience)
+		defer ticks.Stop()
+		for {
+			select {
+			case now := <-ticks.C:
+				line.Show(what(now))
+			case <-over:
+				line.Clear()
+				return
+			}
 		}
 	})
 	return sync.OnceFunc(func() { close(over); shown.Wait() })
+}
+
+// showEnd shows how far the end of a session is that the exit of its root began.
+func (a *app) showEnd(dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
+	if !a.status().Possible() {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	counts := census{}
+	counts.begin(&api.Report{Session: s.ID, Name: s.Name})
+	counts.kills(time.Now().Add(graceOf(s, endOptions{})))
+	go func() {
+		var err error
+		if counts.c, err = dial(ctx); err == nil {
+			defer counts.c.Close()
+			counts.count(ctx)
+		}
+	}()
+	clear := a.during(counts.text)
+	return func() { stop(); clear() }
 }
 
 // census counts the live processes of sessions that are ending.
@@ -68,26 +67,23 @@ type census struct {
 	c api.Client
 
 	mu      sync.Mutex
-	names   []string
-	total   int
-	live    map[string]int // by session
-	killing time.Time      // when the last of them gets SIGKILL; zero: not known
+	ending  []*counted
+	killing time.Time // when the last of them gets SIGKILL; zero: not known
 }
 
-// begin notes how many processes a session has as its end begins.
+// counted is one session of a census.
+type counted struct {
+	id, name    string
+	known       bool
+	total, live int
+}
+
+// begin notes that the end of a session has begun.
 func (n *census) begin(r *api.Report) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	name := r.Name
-	if name == "" {
-		name = r.Session
-	}
-	n.names = append(n.names, name)
-	n.total += r.Left
-	n.live[r.Session] = r.Left
+	n.ending = append(n.ending, &counted{id: r.Session, name: cmp.Or(r.Name, r.Session)})
 }
 
-// killed notes when a session's members get SIGKILL.
+// kills notes when a session's members get SIGKILL.
 func (n *census) kills(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,21 +95,18 @@ func (n *census) kills(at time.Time) {
 // count asks for the numbers again and again.
 func (n *census) count(ctx context.Context) {
 	for ctx.Err() == nil {
-		n.mu.Lock()
-		var ids []string
-		for id, live := range n.live {
-			if live > 0 {
-				ids = append(ids, id)
+		for _, s := range n.ending {
+			if s.known && s.live == 0 {
+				continue
 			}
-		}
-		n.mu.Unlock()
-		for _, id := range ids {
-			s, err := n.c.Session(ctx, id)
-			if err == nil {
-				n.mu.Lock()
-				n.live[id] = s.Live
-				n.mu.Unlock()
+			now, err := n.c.Session(ctx, s.id)
+			if err != nil {
+				continue
 			}
+			n.mu.Lock()
+			s.name = cmp.Or(now.Name, s.name)
+			s.known, s.live, s.total = true, now.Live, max(s.total, now.Live)
+			n.mu.Unlock()
 		}
 		select {
 		case <-time.After(patience / 2):
@@ -126,16 +119,17 @@ func (n *census) count(ctx context.Context) {
 func (n *census) text(now time.Time) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	live := 0
-	for _, l := range n.live {
-		live += l
+	what, live, total := text.Count(len(n.ending), "session", "sessions"), 0, 0
+	for _, s := range n.ending {
+		live, total = live+s.live, total+s.total
+		if len(n.ending) == 1 {
+			what = s.name
+		}
 	}
-	total := max(n.total, live)
-	what := strings.Join(n.names, "")
-	if len(n.names) != 1 {
-		what = text.Count(len(n.names), "session", "sessions")
+	line := "ending " + what
+	if total > 0 {
+		line += fmt.Sprintf(": %d of %d gone", total-live, total)
 	}
-	line := fmt.Sprintf("ending %s: %d of %d gone", what, total-live, total)
 	if left := n.killing.Sub(now); left > 0 {
 		return line + fmt.Sprintf(", SIGKILL in %ds (Ctrl-C: now)", (left+time.Second-1)/time.Second)
 	}

@@ -70,10 +70,13 @@ CMD ran.`,
 			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
 			socket := a.socketPath()
 			o.Connect = func(ctx context.Context) (api.Client, error) {
-				defer a.during("starting the daemon")()
+				defer a.during(func(time.Time) string { return "lineage: starting the daemon" })()
 				return connect(ctx, socket)
 			}
 			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
+			if !o.Quiet {
+				o.Ending = func(s *api.Session) func() { return a.showEnd(o.Dial, s) }
+			}
 			return &exitError{code: run(cmd.Context(), o)}
 		},
 	}

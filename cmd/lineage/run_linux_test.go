@@ -54,7 +54,7 @@ func TestRunOptions(t *testing.T) {
 		if args := strings.Join(got.Args, " "); args != tt.args {
 			t.Errorf("%s: runs %q, want %q", tt.line, args, tt.args)
 		}
-		got.Args, got.Env, got.Connect, got.Dial = nil, nil, nil, nil
+		got.Args, got.Env, got.Connect, got.Dial, got.Ending = nil, nil, nil, nil, nil
 		if !reflect.DeepEqual(*got, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.line, *got, tt.want)
 		}
@@ -95,5 +95,28 @@ func TestRunReachesTheNamedDaemon(t *testing.T) {
 	got.Dial(t.Context())
 	if strings.Join(asked, " ") != "/tmp/env.sock /tmp/env.sock" {
 		t.Errorf("asked %v", asked)
+	}
+}
+
+// While the end of a session takes its time a terminal shows how far it is, and nothing of
+// that stays there.
+func TestShowEnd(t *testing.T) {
+	f := newFake()
+	f.sessions[0].Live = 5
+	w := newWorld(t, f)
+	said := w.terminal("")
+	done := w.showEnd(func(context.Context) (api.Client, error) { return f, nil }, &api.Session{ID: "k3x9q2", Name: "build", GraceSeconds: 60})
+	time.Sleep(2*patience + patience/2)
+	done()
+	text := said()
+	if !strings.HasPrefix(text, "\rending build: 0 of 5 gone, SIGKILL in 5") || strings.Count(text, "ending build") != 2 || !strings.HasSuffix(text, "\r\x1b[K") {
+		t.Errorf("%q", text)
+	}
+	// Off a terminal, and if it is quick, nothing is shown.
+	w = newWorld(t, f)
+	w.showEnd(nil, &f.sessions[0])()
+	w.during(func(time.Time) string { t.Error("asked for a line"); return "" })()
+	if w.err.Len() > 0 {
+		t.Errorf("%q", w.err.String())
 	}
 }

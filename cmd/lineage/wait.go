@@ -32,8 +32,8 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 	hurried, hurry := context.WithCancel(ctx)
 	defer hurry()
 	line := a.status()
-	defer line.clear()
-	counts := census{c: c, live: map[string]int{}}
+	defer line.Clear()
+	counts := census{c: c}
 	over := make(chan struct{})
 	var mu sync.Mutex // guards the targets' reports and errors
 	var all sync.WaitGroup
@@ -60,7 +60,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 		})
 	}
 	go func() { all.Wait(); close(over) }()
-	if line.width > 0 && len(counts.names) > 0 {
+	if line.Possible() && len(counts.ending) > 0 {
 		go counts.count(ctx)
 	}
 	ticks := time.NewTicker(patience)
@@ -71,14 +71,14 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 			return
 		case now := <-ticks.C:
 			if hurried.Err() == nil {
-				line.show(counts.text(now))
+				line.Show(counts.text(now))
 			}
 		case s := <-interrupts:
 			switch {
 			case s == syscall.SIGTERM:
 				leave(errLeft)
-			case asked || line.shown:
-				line.clear()
+			case asked || line.Shown:
+				line.Clear()
 				a.say("end: killing now")
 				hurry()
 			default:

@@ -49,7 +49,7 @@ func TestWhyOutside(t *testing.T) {
 	golden(t, "why outside", w.record("why", "900")+w.record("why", "900", "-o", "json"))
 }
 
-// A path that is a session's name: say so.
+// A path that does not exist may be a session's name: say so.
 func TestWhySessionName(t *testing.T) {
 	f := newFake()
 	f.noHolders = true

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // undying is a family that nothing ends.

@@ -32,6 +32,10 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 	ctx, cancel := context.WithTimeout(ctx, grace+endSlack)
 	defer cancel()
 
+	shown := func() {}
+	if r.Ending != nil && r.OnExit != OnExitReport {
+		shown = r.Ending(r.session)
+	}
 	over := make(chan *api.Report, 1)
 	go func() {
 		if r.OnExit == OnExitReport {
@@ -44,6 +48,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 	for {
 		select {
 		case rep := <-over:
+			shown()
 			j.reap() // what died last
 			r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 			return

@@ -94,6 +94,20 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
+// What shows how the end goes is gone when the receipt is printed.
+func TestEndIsShown(t *testing.T) {
+	r := receipt("left", over(5, "left", "sleep", "300"))
+	got := run(t, script{ShowEnd: true, Verdict: r}, "true")
+	if !strings.HasPrefix(got.stderr, "ending k3x9q2\nshown\nlineage: ") {
+		t.Errorf("%q", got.stderr)
+	}
+	s := script{ShowEnd: true, Verdict: &api.Report{Session: "k3x9q2", State: "active"}, Alive: &api.Tree{}}
+	s.Options.OnExit = OnExitReport
+	if got := run(t, s, "true"); strings.Contains(got.stderr, "ending") {
+		t.Errorf("nothing ends: %q", got.stderr)
+	}
+}
+
 // Who sees the code of a command that was ended is told why it was, quiet or
 // not.
 func TestEndedBefore(t *testing.T) {

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 
 // script is how a test tells its `run` what to do and what the daemon says.
 type script struct {
+	ShowEnd bool // say when the end begins, and when it is over
 	Options struct {
 		Name, OnExit, Report, User string
 		GraceMS                    *int64
@@ -77,6 +78,12 @@ func runFake() int {
 		Args: os.Args[1:], Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Connect: f.connect, Dial: f.dial,
+	}
+	if s.ShowEnd {
+		o.Ending = func(s *api.Session) func() {
+			fmt.Fprintln(os.Stderr, "ending", s.ID)
+			return func() { fmt.Fprintln(os.Stderr, "shown") }
+		}
 	}
 	if s.Options.GraceMS != nil {
 		d := time.Duration(*s.Options.GraceMS) * time.Millisecond

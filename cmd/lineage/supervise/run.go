@@ -61,6 +61,10 @@ type Options struct {
 	Connect func(context.Context) (api.Client, error)
 	Dial    func(context.Context) (api.Client, error)
 
+	// Ending shows how the end of the session goes, until done is called; nil: nothing
+	// is shown.
+	Ending func(*api.Session) (done func())
+
 	verb string // run or init, for messages
 }
 

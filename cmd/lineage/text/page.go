@@ -39,8 +39,7 @@ func (p *Page) Line(format string, args ...any) {
 	if p.cuts() {
 		line = Fit(line, p.Width)
 	}
-	p.w.WriteString(line)
-	p.w.WriteByte('\n')
+	io.WriteString(p.w, line+"\n")
 }
 
 // cuts reports whether lines may not be longer than the terminal is wide.
@@ -76,11 +75,11 @@ func (p *Page) hang(label string, column int, text string) {
 		if i > 0 {
 			label = strings.Repeat(" ", column)
 		}
-		p.w.WriteString(strings.TrimRight(label+line, " ") + "\n")
+		io.WriteString(p.w, strings.TrimRight(label+line, " ")+"\n")
 	}
 }
 
-// Print writes text that is not a whole line yet.
+// Print writes text without the end of a line.
 func (p *Page) Print(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
 
 // Flush writes out what the page has.

@@ -50,9 +50,9 @@ const (
 	// shownOutcomes bounds the rows of a receipt on a page that is not wide. Processes
 	// that are left always have one.
 	shownOutcomes = 20
-	// equalOutcomes is how many processes with the same command and outcome have a row
-	// each.
-	equalOutcomes = 3
+	// equalRows is how many processes with the same command and outcome, and how many
+	// zombies of one reaper, have a row each.
+	equalRows = 3
 )
 
 func writeReport(p *Page, receipt Receipt) {
@@ -60,24 +60,28 @@ func writeReport(p *Page, receipt Receipt) {
 	p.Line("%s", p.paint(bold, display.Text(receiptTitle(p, receipt))))
 	var t table
 	rest := writeOutcomes(p, &t, r.Processes)
-	zombies := map[string]int{} // not shown, by their reaper
+	zombies := map[string]int{} // by their reaper
+	reapers := make([]string, len(r.Zombies))
 	for i, z := range r.Zombies {
-		reaper := "?"
+		reapers[i] = "?"
 		if z.Reaper != nil {
-			reaper = fmt.Sprintf("%d %s", z.Reaper.PID, p.Command(z.Reaper))
+			reapers[i] = fmt.Sprintf("%d %s", z.Reaper.PID, p.Command(z.Reaper))
 		}
-		if i >= shownOutcomes && !p.Wide {
-			zombies[reaper]++
-			continue
+		zombies[reapers[i]]++
+	}
+	for i, z := range r.Zombies {
+		if p.Wide || zombies[reapers[i]] <= equalRows {
+			t.row("", Ref(p, z.Ref), "zombie", display.Text(cmp.Or(z.Comm, "?"))+", waits to be reaped by "+reapers[i])
 		}
-		t.row("", Ref(p, z.Ref), "zombie", display.Text(cmp.Or(z.Comm, "?"))+", waits to be reaped by "+reaper)
 	}
 	t.write(p)
 	for _, how := range slices.Sorted(maps.Keys(rest)) {
 		p.Line("  … %d more: %s", rest[how], display.Text(how))
 	}
 	for _, reaper := range slices.Sorted(maps.Keys(zombies)) {
-		p.Line("  … %s wait to be reaped by %s", Count(zombies[reaper], "more zombie", "more zombies"), reaper)
+		if !p.Wide && zombies[reaper] > equalRows {
+			p.Line("  ×%d  zombies, wait to be reaped by %s", zombies[reaper], reaper)
+		}
 	}
 	if r.Truncated {
 		p.Line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
@@ -139,7 +143,7 @@ func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]
 		case left || p.Wide:
 		case equal[s] == 0:
 			continue // it shares a row
-		case equal[s] > equalOutcomes:
+		case equal[s] > equalRows:
 			n = equal[s]
 			who, equal[s] = fmt.Sprintf("×%d", n), 0
 		}

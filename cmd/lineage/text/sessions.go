@@ -85,8 +85,8 @@ func age(p *Page, s *api.Session) string {
 	return display.Age(s.Ended.Sub(*s.Started))
 }
 
-// memory is unknown until the daemon has looked at the members once; of an
-// ended session it is none.
+// memory is unknown until the daemon has looked at the members once. An ended session
+// has none.
 func memory(s *api.Session) string {
 	if s.RSSBytes == 0 && s.Live > 0 || s.State == api.StateEnded {
 		return "-"

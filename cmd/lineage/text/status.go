@@ -1,0 +1,39 @@
+package text
+
+import (
+	"io"
+
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Status is one line on a terminal that is written over. It is not for several
+// goroutines.
+type Status struct {
+	Shown bool
+
+	w     io.Writer
+	width int
+}
+
+// NewStatus is a line on a terminal of that width; 0 is not a terminal: nothing is
+// shown.
+func NewStatus(w io.Writer, width int) *Status { return &Status{w: w, width: width} }
+
+// Possible reports whether a line would be shown.
+func (s *Status) Possible() bool { return s.width > 0 }
+
+// Show writes the line, over the one before.
+func (s *Status) Show(line string) {
+	if s.Possible() {
+		s.Shown = true
+		io.WriteString(s.w, "\r"+Fit(display.Text(line), s.width-1)+"\x1b[K")
+	}
+}
+
+// Clear takes the line away.
+func (s *Status) Clear() {
+	if s.Shown {
+		io.WriteString(s.w, "\r\x1b[K")
+		s.Shown = false
+	}
+}

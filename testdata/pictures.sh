@@ -127,7 +127,6 @@ see Result 'ended, clean'
 shoot top-result "lineage top: how each process ended, and the ports that are free again"
 insist 'x end' Enter
 search ci/job
-press Escape
 press T
 see 'Timeline of' 'gcc'
 sleep 4

@@ -132,7 +132,7 @@ var oddWords = map[string]string{
 	`\bas it stands\b`:                                                  "unchanged",
 }
 
-// isNo finds "X is no Y" for "X is not a Y"; "there is no Y" is plain.
+// isNo finds the odd way to say that something is not of a kind; after "there" it is plain.
 var isNo = regexp.MustCompile(`\b(\w+) (?:is|are|was|were) no [a-z]+`)
 
 // TestDocWords: the documents are written in plain words. What is generated from the

@@ -216,7 +216,7 @@ func (x *match) killByCookie() {
 			if err != nil {
 				continue
 			}
-			// The cookie is read after the pidfd was opened: it is no other process of that number.
+			// The cookie is read after the pidfd was opened: the PID cannot belong to another process.
 			if environ, _ := os.ReadFile(dir + "/environ"); slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return bytes.Equal(v, want) }) {
 				found = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil || found
 			}

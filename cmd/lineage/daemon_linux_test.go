@@ -74,7 +74,7 @@ func TestDaemonErrors(t *testing.T) {
 	}
 }
 
-// A signal stops the daemon, and that is no failure.
+// A signal stops the daemon; that is not a failure.
 func TestDaemonInterrupted(t *testing.T) {
 	w := newWorld(t, nil)
 	w.host.commands = func(a *app) []*cobra.Command {

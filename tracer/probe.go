@@ -122,7 +122,7 @@ type kernel struct {
 	spec     *btf.Spec
 	types    *btf.Cache // of spec: reading it anew for each program would cost more than loading them
 	realtime bool
-	tasks    error // why BPF cannot find and walk tasks by itself, nil: it can (6.7)
+	tasks    error // why BPF cannot find and walk tasks by itself, nil: it can (6.9)
 	signals  error // why it cannot signal another process, nil: it can (6.13)
 }
 
@@ -143,10 +143,24 @@ func probeKernel() (*kernel, error) {
 			k.tasks = k.lacks(name, "6.7")
 		}
 	}
+	if k.tasks == nil {
+		k.tasks = trustedArguments(spec)
+	}
 	if k.signals = k.lacks("bpf_send_signal_task", "6.13"); k.signals == nil {
 		k.signals = k.tasks
 	}
 	return k, nil
+}
+
+// trustedArguments says why a global function cannot take a task, nil if it can: 6.9.
+// Ubuntu 24.04 has 6.8.
+func trustedArguments(spec *btf.Spec) error {
+	var tags *btf.Enum
+	if err := spec.TypeByName("btf_arg_tag", &tags); err == nil &&
+		slices.ContainsFunc(tags.Values, func(v btf.EnumValue) bool { return v.Name == "ARG_TAG_TRUSTED" }) {
+		return nil
+	}
+	return errors.New("arg:trusted: kernel 6.9+")
 }
 
 // lacks names the function, and the kernel that has it, if this one does not.

@@ -21,7 +21,7 @@ type Options struct {
 	Dir      string // of the pins, on a bpffs; its parent must exist
 	RingSize int    // bytes, a power of two and at least a page; 0: DefaultRingSize
 	Level    int    // at most this guarantee level; 0: the best that this kernel has
-	// Baseline takes the programs for kernels before 6.7 on a later one too.
+	// Baseline takes the programs for kernels before 6.9 on a later one too.
 	// They give level 2 at most.
 	Baseline bool
 }

@@ -1,0 +1,33 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestTrustedArguments: kernel 6.8 has the tags of arguments, but not the one for a task, and
+// would refuse the programs.
+func TestTrustedArguments(t *testing.T) {
+	for tag, takes := range map[string]bool{"ARG_TAG_CTX": false, "ARG_TAG_TRUSTED": true} {
+		b, err := btf.NewBuilder([]btf.Type{&btf.Enum{Name: "btf_arg_tag", Size: 4, Values: []btf.EnumValue{{Name: tag, Value: 1}}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := b.Marshal(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tracer.TrustedArguments(spec); (err == nil) != takes {
+			t.Errorf("%s: %v", tag, err)
+		}
+	}
+}

@@ -39,13 +39,19 @@ func (w *world) becomes(pid, parent, uid uint32, comm string) tracer.SessionID {
 	return w.k.Become(pid, comm)
 }
 
-// held is the kernel's record of a session, when the rules have judged it.
+// held is the kernel's record of a session, when the rules have judged it and the
+// registry knows.
 func (w *world) held(id tracer.SessionID) (info tracer.SessionInfo) {
 	w.Helper()
 	w.until(func() bool {
 		var err error
 		info, err = w.k.Session(id)
-		return err == nil && info.Rule != 0
+		known := false
+		_ = w.s.registry.Read(func(v registry.View) {
+			x := v.Session(id)
+			known = x != nil && x.Info().Rule != 0
+		})
+		return err == nil && info.Rule != 0 && known
 	})
 	return info
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -71,11 +72,16 @@ which are in /sys/fs/bpf/lineage-HASH.`},
 	}
 }
 
-// addHelp gives the commands of root their groups, topics, and help that fits a terminal.
-func addHelp(root *cobra.Command) {
+// templateFuncs adds to functions that all of cobra's commands share.
+var templateFuncs = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("flags", func(f *pflag.FlagSet) string {
 		return strings.TrimRight(f.FlagUsagesWrapped(helpColumns), " \n")
 	})
+})
+
+// addHelp gives the commands of root their groups, topics, and help that fits a terminal.
+func addHelp(root *cobra.Command) {
+	templateFuncs()
 	usage := root.UsageTemplate()
 	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
 		usage = strings.ReplaceAll(usage, flags+".FlagUsages | trimTrailingWhitespaces", "flags "+flags)

@@ -237,8 +237,11 @@ wait
 	lost := stage.Number(t, m.Line("lost", 1)[0])
 	policed(t, i, "mode: enforce\nagents:\n  - {name: lngtest-script, enabled: true, match: {comm: lngtest-script}, grace: 0s}\n")
 	var found []api.Session
-	i.Until("the session of what runs already", func() bool { found = byRule(i, "lngtest-script"); return len(found) == 1 })
-	if s := found[0]; s.Live != 2 || s.Root.PID != p.Process.Pid {
+	i.Until("the session of what runs already", func() bool { // its child is adopted after it
+		found = byRule(i, "lngtest-script")
+		return len(found) == 1 && found[0].Live == 2
+	})
+	if s := found[0]; s.Root.PID != p.Process.Pid {
 		t.Errorf("%+v", s)
 	}
 	var why *api.Why

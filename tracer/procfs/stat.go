@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// Tick is the unit of [Stat].Start, USER_HZ of the kernel on all that we run on.
+const Tick = time.Second / 100
 
 // Stat has fields of /proc/PID/stat (proc_pid_stat(5)).
 type Stat struct {
@@ -17,7 +21,7 @@ type Stat struct {
 	SID     int32  // POSIX session; -1 of a process that is being released
 	TTY     int64  // the device number of the controlling terminal, 0: none
 	Threads int
-	Start   uint64 // clock ticks since boot
+	Start   uint64 // in units of Tick since boot
 	// Loaded reports that the process is not within an exec, where its environment
 	// reads as empty.
 	Loaded bool

@@ -24,9 +24,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// clockTick is the unit of the start times in /proc/PID/stat.
-const clockTick = 10 * time.Millisecond
-
 // mostAncestors bounds a chain of parents that changes while it is read.
 const mostAncestors = 1024
 
@@ -65,7 +62,7 @@ func (h Host) process(s *procfs.Stat) api.Process {
 	}
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) == nil {
-		started := time.Now().Add(time.Duration(s.Start)*clockTick - time.Duration(now.Nano()))
+		started := time.Now().Add(time.Duration(s.Start)*procfs.Tick - time.Duration(now.Nano()))
 		p.Started = &started
 	}
 	return p

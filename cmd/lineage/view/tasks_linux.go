@@ -1,15 +1,10 @@
 package view
 
 import (
-	"time"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
-
-// clockTick is the unit of the start times in /proc/PID/stat.
-const clockTick = time.Second / 100
 
 // Tasks gives the states of processes. One that has another start is another process:
 // the daemon may be on another host, or the PID was reused.
@@ -17,7 +12,7 @@ func Tasks(refs []api.Ref) map[api.Ref]picture.Task {
 	tasks := make(map[api.Ref]picture.Task, len(refs))
 	for _, ref := range refs {
 		s, err := procfs.FS("/proc").Stat(uint32(ref.PID))
-		if err == nil && s.Start == uint64(ref.StartNS)/uint64(clockTick) {
+		if err == nil && s.Start == uint64(ref.StartNS)/uint64(procfs.Tick) {
 			tasks[ref] = picture.Task{State: string(rune(s.State)), Threads: s.Threads}
 		}
 	}

@@ -78,9 +78,9 @@ func (m *model) totals() (sessions, live, orphans string) {
 		lost += r.Session.Orphans
 	})
 	if lost > 0 {
-		orphans = label.Count(lost, "orphan", "orphans")
+		orphans = display.Count(lost, "orphan", "orphans")
 	}
-	return label.Count(n, "session", "sessions"), fmt.Sprintf("%d live", alive), orphans
+	return display.Count(n, "session", "sessions"), fmt.Sprintf("%d live", alive), orphans
 }
 
 // policy is the level of the kernel side, and whether rules only log.
@@ -178,7 +178,7 @@ func (m *model) warnings() (all []banner) {
 		add(t.Bad, "BREAKER OPEN", "the circuit breaker is open: the policy ends nothing until \"lineage policy resume\"")
 	}
 	if s.Lost > 0 {
-		add(t.Warn, fmt.Sprintf("LOST %d", s.Lost), "%s lost: the history has gaps; which session a process belongs to is still right", label.Count(int(s.Lost), "event", "events"))
+		add(t.Warn, fmt.Sprintf("LOST %d", s.Lost), "%s lost: the history has gaps; which session a process belongs to is still right", display.Count(int(s.Lost), "event", "events"))
 	}
 	if m.held.on {
 		add(t.Warn, fmt.Sprintf("PAUSED, %d new", m.held.fresh), "paused, %d new; p continues", m.held.fresh)

@@ -55,3 +55,11 @@ func CPU(seconds float64) string {
 	}
 	return Age(time.Duration(seconds * float64(time.Second)))
 }
+
+// Count is a number and its noun.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -159,7 +159,7 @@ func (a *app) opened(s *api.Session, how string) text.Listing {
 			if s.Name != "" {
 				name += " (" + display.Text(s.Name) + ")"
 			}
-			line := fmt.Sprintf("session %s: %s %s", name, text.Count(s.Live, "process", "processes"), how)
+			line := fmt.Sprintf("session %s: %s %s", name, display.Count(s.Live, "process", "processes"), how)
 			if s.Until != nil {
 				line += " until " + s.Until.Local().Format(time.DateTime)
 			}

@@ -307,7 +307,7 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 		}
 		sessions++
 		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
-			text.Count(t.session.Live, "process", "processes"), signals(t.session, o), listening(t.session)))
+			display.Count(t.session.Live, "process", "processes"), signals(t.session, o), listening(t.session)))
 		tree, err := c.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
 			p.Line("  (not listed: %s)", display.Text(err.Error()))

@@ -242,7 +242,7 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 		doc.Items = append(doc.Items, k)
 		l.Items, l.Names = append(l.Items, k), append(l.Names, o.Reaper.Ref.String())
 		lines = append(lines, fmt.Sprintf("%d %s: SIGCHLD %s; %s of it", o.Reaper.PID, display.Text(o.Reaper.Comm), display.Text(k.Outcome),
-			text.Count(waiting[o.Reaper.Ref], "zombie is a child", "zombies are children")))
+			display.Count(waiting[o.Reaper.Ref], "zombie is a child", "zombies are children")))
 	}
 	l.Doc = doc
 	l.Text = func(p *text.Page) {

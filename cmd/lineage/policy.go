@@ -57,7 +57,7 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time) {
 
 func (c *policyCheck) String() string {
 	return fmt.Sprintf("%s: ok, mode %s, %s, %s", display.Text(c.File), c.Mode,
-		text.Count(c.Rules["agents"], "agent rule", "agent rules"), text.Count(c.Rules["keep"], "keep rule", "keep rules"))
+		display.Count(c.Rules["agents"], "agent rule", "agent rules"), display.Count(c.Rules["keep"], "keep rule", "keep rules"))
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -91,7 +92,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 					}
 				}
 				mu.Unlock()
-				a.say("end: still ending %s; Ctrl-C again kills now", text.Count(pending, "session", "sessions"))
+				a.say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session", "sessions"))
 			}
 		}
 	}

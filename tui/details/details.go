@@ -329,12 +329,12 @@ func (p *pane) session(r *picture.Row) {
 			one, many string
 		}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
 			if more.n > 0 {
-				text += ", " + label.Count(more.n, more.one, more.many)
+				text += ", " + display.Count(more.n, more.one, more.many)
 			}
 		}
 		p.fact("processes", text)
 	}
-	p.fact("in all", fmt.Sprintf("at most %d at once, %s", s.Peak, label.Count(s.Forks, "fork", "forks")))
+	p.fact("in all", fmt.Sprintf("at most %d at once, %s", s.Peak, display.Count(s.Forks, "fork", "forks")))
 	if len(s.Ports) > 0 {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
@@ -378,7 +378,7 @@ func (p *pane) group(r *picture.Row) {
 	if first.State == api.StateExited {
 		p.text(look.Paint, "", look.String()+" "+label.HowEnded(first)+", all of them")
 	} else {
-		p.text(look.Paint, "", look.String()+" "+label.Count(r.Count(), "process", "processes")+" of one creator run the same command")
+		p.text(look.Paint, "", look.String()+" "+display.Count(r.Count(), "process", "processes")+" of one creator run the same command")
 		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s", p.Picture.CPU(r), display.Size(r.RSS())))
 	}
 	p.fact("command", display.Command(first.Argv, first.Comm, first.ArgvTruncated, display.CommandBytes))
@@ -393,5 +393,5 @@ func (p *pane) group(r *picture.Row) {
 }
 
 func (p *pane) ended(r *picture.Row) {
-	p.text(p.Dim, "", label.Count(r.Count(), "session", "sessions")+" ended within the last 30s; "+p.Keys.Replace("→")+" shows each of them. Older ones: lineage history")
+	p.text(p.Dim, "", display.Count(r.Count(), "session", "sessions")+" ended within the last 30s; "+p.Keys.Replace("→")+" shows each of them. Older ones: lineage history")
 }

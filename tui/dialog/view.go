@@ -179,7 +179,7 @@ func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), 
 	case t.report != nil && t.report.Verdict != "":
 		t.receipt(l, put)
 	case t.report != nil:
-		put(ink.Paint{}, fmt.Sprintf("%s: %s, %s so far", t.Name, cmp.Or(display.Text(t.report.State), "ending"), label.Count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
+		put(ink.Paint{}, fmt.Sprintf("%s: %s, %s so far", t.Name, cmp.Or(display.Text(t.report.State), "ending"), display.Count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
 	case t.killed != nil:
 		text, _ := t.outcome()
 		put(ink.Paint{}, text)
@@ -212,7 +212,7 @@ func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
 		put(l.Dim, t.Name+": "+cmp.Or(display.Text(p.State), "over")+": nothing to end")
 		return
 	}
-	head := t.Name + ": " + label.Count(die, "process dies", "processes die")
+	head := t.Name + ": " + display.Count(die, "process dies", "processes die")
 	if spared > 0 {
 		head += fmt.Sprintf(", %d could not be killed", spared)
 	}
@@ -256,7 +256,7 @@ func (t *Target) outcome() (text string, ok bool) {
 		all = max(r.Started-r.Exited, all)
 	}
 	took := time.Duration(r.DurationMS * float64(time.Millisecond)).Round(time.Millisecond)
-	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(cmp.Or(r.Verdict, "not over")), all-r.Left, label.Count(all, "process", "processes"), took)
+	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(cmp.Or(r.Verdict, "not over")), all-r.Left, display.Count(all, "process", "processes"), took)
 	if r.VerdictWhy != "" {
 		text += "; " + display.Text(r.VerdictWhy)
 	}

@@ -126,8 +126,8 @@ func (l *Labels) SessionNote(s *api.Session) string {
 	add(over, strings.TrimSpace("ended "+strings.ReplaceAll(s.EndReason, "_", " ")))
 	add(over && s.Ended != nil, l.ago(s.Ended))
 	add(over && s.Verdict != "" && s.Verdict != "clean", string(s.Verdict))
-	add(!over && s.Leftovers > 0, Count(s.Leftovers, "leftover", "leftovers"))
-	add(!over && s.Zombies > 0, Count(s.Zombies, "zombie", "zombies"))
+	add(!over && s.Leftovers > 0, display.Count(s.Leftovers, "leftover", "leftovers"))
+	add(!over && s.Zombies > 0, display.Count(s.Zombies, "zombie", "zombies"))
 	add(s.Kept, "kept")
 	add(len(s.Degraded) > 0, "degraded")
 	return strings.Join(facts, " "+l.Sep+" ")
@@ -168,7 +168,7 @@ func (l *Labels) Command(p *api.Process) string {
 func (l *Labels) Row(r *picture.Row) string {
 	switch {
 	case r.OfSessions():
-		return Count(r.Count(), "ended session", "ended sessions")
+		return display.Count(r.Count(), "ended session", "ended sessions")
 	case r.Kind == picture.SessionRow:
 		return Session(r.Session)
 	case r.Kind == picture.GroupRow:
@@ -224,14 +224,6 @@ func Process(p *api.Process) string {
 		return "unknown process"
 	}
 	return fmt.Sprintf("%d %s", p.PID, display.Text(cmp.Or(p.Comm, "?")))
-}
-
-// Count is a number and its noun.
-func Count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Ports shows the lowest port, and how many more there are.

@@ -37,7 +37,7 @@ func (m *Model) Note() string {
 	for _, l := range m.lanes {
 		n += len(l.processes)
 	}
-	text := fmt.Sprintf("%s in %s, %s", label.Count(n, "process", "processes"), label.Count(len(m.lanes), "lane", "lanes"), span)
+	text := fmt.Sprintf("%s in %s, %s", display.Count(n, "process", "processes"), display.Count(len(m.lanes), "lane", "lanes"), span)
 	if m.zoomed {
 		text += fmt.Sprintf(" of %s", display.Age(m.now.Sub(m.first)))
 	}

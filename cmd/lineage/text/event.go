@@ -55,7 +55,7 @@ func Event(p *Page, kind string, ev *api.Event) string {
 	case "lost":
 		what := "what happened before is not known"
 		if ev.Count > 0 {
-			what = Count(int(ev.Count), "event", "events")
+			what = display.Count(int(ev.Count), "event", "events")
 		}
 		if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
 			what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()

@@ -107,7 +107,7 @@ func Past(r *api.Report, t *api.Tree, leftOut int) Listing {
 		p.Line("")
 		draw(p)
 		if leftOut > 0 {
-			p.Line("%s; --all shows them", Count(leftOut, "more process", "more processes"))
+			p.Line("%s; --all shows them", display.Count(leftOut, "more process", "more processes"))
 		}
 	}
 	return l

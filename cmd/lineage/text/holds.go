@@ -67,7 +67,7 @@ func writeHolders(p *Page, h *api.Holders, what string) {
 		writeWhy(p, w, fmt.Sprintf("%s is held by %s %s", what, Ref(p, w.Process.Ref), p.name(&w.Process)))
 	}
 	if h.TimeWait > 0 {
-		p.Line("%s in TIME_WAIT", Count(h.TimeWait, "connection", "connections"))
+		p.Line("%s in TIME_WAIT", display.Count(h.TimeWait, "connection", "connections"))
 	}
 	if h.Hidden > 0 {
 		p.Line("%d more that you may not see; run with sudo", h.Hidden)
@@ -89,7 +89,7 @@ func writeFreed(p *Page, r *api.Report) {
 	say("freed", heldTexts(r.PortsFreed, nil))
 	for i := range r.PortsTimeWait {
 		w := &r.PortsTimeWait[i]
-		p.Line("  %s has %s in TIME_WAIT", display.Port(w), Count(w.Connections, "connection", "connections"))
+		p.Line("  %s has %s in TIME_WAIT", display.Port(w), display.Count(w.Connections, "connection", "connections"))
 	}
 	for i := range r.PortsBusy {
 		p.Line("  %s", p.paint(yellow, "still busy: "+display.Port(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))

@@ -49,13 +49,13 @@ func writeLeaks(p *Page, d *api.Leaks) {
 }
 
 func writeLeak(p *Page, what string, l *api.Leak) {
-	parts := []string{Count(l.Processes, "process", "processes")}
+	parts := []string{display.Count(l.Processes, "process", "processes")}
 	for _, n := range []struct {
 		n         int
 		one, many string
 	}{{l.Leftovers, "leftover", "leftovers"}, {l.Orphans, "orphan", "orphans"}, {l.Zombies, "zombie", "zombies"}} {
 		if n.n > 0 {
-			parts = append(parts, Count(n.n, n.one, n.many))
+			parts = append(parts, display.Count(n.n, n.one, n.many))
 		}
 	}
 	growth := growthText(&l.Growth)
@@ -88,7 +88,7 @@ func writeLeak(p *Page, what string, l *api.Leak) {
 	}
 	t.write(p)
 	if n := len(l.Commands) - mostCommands; n > 0 && !p.Wide {
-		p.Line("  and %s", Count(n, "more command", "more commands"))
+		p.Line("  and %s", display.Count(n, "more command", "more commands"))
 	}
 	for _, held := range heldTexts(l.Ports, l.Locks) {
 		p.Line("  holds %s", held)
@@ -133,7 +133,7 @@ func growthText(g *api.Growth) string {
 func hoursText(h float64) string {
 	switch {
 	case h < 1:
-		return Count(int(h*60), "minute", "minutes")
+		return display.Count(int(h*60), "minute", "minutes")
 	case h < 10:
 		return fmt.Sprintf("%g h", math.Floor(h*10)/10)
 	case h < 72:

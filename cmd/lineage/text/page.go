@@ -159,11 +159,3 @@ func (p *Page) since(t *time.Time) string {
 	}
 	return display.Age(p.Now.Sub(*t))
 }
-
-// Count writes a number with its noun.
-func Count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

@@ -44,7 +44,7 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		return
 	}
 	p.Wrap(0, p.paint(bold, fmt.Sprintf("%s: %s would get %s; nothing was sent", id,
-		Count(len(plan.Processes), "process", "processes"), how)))
+		display.Count(len(plan.Processes), "process", "processes"), how)))
 	var t table
 	for i := range plan.Processes {
 		pr := &plan.Processes[i]

@@ -103,7 +103,7 @@ func receiptTitle(p *Page, receipt Receipt) string {
 		state = "already ended " + p.since(receipt.Before) + " ago"
 	}
 	return fmt.Sprintf("%s: %s, %s: %s in %s", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
-		Count(ended(r), "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
+		display.Count(ended(r), "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
 }
 
 // writeOutcomes makes rows of how processes went, and counts those that have none by
@@ -174,9 +174,9 @@ func Shortfall(r *api.Report) string {
 		return s + "no proof that nothing is left: " + cmp.Or(r.VerdictWhy, "the daemon does not say why")
 	case "":
 		return s + fmt.Sprintf("not over yet, %d of %s ended; it continues, see \"lineage tree %s\"",
-			ended(r), Count(members(r), "process", "processes"), r.Session)
+			ended(r), display.Count(members(r), "process", "processes"), r.Session)
 	}
-	s += fmt.Sprintf("%d of %s ended, %d left", ended(r), Count(members(r), "process", "processes"), r.Left)
+	s += fmt.Sprintf("%d of %s ended, %d left", ended(r), display.Count(members(r), "process", "processes"), r.Left)
 	var reasons []string
 	pids := map[string][]string{}
 	for _, o := range r.Processes {

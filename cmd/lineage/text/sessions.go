@@ -137,7 +137,7 @@ func Title(s *api.Session) string {
 		one, many string
 	}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
 		if n.n > 0 {
-			parts = append(parts, Count(n.n, n.one, n.many))
+			parts = append(parts, display.Count(n.n, n.one, n.many))
 		}
 	}
 	if s.EndReason != "" {

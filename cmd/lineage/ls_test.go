@@ -76,7 +76,7 @@ func TestLsWatch(t *testing.T) {
 		f.mu.Lock()
 		f.sessions = f.sessions[:1]
 		f.mu.Unlock()
-		time.Sleep(3 * refresh)
+		time.Sleep(3 * refresh) // time for a third list, which must not come
 		w.signals <- os.Interrupt
 	}()
 	code, _, stderr := w.run("ls", "--watch")

@@ -106,7 +106,7 @@ func TestShowEnd(t *testing.T) {
 	w := newWorld(t, f)
 	said := w.terminal("")
 	done := w.showEnd(func(context.Context) (api.Client, error) { return f, nil }, &api.Session{ID: "k3x9q2", Name: "build", GraceSeconds: 60})
-	time.Sleep(2*patience + patience/2)
+	time.Sleep(2*patience + patience/2) // between two of the states that are shown
 	done()
 	text := said()
 	if !strings.HasPrefix(text, "\rending build: 0 of 5 gone, SIGKILL in 5") || strings.Count(text, "ending build") != 2 || !strings.HasSuffix(text, "\r\x1b[K") {

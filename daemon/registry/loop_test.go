@@ -90,7 +90,7 @@ func TestNestedCalls(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	time.Sleep(10 * time.Millisecond)
+	time.Sleep(10 * time.Millisecond) // the update waits by then; nothing tells that it does
 	close(free)
 	wg.Wait()
 }

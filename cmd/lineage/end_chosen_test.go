@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// --all and --mine end the outermost sessions that the caller may end; kept ones, and
+// those with a kept one in them, only with --kept.
+func TestEndChosen(t *testing.T) {
+	session := func(id string, uid int, parent string) api.Session {
+		return api.Session{ID: id, UID: uid, Parent: parent, State: "active", Live: 1}
+	}
+	kept := session("kept00", 1000, "")
+	kept.Kept = true
+	inner := session("kept11", 1000, "around")
+	inner.Kept = true
+	all := []api.Session{session("mine00", 1000, ""), session("nested", 1000, "mine00"), session("other0", 1001, ""), kept, session("around", 1000, ""), inner}
+	for args, want := range map[string]struct {
+		uid    int
+		ends   string
+		spared int
+	}{
+		"--all":         {1000, "mine00", 3},
+		"--mine":        {1000, "mine00", 3},
+		"--mine --kept": {1000, "mine00 kept00 around", 0},
+		"--all --now":   {0, "mine00 other0", 3},
+		"--all --kept":  {0, "mine00 other0 kept00 around", 0},
+	} {
+		f := newFake()
+		f.sessions = all
+		w := newWorld(t, f)
+		w.host.euid = func() int { return want.uid }
+		code, _, stderr := w.run(strings.Fields("end --yes " + args)...)
+		got := strings.ReplaceAll(strings.Join(f.ends, " "), " now", "")
+		if code != 0 || got != want.ends || strings.Count(stderr, "not ended") != want.spared {
+			t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
+		}
+	}
+	// One that fails does not keep the others alive, and counts.
+	f := newFake()
+	f.sessions = all[:3]
+	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
+		if id == "mine00" {
+			return nil, api.NewError(api.CodeGuarded, "end mine00: refused by a guard", "")
+		}
+		return cleanReport(id), nil
+	}
+	w := newWorld(t, f)
+	w.host.euid = func() int { return 0 }
+	if code, _, stderr := w.run("end", "--all", "--yes"); code != api.ExitDenied || stderr != "lineage: end mine00: refused by a guard\n" || len(f.ends) != 2 {
+		t.Errorf("exit %d, ended %v, %s", code, f.ends, stderr)
+	}
+	// Nothing to end is a success.
+	f = newFake()
+	f.sessions = nil
+	if code, out, stderr := newWorld(t, f).run("end", "--mine"); code != 0 || out != "" || stderr != "lineage: end: no session to end\n" {
+		t.Errorf("exit %d, %q, %q", code, out, stderr)
+	}
+}
+
+// It is asked for as for one, and --dry-run sends nothing.
+func TestEndChosenAsks(t *testing.T) {
+	f := newFake()
+	w := newWorld(t, f)
+	said := w.terminal("n\n")
+	if code, _, _ := w.run("end", "--mine"); code != api.ExitFailed || len(f.ends) != 0 {
+		t.Errorf("exit %d, ended %v", code, f.ends)
+	}
+	if text := said(); !strings.Contains(text, "session k3x9q2 build: 5 processes") || strings.Contains(text, "m8p4z1") {
+		t.Errorf("asked\n%s", text)
+	}
+	if code, out, _ := newWorld(t, f).run("end", "--mine", "--dry-run"); code != 0 || len(f.ends) != 0 || !strings.HasPrefix(out, "k3x9q2 build: 4 processes would get") {
+		t.Errorf("exit %d, ended %v, %s", code, f.ends, out)
+	}
+}
+
+// While an end takes its time a terminal shows how far it is; Ctrl-C then kills.
+func TestEndProgress(t *testing.T) {
+	f := newFake()
+	asked := 0
+	f.hold = func() { // 14, then 5
+		if asked++; asked == 1 {
+			f.sessions[0].Live = 14
+		} else {
+			f.sessions[0].Live = 5
+		}
+	}
+	f.sessions[0].Name = "bu\x1bild"
+	f.end = func(id string, req api.EndRequest) (*api.Report, error) {
+		if req.Now {
+			return cleanReport(id), nil
+		}
+		return &api.Report{Session: id, State: "ending"}, nil
+	}
+	f.reports = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := newWorld(t, f)
+	said := w.terminal("")
+	go func() {
+		time.Sleep(3*patience + patience/2) // between two of the states that are shown
+		w.signals <- os.Interrupt
+	}()
+	code, out, _ := w.run("end", "-y", "--grace", "30s", "k3x9q2")
+	text := said()
+	if code != 0 || !strings.Contains(out, "ended, clean") || !slices.Contains(f.ends, "k3x9q2 now") {
+		t.Errorf("exit %d, ended %v, %s", code, f.ends, out)
+	}
+	for _, want := range []string{`ending bu\x1bild: 9 of 14 gone, SIGKILL in 2`, "s (Ctrl-C: no…", "\r\x1b[Klineage: end: killing now"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
+	if n := strings.Count(text, "ending bu"); n < 2 || strings.Count(text, "\n") != 1 {
+		t.Errorf("%d states: %q", n, text)
+	}
+}

@@ -31,7 +31,7 @@ type Verdict string
 const (
 	VerdictClean   Verdict = "clean"   // proven: no process is left
 	VerdictLeft    Verdict = "left"    // some could not be ended
-	VerdictUnknown Verdict = "unknown" // there is no proof
+	VerdictUnknown Verdict = "unknown" // neither could be proven
 )
 
 // OutcomeKind is how a process of an ended session went.

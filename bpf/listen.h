@@ -3,9 +3,9 @@
  * Which member listens on a TCP port, and until when. The kernel tells of every change of a
  * socket's state, so the first test is on LISTEN: all but a few are something else.
  *
- * A socket is told apart by its address. Its port is 0 when it closes, unless it was bound
- * explicitly, and several may share one. It is closed by whoever drops the last reference,
- * in a session or not: so a map holds who began to listen.
+ * The key of a socket is its address. Its port is 0 when it closes, unless it was bound
+ * explicitly, and several sockets may share a port. The last process to drop it closes it,
+ * in a session or not, so a map holds the process that began to listen.
  */
 #ifndef LINEAGE_LISTEN_H
 #define LINEAGE_LISTEN_H
@@ -14,7 +14,7 @@
 #include "event.h"
 #include "session.h"
 
-/* Of members only. Where there is no room, looks at /proc have to find it. */
+/* Of members only. A socket that finds no room here is found by looks at /proc. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -72,7 +72,7 @@ static __always_inline void stops_listening(struct sock *sk)
 
 /*
  * MPTCP, which Go's servers use, tells twice: of its own socket and of a TCP one, which is
- * enough. LISTEN to SYN_RECV is no change: a connection begins as a copy of the listener.
+ * enough. LISTEN to SYN_RECV does not count: a connection begins as a copy of the listener.
  */
 static __always_inline void on_tcp_state(struct sock *sk, int from, int to)
 {

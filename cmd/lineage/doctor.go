@@ -44,8 +44,8 @@ capabilities and its problems are shown, too.`,
 // doctorPatience is how long a daemon has to answer.
 const doctorPatience = 2 * time.Second
 
-// askStatus is what the daemon says of itself; nil if there is no answer, as the kernel
-// is what doctor is about.
+// askStatus is the daemon's status, or nil if it does not answer. That is not an error:
+// doctor checks the kernel.
 func (a *app) askStatus(ctx context.Context) *api.Status {
 	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 	defer cancel()

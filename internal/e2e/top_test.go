@@ -312,6 +312,8 @@ func TestTopOutlivesTheDaemon(t *testing.T) {
 		row, now := selected(s)
 		return now == at && strings.Contains(row, pid+" ") && folded(s)
 	}
+	// A daemon that is killed forgets the dead that its history has not yet.
+	written(w.Instance, "shop", "EXISTS (SELECT 1 FROM processes WHERE session = sessions.id AND json_extract(CAST(doc AS TEXT), '$.Exited') > 0)")
 	if err := w.daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (s *server) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Int(logging.KeyAdded, n).Msg("process adopted")
 	s.access.Done(c, access.Adopt, d.ID)
-	d.Head = head("session")
+	d.Head = api.NewHead("session")
 	return reply(w, http.StatusCreated, d)
 }
 

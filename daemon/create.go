@@ -69,7 +69,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Msg("session created")
 	s.access.Done(c, access.Create, d.ID)
-	d.Head, d.Token = head("session"), token
+	d.Head, d.Token = api.NewHead("session"), token
 	return reply(w, http.StatusCreated, d)
 }
 

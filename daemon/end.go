@@ -51,7 +51,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		}
 	})
 	if unremembered(err) {
-		report, err = s.pastReport(r.Context(), word, c, access.End, err)
+		report, err = s.archive.Report(r.Context(), word, c, access.End, err)
 	}
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 	var id tracer.SessionID
 	err = s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) { over, id = x.Over(), x.ID() })
 	if unremembered(err) {
-		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, access.Read, err)
+		report, err := s.archive.Report(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
@@ -150,6 +150,13 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 		status = http.StatusOK
 	}
 	return reply(w, status, report)
+}
+
+// unremembered reports whether err says that memory has no such session, so
+// that the history may.
+func unremembered(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && e.Code == api.CodeNotFound
 }
 
 // recorded records an end, when it has a verdict.

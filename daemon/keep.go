@@ -77,7 +77,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 	d.Warnings = s.losesTerminal(all, from.ID)
 	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
 	s.access.Done(c, access.Keep, d.ID)
-	d.Head = head("session")
+	d.Head = api.NewHead("session")
 	return reply(w, http.StatusCreated, d)
 }
 

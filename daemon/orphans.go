@@ -19,7 +19,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 	if err != nil {
 		return err
 	}
-	d := api.Orphans{Head: head("orphans"), Items: []api.Orphan{}}
+	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}}
 	if word := q.Get("session"); word != "" {
 		err = s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			for _, id := range v.Family(x.ID()) {
@@ -27,7 +27,7 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 			}
 		})
 	} else {
-		err = s.read(c, func(v registry.View) {
+		err = s.registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if access.Decide(c, access.Read, v.Scope(x)).Allow {
 					d.Items = orphansOf(v, d.Items, x, c)

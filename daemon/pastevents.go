@@ -182,7 +182,7 @@ func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
 	case row == nil: // nobody's: for those who may read everything
 		may = st.session == 0 && access.Decide(st.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && st.caller.UID != ^uint32(0)
 	default:
-		may = access.Decide(st.caller, access.Read, st.pastScope(ctx, row)).Allow && st.selects(ctx, row)
+		may = access.Decide(st.caller, access.Read, st.archive.Scope(ctx, row)).Allow && st.selects(ctx, row)
 	}
 	if len(st.readable) >= maxVisible {
 		clear(st.readable)

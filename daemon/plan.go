@@ -129,7 +129,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 		return err
 	}
 	var id tracer.SessionID
-	d := api.Plan{Head: head("plan"), Processes: []api.PlanProcess{}}
+	d := api.Plan{Head: api.NewHead("plan"), Processes: []api.PlanProcess{}}
 	over := false
 	err := s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		id, over = x.ID(), x.Closed()
@@ -139,11 +139,11 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 		}
 	})
 	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
+		p, err := s.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
-		d.Session, d.Name, d.State = p.Word, p.Name, p.doc.State
+		d.Session, d.Name, d.State = p.Word, p.Name, p.Document().State
 		return reply(w, http.StatusOK, d)
 	}
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 	if err != nil {
 		return err
 	}
-	d := api.PolicyExplain{Head: head("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
+	d := api.PolicyExplain{Head: api.NewHead("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
 	if !live {
 		return reply(w, http.StatusOK, d) // rules are about the living
 	}

@@ -109,7 +109,7 @@ func (s *server) identity(text string, c access.Caller) (id tracer.Identity, liv
 	}
 	reused := err == nil
 	var known bool
-	err = s.read(c, func(v registry.View) {
+	err = s.registry.ReadFor(c, func(v registry.View) {
 		g := document.ID(ref)
 		if ref.StartNS == 0 {
 			g, known = v.Graph().ByPID(g.PID)
@@ -136,11 +136,11 @@ func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	id, live, err := s.identity(r.PathValue("ref"), c)
 	if forgotten(err) {
-		d, err := s.pastWhy(r.Context(), r.PathValue("ref"), c, err)
+		d, err := s.archive.Why(r.Context(), r.PathValue("ref"), c, err)
 		if err != nil {
 			return err
 		}
-		d.Process.Head = head("process")
+		d.Process.Head = api.NewHead("process")
 		return reply(w, http.StatusOK, &d.Process)
 	}
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *server) getProcess(w http.ResponseWriter, r *http.Request, c access.Cal
 	if err != nil {
 		return err
 	}
-	p.Head = head("process")
+	p.Head = api.NewHead("process")
 	return reply(w, http.StatusOK, p)
 }
 
@@ -195,7 +195,7 @@ func (s *server) look(id tracer.Identity, live bool, c access.Caller) (p *api.Pr
 
 // member is a process that is or was one, by the graph; nil if it is not.
 func (s *server) member(id tracer.Identity, c access.Caller) (p *api.Process, scope access.Scope, err error) {
-	err = s.read(c, func(v registry.View) {
+	err = s.registry.ReadFor(c, func(v registry.View) {
 		n, ok := v.Graph().Node(id)
 		if !ok || n.Ghost || n.Session == 0 {
 			return

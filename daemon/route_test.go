@@ -104,7 +104,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 // not sent, and an answer about the host is not reached without one.
 func TestForgottenDecision(t *testing.T) {
 	w := newWorld(t)
-	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, head("secret")) }
+	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, api.NewHead("secret")) }
 	ask := func(rt route) (status int, panicked bool) {
 		rec := httptest.NewRecorder()
 		defer func() {

@@ -52,16 +52,16 @@ func (s *server) routes() map[string]route {
 func (s *server) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
 	f := s.kernel.Features()
 	return reply(w, http.StatusOK, api.Version{
-		Head: head("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
+		Head: api.NewHead("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
 		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.Mode(), Started: &s.started,
 	})
 }
 
 func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
+	d := api.Status{Head: api.NewHead("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.Result()}
-	err := s.read(c, func(v registry.View) {
+	err := s.registry.ReadFor(c, func(v registry.View) {
 		d.Degraded = s.degradations(v)
 		d.Lost, d.Sessions = v.Lost(), v.Live()
 		for x := range v.Sessions() {
@@ -115,8 +115,8 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 	if !slices.Contains([]string{"live", "ended", "all"}, state) {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
 	}
-	d := api.Sessions{Head: head("sessions"), Items: []api.Session{}}
-	err = s.read(c, func(v registry.View) {
+	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
+	err = s.registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Sorted() {
 			if x.Closed() || state == "ended" ||
 				q.Get("name") != "" && x.Info().Name != q.Get("name") ||
@@ -130,7 +130,7 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 		}
 	})
 	if err == nil && state != "live" {
-		err = s.addEnded(r.Context(), &d, q.Get("name"), c)
+		err = s.archive.AddEnded(r.Context(), &d, q.Get("name"), c)
 	}
 	if err != nil {
 		return err
@@ -146,14 +146,14 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 	err := s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		v.Refresh(x)
 		d = v.Document(x, c)
-		d.Head = head("session")
+		d.Head = api.NewHead("session")
 	})
 	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
+		p, err := s.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
-		return reply(w, http.StatusOK, p.session())
+		return reply(w, http.StatusOK, p.Document())
 	}
 	if err != nil {
 		return err
@@ -161,21 +161,12 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 	return reply(w, http.StatusOK, d)
 }
 
-// read is the registry's Read for a caller. Unless root asks, all that is done goes
-// first.
-func (s *server) read(c access.Caller, f func(registry.View)) error {
-	if c.Root() {
-		return s.registry.Read(f)
-	}
-	return s.registry.ReadLast(f)
-}
-
 // withSession finds a session, decides, and runs f in the registry's goroutine.
 func (s *server) withSession(word string, c access.Caller, verb access.Verb, f func(registry.View, *registry.Session)) error {
 	var refused error
 	ask := s.registry.Read
 	if verb == access.Read {
-		ask = func(f func(registry.View)) error { return s.read(c, f) }
+		ask = func(f func(registry.View)) error { return s.registry.ReadFor(c, f) }
 	}
 	err := ask(func(v registry.View) {
 		x, err := v.Find(word, c)
@@ -208,7 +199,7 @@ func (s *server) postStop(w http.ResponseWriter, _ *http.Request, c access.Calle
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
 	}
 	s.access.Managed(c, "stop")
-	err := reply(w, http.StatusAccepted, head("stop"))
+	err := reply(w, http.StatusAccepted, api.NewHead("stop"))
 	s.stop(req.Unload)
 	return err
 }

@@ -207,6 +207,7 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 	s := h.server(k, self, a, o, r, log)
 	kept := r.Started().Daemon.History
 	s.recorder = history.New(s.registry, s.ring, history.Open(i.History, s.bootID, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log), s.bootID, h.clock, r.Policy, log)
+	s.archive = history.NewArchive(s.recorder, s.access, k)
 	s.registry.Attach(s.recorder.Hooks())
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {

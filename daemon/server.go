@@ -60,6 +60,7 @@ type server struct {
 	access      *access.Access
 	audit       auditLog
 	recorder    *history.Recorder
+	archive     *history.Archive
 	clock       registry.Clock
 	log         zerolog.Logger
 	limits      limits
@@ -171,7 +172,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	if e.Code == api.CodeTooLarge || e.Code == api.CodeTooMany {
 		w.Header().Set("Connection", "close")
 	}
-	if err := reply(w, e.Status(), api.ErrorDocument{Head: head("error"), Error: e}); err != nil {
+	if err := reply(w, e.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: e}); err != nil {
 		s.log.Error().Err(err).Msg("refusal not sent")
 	}
 }

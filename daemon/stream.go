@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -71,8 +72,8 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	if word := q.Get("session"); word != "" {
 		err := s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) { st.session = x.ID() })
 		if unremembered(err) {
-			var p *past
-			if p, err = s.past(r.Context(), word, c, access.Read, err); err == nil {
+			var p *history.Past
+			if p, err = s.archive.Find(r.Context(), word, c, access.Read, err); err == nil {
 				st.session, st.boot = p.ID, p.Boot
 			}
 		}
@@ -88,7 +89,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	if snapshot == "1" {
 		s.presenting.Lock() // the registry has others to serve between two of them
 	}
-	err = s.read(c, func(v registry.View) {
+	err = s.registry.ReadFor(c, func(v registry.View) {
 		if snapshot == "1" {
 			present = st.present(v)
 		}
@@ -105,7 +106,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	st.begin()
 	if snapshot == "1" {
-		st.encode(api.Event{Head: head("recording"), BootID: s.bootID, Version: s.version, Started: &s.started})
+		st.encode(api.Event{Head: api.NewHead("recording"), BootID: s.bootID, Version: s.version, Started: &s.started})
 		for i := range present {
 			if st.encode(&present[i]); st.full() && !st.flush() {
 				return nil

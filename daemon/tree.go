@@ -31,8 +31,7 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c access.Caller
 			return err
 		}
 	}
-	d := api.Tree{Head: head("tree")}
-	found := true
+	d := api.Tree{Head: api.NewHead("tree")}
 	err = s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		v.Refresh(x)
 		doc := v.Document(x, c)
@@ -40,25 +39,27 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c access.Caller
 		rows := v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...)
 		if !at.IsZero() {
 			rows = document.Subtree(rows, at)
-			found = len(rows) > 0
 		}
 		d.Roots, d.Nodes = v.Encoder().Tree(rows, c)
 	})
 	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
+		p, err := s.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
-		d, err := s.pastTree(r.Context(), p, at, c)
+		d, err := s.archive.Tree(r.Context(), p, at, c)
 		if err != nil {
 			return err
+		}
+		if !at.IsZero() && len(d.Nodes) == 0 {
+			return notIn(at, p.Word)
 		}
 		return reply(w, http.StatusOK, d)
 	}
 	if err != nil {
 		return err
 	}
-	if !found {
+	if !at.IsZero() && len(d.Nodes) == 0 {
 		return notIn(at, r.PathValue("s"))
 	}
 	ps := make([]*api.Process, 0, len(d.Nodes))

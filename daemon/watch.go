@@ -154,7 +154,7 @@ func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
 	}
 	f.Head, f.Rev, f.TimeNS = api.Head{Kind: "diff"}, api.U64(w.at), api.U64(v.time)
 	if w.whole {
-		f.Head = head("snapshot")
+		f.Head = api.NewHead("snapshot")
 		if f.Status == nil {
 			f.Status = w.status(v)
 		}

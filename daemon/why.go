@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -30,11 +31,11 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller)
 	}
 	id, live, err := s.identity(q.Get("ref"), c)
 	if forgotten(err) {
-		d, err := s.pastWhy(r.Context(), q.Get("ref"), c, err)
+		d, err := s.archive.Why(r.Context(), q.Get("ref"), c, err)
 		if err != nil {
 			return err
 		}
-		d.Head = head("why")
+		d.Head = api.NewHead("why")
 		return reply(w, http.StatusOK, d)
 	}
 	if err != nil {
@@ -58,14 +59,21 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller)
 		cancel()
 		done()
 	}
-	d.Head = head("why")
+	d.Head = api.NewHead("why")
 	return reply(w, http.StatusOK, d)
+}
+
+// forgotten reports whether err says that memory has no such process, or
+// another one of its PID, so that the history may.
+func forgotten(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && (e.Code == api.CodeNotFound || e.Code == api.CodeIdentity)
 }
 
 // why makes the answer about one process.
 func (s *server) why(id tracer.Identity, live bool, p *api.Process, c access.Caller) (api.Why, error) {
 	d := api.Why{}
-	err := s.read(c, func(v registry.View) {
+	err := s.registry.ReadFor(c, func(v registry.View) {
 		n, ok := v.Graph().Node(id)
 		if !ok || n.Session == 0 {
 			return

@@ -88,7 +88,7 @@ func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller
 	defer cancel()
 	held := find(ctx)
 	ids := held.holders()
-	d := api.Holders{Head: head("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
+	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
 	for _, id := range ids {
 		if id.IsZero() {
 			mine, _ := held.by(id)

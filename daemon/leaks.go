@@ -21,7 +21,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 	d := api.Leaks{Head: api.NewHead("leaks"), Items: []api.Leak{}}
 	rooms := leaks.Rooms(s.proc)
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) {
+		err = s.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			if !x.Closed() {
 				d.Items = append(d.Items, s.growth.Session(v, x, rooms))
 			}

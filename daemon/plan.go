@@ -4,7 +4,6 @@ package daemon
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -28,9 +28,6 @@ import (
 const (
 	maxPlans   = 64
 	planMemory = 15 * time.Minute
-	// planCollect bounds the reading of ports and locks for a plan, and for
-	// the question why.
-	planCollect = 3 * time.Second
 )
 
 // plan is what a token stands for.
@@ -131,14 +128,14 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	var id tracer.SessionID
 	d := api.Plan{Head: api.NewHead("plan"), Processes: []api.PlanProcess{}}
 	over := false
-	err := s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+	err := s.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		id, over = x.ID(), x.Closed()
 		d.Session, d.Name, d.State = id.String(), x.Info().Name, x.State()
 		if end := access.Decide(c, access.End, v.Scope(x)); !end.Allow {
 			d.RefusedBy = "not permitted: " + end.Why
 		}
 	})
-	if unremembered(err) {
+	if lookup.IsNotFound(err) {
 		p, err := s.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
@@ -152,7 +149,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	if over {
 		return reply(w, http.StatusOK, d)
 	}
-	done, err := s.readProcfs(r.Context())
+	ctx, done, err := s.find.Collect(r.Context())
 	if err != nil {
 		return err
 	}
@@ -170,8 +167,6 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 			d.RefusedBy = refusal.Error()
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), planCollect)
-	defer cancel()
 	ids := make([]tracer.Identity, len(now))
 	for i := range now {
 		ids[i] = now[i].Identity
@@ -199,7 +194,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 		p.Ports, p.Locks = of(held, now[i].Identity)
 		shown = append(shown, &p.Process)
 	}
-	s.enrich(c, shown...)
+	s.find.Enrich(c, shown...)
 	if d.RefusedBy == "" && len(now) > 0 {
 		n := &plan{session: id, members: make(map[tracer.Identity]tracer.EntryFlags), made: s.clock.Monotonic()}
 		for i := range now {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -143,12 +144,12 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	var d api.Session
-	err := s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+	err := s.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		v.Refresh(x)
 		d = v.Document(x, c)
 		d.Head = api.NewHead("session")
 	})
-	if unremembered(err) {
+	if lookup.IsNotFound(err) {
 		p, err := s.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
@@ -159,31 +160,6 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	return reply(w, http.StatusOK, d)
-}
-
-// withSession finds a session, decides, and runs f in the registry's goroutine.
-func (s *server) withSession(word string, c access.Caller, verb access.Verb, f func(registry.View, *registry.Session)) error {
-	var refused error
-	ask := s.registry.Read
-	if verb == access.Read {
-		ask = func(f func(registry.View)) error { return s.registry.ReadFor(c, f) }
-	}
-	err := ask(func(v registry.View) {
-		x, err := v.Find(word, c)
-		if err != nil {
-			refused = err
-			return
-		}
-		if d := access.Decide(c, verb, v.Scope(x)); !d.Allow {
-			refused = s.access.Refuse(c, verb, word, d)
-			return
-		}
-		f(v, x)
-	})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 func (s *server) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.StopRequest) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
@@ -289,13 +290,14 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		kernel: k, enforcer: e, registry: own,
 		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		audit: a, holds: own.Holds(), plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
+		audit: a, holds: own.Holds(), plans: &plans{}, turns: newTurns(),
 		stopping: make(chan struct{}),
 		access: access.New(access.Options{
 			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
 			Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.Mode, Log: log,
 		}),
 	}
+	s.find = lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,

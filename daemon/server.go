@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -56,11 +57,11 @@ type server struct {
 	proc        procfs.FS
 	holds       *resources.Reader
 	plans       *plans
-	reading     chan struct{} // taken while a request reads all of procfs
 	access      *access.Access
 	audit       auditLog
 	recorder    *history.Recorder
 	archive     *history.Archive
+	find        *lookup.Finder
 	clock       registry.Clock
 	log         zerolog.Logger
 	limits      limits

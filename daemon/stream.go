@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -70,8 +71,8 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", snapshot), "")
 	}
 	if word := q.Get("session"); word != "" {
-		err := s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) { st.session = x.ID() })
-		if unremembered(err) {
+		err := s.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) { st.session = x.ID() })
+		if lookup.IsNotFound(err) {
 			var p *history.Past
 			if p, err = s.archive.Find(r.Context(), word, c, access.Read, err); err == nil {
 				st.session, st.boot = p.ID, p.Boot

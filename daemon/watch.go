@@ -54,7 +54,7 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	wr := &watcher{sender: s.sender(w, c), interval: time.Second / time.Duration(hz), whole: true}
 	if word := q.Get("session"); word != "" {
-		if err := s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) { wr.session = x.ID() }); err != nil {
+		if err := s.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) { wr.session = x.ID() }); err != nil {
 			return err
 		}
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {

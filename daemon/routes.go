@@ -78,7 +78,7 @@ func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Call
 			for name, n := range misses {
 				d.Counters["recursion_misses."+name] = n
 			}
-			d.Counters["readers_dropped"] = s.tally.dropped.Load()
+			d.Counters["readers_dropped"] = s.lines.Tally.Dropped.Load()
 			s.recorder.Count(v, d.Counters)
 		}
 	})

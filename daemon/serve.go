@@ -25,6 +25,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -209,6 +210,9 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 	kept := r.Started().Daemon.History
 	s.recorder = history.New(s.registry, s.ring, history.Open(i.History, s.bootID, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log), s.bootID, h.clock, r.Policy, log)
 	s.archive = history.NewArchive(s.recorder, s.access, k)
+	s.events = stream.New(stream.Options{
+		Lines: s.lines, Registry: s.registry, Ring: s.ring, Find: s.find, Archive: s.archive, BootID: s.bootID, Version: s.version, Started: s.started,
+	})
 	s.registry.Attach(s.recorder.Hooks())
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
@@ -290,7 +294,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		kernel: k, enforcer: e, registry: own,
 		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		audit: a, holds: own.Holds(), plans: &plans{}, turns: newTurns(),
+		audit: a, holds: own.Holds(), plans: &plans{},
 		stopping: make(chan struct{}),
 		access: access.New(access.Options{
 			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
@@ -303,6 +307,9 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
 	})
 	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
+	s.lines = stream.Lines{
+		Stall: h.limits.stall, Heartbeat: h.limits.heartbeat, Stopping: s.stopping, Clock: h.clock, Tally: &stream.Tally{}, Log: log,
+	}
 	s.feed = newFeed(s)
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -28,6 +27,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -82,11 +82,8 @@ type server struct {
 	steward     *rules.Steward
 	attribution *attribution.Attribution
 	growth      leaks.Growth
-	encoded     encodedEvents
-	turns       turns
-	presenting  sync.Mutex // held while a reader gets the present processes
-	replaying   sync.Mutex // held while one gets a block of the history
-	tally       tally
+	lines       stream.Lines
+	events      *stream.Events
 	metrics     http.Handler
 	exporter    *metrics.Exporter
 

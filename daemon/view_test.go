@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -141,7 +142,7 @@ func (g *gallery) publish() {
 }
 
 func (g *gallery) reader(c access.Caller, session tracer.SessionID) *reader {
-	return &reader{w: &watcher{sender: sender{server: g.f.server, caller: c}, session: session, whole: true}, picture: newPicture()}
+	return &reader{w: &watcher{feed: g.f, out: new(stream.Lines).To(nowhere{}, c), caller: c, session: session, whole: true}, picture: newPicture()}
 }
 
 // picture is what a client has after some lines.

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -29,7 +30,10 @@ const maxHz = 10
 
 // watcher is one reader of the view. It runs in its request's goroutine.
 type watcher struct {
-	sender
+	feed     *feed
+	lines    stream.Lines
+	out      *stream.Sender
+	caller   access.Caller
 	session  tracer.SessionID // 0: whatever the caller may read
 	interval time.Duration
 	at       uint64 // revision of the view that was sent
@@ -52,7 +56,7 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %q: want 1 to %d", text, maxHz), "")
 		}
 	}
-	wr := &watcher{sender: s.sender(w, c), interval: time.Second / time.Duration(hz), whole: true}
+	wr := &watcher{feed: s.feed, lines: s.lines, out: s.lines.To(w, c), caller: c, interval: time.Second / time.Duration(hz), whole: true}
 	if word := q.Get("session"); word != "" {
 		if err := s.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) { wr.session = x.ID() }); err != nil {
 			return err
@@ -64,14 +68,14 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 		return registry.ErrStopping
 	}
 	defer s.feed.leave()
-	wr.begin()
+	wr.out.Begin()
 	wr.run(r.Context())
 	return nil
 }
 
 // run sends until the reader, the session or the daemon goes.
 func (w *watcher) run(ctx context.Context) {
-	beat := time.NewTicker(w.limits.heartbeat)
+	beat := time.NewTicker(w.lines.Heartbeat)
 	defer beat.Stop()
 	for {
 		over, wake, ok := w.catchUp()
@@ -79,7 +83,7 @@ func (w *watcher) run(ctx context.Context) {
 			return
 		}
 		if over {
-			w.end(api.Frame{Head: api.Head{Kind: "end"}, Reason: "session_over"})
+			w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: stream.ReasonOver})
 			return
 		}
 		pace := time.After(w.interval)
@@ -87,12 +91,12 @@ func (w *watcher) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-w.stopping:
-				w.end(api.Frame{Head: api.Head{Kind: "end"}, Reason: "stopping"})
+			case <-w.lines.Stopping:
+				w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: stream.ReasonStopping})
 				return
 			case <-beat.C:
-				w.encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.clock.Boottime())})
-				if !w.flush() {
+				w.out.Encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.lines.Clock.Boottime())})
+				if !w.out.Flush() {
 					return
 				}
 			case <-wake:
@@ -111,8 +115,8 @@ func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
 		var f api.Frame
 		f, over, wake = w.next()
 		if f.Kind != "" {
-			w.encode(f)
-			if !w.flush() {
+			w.out.Encode(f)
+			if !w.out.Flush() {
 				return over, nil, false
 			}
 		}

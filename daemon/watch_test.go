@@ -234,7 +234,7 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 	}
 	defer nc.Close()
 	fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
-	w.until(func() bool { return w.s.tally.dropped.Load() == 1 })
+	w.until(func() bool { return w.s.lines.Tally.Dropped.Load() == 1 })
 	l := w.watch("user", "")
 	l.until("all of it", func(p *picture) bool { return len(p.processes) == 2001 })
 	if d := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK); d.Counters["readers_dropped"] != 1 {
@@ -289,6 +289,13 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 	}
 }
 
+// nowhere takes replies.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) WriteHeader(int)             {}
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
 // BenchmarkFrame is one frame at 10,000 live processes of which n changed: the
 // owner's turns, and what one reader costs beside it.
 func BenchmarkFrame(b *testing.B) {
@@ -317,8 +324,8 @@ func BenchmarkFrame(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; {
 					f, _, wake := r.w.next()
-					r.w.encode(f)
-					r.w.out.Reset()
+					r.w.out.Encode(f)
+					r.w.out.Flush()
 					more = wake == nil
 				}
 			}
@@ -333,8 +340,8 @@ func BenchmarkSnapshot(b *testing.B) {
 		r := g.reader(access.Caller{}, 0)
 		for more := true; more; {
 			f, _, wake := r.w.next()
-			r.w.encode(f)
-			r.w.out.Reset()
+			r.w.out.Encode(f)
+			r.w.out.Flush()
 			more = wake == nil
 		}
 	}

@@ -34,6 +34,9 @@ func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
 	return &Archive{journal: r.journal, registry: r.registry, access: a, kernel: k, clock: r.clock, boot: r.boot, log: r.log}
 }
 
+// Journal is the file, for those who read its events.
+func (a *Archive) Journal() *journal.Journal { return a.journal }
+
 // Past is an ended session that only the history has.
 type Past struct {
 	journal.Session

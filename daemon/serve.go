@@ -26,6 +26,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -310,7 +311,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 	s.lines = stream.Lines{
 		Stall: h.limits.stall, Heartbeat: h.limits.heartbeat, Stopping: s.stopping, Clock: h.clock, Tally: &stream.Tally{}, Log: log,
 	}
-	s.feed = newFeed(s)
+	s.feed = watch.New(watch.Options{Lines: s.lines, Registry: own, Find: s.find, Kernel: k, Proc: h.proc, Status: s.watchStatus})
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
 		Address: r.Started().Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
@@ -323,7 +324,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		Clock: h.clock, Audit: a, Log: log,
 	})
 	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
-		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
+		s.feed.Hooks(), &registry.Hooks{Reported: s.recorded})
 	s.steward.CarryOut(r.Policy())
 	return s
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -77,7 +78,7 @@ type server struct {
 	privileges  privileges
 	self        selfProtection
 	selfCheck   *selfcheck.Check
-	feed        *feed
+	feed        *watch.Feed
 	ring        *recent.Ring
 	steward     *rules.Steward
 	attribution *attribution.Attribution

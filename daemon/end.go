@@ -76,7 +76,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		s.registry.CollectBefore(id)
 	}
 	if req.PlanToken != "" {
-		if err := s.checkPlan(req.PlanToken, id); err != nil {
+		if err := s.plans.Check(req.PlanToken, id); err != nil {
 			s.access.Refused(c, access.End, id.String(), err.Error())
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -295,7 +296,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		kernel: k, enforcer: e, registry: own,
 		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		audit: a, holds: own.Holds(), plans: &plans{},
+		audit: a, holds: own.Holds(),
 		stopping: make(chan struct{}),
 		access: access.New(access.Options{
 			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
@@ -303,6 +304,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		}),
 	}
 	s.find = lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
+	s.plans = plan.New(plan.Options{Registry: own, Find: s.find, Enforcer: e, Kernel: k, Holds: s.holds, Proc: h.proc, Clock: h.clock})
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,

@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
@@ -57,7 +58,7 @@ type server struct {
 	registry    *registry.Registry
 	proc        procfs.FS
 	holds       *resources.Reader
-	plans       *plans
+	plans       *plan.Planner
 	access      *access.Access
 	audit       auditLog
 	recorder    *history.Recorder

@@ -181,7 +181,7 @@ func TestHistoryOfMembers(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	// An id of another boot says nothing of the sessions of this one.
-	for boot, want := range map[string]bool{w.s.bootID: true, "b0": false} {
+	for boot, want := range map[string]bool{bootID(w.h.proc): true, "b0": false} {
 		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
 		scope := w.s.archive.Scope(t.Context(), &row)
 		if d := access.Decide(access.Caller{Member: w.id(s.ID)}, access.End, scope); d.Allow != want {

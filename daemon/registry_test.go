@@ -28,7 +28,7 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	}
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	h := host{clock: c, proc: procfs.FS(tb.TempDir())}
-	s := h.server(k, tracer.Identity{PID: 1}, silence{}, Options{}, defaultRules(c), zerolog.Nop())
+	s := h.server(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: silence{}, rules: defaultRules(c), log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
 	tb.Cleanup(func() { cancel(); <-s.registry.Done() })

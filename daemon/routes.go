@@ -5,7 +5,6 @@ package daemon
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,60 +50,21 @@ func (s *server) routes() map[string]route {
 }
 
 func (s *server) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-	f := s.kernel.Features()
-	return reply(w, http.StatusOK, api.Version{
-		Head: api.NewHead("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
-		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.Mode(), Started: &s.started,
-	})
+	return reply(w, http.StatusOK, s.status.Version())
 }
 
 func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
-	f := s.kernel.Features()
-	d := api.Status{Head: api.NewHead("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
-		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.Result()}
-	err := s.registry.ReadFor(c, func(v registry.View) {
-		d.Degraded = s.degradations(v)
-		d.Lost, d.Sessions = v.Lost(), v.Live()
-		for x := range v.Sessions() {
-			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
-				v.Refresh(x)
-				d.Live += int(max(x.Info().Live, 0))
-			}
-		}
-		if access.Decide(c, access.Metrics, access.Scope{}).Allow {
-			counters, misses := v.Kernel()
-			d.Counters = make(map[string]uint64, len(counters)+len(misses))
-			maps.Copy(d.Counters, counters)
-			for name, n := range misses {
-				d.Counters["recursion_misses."+name] = n
-			}
-			d.Counters["readers_dropped"] = s.lines.Tally.Dropped.Load()
-			s.recorder.Count(v, d.Counters)
-		}
-	})
+	d, err := s.status.Document(c)
 	if err != nil {
 		return err
 	}
 	return reply(w, http.StatusOK, d)
 }
 
-// degradations says what does not work as it should.
-func (s *server) degradations(v registry.View) []string {
-	all := append(slices.Clone(s.kernel.Features().Degraded), v.Degraded()...)
-	all = append(all, s.rules.Degraded()...)
-	all = append(all, s.selfCheck.Degraded()...)
-	all = append(all, s.exporter.Degraded()...)
-	if err := s.audit.Err(); err != nil {
-		all = append(all, "audit records are being lost: "+err.Error())
-	}
-	if err := s.self.err; err != nil {
-		all = append(all, "self_protect: "+err.Error())
-	}
-	all = append(all, s.recorder.Degraded()...)
-	if err := s.privileges.err; err != nil {
-		all = append(all, "privileges were not given up: "+err.Error())
-	}
-	return all
+// getMetrics is /metrics on the socket.
+func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
+	s.exporter.Handler.ServeHTTP(w, r)
+	return nil
 }
 
 func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller) error {

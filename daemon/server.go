@@ -28,6 +28,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -68,16 +69,13 @@ type server struct {
 	log         zerolog.Logger
 	limits      limits
 	version     string
-	bootID      string
 	ephemeral   bool
-	pid         int
-	started     time.Time
 	rules       *rules.Policy
 	hup         <-chan os.Signal // asks for the policy to be read again
 	manager     *instance.Manager
 	alone       *instance.PIDFile
-	privileges  privileges
-	self        selfProtection
+	start       *status.Start
+	status      *status.Status
 	selfCheck   *selfcheck.Check
 	feed        *watch.Feed
 	ring        *recent.Ring
@@ -86,7 +84,6 @@ type server struct {
 	growth      leaks.Growth
 	lines       stream.Lines
 	events      *stream.Events
-	metrics     http.Handler
 	exporter    *metrics.Exporter
 
 	stopping chan struct{}     // closed when streams have to end

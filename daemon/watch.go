@@ -10,7 +10,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/watch"
 )
 
@@ -29,13 +28,4 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 		}
 	}
 	return s.feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
-}
-
-// watchStatus is what a status line shows.
-func (s *server) watchStatus(v registry.View) api.WatchStatus {
-	return api.WatchStatus{
-		Level: s.kernel.Features().Level, Mode: s.rules.Mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
-		Live: v.Graph().Stats().Live, Breaker: s.rules.BreakerState(),
-		SelfCheck: s.selfCheck.Result(),
-	}
 }

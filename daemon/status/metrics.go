@@ -1,15 +1,12 @@
 //go:build linux
 
-package daemon
+package status
 
 import (
 	"maps"
-	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -19,49 +16,49 @@ import (
 // measureAge is how old a snapshot may be: scrapes that come together share it.
 const measureAge = 100 * time.Millisecond
 
-// gauge answers scrapes, however many come at once, with one question to the
-// owner.
-type gauge struct {
-	server *server
-
+// scraped is the last snapshot.
+type scraped struct {
 	mu   sync.Mutex
 	last *metrics.Snapshot // never changed again
 	at   time.Time
 }
 
-func (g *gauge) read() (*metrics.Snapshot, error) {
+// Snapshot answers scrapes, however many come at once, with one question to the
+// registry.
+func (s *Status) Snapshot() (*metrics.Snapshot, error) {
+	g := &s.scraped
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.last != nil && time.Since(g.at) < measureAge {
 		return g.last, nil
 	}
-	s, err := g.server.measure()
+	now, err := s.measure()
 	if err != nil {
 		return nil, err
 	}
-	g.last, g.at = s, time.Now()
-	return s, nil
+	g.last, g.at = now, time.Now()
+	return now, nil
 }
 
 // measure asks the registry for what it counted, and adds what others did.
-func (s *server) measure() (*metrics.Snapshot, error) {
-	f := s.kernel.Features()
+func (s *Status) measure() (*metrics.Snapshot, error) {
+	f := s.o.Kernel.Features()
 	m := &metrics.Snapshot{
-		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.BreakerState().Open,
-		Refusals: s.access.RefusedSoFar(), ReadersDropped: s.lines.Tally.Dropped.Load(),
+		Version: s.o.Version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.o.Rules.BreakerState().Open,
+		Refusals: s.o.Access.RefusedSoFar(), ReadersDropped: s.o.Tally.Dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),
 		HelperErrors: make(map[metrics.Helper]uint64),
 		Resyncs:      make(map[string]uint64),
 		Ends:         make(map[metrics.End]uint64),
 	}
-	if r := s.selfCheck.Result(); r != nil {
+	if r := s.o.SelfCheck.Result(); r != nil {
 		m.SelfCheck = &r.OK
 	}
 	var counters map[string]uint64
-	err := s.registry.Read(func(v registry.View) {
+	err := s.o.Registry.Read(func(v registry.View) {
 		meter := v.Meter()
-		m.Degraded = len(s.degradations(v))
+		m.Degraded = len(s.degraded(v))
 		for x := range v.Sessions() {
 			m.Sessions[string(x.State())]++
 			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
@@ -73,7 +70,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		} {
 			m.Events[document.EventNames[t]] = meter.Events[t]
 		}
-		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.lines.Tally.Missed.Load()}
+		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.o.Tally.Missed.Load()}
 		// Those are replaced, never changed.
 		counters, m.RecursionMisses = v.Kernel()
 		for _, cause := range registry.Causes {
@@ -86,10 +83,4 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count
 	}
 	return m, err
-}
-
-// getMetrics is /metrics on the socket.
-func (s *server) getMetrics(w http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
-	s.metrics.ServeHTTP(w, r)
-	return nil
 }

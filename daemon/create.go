@@ -87,7 +87,7 @@ func (s *server) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	case req.Root.PID < 0 || req.Root.PID > math.MaxInt32:
 		return bad("invalid root.pid %d", req.Root.PID)
 	case req.Name != "" && !api.IsSessionWord(req.Name):
-		return bad("name %q: want a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", req.Name)
+		return spec, badName(req.Name)
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("max_processes %d: out of range", req.MaxProcesses)
 	}
@@ -115,6 +115,10 @@ func (s *server) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	spec.Idle = time.Duration(req.IdleMS) * time.Millisecond
 	s.rules.Complete(&spec, req.GraceMS != nil)
 	return spec, nil
+}
+
+func badName(name string) error {
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", name), "")
 }
 
 func foreign() error {

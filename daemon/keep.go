@@ -37,6 +37,8 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		return foreign()
 	case len(req.Refs) == 0 || len(req.Refs) > maxKept:
 		return bad("refs: want 1 to %d processes", maxKept)
+	case req.Name != "" && !api.IsSessionWord(req.Name):
+		return badName(req.Name)
 	case strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxReason:
 		return bad("reason: want a text of at most %d bytes", maxReason)
 	case !req.Until.After(now):
@@ -62,7 +64,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		all, from = append(all, id), info
 	}
 	by := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
-	info, err := s.steward.Keep(from, all, rules.Kept{Reason: req.Reason, By: by}, req.Until)
+	info, err := s.steward.Keep(from, all, req.Name, rules.Kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)
 	}
@@ -75,7 +77,8 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		return err
 	}
 	d.Warnings = s.losesTerminal(all, from.ID)
-	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
+	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).
+		Msg("process kept")
 	s.access.Done(c, access.Keep, d.ID)
 	d.Head = head("session")
 	return reply(w, http.StatusCreated, d)

@@ -30,14 +30,35 @@ type Kept struct {
 }
 
 // Keep opens a kept session over processes of one session and their
-// descendants. The first of them is its root.
-func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, why Kept, until time.Time) (info tracer.SessionInfo, err error) {
+// descendants. The first of them is its root. Without a name it gets the root's.
+func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name string, why Kept, until time.Time) (tracer.SessionInfo, error) {
 	spec := tracer.SessionSpec{
-		Root: all[0], UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
+		Root: all[0], Name: name, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
 	}
 	why.From = from.ID
-	return s.registry.HandOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
+	return s.handOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
+}
+
+// handOver opens a session over members of another one. If the spec has no name it
+// is that of the root's program, numbered while other sessions of the user have it.
+func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(registry.View, *registry.Session)) (tracer.SessionInfo, error) {
+	if spec.Name != "" {
+		return s.registry.HandOver(spec, all, note)
+	}
+	var name string
+	if f := s.RootFacts(spec.Root); f != nil {
+		name = api.SessionWord(f.Comm)
+	}
+	spec.Name = name
+	for n := 2; ; n++ {
+		info, err := s.registry.HandOver(spec, all, note)
+		var e *api.Error
+		if !errors.As(err, &e) || e.Code != api.CodeBusyName {
+			return info, err
+		}
+		spec.Name = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 // askKeep asks whether a rule keeps a member that has become another program.
@@ -112,7 +133,7 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		}
 		return
 	}
-	info, err := s.Keep(from, []tracer.Identity{id}, Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
+	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
 			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("not kept")

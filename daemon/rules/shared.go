@@ -18,7 +18,7 @@ import (
 // share hands a server that several sessions use over to a session of its own.
 func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
-	info, err := s.registry.HandOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
+	info, err := s.handOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
 		s.noteShared(v, x, rule, from.ID)
 	})
 	if err != nil {

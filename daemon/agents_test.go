@@ -69,18 +69,18 @@ func TestAgents(t *testing.T) {
 	}
 	x := into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=300", nil), http.StatusOK)
 	if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" || !strings.HasSuffix(x.Items[0].Origin, "policy.yaml:4") ||
-		x.Items[0].Effect != "it opened session "+id.String()+" by this rule, grace 3s, max_processes 40, idle 30m0s" {
+		x.Items[0].Effect != "opened session "+id.String()+", grace 3s, max_processes 40, idle 30m0s" {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.k.Fork(300, 301, "lngtest-agent")
 	p.proc(301, 300, 1000, "lngtest-agent")
 	x = into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=301", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Effect != "nothing: it is in session "+id.String()+", which this rule opened for pid 300" {
+	if len(x.Items) != 1 || x.Items[0].Effect != "no effect: in session "+id.String()+", which this rule opened for pid 300" {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.host(305, shell, 1000, "lngtest-agent")
 	x = into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=305", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Effect != "it opens a session, grace 3s, max_processes 40, idle 30m0s" {
+	if len(x.Items) != 1 || x.Items[0].Effect != "opens a session, grace 3s, max_processes 40, idle 30m0s" {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	d := into[api.Session](p.do("user", "GET", "/v1/sessions/lngtest", nil), http.StatusOK)
@@ -130,7 +130,7 @@ func TestAgentInSession(t *testing.T) {
 		t.Errorf("%+v", task)
 	}
 	x := into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=102", nil), http.StatusOK)
-	if len(x.Items) != 1 || !strings.HasPrefix(x.Items[0].Effect, "it opened session "+task.ID.String()+" by this rule, ") {
+	if len(x.Items) != 1 || !strings.HasPrefix(x.Items[0].Effect, "opened session "+task.ID.String()+", ") {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.k.Fork(100, 103, "lngtest-x")

@@ -30,7 +30,7 @@ func (s *server) getHistory(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	if text := q.Get("limit"); text != "" {
 		if x.Limit, err = strconv.Atoi(text); err != nil || x.Limit < 1 || x.Limit > api.MaxPage {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("limit %q: want 1 to %d", text, api.MaxPage), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid limit %q: must be 1 to %d", text, api.MaxPage), "")
 		}
 	}
 	if text := q.Get("next"); text != "" {
@@ -80,7 +80,7 @@ func parsePlace(text string) (p journal.Place, err error) {
 		}
 	}
 	if err != nil || p.Ended <= 0 || formatPlace(p) != text {
-		return p, api.NewError(api.CodeBadRequest, fmt.Sprintf("next %.100q is none that a page gave", text), "leave it out to begin at the newest")
+		return p, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid next %.100q: it is not from a page", text), "omit it to begin with the newest session")
 	}
 	return p, nil
 }

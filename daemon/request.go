@@ -32,7 +32,7 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request of more than %d KiB", maxBody>>10), "")
+		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request larger than %d KiB", maxBody>>10), "")
 	case err != nil:
 		w.Header().Set("Connection", "close") // the rest of it may still come
 		return api.NewError(api.CodeBadRequest, "the request did not arrive in time", "")

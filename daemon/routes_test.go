@@ -44,7 +44,7 @@ func TestVersionAndStatus(t *testing.T) {
 // is no alarm: every reader of the tree would have it before his eyes for ever.
 func TestLimitsAreNoDegradation(t *testing.T) {
 	w := newWorld(t)
-	limit, broken := "fentry/attach_pid: refused by this kernel", "loaded anew: link_fork_birth is gone"
+	limit, broken := "fentry/attach_pid: refused by this kernel", "programs loaded again: link_fork_birth is gone"
 	w.k.Feature.Limits, w.k.Feature.Degraded = []string{limit}, []string{broken}
 	s := w.session("user", 100, api.NewSession{})
 	st := into[api.Status](w.do("user", "GET", "/v1/status", nil), http.StatusOK)

@@ -17,6 +17,6 @@ func (s *server) protectSelf(on bool) {
 	p.err = s.kernel.SelfProtect(on)
 	p.on = on && p.err == nil
 	if p.err != nil {
-		s.log.Error().Err(p.err).Msg("self_protect not carried out")
+		s.log.Error().Err(p.err).Msg("self_protect not in force")
 	}
 }

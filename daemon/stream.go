@@ -54,7 +54,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	from := uint64(math.MaxUint64) // now
 	if text := q.Get("from"); text != "" {
 		if from, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("from %q: want a sequence number", text), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
 		}
 	}
 	if st.since, st.until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
@@ -66,7 +66,7 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	snapshot := q.Get("snapshot")
 	if snapshot != "" && snapshot != "0" && snapshot != "1" {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", snapshot), "")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid snapshot %q: must be 0 or 1", snapshot), "")
 	}
 	if word := q.Get("session"); word != "" {
 		err := s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) { st.session = x.ID() })

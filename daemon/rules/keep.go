@@ -66,7 +66,7 @@ func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
 	select {
 	case s.execs <- id:
 	default:
-		v.Degrade("keep rules were not asked about every program: too many at once")
+		v.Degrade("keep rules were not applied to every program: too many at once")
 	}
 }
 
@@ -97,7 +97,7 @@ func (s *Steward) keepRunning(p *policy.Policy) {
 		return nil
 	})
 	if err != nil {
-		s.log.Error().Err(err).Msg("keep rules not asked about the members that run")
+		s.log.Error().Err(err).Msg("keep rules not applied to running members")
 	}
 	for _, id := range members {
 		s.keepIfRuled(p, id)
@@ -129,14 +129,14 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	}
 	if rule == nil {
 		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not let out of its session")
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not moved out of its session")
 		}
 		return
 	}
 	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("not kept")
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("process not kept by a rule")
 		}
 		return
 	}

@@ -24,7 +24,7 @@ func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 	if err != nil {
 		return err
 	}
-	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server let out of its session")
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server moved out of its session")
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: access.Keep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),

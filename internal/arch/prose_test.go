@@ -20,7 +20,7 @@ var phrases = map[string]int{
 	"another than": 1,
 	"by itself":    38,
 	"goes on":      25,
-	"is no":        60,
+	"is no":        59,
 	"is none":      52,
 	"is told":      50,
 	"no more":      17,

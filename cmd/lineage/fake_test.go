@@ -131,7 +131,11 @@ func (f *fake) End(_ context.Context, name string, req api.EndRequest) (*api.Rep
 	if f.end != nil {
 		return f.end(id, req)
 	}
-	return cleanReport(id), nil
+	r := cleanReport(id)
+	if s.State == api.StateEnded {
+		r.Ended = s.Ended
+	}
+	return r, nil
 }
 
 func (f *fake) Kill(_ context.Context, name string, req api.KillRequest) (*api.Killed, error) {

@@ -35,14 +35,14 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	if text := q.Get("from"); text != "" {
 		if req.From, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("from %q: want a sequence number", text), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
 		}
 	}
 	if req.Since, req.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
 		return err
 	}
 	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", text), "")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
 	}
 	return s.events.Serve(r.Context(), w, c, req)
 }

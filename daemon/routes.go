@@ -22,6 +22,7 @@ func (s *server) routes() map[string]route {
 	return map[string]route{
 		"GET /v1/version":               onHost(s, access.Hello, "", params(), s.getVersion),
 		"GET /v1/status":                onHost(s, access.Hello, "", params(), s.getStatus),
+		"GET /healthz":                  onHost(s, access.Hello, "", params(), s.getHealth),
 		"GET /v1/sessions":              s.abreast(onEach(s.getSessions, access.Read)),
 		"POST /v1/sessions":             onTarget(s.postSession, access.Create, access.Adopt),
 		"GET /v1/sessions/{s}":          s.abreast(onTarget(s.getSession, access.Read)),
@@ -55,6 +56,15 @@ func (s *server) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Cal
 
 func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	d, err := s.status.Document(c)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// getHealth is for probes: short, and not about the host's sessions.
+func (s *server) getHealth(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+	d, err := s.status.Health()
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 	hz := maxHz
 	if text := q.Get("hz"); text != "" {
 		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %q: want 1 to %d", text, maxHz), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
 		}
 	}
 	return s.feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})

@@ -25,7 +25,7 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller)
 	case q.Has("path") && !q.Has("ref") && !q.Has("port"):
 		return s.whyPath(w, r, c, q)
 	case len(q) != 1:
-		return api.NewError(api.CodeBadRequest, "want one of ref, port and path", "")
+		return api.NewError(api.CodeBadRequest, "give one of ref, port and path", "")
 	}
 	id, live, err := s.find.Identity(q.Get("ref"), c)
 	if lookup.IsForgotten(err) {

@@ -213,5 +213,5 @@ func (c *choice) Set(s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want one of %s", strings.Join(c.words, ", "))
+	return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
 }

@@ -57,7 +57,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		}
 		for _, t := range q.Types {
 			if !slices.Contains(eventTypes, t) {
-				return usage("events: unknown type %q: want one of %s", t, strings.Join(eventTypes, ", "))
+				return usage("events: invalid --type %q: must be one of %s", t, strings.Join(eventTypes, ", "))
 			}
 		}
 		c, err := a.client(cmd.Context())

@@ -38,7 +38,7 @@ several sessions had means the last one that ended.`,
 			return err
 		}
 		if q.Limit < 0 {
-			return usage("history: --limit %d: want 0 or more", q.Limit)
+			return usage("history: invalid --limit %d: must be 0 or more", q.Limit)
 		}
 		if len(args) > 0 && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
 			return usage("history: --since, --until and --limit are for the list, not for one SESSION")

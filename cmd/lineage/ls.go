@@ -52,7 +52,7 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"ps"},
 		Short:   "List sessions",
-		Long: `List the live sessions that you may see: your own, or as root everybody's.
+		Long: `List the live sessions that you may see: your own, as root those of all users.
 
 A terminal that is too narrow gets fewer columns; a pipe always gets the same
 ones. LIVE is the number of live processes, ORPHANS of those whose creator is

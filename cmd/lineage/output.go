@@ -22,7 +22,7 @@ func formatFlag(cmd *cobra.Command) *choice {
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)
 		if err != nil {
-			return errors.New("want true or false")
+			return errors.New("must be true or false")
 		}
 		if on {
 			f.value = "json"

@@ -75,6 +75,7 @@ func TestOpenAPI(t *testing.T) {
 	watch := c.open("/v1/watch?session=" + i.Record("port").ID)
 	picture := c.open("/v1/watch")
 	get("/v1/version")
+	get("/healthz")
 	post("/v1/selfcheck", nil)
 	get("/v1/status")
 	get("/v1/orphans")

@@ -129,7 +129,7 @@ func (c *Cmd) daemonLevel() (int, error) {
 	return v.Level, nil
 }
 
-// absent: there is no daemon, and not one that hangs or refuses.
+// absent: the daemon does not run. One that hangs or refuses is another matter.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -5,6 +5,7 @@ package arch
 // daemon, tracer → lineage.
 var mayImport = map[string]string{
 	"api/display":            "api",
+	"api/run":                "api",
 	"cmd/lineage":            "api api/display cmd/lineage/outside cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",
 	"cmd/lineage/outside":    "api cmd/lineage/text daemon/document daemon/resources tracer tracer/procfs",
 	"cmd/lineage/supervise":  "api api/display cmd/lineage/supervise/shim tracer/procfs",

@@ -6,9 +6,11 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS   += --no-print-directory
 
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The release of the file VERSION; before its tag is set 0.1.0-dev.N, N commits from the first one.
+VERSION  := $(shell packaging/version.sh)
+COMMIT   := $(shell git describe --always --abbrev=40 --exclude='*' --dirty=+ 2>/dev/null)
 # The entry point is cmd/lineage/urgent's.
-LDFLAGS  := -s -w -X main.version=$(VERSION) -E lineage_start
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -E lineage_start
 PROGRAMS := $(patsubst testdata/programs/%.c,bin/testdata/lngtest-%,$(wildcard testdata/programs/*.c))
 CFLAGS   := -O2 -Wall -Wextra -Werror
 

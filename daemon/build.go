@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"os"
 	"strings"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/httpapi"
+	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
@@ -24,47 +26,32 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
-// parts are what a server is built of, beside the host.
-type parts struct {
-	kernel  kernel
-	self    tracer.Identity
-	audit   auditLog
-	journal *journal.Journal
-	rules   *rules.Policy
-	bootID  string
-	log     zerolog.Logger
-}
-
-// server builds everything that runs over a kernel, and attaches the features to the
+// build makes everything that runs over a kernel, and attaches the features to the
 // registry.
-func (h host) server(p parts, o Options) *server {
+func (h host) build(p parts, o Options) *service {
 	k, r, log := p.kernel, p.rules, p.log
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
 	own := registry.New(registry.Options{
 		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period, HeldEvery: h.heldPeriod,
 		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() },
 	})
-	s := &server{
-		kernel: k, enforcer: e, registry: own, rules: r, audit: p.audit,
-		proc: h.proc, clock: h.clock, log: log, limits: h.limits, hup: h.hup, manager: h.manager,
-		version: o.Version, ephemeral: o.Ephemeral, holds: own.Holds(),
+	s := &service{
+		parts: p, registry: own, enforcer: e, clock: h.clock, manager: h.manager, ephemeral: o.Ephemeral, flush: h.limits.flush,
 		stopping: make(chan struct{}), start: new(status.Start),
 	}
 	s.access = access.New(access.Options{
 		Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
 		Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Log: log,
 	})
-	s.steward = rules.New(rules.Options{
+	steward := rules.New(rules.Options{
 		Policy: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.proc, Clock: h.clock, Audit: p.audit, Log: log,
 	})
 	s.attribution = attribution.New(attribution.Options{
-		Registry: own, Policy: r, Steward: s.steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: p.self,
+		Registry: own, Policy: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: p.self,
 		Clock: h.clock, Audit: p.audit, Log: log,
 	})
 	s.selfCheck = selfcheck.New(selfcheck.Options{
@@ -72,34 +59,45 @@ func (h host) server(p parts, o Options) *server {
 	})
 	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
 	s.recorder = history.New(own, s.ring, p.journal, p.bootID, h.clock, r.Policy, log)
-	s.archive = history.NewArchive(s.recorder, s.access, k)
-	s.find = lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
-	s.plans = plan.New(plan.Options{Registry: own, Find: s.find, Enforcer: e, Kernel: k, Holds: s.holds, Proc: h.proc, Clock: h.clock})
-	s.lines = stream.Lines{
+	archive := history.NewArchive(s.recorder, s.access, k)
+	find := lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
+	lines := stream.Lines{
 		Stall: h.limits.stall, Heartbeat: h.limits.heartbeat, Stopping: s.stopping, Clock: h.clock, Tally: &stream.Tally{}, Log: log,
 	}
-	started := time.Now().UTC()
-	s.events = stream.New(stream.Options{
-		Lines: s.lines, Registry: own, Ring: s.ring, Find: s.find, Archive: s.archive, BootID: p.bootID, Version: o.Version, Started: started,
-	})
-	s.exporter = &metrics.Exporter{
+	started, growth := time.Now().UTC(), new(leaks.Growth)
+	exporter := &metrics.Exporter{
 		Address: r.Started().Daemon.Metrics.String(), ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
 	}
 	s.status = status.New(status.Options{
-		Registry: own, Access: s.access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.recorder, Kernel: k, Tally: s.lines.Tally,
+		Registry: own, Access: s.access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.recorder, Kernel: k, Tally: lines.Tally,
 		Version: o.Version, Ephemeral: o.Ephemeral, Started: started, Start: s.start,
 	},
-		r.Degraded, s.selfCheck.Degraded, s.exporter.Degraded,
+		r.Degraded, s.selfCheck.Degraded, exporter.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
 		status.Failing("self_protect", func() error { return s.start.SelfProtectErr }),
 		s.recorder.Degraded,
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 	)
-	s.exporter.Handler = metrics.Handler(s.status.Snapshot)
-	s.feed = watch.New(watch.Options{Lines: s.lines, Registry: own, Find: s.find, Kernel: k, Proc: h.proc, Status: s.status.Watched})
-	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
-		s.feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
-	s.steward.CarryOut(r.Policy())
+	exporter.Handler = metrics.Handler(s.status.Snapshot)
+	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Kernel: k, Proc: h.proc, Status: s.status.Watched})
+	s.api = httpapi.New(httpapi.Options{
+		Registry: own, Access: s.access, Enforcer: e, Kernel: k, Proc: h.proc, Find: find, Archive: archive, Holds: own.Holds(),
+		Plans: plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock}),
+		Events: stream.New(stream.Options{
+			Lines: lines, Registry: own, Ring: s.ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
+		}),
+		Feed: feed, Status: s.status, Metrics: exporter.Handler, Rules: r, Steward: steward, Attribution: s.attribution, Growth: growth,
+		SelfCheck: s.selfCheck, Version: o.Version, Send: h.limits.send, Managed: h.manager.Present,
+		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
+	})
+	own.Attach(steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
+	s.jobs = []func(context.Context){
+		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, own.WatchHeld,
+		func(ctx context.Context) { reloadOn(ctx, h.hup, steward, h.manager) },
+		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
+		s.attribution.Run, exporter.Run, feed.Run,
+	}
+	steward.CarryOut(r.Policy())
 	return s
 }
 

@@ -14,7 +14,7 @@ import (
 // giveUp drops the privileges that are no longer needed: everything is loaded,
 // attached, opened and listened on. If it fails the daemon serves nevertheless, and
 // says so in its status.
-func (s *server) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
+func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
 	if drop == nil {
 		return
 	}
@@ -34,7 +34,7 @@ func (s *server) giveUp(drop func(...privilege.Capability) error, i instance.Ins
 // protectSelf does what the policy says about members that act against the
 // daemon. One that cannot is no worse than one that was not asked to, and says
 // so in its status. What an earlier daemon attached goes if it is not asked for.
-func (s *server) protectSelf(on bool) {
+func (s *service) protectSelf(on bool) {
 	err := s.kernel.SelfProtect(on)
 	s.start.SelfProtect, s.start.SelfProtectErr = on && err == nil, err
 	if err != nil {

@@ -186,9 +186,9 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	return err
 }
 
-// prepare makes a server that knows what the kernel holds, and its socket, unless
+// prepare makes a service that knows what the kernel holds, and its socket, unless
 // it has one.
-func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*server, *instance.Listener, error) {
+func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*service, *instance.Listener, error) {
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
 	}
@@ -199,7 +199,7 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 	a := openAudit(i.Audit, r, log)
 	boot, kept := bootID(h.proc), r.Started().Daemon.History
 	j := history.Open(i.History, boot, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log)
-	s := h.server(parts{k, self, a, j, r, boot, log}, o)
+	s := h.build(parts{k, self, a, j, r, boot, log}, o)
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
 		s.recorder.End()

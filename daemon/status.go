@@ -16,7 +16,7 @@ const statusPeriod = 10 * time.Second
 // reportStatus keeps the service manager informed. The watchdog's message is sent
 // from the registry's goroutine, which does everything that matters: if it is stuck,
 // the message is missing.
-func (s *server) reportStatus(ctx context.Context, m *instance.Manager) {
+func (s *service) reportStatus(ctx context.Context, m *instance.Manager) {
 	if !m.Present {
 		return
 	}

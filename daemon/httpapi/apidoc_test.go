@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 
 // docs/API.md names every route and no other, and every code as it is answered.
 func TestAPIDocument(t *testing.T) {
-	b, err := os.ReadFile("../docs/API.md")
+	b, err := os.ReadFile("../../docs/API.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,13 +28,13 @@ func TestAPIDocument(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	slices.Sort(documented)
-	if want := slices.Sorted(maps.Keys((&server{}).routes())); !slices.Equal(documented, want) {
+	if want := slices.Sorted(maps.Keys((&Server{}).routes())); !slices.Equal(documented, want) {
 		t.Errorf("documented are\n%s\nserved are\n%s", strings.Join(documented, "\n"), strings.Join(want, "\n"))
 	}
 	_, codes, _ := strings.Cut(text, "| code | status | exit |\n| --- | --- | --- |\n")
 	var want []string
 	for _, code := range []string{
-		api.CodeBadRequest, api.CodePIDNamespace, api.CodeVersion, api.CodeDenied, api.CodeGuarded, api.CodeNotFound, api.CodeAmbiguous,
+		api.CodeBadRequest, api.CodePIDNamespace, api.CodeVersion, api.CodeDenied, api.CodeGuarded, api.CodeNotFound, api.CodeMethod, api.CodeAmbiguous,
 		api.CodeIdentity, api.CodeChanged, api.CodeBusyName, api.CodeLiveSessions, api.CodeTooLarge, api.CodeTooMany, api.CodeInternal,
 		api.CodeStarting, api.CodeStopping, api.CodeUntracked,
 	} {

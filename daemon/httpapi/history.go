@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"fmt"
@@ -15,8 +15,11 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 )
 
+// past lists ended sessions.
+type past struct{ archive *history.Archive }
+
 // getHistory lists ended sessions, the last first, page by page.
-func (s *server) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *past) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	x := journal.Query{Limit: api.DefaultPage}
 	if x.Since, x.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
 		return err
@@ -31,7 +34,7 @@ func (s *server) getHistory(w http.ResponseWriter, r *http.Request, c access.Cal
 			return err
 		}
 	}
-	d, err := s.archive.Ended(r.Context(), x, c)
+	d, err := h.archive.Ended(r.Context(), x, c)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"net/http"
@@ -8,25 +8,32 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
+// orphans lists what was left behind.
+type orphans struct {
+	find     *lookup.Finder
+	registry *registry.Registry
+}
+
 // getOrphans lists the live processes whose creator or root is dead, what was
 // handed to other daemons, and the zombies with the parent that has to reap them.
-func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+func (h *orphans) getOrphans(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session")
 	if err != nil {
 		return err
 	}
 	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}}
 	if word := q.Get("session"); word != "" {
-		err = s.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
+		err = h.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			for _, id := range v.Family(x.ID()) {
 				d.Items = orphansOf(v, d.Items, v.Session(id), c)
 			}
 		})
 	} else {
-		err = s.registry.ReadFor(c, func(v registry.View) {
+		err = h.registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if access.Decide(c, access.Read, v.Scope(x)).Allow {
 					d.Items = orphansOf(v, d.Items, x, c)
@@ -41,11 +48,11 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 	for i := range d.Items {
 		ps[i] = &d.Items[i].Process
 	}
-	s.find.Enrich(c, ps...)
+	h.find.Enrich(c, ps...)
 	d.Items = slices.DeleteFunc(d.Items, func(o api.Orphan) bool { return o.Why == api.WhyZombie && o.State == api.StateExited })
 	for i := range d.Items {
 		if p := &d.Items[i]; p.Why == api.WhyZombie && p.Parent != nil {
-			p.Reaper = s.find.Reaper(*p.Parent)
+			p.Reaper = h.find.Reaper(*p.Parent)
 		}
 	}
 	return reply(w, http.StatusOK, d)

@@ -1,71 +1,66 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
 )
 
-// reloadOn reads the policy again at each signal.
-func (s *server) reloadOn(ctx context.Context, hup <-chan os.Signal) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-			s.manager.Notify(instance.Reloading()...)
-			_ = s.steward.Reload() // it is logged, and stands in the status
-			s.manager.Notify(instance.Ready)
-		}
-	}
+// policies answers about the policy in force.
+type policies struct {
+	find     *lookup.Finder
+	registry *registry.Registry
+	access   *access.Access
+	kernel   lookup.Kernel
+	rules    *rules.Policy
+	steward  *rules.Steward
+	log      zerolog.Logger
 }
 
 // getPolicy is not for members: what their host lets end is not theirs to know.
-func (s *server) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-	return reply(w, http.StatusOK, s.rules.Document())
+func (h *policies) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+	return reply(w, http.StatusOK, h.rules.Document())
 }
 
-func (s *server) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	if err := s.steward.Reload(); err != nil {
+func (h *policies) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
+	if err := h.steward.Reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
-	s.access.Managed(c, "policy reload")
-	return reply(w, http.StatusOK, s.rules.Document())
+	h.access.Managed(c, "policy reload")
+	return reply(w, http.StatusOK, h.rules.Document())
 }
 
-func (s *server) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	if s.rules.Resume() {
-		s.steward.Reterm()
-		s.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
+func (h *policies) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
+	if h.rules.Resume() {
+		h.steward.Reterm()
+		h.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
 			Msg("circuit breaker closed")
 	}
-	s.access.Managed(c, "policy resume")
-	return reply(w, http.StatusOK, s.rules.Document())
+	h.access.Managed(c, "policy resume")
+	return reply(w, http.StatusOK, h.rules.Document())
 }
 
 // getExplain tells which rules match a process now.
-func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
-	id, live, err := s.find.Identity(q.Get("ref"), c)
+func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
+	id, live, err := h.find.Identity(q.Get("ref"), c)
 	if err != nil {
 		return err
 	}
-	p, err := s.find.Process(id, live, c)
+	p, err := h.find.Process(id, live, c)
 	if err != nil {
 		return err
 	}
@@ -73,8 +68,8 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 	if !live {
 		return reply(w, http.StatusOK, d) // rules are about the living
 	}
-	facts := s.steward.Facts(id.PID, rules.MaxFacts)
-	if now, err := s.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
+	facts := h.steward.Facts(id.PID, rules.MaxFacts)
+	if now, err := h.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
 		return lookup.OtherProcess(p.Ref)
 	} else if err != nil {
 		return err
@@ -83,15 +78,15 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 	if p.Session != "" {
 		effect = "no effect: the end of its own session reaches it"
 	}
-	in := s.rules.Policy()
+	in := h.rules.Policy()
 	for _, rule := range in.Protected(facts) {
 		d.Items = append(d.Items, api.PolicyRule{
 			Kind: "policy_rule", Rule: rule.Key, Reason: rule.Reason, Origin: rule.Origin, Effect: effect,
 		})
 	}
-	facts = s.steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
+	facts = h.steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
 	if r := rules.RanAs(in, facts); r != nil {
-		effect, err := s.agentEffect(in, r, id)
+		effect, err := h.agentEffect(in, r, id)
 		if err != nil {
 			return err
 		}
@@ -111,8 +106,8 @@ func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Cal
 
 // agentEffect says what an agent rule does, or did, with a process that it
 // matches.
-func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity) (string, error) {
-	in, err := s.sessionWith(id)
+func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity) (string, error) {
+	in, err := h.sessionWith(id)
 	if err != nil {
 		return "", err
 	}
@@ -125,12 +120,12 @@ func (s *server) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identi
 	case in.ID != 0 && !r.Nests():
 		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any", in.ID), nil
 	}
-	return does + s.termsText(p.Terms(r)), nil
+	return does + h.termsText(p.Terms(r)), nil
 }
 
 // sessionWith is the session that a process is in, zero if it is in none.
-func (s *server) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
-	err = s.registry.Read(func(v registry.View) {
+func (h *policies) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
+	err = h.registry.Read(func(v registry.View) {
 		if n, ok := v.Graph().Node(id); ok {
 			if x := v.Session(n.Session); x != nil {
 				in = x.Info()
@@ -141,7 +136,7 @@ func (s *server) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err err
 }
 
 // termsText is what a rule's session is held to.
-func (s *server) termsText(t policy.Terms) string {
+func (h *policies) termsText(t policy.Terms) string {
 	text := fmt.Sprintf(", grace %v", t.Grace)
 	for _, limit := range []struct {
 		name string
@@ -158,7 +153,7 @@ func (s *server) termsText(t policy.Terms) string {
 	if t.Report {
 		text += ", leftovers are only reported"
 	}
-	if !s.rules.Enforced() {
+	if !h.rules.Enforced() {
 		text += "; mode observe: ends are only logged"
 	}
 	return text

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,13 +17,10 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -38,83 +34,86 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// limits bound what a caller can make the daemon spend.
-type limits struct {
-	send      time.Duration // to send headers, and a body
-	stall     time.Duration // a stream's reader may take nothing
-	heartbeat time.Duration
-	flush     time.Duration // events are gathered before they are sent
-	access.Limits
+// Options are what the API stands on.
+type Options struct {
+	Registry    *registry.Registry
+	Access      *access.Access
+	Enforcer    *enforcer.Enforcer
+	Kernel      lookup.Kernel
+	Proc        procfs.FS
+	Find        *lookup.Finder
+	Archive     *history.Archive
+	Plans       *plan.Planner
+	Holds       *resources.Reader
+	Events      *stream.Events
+	Feed        *watch.Feed
+	Status      *status.Status
+	Metrics     http.Handler
+	Rules       *rules.Policy
+	Steward     *rules.Steward
+	Attribution *attribution.Attribution
+	Growth      *leaks.Growth
+	SelfCheck   *selfcheck.Check
+	Version     string
+	Send        time.Duration     // that a caller has to send headers, and a body
+	Managed     bool              // a service manager runs the daemon
+	Stopping    <-chan struct{}   // closed when the daemon stops
+	Stop        func(unload bool) // begins to stop it
+	Log         zerolog.Logger
 }
 
-var defaultLimits = limits{
-	send: 5 * time.Second, stall: 30 * time.Second, heartbeat: 15 * time.Second, flush: 5 * time.Millisecond,
-	// All the sessions that one may have nested in it can be asked for at once.
-	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: registry.MaxNested, Rate: 200, Burst: 4 * registry.MaxNested},
+// Server answers the API.
+type Server struct {
+	o    Options
+	http *http.Server
 }
 
-// server answers the API.
-type server struct {
-	kernel      kernel
-	enforcer    *enforcer.Enforcer
-	registry    *registry.Registry
-	proc        procfs.FS
-	holds       *resources.Reader
-	plans       *plan.Planner
-	access      *access.Access
-	audit       auditLog
-	recorder    *history.Recorder
-	archive     *history.Archive
-	find        *lookup.Finder
-	clock       registry.Clock
-	log         zerolog.Logger
-	limits      limits
-	version     string
-	ephemeral   bool
-	rules       *rules.Policy
-	hup         <-chan os.Signal // asks for the policy to be read again
-	manager     *instance.Manager
-	alone       *instance.PIDFile
-	start       *status.Start
-	status      *status.Status
-	selfCheck   *selfcheck.Check
-	feed        *watch.Feed
-	ring        *recent.Ring
-	steward     *rules.Steward
-	attribution *attribution.Attribution
-	growth      leaks.Growth
-	lines       stream.Lines
-	events      *stream.Events
-	exporter    *metrics.Exporter
+// New makes the API of a daemon. net/http reads headers up to MaxHeaderBytes and 4 KiB
+// of slack: 8 KiB in all.
+func New(o Options) *Server {
+	s := &Server{o: o}
+	s.http = &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: o.Send,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    4 << 10,
+		ErrorLog:          logging.HTTP(o.Log),
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return WithConnection(ctx, access.Of(nc))
+		},
+		ConnState: func(nc net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				o.Access.Leave(access.Of(nc))
+			}
+		},
+	}
+	return s
+}
 
-	stopping chan struct{}     // closed when streams have to end
-	stop     func(unload bool) // begins to stop; may be called often
-	endOwner func()
+// Serve answers the callers of a listener until Shutdown.
+func (s *Server) Serve(ln *net.UnixListener) error {
+	if err := s.http.Serve(s.o.Access.Listen(ln)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// Shutdown waits for the answers that are on their way until ctx is done.
+func (s *Server) Shutdown(ctx context.Context) {
+	if s.http.Shutdown(ctx) != nil {
+		s.http.Close()
+	}
 }
 
 type connKey struct{}
 
-// httpServer wires connections to their peers. net/http reads headers up to
-// MaxHeaderBytes and 4 KiB of slack: 8 KiB in all.
-func (s *server) httpServer() *http.Server {
-	return &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: s.limits.send,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    4 << 10,
-		ErrorLog:          logging.HTTP(s.log),
-		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, access.Of(nc))
-		},
-		ConnState: func(nc net.Conn, state http.ConnState) {
-			if state == http.StateClosed {
-				s.access.Leave(access.Of(nc))
-			}
-		},
-	}
+// WithConnection is the context of the requests that come over a connection.
+func WithConnection(ctx context.Context, c *access.Connection) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
 }
 
-func (s *server) handler() http.Handler {
+// Handler answers requests whose context has a connection.
+func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, r := range s.routes() {
 		mux.Handle(pattern, s.serve(r.answer))
@@ -129,19 +128,9 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// methods are those that the path of a request has a route for.
-func methods(mux *http.ServeMux, r *http.Request) (all []string) {
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		if _, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "/" {
-			all = append(all, method)
-		}
-	}
-	return all
-}
-
-func (s *server) serve(a answer) http.Handler {
+func (s *Server) serve(a answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(api.HeaderVersion, s.version)
+		w.Header().Set(api.HeaderVersion, s.o.Version)
 		w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
 		c, err := s.admit(r)
 		if err == nil {
@@ -154,16 +143,16 @@ func (s *server) serve(a answer) http.Handler {
 }
 
 // admit says who is calling.
-func (s *server) admit(r *http.Request) (access.Caller, error) {
+func (s *Server) admit(r *http.Request) (access.Caller, error) {
 	conn, ok := r.Context().Value(connKey{}).(*access.Connection)
 	if !ok {
 		return access.Caller{}, api.NewError(api.CodeDenied, "the caller is unknown", "")
 	}
-	return s.access.Admit(conn)
+	return s.o.Access.Admit(conn)
 }
 
 // fail sends the reply that belongs to an error.
-func (s *server) fail(w http.ResponseWriter, err error) {
+func (s *Server) fail(w http.ResponseWriter, err error) {
 	var e *api.Error
 	var refusal *enforcer.Refusal
 	switch {
@@ -175,7 +164,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, tracer.ErrNotFound):
 		e = api.NewError(api.CodeNotFound, err.Error(), "")
 	default:
-		s.log.Error().Err(err).Msg("request failed")
+		s.o.Log.Error().Err(err).Msg("request failed")
 		e = api.NewError(api.CodeInternal, err.Error(), "see the daemon's log")
 	}
 	if e.Code == api.CodeTooMany {
@@ -185,7 +174,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 		w.Header().Set("Connection", "close")
 	}
 	if err := reply(w, e.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: e}); err != nil {
-		s.log.Error().Err(err).Msg("refusal not sent")
+		s.o.Log.Error().Err(err).Msg("refusal not sent")
 	}
 }
 
@@ -211,4 +200,14 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 	// Who does not want the reply any more does not get it.
 	w.Write(append(body, '\n'))
 	return nil
+}
+
+// methods are those that the path of a request has a route for.
+func methods(mux *http.ServeMux, r *http.Request) (all []string) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "/" {
+			all = append(all, method)
+		}
+	}
+	return all
 }

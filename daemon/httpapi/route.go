@@ -1,14 +1,17 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // answer handles one request of a caller; an error is its reply.
@@ -25,8 +28,8 @@ type route struct {
 // onHost is a route about the daemon, or about no session in particular. Its answer
 // is reached only by callers that may; what read finds wrong with a request comes
 // before that. what names the target in a refusal.
-func onHost[T any](s *server, v access.Verb, what string, read func(http.ResponseWriter, *http.Request) (T, error),
-	a func(http.ResponseWriter, *http.Request, access.Caller, T) error,
+func onHost[T any](a *access.Access, v access.Verb, what string, read func(http.ResponseWriter, *http.Request) (T, error),
+	f func(http.ResponseWriter, *http.Request, access.Caller, T) error,
 ) route {
 	return route{[]access.Verb{v}, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		req, err := read(w, r)
@@ -34,9 +37,9 @@ func onHost[T any](s *server, v access.Verb, what string, read func(http.Respons
 			return err
 		}
 		if d := access.Decide(c, v, access.Scope{UID: c.UID}); !d.Allow {
-			return s.access.Refuse(c, v, what, d)
+			return a.Refuse(c, v, what, d)
 		}
-		return a(w, r, c, req)
+		return f(w, r, c, req)
 	}}
 }
 
@@ -85,10 +88,25 @@ func params(known ...string) func(http.ResponseWriter, *http.Request) (url.Value
 	return func(_ http.ResponseWriter, r *http.Request) (url.Values, error) { return query(r, known...) }
 }
 
-// body reads a request's body.
-func body[T any](s *server) func(http.ResponseWriter, *http.Request) (*T, error) {
+// bodyOf reads a request's body.
+func bodyOf[T any](b bodies) func(http.ResponseWriter, *http.Request) (*T, error) {
 	return func(w http.ResponseWriter, r *http.Request) (*T, error) {
 		req := new(T)
-		return req, s.decode(w, r, req)
+		return req, b.decode(w, r, req)
 	}
+}
+
+// abreastWait is how long a request waits for the reader of the events. One
+// that is behind by more is in a storm, and the answer is what is known.
+const abreastWait = 100 * time.Millisecond
+
+// abreast answers by all that the kernel had told when the request came: a
+// process that the caller has just started is in the answer.
+func abreast(o *registry.Registry, rt route) route {
+	return route{rt.verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		ctx, cancel := context.WithTimeout(r.Context(), abreastWait)
+		o.CatchUp(ctx)
+		cancel()
+		return rt.answer(w, r, c)
+	}}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
+func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
 	proto := q.Get("proto")
 	if proto == "" {
@@ -28,13 +28,13 @@ func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
 	}
-	return s.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
-		held.Held, held.waits = s.holds.Listeners(ctx, proto, uint16(port))
+	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
+		held.Held, held.waits = h.holds.Listeners(ctx, proto, uint16(port))
 		return held
 	})
 }
 
-func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
+func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	f := resources.Wanted{Path: q.Get("path")}
 	var err error
 	for name, to := range map[string]*uint64{"device": &f.Device, "inode": &f.Inode} {
@@ -46,8 +46,8 @@ func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
 	}
 	f.Path = filepath.Clean(f.Path)
-	return s.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
-		held.files, held.Held = s.holds.Holders(ctx, f)
+	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
+		held.files, held.Held = h.holds.Holders(ctx, f)
 		return held
 	})
 }
@@ -61,11 +61,11 @@ type found struct {
 
 // whyHeld answers about everybody who holds something, as far as the caller
 // may know them.
-func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, none string, find func(context.Context) found) error {
+func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, none string, find func(context.Context) found) error {
 	if c.Foreign {
 		return lookup.Foreign()
 	}
-	ctx, done, err := s.find.Collect(r.Context())
+	ctx, done, err := h.find.Collect(r.Context())
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller
 			d.Items = append(d.Items, api.Why{Holds: document.Holds(mine, nil)})
 			continue
 		}
-		p, t, err := s.find.Look(id, true, c)
+		p, t, err := h.find.Look(id, true, c)
 		if p == nil || err != nil {
 			continue // it is gone by now
 		}
@@ -87,8 +87,8 @@ func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller
 			d.Hidden++
 			continue
 		}
-		s.find.Enrich(c, p)
-		why, err := s.find.Why(id, true, p, c)
+		h.find.Enrich(c, p)
+		why, err := h.find.Why(id, true, p, c)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"bytes"
@@ -22,11 +22,14 @@ import (
 
 const maxBody = 64 << 10
 
+// bodies reads the bodies of requests.
+type bodies struct{ send time.Duration } // that a caller has
+
 // decode reads the request's body, an object with known fields only, into
 // dst. An empty body is an empty object.
-func (s *server) decode(w http.ResponseWriter, r *http.Request, dst any) error {
+func (b bodies) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	rc := http.NewResponseController(w)
-	rc.SetReadDeadline(time.Now().Add(s.limits.send))
+	rc.SetReadDeadline(time.Now().Add(b.send))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):

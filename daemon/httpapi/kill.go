@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,14 +24,24 @@ import (
 // has to reap it.
 var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT, "CHLD": unix.SIGCHLD}
 
+// kills signals members.
+type kills struct {
+	find     *lookup.Finder
+	access   *access.Access
+	kernel   lookup.Kernel
+	enforcer *enforcer.Enforcer
+	bodies   bodies
+	log      zerolog.Logger
+}
+
 // postKill signals one member. It has to be named by its identity: a PID alone
 // may be somebody else's by the time that it is read.
-func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
 	var req api.KillRequest
-	if err := s.decode(w, r, &req); err != nil {
+	if err := h.bodies.decode(w, r, &req); err != nil {
 		return err
 	}
 	sig, ok := signals[req.Signal]
@@ -51,14 +62,14 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 		return lookup.Foreign()
 	}
 	id := document.ID(ref)
-	if now, err := s.kernel.Identify(id.PID); err == nil && now != id {
-		return s.unkilled(c, "", ref, lookup.OtherProcess(ref))
+	if now, err := h.kernel.Identify(id.PID); err == nil && now != id {
+		return h.unkilled(c, "", ref, lookup.OtherProcess(ref))
 	}
-	_, live, err := s.find.Identity(word, c)
+	_, live, err := h.find.Identity(word, c)
 	if err != nil {
 		return err
 	}
-	p, t, err := s.find.Look(id, live, c)
+	p, t, err := h.find.Look(id, live, c)
 	if err != nil {
 		return err
 	}
@@ -67,24 +78,24 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 		v = access.Read // there is nobody to signal; may it be told so?
 	}
 	if d := access.Decide(c, v, t); !d.Allow {
-		return s.access.Refuse(c, access.Kill, ref.String(), d)
+		return h.access.Refuse(c, access.Kill, ref.String(), d)
 	}
 	if v == access.Read { // it may become a member now, and nothing was decided about that
-		return s.unkilled(c, "", ref, signalError(ref, enforcer.Outsider(id, p.Comm)))
+		return h.unkilled(c, "", ref, signalError(ref, enforcer.Outsider(id, p.Comm)))
 	}
-	outcome, err := s.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
+	outcome, err := h.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
 	if err != nil {
-		return s.unkilled(c, p.Session, ref, signalError(ref, err))
+		return h.unkilled(c, p.Session, ref, signalError(ref, err))
 	}
-	s.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
+	h.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
 		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
-	s.access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
+	h.access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }
 
 // unkilled records that a signal was not sent, and gives why.
-func (s *server) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
-	s.access.Unsignalled(c, err.Error(), session, ref)
+func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
+	h.access.Unsignalled(c, err.Error(), session, ref)
 	return err
 }
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"fmt"
@@ -14,12 +14,19 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
+// streams sends events, and the live picture.
+type streams struct {
+	events *stream.Events
+	feed   *watch.Feed
+}
+
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
-func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session", "type", "from", "since", "until", "snapshot")
 	if err != nil {
 		return err
@@ -44,5 +51,22 @@ func (s *server) getEvents(w http.ResponseWriter, r *http.Request, c access.Call
 	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
 	}
-	return s.events.Serve(r.Context(), w, c, req)
+	return h.events.Serve(r.Context(), w, c, req)
+}
+
+const maxHz = 10
+
+// getWatch streams the picture, and then what changes in it.
+func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "session", "hz")
+	if err != nil {
+		return err
+	}
+	hz := maxHz
+	if text := q.Get("hz"); text != "" {
+		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
+		}
+	}
+	return h.feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
 }

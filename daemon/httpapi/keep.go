@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package httpapi
 
 import (
 	"errors"
@@ -16,6 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
 )
 
 const (
@@ -23,10 +25,22 @@ const (
 	maxReason = 1000
 )
 
+// keeps hands members over to sessions that outlive their own.
+type keeps struct {
+	find     *lookup.Finder
+	registry *registry.Registry
+	access   *access.Access
+	kernel   lookup.Kernel
+	proc     procfs.FS
+	steward  *rules.Steward
+	bodies   bodies
+	log      zerolog.Logger
+}
+
 // postKeep hands members over to a kept session.
-func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.KeepRequest
-	if err := s.decode(w, r, &req); err != nil {
+	if err := h.bodies.decode(w, r, &req); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -40,6 +54,8 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		return bad("invalid refs: must be 1 to %d processes", maxKept)
 	case req.Name != "" && !api.IsSessionWord(req.Name):
 		return badName(req.Name)
+	case req.Name != "" && !api.IsSessionWord(req.Name):
+		return badName(req.Name)
 	case strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxReason:
 		return bad("invalid reason: must be a text of at most %d bytes", maxReason)
 	case !req.Until.After(now):
@@ -51,11 +67,11 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		if ref.StartNS == 0 {
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: must be PID@START_NS", ref), `"lineage tree -o name" prints it`)
 		}
-		id, live, err := s.find.Identity(ref.String(), c)
+		id, live, err := h.find.Identity(ref.String(), c)
 		if err != nil {
 			return err
 		}
-		info, err := s.keepable(id, live, c)
+		info, err := h.keepable(id, live, c)
 		if err != nil {
 			return err
 		}
@@ -65,44 +81,44 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		all, from = append(all, id), info
 	}
 	by := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
-	info, err := s.steward.Keep(from, all, req.Name, rules.Kept{Reason: req.Reason, By: by}, req.Until)
+	info, err := h.steward.Keep(from, all, req.Name, rules.Kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)
 	}
 	var d api.Session
-	if err := s.registry.Read(func(v registry.View) {
+	if err := h.registry.Read(func(v registry.View) {
 		if x := v.Session(info.ID); x != nil {
 			d = v.Document(x, c)
 		}
 	}); err != nil {
 		return err
 	}
-	d.Warnings = s.losesTerminal(all, from.ID)
-	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).
+	d.Warnings = h.losesTerminal(all, from.ID)
+	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).
 		Msg("process kept")
-	s.access.Done(c, access.Keep, d.ID)
+	h.access.Done(c, access.Keep, d.ID)
 	d.Head = api.NewHead("session")
 	return reply(w, http.StatusCreated, d)
 }
 
 // keepable finds the session that a process would be handed over from.
-func (s *server) keepable(id tracer.Identity, live bool, c access.Caller) (info tracer.SessionInfo, err error) {
-	e, lerr := s.kernel.Lookup(id.PID)
+func (h *keeps) keepable(id tracer.Identity, live bool, c access.Caller) (info tracer.SessionInfo, err error) {
+	e, lerr := h.kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
-	err = s.registry.Read(func(v registry.View) {
+	err = h.registry.Read(func(v registry.View) {
 		if x := v.Ask(e.Session); member && x != nil {
 			info = x.Info()
 		}
 	})
 	if d.Allow && info.ID != 0 {
-		d = s.find.DecideChain(c, access.Keep, info.ID) // it will be nested in none of these
+		d = h.find.DecideChain(c, access.Keep, info.ID) // it will be nested in none of these
 	}
 	switch {
 	case err != nil:
 		return info, err
 	case !d.Allow:
-		return info, s.access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), d)
+		return info, h.access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), d)
 	case !live:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:
@@ -127,14 +143,14 @@ func keepError(id tracer.Identity, err error) error {
 
 // losesTerminal names the processes whose terminal goes when members of their
 // former session end.
-func (s *server) losesTerminal(all []tracer.Identity, from tracer.SessionID) (warnings []string) {
+func (h *keeps) losesTerminal(all []tracer.Identity, from tracer.SessionID) (warnings []string) {
 	for _, id := range all {
-		st, err := s.proc.Stat(id.PID)
+		st, err := h.proc.Stat(id.PID)
 		if err != nil || st.TTY == 0 || uint32(st.SID) == id.PID {
 			continue
 		}
 		sid := uint32(st.SID)
-		if e, err := s.kernel.Lookup(sid); err == nil && e.Session == from {
+		if e, err := h.kernel.Lookup(sid); err == nil && e.Session == from {
 			warnings = append(warnings, fmt.Sprintf("pid %d loses its terminal when pid %d ends", id.PID, sid))
 		}
 	}

@@ -182,7 +182,7 @@ func (i Instance) removeStale(ctx context.Context) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look at socket %s: %w", i.Socket, err)
+		return fmt.Errorf("stat socket %s: %w", i.Socket, err)
 	case info.Mode()&os.ModeSocket == 0:
 		return fmt.Errorf("remove stale socket %s: %w: it is not a socket", i.Socket, os.ErrExist)
 	}

@@ -87,7 +87,7 @@ func Ours(owner uint32) bool { return owner == 0 || owner == uint32(os.Geteuid()
 func trusted(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("look at it: %w", err)
+		return fmt.Errorf("stat: %w", err)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
@@ -235,7 +235,7 @@ func (r *Policy) Document() api.Policy {
 	p, loaded, refused := r.current, r.loaded, r.refused
 	r.mu.Unlock()
 	d := api.Policy{
-		Head: api.Head{Schema: api.Schema, Kind: "policy"}, File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
+		Head: api.NewHead("policy"), File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
 		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
 	}
 	for _, v := range p.Values() {

@@ -35,6 +35,10 @@ type app struct {
 	socket string
 	color  choice
 	begun  bool // the command line was understood
+
+	// What tables show, if a command has these flags.
+	columns   []string
+	noHeaders bool
 }
 
 // host is what needs this machine instead of a daemon.

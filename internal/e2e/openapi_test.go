@@ -134,6 +134,7 @@ func TestOpenAPI(t *testing.T) {
 	c.refused(http.MethodPost, "/v1/policy/reload", nil)
 	get("/v1/policy")
 	get("/v1/status")
+	get("/healthz")
 	c.open("/v1/watch").until("WatchStatus.degraded")
 	c.note("doctor", openapi3.NewSchemaRef("#/components/schemas/Doctor", c.doc.Components.Schemas["Doctor"].Value), i.Lineage("doctor", "-o", "json").Out.Bytes())
 	writePolicy(t, i, "observe", "defaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")

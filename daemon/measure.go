@@ -77,6 +77,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		}
 		for _, t := range [...]tracer.EventType{
 			tracer.EventBirth, tracer.EventExec, tracer.EventExit, tracer.EventReparent, tracer.EventReaped, tracer.EventSession,
+			tracer.EventListen, tracer.EventUnlisten,
 		} {
 			m.Events[document.EventNames[t]] = meter.Events[t]
 		}

@@ -176,6 +176,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	for i := range now {
 		ids[i] = now[i].Identity
 	}
+	began := s.clock.Boottime()
 	held := s.holds.Of(ctx, ids)
 	d.Unknown = held.Unknown
 	traced, err := s.outsiders(ctx, now)
@@ -185,7 +186,7 @@ func (s *server) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	err = s.registry.Update(func(v registry.Tx) {
 		d.Processes = v.Encoder().Plan(id, now, c)
 		if x := v.Session(id); x != nil && !x.Closed() {
-			v.Holds(x, held) // an end at once has no time to look again
+			v.Holds(x, held, began) // an end at once has no time to look again
 		}
 	})
 	if err != nil {

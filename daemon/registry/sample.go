@@ -143,17 +143,24 @@ func (p *sampler) sample(cause Cause) (*Resync, error) {
 		return r, p.repair()
 	}
 	var after []func()
+	var failed error
 	err = o.do(func() {
 		o.counted(misses, counters, skipped)
 		o.known(infos)
 		o.mourn(&p.census)
 		o.repaired(r, now, o.sampled(now, seen))
+		if r.Cause != CauseNone || len(r.Changes) > 0 {
+			o.listeners.rehouse()
+		}
+		if r.Cause != CauseNone {
+			failed = o.listeners.relist()
+		}
 		after = o.view().looked(&Look{At: now, Seen: seen})
 	})
 	for _, f := range after {
 		f()
 	}
-	return r, err
+	return r, cmp.Or(err, failed)
 }
 
 // grown compares what the kernel counted with the last look: for which cause
@@ -179,7 +186,7 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 		return CauseBirths, true
 	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):
 		return CauseBirths, false
-	case more("events_lost"):
+	case more("events_lost", "listen_failed"):
 		return CauseLost, false
 	}
 	return CauseNone, false

@@ -146,8 +146,8 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	t.o.view().Save(s)
 }
 
-// Holds notes what the members of a session hold now.
-func (t Tx) Holds(s *Session, now resources.Held) { s.seen(now) }
+// Holds notes what the members of a session hold, as a look found that began at that boottime.
+func (t Tx) Holds(s *Session, now resources.Held, began uint64) { s.seen(now, began) }
 
 // LetGo forgets a session that was dissolved: it never was one. Its processes live
 // on, in no session or in the one around it.

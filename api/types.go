@@ -44,6 +44,9 @@ type Head struct {
 	Kind   string `json:"kind,omitempty"`   // what the document is: session, report, why …
 }
 
+// NewHead opens a document of that kind.
+func NewHead(kind string) Head { return Head{Schema: Schema, Kind: kind} }
+
 // Ref names a process: pid in the initial PID namespace, start in boottime ns.
 type Ref struct {
 	PID     int `json:"pid"`                // in the initial PID namespace

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
 )
 
 // docs/API.md names every route and no other, and every code as it is answered.
@@ -43,7 +44,7 @@ func TestAPIDocument(t *testing.T) {
 	if got := strings.Join(want, ""); codes != got {
 		t.Errorf("documented are\n%s\nwant\n%s", codes, got)
 	}
-	for _, word := range []string{history.ReasonReboot, history.ReasonUntracked, reasonOver, reasonUntil, reasonStopping, "ring", "reader", "history"} {
+	for _, word := range []string{history.ReasonReboot, history.ReasonUntracked, stream.ReasonOver, stream.ReasonUntil, stream.ReasonStopping, "ring", "reader", "history"} {
 		if !strings.Contains(text, "| `"+word+"` |") {
 			t.Errorf("%s is not documented", word)
 		}

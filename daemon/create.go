@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -69,7 +70,7 @@ func (s *server) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	s.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Msg("session created")
 	s.access.Done(c, access.Create, d.ID)
-	d.Head, d.Token = head("session"), token
+	d.Head, d.Token = api.NewHead("session"), token
 	return reply(w, http.StatusCreated, d)
 }
 
@@ -81,7 +82,7 @@ func (s *server) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	spec = tracer.SessionSpec{Owner: c.ID, Name: req.Name, UID: c.UID}
 	switch {
 	case c.Foreign:
-		return spec, foreign()
+		return spec, lookup.Foreign()
 	case req.Root.PID == 0:
 		return bad("root.pid is missing")
 	case req.Root.PID < 0 || req.Root.PID > math.MaxInt32:
@@ -117,11 +118,6 @@ func (s *server) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	return spec, nil
 }
 
-func foreign() error {
-	return api.NewError(api.CodePIDNamespace, "the caller lives in another PID namespace, its PIDs mean nothing here",
-		"run it outside of the container")
-}
-
 func graceOf(ms int64) (time.Duration, error) {
 	if ms < 0 || ms > api.MaxGrace.Milliseconds() {
 		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("grace_ms %d: want 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
@@ -132,23 +128,18 @@ func graceOf(ms int64) (time.Duration, error) {
 // child names the caller's own live child. The caller has not reaped it, so its
 // PID cannot go to another one unseen.
 func (s *server) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
-	p, err := s.living(ref)
+	p, err := s.find.Running(ref)
 	if err != nil {
-		return p.id, err
+		return p.ID, err
 	}
 	deny := func(why string) (tracer.Identity, error) {
-		return p.id, s.access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
+		return p.ID, s.access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
 	}
-	if p.parent != c.ID.PID {
+	if p.Parent != c.ID.PID {
 		return deny("it is not the caller's child")
 	}
-	if uid, ok := p.foreignTo(c); ok {
+	if uid, ok := p.ForeignTo(c); ok {
 		return deny(fmt.Sprintf("it runs as uid %d", uid))
 	}
-	return p.id, nil
-}
-
-func otherProcess(ref api.Ref) error {
-	return api.NewError(api.CodeIdentity,
-		fmt.Sprintf("pid %d is not the process you named (%v); nothing was sent", ref.PID, ref), "")
+	return p.ID, nil
 }

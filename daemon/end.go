@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -41,7 +42,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	var id tracer.SessionID
 	var report *api.Report
 	begun := false
-	err := s.withSession(word, c, access.End, func(v registry.View, x *registry.Session) {
+	err := s.find.Session(word, c, access.End, func(v registry.View, x *registry.Session) {
 		id, begun = x.ID(), x.Info().State != tracer.StateActive
 		if grace < 0 {
 			grace = x.Info().Grace
@@ -50,8 +51,8 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 			report = v.Report(x, c)
 		}
 	})
-	if unremembered(err) {
-		report, err = s.pastReport(r.Context(), word, c, access.End, err)
+	if lookup.IsNotFound(err) {
+		report, err = s.archive.Report(r.Context(), word, c, access.End, err)
 	}
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		s.registry.CollectBefore(id)
 	}
 	if req.PlanToken != "" {
-		if err := s.checkPlan(req.PlanToken, id); err != nil {
+		if err := s.plans.Check(req.PlanToken, id); err != nil {
 			s.access.Refused(c, access.End, id.String(), err.Error())
 			return err
 		}
@@ -93,7 +94,7 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err := s.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
 		return err
 	}
-	err = s.withSession(id.String(), c, access.End, func(v registry.View, x *registry.Session) {
+	err = s.find.Session(id.String(), c, access.End, func(v registry.View, x *registry.Session) {
 		v.Refresh(x)
 		report = v.Report(x, c)
 	})
@@ -117,9 +118,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	var over <-chan struct{}
 	var id tracer.SessionID
-	err = s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) { over, id = x.Over(), x.ID() })
-	if unremembered(err) {
-		report, err := s.pastReport(r.Context(), r.PathValue("s"), c, access.Read, err)
+	err = s.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) { over, id = x.Over(), x.ID() })
+	if lookup.IsNotFound(err) {
+		report, err := s.archive.Report(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
@@ -138,7 +139,7 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 		return nil
 	}
 	var report *api.Report
-	err = s.withSession(id.String(), c, access.Read, func(v registry.View, x *registry.Session) {
+	err = s.find.Session(id.String(), c, access.Read, func(v registry.View, x *registry.Session) {
 		v.Refresh(x)
 		report = v.Report(x, c)
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"golang.org/x/sys/unix"
 )
@@ -306,7 +307,7 @@ func TestPlan(t *testing.T) {
 	if next.Token == p.Token {
 		t.Error("another plan has the same token")
 	}
-	w.k.Advance(planMemory)
+	w.k.Advance(plan.Memory)
 	end(next.Token).refused(api.CodeChanged)
 	next = make("user")
 	// A reader may plan, and learns that it may not end.

@@ -183,7 +183,7 @@ func TestHistoryOfMembers(t *testing.T) {
 	// An id of another boot says nothing of the sessions of this one.
 	for boot, want := range map[string]bool{w.s.bootID: true, "b0": false} {
 		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
-		scope := w.s.pastScope(t.Context(), &row)
+		scope := w.s.archive.Scope(t.Context(), &row)
 		if d := access.Decide(access.Caller{Member: w.id(s.ID)}, access.End, scope); d.Allow != want {
 			t.Errorf("nested in boot %s: %+v, want %v", boot, d, want)
 		}

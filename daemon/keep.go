@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -34,7 +35,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	switch {
 	case c.Foreign:
-		return foreign()
+		return lookup.Foreign()
 	case len(req.Refs) == 0 || len(req.Refs) > maxKept:
 		return bad("refs: want 1 to %d processes", maxKept)
 	case strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxReason:
@@ -48,7 +49,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 		if ref.StartNS == 0 {
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: want PID@START_NS", ref), `"lineage tree -o name" prints it`)
 		}
-		id, live, err := s.identity(ref.String(), c)
+		id, live, err := s.find.Identity(ref.String(), c)
 		if err != nil {
 			return err
 		}
@@ -77,7 +78,7 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 	d.Warnings = s.losesTerminal(all, from.ID)
 	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
 	s.access.Done(c, access.Keep, d.ID)
-	d.Head = head("session")
+	d.Head = api.NewHead("session")
 	return reply(w, http.StatusCreated, d)
 }
 
@@ -92,7 +93,7 @@ func (s *server) keepable(id tracer.Identity, live bool, c access.Caller) (info 
 		}
 	})
 	if d.Allow && info.ID != 0 {
-		d = s.decideChain(c, access.Keep, info.ID) // it will be nested in none of these
+		d = s.find.DecideChain(c, access.Keep, info.ID) // it will be nested in none of these
 	}
 	switch {
 	case err != nil:

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"golang.org/x/sys/unix"
 )
@@ -47,17 +48,17 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 			`"lineage tree -o name" prints it`)
 	}
 	if c.Foreign {
-		return foreign()
+		return lookup.Foreign()
 	}
 	id := document.ID(ref)
 	if now, err := s.kernel.Identify(id.PID); err == nil && now != id {
-		return s.unkilled(c, "", ref, otherProcess(ref))
+		return s.unkilled(c, "", ref, lookup.OtherProcess(ref))
 	}
-	_, live, err := s.identity(word, c)
+	_, live, err := s.find.Identity(word, c)
 	if err != nil {
 		return err
 	}
-	p, t, err := s.look(id, live, c)
+	p, t, err := s.find.Look(id, live, c)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (s *server) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	s.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
 		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
 	s.access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
-	return reply(w, http.StatusOK, api.Killed{Head: head("killed"), Process: *p, Outcome: outcome.String()})
+	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }
 
 // unkilled records that a signal was not sent, and gives why.

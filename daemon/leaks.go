@@ -18,10 +18,10 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 	if err != nil {
 		return err
 	}
-	d := api.Leaks{Head: head("leaks"), Items: []api.Leak{}}
+	d := api.Leaks{Head: api.NewHead("leaks"), Items: []api.Leak{}}
 	rooms := leaks.Rooms(s.proc)
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) {
+		err = s.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			if !x.Closed() {
 				d.Items = append(d.Items, s.growth.Session(v, x, rooms))
 			}
@@ -31,7 +31,7 @@ func (s *server) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 		}
 	} else {
 		all := access.Decide(c, access.Metrics, access.Scope{}).Allow
-		err = s.read(c, func(v registry.View) {
+		err = s.registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if !x.Closed() && access.Decide(c, access.Read, v.Scope(x)).Allow {
 					d.Items = append(d.Items, s.growth.Session(v, x, rooms))

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -16,12 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
-
-// tally is what requests count. It may be used from any goroutine.
-type tally struct {
-	dropped atomic.Uint64 // readers that took nothing
-	missed  atomic.Uint64 // events that readers were too slow for
-}
 
 // measureAge is how old a snapshot may be: scrapes that come together share it.
 const measureAge = 100 * time.Millisecond
@@ -55,7 +48,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 	f := s.kernel.Features()
 	m := &metrics.Snapshot{
 		Version: s.version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.rules.BreakerState().Open,
-		Refusals: s.access.RefusedSoFar(), ReadersDropped: s.tally.dropped.Load(),
+		Refusals: s.access.RefusedSoFar(), ReadersDropped: s.lines.Tally.Dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),
 		HelperErrors: make(map[metrics.Helper]uint64),
@@ -81,7 +74,7 @@ func (s *server) measure() (*metrics.Snapshot, error) {
 		} {
 			m.Events[document.EventNames[t]] = meter.Events[t]
 		}
-		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.tally.missed.Load()}
+		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.lines.Tally.Missed.Load()}
 		// Those are replaced, never changed.
 		counters, m.RecursionMisses = v.Kernel()
 		for _, cause := range registry.Causes {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -19,15 +18,15 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 	if err != nil {
 		return err
 	}
-	d := api.Orphans{Head: head("orphans"), Items: []api.Orphan{}}
+	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}}
 	if word := q.Get("session"); word != "" {
-		err = s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) {
+		err = s.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			for _, id := range v.Family(x.ID()) {
 				d.Items = orphansOf(v, d.Items, v.Session(id), c)
 			}
 		})
 	} else {
-		err = s.read(c, func(v registry.View) {
+		err = s.registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if access.Decide(c, access.Read, v.Scope(x)).Allow {
 					d.Items = orphansOf(v, d.Items, x, c)
@@ -42,24 +41,14 @@ func (s *server) getOrphans(w http.ResponseWriter, r *http.Request, c access.Cal
 	for i := range d.Items {
 		ps[i] = &d.Items[i].Process
 	}
-	s.enrich(c, ps...)
+	s.find.Enrich(c, ps...)
 	d.Items = slices.DeleteFunc(d.Items, func(o api.Orphan) bool { return o.Why == api.WhyZombie && o.State == api.StateExited })
 	for i := range d.Items {
 		if p := &d.Items[i]; p.Why == api.WhyZombie && p.Parent != nil {
-			p.Reaper = s.reaper(*p.Parent)
+			p.Reaper = s.find.Reaper(*p.Parent)
 		}
 	}
 	return reply(w, http.StatusOK, d)
-}
-
-// reaper is who has to wait for a zombie. No more is said of it than its name.
-func (s *server) reaper(ref api.Ref) *api.Process {
-	p := &api.Process{Ref: ref, Comm: registry.Comm(s.kernel, s.proc, ref)}
-	id := document.ID(ref)
-	if e, err := s.kernel.Lookup(id.PID); err == nil && e.Identity == id && e.Session != 0 {
-		p.Session = e.Session.String()
-	}
-	return p
 }
 
 // orphansOf adds those of one session that is not over, nested ones excluded.

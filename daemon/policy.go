@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -60,21 +61,21 @@ func (s *server) postResume(w http.ResponseWriter, _ *http.Request, c access.Cal
 
 // getExplain tells which rules match a process now.
 func (s *server) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
-	id, live, err := s.identity(q.Get("ref"), c)
+	id, live, err := s.find.Identity(q.Get("ref"), c)
 	if err != nil {
 		return err
 	}
-	p, err := s.describe(id, live, c)
+	p, err := s.find.Process(id, live, c)
 	if err != nil {
 		return err
 	}
-	d := api.PolicyExplain{Head: head("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
+	d := api.PolicyExplain{Head: api.NewHead("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
 	if !live {
 		return reply(w, http.StatusOK, d) // rules are about the living
 	}
 	facts := s.steward.Facts(id.PID, rules.MaxFacts)
 	if now, err := s.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
-		return otherProcess(p.Ref)
+		return lookup.OtherProcess(p.Ref)
 	} else if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func listenShortly() int {
 	return 0
 }
 
-// listenAndPass is what lngtest-passer does: it listens, and passes the socket to whoever listens at path.
+// listenAndPass is what lngtest-passer does: it listens, and passes the socket to the process that listens at path.
 func listenAndPass(path string) int {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

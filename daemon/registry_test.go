@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 )
@@ -50,6 +51,13 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 		return events
 	}
 }
+
+// silence is an audit log for nobody.
+type silence struct{}
+
+func (silence) Add(audit.Record) {}
+func (silence) Err() error       { return nil }
+func (silence) Close() error     { return nil }
 
 // defaultRules are those of an instance without a policy.
 func defaultRules(c registry.Clock) *rules.Policy {

@@ -22,8 +22,6 @@ import (
 
 const maxBody = 64 << 10
 
-func head(kind string) api.Head { return api.Head{Schema: api.Schema, Kind: kind} }
-
 // decode reads the request's body, an object with known fields only, into
 // dst. An empty body is an empty object.
 func (s *server) decode(w http.ResponseWriter, r *http.Request, dst any) error {

@@ -32,7 +32,7 @@ func (s *server) postResync(w http.ResponseWriter, _ *http.Request, c access.Cal
 // resyncDocument is a resync on the wire.
 func resyncDocument(r *registry.Resync) *api.Resync {
 	d := &api.Resync{
-		Head: head("resync"), Cause: string(r.Cause), Changes: len(r.Changes),
+		Head: api.NewHead("resync"), Cause: string(r.Cause), Changes: len(r.Changes),
 		Added: r.Added, Removed: r.Removed, Items: []api.Finding{}, Truncated: len(r.Changes) > maxFindings,
 	}
 	count := map[lineage.ChangeKind]*int{

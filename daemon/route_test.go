@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -104,7 +105,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 // not sent, and an answer about the host is not reached without one.
 func TestForgottenDecision(t *testing.T) {
 	w := newWorld(t)
-	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, head("secret")) }
+	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, api.NewHead("secret")) }
 	ask := func(rt route) (status int, panicked bool) {
 		rec := httptest.NewRecorder()
 		defer func() {
@@ -132,7 +133,7 @@ func TestForgottenDecision(t *testing.T) {
 			access.Decide(c, access.End, c.Scope())
 			return secret(out)
 		}, http.StatusOK, false},
-		"an error": {func(http.ResponseWriter, *http.Request, access.Caller) error { return foreign() }, http.StatusBadRequest, false},
+		"an error": {func(http.ResponseWriter, *http.Request, access.Caller) error { return lookup.Foreign() }, http.StatusBadRequest, false},
 	} {
 		if status, panicked := ask(onTarget(x.answer, access.End)); status != x.status || panicked != x.panicked {
 			t.Errorf("%s: status %d, panicked: %v", name, status, panicked)

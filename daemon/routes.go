@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -52,16 +53,16 @@ func (s *server) routes() map[string]route {
 func (s *server) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
 	f := s.kernel.Features()
 	return reply(w, http.StatusOK, api.Version{
-		Head: head("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
+		Head: api.NewHead("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
 		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.Mode(), Started: &s.started,
 	})
 }
 
 func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	f := s.kernel.Features()
-	d := api.Status{Head: head("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
+	d := api.Status{Head: api.NewHead("status"), Level: f.Level, Capabilities: s.privileges.held, Missing: f.Missing, Limits: f.Limits, Mode: s.rules.Mode(), Breaker: s.rules.BreakerState(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.self.on, SelfCheck: s.selfCheck.Result()}
-	err := s.read(c, func(v registry.View) {
+	err := s.registry.ReadFor(c, func(v registry.View) {
 		d.Degraded = s.degradations(v)
 		d.Lost, d.Sessions = v.Lost(), v.Live()
 		for x := range v.Sessions() {
@@ -77,7 +78,7 @@ func (s *server) getStatus(w http.ResponseWriter, _ *http.Request, c access.Call
 			for name, n := range misses {
 				d.Counters["recursion_misses."+name] = n
 			}
-			d.Counters["readers_dropped"] = s.tally.dropped.Load()
+			d.Counters["readers_dropped"] = s.lines.Tally.Dropped.Load()
 			s.recorder.Count(v, d.Counters)
 		}
 	})
@@ -115,8 +116,8 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 	if !slices.Contains([]string{"live", "ended", "all"}, state) {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
 	}
-	d := api.Sessions{Head: head("sessions"), Items: []api.Session{}}
-	err = s.read(c, func(v registry.View) {
+	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
+	err = s.registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Sorted() {
 			if x.Closed() || state == "ended" ||
 				q.Get("name") != "" && x.Info().Name != q.Get("name") ||
@@ -130,7 +131,7 @@ func (s *server) getSessions(w http.ResponseWriter, r *http.Request, c access.Ca
 		}
 	})
 	if err == nil && state != "live" {
-		err = s.addEnded(r.Context(), &d, q.Get("name"), c)
+		err = s.archive.AddEnded(r.Context(), &d, q.Get("name"), c)
 	}
 	if err != nil {
 		return err
@@ -143,56 +144,22 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	var d api.Session
-	err := s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+	err := s.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		v.Refresh(x)
 		d = v.Document(x, c)
-		d.Head = head("session")
+		d.Head = api.NewHead("session")
 	})
-	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
+	if lookup.IsNotFound(err) {
+		p, err := s.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
-		return reply(w, http.StatusOK, p.session())
+		return reply(w, http.StatusOK, p.Document())
 	}
 	if err != nil {
 		return err
 	}
 	return reply(w, http.StatusOK, d)
-}
-
-// read is the registry's Read for a caller. Unless root asks, all that is done goes
-// first.
-func (s *server) read(c access.Caller, f func(registry.View)) error {
-	if c.Root() {
-		return s.registry.Read(f)
-	}
-	return s.registry.ReadLast(f)
-}
-
-// withSession finds a session, decides, and runs f in the registry's goroutine.
-func (s *server) withSession(word string, c access.Caller, verb access.Verb, f func(registry.View, *registry.Session)) error {
-	var refused error
-	ask := s.registry.Read
-	if verb == access.Read {
-		ask = func(f func(registry.View)) error { return s.read(c, f) }
-	}
-	err := ask(func(v registry.View) {
-		x, err := v.Find(word, c)
-		if err != nil {
-			refused = err
-			return
-		}
-		if d := access.Decide(c, verb, v.Scope(x)); !d.Allow {
-			refused = s.access.Refuse(c, verb, word, d)
-			return
-		}
-		f(v, x)
-	})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 func (s *server) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.StopRequest) error {
@@ -208,7 +175,7 @@ func (s *server) postStop(w http.ResponseWriter, _ *http.Request, c access.Calle
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
 	}
 	s.access.Managed(c, "stop")
-	err := reply(w, http.StatusAccepted, head("stop"))
+	err := reply(w, http.StatusAccepted, api.NewHead("stop"))
 	s.stop(req.Unload)
 	return err
 }

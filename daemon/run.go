@@ -78,7 +78,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 		wg.Go(func() { s.releaseMemory(ctx) }) // the start is over
 		s.selfCheck.Run(ctx)
 	})
-	wg.Go(func() { s.feed.run(ctx) })
+	wg.Go(func() { s.feed.Run(ctx) })
 	wg.Go(func() {
 		if err := s.registry.Ingest(); err != nil {
 			failed <- err

@@ -19,5 +19,5 @@ func (s *server) postSelfCheck(w http.ResponseWriter, r *http.Request, _ access.
 	if d == nil {
 		return registry.ErrStopping
 	}
-	return reply(w, http.StatusOK, api.SelfChecked{Head: head("selfcheck"), SelfCheck: *d})
+	return reply(w, http.StatusOK, api.SelfChecked{Head: api.NewHead("selfcheck"), SelfCheck: *d})
 }

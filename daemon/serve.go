@@ -18,12 +18,16 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -207,6 +211,10 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 	s := h.server(k, self, a, o, r, log)
 	kept := r.Started().Daemon.History
 	s.recorder = history.New(s.registry, s.ring, history.Open(i.History, s.bootID, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log), s.bootID, h.clock, r.Policy, log)
+	s.archive = history.NewArchive(s.recorder, s.access, k)
+	s.events = stream.New(stream.Options{
+		Lines: s.lines, Registry: s.registry, Ring: s.ring, Find: s.find, Archive: s.archive, BootID: s.bootID, Version: s.version, Started: s.started,
+	})
 	s.registry.Attach(s.recorder.Hooks())
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
@@ -288,19 +296,24 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		kernel: k, enforcer: e, registry: own,
 		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
 		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		audit: a, holds: own.Holds(), plans: &plans{}, reading: make(chan struct{}, readers), turns: newTurns(),
+		audit: a, holds: own.Holds(),
 		stopping: make(chan struct{}),
 		access: access.New(access.Options{
 			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
 			Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.Mode, Log: log,
 		}),
 	}
+	s.find = lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
+	s.plans = plan.New(plan.Options{Registry: own, Find: s.find, Enforcer: e, Kernel: k, Holds: s.holds, Proc: h.proc, Clock: h.clock})
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
 	})
 	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
-	s.feed = newFeed(s)
+	s.lines = stream.Lines{
+		Stall: h.limits.stall, Heartbeat: h.limits.heartbeat, Stopping: s.stopping, Clock: h.clock, Tally: &stream.Tally{}, Log: log,
+	}
+	s.feed = watch.New(watch.Options{Lines: s.lines, Registry: own, Find: s.find, Kernel: k, Proc: h.proc, Status: s.watchStatus})
 	s.metrics = metrics.Handler((&gauge{server: s}).read)
 	s.exporter = &metrics.Exporter{
 		Address: r.Started().Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
@@ -313,7 +326,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		Clock: h.clock, Audit: a, Log: log,
 	})
 	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
-		&registry.Hooks{Changed: s.feed.changed}, &registry.Hooks{Reported: s.recorded})
+		s.feed.Hooks(), &registry.Hooks{Reported: s.recorded})
 	s.steward.CarryOut(r.Policy())
 	return s
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -21,12 +20,16 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -55,11 +58,12 @@ type server struct {
 	registry    *registry.Registry
 	proc        procfs.FS
 	holds       *resources.Reader
-	plans       *plans
-	reading     chan struct{} // taken while a request reads all of procfs
+	plans       *plan.Planner
 	access      *access.Access
 	audit       auditLog
 	recorder    *history.Recorder
+	archive     *history.Archive
+	find        *lookup.Finder
 	clock       registry.Clock
 	log         zerolog.Logger
 	limits      limits
@@ -75,16 +79,13 @@ type server struct {
 	privileges  privileges
 	self        selfProtection
 	selfCheck   *selfcheck.Check
-	feed        *feed
+	feed        *watch.Feed
 	ring        *recent.Ring
 	steward     *rules.Steward
 	attribution *attribution.Attribution
 	growth      leaks.Growth
-	encoded     encodedEvents
-	turns       turns
-	presenting  sync.Mutex // held while a reader gets the present processes
-	replaying   sync.Mutex // held while one gets a block of the history
-	tally       tally
+	lines       stream.Lines
+	events      *stream.Events
 	metrics     http.Handler
 	exporter    *metrics.Exporter
 
@@ -171,7 +172,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	if e.Code == api.CodeTooLarge || e.Code == api.CodeTooMany {
 		w.Header().Set("Connection", "close")
 	}
-	if err := reply(w, e.Status(), api.ErrorDocument{Head: head("error"), Error: e}); err != nil {
+	if err := reply(w, e.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: e}); err != nil {
 		s.log.Error().Err(err).Msg("refusal not sent")
 	}
 }

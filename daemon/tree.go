@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -27,38 +28,39 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	var at tracer.Identity
 	if text := q.Get("at"); text != "" {
-		if at, _, err = s.identity(text, c); err != nil {
+		if at, _, err = s.find.Identity(text, c); err != nil {
 			return err
 		}
 	}
-	d := api.Tree{Head: head("tree")}
-	found := true
-	err = s.withSession(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+	d := api.Tree{Head: api.NewHead("tree")}
+	err = s.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		v.Refresh(x)
 		doc := v.Document(x, c)
 		d.Session = &doc
 		rows := v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...)
 		if !at.IsZero() {
 			rows = document.Subtree(rows, at)
-			found = len(rows) > 0
 		}
 		d.Roots, d.Nodes = v.Encoder().Tree(rows, c)
 	})
-	if unremembered(err) {
-		p, err := s.past(r.Context(), r.PathValue("s"), c, access.Read, err)
+	if lookup.IsNotFound(err) {
+		p, err := s.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
-		d, err := s.pastTree(r.Context(), p, at, c)
+		d, err := s.archive.Tree(r.Context(), p, at, c)
 		if err != nil {
 			return err
+		}
+		if !at.IsZero() && len(d.Nodes) == 0 {
+			return notIn(at, p.Word)
 		}
 		return reply(w, http.StatusOK, d)
 	}
 	if err != nil {
 		return err
 	}
-	if !found {
+	if !at.IsZero() && len(d.Nodes) == 0 {
 		return notIn(at, r.PathValue("s"))
 	}
 	ps := make([]*api.Process, 0, len(d.Nodes))
@@ -67,7 +69,7 @@ func (s *server) getTree(w http.ResponseWriter, r *http.Request, c access.Caller
 			ps = append(ps, &d.Nodes[i].Process)
 		}
 	}
-	s.enrich(c, ps...)
+	s.find.Enrich(c, ps...)
 	return reply(w, http.StatusOK, d)
 }
 

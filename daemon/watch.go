@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,34 +10,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/tracer"
-)
-
-// What one line holds at most: a reader that takes nothing holds one.
-const (
-	frameProcesses = 256
-	frameSessions  = 32
-	frameRemovals  = 2048
-	frameText      = 128 << 10 // bytes of command lines
-	frameItems     = 16384     // looked at under the view's lock
+	"github.com/lineage-ebpf/lineage/daemon/watch"
 )
 
 const maxHz = 10
-
-// watcher is one reader of the view. It runs in its request's goroutine.
-type watcher struct {
-	sender
-	session  tracer.SessionID // 0: whatever the caller may read
-	interval time.Duration
-	at       uint64 // revision of the view that was sent
-	base     uint64 // … when the last snapshot began
-	whole    bool   // the next line begins a snapshot
-
-	asked *access.Scope // the last one that sees was asked for
-	saw   bool
-}
 
 // getWatch streams the picture, and then what changes in it.
 func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller) error {
@@ -52,168 +28,14 @@ func (s *server) getWatch(w http.ResponseWriter, r *http.Request, c access.Calle
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %q: want 1 to %d", text, maxHz), "")
 		}
 	}
-	wr := &watcher{sender: s.sender(w, c), interval: time.Second / time.Duration(hz), whole: true}
-	if word := q.Get("session"); word != "" {
-		if err := s.withSession(word, c, access.Read, func(v registry.View, x *registry.Session) { wr.session = x.ID() }); err != nil {
-			return err
-		}
-	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
-		return s.access.Refuse(c, access.Read, "sessions", d)
-	}
-	if !s.feed.join(r.Context()) {
-		return registry.ErrStopping
-	}
-	defer s.feed.leave()
-	wr.begin()
-	wr.run(r.Context())
-	return nil
+	return s.feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
 }
 
-// run sends until the reader, the session or the daemon goes.
-func (w *watcher) run(ctx context.Context) {
-	beat := time.NewTicker(w.limits.heartbeat)
-	defer beat.Stop()
-	for {
-		over, wake, ok := w.catchUp()
-		if !ok {
-			return
-		}
-		if over {
-			w.end(api.Frame{Head: api.Head{Kind: "end"}, Reason: "session_over"})
-			return
-		}
-		pace := time.After(w.interval)
-		for changed := false; !changed || pace != nil; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-w.stopping:
-				w.end(api.Frame{Head: api.Head{Kind: "end"}, Reason: "stopping"})
-				return
-			case <-beat.C:
-				w.encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.clock.Boottime())})
-				if !w.flush() {
-					return
-				}
-			case <-wake:
-				changed, wake = true, nil
-			case <-pace:
-				pace = nil
-			}
-		}
+// watchStatus is what a status line shows.
+func (s *server) watchStatus(v registry.View) api.WatchStatus {
+	return api.WatchStatus{
+		Level: s.kernel.Features().Level, Mode: s.rules.Mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
+		Live: v.Graph().Stats().Live, Breaker: s.rules.BreakerState(),
+		SelfCheck: s.selfCheck.Result(),
 	}
-}
-
-// catchUp sends what changed up to now. It tells whether the session that is
-// watched is over, and what is closed with the next change.
-func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
-	for {
-		var f api.Frame
-		f, over, wake = w.next()
-		if f.Kind != "" {
-			w.encode(f)
-			if !w.flush() {
-				return over, nil, false
-			}
-		}
-		if wake != nil {
-			return over, wake, true
-		}
-	}
-}
-
-// next gives the next line, without a kind if there is nothing to tell. At the
-// end of the log it gives what is closed when there is more.
-func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
-	v := w.feed.view
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if max(w.at, w.base) < v.floor {
-		w.whole = true
-	}
-	if w.whole {
-		w.at, w.base = 0, v.rev
-	}
-	text := 0
-	items := v.log[v.from(w.at):]
-	for i := range items {
-		if i == frameItems || len(f.Upsert) == frameProcesses || len(f.Sessions) == frameSessions ||
-			len(f.Remove) == frameRemovals || text > frameText {
-			f.Partial = true
-			break
-		}
-		text += w.take(v, &f, &items[i])
-		w.at = items[i].rev
-	}
-	if !f.Partial {
-		w.at, wake = v.rev, v.wake
-		over = w.session != 0 && w.over(v)
-	}
-	if !w.whole && len(f.Upsert)+len(f.Remove)+len(f.Sessions)+len(f.Closed) == 0 && f.Status == nil {
-		return api.Frame{}, over, wake
-	}
-	f.Head, f.Rev, f.TimeNS = api.Head{Kind: "diff"}, api.U64(w.at), api.U64(v.time)
-	if w.whole {
-		f.Head = head("snapshot")
-		if f.Status == nil {
-			f.Status = w.status(v)
-		}
-	}
-	w.whole = false
-	return f, over, wake
-}
-
-// take adds one change to a line, and tells how much text it brought.
-func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
-	switch {
-	case it.gone != nil:
-		if it.added > w.at || !w.sees(it.gone) {
-			return 0
-		}
-		if p := it.process; p != nil && !(p.in && w.sees(p.scope)) {
-			f.Remove = append(f.Remove, p.ref)
-		} else if s := it.session; s != nil && !s.in {
-			f.Closed = append(f.Closed, s.id.String())
-		}
-	case !v.current(it):
-	case it.process != nil && w.sees(it.process.scope):
-		p := document.ReadableProcess(&it.process.doc, w.caller)
-		for _, arg := range p.Argv {
-			text += len(arg)
-		}
-		f.Upsert = append(f.Upsert, p)
-	case it.session != nil && w.sees(it.session.scope):
-		d := it.session.doc
-		if d.Root != nil {
-			root := document.ReadableProcess(d.Root, w.caller)
-			d.Root = &root
-		}
-		d.Brokered = document.ReadableBrokered(d.Brokered, w.caller)
-		f.Sessions = append(f.Sessions, d)
-	case it.process == nil && it.session == nil:
-		f.Status = w.status(v)
-	}
-	return text
-}
-
-// sees is the same rule as for the tree and the events.
-func (w *watcher) sees(s *access.Scope) bool {
-	if s != w.asked {
-		w.asked = s
-		w.saw = s != nil && (w.session == 0 || s.Within(w.session)) &&
-			access.Decide(w.caller, access.Read, *s).Allow
-	}
-	return w.saw
-}
-
-func (w *watcher) status(v *view) *api.WatchStatus {
-	st := v.status
-	st.ReadOnly = w.caller.Member != 0
-	return &st
-}
-
-// over reports whether the session that is watched is over.
-func (w *watcher) over(v *view) bool {
-	s := v.sessions[w.session]
-	return s == nil || s.due != 0
 }

@@ -14,24 +14,10 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
-
-// readers is how many requests may read the whole of procfs at once.
-const readers = 2
-
-// readProcfs waits for its turn to read much of procfs; done ends it.
-func (s *server) readProcfs(ctx context.Context) (done func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, planCollect)
-	defer cancel()
-	select {
-	case s.reading <- struct{}{}:
-		return func() { <-s.reading }, nil
-	case <-ctx.Done():
-		return nil, api.NewError(api.CodeTooMany, "too many questions about ports, locks and files", "try again")
-	}
-}
 
 func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
@@ -77,25 +63,23 @@ type found struct {
 // may know them.
 func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, holdsIt string, find func(context.Context) found) error {
 	if c.Foreign {
-		return foreign()
+		return lookup.Foreign()
 	}
-	done, err := s.readProcfs(r.Context())
+	ctx, done, err := s.find.Collect(r.Context())
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), planCollect)
-	defer cancel()
 	held := find(ctx)
 	ids := held.holders()
-	d := api.Holders{Head: head("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
+	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
 	for _, id := range ids {
 		if id.IsZero() {
 			mine, _ := held.by(id)
 			d.Items = append(d.Items, api.Why{Holds: document.Holds(mine, nil)})
 			continue
 		}
-		p, t, err := s.look(id, true, c)
+		p, t, err := s.find.Look(id, true, c)
 		if p == nil || err != nil {
 			continue // it is gone by now
 		}
@@ -103,8 +87,8 @@ func (s *server) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller
 			d.Hidden++
 			continue
 		}
-		s.enrich(c, p)
-		why, err := s.why(id, true, p, c)
+		s.find.Enrich(c, p)
+		why, err := s.find.Why(id, true, p, c)
 		if err != nil {
 			return err
 		}

@@ -103,9 +103,6 @@ func (r *Recorder) Hooks() *registry.Hooks {
 	}
 }
 
-// Journal is the file, for those who read it.
-func (r *Recorder) Journal() *journal.Journal { return r.journal }
-
 // Begin runs the recorder until End.
 func (r *Recorder) Begin() {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -132,7 +132,7 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), api.StateEnded, nil, nil
 	doc.Live, doc.Orphans, doc.Leftovers, doc.Zombies = 0, 0, 0, 0
 	report := api.Report{
-		Head: api.Head{Schema: api.Schema, Kind: "report"}, Session: doc.ID, Name: doc.Name, State: doc.State, EndReason: doc.EndReason, EndedBy: m.EndedBy,
+		Head: api.NewHead("report"), Session: doc.ID, Name: doc.Name, State: doc.State, EndReason: doc.EndReason, EndedBy: m.EndedBy,
 		Verdict: verdict, VerdictWhy: why, Processes: append([]api.Outcome{}, m.Receipt.Outcomes...),
 		Started: doc.Forks + 1, Killed: m.Receipt.Killed, WouldEnd: m.WouldEnd,
 		ConfirmedEmpty: verdict == api.VerdictClean, Truncated: true,

@@ -72,7 +72,7 @@ func (w *watcher) frame() (f *api.Frame, changed <-chan struct{}, err error) {
 	rec := w.player.rec
 	f = &api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: rec.now}
 	if w.lines == 0 {
-		f.Head = api.Head{Schema: api.Schema, Kind: "snapshot"}
+		f.Head = api.NewHead("snapshot")
 	}
 	picture := rec.picture(exitedStays)
 	for ref := range picture {

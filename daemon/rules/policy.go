@@ -235,7 +235,7 @@ func (r *Policy) Document() api.Policy {
 	p, loaded, refused := r.current, r.loaded, r.refused
 	r.mu.Unlock()
 	d := api.Policy{
-		Head: api.Head{Schema: api.Schema, Kind: "policy"}, File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
+		Head: api.NewHead("policy"), File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
 		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
 	}
 	for _, v := range p.Values() {

@@ -170,7 +170,7 @@ func (l *leftover) died(how api.OutcomeKind) {
 // report is the receipt.
 func (e *ending) report(empty bool) *api.Report {
 	rep := &api.Report{
-		Head: api.Head{Schema: api.Schema, Kind: "report"}, State: api.StateEnded, EndReason: "root_exit",
+		Head: api.NewHead("report"), State: api.StateEnded, EndReason: "root_exit",
 		Verdict: api.VerdictClean, VerdictWhy: e.family.scope(), ConfirmedEmpty: empty, Truncated: e.more > 0,
 		Processes: []api.Outcome{},
 	}

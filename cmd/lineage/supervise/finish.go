@@ -153,7 +153,7 @@ func (r *runner) unknown(err error) *api.Report {
 		why = "the daemon gave no verdict in time"
 	}
 	return &api.Report{
-		Head:       api.Head{Schema: api.Schema, Kind: "report"},
+		Head:       api.NewHead("report"),
 		Session:    r.session.ID,
 		Name:       r.session.Name,
 		State:      r.session.State,

@@ -1,10 +1,9 @@
 //go:build linux
 
-package daemon
+package history
 
 import (
 	"context"
-	"errors"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -14,35 +13,28 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// forgotten reports whether err says that memory has no such process, or
-// another one of its PID, so that the history may.
-func forgotten(err error) bool {
-	e, ok := errors.AsType[*api.Error](err)
-	return ok && (e.Code == api.CodeNotFound || e.Code == api.CodeIdentity)
-}
-
-// pastWhy answers why of a process that only the history has: one of this boot,
+// Why answers why of a process that only the history has: one of this boot,
 // whose numbers mean what the caller means. missing is what is said if there is
 // none, or none that c may read.
-func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, missing error) (*api.Why, error) {
+func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing error) (*api.Why, error) {
 	ref, err := api.ParseRef(text)
 	if err != nil {
 		return nil, missing
 	}
-	j := s.recorder.Journal()
-	found, err := j.Process(ctx, s.bootID, uint32(ref.PID), uint64(ref.StartNS))
+	j := a.journal
+	found, err := j.Process(ctx, a.boot, uint32(ref.PID), uint64(ref.StartNS))
 	var row *journal.Session
 	if err == nil && found != nil {
-		row, err = j.Session(ctx, s.bootID, found.Session)
+		row, err = j.Session(ctx, a.boot, found.Session)
 	}
 	if err != nil {
-		s.log.Error().Err(err).Msg("history not read") // the status says why
+		a.log.Error().Err(err).Msg("history not read") // the status says why
 	}
 	if row == nil || row.Ended.IsZero() {
 		return nil, missing // what memory forgot of a live session is not told by halves
 	}
-	if d := access.Decide(c, access.Read, s.pastScope(ctx, row)); !d.Allow {
-		return nil, s.access.Refuse(c, access.Read, "process "+text, d)
+	if d := access.Decide(c, access.Read, a.Scope(ctx, row)); !d.Allow {
+		return nil, a.access.Refuse(c, access.Read, "process "+text, d)
 	}
 	p, err := decodePast(row, c)
 	if err != nil {
@@ -56,7 +48,7 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 			return nil, err
 		}
 	}
-	then, err := s.archived(ctx, row.Zero, row.Boot, line...)
+	then, err := a.encoder(ctx, row.Zero, row.Boot, line...)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +58,6 @@ func (s *server) pastWhy(ctx context.Context, text string, c access.Caller, miss
 		return nil, missing // another version wrote it
 	}
 	d := then.Why(&n, nil, c)
-	d.Session = p.session()
+	d.Session = p.Document()
 	return &d, nil
 }

@@ -1,23 +1,20 @@
 //go:build linux
 
-package daemon
+package watch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -27,19 +24,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// silence is an audit log for nobody.
-type silence struct{}
-
-func (silence) Add(audit.Record) {}
-func (silence) Err() error       { return nil }
-func (silence) Close() error     { return nil }
-
 // gallery is a view over a registry that nobody else calls: everything happens when
 // the test says so.
 type gallery struct {
 	k *kerneltest.Kernel
 	o *registry.Registry
-	f *feed
+	f *Feed
 
 	stop func()
 }
@@ -50,16 +40,17 @@ func newGallery(dir string, options lineage.Options) *gallery {
 	o := registry.New(registry.Options{
 		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(dir), Log: zerolog.Nop(), Graph: options,
 	})
-	s := &server{
-		kernel: k, registry: o, proc: procfs.FS(dir), clock: c, audit: silence{}, selfCheck: &selfcheck.Check{}, exporter: &metrics.Exporter{},
-		rules: defaultRules(c),
-	}
-	s.feed = newFeed(s)
-	o.Attach(&registry.Hooks{Changed: s.feed.changed})
-	s.feed.scopes, s.feed.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
+	f := New(Options{
+		Lines: stream.Lines{Clock: c}, Registry: o, Kernel: k, Proc: procfs.FS(dir),
+		Status: func(v registry.View) api.WatchStatus {
+			return api.WatchStatus{Lost: v.Lost(), Forks: v.Forks(), Live: v.Graph().Stats().Live}
+		},
+	})
+	o.Attach(f.Hooks())
+	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
 	ctx, cancel := context.WithCancel(context.Background())
 	go o.Run(ctx)
-	return &gallery{k, o, s.feed, func() { cancel(); <-o.Done() }}
+	return &gallery{k, o, f, func() { cancel(); <-o.Done() }}
 }
 
 func (g *gallery) update(f func(registry.Tx)) {
@@ -141,64 +132,13 @@ func (g *gallery) publish() {
 }
 
 func (g *gallery) reader(c access.Caller, session tracer.SessionID) *reader {
-	return &reader{w: &watcher{sender: sender{server: g.f.server, caller: c}, session: session, whole: true}, picture: newPicture()}
-}
-
-// picture is what a client has after some lines.
-type picture struct {
-	processes map[api.Ref]api.Process
-	sessions  map[string]api.Session
-	status    api.WatchStatus
-}
-
-func newPicture() *picture {
-	return &picture{processes: map[api.Ref]api.Process{}, sessions: map[string]api.Session{}}
-}
-
-func (p *picture) apply(f *api.Frame) {
-	if f.Kind == "snapshot" {
-		*p = *newPicture()
-	}
-	for _, r := range f.Remove {
-		delete(p.processes, r)
-	}
-	for _, id := range f.Closed {
-		delete(p.sessions, id)
-	}
-	for _, u := range f.Upsert {
-		p.processes[u.Ref] = u
-	}
-	for _, s := range f.Sessions {
-		p.sessions[s.ID] = s
-	}
-	if f.Status != nil {
-		p.status = *f.Status
-	}
-}
-
-func (p *picture) String() string {
-	all := struct {
-		Processes []api.Process
-		Sessions  []api.Session
-		Status    api.WatchStatus
-	}{Status: p.status}
-	for _, r := range slices.SortedFunc(maps.Keys(p.processes), func(a, b api.Ref) int { return a.PID - b.PID }) {
-		all.Processes = append(all.Processes, p.processes[r])
-	}
-	for _, id := range slices.Sorted(maps.Keys(p.sessions)) {
-		all.Sessions = append(all.Sessions, p.sessions[id])
-	}
-	b, err := json.MarshalIndent(all, "", " ")
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
+	return &reader{w: &watcher{feed: g.f, out: g.f.o.To(nowhere{}, c), caller: c, session: session, whole: true}, picture: watchtest.NewPicture()}
 }
 
 // reader is a client of the view.
 type reader struct {
 	w       *watcher
-	picture *picture
+	picture *watchtest.Picture
 	lines   int
 	rev     api.U64
 }
@@ -212,12 +152,12 @@ func (r *reader) line() bool {
 		}
 		r.rev = f.Rev
 		r.lines++
-		r.picture.apply(&f)
+		r.picture.Apply(&f)
 	}
 	return wake == nil
 }
 
-func (r *reader) all() *picture {
+func (r *reader) all() *watchtest.Picture {
 	for r.line() {
 	}
 	return r.picture
@@ -314,7 +254,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 			}
 		}
 		want := g.expected(b)
-		got := readers[0].picture.processes
+		got := readers[0].picture.Processes
 		for r := range got {
 			if !want[r] {
 				n := g.node(document.ID(r))
@@ -327,18 +267,65 @@ func TestFramesMakeThePicture(t *testing.T) {
 				t.Fatalf("%v is not in the picture: %+v", r, n)
 			}
 		}
-		for _, p := range readers[3].picture.processes {
+		for _, p := range readers[3].picture.Processes {
 			if p.Argv != nil {
 				t.Fatalf("another uid reads %q", p.Argv)
 			}
 		}
-		for _, p := range readers[1].picture.processes {
-			if s := readers[1].picture.sessions[p.Session]; p.Session != "" && s.UID != 1000 && s.ID != "" {
+		for _, p := range readers[1].picture.Processes {
+			if s := readers[1].picture.Sessions[p.Session]; p.Session != "" && s.UID != 1000 && s.ID != "" {
 				t.Fatalf("uid 1000 sees %+v", p)
 			}
 		}
-		if n := len(readers[5].picture.processes) + len(readers[5].picture.sessions); n != 0 {
+		if n := len(readers[5].picture.Processes) + len(readers[5].picture.Sessions); n != 0 {
 			t.Fatalf("a stranger sees %d", n)
 		}
 	})
+}
+
+// TestWatchersComeAndGo: changes are noted only while there is a reader, and one that
+// comes back gets the picture of then.
+func TestWatchersComeAndGo(t *testing.T) {
+	g := newGallery(t.TempDir(), lineage.Options{})
+	defer g.stop()
+	over := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() { cancel(); <-over }()
+	go func() { defer close(over); g.f.Run(ctx) }()
+	watched := func() (yes bool) {
+		g.update(func(registry.Tx) { yes = g.f.stale != nil })
+		return yes
+	}
+	g.k.Add(100, 1, "lngtest-root")
+	g.session(100, 1000)
+	g.read(func() bool { return false })
+	if watched() {
+		t.Error("changes are noted without a reader")
+	}
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	want := []int{100}
+	for n := range 3 {
+		if !g.f.join(ctx) {
+			t.Fatal("the view is not ready")
+		}
+		r := g.reader(access.Caller{}, 0)
+		until("the picture is not that of now", func() bool { return slices.Equal(r.all().PIDs(), want) })
+		if !watched() {
+			t.Error("changes are not noted")
+		}
+		g.f.leave()
+		if n == 1 {
+			until("changes are noted after the last reader went", func() bool { return !watched() })
+		}
+		g.k.Fork(100, uint32(101+n), "lngtest-x")
+		g.read(func() bool { return false })
+		want = append(want, 101+n)
+	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package watch
 
 import (
 	"context"
@@ -10,9 +10,12 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
@@ -25,11 +28,26 @@ const (
 	viewLooks = 64
 )
 
-// feed keeps the view up to date while somebody watches. Its cost is that of
+// Kernel is what a feed asks the kernel.
+type Kernel interface {
+	Identify(pid uint32) (tracer.Identity, error)
+}
+
+// Options are what a [Feed] stands on.
+type Options struct {
+	stream.Lines
+	Registry *registry.Registry
+	Find     *lookup.Finder
+	Kernel   Kernel
+	Proc     procfs.FS
+	Status   func(registry.View) api.WatchStatus // what a status line shows
+}
+
+// Feed keeps the view up to date while somebody watches. Its cost is that of
 // what changed, however many watch.
-type feed struct {
-	server *server
-	view   *view
+type Feed struct {
+	o    Options
+	view *view
 
 	mu      sync.Mutex
 	readers int
@@ -39,7 +57,7 @@ type feed struct {
 
 	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches; of the registry's goroutine
 
-	// Of the goroutine that runs run.
+	// Of the goroutine that runs Run.
 	batch   batch
 	changes lineage.Changes
 	scopes  map[tracer.SessionID]*access.Scope
@@ -53,13 +71,17 @@ type commandLine struct {
 	truncated bool
 }
 
-func newFeed(s *server) *feed {
-	return &feed{server: s, view: newView(), wanted: make(chan struct{}, 1)}
+// New makes a feed; its hooks are to be attached.
+func New(o Options) *Feed {
+	return &Feed{o: o, view: newView(), wanted: make(chan struct{}, 1)}
 }
+
+// Hooks note what changes.
+func (f *Feed) Hooks() *registry.Hooks { return &registry.Hooks{Changed: f.changed} }
 
 // join begins to read the view: from it on the feed runs until leave. False:
 // the reader or the daemon left before the view was ready.
-func (f *feed) join(ctx context.Context) bool {
+func (f *Feed) join(ctx context.Context) bool {
 	f.mu.Lock()
 	f.readers++
 	if !f.on {
@@ -72,29 +94,29 @@ func (f *feed) join(ctx context.Context) bool {
 	case <-ready:
 		return true
 	case <-ctx.Done():
-	case <-f.server.stopping:
-	case <-f.server.registry.Done():
+	case <-f.o.Stopping:
+	case <-f.o.Registry.Done():
 	}
 	f.leave()
 	return false
 }
 
-func (f *feed) leave() {
+func (f *Feed) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.readers--
 }
 
 // idle ends the feed's work if nobody reads.
-func (f *feed) idle() bool {
+func (f *Feed) idle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.on = f.readers > 0
 	return !f.on
 }
 
-// run feeds the view whenever somebody watches, until ctx is done.
-func (f *feed) run(ctx context.Context) {
+// Run feeds the view whenever somebody watches, until ctx is done.
+func (f *Feed) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,17 +128,16 @@ func (f *feed) run(ctx context.Context) {
 }
 
 // watched is one time in which somebody watches.
-func (f *feed) watched(ctx context.Context) {
-	o := f.server.registry
+func (f *Feed) watched(ctx context.Context) {
 	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
-	if o.Read(func(v registry.View) { f.track(v, true) }) != nil {
+	if f.o.Registry.Read(func(v registry.View) { f.track(v, true) }) != nil {
 		return
 	}
 	tick := time.NewTicker(viewPeriod)
 	defer tick.Stop()
 	for {
 		for f.batch.more = true; f.batch.more; {
-			if o.Read(func(v registry.View) { f.turn(v) }) != nil {
+			if f.o.Registry.Read(func(v registry.View) { f.turn(v) }) != nil {
 				return
 			}
 			f.look()
@@ -138,12 +159,12 @@ func (f *feed) watched(ctx context.Context) {
 			break
 		}
 	}
-	_ = o.Read(func(v registry.View) { f.track(v, false) })
+	_ = f.o.Registry.Read(func(v registry.View) { f.track(v, false) })
 	f.view.publish(&batch{whole: true})
 }
 
 // track begins to note what changes, or stops.
-func (f *feed) track(v registry.View, on bool) {
+func (f *Feed) track(v registry.View, on bool) {
 	v.Track(on)
 	f.stale = nil
 	if on {
@@ -151,7 +172,7 @@ func (f *feed) track(v registry.View, on bool) {
 	}
 }
 
-func (f *feed) allChanged(v registry.View) {
+func (f *Feed) allChanged(v registry.View) {
 	f.stale = make(map[tracer.SessionID]bool)
 	for x := range v.Sessions() {
 		f.stale[x.ID()] = true
@@ -160,7 +181,7 @@ func (f *feed) allChanged(v registry.View) {
 
 // changed notes that what a session looks like may be new, and so of those that
 // it is nested in.
-func (f *feed) changed(v registry.View, id tracer.SessionID) {
+func (f *Feed) changed(v registry.View, id tracer.SessionID) {
 	if f.stale == nil {
 		return
 	}
@@ -178,10 +199,10 @@ func (f *feed) changed(v registry.View, id tracer.SessionID) {
 }
 
 // turn makes a batch ready, in the registry's goroutine.
-func (f *feed) turn(v registry.View) {
+func (f *Feed) turn(v registry.View) {
 	b := &f.batch
 	clear(b.updates)
-	b.time, b.updates, b.sessions, b.closed = f.server.clock.Boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
+	b.time, b.updates, b.sessions, b.closed = f.o.Clock.Boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
 	v.Take(viewProcesses, &f.changes)
 	e := v.Encoder()
 	b.forgot, b.whole, b.more = f.changes.Forgot, f.changes.Lost, f.changes.More
@@ -219,14 +240,14 @@ func (f *feed) turn(v registry.View) {
 		}
 		b.sessions = append(b.sessions, s)
 	}
-	b.status = f.server.watchStatus(v)
+	b.status = f.o.Status(v)
 }
 
 // self reads what root may: the view is redacted for each reader.
 var self = access.Caller{}
 
 // scope gives the one scope of a session.
-func (f *feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
+func (f *Feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	if sc := f.scopes[id]; sc != nil || id == 0 {
 		return sc
 	}
@@ -239,19 +260,10 @@ func (f *feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	return &scope
 }
 
-// watchStatus is what a status line shows.
-func (s *server) watchStatus(v registry.View) api.WatchStatus {
-	return api.WatchStatus{
-		Level: s.kernel.Features().Level, Mode: s.rules.Mode(), Degraded: s.degradations(v), Lost: v.Lost(), Forks: v.Forks(),
-		Live: v.Graph().Stats().Live, Breaker: s.rules.BreakerState(),
-		SelfCheck: s.selfCheck.Result(),
-	}
-}
-
 // look asks procfs for the command lines that no exec told: of what ran before
 // the daemon did. It is for display, and dropped unless the identity is
 // confirmed after it.
-func (f *feed) look() {
+func (f *Feed) look() {
 	for _, id := range f.batch.forgot {
 		delete(f.looked, id)
 	}
@@ -272,11 +284,10 @@ func (f *feed) look() {
 	}
 }
 
-func (f *feed) ask(id lineage.ID) (line commandLine) {
-	s := f.server
-	line.exe = s.proc.Link(id.PID, "exe")
-	line.argv, line.truncated = broker.Argv(s.proc, id.PID)
-	if now, err := s.kernel.Identify(id.PID); err != nil || now != id {
+func (f *Feed) ask(id lineage.ID) (line commandLine) {
+	line.exe = f.o.Proc.Link(id.PID, "exe")
+	line.argv, line.truncated = broker.Argv(f.o.Proc, id.PID)
+	if now, err := f.o.Kernel.Identify(id.PID); err != nil || now != id {
 		return commandLine{}
 	}
 	return line

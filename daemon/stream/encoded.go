@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package stream
 
 import (
 	"encoding/json"
@@ -33,19 +33,19 @@ type line struct {
 	text []byte // ends with a newline; never changed
 }
 
-// line is an event as a caller may see it. Command lines alone are not for
+// line is an event at the time of a clock as a caller may see it. Command lines alone are not for
 // everybody.
-func (s *server) line(r *recent.Event, c access.Caller) ([]byte, error) {
-	slots := &s.encoded.shown
+func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
+	slots := &l.shown
 	if r.Type == tracer.EventExec && !c.MayReadArgv(r.UID) {
-		slots = &s.encoded.redacted
+		slots = &l.redacted
 	}
 	slot := &slots[r.Seq%recentLines]
 	held := slot.Load()
 	if held != nil && held.seq == r.Seq {
 		return held.text, nil
 	}
-	text, err := json.Marshal(document.Event(s.clock.Clock, r.Seq, &r.Event, c))
+	text, err := json.Marshal(document.Event(k, r.Seq, &r.Event, c))
 	if err != nil {
 		return nil, err
 	}

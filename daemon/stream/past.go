@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package stream
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 
 // Why a stream ends.
 const (
-	reasonOver     = "session_over"
-	reasonUntil    = "until"
-	reasonStopping = "stopping"
+	ReasonOver     = "session_over"
+	ReasonUntil    = "until"
+	ReasonStopping = "stopping"
 	reasonGone     = "gone" // its reader; nobody is told
 )
 
@@ -40,15 +40,15 @@ type bootSession struct {
 // its first), or since a time, of earlier boots too; of those the numbers are
 // left out, because they begin again with each boot. It gives the number that
 // the ring goes on with, or why the stream is at its end.
-func (st *stream) replay(ctx context.Context, from uint64) (next uint64, reason string) {
-	if !st.asked {
+func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason string) {
+	if !r.asked {
 		return from, ""
 	}
-	boot := st.bootID
-	if !st.since.IsZero() {
+	boot := r.o.BootID
+	if !r.since.IsZero() {
 		boot = ""
 	}
-	p := pastReader{stream: st, boot: boot, from: from, next: from}
+	p := pastReader{r: r, boot: boot, from: from, next: from}
 	for {
 		more, reason := p.gather(ctx)
 		if reason != "" {
@@ -58,24 +58,24 @@ func (st *stream) replay(ctx context.Context, from uint64) (next uint64, reason 
 			break
 		}
 		select {
-		case <-st.stopping:
-			return p.next, reasonStopping
+		case <-r.o.Stopping:
+			return p.next, ReasonStopping
 		default:
 		}
-		if !st.flush() || ctx.Err() != nil {
+		if !r.out.Flush() || ctx.Err() != nil {
 			return p.next, reasonGone
 		}
 	}
-	began := st.ring.Began()
+	began := r.o.Ring.Began()
 	if !p.any { // what fell off the ring is told with what it still has
-		st.older(ctx, st.started, from, began)
+		r.older(ctx, r.o.Started, from, began)
 	}
 	return max(p.next, began), "" // the numbers between are nobody's: another daemon began
 }
 
 // pastReader is where a stream is in the history.
 type pastReader struct {
-	*stream
+	r          *reader
 	boot       string // "": each
 	after      int64  // the last block that was read
 	from, next uint64
@@ -85,11 +85,11 @@ type pastReader struct {
 // gather encodes a block, one stream at a time: readers of the past leave the
 // processor to those of the present, and to the registry.
 func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
-	p.replaying.Lock()
-	defer p.replaying.Unlock()
-	b, err := p.recorder.Journal().Next(ctx, p.after, p.since, p.boot, p.from)
+	p.r.e.replaying.Lock()
+	defer p.r.e.replaying.Unlock()
+	b, err := p.r.o.Archive.Journal().Next(ctx, p.after, p.r.since, p.boot, p.from)
 	if err != nil {
-		p.log.Error().Err(err).Msg("history not read") // the status says why
+		p.r.o.Log.Error().Err(err).Msg("history not read") // the status says why
 	}
 	if err != nil || b == nil {
 		return false, ""
@@ -99,106 +99,106 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 	for i := range b.Records {
 		x := &b.Records[i]
 		at := then.Wall(x.Time)
-		if b.Boot == p.bootID && x.Seq < p.next || at == nil || at.Before(p.since) {
+		if b.Boot == p.r.o.BootID && x.Seq < p.next || at == nil || at.Before(p.r.since) {
 			continue
 		}
-		if !p.until.IsZero() && at.After(p.until) {
-			return true, reasonUntil
+		if !p.r.until.IsZero() && at.After(p.r.until) {
+			return true, ReasonUntil
 		}
 		if !p.any {
 			p.any = true
-			p.older(ctx, *at, p.from, x.Seq)
+			p.r.older(ctx, *at, p.from, x.Seq)
 		}
-		if b.Boot == p.bootID {
+		if b.Boot == p.r.o.BootID {
 			p.next = x.Seq + 1
 		}
-		if p.sendPast(ctx, b, then, x); p.over {
-			return true, reasonOver
+		if p.r.sendPast(ctx, b, then, x); p.r.over {
+			return true, ReasonOver
 		}
 	}
 	return true, ""
 }
 
 // older says that what was asked for begins before what is held.
-func (st *stream) older(ctx context.Context, first time.Time, from, seq uint64) {
-	held, err := st.recorder.Journal().First(ctx)
+func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
+	held, err := r.o.Archive.Journal().First(ctx)
 	if err != nil || held.IsZero() {
 		held = first
 	}
 	lost := api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "history"}
 	switch {
-	case !st.since.IsZero() && st.since.Before(held):
+	case !r.since.IsZero() && r.since.Before(held):
 		lost.Time = &held // nothing is held that is older
-	case st.since.IsZero() && from < seq:
+	case r.since.IsZero() && from < seq:
 		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
-		if from >= st.ring.Began() { // numbers of one daemon are events
+		if from >= r.o.Ring.Began() { // numbers of one daemon are events
 			lost.Count = seq - from
 		}
 	default:
 		return
 	}
-	st.encode(lost)
+	r.out.Encode(lost)
 }
 
 // sendPast encodes an event of the history that the reader asked for and may
 // see.
-func (st *stream) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
-	r := recent.Event{Seq: x.Seq, Event: x.Event}
-	if r.Type == 0 || int(r.Type) >= len(document.EventNames) || r.Type != tracer.EventLost && !st.mayReadPast(ctx, bootSession{b.Boot, r.Session}) {
+func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
+	ev := &x.Event
+	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !r.mayReadPast(ctx, bootSession{b.Boot, ev.Session}) {
 		return
 	}
-	if st.session != 0 && r.Type == tracer.EventSession && r.Session == st.session && r.State == tracer.StateEmpty {
-		st.over = true
+	if r.session != 0 && ev.Type == tracer.EventSession && ev.Session == r.session && ev.State == tracer.StateEmpty {
+		r.over = true
 	}
-	if !st.wants(r.Type) {
+	if !r.wants(ev.Type) {
 		return
 	}
-	ev := document.Event(then, r.Seq, &r.Event, st.caller)
-	if b.Boot != st.bootID {
-		ev.Seq, ev.BootID = 0, b.Boot
+	d := document.Event(then, x.Seq, ev, r.caller)
+	if b.Boot != r.o.BootID {
+		d.Seq, d.BootID = 0, b.Boot
 	}
-	st.encode(ev)
+	r.out.Encode(d)
 }
 
 // mayReadPast asks memory, else the history, once for each session.
-func (st *stream) mayReadPast(ctx context.Context, key bootSession) bool {
+func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 	if key.id == 0 {
 		return false
 	}
-	may, known := st.readable[key]
+	may, known := r.readable[key]
 	if known {
 		return may
 	}
-	a, err := st.aboutPast(key)
+	a, err := r.aboutPast(key)
 	var row *journal.Session
 	if err == nil && a == nil {
-		row, err = st.recorder.Journal().Session(ctx, key.boot, key.id)
+		row, err = r.o.Archive.Journal().Session(ctx, key.boot, key.id)
 	}
 	switch {
 	case err != nil:
 		return false
 	case a != nil:
-		may = st.mayRead(a)
+		may = r.mayRead(a)
 	case row == nil: // nobody's: for those who may read everything
-		may = st.session == 0 && access.Decide(st.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && st.caller.UID != ^uint32(0)
+		may = r.session == 0 && access.Decide(r.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && r.caller.UID != ^uint32(0)
 	default:
-		may = access.Decide(st.caller, access.Read, st.pastScope(ctx, row)).Allow && st.selects(ctx, row)
+		may = access.Decide(r.caller, access.Read, r.o.Archive.Scope(ctx, row)).Allow && r.selects(ctx, row)
 	}
-	if len(st.readable) >= maxVisible {
-		clear(st.readable)
+	if len(r.readable) >= maxVisible {
+		clear(r.readable)
 	}
-	st.readable[key] = may
+	r.readable[key] = may
 	return may
 }
 
 // aboutPast asks the registry for a session of this boot, nil if it has none.
-func (st *stream) aboutPast(key bootSession) (a *recent.About, err error) {
-	if key.boot != st.bootID || st.boot != "" {
+func (r *reader) aboutPast(key bootSession) (a *recent.About, err error) {
+	if key.boot != r.o.BootID || r.boot != "" {
 		return nil, nil
 	}
-	err = st.registry.Read(func(v registry.View) {
+	err = r.o.Registry.Read(func(v registry.View) {
 		if x := v.Session(key.id); x != nil {
-			a = st.ring.Of(v, x)
+			a = r.o.Ring.Of(v, x)
 		}
 	})
 	return a, err
@@ -206,19 +206,19 @@ func (st *stream) aboutPast(key bootSession) (a *recent.About, err error) {
 
 // selects reports whether a session of the history is the one that was asked
 // for, or nested in it.
-func (st *stream) selects(ctx context.Context, row *journal.Session) bool {
-	boot := st.boot
+func (r *reader) selects(ctx context.Context, row *journal.Session) bool {
+	boot := r.boot
 	if boot == "" {
-		boot = st.bootID
+		boot = r.o.BootID
 	}
 	for range registry.MaxDepth {
-		if st.session == 0 || row.Boot == boot && row.ID == st.session {
+		if r.session == 0 || row.Boot == boot && row.ID == r.session {
 			return true
 		}
 		if row.Parent == 0 {
 			return false
 		}
-		up, err := st.recorder.Journal().Session(ctx, row.Boot, row.Parent)
+		up, err := r.o.Archive.Journal().Session(ctx, row.Boot, row.Parent)
 		if err != nil || up == nil {
 			return false
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package plan
 
 import (
 	"context"
@@ -21,17 +21,17 @@ import (
 const maxTraced = 8
 
 // tracedBy names the process that traces another one, "" if nobody does.
-func (s *server) tracedBy(pid uint32) string {
-	st, err := s.proc.Status(pid)
+func (p *Planner) tracedBy(pid uint32) string {
+	st, err := p.o.Proc.Status(pid)
 	if err != nil || st.Tracer == 0 {
 		return ""
 	}
-	return s.named(st.Tracer)
+	return p.named(st.Tracer)
 }
 
 // named is a PID with the name that goes with it now.
-func (s *server) named(pid uint32) string {
-	st, err := s.proc.Status(pid)
+func (p *Planner) named(pid uint32) string {
+	st, err := p.o.Proc.Status(pid)
 	if err != nil {
 		return fmt.Sprint(pid)
 	}
@@ -40,8 +40,8 @@ func (s *server) named(pid uint32) string {
 
 // outsiders are the processes that members trace and that are none themselves, by
 // the PID of who traces them. It asks all processes of the host, as long as ctx lets it.
-func (s *server) outsiders(ctx context.Context, members []tracer.Process) (map[uint32][]string, error) {
-	names, err := os.ReadDir(string(s.proc))
+func (p *Planner) outsiders(ctx context.Context, members []tracer.Process) (map[uint32][]string, error) {
+	names, err := os.ReadDir(string(p.o.Proc))
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
@@ -57,11 +57,11 @@ func (s *server) outsiders(ctx context.Context, members []tracer.Process) (map[u
 		if err != nil {
 			continue
 		}
-		st, err := s.proc.Status(uint32(pid))
+		st, err := p.o.Proc.Status(uint32(pid))
 		if err != nil || st.Tracer == 0 || is(uint32(pid)) {
 			continue
 		}
-		if by, err := s.proc.Status(st.Tracer); err == nil && is(by.TGID) { // a thread of it traces
+		if by, err := p.o.Proc.Status(st.Tracer); err == nil && is(by.TGID) { // a thread of it traces
 			traced[by.TGID] = append(traced[by.TGID], fmt.Sprintf("%d %s", pid, st.Name))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -24,9 +25,9 @@ const (
 	// recordPeriod is between two batches of the history: what a daemon that is
 	// killed loses of it.
 	recordPeriod = 250 * time.Millisecond
-	// recordShare of its time it rests: it gets a fifth of what the machine gives
-	// the daemon in a storm, as the rest is the registry's. What falls off the ring
-	// meanwhile is told as a gap.
+	// recordShare times as long as it used a CPU it rests: it gets a fifth of what the
+	// machine gives the daemon in a storm, as the rest is the registry's. What falls off the
+	// ring meanwhile is told as a gap.
 	recordShare = 4
 	// recordChunk bounds what one call asks of the registry, who waits for nobody.
 	recordChunk = 256
@@ -133,20 +134,44 @@ func (r *Recorder) run(ctx context.Context) {
 	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
 		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
 	}
+	work := pace.Work{Least: r.period, Share: recordShare}
 	for {
-		began := time.Now()
+		work.Begin()
 		r.flush(r.period)
-		rest := time.NewTimer(max(r.period, recordShare*time.Since(began)))
-		select {
-		case <-ctx.Done():
-			rest.Stop()
+		rest := time.NewTimer(work.End())
+		more := r.wait(ctx, rest.C)
+		rest.Stop()
+		if more && !r.pending() {
+			more = r.wait(ctx, nil)
+		}
+		if !more {
 			r.flush(recordClose)
 			return
-		case <-r.saving: // a session begins or ends
-			rest.Stop()
-		case <-rest.C:
 		}
 	}
+}
+
+// wait rests until then, or, without an end, until there is something to write; false: never.
+func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) bool {
+	var added <-chan struct{}
+	if rest == nil {
+		if _, _, added = r.ring.Read(r.next, nil); r.pending() {
+			return true // it was added before
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.saving: // a session begins or ends
+	case <-rest:
+	case <-added:
+	}
+	return true
+}
+
+// pending reports whether there is something to write, sessions that wait for saving left out.
+func (r *Recorder) pending() bool {
+	return r.ring.End() != r.next || len(r.over)+len(r.sessions)+len(r.touched) > 0
 }
 
 // flush writes what is new, batch after batch; it begins none after limit. What

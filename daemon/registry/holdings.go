@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/sockets"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -24,7 +25,7 @@ const (
 	// collectAside bounds it where nobody waits.
 	collectAside = time.Second
 	// heldPeriod is between two looks at what live sessions hold; it grows so
-	// that looking takes no more than 1 % of a CPU.
+	// that looking takes no more than 1 % of a CPU, by the time that it uses one.
 	heldPeriod = 2 * time.Second
 	heldShare  = 100
 	// maxHeld bounds the ports and the locks of one receipt.
@@ -54,13 +55,14 @@ type aftermath struct {
 type tracker struct {
 	holds      *resources.Reader
 	ending     chan tracer.SessionID // asks for what it holds now
+	opened     chan struct{}         // there is a new session
 	portsWait  func() time.Duration
 	heldPeriod time.Duration
 }
 
 func newTracker(p *Options) tracker {
 	t := tracker{
-		holds: resources.New(string(p.Proc), p.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
+		holds: resources.New(string(p.Proc), p.Kernel.Identify), ending: make(chan tracer.SessionID, 64), opened: make(chan struct{}, 1),
 		portsWait: p.PortsWait, heldPeriod: cmp.Or(p.HeldEvery, heldPeriod),
 	}
 	if t.portsWait == nil {
@@ -139,44 +141,10 @@ func (s *Session) seen(now resources.Held, began uint64) {
 	s.held = now
 }
 
-// WatchHeld looks at what live sessions hold once in a while: when the kernel
-// ends one with grace 0 nobody can ask any more.
+// WatchHeld looks at what live sessions hold, until ctx is done.
 func (o *Registry) WatchHeld(ctx context.Context) {
-	pause := o.heldPeriod
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case id := <-o.ending:
-			o.collect(id, collectAside)
-			continue
-		case <-time.After(pause):
-		}
-		began := time.Now()
-		for _, id := range o.active() {
-			// Who ends does not wait for those who go on.
-			for len(o.ending) > 0 {
-				o.collect(<-o.ending, collectAside)
-			}
-			if ctx.Err() != nil {
-				return
-			}
-			o.collect(id, collectAside)
-		}
-		pause = max(o.heldPeriod, heldShare*time.Since(began))
-	}
-}
-
-// active names the sessions that have not begun to end.
-func (o *Registry) active() (ids []tracer.SessionID) {
-	_ = o.do(func() {
-		for id, s := range o.sessions {
-			if !s.closed && s.info.State == tracer.StateActive {
-				ids = append(ids, id)
-			}
-		}
-	})
-	return ids
+	w := heldWatch{registry: o, work: pace.Work{Least: o.heldPeriod, Share: heldShare}}
+	w.run(ctx)
 }
 
 // askHeld has the holdings of a session that begins to end read at once.

@@ -43,6 +43,8 @@ type Hooks struct {
 	// Walking comes before a look, and reports whether the feature wants it even if
 	// there is no session.
 	Walking func(View) bool
+	// Pressing reports whether a look is wanted each period, although nothing happens.
+	Pressing func(View) bool
 	// Met has each process of the look, and Walked comes behind the last: both in the
 	// goroutine that looks.
 	Met    func(*tracer.Process)

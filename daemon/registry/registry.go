@@ -94,6 +94,8 @@ type Registry struct {
 	memories  map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
 	watch     map[tracer.SessionID]bool            // scratch of apply
 
+	tracked bool // somebody watches what changes
+
 	doubts  []doubt       // that the next look confirms
 	untold  uint64        // changes that doubts had no room for
 	doubted chan struct{} // there are some

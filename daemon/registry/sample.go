@@ -16,13 +16,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// sampler looks at the kernel once a period, and at once when events were
-// lost: present parents, CPU and memory of the members, what was missed. It is
+// sampler looks at the kernel once a period, more seldom while nothing happens, and at once when
+// events were lost: present parents, CPU and memory of the members, what was missed. It is
 // the fallback for whatever an event should have told.
 type sampler struct {
 	registry *Registry
 	period   time.Duration
 	census   census
+	quiet    quiet
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
 
@@ -50,28 +51,30 @@ func (o *Registry) AskResync(why Cause) {
 	}
 }
 
-// Look looks at the kernel once a period, and when it is asked to, until ctx is done.
+// Look looks at the kernel once a period, if that may show something, and when it is asked to, until
+// ctx is done.
 func (o *Registry) Look(ctx context.Context) { o.looks.run(ctx) }
 
 // Resync looks at the kernel now.
-func (o *Registry) Resync(cause Cause) (*Resync, error) { return o.looks.sample(cause) }
+func (o *Registry) Resync(cause Cause) (*Resync, error) { return o.looks.sample(cause, false) }
 
 func (p *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(p.period)
 	defer tick.Stop()
 	for {
-		look, cause := true, CauseNone
+		look, period, cause := true, false, CauseNone
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			period = true
 		case <-p.hurry:
 		case cause = <-p.asked:
 		case <-p.registry.doubted:
 			look = false
 		}
 		if look {
-			if _, err := p.sample(cause); err != nil {
+			if _, err := p.sample(cause, period); err != nil {
 				p.registry.log.Error().Err(err).Msg("kernel not sampled")
 			}
 		}
@@ -88,9 +91,10 @@ func (p *sampler) run(ctx context.Context) {
 
 const resyncPause = 100 * time.Millisecond
 
-// sample takes one look and hands it to the registry. Without a live session
-// there is nothing to look at, unless there is a cause.
-func (p *sampler) sample(cause Cause) (*Resync, error) {
+// sample takes one look and hands it to the registry. Without a live session there is nothing to
+// look at, unless there is a cause. At the end of a period it only reads the kernel's counters, if
+// a look would show nothing.
+func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.registry
@@ -121,6 +125,9 @@ func (p *sampler) sample(cause Cause) (*Resync, error) {
 		} else if n > 0 {
 			o.log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
 		}
+	}
+	if period && r.Cause == CauseNone && !p.due() {
+		return r, o.do(func() { o.counted(misses, counters, skipped) })
 	}
 	infos, err := o.kernel.Sessions()
 	if err != nil {

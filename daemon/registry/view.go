@@ -126,7 +126,10 @@ func (v View) Kernel() (counters, misses map[string]uint64) { return v.o.counter
 func (v View) Meter() *Meter { return &v.o.meter }
 
 // Track begins to note which processes change, or stops.
-func (v View) Track(on bool) { v.o.graph.Track(on) }
+func (v View) Track(on bool) {
+	v.o.graph.Track(on)
+	v.o.tracked = on
+}
 
 // Take gives at most limit of the changes.
 func (v View) Take(limit int, c *lineage.Changes) { v.o.graph.Take(limit, c) }

@@ -94,7 +94,8 @@ type Registry struct {
 	memories  map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
 	watch     map[tracer.SessionID]bool            // scratch of apply
 
-	tracked bool // somebody watches what changes
+	tracked    bool // somebody watches what changes
+	unreleased bool // the kernel still has a session that is over
 
 	doubts  []doubt       // that the next look confirms
 	untold  uint64        // changes that doubts had no room for

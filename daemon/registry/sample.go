@@ -5,6 +5,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,6 +31,7 @@ type sampler struct {
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
 	comms    []byte            // of seen
+	asks     int               // for sessions
 	misses   uint64            // recursion misses at the last look
 	counters map[string]uint64 // at the last look, nil before the first
 }
@@ -129,7 +131,7 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	if period && r.Cause == CauseNone && !p.due() {
 		return r, o.do(func() { o.counted(misses, counters, skipped) })
 	}
-	infos, err := o.kernel.Sessions()
+	infos, err := p.sessions(r.Cause)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -168,6 +170,44 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		f()
 	}
 	return r, cmp.Or(err, failed)
+}
+
+// The kernel's list is a walk over 16,384 slots. A few sessions that are held are asked for one by
+// one: others tell that they begin, or that was lost, which is a cause. Each listEvery-th time
+// all are listed.
+const (
+	fewSessions = 256
+	listEvery   = 32
+)
+
+// sessions gives the kernel's records of the sessions that a look is about.
+func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
+	o := p.registry
+	var ids []tracer.SessionID
+	all := cause != CauseNone || p.asks%listEvery == 0
+	err := o.do(func() {
+		all, o.unreleased = all || o.unreleased, false
+		for id, s := range o.sessions {
+			if !s.closed {
+				ids = append(ids, id)
+			}
+		}
+	})
+	p.asks++
+	if err != nil || all || len(ids) > fewSessions {
+		return o.kernel.Sessions()
+	}
+	slices.Sort(ids)
+	infos := make([]tracer.SessionInfo, 0, len(ids))
+	for _, id := range ids {
+		switch info, err := o.kernel.Session(id); {
+		case err == nil:
+			infos = append(infos, info)
+		case !errors.Is(err, tracer.ErrNotFound):
+			return nil, err
+		}
+	}
+	return infos, nil
 }
 
 // grown compares what the kernel counted with the last look: for which cause

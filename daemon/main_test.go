@@ -104,8 +104,11 @@ func fakeDaemon(socket string) int {
 	h.unload = func(string) error {
 		return os.WriteFile(filepath.Join(filepath.Dir(socket), "unloaded"), nil, 0o600)
 	}
-	h.linger = 200 * time.Millisecond
-	err = h.serve(ctx, Options{Socket: socket, Ephemeral: os.Getenv("LNGTEST_HOST") == "", Version: "lngtest"}, ready, zerolog.New(os.Stderr))
+	linger := 200 * time.Millisecond
+	if os.Getenv("LNGTEST_HOST") != "" {
+		linger = 0
+	}
+	err = h.serve(ctx, Options{Socket: socket, Ephemeral: linger, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
 	ready.Report(err)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

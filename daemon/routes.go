@@ -54,7 +54,7 @@ func (s *server) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Cal
 	f := s.kernel.Features()
 	return reply(w, http.StatusOK, api.Version{
 		Head: api.NewHead("version"), Version: s.version, API: api.Major, ABI: f.ABI, PID: s.pid,
-		Ephemeral: s.ephemeral, Level: f.Level, Mode: s.rules.Mode(), Started: &s.started,
+		Ephemeral: s.linger != 0, Level: f.Level, Mode: s.rules.Mode(), Started: &s.started,
 	})
 }
 

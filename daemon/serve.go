@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/heldwatch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -42,11 +43,12 @@ type Options struct {
 	Socket      string      // default api.DefaultSocket; it names the instance
 	SocketMode  os.FileMode // default 0666: each request is judged by its peer
 	SocketGroup string      // that owns the socket; default root's
-	Ephemeral   bool        // leave after the last session and client
-	Level       int         // at most this guarantee level; 0: the policy's, else the best
-	Policy      string      // the file; default policy.DefaultFile on the default socket, if it is there
-	Version     string
-	LogFile     string // default: the standard error
+	// Ephemeral, if not 0, is how long the daemon stays after its last session and client.
+	Ephemeral time.Duration
+	Level     int    // at most this guarantee level; 0: the policy's, else the best
+	Policy    string // the file; default policy.DefaultFile on the default socket, if it is there
+	Version   string
+	LogFile   string // default: the standard error
 	// Canary is a command line that calls [canary.Main] with what is appended
 	// to it; without one the daemon makes no self-check.
 	Canary []string
@@ -91,7 +93,6 @@ type host struct {
 	clock        registry.Clock
 	limits       limits
 	period       time.Duration // of the sampler
-	linger       time.Duration // of an ephemeral daemon without session and client
 	hup          <-chan os.Signal
 	manager      *instance.Manager
 	drop         func(keep ...privilege.Capability) error  // privileges; nil: keep them
@@ -104,7 +105,7 @@ func thisHost() host {
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
 		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace,
 		group: access.Group(), peerOf: access.PeerOf,
-		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
+		clock: systemClock(), limits: defaultLimits, period: time.Second,
 		manager: &instance.Manager{},
 	}
 	h.limits.Limits = h.limits.Fitting()
@@ -161,7 +162,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != instance.DefaultSocketMode) {
 		log.Warn().Str(logging.KeySocket, i.Socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
 	}
-	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral, Started: ready != nil, Passed: d != nil})
+	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral != 0, Started: ready != nil, Passed: d != nil})
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	lock = nil
 	log.Info().Str(logging.KeySocket, i.Socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.count()).Msg("serving")
 	ready.Report(nil)
-	lock, unload, err := s.run(ctx, d.UnixListener, i, h.linger)
+	lock, unload, err := s.run(ctx, d.UnixListener, i)
 	if unload {
 		err = errors.Join(err, h.unload(i.Pins))
 	}
@@ -289,14 +290,14 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules.Policy, log zerolog.Logger) *server {
 	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
 	own := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period, HeldEvery: h.heldPeriod,
+		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period,
 		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() },
 	})
 	s := &server{
 		kernel: k, enforcer: e, registry: own,
 		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
-		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		audit: a, holds: own.Holds(),
+		version: o.Version, bootID: bootID(h.proc), linger: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
+		audit:    a,
 		stopping: make(chan struct{}),
 		access: access.New(access.Options{
 			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
@@ -304,7 +305,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		}),
 	}
 	s.find = lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
-	s.plans = plan.New(plan.Options{Registry: own, Find: s.find, Enforcer: e, Kernel: k, Holds: s.holds, Proc: h.proc, Clock: h.clock})
+	s.plans = plan.New(plan.Options{Registry: own, Find: s.find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock})
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
@@ -325,7 +326,8 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		Registry: own, Policy: r, Steward: s.steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: self,
 		Clock: h.clock, Audit: a, Log: log,
 	})
-	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
+	s.held = heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.clock, Every: h.heldPeriod, Log: log})
+	own.Attach(s.held.Hooks(), s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
 		s.feed.Hooks(), &registry.Hooks{Reported: s.recorded})
 	s.steward.CarryOut(r.Policy())
 	return s

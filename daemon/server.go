@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/heldwatch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
@@ -25,7 +26,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
@@ -57,7 +57,7 @@ type server struct {
 	enforcer    *enforcer.Enforcer
 	registry    *registry.Registry
 	proc        procfs.FS
-	holds       *resources.Reader
+	held        *heldwatch.Watch
 	plans       *plan.Planner
 	access      *access.Access
 	audit       auditLog
@@ -69,7 +69,7 @@ type server struct {
 	limits      limits
 	version     string
 	bootID      string
-	ephemeral   bool
+	linger      time.Duration // after the last session and client; 0: it stays
 	pid         int
 	started     time.Time
 	rules       *rules.Policy

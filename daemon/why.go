@@ -52,7 +52,7 @@ func (s *server) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller)
 		if err != nil {
 			return err
 		}
-		d.Holds = document.Holds(s.holds.Of(ctx, []tracer.Identity{id}), nil)
+		d.Holds = document.Holds(s.registry.Holds().Of(ctx, []tracer.Identity{id}), nil)
 		done()
 	}
 	d.Head = api.NewHead("why")

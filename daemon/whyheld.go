@@ -29,7 +29,7 @@ func (s *server) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("port %q, proto %q: want 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
 	}
 	return s.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), "listens on it", func(ctx context.Context) (held found) {
-		held.Held, held.waits = s.holds.Listeners(ctx, proto, uint16(port))
+		held.Held, held.waits = s.registry.Holds().Listeners(ctx, proto, uint16(port))
 		return held
 	})
 }
@@ -47,7 +47,7 @@ func (s *server) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	f.Path = filepath.Clean(f.Path)
 	return s.whyHeld(w, r, c, "path "+f.Path, "has it open or locked", func(ctx context.Context) (held found) {
-		held.files, held.Held = s.holds.Holders(ctx, f)
+		held.files, held.Held = s.registry.Holds().Holders(ctx, f)
 		return held
 	})
 }

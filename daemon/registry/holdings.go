@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/sockets"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -24,10 +22,6 @@ const (
 	maxBefore = 40 * time.Millisecond
 	// collectAside bounds it where nobody waits.
 	collectAside = time.Second
-	// heldPeriod is between two looks at what live sessions hold; it grows so
-	// that looking takes no more than 1 % of a CPU, by the time that it uses one.
-	heldPeriod = 2 * time.Second
-	heldShare  = 100
 	// maxHeld bounds the ports and the locks of one receipt.
 	maxHeld = 1024
 )
@@ -53,17 +47,15 @@ type aftermath struct {
 
 // tracker keeps up with what sessions hold.
 type tracker struct {
-	holds      *resources.Reader
-	ending     chan tracer.SessionID // asks for what it holds now
-	opened     chan struct{}         // there is a new session
-	portsWait  func() time.Duration
-	heldPeriod time.Duration
+	holds     *resources.Reader
+	ending    chan tracer.SessionID // asks for what it holds now
+	portsWait func() time.Duration
 }
 
 func newTracker(p *Options) tracker {
 	t := tracker{
-		holds: resources.New(string(p.Proc), p.Kernel.Identify), ending: make(chan tracer.SessionID, 64), opened: make(chan struct{}, 1),
-		portsWait: p.PortsWait, heldPeriod: cmp.Or(p.HeldEvery, heldPeriod),
+		holds: resources.New(string(p.Proc), p.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
+		portsWait: p.PortsWait,
 	}
 	if t.portsWait == nil {
 		t.portsWait = policy.Default().Wait.Ports.Std
@@ -141,11 +133,11 @@ func (s *Session) seen(now resources.Held, began uint64) {
 	s.held = now
 }
 
-// WatchHeld looks at what live sessions hold, until ctx is done.
-func (o *Registry) WatchHeld(ctx context.Context) {
-	w := heldWatch{registry: o, work: pace.Work{Least: o.heldPeriod, Share: heldShare}}
-	w.run(ctx)
-}
+// Ending gives sessions that begin to end, and others whose holdings are to be read now, by Collect.
+func (o *Registry) Ending() <-chan tracer.SessionID { return o.ending }
+
+// Collect reads what the members of a session hold now.
+func (o *Registry) Collect(id tracer.SessionID) { o.collect(id, collectAside) }
 
 // askHeld has the holdings of a session that begins to end read at once.
 func (o *Registry) askHeld(id tracer.SessionID) {

@@ -70,7 +70,6 @@ type Options struct {
 	// PortsWait is how long the receipt of an empty session waits for its ports.
 	PortsWait func() time.Duration
 	Period    time.Duration // between two looks
-	HeldEvery time.Duration // between two looks at ports and locks; default 2 s
 }
 
 // Registry holds the graph and the sessions, in one goroutine: what is said below of
@@ -93,9 +92,6 @@ type Registry struct {
 	listeners listeners
 	memories  map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
 	watch     map[tracer.SessionID]bool            // scratch of apply
-
-	tracked    bool // somebody watches what changes
-	unreleased bool // the kernel still has a session that is over
 
 	doubts  []doubt       // that the next look confirms
 	untold  uint64        // changes that doubts had no room for

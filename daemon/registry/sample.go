@@ -5,7 +5,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -24,9 +24,13 @@ type sampler struct {
 	registry *Registry
 	period   time.Duration
 	census   census
-	quiet    quiet
+	quiet    pace.Quiet
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
+
+	// Of the registry's goroutine.
+	watched    bool // somebody watches what changes
+	unreleased bool // the kernel still has a session that is over
 
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
@@ -137,11 +141,11 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	}
 	p.census.begin(infos)
 	infos = slices.DeleteFunc(infos, o.hidden)
-	wanted := false
-	if err := o.do(func() { wanted = o.view().walking() }); err != nil {
+	wanted := WantNone
+	if err := o.do(func() { wanted = o.view().wanted() }); err != nil {
 		return nil, err
 	}
-	if len(infos) == 0 && r.Cause == CauseNone && !wanted {
+	if len(infos) == 0 && r.Cause == CauseNone && wanted == WantNone {
 		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
 	}
 	now, seen, err := p.snapshot()
@@ -170,44 +174,6 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		f()
 	}
 	return r, cmp.Or(err, failed)
-}
-
-// The kernel's list is a walk over 16,384 slots. A few sessions that are held are asked for one by
-// one: others tell that they begin, or that was lost, which is a cause. Each listEvery-th time
-// all are listed.
-const (
-	fewSessions = 256
-	listEvery   = 32
-)
-
-// sessions gives the kernel's records of the sessions that a look is about.
-func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
-	o := p.registry
-	var ids []tracer.SessionID
-	all := cause != CauseNone || p.asks%listEvery == 0
-	err := o.do(func() {
-		all, o.unreleased = all || o.unreleased, false
-		for id, s := range o.sessions {
-			if !s.closed {
-				ids = append(ids, id)
-			}
-		}
-	})
-	p.asks++
-	if err != nil || all || len(ids) > fewSessions {
-		return o.kernel.Sessions()
-	}
-	slices.Sort(ids)
-	infos := make([]tracer.SessionInfo, 0, len(ids))
-	for _, id := range ids {
-		switch info, err := o.kernel.Session(id); {
-		case err == nil:
-			infos = append(infos, info)
-		case !errors.Is(err, tracer.ErrNotFound):
-			return nil, err
-		}
-	}
-	return infos, nil
 }
 
 // grown compares what the kernel counted with the last look: for which cause

@@ -136,10 +136,6 @@ func (o *Registry) enter(info tracer.SessionInfo) *Session {
 		o.nested[info.Parent] = append(o.nested[info.Parent], info.ID)
 	}
 	o.view().Changed(info.ID)
-	select {
-	case o.opened <- struct{}{}:
-	default:
-	}
 	if output, err := o.holds.Output(info.Root); err == nil {
 		s.output = output
 	}

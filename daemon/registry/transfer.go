@@ -173,7 +173,7 @@ func (o *Registry) release(id tracer.SessionID) {
 	if err == nil {
 		err = o.kernel.Release(id)
 	}
-	o.unreleased = o.unreleased || errors.Is(err, tracer.ErrBusy)
+	o.looks.unreleased = o.looks.unreleased || errors.Is(err, tracer.ErrBusy)
 	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 		o.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
 	}

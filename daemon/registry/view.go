@@ -128,7 +128,7 @@ func (v View) Meter() *Meter { return &v.o.meter }
 // Track begins to note which processes change, or stops.
 func (v View) Track(on bool) {
 	v.o.graph.Track(on)
-	v.o.tracked = on
+	v.o.looks.watched = on
 }
 
 // Take gives at most limit of the changes.

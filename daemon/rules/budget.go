@@ -42,7 +42,7 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 	return over
 }
 
-// budgetOf is a session with the limits that it has by itself or by the policy.
+// budgetOf is a session with its own limits or the policy's.
 func budgetOf(limits tracer.SessionInfo, p *policy.Policy) tracer.SessionInfo {
 	if r := p.AgentNamed(limits.Name); limits.Rule != 0 && r != nil {
 		t := p.Terms(r)
@@ -54,15 +54,15 @@ func budgetOf(limits tracer.SessionInfo, p *policy.Policy) tracer.SessionInfo {
 	return limits
 }
 
-// pressing reports whether a session may exceed a limit that only looks show.
-func (s *Steward) pressing(v registry.View) bool {
+// walking wants each look if a session has a limit that only looks show.
+func (s *Steward) walking(v registry.View) registry.Want {
 	p := s.rules.Policy()
 	for x := range v.Sessions() {
 		if limits := budgetOf(x.Info(), p); !x.Closed() && (limits.MaxRSS != 0 || limits.Idle != 0) {
-			return true
+			return registry.WantEach
 		}
 	}
-	return false
+	return registry.WantNone
 }
 
 // spareLeftovers notes that the policy, were it enforced, would end what the

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -16,8 +17,8 @@ import (
 func TestQuiet(t *testing.T) {
 	o, k := newRegistry(t)
 	looks := 0
-	limited := false
-	o.Attach(&Hooks{Walked: func() { looks++ }, Pressing: func(View) bool { return limited }})
+	limits := WantNone
+	o.Attach(&Hooks{Walked: func() { looks++ }, Walking: func(View) Want { return limits }})
 	ctx, cancel := context.WithCancel(t.Context())
 	go o.Run(ctx)
 	defer func() { cancel(); <-o.Done() }()
@@ -48,28 +49,27 @@ func TestQuiet(t *testing.T) {
 	var s *Session
 	update(func(Tx) { s = session(t, o, k, 100) })
 	exec()
-	periods("with a new session", looksAfter, looksAfter)
-	periods("nothing happens", 10*looksApart, 10)
+	periods("with a new session", pace.LooksAfter, pace.LooksAfter)
+	periods("nothing happens", 10*pace.LooksApart, 10)
 	exec()
-	periods("an event", looksAfter+1, looksAfter)
-	periods("nothing happens after it", 10*looksApart, 10)
+	periods("an event", pace.LooksAfter+1, pace.LooksAfter)
+	periods("nothing happens after it", 10*pace.LooksApart, 10)
 	for i, born := range []string{"0.00 0.00 0.00 1/80 100\n", "0.50 0.00 0.00 3/80 100\n"} {
 		if err := os.WriteFile(filepath.Join(string(o.proc), "loadavg"), []byte(born), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		periods("a process of the host is born, and then runs", looksAfter, []int{looksAfter, 1}[i])
+		periods("a process of the host is born, and then runs", pace.LooksAfter, []int{pace.LooksAfter, 1}[i])
 	}
-	periods("nothing happens after that", 10*looksApart, 10)
+	periods("nothing happens after that", 10*pace.LooksApart, 10)
 	k.Count("missed_births", 1)
 	periods("a miss", 1, 1)
-	limited = true
+	limits = WantEach
 	periods("a limit that only looks show", 5, 5)
-	limited = false
+	limits = WantNone
 	update(func(tx Tx) { tx.Track(true) })
 	periods("somebody watches", 5, 5)
 	update(func(tx Tx) { tx.Track(false) })
-	o.looks.quiet.periods = looksAfter
-	periods("nothing happens again", 1, 0)
+	periods("nothing happens again", pace.LooksApart, 1)
 	update(func(Tx) { s.info.Expires = 1 })
 	periods("a lifetime is over", 1, 1)
 }

@@ -282,7 +282,7 @@ func TestRemember(t *testing.T) {
 	for _, p := range r.Processes {
 		outcomes[p.PID] = p.Outcome
 	}
-	if r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != userPID || r.EndReason != "end" ||
+	if r.Ended == nil || r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != userPID || r.EndReason != "end" ||
 		fmt.Sprint(outcomes) != "map[100:term 102:kill 103:term]" {
 		t.Errorf("%+v %v", r.EndedBy, outcomes)
 	}

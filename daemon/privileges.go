@@ -38,6 +38,6 @@ func (s *service) protectSelf(on bool) {
 	err := s.kernel.SelfProtect(on)
 	s.start.SelfProtect, s.start.SelfProtectErr = on && err == nil, err
 	if err != nil {
-		s.log.Error().Err(err).Msg("self_protect not carried out")
+		s.log.Error().Err(err).Msg("self_protect not in force")
 	}
 }

@@ -23,6 +23,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 	}{
 		"GET /v1/version":               {"host", "/v1/version", ""},
 		"GET /v1/status":                {"host", "/v1/status", ""},
+		"GET /healthz":                  {"host", "/healthz", ""},
 		"GET /v1/sessions":              {"items", "/v1/sessions?state=all", ""},
 		"POST /v1/sessions":             {"host", "/v1/sessions", `{"root":{"pid":300}}`},
 		"GET /v1/sessions/{s}":          {"target", "/v1/sessions/TARGET", ""},

@@ -148,7 +148,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 		return err
 	}
 	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != instance.DefaultSocketMode) {
-		log.Warn().Str(logging.KeySocket, i.Socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
+		log.Warn().Str(logging.KeySocket, i.Socket).Msg("SocketMode= and SocketGroup= of the socket unit apply, not the daemon's flags")
 	}
 	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral, Started: ready != nil, Passed: d != nil})
 	if err != nil {

@@ -125,7 +125,7 @@ func (r *Recorder) End() {
 	case <-r.done:
 		_ = r.journal.Close()
 	case <-timer.C:
-		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the last of the history is not written in time")
+		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the end of the history was not written in time")
 		go func() {
 			<-r.done
 			_ = r.journal.Close()

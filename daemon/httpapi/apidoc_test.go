@@ -34,7 +34,7 @@ func TestAPIDocument(t *testing.T) {
 	_, codes, _ := strings.Cut(text, "| code | status | exit |\n| --- | --- | --- |\n")
 	var want []string
 	for _, code := range []string{
-		api.CodeBadRequest, api.CodePIDNamespace, api.CodeVersion, api.CodeDenied, api.CodeGuarded, api.CodeNotFound, api.CodeAmbiguous,
+		api.CodeBadRequest, api.CodePIDNamespace, api.CodeVersion, api.CodeDenied, api.CodeGuarded, api.CodeNotFound, api.CodeMethod, api.CodeAmbiguous,
 		api.CodeIdentity, api.CodeChanged, api.CodeBusyName, api.CodeLiveSessions, api.CodeTooLarge, api.CodeTooMany, api.CodeInternal,
 		api.CodeStarting, api.CodeStopping, api.CodeUntracked,
 	} {

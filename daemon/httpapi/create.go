@@ -105,13 +105,13 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	case req.Root.PID < 0 || req.Root.PID > math.MaxInt32:
 		return bad("invalid root.pid %d", req.Root.PID)
 	case req.Name != "" && !api.IsSessionWord(req.Name):
-		return bad("name %q: want a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", req.Name)
+		return spec, badName(req.Name)
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
-		return bad("max_processes %d: out of range", req.MaxProcesses)
+		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}
 	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS, "max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS} {
 		if v < 0 || v > maxLimit {
-			return bad("%s %d: out of range", name, v)
+			return bad("invalid %s %d: must be 0 to %d", name, v, int64(maxLimit))
 		}
 	}
 	if req.GraceMS != nil {
@@ -125,7 +125,7 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 		// Nothing ends it by itself: neither its root's exit nor its owner's.
 		spec.KeepOnRootExit, spec.Owner = true, tracer.Identity{}
 	default:
-		return bad("on_root_exit %q: want end or report", req.OnRootExit)
+		return bad("invalid on_root_exit %q: must be end or report", req.OnRootExit)
 	}
 	spec.MaxProcesses = uint32(req.MaxProcesses)
 	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
@@ -135,9 +135,13 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	return spec, nil
 }
 
+func badName(name string) error {
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", name), "")
+}
+
 func graceOf(ms int64) (time.Duration, error) {
 	if ms < 0 || ms > api.MaxGrace.Milliseconds() {
-		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("grace_ms %d: want 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
+		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid grace_ms %d: must be 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

@@ -81,7 +81,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return err
 	}
 	if req.Now && req.GraceMS != nil {
-		return api.NewError(api.CodeBadRequest, "now and grace_ms exclude each other", "")
+		return api.NewError(api.CodeBadRequest, "now and grace_ms cannot be used together", "")
 	}
 	grace := time.Duration(-1)
 	if req.GraceMS != nil {
@@ -167,7 +167,7 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	wait := time.Duration(0)
 	if text := q.Get("wait"); text != "" {
 		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("wait %q: want a duration up to %v", text, maxWait), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid wait %q: must be a duration up to %v", text, maxWait), "")
 		}
 	}
 	var over <-chan struct{}

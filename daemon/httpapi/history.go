@@ -26,7 +26,7 @@ func (h *past) getHistory(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	if text := q.Get("limit"); text != "" {
 		if x.Limit, err = strconv.Atoi(text); err != nil || x.Limit < 1 || x.Limit > api.MaxPage {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("limit %q: want 1 to %d", text, api.MaxPage), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid limit %q: must be 1 to %d", text, api.MaxPage), "")
 		}
 	}
 	if text := q.Get("next"); text != "" {

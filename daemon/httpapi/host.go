@@ -39,6 +39,15 @@ func (h *host) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller
 	return reply(w, http.StatusOK, d)
 }
 
+// getHealth is for probes: short, and not about the host's sessions.
+func (h *host) getHealth(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+	d, err := h.status.Health()
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
 // getMetrics is /metrics on the socket.
 func (h *host) getMetrics(w http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
 	h.metrics.ServeHTTP(w, r)

@@ -51,17 +51,21 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 	case c.Foreign:
 		return lookup.Foreign()
 	case len(req.Refs) == 0 || len(req.Refs) > maxKept:
-		return bad("refs: want 1 to %d processes", maxKept)
+		return bad("invalid refs: must be 1 to %d processes", maxKept)
+	case req.Name != "" && !api.IsSessionWord(req.Name):
+		return badName(req.Name)
+	case req.Name != "" && !api.IsSessionWord(req.Name):
+		return badName(req.Name)
 	case strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxReason:
-		return bad("reason: want a text of at most %d bytes", maxReason)
+		return bad("invalid reason: must be a text of at most %d bytes", maxReason)
 	case !req.Until.After(now):
-		return bad("until %s: want a time to come", req.Until.Format(time.RFC3339))
+		return bad("invalid until %s: must be in the future", req.Until.Format(time.RFC3339))
 	}
 	var all []tracer.Identity
 	var from tracer.SessionInfo
 	for _, ref := range req.Refs {
 		if ref.StartNS == 0 {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: want PID@START_NS", ref), `"lineage tree -o name" prints it`)
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: must be PID@START_NS", ref), `"lineage tree -o name" prints it`)
 		}
 		id, live, err := h.find.Identity(ref.String(), c)
 		if err != nil {
@@ -72,12 +76,12 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 			return err
 		}
 		if len(all) > 0 && info.ID != from.ID {
-			return bad("pid %d is in session %v, pid %d in %v: keep them one by one", id.PID, info.ID, all[0].PID, from.ID)
+			return bad("pid %d is in session %v, pid %d in %v: keep them with one request for each session", id.PID, info.ID, all[0].PID, from.ID)
 		}
 		all, from = append(all, id), info
 	}
 	by := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
-	info, err := h.steward.Keep(from, all, rules.Kept{Reason: req.Reason, By: by}, req.Until)
+	info, err := h.steward.Keep(from, all, req.Name, rules.Kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)
 	}
@@ -90,7 +94,8 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 		return err
 	}
 	d.Warnings = h.losesTerminal(all, from.ID)
-	h.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
+	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).
+		Msg("process kept")
 	h.access.Done(c, access.Keep, d.ID)
 	d.Head = api.NewHead("session")
 	return reply(w, http.StatusCreated, d)
@@ -117,9 +122,9 @@ func (h *keeps) keepable(id tracer.Identity, live bool, c access.Caller) (info t
 	case !live:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:
-		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is in no session: nothing ends it", id.PID), "")
+		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is not in a session: nothing ends it", id.PID), "")
 	case info.Kept:
-		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is kept already, in session %v", id.PID, info.ID), "")
+		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
 	}
 	return info, nil
 }
@@ -127,11 +132,11 @@ func (h *keeps) keepable(id tracer.Identity, live bool, c access.Caller) (info t
 func keepError(id tracer.Identity, err error) error {
 	switch {
 	case errors.Is(err, tracer.ErrRoot):
-		return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is its session's root; with it the session goes on anyway", id.PID), "keep what it started")
+		return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is the root of its session, which lasts as long as it runs", id.PID), "keep what it started")
 	case errors.Is(err, tracer.ErrNotFound):
-		return api.NewError(api.CodeNotFound, fmt.Sprintf("keep pid %d: it is gone, or left its session", id.PID), "")
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("keep pid %d: it has exited or left its session", id.PID), "")
 	case errors.Is(err, tracer.ErrProtected):
-		return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is protected, nothing ends it", id.PID), "")
+		return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is protected: nothing ends it", id.PID), "")
 	}
 	return err
 }

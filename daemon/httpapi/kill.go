@@ -55,7 +55,7 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
 	if ref.StartNS == 0 {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("kill %s: want PID@START_NS", ref),
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("kill %s: must be PID@START_NS", ref),
 			`"lineage tree -o name" prints it`)
 	}
 	if c.Foreign {

@@ -39,7 +39,7 @@ func (h *growth) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 			}
 		})
 		if err == nil && len(d.Items) == 0 {
-			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s is over and holds nothing", word), "lineage history shows how it went")
+			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s has ended", word), "see \"lineage history\"")
 		}
 	} else {
 		all := access.Decide(c, access.Metrics, access.Scope{}).Allow

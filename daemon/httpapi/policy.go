@@ -74,9 +74,9 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	} else if err != nil {
 		return err
 	}
-	effect := "never adopted, and never signalled on evidence weaker than a fork"
+	effect := "protected: never adopted, and never signalled on evidence weaker than a fork"
 	if p.Session != "" {
-		effect = "nothing: its own session is not kept from ending it"
+		effect = "no effect: the end of its own session reaches it"
 	}
 	in := h.rules.Policy()
 	for _, rule := range in.Protected(facts) {
@@ -93,9 +93,9 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: "agents." + r.Name, Origin: in.Origin(r), Effect: effect})
 	}
 	if r := in.Keeps(facts, time.Now()); r != nil {
-		effect := "nothing: it is in no session"
+		effect := "no effect: not in a session"
 		if p.Session != "" {
-			effect = "it is handed over to a kept session until " + r.Until.String()
+			effect = "moved to a kept session until " + r.Until.String()
 		}
 		d.Items = append(d.Items, api.PolicyRule{
 			Kind: "policy_rule", Rule: "keep." + r.Name, Reason: r.Reason, Origin: in.Origin(r), Effect: effect,
@@ -111,14 +111,14 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 	if err != nil {
 		return "", err
 	}
-	does := "it opens a session"
+	does := "opens a session"
 	switch ruled := in.Rule != 0 && in.Name == r.Name; {
 	case ruled && in.Root == id:
-		does = fmt.Sprintf("it opened session %v by this rule", in.ID)
+		does = fmt.Sprintf("opened session %v", in.ID)
 	case ruled && !r.Nests():
-		return fmt.Sprintf("nothing: it is in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
+		return fmt.Sprintf("no effect: in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.ID != 0 && !r.Nests():
-		return fmt.Sprintf("nothing: it is in session %v, and the rule is for processes outside", in.ID), nil
+		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any", in.ID), nil
 	}
 	return does + h.termsText(p.Terms(r)), nil
 }
@@ -154,7 +154,7 @@ func (h *policies) termsText(t policy.Terms) string {
 		text += ", leftovers are only reported"
 	}
 	if !h.rules.Enforced() {
-		text += "; observed: nothing is ended, it is recorded what would be"
+		text += "; mode observe: ends are only logged"
 	}
 	return text
 }

@@ -33,7 +33,7 @@ func (b bodies) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request of more than %d KiB", maxBody>>10), "")
+		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request larger than %d KiB", maxBody>>10), "")
 	case err != nil:
 		w.Header().Set("Connection", "close") // the rest of it may still come
 		return api.NewError(api.CodeBadRequest, "the request did not arrive in time", "")
@@ -51,8 +51,21 @@ func (b bodies) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	return nil
 }
 
+// malformed says what is wrong with a body in words of its own: those of encoding/json
+// are about Go.
 func malformed(err error) error {
-	return api.NewError(api.CodeBadRequest, fmt.Sprintf("malformed request: %v", err), "")
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	message := fmt.Sprintf("invalid body: %v", err)
+	switch {
+	case errors.As(err, &syntax):
+		message = fmt.Sprintf("invalid body: not JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind) && kind.Field == "":
+		message = fmt.Sprintf("invalid body: must be an object, not a JSON %s", kind.Value)
+	case errors.As(err, &kind):
+		message = fmt.Sprintf("invalid %s: not for a JSON %s", kind.Field, kind.Value)
+	}
+	return api.NewError(api.CodeBadRequest, message, "")
 }
 
 // knownFields refuses fields that t does not have, nested ones too.
@@ -87,7 +100,7 @@ func knownFields(body []byte, t reflect.Type, prefix string) error {
 func query(r *http.Request, known ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, malformed(err)
+		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid query: %v", err), "")
 	}
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(known, name) {

@@ -29,6 +29,7 @@ func (s *Server) routes() map[string]route {
 	return map[string]route{
 		"GET /v1/version":               onHost(a, access.Hello, "", params(), daemon.getVersion),
 		"GET /v1/status":                onHost(a, access.Hello, "", params(), daemon.getStatus),
+		"GET /healthz":                  onHost(a, access.Hello, "", params(), daemon.getHealth),
 		"GET /v1/sessions":              fresh(onEach(session.getSessions, access.Read)),
 		"POST /v1/sessions":             onTarget(create.postSession, access.Create, access.Adopt),
 		"GET /v1/sessions/{s}":          fresh(onTarget(session.getSession, access.Read)),

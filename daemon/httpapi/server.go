@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -117,7 +118,11 @@ func (s *Server) Handler() http.Handler {
 	for pattern, r := range s.routes() {
 		mux.Handle(pattern, s.serve(r.answer))
 	}
-	mux.Handle("/", s.serve(func(_ http.ResponseWriter, r *http.Request, _ access.Caller) error {
+	mux.Handle("/", s.serve(func(w http.ResponseWriter, r *http.Request, _ access.Caller) error {
+		if allow := methods(mux, r); allow != nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			return api.NewError(api.CodeMethod, fmt.Sprintf("%s %s: this route has %s only", r.Method, r.URL.Path, strings.Join(allow, ", ")), "")
+		}
 		return api.NewError(api.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path), "")
 	}))
 	return mux
@@ -195,4 +200,14 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 	// Who does not want the reply any more does not get it.
 	w.Write(append(body, '\n'))
 	return nil
+}
+
+// methods are those that the path of a request has a route for.
+func methods(mux *http.ServeMux, r *http.Request) (all []string) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "/" {
+			all = append(all, method)
+		}
+	}
+	return all
 }

@@ -42,14 +42,14 @@ func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	if text := q.Get("from"); text != "" {
 		if req.From, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("from %q: want a sequence number", text), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
 		}
 	}
 	if req.Since, req.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
 		return err
 	}
 	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("snapshot %q: want 0 or 1", text), "")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
 	}
 	return h.events.Serve(r.Context(), w, c, req)
 }
@@ -65,7 +65,7 @@ func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Call
 	hz := maxHz
 	if text := q.Get("hz"); text != "" {
 		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %q: want 1 to %d", text, maxHz), "")
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
 		}
 	}
 	return h.feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})

@@ -59,7 +59,7 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 	case q.Has("path") && !q.Has("ref") && !q.Has("port"):
 		return h.whyPath(w, r, c, q)
 	case len(q) != 1:
-		return api.NewError(api.CodeBadRequest, "want one of ref, port and path", "")
+		return api.NewError(api.CodeBadRequest, "give one of ref, port and path", "")
 	}
 	id, live, err := h.find.Identity(q.Get("ref"), c)
 	if lookup.IsForgotten(err) {

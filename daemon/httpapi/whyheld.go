@@ -26,9 +26,9 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 		proto = "tcp"
 	}
 	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("port %q, proto %q: want 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
 	}
-	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), "listens on it", func(ctx context.Context) (held found) {
+	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
 		held.Held, held.waits = h.holds.Listeners(ctx, proto, uint16(port))
 		return held
 	})
@@ -43,10 +43,10 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 		}
 	}
 	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("device") != q.Has("inode") {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("path %q: want an absolute path, and device and inode or neither", f.Path), "")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
 	}
 	f.Path = filepath.Clean(f.Path)
-	return h.whyHeld(w, r, c, "path "+f.Path, "has it open or locked", func(ctx context.Context) (held found) {
+	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
 		held.files, held.Held = h.holds.Holders(ctx, f)
 		return held
 	})
@@ -61,7 +61,7 @@ type found struct {
 
 // whyHeld answers about everybody who holds something, as far as the caller
 // may know them.
-func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, holdsIt string, find func(context.Context) found) error {
+func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, none string, find func(context.Context) found) error {
 	if c.Foreign {
 		return lookup.Foreign()
 	}
@@ -100,14 +100,14 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
-		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %d processes of others hold it", what, d.Hidden), "run with sudo")
+		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %d processes of other users hold it", what, d.Hidden), "run with sudo")
 	}
-	message := fmt.Sprintf("%s: nobody %s", what, holdsIt)
+	message := none
 	if d.TimeWait > 0 {
 		message += fmt.Sprintf("; %d of its connections are in TIME_WAIT", d.TimeWait)
 	}
 	if len(d.Unknown) > 0 {
-		message += ", as far as could be read: " + strings.Join(d.Unknown, "; ")
+		message += " (" + strings.Join(d.Unknown, "; ") + ")"
 	}
 	return api.NewError(api.CodeNotFound, message, "")
 }

@@ -136,7 +136,7 @@ func (i Instance) removeStale(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("look at socket %s: %w", i.Socket, err)
 	case info.Mode()&os.ModeSocket == 0:
-		return fmt.Errorf("remove stale socket %s: %w: it is a file", i.Socket, os.ErrExist)
+		return fmt.Errorf("remove stale socket %s: %w: it is not a socket", i.Socket, os.ErrExist)
 	}
 	c, err := new(net.Dialer).DialContext(ctx, "unix", i.Socket)
 	if err == nil {

@@ -89,7 +89,7 @@ var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 *
 	time.Second, time.Second, time.Second, time.Second}
 
 // Run looks at those whom the sampler meets.
-func (b *Attribution) Run(ctx context.Context) {
+func (a *Attribution) Run(ctx context.Context) {
 	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer hurry.Stop()
 	defer soon.Stop()
@@ -99,10 +99,10 @@ func (b *Attribution) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case met := <-b.strangers:
-			b.judge(met)
-			b.endDue()
-		case id := <-b.unsure:
+		case met := <-a.strangers:
+			a.judge(met)
+			a.endDue()
+		case id := <-a.unsure:
 			if len(unsure) == 0 {
 				soon.Reset(looksAgain)
 			}
@@ -110,13 +110,13 @@ func (b *Attribution) Run(ctx context.Context) {
 				unsure = append(unsure, id)
 			}
 		case <-soon.C:
-			b.again(unsure)
+			a.again(unsure)
 			unsure = unsure[:0]
-		case <-b.asked:
+		case <-a.asked:
 			next = 0
 			hurry.Reset(haste[0])
 		case <-hurry.C:
-			b.registry.AskLook()
+			a.registry.AskLook()
 			if next++; next < len(haste) {
 				hurry.Reset(haste[next])
 			}
@@ -125,67 +125,67 @@ func (b *Attribution) Run(ctx context.Context) {
 }
 
 // judge looks at processes, the oldest first: their descendants come with them.
-func (b *Attribution) judge(met []tracer.Process) {
-	all, beside := b.claimants()
+func (a *Attribution) judge(met []tracer.Process) {
+	all, beside := a.claimants()
 	if len(all) == 0 {
 		return
 	}
 	slices.SortFunc(met, func(x, y tracer.Process) int { return cmp.Compare(x.Start, y.Start) })
-	b.groups = nil
-	policy := b.rules.Policy()
+	a.groups = nil
+	policy := a.rules.Policy()
 	tasting := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
 	for i := range met {
 		t := &met[i]
 		if k := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == t.Session }); k >= 0 && tasting {
-			b.taste(t, &all[k].info)
+			a.taste(t, &all[k].info)
 		}
 	}
 	for i := range all {
-		if j := b.jars[all[i].info.ID]; j != nil {
+		if j := a.jars[all[i].info.ID]; j != nil {
 			all[i].cookies = j.own
 		}
 	}
 	for i := range met {
 		t := &met[i]
-		if t.Session != 0 && !beside[t.Session] || b.taken(t) {
+		if t.Session != 0 && !beside[t.Session] || a.taken(t) {
 			continue
 		}
-		x, ok := b.read(t)
+		x, ok := a.read(t)
 		if !ok {
 			continue
 		}
-		p := b.prove(&x, all, policy.Brokers.Adopt)
-		if p == nil || len(policy.Protected(b.steward.Facts(t.PID, rules.MaxFacts))) > 0 || b.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		p := a.prove(&x, all, policy.Brokers.Adopt)
+		if p == nil || len(policy.Protected(a.steward.Facts(t.PID, rules.MaxFacts))) > 0 || a.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 			continue
 		}
 		switch {
 		case t.Session == 0:
-			b.take(&x, p)
+			a.take(&x, p)
 		case p.source.Strong():
-			b.raise(&x, p)
+			a.raise(&x, p)
 		}
 	}
 }
 
 // taken reports whether a process is another session's member by now, or not to
 // be one.
-func (b *Attribution) taken(t *tracer.Process) bool {
-	e, err := b.kernel.Lookup(t.PID)
+func (a *Attribution) taken(t *tracer.Process) bool {
+	e, err := a.kernel.Lookup(t.PID)
 	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
 }
 
 // claimants are the sessions that strangers may work for, and those beside them
 // whose members are there on weak evidence.
-func (b *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
+func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
-	_ = b.registry.Read(func(v registry.View) {
-		for id := range b.jars {
+	_ = a.registry.Read(func(v registry.View) {
+		for id := range a.jars {
 			if x := v.Session(id); x == nil || x.Closed() {
-				delete(b.jars, id)
+				delete(a.jars, id)
 			}
 		}
 		for x := range v.Sessions() {
-			its := b.of(x.ID())
+			its := a.of(x.ID())
 			if its.For != 0 && its.Weak && !x.Closed() && x.Info().State == tracer.StateActive {
 				beside[x.ID()] = true
 			}
@@ -207,74 +207,74 @@ func (b *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 
 // ends reports whether that evidence is enough to end something with the
 // session whose work it is.
-func (b *Attribution) ends(source tracer.Source) bool {
-	return b.rules.Enforced() && b.wouldEnd(source)
+func (a *Attribution) ends(source tracer.Source) bool {
+	return a.rules.Enforced() && a.wouldEnd(source)
 }
 
 // wouldEnd reports the same as if the policy were enforced.
-func (b *Attribution) wouldEnd(source tracer.Source) bool {
-	return enough(b.rules.Policy().Brokers.End, source.Strong())
+func (a *Attribution) wouldEnd(source tracer.Source) bool {
+	return enough(a.rules.Policy().Brokers.End, source.Strong())
 }
 
 // enough is what the policy's word says of strong or weak evidence.
 func enough(word string, strong bool) bool { return word == "all" || word == "strong" && strong }
 
 // take attributes a stranger.
-func (b *Attribution) take(x *candidate, p *proof) {
+func (a *Attribution) take(x *candidate, p *proof) {
 	into := p.claimant.info.ID
 	var err error
-	if p.source.Strong() && b.ends(p.source) && !p.claimant.over {
-		err = b.kernel.Enter(into, x.Identity, p.client, p.source)
+	if p.source.Strong() && a.ends(p.source) && !p.claimant.over {
+		err = a.kernel.Enter(into, x.Identity, p.client, p.source)
 	} else {
-		into, err = b.companion(x, p)
+		into, err = a.companion(x, p)
 	}
 	switch {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or somebody's by now
 	case err != nil:
-		b.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		a.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
-	n, err := b.kernel.Adopt(into)
+	n, err := a.kernel.Adopt(into)
 	if err != nil {
-		b.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
+		a.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 	}
-	b.book(x, p, into, n)
+	a.book(x, p, into, n)
 }
 
 // book tells that a process, and n of its descendants, was entered.
-func (b *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int) {
+func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
 		p.claimant.errands[k].Found = true // for those who are looked at next
 	}
-	container := b.containerName(x)
-	_ = b.registry.Update(func(t registry.Tx) {
+	container := a.containerName(x)
+	_ = a.registry.Update(func(t registry.Tx) {
 		if s := t.Session(p.claimant.info.ID); s != nil {
-			b.found(t.View, s, attributed{
+			a.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: b.ends(p.source), Observed: !b.rules.Enforced() && b.wouldEnd(p.source), At: b.clock.Boottime(), Container: container,
+				Ends: a.ends(p.source), Observed: !a.rules.Enforced() && a.wouldEnd(p.source), At: a.clock.Boottime(), Container: container,
 			})
 		}
 	})
-	b.log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
+	a.log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
 		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
-	b.audit.Add(audit.Record{
+	a.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID),
-		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: b.rules.Mode(),
+		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: a.rules.Mode(),
 	})
-	b.registry.AskResync(registry.CauseMoved)
+	a.registry.AskResync(registry.CauseMoved)
 }
 
 // companion enters a stranger for the session that holds such work of another
 // one, and makes it if there is none. It belongs to the uid of what is in it: a
 // session's user has no say over others' processes for a coincidence.
-func (b *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
+func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
 	weak := !p.source.Strong()
 	var refused error
 	made := false
-	err = b.registry.Update(func(t registry.Tx) {
+	err = a.registry.Update(func(t registry.Tx) {
 		for s := range t.Sessions() {
-			if its := b.of(s.ID()); its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
+			if its := a.of(s.ID()); its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
 				id = s.ID()
 				return
 			}
@@ -290,37 +290,37 @@ func (b *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 	if err = errors.Join(err, refused); err != nil || made {
 		return id, err
 	}
-	return id, b.kernel.Enter(id, x.Identity, p.client, p.source)
+	return id, a.kernel.Enter(id, x.Identity, p.client, p.source)
 }
 
 // endDue ends what is over with another session: what was found to be its work,
 // as far as the policy goes, and servers that nobody is left to use.
-func (b *Attribution) endDue() {
-	policy := b.rules.Policy()
+func (a *Attribution) endDue() {
+	policy := a.rules.Policy()
 	word := policy.Brokers.End
 	var due []rules.Excess
-	_ = b.registry.Read(func(v registry.View) {
+	_ = a.registry.Read(func(v registry.View) {
 		for x := range v.Sessions() {
 			if x.Closed() || x.Info().State != tracer.StateActive {
 				continue
 			}
-			switch its := b.of(x.ID()); {
-			case its.For != 0 && b.over(v, its.For) && enough(word, !its.Weak):
+			switch its := a.of(x.ID()); {
+			case its.For != 0 && a.over(v, its.For) && enough(word, !its.Weak):
 				due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseAncestor, Grace: x.Info().Grace, ByPolicy: true})
-			case b.steward.Shared(v, x.ID()) != "":
-				if r := policy.SharedNamed(b.steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !b.used(v, x) {
+			case a.steward.Shared(v, x.ID()) != "":
+				if r := policy.SharedNamed(a.steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !a.used(v, x) {
 					due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseExpired, Grace: x.Info().Grace, ByPolicy: true})
 				}
 			}
 		}
 	})
 	for _, x := range due {
-		b.steward.EndOver(x)
+		a.steward.EndOver(x)
 	}
 }
 
 // over reports whether a session has begun to end, or is forgotten.
-func (b *Attribution) over(v registry.View, id tracer.SessionID) bool {
+func (a *Attribution) over(v registry.View, id tracer.SessionID) bool {
 	s := v.Session(id)
 	return s == nil || !s.Active()
 }

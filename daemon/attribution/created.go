@@ -20,17 +20,17 @@ import (
 // systemd writes its description then, and not again when it starts the unit
 // later or anew; false if it was not. The unit's name is a cgroup's, so it is no
 // path.
-func (b *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
+func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
 	dir := "/run/systemd/transient"
 	if p.User >= 0 {
 		dir = fmt.Sprintf("/run/user/%d/systemd/transient", p.User)
 	}
-	st, err := os.Lstat(filepath.Join(b.files, dir, p.Unit))
+	st, err := os.Lstat(filepath.Join(a.files, dir, p.Unit))
 	if err != nil {
 		return 0, false
 	}
 	// The file's time is that of the last clock tick.
-	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(b.clock.Zero()))), true
+	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(a.clock.Zero()))), true
 }
 
 const maxBundle = 4 << 20
@@ -39,13 +39,13 @@ const maxBundle = 4 << 20
 // was made, by docker's own record. The way there is the kernel's: the working
 // directory of its parent, the shim, is the bundle, whose mounts lie beside the
 // record. All of it has to be root's.
-func (b *Attribution) container(x *candidate) (name string, created time.Time) {
+func (a *Attribution) container(x *candidate) (name string, created time.Time) {
 	var bundle struct {
 		Mounts []struct {
 			Destination, Source string
 		}
 	}
-	dir := b.proc.Link(x.Parent.PID, "cwd")
+	dir := a.proc.Link(x.Parent.PID, "cwd")
 	if x.place.Container == "" || dir == "" || filepath.Base(dir) != x.place.Container || readRoots(filepath.Join(dir, "config.json"), &bundle) != nil {
 		return "", created
 	}
@@ -67,11 +67,11 @@ func (b *Attribution) container(x *candidate) (name string, created time.Time) {
 
 // containerName is what people call the container that a process is in: docker's
 // name of it, else its id; "" if it is in none.
-func (b *Attribution) containerName(x *candidate) string {
+func (a *Attribution) containerName(x *candidate) string {
 	if x.place.Container == "" {
 		return ""
 	}
-	name, _ := b.container(x)
+	name, _ := a.container(x)
 	return cmp.Or(name, broker.ShortID(x.place.Container))
 }
 

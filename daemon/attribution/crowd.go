@@ -86,10 +86,10 @@ func (c *crowd) hand(to chan<- []tracer.Process) {
 
 // horizon is since when processes may be at work for a session, 0: there is
 // none that they could work for.
-func (b *Attribution) horizon(v registry.View) uint64 {
+func (a *Attribution) horizon(v registry.View) uint64 {
 	first := uint64(0)
 	for s := range v.Sessions() {
-		its := b.of(s.ID())
+		its := a.of(s.ID())
 		if (!s.Closed() || its.awaits()) && !s.Info().Kept && its.For == 0 && (first == 0 || s.Info().Root.Start < first) {
 			first = s.Info().Root.Start
 		}
@@ -112,9 +112,9 @@ func (s *brokered) awaits() bool {
 // connects to it is not told by the kernel, so each of its uid may: a server
 // that is ended too late is a leak that is shown, one that is ended too early
 // is somebody's broken build.
-func (b *Attribution) used(v registry.View, x *registry.Session) bool {
+func (a *Attribution) used(v registry.View, x *registry.Session) bool {
 	for s := range v.Sessions() {
-		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && b.of(s.ID()).For == 0 {
+		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && a.of(s.ID()).For == 0 {
 			return true
 		}
 	}

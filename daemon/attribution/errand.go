@@ -98,7 +98,7 @@ func (e *errand) within(start uint64, named bool) bool {
 }
 
 // asks notes the errand, if the program is a broker's client.
-func (b *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
+func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || x.Closed() {
 		return
 	}
@@ -107,7 +107,7 @@ func (b *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 	if !ok {
 		return
 	}
-	s := b.of(x.ID())
+	s := a.of(x.ID())
 	if len(s.Errands) == maxErrands {
 		s.Overflow = true
 		return
@@ -117,13 +117,13 @@ func (b *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 		Inside: s.inside(&e),
 	})
 	v.Save(x)
-	b.askHaste()
+	a.askHaste()
 }
 
 // askHaste asks for looks at the host in short order.
-func (b *Attribution) askHaste() {
+func (a *Attribution) askHaste() {
 	select {
-	case b.asked <- struct{}{}:
+	case a.asked <- struct{}{}:
 	default:
 	}
 }
@@ -139,16 +139,16 @@ func (s *brokered) left(ev *tracer.Event) {
 }
 
 // found books a process that was attributed to a session.
-func (b *Attribution) found(v registry.View, x *registry.Session, a attributed) {
-	s := b.of(x.ID())
-	if a.Asked != nil {
-		a.Asked.Found = true
+func (a *Attribution) found(v registry.View, x *registry.Session, job attributed) {
+	s := a.of(x.ID())
+	if job.Asked != nil {
+		job.Asked.Found = true
 	}
 	if len(s.Found) == maxFound {
 		s.Overflow = true
 		return
 	}
-	s.Found = append(s.Found, a)
+	s.Found = append(s.Found, job)
 	v.Save(x)
 	v.Changed(x.ID())
 }

@@ -50,46 +50,46 @@ type proof struct {
 }
 
 // read looks at a stranger in procfs; false if it is gone or cannot be read.
-func (b *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
+func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
 	// What it runs comes before what it was given: it may be in its exec.
-	x.runs = procfs.Base(b.proc.Link(t.PID, "exe"))
+	x.runs = procfs.Base(a.proc.Link(t.PID, "exe"))
 	// Without CAP_SYS_PTRACE others' environments are not to be read.
-	if environ, err := b.proc.Read(t.PID, "environ", maxEnviron); err == nil {
+	if environ, err := a.proc.Read(t.PID, "environ", maxEnviron); err == nil {
 		if len(environ) == 0 {
-			if stat, err := b.proc.Stat(t.PID); err != nil || !stat.Loaded {
+			if stat, err := a.proc.Stat(t.PID); err != nil || !stat.Loaded {
 				return x, false // the next look shows it
 			}
 		}
 		x.marks = broker.MarksOf(environ)
 		clear(environ)
 	}
-	cgroup, err := b.proc.Read(t.PID, "cgroup", procfs.MaxFile)
+	cgroup, err := a.proc.Read(t.PID, "cgroup", procfs.MaxFile)
 	if err != nil {
 		return x, false
 	}
 	x.place = broker.PlaceOf(string(cgroup))
 	// The parent that the walk met may be gone: runc leaves its child to the shim.
-	if stat, err := b.proc.Stat(t.PID); err == nil && stat.Parent != t.Parent.PID {
+	if stat, err := a.proc.Stat(t.PID); err == nil && stat.Parent != t.Parent.PID {
 		x.Parent = tracer.Identity{PID: stat.Parent}
 	}
 	if x.Parent.PID != 0 { // 1 too: the host's systemd
-		x.server = procfs.Base(b.proc.Link(x.Parent.PID, "exe"))
+		x.server = procfs.Base(a.proc.Link(x.Parent.PID, "exe"))
 	}
 	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
-		x.marks.Token = b.job(t.PID)
+		x.marks.Token = a.job(t.PID)
 	}
-	now, err := b.kernel.Identify(t.PID)
+	now, err := a.kernel.Identify(t.PID)
 	return x, err == nil && now == t.Identity
 }
 
 // job reads the token out of the script that atd gives to the shell as its
 // standard input: at(1) keeps the environment there, and the shell's own is
 // atd's.
-func (b *Attribution) job(pid uint32) (token broker.Sum) {
+func (a *Attribution) job(pid uint32) (token broker.Sum) {
 	// Opened by its link the file has an offset of its own. A FIFO there would
 	// block.
-	f, err := os.OpenFile(b.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := os.OpenFile(a.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return token
 	}
@@ -107,7 +107,7 @@ func (b *Attribution) job(pid uint32) (token broker.Sum) {
 // prove finds the session that a stranger works for, by the best evidence that
 // the policy takes. Evidence is strong only where the member could have ended
 // the process by itself: then nobody gains by making it up.
-func (b *Attribution) prove(x *candidate, all []claimant, takes []string) *proof {
+func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof {
 	allowed := func(s tracer.Source) bool {
 		word := s.String()
 		if s == tracer.SourcePGRP || s == tracer.SourceCgroup {
@@ -118,23 +118,23 @@ func (b *Attribution) prove(x *candidate, all []claimant, takes []string) *proof
 	if p := byToken(x, all); p != nil && allowed(p.source) {
 		return p
 	}
-	for _, find := range []func(*candidate, *claimant) *proof{b.byUnit, b.byContainer} {
+	for _, find := range []func(*candidate, *claimant) *proof{a.byUnit, a.byContainer} {
 		for i := range all {
 			if p := find(x, &all[i]); p != nil && allowed(p.source) {
 				return p
 			}
 		}
 	}
-	if p := b.bySocket(x, all); p != nil && allowed(p.source) {
+	if p := a.bySocket(x, all); p != nil && allowed(p.source) {
 		return p
 	}
 	if p := byCookie(x, all); p != nil && allowed(p.source) {
 		return p
 	}
-	if p := b.byPosix(x, all); p != nil && allowed(p.source) {
+	if p := a.byPosix(x, all); p != nil && allowed(p.source) {
 		return p
 	}
-	return b.byGroup(x, all, allowed)
+	return a.byGroup(x, all, allowed)
 }
 
 func byToken(x *candidate, all []claimant) *proof {
@@ -164,7 +164,7 @@ func byToken(x *candidate, all []claimant) *proof {
 	return nil
 }
 
-func (b *Attribution) byUnit(x *candidate, c *claimant) *proof {
+func (a *Attribution) byUnit(x *candidate, c *claimant) *proof {
 	if x.place.Unit == "" || c.over {
 		return nil
 	}
@@ -178,14 +178,14 @@ func (b *Attribution) byUnit(x *candidate, c *claimant) *proof {
 			continue
 		}
 		// A timer, a path or Restart= may have begun the process much later.
-		if made, ok := b.made(x.place); ok && e.within(made, true) {
+		if made, ok := a.made(x.place); ok && e.within(made, true) {
 			return &proof{c, tracer.SourceUnit, c.asked[k], e.Client}
 		}
 	}
 	return nil
 }
 
-func (b *Attribution) byContainer(x *candidate, c *claimant) *proof {
+func (a *Attribution) byContainer(x *candidate, c *claimant) *proof {
 	if x.place.Container == "" || c.over {
 		return nil
 	}
@@ -194,8 +194,8 @@ func (b *Attribution) byContainer(x *candidate, c *claimant) *proof {
 		if !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
 			continue
 		}
-		name, created := b.container(x)
-		if name == e.Container && uint64(created.Sub(b.clock.Zero())) >= e.Asked {
+		name, created := a.container(x)
+		if name == e.Container && uint64(created.Sub(a.clock.Zero())) >= e.Asked {
 			return &proof{c, tracer.SourceContainer, c.asked[k], e.Client}
 		}
 	}
@@ -205,7 +205,7 @@ func (b *Attribution) byContainer(x *candidate, c *claimant) *proof {
 // bySocket takes what a broker forked soon after a member had asked it. That it
 // was for this one is likely, and no more. Of the asks that it may be for it is
 // the first that nothing was found of yet: brokers serve in order.
-func (b *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
+func (a *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 	var best *errand
 	for i := range all {
 		c := &all[i]
@@ -215,7 +215,7 @@ func (b *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 		for k := range c.errands {
 			e := &c.errands[k]
 			later := best != nil && (e.Found && !best.Found || e.Found == best.Found && e.Asked >= best.Asked)
-			if !later && b.serves(x, e) {
+			if !later && a.serves(x, e) {
 				p, best = &proof{c, tracer.SourceSocket, c.asked[k], e.Client}, e
 			}
 		}
@@ -224,22 +224,22 @@ func (b *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 }
 
 // serves reports whether a broker may have forked the process for that errand.
-func (b *Attribution) serves(x *candidate, e *errand) bool {
+func (a *Attribution) serves(x *candidate, e *errand) bool {
 	if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
 		return false
 	}
 	if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
 		return false // it has not come to the work's own program
 	}
-	if argv, _ := broker.Argv(b.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
+	if argv, _ := broker.Argv(a.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
 		return false
 	}
 	switch e.Kind.Name {
 	case "docker":
-		name, _ := b.container(x)
+		name, _ := a.container(x)
 		return x.place.Container != "" && (e.Container == "" || name == "" || name == e.Container)
 	case "systemd":
-		made, ok := b.made(x.place)
+		made, ok := a.made(x.place)
 		return e.Unit == "" && (x.place.User < 0 || x.place.User == int(e.UID)) &&
 			strings.HasPrefix(x.place.Unit, "run-") && ok && made >= e.Asked
 	case "sshd":
@@ -273,7 +273,7 @@ func byCookie(x *candidate, all []claimant) (p *proof) {
 
 // byPosix takes what is in the POSIX session or process group of a member that
 // leads it: while it lives the number is its own.
-func (b *Attribution) byPosix(x *candidate, all []claimant) *proof {
+func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
 	for _, by := range []struct {
 		leader uint32
 		source tracer.Source
@@ -281,7 +281,7 @@ func (b *Attribution) byPosix(x *candidate, all []claimant) *proof {
 		if by.leader <= 1 || by.leader == x.PID {
 			continue
 		}
-		e, err := b.kernel.Lookup(by.leader)
+		e, err := a.kernel.Lookup(by.leader)
 		if err != nil || e.Session == 0 || e.Start > x.Start {
 			continue
 		}
@@ -303,18 +303,18 @@ type jar struct {
 const maxCookies = 16 // of one session
 
 // taste learns the variables of a member.
-func (b *Attribution) taste(t *tracer.Process, info *tracer.SessionInfo) {
-	j := b.jars[info.ID]
+func (a *Attribution) taste(t *tracer.Process, info *tracer.SessionInfo) {
+	j := a.jars[info.ID]
 	if j == nil {
 		j = &jar{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
-		b.jars[info.ID] = j
-		for _, id := range []tracer.Identity{b.me, info.Owner, info.Root} {
-			for _, c := range b.cookies(id) {
+		a.jars[info.ID] = j
+		for _, id := range []tracer.Identity{a.me, info.Owner, info.Root} {
+			for _, c := range a.cookies(id) {
 				j.outside[c] = true
 			}
 		}
 	}
-	for _, c := range b.cookies(t.Identity) {
+	for _, c := range a.cookies(t.Identity) {
 		switch {
 		case t.Identity == info.Root:
 			j.outside[c] = true
@@ -325,17 +325,17 @@ func (b *Attribution) taste(t *tracer.Process, info *tracer.SessionInfo) {
 	}
 }
 
-func (b *Attribution) cookies(id tracer.Identity) []broker.Cookie {
+func (a *Attribution) cookies(id tracer.Identity) []broker.Cookie {
 	if id.PID == 0 {
 		return nil
 	}
-	environ, err := b.proc.Read(id.PID, "environ", maxEnviron)
+	environ, err := a.proc.Read(id.PID, "environ", maxEnviron)
 	if err != nil {
 		return nil
 	}
 	m := broker.MarksOf(environ)
 	clear(environ)
-	if now, err := b.kernel.Identify(id.PID); err != nil || now != id {
+	if now, err := a.kernel.Identify(id.PID); err != nil || now != id {
 		return nil
 	}
 	return m.Cookies

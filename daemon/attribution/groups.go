@@ -45,13 +45,13 @@ func groupsOf(t *tracer.Process) []groupKey {
 
 // meetGroups walks over all processes. Members of sessions that nobody works
 // for, such as those beside others, say nothing.
-func (b *Attribution) meetGroups(all []claimant) (*groups, error) {
+func (a *Attribution) meetGroups(all []claimant) (*groups, error) {
 	roots := make(map[tracer.SessionID]tracer.Identity, len(all))
 	for i := range all {
 		roots[all[i].info.ID] = all[i].info.Root
 	}
 	g := &groups{all: make(map[groupKey]group), roots: make(map[tracer.SessionID][]groupKey)}
-	err := b.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err := a.kernel.Snapshot(0, func(t *tracer.Process) error {
 		root, claims := roots[t.Session]
 		if t.Dead || t.Kernel || t.Session != 0 && !claims {
 			return nil
@@ -79,25 +79,25 @@ func (b *Attribution) meetGroups(all []claimant) (*groups, error) {
 // byGroup takes what is in a group of members whose leader is dead, or in the
 // cgroup of a session's root. A group that the root came into, or that holds a
 // stranger who was there before the root, is that of the surroundings.
-func (b *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.Source) bool) *proof {
+func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.Source) bool) *proof {
 	for _, k := range groupsOf(&x.Process) {
-		if !allowed(k.by) || k.by != tracer.SourceCgroup && (k.number <= 1 || !b.noLeader(uint32(k.number))) {
+		if !allowed(k.by) || k.by != tracer.SourceCgroup && (k.number <= 1 || !a.noLeader(uint32(k.number))) {
 			continue
 		}
-		if b.groups == nil {
+		if a.groups == nil {
 			var err error
-			if b.groups, err = b.meetGroups(all); err != nil {
-				b.log.Error().Err(err).Msg("process groups not read")
+			if a.groups, err = a.meetGroups(all); err != nil {
+				a.log.Error().Err(err).Msg("process groups not read")
 				return nil
 			}
 		}
-		in := b.groups.all[k]
+		in := a.groups.all[k]
 		i := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == in.session })
 		if i < 0 || in.mixed {
 			continue
 		}
 		c := &all[i]
-		rooted := b.groups.roots[in.session]
+		rooted := a.groups.roots[in.session]
 		if len(rooted) == 0 || slices.Contains(rooted, k) != (k.by == tracer.SourceCgroup) ||
 			in.eldest != 0 && in.eldest < c.info.Root.Start || c.over || !slices.Contains(c.uids, x.UID) {
 			continue
@@ -109,7 +109,7 @@ func (b *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 
 // noLeader reports that nobody has a PID, which therefore stays the number of a
 // group for as long as somebody is in that.
-func (b *Attribution) noLeader(pid uint32) bool {
-	_, err := b.kernel.Identify(pid)
+func (a *Attribution) noLeader(pid uint32) bool {
+	_, err := a.kernel.Identify(pid)
 	return errors.Is(err, tracer.ErrNotFound)
 }

@@ -69,7 +69,7 @@ func (p *Planner) Check(token string, id tracer.SessionID) error {
 	}
 	n := p.said.find(token, id, p.o.Clock.Monotonic())
 	if n == nil {
-		return changed("it is not known, or too old")
+		return changed("it is unknown or has expired")
 	}
 	now, err := p.alive(id)
 	if err != nil {
@@ -170,14 +170,14 @@ func (p *Planner) killable(t *tracer.Process) (bool, string) {
 	wchan := strings.TrimSpace(string(b))
 	switch {
 	case wchan == "__refrigerator":
-		return false, "frozen: it dies when it is thawed"
+		return false, "frozen: dies when it is thawed"
 	case stat.State == 'D' && wchan != "kernel_clone": // which waits for a vfork, and can be killed
 		if wchan == "" || wchan == "0" {
-			return false, "state D: it dies when what it waits for returns"
+			return false, "state D: dies when its wait in the kernel is over"
 		}
-		return false, fmt.Sprintf("state D (%s): it dies when that returns", wchan)
+		return false, fmt.Sprintf("state D (%s): dies when that wait is over", wchan)
 	case t.NSPID == 1:
-		return true, "it is PID 1 of a namespace: everything in that dies with it"
+		return true, "PID 1 of a namespace: everything in the namespace dies with it"
 	}
 	return true, ""
 }

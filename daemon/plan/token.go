@@ -65,9 +65,9 @@ func (n *plan) broken(now []tracer.Process) string {
 		flags, named := n.members[p.Identity]
 		switch {
 		case !named:
-			return fmt.Sprintf("pid %d was not in it", p.PID)
+			return fmt.Sprintf("pid %d is not in the plan", p.PID)
 		case flags != p.Flags&sparing:
-			return fmt.Sprintf("pid %d is treated in another way now", p.PID)
+			return fmt.Sprintf("pid %d would be treated differently now", p.PID)
 		}
 	}
 	return ""

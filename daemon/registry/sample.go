@@ -81,7 +81,7 @@ func (p *sampler) run(ctx context.Context) {
 		}
 		if look {
 			if _, err := p.sample(cause, period); err != nil {
-				p.registry.log.Error().Err(err).Msg("kernel not sampled")
+				p.registry.log.Error().Err(err).Msg("state of the kernel side not read")
 			}
 		}
 		// A storm that overruns the ring asks all the time; what it asks for

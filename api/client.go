@@ -38,6 +38,8 @@ type Client interface {
 	// WhyPort tells who listens on a port; proto is tcp or udp. CodeNotFound:
 	// nobody does.
 	WhyPort(ctx context.Context, proto string, port int) (*Holders, error)
+	// WhyPortAt tells which members listened on a TCP port at a time, as far as the history goes.
+	WhyPortAt(ctx context.Context, port int, at time.Time) (*Holders, error)
 	// WhyPath tells who has a file open or locked. CodeNotFound: nobody has.
 	WhyPath(ctx context.Context, f PathRef) (*Holders, error)
 	// Events calls each for every line of the stream until each fails, the

@@ -97,6 +97,10 @@ func TestRequests(t *testing.T) {
 			_, err := c.End(ctx, "k3x9q2", EndRequest{PlanToken: "ab"})
 			return err
 		}},
+		{"GET /v1/why?at=2026-01-02T03%3A04%3A05Z&port=8080", func(ctx context.Context, c Client) error {
+			_, err := c.WhyPortAt(ctx, 8080, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+			return err
+		}},
 		{"GET /v1/why?port=8080&proto=tcp", func(ctx context.Context, c Client) error { _, err := c.WhyPort(ctx, "tcp", 8080); return err }},
 		{"GET /v1/why?path=%2Fa+%26b", func(ctx context.Context, c Client) error {
 			_, err := c.WhyPath(ctx, PathRef{Path: "/a &b"})

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"golang.org/x/sys/unix"
 )
 
@@ -111,6 +113,51 @@ func TestRealPorts(t *testing.T) {
 	want := fmt.Sprintf(" tcp 127.0.0.1:%d by %d", port, cmd.Process.Pid)
 	if err != nil || !slices.Equal(told, []string{"listen" + want, "unlisten" + want}) {
 		t.Errorf("told %s %v, want%s", strings.Join(told, ", "), err, want)
+	}
+}
+
+// TestRealPortAt: the history knows who listened on a port, while it did and not before or after.
+func TestRealPortAt(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	close(gate)
+	c, _ := serveReal(t, 0, gate)
+	before := time.Now()
+	s, _, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
+	line, err := out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	then := time.Now()
+	port, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Report(ctx, s.ID, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	after := time.Now()
+	var d *api.Holders
+	err = instance.Poll(ctx, func() (bool, error) { // the history is a moment behind
+		d, err = c.WhyPortAt(ctx, port, then)
+		if code(err, api.CodeNotFound) {
+			return false, nil
+		}
+		return err != nil || d.Items[0].Holds.Ports[0].Until != nil, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Items) != 1 || d.Items[0].Process.PID != cmd.Process.Pid || d.Items[0].Session == nil || d.Items[0].Session.ID != s.ID {
+		t.Fatalf("%+v", d)
+	}
+	if p := d.Items[0].Holds.Ports[0]; p.Port != port || p.Addr != "127.0.0.1" || p.Since.After(then) || p.Until.Before(then) || p.Until.After(after) {
+		t.Errorf("%+v, asked for %v", p, then)
+	}
+	for _, at := range []time.Time{before, after} {
+		if d, err := c.WhyPortAt(ctx, port, at); !code(err, api.CodeNotFound) {
+			t.Errorf("at %v, asked for %v: %+v %v", at, then, d, err)
+		}
 	}
 }
 

@@ -205,6 +205,15 @@ func (f *fake) WhyPort(_ context.Context, proto string, port int) (*api.Holders,
 	return &api.Holders{Items: []api.Why{w, kernel}, TimeWait: 2, Hidden: 1, Unknown: []string{"holders: pid 1 could not be read"}}, nil
 }
 
+func (f *fake) WhyPortAt(_ context.Context, port int, at time.Time) (*api.Holders, error) {
+	w := *f.whys[4130]
+	since, until := at.Add(-time.Minute), at.Add(time.Minute)
+	p := heldPort
+	p.Port, p.Since, p.Until = port, &since, &until
+	w.Holds = &api.Holds{Ports: []api.Port{p}}
+	return &api.Holders{Items: []api.Why{w}}, nil
+}
+
 func (f *fake) WhyPath(_ context.Context, file api.PathRef) (*api.Holders, error) {
 	f.asked = file
 	if f.noHolders {

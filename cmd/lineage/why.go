@@ -25,19 +25,26 @@ it: who created it, when, and what the creator ran then; and the ports and
 locks that it holds. Creators that have exited are shown, too. For a process
 outside any session, show its parents, and the session that it owns.
 
-With :PORT, show the processes that listen on the port (:53/udp for UDP). With
+With :PORT, show the processes that listen on the port (:53/udp for UDP); with
+--at, the members that listened on the TCP port then, from the history. With
 PATH, show those that have the file open or locked, or listen on that unix
 socket. A file whose name is a number is ./NUMBER. PID@START, as "-o name"
 prints it, never means another process that got the same PID later.`,
 		Example: `  lineage why 4130            # one process
   lineage why :8080           # what listens on TCP port 8080
+  lineage why :8080 --at 2h   # what listened on it two hours ago
   lineage why /srv/app.lock   # what has the file open or locked`,
 		Args:              argsCount(1, 1, "PID, :PORT or PATH"),
 		ValidArgsFunction: a.completeWhy,
 	}
+	var at string
+	cmd.Flags().StringVar(&at, "at", "", "the members that listened on the TCP port at this `time`: 2h ago, or RFC 3339")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ask, err := a.question(args[0])
+		if err == nil && cmd.Flags().Changed("at") {
+			ask, err = a.portAt(args[0], at)
+		}
 		if err != nil {
 			return err
 		}
@@ -86,6 +93,26 @@ func (a *app) question(arg string) (asker, error) {
 		return nil, usage("why %s: not a process; name it as PID or PID@START", arg)
 	}
 	return askPath(arg)
+}
+
+// portAt asks which members listened on a port at a time.
+func (a *app) portAt(arg, when string) (asker, error) {
+	at, err := api.ParseTime(when, a.now())
+	if err != nil {
+		return nil, usage("why: --at: %w", err)
+	}
+	port, isPort := strings.CutPrefix(arg, ":")
+	n, err := strconv.ParseUint(strings.TrimSuffix(port, "/tcp"), 10, 16)
+	if !isPort || err != nil {
+		return nil, usage("why %s: --at belongs to a TCP port, as in :8080", arg)
+	}
+	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+		h, err := c.WhyPortAt(ctx, int(n), at)
+		if err != nil {
+			return text.Listing{}, err
+		}
+		return text.Holders(h, fmt.Sprintf(":%d/tcp", n)), nil
+	}, nil
 }
 
 // askProcess asks whose a process is. Of one outside any session the daemon knows

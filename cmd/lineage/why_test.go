@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -66,6 +67,21 @@ func TestWhySessionName(t *testing.T) {
 	} {
 		if code, out, stderr := newWorld(t, f).run("why", arg); code != api.ExitNotFound || out != "" || stderr != "lineage: "+want+"\n" {
 			t.Errorf("why %s: exit %d, %q", arg, code, stderr)
+		}
+	}
+}
+
+// TestWhyPortAt: who listened on a port, and from when until when; only of TCP ports.
+func TestWhyPortAt(t *testing.T) {
+	w := newWorld(t, newFake())
+	code, stdout, stderr := w.run("why", ":8080", "--at", "2h")
+	if code != 0 || stderr != "" || !strings.Contains(stdout, ":8080/tcp was held by 4130") || !strings.Contains(stdout, "listened on tcp6 [::1]:8080 from ") ||
+		!strings.Contains(stdout, " until ") {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	for _, args := range []string{":8080/udp --at 2h", "4130 --at 2h", "/var/x --at 2h", ":8080 --at yesterday"} {
+		if code, stdout, stderr := w.run(append([]string{"why"}, strings.Fields(args)...)...); code != 2 || stdout != "" || !strings.Contains(stderr, "--at") {
+			t.Errorf("why %s: exit %d\n%s%s", args, code, stdout, stderr)
 		}
 	}
 }

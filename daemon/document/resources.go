@@ -3,8 +3,12 @@
 package document
 
 import (
+	"net/netip"
+	"time"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // Port is a port that a process listens on.
@@ -13,6 +17,16 @@ func Port(p *resources.Port) api.Port {
 		Proto: p.Proto, Addr: p.Addr(), Port: int(p.Local.Port()),
 		PID: int(p.Holder.PID), StartNS: api.U64(p.Holder.Start), Netns: p.Netns,
 	}
+}
+
+// Listener is a TCP port that a process listened on; ended is zero if that is not known.
+func Listener(id tracer.Identity, at netip.AddrPort, began, ended time.Time) api.Port {
+	p := *listened(at)
+	p.PID, p.StartNS, p.Since = int(id.PID), api.U64(id.Start), &began
+	if !ended.IsZero() {
+		p.Until = &ended
+	}
+	return p
 }
 
 // Lock is a lock that a process resources.

@@ -4,9 +4,11 @@ package history
 
 import (
 	"context"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -21,11 +23,16 @@ func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing
 	if err != nil {
 		return nil, missing
 	}
+	return a.why(ctx, a.boot, document.ID(ref), c, missing)
+}
+
+// why answers of a process of a boot; with start 0 of the youngest of that PID.
+func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller, missing error) (*api.Why, error) {
 	j := a.journal
-	found, err := j.Process(ctx, a.boot, uint32(ref.PID), uint64(ref.StartNS))
+	found, err := j.Process(ctx, boot, id.PID, id.Start)
 	var row *journal.Session
 	if err == nil && found != nil {
-		row, err = j.Session(ctx, a.boot, found.Session)
+		row, err = j.Session(ctx, boot, found.Session)
 	}
 	if err != nil {
 		a.log.Error().Err(err).Msg("history not read") // the status says why
@@ -34,7 +41,7 @@ func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing
 		return nil, missing // what memory forgot of a live session is not told by halves
 	}
 	if d := access.Decide(c, access.Read, a.Scope(ctx, row)); !d.Allow {
-		return nil, a.access.Refuse(c, access.Read, "process "+text, d)
+		return nil, a.access.Refuse(c, access.Read, "process "+document.Ref(id).String(), d)
 	}
 	p, err := decodePast(row, c)
 	if err != nil {
@@ -52,12 +59,28 @@ func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing
 	if err != nil {
 		return nil, err
 	}
-	id := lineage.ID{PID: found.PID, Start: found.Start}
-	n, ok := then.Graph.Node(id)
+	n, ok := then.Graph.Node(lineage.ID{PID: found.PID, Start: found.Start})
 	if !ok {
 		return nil, missing // another version wrote it
 	}
 	d := then.Why(&n, nil, c)
 	d.Session = p.Document()
 	return &d, nil
+}
+
+// Listeners gives the members that listened on a TCP port at a time, the last that began first.
+func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []journal.Listener {
+	all, err := a.journal.Listeners(ctx, port, at)
+	if err != nil {
+		a.log.Error().Err(err).Msg("history not read") // the status says why
+	}
+	return all
+}
+
+// Current reports whether a listener is one of this boot, which memory may know.
+func (a *Archive) Current(l *journal.Listener) bool { return l.Boot == a.boot }
+
+// WhyListener answers why of a process that only the history has.
+func (a *Archive) WhyListener(ctx context.Context, l *journal.Listener, c access.Caller) (*api.Why, error) {
+	return a.why(ctx, l.Boot, l.Process, c, api.NewError(api.CodeNotFound, "pid "+document.Ref(l.Process).String()+": no such process", ""))
 }

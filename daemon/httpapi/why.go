@@ -49,7 +49,7 @@ func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.
 // getWhy tells whose a process is: every edge from it to the root of its
 // session. Of a port or a path it tells the same of everybody who holds it.
 func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "ref", "port", "proto", "path", "device", "inode")
+	q, err := query(r, "ref", "port", "proto", "at", "path", "device", "inode")
 	if err != nil {
 		return err
 	}

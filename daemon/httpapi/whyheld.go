@@ -28,6 +28,9 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
 	}
+	if q.Has("at") {
+		return h.whyPortAt(w, r, c, uint16(port), proto, q.Get("at"))
+	}
 	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
 		held.Held, held.waits = h.holds.Listeners(ctx, proto, uint16(port))
 		return held
@@ -42,7 +45,7 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 			*to, err = strconv.ParseUint(q.Get(name), 10, 64)
 		}
 	}
-	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("device") != q.Has("inode") {
+	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("at") || q.Has("device") != q.Has("inode") {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
 	}
 	f.Path = filepath.Clean(f.Path)

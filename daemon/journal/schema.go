@@ -21,7 +21,8 @@ const application = 0x6c6e6765
 //
 // Times are wall time in ns; sum is the CRC-32 of what the row was written
 // with. ended is NULL while the session lives. An event block holds the records
-// first..last of one boot, whose boottime 0 was at zero.
+// first..last of one boot, whose boottime 0 was at zero. A listener is a TCP port; ended is NULL if
+// that is not known.
 var steps = []string{`
 CREATE TABLE sessions (
 	boot TEXT NOT NULL, id INTEGER NOT NULL, word TEXT NOT NULL, name TEXT NOT NULL, uid INTEGER NOT NULL,
@@ -41,6 +42,14 @@ CREATE TABLE events (
 	began INTEGER NOT NULL, ended INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE INDEX events_boot ON events (boot, last);
 CREATE INDEX events_ended ON events (ended);
+`, `
+CREATE TABLE listeners (
+	boot TEXT NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL, since INTEGER NOT NULL, session INTEGER NOT NULL,
+	address TEXT NOT NULL, port INTEGER NOT NULL, began INTEGER NOT NULL, ended INTEGER, sum INTEGER NOT NULL,
+	PRIMARY KEY (boot, pid, start, since)) WITHOUT ROWID;
+CREATE INDEX listeners_port ON listeners (port, began);
+CREATE INDEX listeners_ended ON listeners (ended);
+CREATE INDEX listeners_session ON listeners (boot, session);
 `}
 
 // Reasons for which a file is set aside.

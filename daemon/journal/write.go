@@ -197,6 +197,9 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 			return err
 		}
 	}
+	if err := j.putListeners(ctx, tx, b); err != nil {
+		return err
+	}
 	if n := len(b.Events); n > 0 {
 		first, last := &b.Events[0], &b.Events[n-1]
 		began, ended := first.Time, first.Time
@@ -303,7 +306,10 @@ func pruneSome(ctx context.Context, w *sql.DB, before int64) (removed int64, err
 	defer tx.Rollback()
 	for _, q := range []string{
 		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE ended < ?1 ORDER BY ended LIMIT ?2)",
-		// Of a session its processes first.
+		`DELETE FROM listeners WHERE (boot, pid, start, since) IN
+			(SELECT boot, pid, start, since FROM listeners WHERE ended < ?1 ORDER BY ended LIMIT ?2)`,
+		// Of a session its ports and processes first.
+		`DELETE FROM listeners WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
 		`DELETE FROM processes WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
 		"DELETE FROM sessions WHERE (boot, id) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)",
 	} {

@@ -64,6 +64,7 @@ var routes = []route{
 			{name: "ref", does: "a process: PID or PID@START_NS"},
 			{name: "port", does: "the listeners on this port"},
 			{name: "proto", does: "of the port; tcp if absent", values: []string{"tcp", "udp"}},
+			{name: "at", does: "the members that listened on this TCP port then: RFC 3339, or a duration ago"},
 			{name: "path", does: "the holders of this file, an absolute path"},
 			{name: "device", does: "of the path, as stat(2) has it"},
 			{name: "inode", does: "of the path, as stat(2) has it"},

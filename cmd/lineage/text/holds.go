@@ -24,12 +24,27 @@ func heldTexts(ports []api.Port, locks []api.Lock) (all []string) {
 	return all
 }
 
+// portText says that a process listens on a port, or when it did.
+func portText(p *Page, port *api.Port) string {
+	if port.Since == nil {
+		return "holds " + display.Port(port)
+	}
+	until := "until a time that is not known"
+	if port.Until != nil {
+		until = "until " + p.clock(port.Until)
+	}
+	return fmt.Sprintf("listened on %s from %s %s", display.Port(port), p.clock(port.Since), until)
+}
+
 // writeHolds says what a process holds, a line each.
 func writeHolds(p *Page, h *api.Holds) {
 	if h == nil {
 		return
 	}
-	for _, s := range heldTexts(h.Ports, h.Locks) {
+	for i := range h.Ports {
+		p.Line("  %s", portText(p, &h.Ports[i]))
+	}
+	for _, s := range heldTexts(nil, h.Locks) {
 		p.Line("  holds %s", s)
 	}
 	for i := range h.Files {
@@ -64,7 +79,11 @@ func writeHolders(p *Page, h *api.Holders, what string) {
 			writeHolds(p, w.Holds)
 			continue
 		}
-		writeWhy(p, w, fmt.Sprintf("%s is held by %s %s", what, Ref(p, w.Process.Ref), p.name(&w.Process)))
+		holds := "is"
+		if w.Holds != nil && len(w.Holds.Ports) > 0 && w.Holds.Ports[0].Since != nil {
+			holds = "was"
+		}
+		writeWhy(p, w, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), p.name(&w.Process)))
 	}
 	if h.TimeWait > 0 {
 		p.Line("%s in TIME_WAIT", display.Count(h.TimeWait, "connection", "connections"))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -181,9 +182,9 @@ func TestHistoryOfMembers(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	// An id of another boot says nothing of the sessions of this one.
-	for boot, want := range map[string]bool{w.s.bootID: true, "b0": false} {
+	for boot, want := range map[string]bool{bootID(w.h.proc): true, "b0": false} {
 		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
-		scope := w.s.archive.Scope(t.Context(), &row)
+		scope := history.NewArchive(w.s.recorder, w.s.access, w.k).Scope(t.Context(), &row)
 		if d := access.Decide(access.Caller{Member: w.id(s.ID)}, access.End, scope); d.Allow != want {
 			t.Errorf("nested in boot %s: %+v, want %v", boot, d, want)
 		}

@@ -42,7 +42,7 @@ type world struct {
 	dir    string
 	socket string
 	i      instance.Instance
-	s      *server
+	s      *service
 	stop   func() error
 	conns  atomic.Int64
 	o      Options // of the first start

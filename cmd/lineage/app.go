@@ -44,7 +44,9 @@ type app struct {
 // host is what needs this machine instead of a daemon.
 type host struct {
 	version string
-	abi     func() string // a hash of the kernel side, half a millisecond; nil: there is none
+	commit  string                   // "": not known
+	abi     func() string            // a hash of the kernel side, half a millisecond; nil: there is none
+	objects func() map[string]string // the SHA-256 of each object of the kernel side
 	doctor  func() api.Doctor
 	// euid is who we are.
 	euid func() int

@@ -39,7 +39,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	f := cmd.Flags()
 	f.StringVar(&q.Session, "session", "", "only of this `session`, by id or name")
 	f.StringSliceVar(&q.Types, "type", nil, "only of these `types`: "+strings.Join(eventTypes, ", "))
-	f.BoolVar(&q.Snapshot, "snapshot", false, "the present processes first")
+	f.BoolVar(&q.Snapshot, "snapshot", false, "the present sessions and processes first")
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))

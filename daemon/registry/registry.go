@@ -195,7 +195,9 @@ func (o *Registry) apply(batch []tracer.Event) {
 			if s != nil {
 				o.died(s, ev)
 			}
-			o.nameExit(ev)
+			o.name(ev)
+		case tracer.EventReaped:
+			o.name(ev)
 		}
 		le := graphEvent(ev)
 		o.graph.Apply(&le)
@@ -211,8 +213,8 @@ func (o *Registry) apply(batch []tracer.Event) {
 	clear(o.watch)
 }
 
-// nameExit gives an exit the comm that its event does not carry.
-func (o *Registry) nameExit(ev *tracer.Event) {
+// name gives an event of the dead the comm that it does not carry.
+func (o *Registry) name(ev *tracer.Event) {
 	if comm, ok := o.graph.Comm(ev.Process); ok {
 		ev.Comm = comm
 	}

@@ -85,6 +85,16 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// TestHTTP: of the daemon, only these speak HTTP.
+func TestHTTP(t *testing.T) {
+	may := []string{"daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/metrics"}
+	for _, p := range packages(t) {
+		if strings.HasPrefix(p.ImportPath+"/", "daemon/") && slices.Contains(p.Imports, "net/http") && !slices.Contains(may, p.ImportPath) {
+			t.Errorf("%s imports net/http", p.ImportPath)
+		}
+	}
+}
+
 func short(path string) (string, bool) { return strings.CutPrefix(path, module+"/") }
 
 func packages(t *testing.T) (all []pkg) {

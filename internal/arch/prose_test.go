@@ -32,7 +32,7 @@ var phrases = map[string]int{
 	"stranger":     27,
 	"strangers":    12,
 	"there twice":  2,
-	"what came of": 12,
+	"what came of": 11,
 	"whoever":      61,
 }
 

@@ -103,7 +103,7 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 	if unload && lock == nil {
 		waiting, release := context.WithTimeout(context.Background(), instance.LockTimeout)
 		defer release()
-		if lock, err = i.Acquire(waiting); err != nil {
+		if lock, err = i.AcquireToLeave(waiting, s.alone); err != nil {
 			unload = false
 		}
 	}
@@ -153,7 +153,7 @@ func (s *service) waitIdle(ctx context.Context, i instance.Instance, linger time
 		if now-busy < linger || s.access.Idle() < linger {
 			continue
 		}
-		lock, err := i.TryLock()
+		lock, err := i.LockToLeave(s.alone)
 		switch {
 		case errors.Is(err, instance.ErrLocked):
 			continue

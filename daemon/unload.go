@@ -48,9 +48,6 @@ func (h host) takeDown(ctx context.Context, i instance.Instance, force bool) err
 	if _, err := os.Stat(i.Pins); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err := i.Prepare(); err != nil {
-		return err
-	}
 	lock, err := i.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("unload: %w", err)

@@ -106,6 +106,9 @@ func (w *world) start(o Options) {
 		w.Fatal(err)
 	}
 	w.i = i
+	if err := i.Prepare(); err != nil {
+		w.Fatal(err)
+	}
 	k, err := w.h.open(tracer.Options{})
 	if err != nil {
 		w.Fatal(err)

@@ -84,7 +84,7 @@ func readRoots(path string, into any) error {
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("stat record %s: %w", path, err)
+		return fmt.Errorf("look at record %s: %w", path, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || !rules.Ours(st.Uid) || st.Mode&0o022 != 0 || st.Size > maxBundle {
 		return fmt.Errorf("record %s: not owned by root, or too large", path)

@@ -87,7 +87,7 @@ func Ours(owner uint32) bool { return owner == 0 || owner == uint32(os.Geteuid()
 func trusted(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("stat: %w", err)
+		return fmt.Errorf("look at it: %w", err)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:

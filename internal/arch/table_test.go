@@ -84,6 +84,7 @@ var overLimit = map[string]int{
 // records of the kernel, tables of keys and signs, the options of what stands on
 // everything else.
 var wideStructs = map[string]bool{
+	"api.Event":              true,
 	"api.Leak":               true,
 	"api.Process":            true,
 	"api.Report":             true,

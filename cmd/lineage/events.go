@@ -21,7 +21,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Show what happens, live: one line or one JSON object an event",
+		Short: "Show events live, one line or one JSON object each",
 		Long: `Show births, execs, exits and new parents of processes as they happen, until
 the session is over or Ctrl-C. With --since, show what has happened since then
 and exit; with --follow, continue with what happens.

@@ -337,7 +337,7 @@ type StopRequest struct {
 // not sent: it would change the path.
 func ofSession[T any](c *client, ctx context.Context, method, s, what string, query url.Values, body any) (*T, error) {
 	if !IsSessionWord(s) {
-		return nil, NewError(CodeNotFound, fmt.Sprintf("session %q: not found", s), "")
+		return nil, NewError(CodeNotFound, fmt.Sprintf("session %q not found", s), "")
 	}
 	return fetch[T](c, ctx, method, "/v1/sessions/"+s+what, query, body)
 }

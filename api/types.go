@@ -230,6 +230,7 @@ type Event struct {
 	Type     string       `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost
 	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot
 	Session  string       `json:"session,omitempty"`   // id of the session
+	Name     string       `json:"name,omitempty"`      // session: its name; absent in events from the history on disk
 	State    SessionState `json:"state,omitempty"`     // session
 	Reason   string       `json:"reason,omitempty"`    // session; of the stream's end
 	From     *Ref         `json:"from,omitempty"`      // reparent

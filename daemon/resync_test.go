@@ -30,7 +30,7 @@ func TestReconciledEvents(t *testing.T) {
 	w.session("user", 100, api.NewSession{})
 	w.k.Fork(100, 101, "lngtest-a")
 	l := w.events("user", "?snapshot=1")
-	l.want("recording", "process 100", "process 101")
+	l.want("recording", "session active", "process 100", "process 101")
 	w.unheard(func() {
 		w.k.Fork(101, 102, "lngtest-b")
 		w.k.Exit(101, 0) // reaped, and 102 is PID 1's

@@ -74,9 +74,13 @@ func (l *lines) want(all ...string) {
 
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
+	s := w.session("user", 100, api.NewSession{Name: "web", GraceMS: ms(0)})
 	l := w.events("user", "?session="+s.ID+"&snapshot=1")
-	l.want("recording", "process 100")
+	l.want("recording")
+	if ev := l.next(); ev.Type != "session" || ev.Session != s.ID || ev.Name != "web" || ev.State != "active" || ev.Time != nil {
+		t.Errorf("%+v", ev)
+	}
+	l.want("process 100")
 	w.k.Fork(100, 101, "lngtest-a")
 	ev := l.next()
 	if ev.Type != "fork" || ev.Process.Creator.PID != 100 || ev.Process.Comm != "lngtest-a" || ev.Session != s.ID || ev.Seq == 0 || ev.Time == nil {
@@ -99,9 +103,15 @@ func TestEvents(t *testing.T) {
 	if ev.Type != "reparent" || ev.From.PID != 101 || ev.To.PID != 1 {
 		t.Errorf("%+v", ev)
 	}
-	l.want("reaped 101")
+	if ev = l.next(); ev.Type != "reaped" || ev.Process.PID != 101 || ev.Process.Comm != "lngtest-a" {
+		t.Errorf("%+v", ev)
+	}
 	w.k.Exit(100, 0)
-	l.want("exit 100", "session condemned", "exit 102")
+	l.want("exit 100")
+	if ev = l.next(); ev.Type != "session" || ev.State != "condemned" || ev.Name != "web" {
+		t.Errorf("%+v", ev)
+	}
+	l.want("exit 102")
 	for {
 		ev := l.next()
 		if ev == nil {

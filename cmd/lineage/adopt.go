@@ -82,10 +82,9 @@ func (a *app) keepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keep PID...",
 		Short: "Move processes to a session that outlives their own",
-		Long: `Move members of a session, with their descendants, to a kept session. It is
-listed like any other, is not ended with their former session, and ends
-automatically at the time given. The reason is shown with it. Its name is that
-of the first process's program, unless --name gives another.
+		Long: `Move members of a session, with their descendants, to a kept session. It does
+not end with their former session, but at the given time. It is listed like any
+other, with the reason. Without --name it has the name of the first process.
 
 A process cannot keep itself: run the command from outside the session. The
 root of a session cannot be kept.`,

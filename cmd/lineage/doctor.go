@@ -18,7 +18,7 @@ func (a *app) doctorCommand() *cobra.Command {
 anything. Exits with 0 if sessions can be tracked here, else with 7. "no" marks
 what is missing; only "sessions cannot be tracked" in the first line means that
 lineage does not work. If a daemon answers, its last self-check, its
-capabilities and its problems are shown, too.`,
+capabilities and its problems are shown too.`,
 		Example: `  sudo lineage doctor
   sudo lineage doctor --json | jq .level`,
 		Args:              argsCount(0, 0, ""),

@@ -79,7 +79,7 @@ what they hold, and what could not be killed. With --if-plan and the token that
 it prints, the end fails, with nothing sent, if it would reach a process that
 the plan does not name.
 
---all ends every live session that you may end, as root of all users; --mine
+--all ends every live session that you may end (as root: of all users), --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 

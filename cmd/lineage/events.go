@@ -21,7 +21,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Show what happens, live: one line or one JSON object an event",
+		Short: "Show events live, one line or one JSON object each",
 		Long: `Show births, execs, exits and new parents of processes, and the TCP ports that
 they open and close, as they happen, until the session is over or Ctrl-C. With
 --since, show what has happened since then and exit; with --follow, continue
@@ -40,7 +40,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	f := cmd.Flags()
 	f.StringVar(&q.Session, "session", "", "only of this `session`, by id or name")
 	f.StringSliceVar(&q.Types, "type", nil, "only of these `types`: "+strings.Join(eventTypes, ", "))
-	f.BoolVar(&q.Snapshot, "snapshot", false, "the present processes first")
+	f.BoolVar(&q.Snapshot, "snapshot", false, "the present sessions and processes first")
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))

@@ -47,7 +47,7 @@ TZ                the zone in which times are shown
 
 "lineage run" sets LINEAGE_SESSION, the id of the session, and LINEAGE_TOKEN,
 by which its processes are recognised, for the command.`},
-		{Use: "exit-codes", Short: "What the commands exit with", Long: `0    success
+		{Use: "exit-codes", Short: "Exit codes of the commands", Long: `0    success
 1    failure, such as a refused confirmation or a name that is in use
 2    wrong usage: an unknown command or flag, an invalid value, an ambiguous
      name

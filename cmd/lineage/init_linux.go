@@ -27,11 +27,11 @@ func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cob
 are forwarded to CMD. Orphans are reaped; children that CMD does not wait for
 remain its own. When CMD exits, every other process in the container gets
 SIGTERM, and SIGKILL when the grace is over; init returns when none is left.
-SIGTERM, SIGINT, SIGHUP or SIGQUIT while it waits ends the grace, a second one
-the wait.
+While it waits, SIGTERM, SIGINT, SIGHUP or SIGQUIT ends the grace, and a second
+one ends the wait.
 
 If it is not PID 1, it becomes a subreaper and does the same for the
-descendants of CMD. Work that another daemon started for CMD is not known then.
+descendants of CMD. It does not see work that another daemon started for CMD.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before

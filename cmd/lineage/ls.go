@@ -98,7 +98,7 @@ ended session is how long it lasted.`,
 			return err
 		}
 		if len(list.Items) == 0 {
-			a.explainEmpty(format, `no session to list; "lineage run -- CMD" starts one, "lineage ls --all" lists ended ones`)
+			a.explainEmpty(format, `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`)
 		}
 		return a.print(format.value, text.Sessions(list))
 	}

@@ -90,8 +90,8 @@ func TestLsWatch(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	nothing := func() *fake { return &fake{orphans: &api.Orphans{}, leaks: &api.Leaks{}} }
 	for line, want := range map[string]string{
-		"ls":               `lineage: no session to list; "lineage run -- CMD" starts one`,
-		"ls --state ended": "lineage: no session to list;",
+		"ls":               `lineage: no session; start one with "lineage run -- CMD"`,
+		"ls --state ended": "lineage: no session;",
 		"tree":             "lineage: no live session;",
 		"history":          "lineage: no session ended then, or none is remembered",
 		"orphans":          "lineage: no orphan, leftover or zombie",

@@ -30,8 +30,8 @@ live processes, and orphans with the parent that they have now. With a PID,
 show what that process started. Without an argument, show every live session.
 
 With --follow it is drawn again when something changes; with --follow --plain
-it is drawn once, and then each change is a line of its own, as screen readers
-and pipes want it.
+it is drawn once, and then each change is one line, for screen readers and
+pipes.
 
 A number is the id or name of a session if there is one, else a PID; PID@START
 always means the process.`,

@@ -19,10 +19,10 @@ import (
 func (a *app) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why PID|:PORT|PATH",
-		Short: "Show whose a process, a port or a file is, and why",
+		Short: "Show which session a process, port or file belongs to",
 		Long: `Show the session of a process and every step from the session's root down to
 it: who created it, when, and what the creator ran then; and the ports and
-locks that it holds. Creators that have exited are shown, too. For a process
+locks that it holds. Creators that have exited are shown too. For a process
 outside any session, show its parents, and the session that it owns.
 
 With :PORT, show the processes that listen on the port (:53/udp for UDP); with

@@ -54,8 +54,6 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 		return bad("invalid refs: must be 1 to %d processes", maxKept)
 	case req.Name != "" && !api.IsSessionWord(req.Name):
 		return badName(req.Name)
-	case req.Name != "" && !api.IsSessionWord(req.Name):
-		return badName(req.Name)
 	case strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxReason:
 		return bad("invalid reason: must be a text of at most %d bytes", maxReason)
 	case !req.Until.After(now):

@@ -32,6 +32,7 @@ type Event struct {
 // nothing of it ever changes.
 type About struct {
 	Scope access.Scope
+	Name  string      // of the session
 	Over  atomic.Bool // the session's last event has been added
 }
 
@@ -40,7 +41,7 @@ type About struct {
 func (r *Ring) Of(v registry.View, s *registry.Session) *About {
 	a := r.sessions[s.ID()]
 	if a == nil {
-		a = &About{Scope: v.Scope(s)}
+		a = &About{Scope: v.Scope(s), Name: s.Info().Name}
 		r.sessions[s.ID()] = a
 	}
 	return a

@@ -56,5 +56,5 @@ func (v View) Find(word string, c access.Caller) (*Session, error) {
 	case ended != nil:
 		return ended, nil
 	}
-	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q: not found", word), "lineage ls shows the sessions")
+	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), "\"lineage ls\" lists the sessions")
 }

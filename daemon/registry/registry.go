@@ -209,6 +209,8 @@ func (o *Registry) apply(batch []tracer.Event) {
 			o.listeners.ends(ev)
 			o.name(ev)
 			continue
+		case tracer.EventReaped:
+			o.name(ev)
 		}
 		le := graphEvent(ev)
 		o.graph.Apply(&le)

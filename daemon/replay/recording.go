@@ -41,6 +41,7 @@ func (r *recording) apply(ev *api.Event) {
 		return
 	case ev.Type == "session" && ev.Session != "":
 		s := r.session(ev.Session)
+		s.Name = cmp.Or(ev.Name, s.Name)
 		s.State, s.EndReason = ev.State, cmp.Or(ev.Reason, s.EndReason)
 		if s.State == api.StateEnded && s.Ended == nil {
 			s.Ended = ev.Time

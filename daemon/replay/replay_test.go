@@ -16,6 +16,7 @@ import (
 )
 
 const recorded = `{"schema":"lineage/1","kind":"recording","boot_id":"b","version":"9.9.9","started":"2026-01-02T03:04:05Z"}
+{"kind":"event","type":"session","session":"aaaaaa","name":"web","state":"active"}
 {"kind":"process","pid":10,"start_ns":"100","session":"aaaaaa","comm":"agent","argv":["agent","-x"],"uid":1000,"state":"live","evidence":{"kind":"root","confidence":"strong"}}
 {"kind":"event","seq":"1","time_ns":"1000000000","time":"2026-01-02T03:04:06Z","type":"fork","session":"aaaaaa","process":{"pid":11,"start_ns":"1000000000","comm":"agent","state":"live","creator":{"pid":10,"start_ns":"100"},"evidence":{"kind":"fork","confidence":"strong"}}}
 {"kind":"event","seq":"2","time_ns":"1100000000","time":"2026-01-02T03:04:06.1Z","type":"fork","session":"aaaaaa","process":{"pid":12,"start_ns":"1100000000","comm":"agent","state":"live","creator":{"pid":11,"start_ns":"1000000000"},"evidence":{"kind":"fork","confidence":"strong"}}}
@@ -65,7 +66,7 @@ func TestReplayAtOnce(t *testing.T) {
 		}
 	}
 	s, err := r.Session(ctx, "aaaaaa")
-	if err != nil || s.Root == nil || s.Live != 1 || s.State != "active" {
+	if err != nil || s.Name != "web" || s.Root == nil || s.Live != 1 || s.State != "active" {
 		t.Errorf("%+v %v", s, err)
 	}
 	why, err := r.Why(ctx, "12")
@@ -219,7 +220,7 @@ func TestReplayRefuses(t *testing.T) {
 			defer r.Close()
 			err = r.Watch(t.Context(), api.WatchQuery{}, func(*api.Frame) error { return nil })
 		}
-		if err == nil || !strings.Contains(err.Error(), "line 10") {
+		if err == nil || !strings.Contains(err.Error(), "line 11") {
 			t.Error(err)
 		}
 	})

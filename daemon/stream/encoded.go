@@ -45,7 +45,11 @@ func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller)
 	if held != nil && held.seq == r.Seq {
 		return held.text, nil
 	}
-	text, err := json.Marshal(document.Event(k, r.Seq, &r.Event, c))
+	ev := document.Event(k, r.Seq, &r.Event, c)
+	if r.Type == tracer.EventSession && r.About != nil {
+		ev.Name = r.About.Name
+	}
+	text, err := json.Marshal(&ev)
 	if err != nil {
 		return nil, err
 	}

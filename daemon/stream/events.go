@@ -51,7 +51,7 @@ type Request struct {
 	Types        []string // empty: all
 	From         uint64   // the first number, or Now
 	Since, Until time.Time
-	Snapshot     bool // the present processes come first
+	Snapshot     bool // the present sessions and processes come first
 }
 
 // Serve streams events until the reader, the session or the daemon goes.
@@ -101,9 +101,15 @@ func (r *reader) find(ctx context.Context, session string) error {
 	return err
 }
 
-// join gives the present processes, if they are wanted, and the number that follows
-// them.
-func (r *reader) join(from uint64, snapshot bool) (next uint64, present []api.Process, err error) {
+// picture is what a snapshot sends.
+type picture struct {
+	sessions  []api.Event
+	processes []api.Process
+}
+
+// join gives the present sessions and processes, if they are wanted, and the number that
+// follows them.
+func (r *reader) join(from uint64, snapshot bool) (next uint64, present picture, err error) {
 	if snapshot {
 		r.e.presenting.Lock() // the registry has others to serve between two of them
 		defer r.e.presenting.Unlock()
@@ -120,11 +126,16 @@ func (r *reader) join(from uint64, snapshot bool) (next uint64, present []api.Pr
 	return next, present, err
 }
 
-// snapshot sends the present processes; false: the reader is gone.
-func (r *reader) snapshot(present []api.Process) bool {
+// snapshot sends the present sessions and processes; false: the reader is gone.
+func (r *reader) snapshot(present picture) bool {
 	r.out.Encode(api.Event{Head: api.NewHead("recording"), BootID: r.o.BootID, Version: r.o.Version, Started: &r.o.Started})
-	for i := range present {
-		if r.out.Encode(&present[i]); r.out.Full() && !r.out.Flush() {
+	for i := range present.sessions {
+		if r.out.Encode(&present.sessions[i]); r.out.Full() && !r.out.Flush() {
+			return false
+		}
+	}
+	for i := range present.processes {
+		if r.out.Encode(&present.processes[i]); r.out.Full() && !r.out.Flush() {
 			return false
 		}
 	}

@@ -166,19 +166,23 @@ func (r *reader) mayRead(a *recent.About) bool {
 	return may
 }
 
-// present lists the processes of the snapshot, in the registry's goroutine.
-func (r *reader) present(v registry.View) []api.Process {
-	var all []api.Process
+// present lists the sessions and the processes of the snapshot, in the registry's
+// goroutine.
+func (r *reader) present(v registry.View) (all picture) {
 	for _, x := range v.Sorted() {
 		if x.Closed() || r.session != 0 && !v.Within(x.ID(), r.session) ||
 			!access.Decide(r.caller, access.Read, v.Scope(x)).Allow {
 			continue
 		}
+		all.sessions = append(all.sessions, api.Event{
+			Head: api.Head{Kind: "event"}, Type: document.EventNames[tracer.EventSession],
+			Session: x.ID().String(), Name: x.Info().Name, State: x.State(),
+		})
 		for _, b := range v.Graph().Tree(false, x.ID()) {
 			if n, ok := v.Graph().Node(b.ID); ok && n.State != lineage.Unknown {
 				p := v.Encoder().Process(&n, r.caller)
 				p.Head = api.Head{Kind: "process"}
-				all = append(all, p)
+				all.processes = append(all.processes, p)
 			}
 		}
 	}

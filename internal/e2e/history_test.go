@@ -213,7 +213,7 @@ func TestHistoryRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"history nosuch", 3, `session "nosuch": not found`},
+		{"history nosuch", 3, `session "nosuch" not found`},
 		{"history a/b", 3, "not found"},
 		{"history --since yesterday", 2, `--since: invalid time "yesterday"`},
 		{"history --until -5m", 2, `--until: invalid time "-5m"`},
@@ -225,7 +225,7 @@ func TestHistoryRefuses(t *testing.T) {
 		{"history one two", 2, `unexpected argument "two"`},
 		{"events --since tomorrow", 2, `--since: invalid time "tomorrow"`},
 		{"events --since 1m --until 2m", 2, "--since 1m is after --until 2m"},
-		{"events --session nosuch --since 10m", 3, `session "nosuch": not found`},
+		{"events --session nosuch --since 10m", 3, `session "nosuch" not found`},
 		{"why 4194300", 3, "lineage history"},
 		{fmt.Sprintf("why %d@5", os.Getpid()), 3, "is not the process you named"},
 	} {

@@ -29,7 +29,7 @@ func Event(p *Page, kind string, ev *api.Event) string {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	pr := ev.Process
 	if pr != nil {
-		add("%s", strings.TrimSuffix(Ref(p, pr.Ref)+" "+p.Command(pr), " ?")) // reaped: nobody knows the name any more
+		add("%s", strings.TrimSuffix(Ref(p, pr.Ref)+" "+p.Command(pr), " ?")) // a name may be unknown
 	}
 	switch ev.Type {
 	case "fork":
@@ -55,7 +55,7 @@ func Event(p *Page, kind string, ev *api.Event) string {
 			add("%s", display.Port(ev.Port))
 		}
 	case "session":
-		add("%s", display.Text(strings.TrimSpace(string(ev.State)+" "+ev.Reason)))
+		add("%s", display.Text(strings.Join(strings.Fields(ev.Name+" "+string(ev.State)+" "+ev.Reason), " ")))
 	case "lost":
 		what := "what happened before is not known"
 		if ev.Count > 0 {

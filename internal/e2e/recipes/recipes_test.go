@@ -50,6 +50,30 @@ func TestClaudeFunction(t *testing.T) {
 	}
 }
 
+// A second agent starts from the same shell while the first one runs.
+func TestClaudeFunctionTwice(t *testing.T) {
+	k := newKitchen(t)
+	k.program("claude", `echo "ran claude" >&9
+read -r go <"$LNGTEST_GO"`)
+	hold := filepath.Join(k.Dir, "go")
+	if err := exec.Command("mkfifo", hold).Run(); err != nil {
+		t.Fatal(err)
+	}
+	p := k.start([]string{"LNGTEST_GO=" + hold}, "bash", "-c", recipe(t, "claude-function")+"claude & claude & wait")
+	k.marker.Line("ran", 2)
+	if n := len(stage.Query[api.Sessions](k.Instance, "ls").Items); n != 2 {
+		t.Errorf("%d sessions, want 2", n)
+	}
+	if err := os.WriteFile(hold, []byte("go\ngo\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	k.marker.MustBeGone()
+	if p.Err.Len() != 0 {
+		t.Errorf("%v", p)
+	}
+}
+
 // The agent runs its hooks by sh, with a document on stdin. It has become a
 // session when the first returns, with what it had started.
 func TestClaudeHooks(t *testing.T) {

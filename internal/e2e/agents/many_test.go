@@ -178,7 +178,8 @@ setTimeout(() => process.exit(), 300000);
 func fourSessions(x *trial) {
 	const sessions, burst = 4, 57
 	x.mcp("")
-	x.script(model.Run(fmt.Sprintf("for n in $(seq %d); do setsid sleep 305 & done", burst)+" >/dev/null 2>&1; echo burst >"+x.m.Path), x.wait())
+	x.file("burst.sh", fmt.Sprintf("for n in $(seq %d); do setsid sleep 305 & done >/dev/null 2>&1\n", burst))
+	x.script(model.Run("sh burst.sh"), x.wait())
 	var all []*stage.Process
 	for n := range sessions {
 		all = append(all, x.start(fmt.Sprintf("agent%d", n)))
@@ -201,10 +202,14 @@ func fourSessions(x *trial) {
 	}
 }
 
-// Row 15: what the launcher of a server has started outlives each connection.
+// Row 15: what a server has started apart outlives each connection.
 func reconnects(x *trial) {
 	const times = 53
-	x.mcp("")
+	self, err := os.Executable()
+	if err != nil {
+		x.T.Fatal(err)
+	}
+	x.servers["one"] = []string{"sh", "-c", apart(self+" helper") + "\nexec " + self + " mcp " + x.m.Path + " polite"}
 	x.script()
 	url := x.serving("sh", "-c", `exec "$0" serve --hostname 127.0.0.1 --port 0 >served 2>&1`, x.bin)
 	post := func(what string) {
@@ -221,7 +226,7 @@ func reconnects(x *trial) {
 		post("connect")
 		post("disconnect")
 	}
-	x.stay("mcp "+x.m.Path, times/2)
+	x.stay("agents.test helper", times)
 	if x.traced {
 		x.Agrees("report", func() error { return x.reported("agents.test", 1) })
 	}

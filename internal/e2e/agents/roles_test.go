@@ -16,7 +16,7 @@ import (
 
 // roles are what this test binary is when an agent or a test starts it again. Each ends after
 // five minutes, whatever happens.
-var roles = map[string]func(args []string) int{"mcp": serveMCP, "manager": manage}
+var roles = map[string]func(args []string) int{"mcp": serveMCP, "helper": help, "manager": manage}
 
 const lifetime = 5 * time.Minute
 
@@ -30,8 +30,14 @@ func note(path, format string, args ...any) {
 	fmt.Fprintf(f, format+"\n", args...)
 }
 
+// help is what a server has started apart: it only stays.
+func help([]string) int {
+	time.Sleep(lifetime) // a bound; the test ends it before
+	return 0
+}
+
 // serveMCP is an MCP server on stdio with one tool, "ping". As many servers in use do, it
-// neither ends when its input does nor on SIGTERM.
+// neither ends when its input does nor on SIGTERM, unless it is to be polite.
 func serveMCP(args []string) int {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGPIPE)
 	time.AfterFunc(lifetime, func() { os.Exit(0) })
@@ -65,7 +71,10 @@ func serveMCP(args []string) int {
 		}
 		fmt.Printf("%s\n", b)
 	}
-	select {} // its client is gone
+	if len(args) == 1 {
+		select {} // its client is gone
+	}
+	return 0
 }
 
 // manage is a manager of a user's processes, as "systemd --user" is: orphans become its

@@ -20,7 +20,7 @@ var rows = []row{
 	{11, "anomalyco/opencode#12913, #12767", opencode, "the terminal is closed", tabClosed, []string{"mcp"}},
 	{12, "pingdotgg/t3code#5241", opencode, "SIGKILL of the backend of a server, the daemon dead too", backendKilled, []string{"serve --hostname"}},
 	{14, "openclaw/openclaw#142965", gemini, "4 sessions with MCP servers, 57 processes each", fourSessions, []string{"sleep 305", "mcp"}},
-	{15, "NousResearch/hermes-agent#57228", opencode, "reconnects an MCP server 53 times", reconnects, []string{"mcp"}},
+	{15, "NousResearch/hermes-agent#57228", opencode, "reconnects 53 times to an MCP server that has a helper", reconnects, []string{"agents.test helper"}},
 	{16, "asheshgoplani/agent-deck#965", codex, "12 equal MCP servers, one in use", equalServers, []string{"mcp"}},
 	{17, "marcusquinn/aidevops#31629", gemini, "a server without a terminal, in use", withoutTerminal, []string{"mcp"}},
 	{18, "marcusquinn/aidevops#26951, littlebearapps/untether#257", gemini, "setsid inside setsid under a timeout", nestedSetsid, []string{"sleep 305"}},

@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -210,6 +213,51 @@ func TestTopResized(t *testing.T) {
 	w.Resize(80, 24)
 	w.See("the first size", both(on(pid), hasAll("AGE─╮\n")))
 	w.close("C-c")
+}
+
+// However often the terminal changes its size, each line of it is drawn, and what
+// a repaint draws is there already.
+func TestTopResizedOften(t *testing.T) {
+	w := newTop(t, nil, "--mouse")
+	m := stage.NewMarker(t, w.Dir)
+	script := "exec 9>" + m.Path + "; for n in $(seq 60); do sleep $((300 + n)) & done; echo ready >&9; wait"
+	w.Start([]string{"run", "-q", "--name", "many", "--", "sh", "-c", script}, nil)
+	m.Ready()
+	row, _ := selected(w.find("./db"))
+	pid := regexp.MustCompile(`\d+`).FindString(row)
+	random := rand.New(rand.NewPCG(18, 1))
+	for n := range 24 {
+		width, height := 40+random.IntN(161), 10+random.IntN(41)
+		w.Resize(width, height)
+		what := fmt.Sprintf("screen of %dx%d, size %d", width, height, n)
+		drawn := func(s string) bool {
+			lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+			return len(lines) == height && wide(s) <= width && on(pid)(s) && wide(lines[1]) >= width-1 &&
+				!slices.ContainsFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
+		}
+		w.See(what, drawn)
+		if n%3 != 0 {
+			continue
+		}
+		before := w.See(what+" that is calm", func(s string) bool {
+			time.Sleep(100 * time.Millisecond)
+			return drawn(s) && calm(w.Screen()) == calm(s)
+		})
+		w.Press("C-l")
+		time.Sleep(100 * time.Millisecond)
+		if after := w.Screen(); calm(after) != calm(before) {
+			t.Errorf("%s before a repaint:\n%s\nafter:\n%s", what, before, after)
+		}
+	}
+	// After many sizes tmux leaves lines on the screen that comes back, htop's too.
+	w.Press("q")
+	w.See("end of top", hasAll("lngtest-after 0"))
+}
+
+// calm is a screen without what changes on a calm one: figures, the room they
+// take, and the letter of a state.
+func calm(screen string) string {
+	return regexp.MustCompile(`●.|[\d.]+[a-zA-Z]*|[ ─▁-█]+|-`).ReplaceAllString(screen, "")
 }
 
 // wide is how wide what is written on the screen is.

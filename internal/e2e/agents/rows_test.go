@@ -130,7 +130,7 @@ for (const end = Date.now() + 300000; Date.now() < end;);
 
 // Row 18: the timeout ends its own process group only.
 func nestedSetsid(x *trial) {
-	x.script(model.Run("timeout 1 sh -c 'setsid sh -c \"setsid sleep 305 & exec sleep 305\" & wait'"))
+	x.script(model.Run("timeout 1 sh -c 'setsid sh -c \"setsid sleep 305 & exec sleep 305\" & wait' >/dev/null 2>&1"))
 	x.start("agent").Wait()
 }
 

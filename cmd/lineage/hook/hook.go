@@ -36,55 +36,53 @@ type Hook struct {
 	PID       int // this process
 }
 
-// event has what the agents' events have in common.
+// event has what is used of the agents' events.
 type event struct {
-	Name    string `json:"hook_event_name"`
-	Tool    string `json:"tool_name"`
-	ToolUse string `json:"tool_use_id"`
+	Name string `json:"hook_event_name"`
 }
 
-// kinds are the events by their meaning; each agent has its own names.
-var kinds = map[string]func(h *Hook, ctx context.Context, c api.Client, e event) error{
+// verbs are what is done at which event; each agent has its own names.
+var verbs = map[string]func(h *Hook, ctx context.Context, c api.Client) error{
 	"SessionStart": (*Hook).adopt,
-	"Stop":         (*Hook).sum, "AfterAgent": (*Hook).sum,
+	"Stop":         (*Hook).sum,
+	"AfterAgent":   (*Hook).sum, // gemini-cli's name for Stop
 }
 
 // Run never fails: an agent may show an error of its hooks, or stop.
 func (h *Hook) Run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	e, ok := h.read(ctx)
-	if !ok || kinds[e.Name] == nil {
+	verb := verbs[h.read(ctx).Name]
+	if verb == nil {
 		return
 	}
 	c, err := h.Dial(ctx)
 	if err == nil {
-		err = kinds[e.Name](h, ctx, c, e)
+		err = verb(h, ctx, c)
 		c.Close()
 	}
 	_, unreachable := errors.AsType[*api.UnreachableError](err)
 	h.remember(unreachable || errors.Is(err, context.DeadlineExceeded))
 }
 
-// read gives the event. The agent may still be writing, or never close the pipe.
-func (h *Hook) read(ctx context.Context) (e event, ok bool) {
-	type read struct {
-		e  event
-		ok bool
-	}
-	done := make(chan read, 1)
+// read gives the event; one without a name is nothing that we know. The agent may still be
+// writing, or never close the pipe.
+func (h *Hook) read(ctx context.Context) event {
+	done := make(chan event, 1)
 	go func() {
 		text, err := io.ReadAll(io.LimitReader(h.In, mostBytes+1))
 		_, _ = io.Copy(io.Discard, h.In) // the agent's write does not fail
-		var r read
-		r.ok = err == nil && len(text) <= mostBytes && json.Unmarshal(text, &r.e) == nil
-		done <- r
+		var e event
+		if err != nil || len(text) > mostBytes || json.Unmarshal(text, &e) != nil {
+			e = event{}
+		}
+		done <- e
 	}()
 	select {
-	case r := <-done:
-		return r.e, r.ok
+	case e := <-done:
+		return e
 	case <-ctx.Done():
-		return event{}, false
+		return event{}
 	}
 }
 
@@ -111,7 +109,7 @@ func session(ctx context.Context, c api.Client, p *api.Process) (*api.Session, e
 }
 
 // adopt makes a session of the agent, unless it is in one.
-func (h *Hook) adopt(ctx context.Context, c api.Client, _ event) error {
+func (h *Hook) adopt(ctx context.Context, c api.Client) error {
 	p := h.agent()
 	if p == nil {
 		return nil
@@ -128,8 +126,8 @@ const (
 	mostCommand = 60 // columns of each command
 )
 
-// sum tells the user what the agent's session still holds a port by, when a turn is over.
-func (h *Hook) sum(ctx context.Context, c api.Client, _ event) error {
+// sum names the processes of the agent's session that listen on a port when a turn is over.
+func (h *Hook) sum(ctx context.Context, c api.Client) error {
 	p := h.agent()
 	if p == nil {
 		return nil

@@ -17,12 +17,6 @@ const hook = (event) => new Promise((resolve) => {
 export const Lineage = async ({ client }) => {
   await hook({ hook_event_name: "SessionStart" });
   return {
-    "tool.execute.before": async (input) => {
-      await hook({ hook_event_name: "PreToolUse", tool_name: input.tool, tool_use_id: input.callID });
-    },
-    "tool.execute.after": async (input) => {
-      await hook({ hook_event_name: "PostToolUse", tool_name: input.tool, tool_use_id: input.callID });
-    },
     event: async ({ event }) => {
       if (event.type !== "session.idle") return;
       try {

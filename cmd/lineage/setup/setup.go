@@ -25,11 +25,11 @@ type Agent struct {
 // Agents are those that a setup is known for.
 var Agents = []Agent{
 	{Name: "claude-code", dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
-		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "Stop"}},
+		events: []string{"SessionStart", "Stop"}},
 	{Name: "codex", dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", Next: "codex runs new hooks once you have trusted them: /hooks",
-		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "Stop"}},
+		events: []string{"SessionStart", "Stop"}},
 	{Name: "gemini-cli", dir: ".gemini", file: "settings.json",
-		events: []string{"SessionStart", "BeforeTool", "AfterTool", "AfterAgent"}},
+		events: []string{"SessionStart", "AfterAgent"}},
 	{Name: "opencode", dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
 }
 

@@ -105,7 +105,6 @@ run() { printf '{"session_id": "abc", "hook_event_name": "%s"}' "$1" | sh -c "$2
 run SessionStart "$SessionStart"
 run SessionStart "$SessionStart" # once more: resumed
 (setsid sleep 302 &)
-run PreToolUse "$PreToolUse"
 run Stop "$Stop"
 echo hooked >&9
 read -r go <"$LNGTEST_GO"

@@ -22,6 +22,7 @@ GOTEST  := testdata/gotest.sh
 TEST_PACKAGES := gcc libc6-dev mandoc tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
+AGENT_PACKAGES := nodejs npm tmux
 BROKER_PACKAGES := tmux at cron docker.io iptables busybox-static
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
@@ -38,7 +39,7 @@ VM_TESTS := tracer enforcer daemon internal/e2e internal/e2e/escapes
 GOLANGCI := golangci-lint-v2.15.0
 
 .PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
-	test-install test-alerts test-systemd test-e2e test-library library test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
+	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm clean fmt
 
 ## help: list the targets
@@ -122,7 +123,7 @@ test: deps build programs
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-library test-brokers test-recipes test-escapes test-install test-systemd: export LNGTEST = 1
+test-e2e test-agents test-library test-brokers test-recipes test-escapes test-install test-systemd: export LNGTEST = 1
 
 ## test-unit: what needs no root
 test-unit:
@@ -165,6 +166,14 @@ test-e2e-long: test-e2e leftovers
 ## test-recipes: what docs/RECIPES.md and docs/TUTORIAL.md show, as root
 test-recipes: build programs
 	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
+
+## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS-TESTED.md; AGENTS="claude-code codex", ROWS=expression
+AGENTS := claude-code codex gemini-cli opencode
+test-agents: export LNGTEST_PAGE = $(if $(ROWS),,$(if $(filter-out $(AGENTS),claude-code codex gemini-cli opencode),,$(CURDIR)/docs/AGENTS-TESTED.md))
+test-agents: build programs
+	@command -v npm >/dev/null || { $(call install,$(AGENT_PACKAGES)); }
+	@testdata/fetch-agents.sh .cache/agents $(AGENTS)
+	LNGTEST_AGENTS='$(AGENTS)' $(PRIVATE) $(GOTEST) -timeout 30m -run '$(ROWS)' ./internal/e2e/agents
 
 ## test-escapes: every way out of a session, as root, at the best level; LNGTEST_ROWS, LNGTEST_ROUNDS
 test-escapes: build programs

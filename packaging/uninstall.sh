@@ -58,7 +58,7 @@ done
 remove "$bashdir/lineage"
 remove "$zshdir/_lineage"
 remove "$fishdir/lineage.fish"
-for name in policy.yaml policy.schema.json agents.yaml alerts.yml dashboard.json LICENSE; do
+for name in policy.yaml policy.schema.json agents.yaml build-daemons.yaml alerts.yml dashboard.json LICENSE; do
 	remove "$docdir/$name"
 done
 remove "$sysusersdir/lineage.conf"

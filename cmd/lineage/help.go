@@ -23,7 +23,7 @@ var groups = []struct {
 	{"Run", "run adopt init"},
 	{"Inspect", "ls tree top why events history orphans report"},
 	{"End", "end keep"},
-	{"Host", "daemon doctor policy version completion"},
+	{"Host", "daemon setup hook doctor policy version completion"},
 }
 
 // otherNames are commands of other tools, and which of ours does that.

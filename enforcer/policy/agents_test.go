@@ -6,6 +6,41 @@ import (
 	"testing"
 )
 
+// The rules for build daemons match the servers, and not what their users run.
+func TestBuildDaemonsFile(t *testing.T) {
+	p, err := Load("../../packaging/build-daemons.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	matched := map[string]bool{}
+	for _, tt := range []struct {
+		facts Facts
+		rule  string
+	}{
+		{Facts{Exe: "/usr/lib/jvm/java-21-openjdk-amd64/bin/java", Argv: []string{"/usr/lib/jvm/x/bin/java", "-cp", "x.jar", "org.gradle.launcher.daemon.bootstrap.GradleDaemon", "8.9"}}, "gradle"},
+		{Facts{Exe: "/usr/lib/jvm/java-21-openjdk-amd64/bin/java", Argv: []string{"java", "-jar", "server.jar"}}, ""},
+		{Facts{Exe: "/home/u/.cache/bazel/_bazel_u/install/0f1e/embedded_tools/jdk/bin/java", Argv: []string{"bazel(app)", "--output_base=/home/u/.cache/bazel/_bazel_u/5a", "-jar"}}, "bazel"},
+		{Facts{Exe: "/usr/bin/sccache", Argv: []string{"/usr/bin/sccache", "--start-server"}}, "sccache"},
+		{Facts{Exe: "/usr/bin/sccache", Argv: []string{"sccache", "gcc", "-c", "a.c"}}, ""},
+		{Facts{Exe: "/usr/local/bin/watchman", Argv: []string{"/usr/local/bin/watchman", "--foreground", "--logfile=/x"}}, "watchman"},
+		{Facts{Exe: "/usr/local/bin/watchman", Argv: []string{"watchman", "watch-list"}}, ""},
+	} {
+		got := ""
+		if r := p.SharedServer(&tt.facts); r != nil {
+			got = r.Name
+		}
+		if got != tt.rule {
+			t.Errorf("%+v: rule %q, want %q", tt.facts, got, tt.rule)
+		}
+		matched[got] = true
+	}
+	for _, r := range p.Brokers.Shared {
+		if !matched[r.Name] {
+			t.Errorf("nothing matched %s", r.Name)
+		}
+	}
+}
+
 // The rules that are shipped are off, each of them; switched on they match what
 // they are for, and nothing that is only near it.
 func TestAgentsFile(t *testing.T) {
@@ -27,7 +62,8 @@ func TestAgentsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := &Facts{Comm: "worker-service", Exe: "/opt/worker/worker-service"}
+	service := &Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", "/opt/worker/worker-service.cjs", "--daemon"}}
+	editor := &Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", "/opt/editor/main.js", "about worker-service.cjs"}}
 	npm := "/usr/lib/node_modules/@google/gemini-cli/bundle/gemini.js"
 	matched := map[string]bool{}
 	for _, tt := range []struct {
@@ -37,6 +73,7 @@ func TestAgentsFile(t *testing.T) {
 		{Facts{Comm: "claude", Exe: "/home/u/.local/share/claude/versions/2.1.0"}, "claude-code"},
 		{Facts{Comm: "claude", Parent: service}, "worker-task"},
 		{Facts{Comm: "claude", Parent: &Facts{Comm: "bash", Parent: service}}, "claude-code"},
+		{Facts{Comm: "claude", Parent: editor}, "claude-code"},
 		{Facts{Comm: "codex"}, "codex"},
 		{Facts{Comm: "gemini", Exe: "/usr/bin/env", Argv: []string{"env", "node", npm}}, "gemini-cli"},
 		{Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", npm, "-p", "x"}}, "gemini-cli-by-argv"},

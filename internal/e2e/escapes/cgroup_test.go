@@ -5,28 +5,17 @@ package escapes
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 // newCgroup makes a version 2 cgroup for the trial.
-func newCgroup(x *trial) string { return x.mkdir(mounted("cgroup2", ""), "cgroup of version 2") }
+func newCgroup(x *trial) string { return x.mkdir(stage.Mounted("cgroup2", ""), "cgroup of version 2") }
 
 // newFreezer makes a version 1 freezer for the trial.
-func newFreezer(x *trial) string { return x.mkdir(mounted("cgroup", "freezer"), "version 1 freezer") }
-
-// mounted is where a file system of that type, with that option, is mounted.
-func mounted(kind, option string) string {
-	text, _ := os.ReadFile("/proc/mounts")
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) > 3 && f[2] == kind && strings.Contains(","+f[3]+",", ","+option) {
-			return f[1]
-		}
-	}
-	return ""
+func newFreezer(x *trial) string {
+	return x.mkdir(stage.Mounted("cgroup", "freezer"), "version 1 freezer")
 }
 
 func (x *trial) mkdir(under, kind string) string {

@@ -23,7 +23,7 @@ import (
 
 // Every recipe has a test here.
 func TestNames(t *testing.T) {
-	want := []string{"actions-hook", "actions-step", "agents-check", "agents-policy", "api.js", "api.py", "claude-function", "claude-hooks",
+	want := []string{"actions-hook", "actions-step", "agents-check", "agents-policy", "api.js", "api.py", "claude-function", "claude-setup",
 		"codex-exec", "command", "cron", "dockerfile", "systemd"}
 	if got := slices.Sorted(maps.Keys(blocks(t))); !slices.Equal(got, want) {
 		t.Errorf("recipes %v, want %v", got, want)
@@ -50,72 +50,84 @@ func TestClaudeFunction(t *testing.T) {
 	}
 }
 
-// The agent runs its hooks by sh, with a document on stdin. It has become a
-// session when the first returns, with what it had started.
-func TestClaudeHooks(t *testing.T) {
-	var settings struct {
-		Hooks map[string][]struct {
-			Matcher string
-			Hooks   []struct{ Type, Command string }
-		}
-	}
-	if err := json.Unmarshal([]byte(recipe(t, "claude-hooks")), &settings); err != nil {
-		t.Fatal(err)
-	}
-	hook := func(event string) string {
-		if h := settings.Hooks[event]; len(settings.Hooks) == 2 && len(h) == 1 && len(h[0].Hooks) == 1 && h[0].Hooks[0].Type == "command" {
-			return h[0].Hooks[0].Command
-		}
-		t.Fatalf("%s: %+v", event, settings)
-		return ""
-	}
+// A second agent starts from the same shell while the first one runs.
+func TestClaudeFunctionTwice(t *testing.T) {
 	k := newKitchen(t)
-	if err := os.Mkdir(filepath.Join(k.Dir, ".claude"), 0o755); err != nil {
+	k.program("claude", `echo "ran claude" >&9
+read -r go <"$LNGTEST_GO"`)
+	hold := filepath.Join(k.Dir, "go")
+	if err := exec.Command("mkfifo", hold).Run(); err != nil {
 		t.Fatal(err)
 	}
-	k.program("lngtest-agent", `sleep 301 &
-run() { printf '{"session_id": "abc", "hook_event_name": "%s"}' "$1" | sh -c "$2" || echo "failed $1" >&9; }
-run SessionStart "$START"
-run SessionStart "$START" # once more: resumed
-(setsid sleep 302 &)
-until lineage tree $$ | grep -q "sleep 302"; do :; done # it has become that
-run Stop "$STOP"
-echo hooked >&9
-read -r go # the end is told from outside
-exit 3`)
-	env := []string{"START=" + hook("SessionStart"), "STOP=" + hook("Stop")}
-	in, out, err := os.Pipe()
+	p := k.start([]string{"LNGTEST_GO=" + hold}, "bash", "-c", recipe(t, "claude-function")+"claude & claude & wait")
+	k.marker.Line("ran", 2)
+	if n := len(stage.Query[api.Sessions](k.Instance, "ls").Items); n != 2 {
+		t.Errorf("%d sessions, want 2", n)
+	}
+	if err := os.WriteFile(hold, []byte("go\ngo\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	k.marker.MustBeGone()
+	if p.Err.Len() != 0 {
+		t.Errorf("%v", p)
+	}
+}
+
+// The agent runs its hooks by sh, with a document on stdin. It is a session when the first one
+// returns, with what it had started.
+func TestClaudeSetup(t *testing.T) {
+	k := newKitchen(t)
+	if p := k.start(nil, "sh", "-c", recipe(t, "claude-setup")).Wait(); p.Code() != 0 {
+		t.Fatal(p)
+	}
+	text, err := os.ReadFile(filepath.Join(k.Dir, ".claude/settings.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
-	cmd := exec.Command("bash", "-c", `exec lngtest-agent <&3`)
-	cmd.Env = slices.Concat(k.marker.Env(), env, []string{"PATH=" + k.bin + ":" + os.Getenv("PATH"), "LINEAGE_SOCKET=" + k.Socket, "HOME=" + k.Dir})
-	cmd.Dir, cmd.ExtraFiles = k.Dir, []*os.File{in}
-	agent := stage.Start(t, cmd)
-	in.Close()
-	k.marker.Wait("hooks", func(bool) bool { return len(k.marker.Lines("hooked")) > 0 || agent.Exited() })
+	var settings struct {
+		Hooks map[string][]struct {
+			Hooks []struct{ Type, Command string }
+		}
+	}
+	if err := json.Unmarshal(text, &settings); err != nil {
+		t.Fatal(err)
+	}
+	var env []string
+	for event, groups := range settings.Hooks {
+		if len(groups) != 1 || len(groups[0].Hooks) != 1 || groups[0].Hooks[0].Type != "command" {
+			t.Fatalf("%s: %+v", event, groups)
+		}
+		env = append(env, event+"="+groups[0].Hooks[0].Command)
+	}
+	k.program("lngtest-agent", `sleep 301 &
+run() { printf '{"session_id": "abc", "hook_event_name": "%s"}' "$1" | sh -c "$2" || echo "failed $1" >&9; }
+run SessionStart "$SessionStart"
+run SessionStart "$SessionStart" # once more: resumed
+(setsid sleep 302 &)
+run Stop "$Stop"
+echo hooked >&9
+read -r go <"$LNGTEST_GO"
+exit 3`)
+	hold := filepath.Join(k.Dir, "go")
+	if err := exec.Command("mkfifo", hold).Run(); err != nil {
+		t.Fatal(err)
+	}
+	agent := k.start(append(env, "LNGTEST_GO="+hold), filepath.Join(k.bin, "lngtest-agent"))
+	k.marker.Line("hooked", 1)
 	if failed := k.marker.Lines("failed"); len(failed) > 0 {
 		t.Errorf("failed: %v", failed)
 	}
-	name := fmt.Sprintf("claude-%d", agent.Process.Pid)
-	if !slices.ContainsFunc(stage.Query[api.Sessions](k.Instance, "ls").Items, func(s api.Session) bool { return s.Name == name }) {
-		t.Fatalf("not adopted: %s", agent.Err.String())
-	}
-	if s := k.Session(name); s.Root == nil || s.Root.PID != agent.Process.Pid {
-		t.Errorf("%+v", s)
-	}
+	name := fmt.Sprintf("claude-code-%d", agent.Process.Pid)
 	k.Agrees("members", func() error {
-		if s := k.Session(name); s.Live != 3 {
-			return fmt.Errorf("%d live, want the agent and two sleeps", s.Live)
+		if s := k.Session(name); s.Root == nil || s.Root.PID != agent.Process.Pid || s.Live != 3 {
+			return fmt.Errorf("%+v, want the agent and two sleeps", s)
 		}
 		return nil
 	})
-	tree, err := os.ReadFile(filepath.Join(k.Dir, ".claude/lineage-tree"))
-	if err != nil || !strings.Contains(string(tree), "sleep 302") {
-		t.Errorf("%v: %s", err, tree)
+	if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
 	}
-	out.Close()
 	agent.Wait()
 	k.marker.Gone()
 }

@@ -28,19 +28,34 @@ code=$?; stty -a >after; echo "lngtest-after $code"; exec sleep 300`
 // end takes away.
 func (i *Instance) Terminal(width, height int, args ...string) *Terminal {
 	i.T.Helper()
+	return i.TerminalOf(width, height, append([]string{Lineage}, args...)...)
+}
+
+// TerminalOf runs any command on a terminal.
+func (i *Instance) TerminalOf(width, height int, command ...string) *Terminal {
+	i.T.Helper()
 	t := &Terminal{Instance: i}
 	t.server = Start(i.T, t.tmux("-D")) // in front, so that nobody else has to reap it
 	i.Until("tmux that answers", func() bool { return t.server.Exited() || t.tmux("-N", "show-options", "-g").Run() == nil })
 	t.do(slices.Concat([]string{"new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "-c", i.Dir,
-		"-e", "LINEAGE_SOCKET=" + i.Socket, "--", "sh", "-c", wrapper, "sh", Lineage}, args)...)
+		"-e", "LINEAGE_SOCKET=" + i.Socket, "--", "sh", "-c", wrapper, "sh"}, command)...)
 	i.T.Cleanup(func() {
+		if t.server.Exited() {
+			return
+		}
 		if i.T.Failed() {
 			i.T.Logf("the screen:\n%s", t.Screen())
 		}
-		t.do("kill-server")
-		t.server.Wait()
+		t.Close()
 	})
 	return t
+}
+
+// Close closes the terminal: its processes get SIGHUP.
+func (t *Terminal) Close() {
+	t.T.Helper()
+	t.do("kill-server")
+	t.server.Wait()
 }
 
 func (t *Terminal) tmux(args ...string) *exec.Cmd {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
+)
+
+func (a *app) setupCommand() *cobra.Command {
+	var printed, undo, yes bool
+	var names []string
+	for _, agent := range setup.Agents {
+		names = append(names, agent.Name)
+	}
+	cmd := &cobra.Command{
+		Use:   "setup AGENT",
+		Short: "Have a coding agent call lineage, by hooks in its configuration",
+		Long: `Add hooks to the user's configuration of AGENT, one of
+` + strings.Join(names, ", ") + `. The hooks run "lineage hook
+AGENT": it makes a session of the agent when it starts, and after each turn the
+agent shows which of its processes still listen on a port.
+
+The change is shown first. Nothing else in the file changes: comments and order
+stay. A file that is invalid, a link, or another user's is left alone. Under
+sudo it is the file of the user who called sudo.`,
+		Example: `  lineage setup claude-code
+  lineage setup codex --print
+  lineage setup claude-code --undo`,
+		Args:      argsCount(1, 1, "AGENT"),
+		ValidArgs: names,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&printed, "print", false, "show the change, and write nothing")
+	f.BoolVar(&undo, "undo", false, "remove the hooks")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		agent, known := setup.Find(args[0])
+		if !known {
+			return usage("setup: unknown agent %q: must be one of %s", args[0], strings.Join(names, ", "))
+		}
+		home, err := a.becomeUser()
+		if err != nil {
+			return fmt.Errorf("setup: %w", err)
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("setup: %w", err)
+		}
+		c, err := agent.Plan(home, a.env, program, undo)
+		if err != nil {
+			return fmt.Errorf("setup: left alone: %w", err)
+		}
+		if c.Empty() {
+			a.say("%s: nothing to change", c.Path)
+			return nil
+		}
+		for line := range strings.Lines(c.Diff()) {
+			fmt.Fprintln(a.stdout, display.Text(strings.TrimSuffix(line, "\n")))
+		}
+		if printed {
+			return nil
+		}
+		if _, asks := terminal(a.stdin); !yes && !asks {
+			return usage("setup: cannot ask for confirmation (not a terminal); use --yes")
+		}
+		if !yes && !a.agreed("Write this?") {
+			return &exitError{code: api.ExitFailed}
+		}
+		if err := c.Write(); err != nil {
+			return fmt.Errorf("setup: left alone: %w", err)
+		}
+		a.say("%s: written", c.Path)
+		if agent.Next != "" && !undo {
+			a.say("%s", agent.Next)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// becomeUser is the user's home. Under sudo this process becomes the user who called it, for
+// good: then it cannot be led to write what that user may not write.
+func (a *app) becomeUser() (home string, err error) {
+	uid, err := strconv.Atoi(a.env("SUDO_UID"))
+	if err != nil || uid == 0 || a.host.euid() != 0 {
+		return os.UserHomeDir()
+	}
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return "", err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	if err != nil {
+		return "", err
+	}
+	for _, become := range []func() error{
+		func() error { return syscall.Setgroups([]int{gid}) },
+		func() error { return syscall.Setgid(gid) },
+		func() error { return syscall.Setuid(uid) },
+	} {
+		if err := become(); err != nil {
+			return "", fmt.Errorf("cannot become %s: %w", u.Username, err)
+		}
+	}
+	return u.HomeDir, nil
+}
+
+// agreed asks on the terminal.
+func (a *app) agreed(question string) bool {
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(a.stderr)
+		return false
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}

@@ -1,0 +1,193 @@
+package setup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// A group is what agents have in the list of an event.
+type group struct {
+	Hooks []hook `json:"hooks"`
+}
+
+type hook struct {
+	Type    string `json:"type"`
+	Command string `json:"command"`
+}
+
+// command is what the agent's shell runs. The path is whole, as the agent's PATH need not be
+// the user's.
+func (a Agent) command(program string) string {
+	if !regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`).MatchString(program) {
+		program = "'" + strings.ReplaceAll(program, "'", `'\''`) + "'"
+	}
+	return program + " hook " + a.Name
+}
+
+// ours reports whether a command is one that a setup wrote, by whatever path.
+func (a Agent) ours(command string) bool {
+	program, found := strings.CutSuffix(command, " hook "+a.Name)
+	program = strings.Trim(program, "'")
+	return found && (program == "lineage" || strings.HasSuffix(program, "/lineage"))
+}
+
+// merge is the text with the hooks of all events, or without them. They come first in their
+// lists: then nothing of what is there has to change, not even a comma.
+func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
+	if text == nil {
+		if undo {
+			return nil, nil
+		}
+		text = []byte("{}\n")
+	}
+	root, err := hujson.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("invalid JSON: %w", err)
+	}
+	top, ok := root.Value.(*hujson.Object)
+	if !ok {
+		return nil, errors.New("invalid: the file is not a JSON object")
+	}
+	if !undo {
+		if found, err := a.complete(top, program); found || err != nil {
+			return text, err
+		}
+	}
+	if err := a.remove(top); err != nil {
+		return nil, err
+	}
+	if undo {
+		if after := root.Pack(); string(bytes.TrimSpace(after)) != "{}" || len(bytes.TrimSpace(text)) == 2 {
+			return after, nil
+		}
+		return nil, nil // there was nothing else in it
+	}
+	l := layout{unit: indentation(top)}
+	hooks, err := objectIn(top, "hooks")
+	if err != nil {
+		return nil, err
+	}
+	if hooks == nil {
+		hooks = &hujson.Object{}
+		l.insertMember(top, "hooks", hooks, 1)
+	}
+	for _, event := range slices.Backward(a.events) {
+		list, err := arrayIn(hooks, event)
+		if err != nil {
+			return nil, err
+		}
+		if list == nil {
+			list = &hujson.Array{}
+			l.insertMember(hooks, event, list, 2)
+		}
+		l.insertElement(list, group{[]hook{{"command", a.command(program)}}}, 3)
+	}
+	return root.Pack(), nil
+}
+
+// complete reports whether each event has this very hook.
+func (a Agent) complete(top *hujson.Object, program string) (bool, error) {
+	hooks, err := objectIn(top, "hooks")
+	if hooks == nil || err != nil {
+		return false, err
+	}
+	for _, event := range a.events {
+		list, err := arrayIn(hooks, event)
+		if list == nil || err != nil {
+			return false, err
+		}
+		if !slices.ContainsFunc(list.Elements, func(v hujson.Value) bool {
+			g := groupOf(v)
+			return len(g.Hooks) == 1 && g.Hooks[0].Command == a.command(program)
+		}) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// remove takes away the groups that a setup wrote, and what is empty then.
+func (a Agent) remove(top *hujson.Object) error {
+	hooks, err := objectIn(top, "hooks")
+	if hooks == nil || err != nil {
+		return err
+	}
+	removed := false
+	for _, event := range a.events {
+		list, err := arrayIn(hooks, event)
+		if err != nil {
+			return err
+		}
+		if list == nil {
+			continue
+		}
+		before := len(list.Elements)
+		for i := len(list.Elements) - 1; i >= 0; i-- {
+			if g := groupOf(list.Elements[i]); len(g.Hooks) == 1 && a.ours(g.Hooks[0].Command) {
+				removeElement(list, i)
+			}
+		}
+		if len(list.Elements) < before {
+			removed = true
+			if len(list.Elements) == 0 {
+				removeMember(hooks, event)
+			}
+		}
+	}
+	if removed && len(hooks.Members) == 0 {
+		removeMember(top, "hooks")
+	}
+	return nil
+}
+
+// groupOf reads one element; what is not a group has no hooks.
+func groupOf(v hujson.Value) (g group) {
+	v = v.Clone()
+	v.Standardize()
+	_ = json.Unmarshal(v.Pack(), &g)
+	return g
+}
+
+// member is the value of a name; an error if the object has two of that name.
+func member(o *hujson.Object, name string) (found *hujson.Value, err error) {
+	for i := range o.Members {
+		if n, ok := o.Members[i].Name.Value.(hujson.Literal); ok && n.String() == name {
+			if found != nil {
+				return nil, fmt.Errorf("invalid: %q is there twice", name)
+			}
+			found = &o.Members[i].Value
+		}
+	}
+	return found, nil
+}
+
+func objectIn(o *hujson.Object, name string) (*hujson.Object, error) {
+	v, err := member(o, name)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	inner, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil, fmt.Errorf("invalid: %q is not an object", name)
+	}
+	return inner, nil
+}
+
+func arrayIn(o *hujson.Object, name string) (*hujson.Array, error) {
+	v, err := member(o, name)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	list, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return nil, fmt.Errorf("invalid: %q is not an array", name)
+	}
+	return list, nil
+}

@@ -1,0 +1,89 @@
+// Package setup puts "lineage hook" into the configuration of coding agents, and takes it
+// away again. Nothing else in these files changes: comments, order and layout stay.
+package setup
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+// An Agent is one that has hooks.
+type Agent struct {
+	Name   string
+	Next   string   // what the user has to do after a setup, if anything
+	dir    string   // of its configuration, below the user's home
+	dirEnv string   // the variable that names another directory
+	file   string   // in that directory
+	events []string // of a JSON file
+	plugin string   // the whole file, where it is a program
+}
+
+// Agents are those that a setup is known for.
+var Agents = []Agent{
+	{Name: "claude-code", dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
+		events: []string{"SessionStart", "Stop"}},
+	{Name: "codex", dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", Next: "codex runs new hooks once you have trusted them: /hooks",
+		events: []string{"SessionStart", "Stop"}},
+	{Name: "gemini-cli", dir: ".gemini", file: "settings.json",
+		events: []string{"SessionStart", "AfterAgent"}},
+	{Name: "opencode", dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
+}
+
+// Find is the agent of that name.
+func Find(name string) (Agent, bool) {
+	i := slices.IndexFunc(Agents, func(a Agent) bool { return a.Name == name })
+	if i < 0 {
+		return Agent{}, false
+	}
+	return Agents[i], true
+}
+
+// A Change is what a setup, or taking it back, would write.
+type Change struct {
+	Path          string
+	before, after []byte // nil: the file does not exist
+}
+
+// Plan reads an agent's file and says what is to change. program is the path of lineage. An
+// error says why the file is left alone.
+func (a Agent) Plan(home string, env func(string) string, program string, undo bool) (*Change, error) {
+	dir := filepath.Join(home, a.dir)
+	if a.dirEnv != "" && filepath.IsAbs(env(a.dirEnv)) {
+		dir = env(a.dirEnv)
+	}
+	c := &Change{Path: filepath.Join(dir, a.file)}
+	var err error
+	if c.before, err = read(c.Path); err != nil {
+		return nil, err
+	}
+	if a.plugin != "" {
+		c.after, err = a.replacePlugin(c.before, program, undo)
+	} else {
+		c.after, err = a.merge(c.before, program, undo)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Path, err)
+	}
+	return c, nil
+}
+
+// Empty reports whether there is nothing to change.
+func (c *Change) Empty() bool {
+	return bytes.Equal(c.before, c.after) && (c.before == nil) == (c.after == nil)
+}
+
+// Diff is the change, for people.
+func (c *Change) Diff() string {
+	from, to := c.Path, c.Path
+	if c.before == nil {
+		from = "/dev/null"
+	}
+	if c.after == nil {
+		to = "/dev/null"
+	}
+	return udiff.Unified(from, to, string(c.before), string(c.after))
+}

@@ -1,0 +1,31 @@
+//go:build linux
+
+package agents
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
+		os.Exit(roles[os.Args[1]](os.Args[2:]))
+	}
+	stage.OnlyFrom("test-agents")
+	if err := stage.Prepare("../../.."); err != nil {
+		fmt.Fprintln(os.Stderr, "agents:", err)
+		os.Exit(1)
+	}
+	stage.Patience = tracertest.Slowed(2 * time.Minute) // an agent is 400 MB of program, read from disk
+	code := m.Run()
+	if err := writeTable(); err != nil {
+		fmt.Fprintln(os.Stderr, "agents:", err)
+		code = 1
+	}
+	os.Exit(code)
+}

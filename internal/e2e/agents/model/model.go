@@ -1,0 +1,234 @@
+// Package model is a model server on the loopback interface that plays a script. It speaks
+// the streaming formats that coding agents expect, Anthropic Messages, OpenAI Responses and
+// Gemini, so that a real agent runs real tool calls without an account.
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+)
+
+// A Turn is one answer of the model: calls of tools, or a text that ends the agent's turn.
+type Turn struct {
+	Text  string
+	Calls []Call
+	Hold  <-chan struct{} // if set, the answer waits until this is closed
+}
+
+// A Call asks the agent to use a tool: a shell command, or the tool that is named.
+type Call struct {
+	Command    string
+	Background bool // only where the agent's own tool can do that
+	Tool       string
+	Args       map[string]any
+}
+
+// Run is a turn with one shell command.
+func Run(command string) Turn { return Turn{Calls: []Call{{Command: command}}} }
+
+// Say is a turn without a tool call, after which the agent waits for its user, or exits.
+func Say(text string) Turn { return Turn{Text: text} }
+
+// A Server plays one script to every conversation: the n-th turn is the answer to a request
+// that holds n answers already, so a repeated request gets the same answer again.
+type Server struct {
+	URL    string
+	Trace  io.Writer // where requests are written, if set
+	script []Turn
+	http   http.Server
+
+	mu      sync.Mutex
+	answers int
+}
+
+// Start serves the script until Close.
+func Start(script ...Turn) (*Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{URL: "http://" + l.Addr().String(), script: script}
+	if path := os.Getenv("LNGTEST_MODEL"); path != "" {
+		if s.Trace, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	s.http.Handler = http.HandlerFunc(s.serve)
+	go func() { _ = s.http.Serve(l) }() // Close ends it
+	return s, nil
+}
+
+// Close ends the server and the answers that wait.
+func (s *Server) Close() { _ = s.http.Close() }
+
+// Answers is the number of turns that were played.
+func (s *Server) Answers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers
+}
+
+// A format is how one vendor's requests are read and its answers are written.
+type format interface {
+	// tools are the names of the tools that the request offers.
+	tools() []string
+	// answered is the number of answers that the conversation holds.
+	answered() int
+	// write sends an answer. Each call has the arguments of the agent's tool by now.
+	write(w http.ResponseWriter, t Turn)
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 32<<20))
+	if err != nil {
+		return
+	}
+	if s.Trace != nil {
+		s.mu.Lock()
+		fmt.Fprintf(s.Trace, "%s %s\n%s\n", r.Method, r.URL, body)
+		s.mu.Unlock()
+	}
+	f := s.format(r, body)
+	if f == nil {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "{}")
+		return
+	}
+	f.write(w, s.next(r, f))
+}
+
+// format finds the format of a request by its path; nil if the request asks for something else.
+func (s *Server) format(r *http.Request, body []byte) format {
+	var f format
+	switch path := r.URL.Path; {
+	case r.Method != http.MethodPost:
+		return nil
+	case strings.HasSuffix(path, "/messages"):
+		f = &messages{}
+	case strings.HasSuffix(path, "/responses"):
+		f = &responses{}
+	case strings.HasSuffix(path, ":streamGenerateContent"):
+		f = &gemini{stream: true}
+	case strings.HasSuffix(path, ":generateContent"):
+		f = &gemini{}
+	default:
+		return nil
+	}
+	if json.Unmarshal(body, f) != nil {
+		return nil
+	}
+	return f
+}
+
+// next is the turn that answers a request. Agents also ask for titles and the like: such a
+// request offers no shell, and is answered with a word.
+func (s *Server) next(r *http.Request, f format) Turn {
+	shell := shellOf(f.tools())
+	n := f.answered()
+	if shell == "" || n >= len(s.script) {
+		return Say("done")
+	}
+	t := s.script[n]
+	if t.Hold != nil {
+		select {
+		case <-t.Hold:
+		case <-r.Context().Done():
+		}
+	}
+	calls := make([]Call, len(t.Calls))
+	for i, c := range t.Calls {
+		if c.Tool == "" {
+			c = Call{Tool: shell, Args: shells[shell](c)}
+		}
+		c.Tool = offered(f.tools(), c.Tool)
+		calls[i] = c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers++
+	return Turn{Text: t.Text, Calls: calls}
+}
+
+// shells are the agents' tools that run a command, with the arguments of each.
+var shells = map[string]func(Call) map[string]any{
+	"Bash": func(c Call) map[string]any { // Claude Code
+		args := map[string]any{"command": c.Command, "description": "run it"}
+		if c.Background {
+			args["run_in_background"] = true
+		}
+		return args
+	},
+	"bash": func(c Call) map[string]any { // opencode
+		return map[string]any{"command": c.Command, "description": "run it"}
+	},
+	"run_shell_command": func(c Call) map[string]any { // gemini-cli
+		args := map[string]any{"command": c.Command, "description": "run it"}
+		if c.Background {
+			args["is_background"] = true
+		}
+		return args
+	},
+	"exec_command": func(c Call) map[string]any { // codex
+		return map[string]any{"cmd": c.Command, "yield_time_ms": 20000}
+	},
+	"shell_command": func(c Call) map[string]any { return map[string]any{"command": c.Command, "timeout_ms": 60000} },
+}
+
+func shellOf(tools []string) string {
+	for _, name := range tools {
+		if shells[name] != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// offered is the full name of a tool: an agent puts the name of an MCP server before it.
+func offered(tools []string, name string) string {
+	for _, full := range tools {
+		if full == name || strings.HasSuffix(full, "_"+name) {
+			return full
+		}
+	}
+	return name
+}
+
+// events writes server-sent events.
+type events struct {
+	w http.ResponseWriter
+}
+
+func stream(w http.ResponseWriter) events {
+	w.Header().Set("Content-Type", "text/event-stream")
+	return events{w}
+}
+
+// send writes one event; data has its type, if the format has one.
+func (e events) send(kind string, data map[string]any) {
+	if kind != "" {
+		data["type"] = kind
+		fmt.Fprintf(e.w, "event: %s\n", kind)
+	}
+	b, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // the arguments of a script can be encoded
+	}
+	fmt.Fprintf(e.w, "data: %s\n\n", b)
+	if f, ok := e.w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+func encoded(args map[string]any) string {
+	b, err := json.Marshal(args)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,62 @@
+package model
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// responses is a request of the OpenAI Responses format, of codex.
+type responses struct {
+	Input []struct {
+		Type, Role string
+	}
+	Tools []struct {
+		Type, Name string
+		Tools      []struct{ Name string } // of a namespace
+	}
+}
+
+func (r *responses) tools() (names []string) {
+	for _, t := range r.Tools {
+		names = append(names, t.Name)
+		for _, inner := range t.Tools {
+			names = append(names, inner.Name)
+		}
+	}
+	return names
+}
+
+// answered counts calls that follow each other as one answer.
+func (r *responses) answered() (n int) {
+	calling := false
+	for _, x := range r.Input {
+		calls := x.Type == "function_call"
+		if calls && !calling || x.Role == "assistant" {
+			n++
+		}
+		calling = calls
+	}
+	return n
+}
+
+func (r *responses) write(w http.ResponseWriter, t Turn) {
+	e := stream(w)
+	response := map[string]any{"id": fmt.Sprintf("resp_%d", r.answered())}
+	e.send("response.created", map[string]any{"response": response})
+	n := 0
+	item := func(item map[string]any) {
+		e.send("response.output_item.added", map[string]any{"output_index": n, "item": item})
+		e.send("response.output_item.done", map[string]any{"output_index": n, "item": item})
+		n++
+	}
+	if t.Text != "" {
+		item(map[string]any{"type": "message", "id": "msg_1", "role": "assistant",
+			"content": []any{map[string]any{"type": "output_text", "text": t.Text}}})
+	}
+	for i, c := range t.Calls {
+		id := fmt.Sprintf("call_%d_%d", r.answered(), i)
+		item(map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": c.Tool, "arguments": encoded(c.Args)})
+	}
+	response["usage"] = map[string]any{"input_tokens": 10, "input_tokens_details": nil, "output_tokens": 10, "output_tokens_details": nil, "total_tokens": 20}
+	e.send("response.completed", map[string]any{"response": response})
+}

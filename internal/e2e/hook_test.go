@@ -1,0 +1,180 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// hooked runs a script as an agent that does not have a shell's name, with a function that
+// calls its hook.
+func hooked(i *stage.Instance, m *stage.Marker, script string) *stage.Process {
+	i.T.Helper()
+	agent := filepath.Join(i.Dir, "lngtest-agent")
+	if err := os.Symlink("/bin/bash", agent); err != nil && !os.IsExist(err) {
+		i.T.Fatal(err)
+	}
+	cmd := exec.Command(agent, "-c", `hook() { printf '{"hook_event_name": "%s", "session_id": "s"}' "$1" | sh -c "$LNGTEST_LINEAGE hook claude-code"; echo "exit $?"; }
+exec 9>"$LNGTEST_MARKER"
+`+script)
+	cmd.Env = append(os.Environ(), m.Env()...)
+	cmd.Env = append(cmd.Env, "LINEAGE_SOCKET="+i.Socket, "LNGTEST_LINEAGE="+stage.Lineage, "XDG_RUNTIME_DIR="+i.Dir)
+	return stage.Start(i.T, cmd)
+}
+
+// The first hook makes a session of the agent, a second one does not, and the last one names
+// what listens on a port.
+func TestHooks(t *testing.T) {
+	i := stage.NewDaemon(t)
+	m := stage.NewMarker(t, i.Dir)
+	p := hooked(i, m, `hook SessionStart; hook SessionStart; hook Notification
+(setsid `+stage.Program("port")+` 0 &)
+echo started >&9
+read -r go <"$LNGTEST_MARKER.go"
+hook Stop; echo stopped >&9; read -r go <"$LNGTEST_MARKER.go"; exit 0`)
+	hold := m.Path + ".go"
+	if err := unix.Mkfifo(hold, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.Line("started", 1)
+	port := m.Line("port", 1)[0]
+	name := fmt.Sprintf("claude-code-%d", p.Process.Pid)
+	i.Agrees("the agent's session", func() error {
+		items := stage.Query[api.Sessions](i, "ls").Items
+		if len(items) != 1 || items[0].Name != name || items[0].Root.PID != p.Process.Pid || fmt.Sprint(items[0].Ports) != "["+port+"]" {
+			return fmt.Errorf("%+v", items)
+		}
+		return nil
+	})
+	for range 2 {
+		if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Wait()
+	m.Gone()
+	out := p.Out.String()
+	if !strings.Contains(out, "lngtest-port") || !strings.Contains(out, "listens on port "+port) || strings.Count(out, "systemMessage") != 1 || strings.Count(out, "exit 0") != 4 {
+		t.Errorf("%v", p)
+	}
+}
+
+// Whatever the daemon does, the agent continues, and says once that no daemon answers.
+func TestHooksWithoutDaemon(t *testing.T) {
+	i := stage.New(t)
+	calls := func(what string) {
+		t.Helper()
+		m := stage.NewMarker(t, i.Dir)
+		p := hooked(i, m, `hook SessionStart; hook SessionStart; hook Stop`)
+		began := time.Now()
+		p.Wait()
+		took := time.Since(began) / 3
+		t.Logf("figure: a hook returned after %v, daemon %s", took.Round(time.Millisecond), what)
+		if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 || strings.Count(out, "exit 0") != 3 || p.Err.Len() != 0 {
+			t.Errorf("daemon %s: %v", what, p)
+		}
+		m.Gone()
+		if err := os.Remove(filepath.Join(i.Dir, "lineage-hook-unreachable")); err != nil {
+			t.Error(err)
+		}
+	}
+	calls("absent")
+	d := i.Daemon()
+	if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	calls("stopped")
+	if err := d.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	d.Wait()
+	calls("dead")
+	i.Daemon()
+	m := stage.NewMarker(t, i.Dir)
+	// It answers again: the next outage is reported again.
+	if err := os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := hooked(i, m, `hook SessionStart`).Wait()
+	if _, err := os.Stat(filepath.Join(i.Dir, "lineage-hook-unreachable")); !os.IsNotExist(err) || p.Out.String() != "exit 0\n" {
+		t.Errorf("%v %v", err, p)
+	}
+	m.Gone()
+}
+
+// Garbage does not make it fail.
+func TestHookGarbage(t *testing.T) {
+	i := stage.New(t)
+	for name, in := range map[string]string{
+		"nothing": "", "no JSON": "hello", "a list": "[]", "another type": `{"hook_event_name": 7}`, "zeros": strings.Repeat("\x00", 1000),
+		"too much": `{"hook_event_name": "Stop", "x": "` + strings.Repeat("x", 3<<20) + `"}`,
+	} {
+		cmd := i.Command([]string{"hook", "claude-code"}, nil)
+		cmd.Stdin = strings.NewReader(in)
+		if p := stage.Start(t, cmd).Wait(); p.Code() != 0 || p.Out.Len()+p.Err.Len() != 0 {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+	// One that never ends its input is not waited for.
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	cmd := i.Command([]string{"hook", "claude-code"}, nil)
+	cmd.Stdin = r
+	p := stage.Start(t, cmd).Wait()
+	r.Close()
+	if p.Code() != 0 {
+		t.Errorf("%v", p)
+	}
+	t.Logf("figure: without an event it returned after %v", p.Took.Round(time.Millisecond))
+}
+
+// Under sudo it is the file of the user who called it, and of that user's rights: a folder
+// that root alone may write stays as it is.
+func TestSetupUnderSudo(t *testing.T) {
+	i := stage.New(t)
+	home := filepath.Join(i.Dir, "home") // nobody's, in a passwd of the test's own
+	passwd := filepath.Join(i.Dir, "passwd")
+	if err := os.WriteFile(passwd, []byte("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::"+home+":/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(passwd, "/etc/passwd", "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount("/etc/passwd", 0)
+	if err := os.Mkdir(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"SUDO_UID=65534", "SUDO_USER=nobody"}
+	p := i.Start([]string{"setup", "claude-code", "--yes"}, env).Wait()
+	if p.Code() != 1 || !strings.Contains(p.Err.String(), "permission denied") || strings.Count(p.Err.String(), "\n") != 1 {
+		t.Errorf("%v", p)
+	}
+	if err := os.Chown(home, stage.Nobody, stage.Nobody); err != nil {
+		t.Fatal(err)
+	}
+	if p := i.Start([]string{"setup", "claude-code", "--yes"}, env).Wait(); p.Code() != 0 {
+		t.Errorf("%v", p)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(home, ".claude/settings.json"), &st); err != nil || st.Uid != stage.Nobody || st.Gid != stage.Nobody {
+		t.Errorf("%v, of %d:%d", err, st.Uid, st.Gid)
+	}
+}

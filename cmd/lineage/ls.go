@@ -74,12 +74,25 @@ ended session is how long it lasted.`,
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case o.uid < 0 && cmd.Flags().Changed("uid"):
 			return usage("ls: invalid --uid %d: must be 0 or more", o.uid)
 		case o.watch && format.value != "table" && format.value != "wide":
 			return usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
+		}
+		if len(*remote) > 0 {
+			if o.watch {
+				return usage("ls: --watch is for this host, not with -H")
+			}
+			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+				list, err := o.list(ctx, c)
+				if err != nil {
+					return text.Listing{}, err
+				}
+				return text.Sessions(list), nil
+			})
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {

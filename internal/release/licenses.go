@@ -164,7 +164,7 @@ func (m *linked) id() string {
 	return strings.Join(ids, " AND ")
 }
 
-// identify gives the SPDX ids of the licences in a text, none if it has none that is known.
+// identify gives the SPDX ids of the known licences in a text.
 func identify(text string) (ids []string) {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, f := range fingerprints {

@@ -46,8 +46,8 @@ type (
 // own is the licence of the program: that of the Go code, and of the BPF objects in it.
 const own = "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)"
 
-// writeSBOM lists what is in a program. There is no serial number and no time of the
-// build in it: the same program has the same list.
+// writeSBOM lists what is in a program. It has neither a serial number nor the time of the
+// build: the same program has the same list.
 func writeSBOM(w io.Writer, version, epoch, binary string) error {
 	at, err := seconds(epoch)
 	if err != nil {

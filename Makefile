@@ -44,7 +44,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
-	test-install test-alerts test-systemd test-e2e test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
+	test-install test-alerts test-systemd test-e2e test-library library test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm clean fmt
 
 ## help: list the targets
@@ -154,11 +154,11 @@ test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
-	@$(MAKE) test-e2e test-recipes test-escapes test-install test-alerts leftovers
+	@$(MAKE) test-e2e test-library test-recipes test-escapes test-install test-alerts leftovers
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-library test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## test-unit: what needs no root
 test-unit:
@@ -171,6 +171,17 @@ test-race:
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
+
+## test-library: six escape programs and the fallbacks through the libraries of api/run (2 min, root)
+test-library: build programs
+	@command -v python3 >/dev/null || { $(call install,python3); }
+	@command -v node >/dev/null || { $(call install,nodejs); }
+	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/library
+
+## library: every escape program through the libraries (4 min, root); writes docs/LIBRARY.md
+library: export LNGTEST_PROGRAMS = all
+library: export LNGTEST_PAGE = $(CURDIR)/docs/LIBRARY.md
+library: test-library leftovers
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
@@ -287,7 +298,7 @@ lint: programs
 	go vet ./...
 	go vet -tags man ./cmd/lineage
 	GOOS=linux GOARCH=arm64 go vet ./...
-	GOOS=darwin go build ./api/... ./lineage ./tracer ./tui/... ./daemon/document ./daemon/replay
+	GOOS=darwin go vet ./api/... ./lineage ./tracer ./tui/... ./daemon/document ./daemon/replay
 	.cache/bin/$(GOLANGCI) run ./...
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')

@@ -44,6 +44,9 @@ type Head struct {
 	Kind   string `json:"kind,omitempty"`   // what the document is: session, report, why …
 }
 
+// NewHead opens a document of that kind.
+func NewHead(kind string) Head { return Head{Schema: Schema, Kind: kind} }
+
 // Ref names a process: pid in the initial PID namespace, start in boottime ns.
 type Ref struct {
 	PID     int `json:"pid"`                // in the initial PID namespace
@@ -212,9 +215,10 @@ type NewSession struct {
 
 // KeepRequest hands processes over to a kept session that outlives theirs.
 type KeepRequest struct {
-	Refs   []Ref     `json:"refs"`   // with start_ns; the first one's name is the session's
-	Reason string    `json:"reason"` // for people who find it later
-	Until  time.Time `json:"until"`  // when the kept session ends
+	Refs   []Ref     `json:"refs"`           // with start_ns
+	Name   string    `json:"name,omitempty"` // of the kept session; absent: the comm of the first process, numbered if it is in use
+	Reason string    `json:"reason"`         // for people who find it later
+	Until  time.Time `json:"until"`          // when the kept session ends
 }
 
 // Event is one line of an event stream.

@@ -18,14 +18,19 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
-	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
 )
 
 // perReader is what one may take of the heap, in bytes: what it writes next,
 // net/http's buffers, and what this test reads it with.
-const perReader = 2*writeSize + 32<<10
+const perReader = 2*stream.WriteSize + 32<<10
+
+// dropped is how many readers were dropped because they took nothing.
+func (w *world) dropped() uint64 {
+	w.Helper()
+	return into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK).Counters["readers_dropped"]
+}
 
 // TestCrowdOfReaders: LNGTEST_CROWD readers of the events, a hundred without it,
 // half of them stopped, while sessions come and go. Every end comes to its
@@ -94,7 +99,7 @@ func TestCrowdOfReaders(t *testing.T) {
 			w.k.Exec(last, "/bin/a", long)
 		}
 		w.k.AllRead()
-		return w.s.tally.dropped.Load() >= uint64(readers/2)
+		return w.dropped() >= uint64(readers/2)
 	})
 	if r := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
 		t.Errorf("%+v", r)
@@ -102,6 +107,9 @@ func TestCrowdOfReaders(t *testing.T) {
 	end := w.s.ring.End()
 	for n := range counts {
 		w.until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
+	}
+	if n := w.dropped(); n != uint64(readers/2) {
+		t.Errorf("%d readers were dropped, want the %d stopped ones", n, readers/2)
 	}
 	go w.stop()
 	crowd.Wait()
@@ -111,9 +119,6 @@ func TestCrowdOfReaders(t *testing.T) {
 			t.Errorf("reader %d: %d read and %d lost to %d, command lines %v, %v; want all from %d to %d",
 				n, c.read, c.lost, c.at.Load(), c.argv, c.err, from, end)
 		}
-	}
-	if n := w.s.tally.dropped.Load(); n != uint64(readers/2) {
-		t.Errorf("%d readers were dropped, want the %d stopped ones", n, readers/2)
 	}
 	p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
 	t.Logf("figure: end of %d members: alone median %v p99 %v; %d readers median %v p99 %v; %d events; heap + %d KiB",
@@ -194,42 +199,4 @@ func inUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse)
-}
-
-// TestRecentLines: a line is made once for those who may see the same, and
-// never again while it is held.
-func TestRecentLines(t *testing.T) {
-	w := newWorld(t)
-	root, other := access.Caller{UID: 0}, access.Caller{UID: 1}
-	r := recent.Event{Seq: 7}
-	r.Type, r.UID, r.Filename, r.Argv = tracer.EventExec, 1000, []byte("/bin/x"), []byte("x\x00--secret\x00")
-	get := func(c access.Caller) []byte {
-		b, err := w.s.line(&r, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	shown, hidden := get(root), get(other)
-	if !bytes.Contains(shown, []byte("--secret")) || bytes.Contains(hidden, []byte("--secret")) {
-		t.Errorf("root gets %s, another uid %s", shown, hidden)
-	}
-	if again := get(root); &again[0] != &shown[0] {
-		t.Error("it was made twice")
-	}
-	if again := get(access.Caller{UID: 1000}); &again[0] != &shown[0] {
-		t.Error("it was made twice for its own uid")
-	}
-	r.Seq += recentLines
-	if newer := get(root); bytes.Equal(newer, shown) {
-		t.Errorf("%s", newer)
-	}
-	r.Seq -= recentLines
-	if late := get(root); !bytes.Equal(late, shown) {
-		t.Errorf("who is behind gets %s", late)
-	}
-	r.Seq += recentLines
-	if newer := get(root); !bytes.Contains(newer, []byte(`"seq":"`+strconv.Itoa(7+recentLines)+`"`)) {
-		t.Errorf("%s", newer)
-	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"golang.org/x/sys/unix"
 )
@@ -296,7 +297,7 @@ func TestPlan(t *testing.T) {
 	}
 	end("nosuch").refused(api.CodeChanged)
 	w.k.Fork(102, 103, "lngtest-new")
-	if e := end(p.Token).refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 was not in it; nothing was sent") {
+	if e := end(p.Token).refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 is not in the plan; nothing was sent") {
 		t.Errorf("%+v", e)
 	}
 	if len(w.k.Signals()) != 0 {
@@ -306,7 +307,7 @@ func TestPlan(t *testing.T) {
 	if next.Token == p.Token {
 		t.Error("another plan has the same token")
 	}
-	w.k.Advance(planMemory)
+	w.k.Advance(plan.Memory)
 	end(next.Token).refused(api.CodeChanged)
 	next = make("user")
 	// A reader may plan, and learns that it may not end.

@@ -55,7 +55,7 @@ func (r *Receipt) Died(d Death) {
 // caller and the argv of what is left are the caller's to fill in.
 func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Result) *api.Report {
 	rep := &api.Report{
-		Head:       api.Head{Schema: api.Schema, Kind: "report"},
+		Head:       api.NewHead("report"),
 		Session:    info.ID.String(),
 		Name:       info.Name,
 		State:      api.SessionState(info.State.String()),

@@ -37,6 +37,10 @@ type app struct {
 	socket string
 	color  choice
 	begun  bool // the command line was understood
+
+	// What tables show, if a command has these flags.
+	columns   []string
+	noHeaders bool
 }
 
 // host is what needs this machine instead of a daemon.
@@ -217,5 +221,5 @@ func (c *choice) Set(s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want one of %s", strings.Join(c.words, ", "))
+	return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -252,6 +253,14 @@ func (o *Registry) Read(f func(View)) error {
 // must not keep an end waiting.
 func (o *Registry) ReadLast(f func(View)) error {
 	return o.queue(o.reads, func() { f(o.view()) })
+}
+
+// ReadFor is Read for a caller: unless root asks, all that is done goes first.
+func (o *Registry) ReadFor(c access.Caller, f func(View)) error {
+	if c.Root() {
+		return o.Read(f)
+	}
+	return o.ReadLast(f)
 }
 
 // Update is Read for what changes something.

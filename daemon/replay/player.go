@@ -194,7 +194,7 @@ func (p *Player) Why(ctx context.Context, text string) (*api.Why, error) {
 	if found == nil {
 		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: not in the recording", ref), "")
 	}
-	w := &api.Why{Head: api.Head{Schema: api.Schema, Kind: "why"}, Process: p.rec.process(found), Edges: p.rec.edges(found.Ref)}
+	w := &api.Why{Head: api.NewHead("why"), Process: p.rec.process(found), Edges: p.rec.edges(found.Ref)}
 	for _, t := range p.rec.trees() {
 		if t.Session.ID == found.Session {
 			w.Session = t.Session

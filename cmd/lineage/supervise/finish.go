@@ -148,12 +148,12 @@ func (r *runner) unknown(err error) *api.Report {
 	case errors.As(err, &refused):
 		why = refused.Error()
 	case errors.Is(err, context.Canceled):
-		why = "the wait was called off"
+		why = "the wait was interrupted"
 	case errors.Is(err, context.DeadlineExceeded):
 		why = "the daemon gave no verdict in time"
 	}
 	return &api.Report{
-		Head:       api.Head{Schema: api.Schema, Kind: "report"},
+		Head:       api.NewHead("report"),
 		Session:    r.session.ID,
 		Name:       r.session.Name,
 		State:      r.session.State,

@@ -109,7 +109,11 @@ func writeHosts(p *Page, answers []HostAnswer) {
 		}
 	}
 	if all != nil {
-		all.write(p)
+		q := *p
+		if len(q.Columns) > 0 { // of the table of one host
+			q.Columns = append([]string{"host"}, q.Columns...)
+		}
+		all.write(&q)
 	}
 	for i := range answers {
 		if a := &answers[i]; a.Err != nil {

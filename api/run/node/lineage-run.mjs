@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Run commands as node:child_process does, and end everything that they started.
+//
+//   import { spawn } from './lineage-run.mjs'
+//
+//   const child = spawn('claude', ['-p', 'run the tests'], { stdio: 'inherit' })
+//   child.on('close', code => console.log(code, child.report.verdict))
+//   child.kill()     // ends everything that claude started
+//
+// What differs from node:child_process:
+//
+// - 'exit' and 'close' come when the command has exited and nothing that it started
+//   is alive. A grandchild that holds a pipe cannot delay them.
+// - kill() and an aborted signal end everything that the command started: SIGTERM, and
+//   SIGKILL when the grace is over. kill('SIGKILL') leaves no grace. Other signals are
+//   forwarded to the command.
+// - pid is that of "lineage run" or "lineage init". The exit code is 128 + N if the
+//   command died of signal N.
+// - report says how each process ended, guarantee how far that can be trusted.
+//
+// One file, no dependencies, Node 18 or newer, Linux. Copy it.
+
+import child_process from 'node:child_process'
+import fs from 'node:fs'
+import http from 'node:http'
+import os from 'node:os'
+import path from 'node:path'
+
+// What ends the processes that a command started; a greater one is stronger.
+export const Guarantee = Object.freeze({
+  GROUP: 1, //     its process group: what leaves the group survives
+  SUBREAPER: 2, // "lineage init", which finds the descendants in /proc
+  DAEMON: 3, //    a session that the daemon ends (level 2)
+  KERNEL: 4, //    a session that the kernel ends (level 3 and 4)
+})
+
+// The host offers less than is required. Nothing was started.
+export class GuaranteeError extends Error {}
+
+const askTime = 2000 // ms that the daemon may take to answer
+const createTime = 30000 // ms until "lineage run" gives up
+const defaultGrace = 5000 // ms, of "lineage init" and of a process group
+const waitDelay = 5000 // ms that an outsider may hold a pipe when all is over
+
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
+
+// spawn is child_process.spawn with five options: name, grace (ms), require (a
+// Guarantee), lineage (path of the program) and socket (of the daemon). The child has
+// guarantee, report, session() and end().
+export function spawn(command, args = [], options = {}) {
+  if (!Array.isArray(args)) [args, options] = [[], args]
+  const { name, grace, require, lineage = 'lineage', socket, shell, argv0, signal, timeout, killSignal, ...rest } = options
+  if (shell) [command, args] = [shell === true ? '/bin/sh' : shell, ['-c', [command, ...args].join(' ')]]
+  if (argv0 !== undefined) throw new TypeError('argv0 is not supported: lineage is what is executed')
+  const run = { grace, socket: socket ?? (process.env.LINEAGE_SOCKET || '/run/lineage/lineage.sock') }
+  const { guarantee, program, why } = choose(lineage, run.socket)
+  if (require && guarantee < require) {
+    throw new GuaranteeError(`guarantee ${nameOf(require)} is required, this host has ${nameOf(guarantee)}: ${why}`)
+  }
+  signal?.throwIfAborted()
+  let argv = [command, ...args]
+  if (guarantee > Guarantee.GROUP) {
+    run.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'lineage-run-'))
+    if (rest.uid !== undefined) fs.chownSync(run.dir, rest.uid, rest.gid ?? rest.uid)
+    const words = [program, guarantee > Guarantee.SUBREAPER ? 'run' : 'init', '--quiet', `--report=${receipt(run)}`]
+    if (grace !== undefined) words.push(`--grace=${Math.trunc(grace)}ms`)
+    if (name && guarantee > Guarantee.SUBREAPER) words.push(`--name=${name}`)
+    argv = [...words, '--', ...argv]
+    rest.env = { ...(rest.env ?? process.env), LINEAGE_SOCKET: run.socket }
+  } else {
+    rest.detached = true // leads a process group
+  }
+  const child = child_process.spawn(argv[0], argv.slice(1), rest)
+  const send = child.kill.bind(child)
+  const begin = now => {
+    if (over(child)) return false
+    end(child, run, send, now).catch(() => send('SIGKILL')) // the session of a dead owner ends in the kernel
+    return true
+  }
+  Object.assign(child, {
+    guarantee,
+    report: null,
+    end: () => begin(false),
+    kill: (sig = 'SIGTERM') => {
+      if (sig === 'SIGTERM' || sig === 15) return begin(false)
+      if (sig === 'SIGKILL' || sig === 9) return begin(true)
+      return send(sig)
+    },
+    session: () => session(child, run),
+  })
+  const abort = () => begin(false)
+  signal?.addEventListener('abort', abort)
+  const timer = timeout > 0 ? setTimeout(() => child.kill(killSignal), timeout) : undefined
+  // First of all listeners: the others find the report.
+  child.prependListener('exit', () => {
+    signal?.removeEventListener('abort', abort)
+    clearTimeout(timer)
+    finish(child, run)
+    // A process outside may hold a pipe: 'close' does not wait for it for ever.
+    setTimeout(() => child.stdio.forEach(s => s?.destroy()), waitDelay).unref()
+  })
+  child.once('error', () => run.dir && fs.rmSync(run.dir, { recursive: true, force: true }))
+  return child
+}
+
+const nameOf = guarantee => Object.keys(Guarantee).find(k => Guarantee[k] === guarantee)
+
+const over = child => child.pid === undefined || child.exitCode !== null || child.signalCode !== null
+
+const receipt = run => path.join(run.dir, 'receipt.json')
+
+// choose finds the best guarantee, the program, and why there is nothing better. It
+// blocks for some ms, as spawn does, and is decided before the command starts: its
+// standard input can be read once.
+function choose(lineage, socket) {
+  const program = find(lineage)
+  if (!program) return { guarantee: Guarantee.GROUP, why: `${lineage} not found` }
+  const env = { ...process.env, LINEAGE_SOCKET: socket }
+  const ask = words => {
+    const done = child_process.spawnSync(program, [...words, '-o', 'json'], { env, timeout: askTime, killSignal: 'SIGKILL', encoding: 'utf8' })
+    try {
+      return JSON.parse(done.stdout)
+    } catch {
+      return {}
+    }
+  }
+  let level = ask(['version']).daemon?.level
+  let why = `no daemon answers at ${socket}`
+  if (level === undefined && process.geteuid() === 0 && !fs.existsSync(socket)) {
+    const doctor = ask(['doctor']) // "lineage run" would start the daemon
+    if (doctor.supported) level = doctor.level
+    why = 'lineage doctor: sessions are not supported here'
+  }
+  if (level === undefined) return { guarantee: Guarantee.SUBREAPER, program, why }
+  if (level < 3) return { guarantee: Guarantee.DAEMON, program, why: `the kernel gives level ${level}` }
+  return { guarantee: Guarantee.KERNEL, program, why: '' }
+}
+
+function find(name) {
+  const folders = name.includes('/') ? ['.'] : (process.env.PATH ?? '').split(':')
+  for (const folder of folders) {
+    const file = path.resolve(folder, name)
+    try {
+      fs.accessSync(file, fs.constants.X_OK)
+      if (fs.statSync(file).isFile()) return file
+    } catch {}
+  }
+}
+
+// request asks the daemon; what it refuses is an error.
+function request(socketPath, method, url, body) {
+  return new Promise((resolve, reject) => {
+    const req = http.request({ socketPath, method, path: url, timeout: askTime }, res => {
+      let text = ''
+      res.setEncoding('utf8').on('data', part => (text += part)).on('error', reject).on('end', () => {
+        try {
+          const doc = JSON.parse(text)
+          if (res.statusCode >= 300) reject(new Error(doc.error?.message ?? `status ${res.statusCode}`))
+          else resolve(doc)
+        } catch (err) {
+          reject(err)
+        }
+      })
+    })
+    req.on('timeout', () => req.destroy(new Error(`no answer within ${askTime} ms`))).on('error', reject)
+    req.end(body && JSON.stringify(body))
+  })
+}
+
+// session gives the session's document; it waits until there is a session. null: there
+// is none.
+async function session(child, run) {
+  if (child.guarantee < Guarantee.DAEMON) return null
+  if (child.report?.session) return request(run.socket, 'GET', `/v1/sessions/${child.report.session}`)
+  for (const until = Date.now() + createTime; Date.now() < until && !over(child); await sleep(5)) {
+    const list = await request(run.socket, 'GET', '/v1/sessions').catch(absent)
+    const found = list.items.find(s => s.owner?.pid === child.pid)
+    if (found) return found
+  }
+  return null
+}
+
+// absent: the daemon is being started.
+function absent(err) {
+  if (err.code !== 'ENOENT' && err.code !== 'ECONNREFUSED') throw err
+  return { items: [] }
+}
+
+async function end(child, run, send, now) {
+  const grace = now ? 0 : (run.grace ?? defaultGrace)
+  if (child.guarantee === Guarantee.GROUP) return endGroup(child.pid, grace)
+  if (child.guarantee === Guarantee.SUBREAPER) return endInit(child, send, grace)
+  const s = await session(child, run)
+  if (s) await request(run.socket, 'POST', `/v1/sessions/${s.id}/end`, now ? { now: true } : {})
+}
+
+// endInit: SIGTERM is forwarded. When the grace is over the command is killed, and a
+// second SIGTERM ends the grace of what it leaves.
+async function endInit(child, send, grace) {
+  send('SIGTERM')
+  const gone = async ms => {
+    for (const until = Date.now() + ms; !over(child); await sleep(10)) if (Date.now() >= until) return false
+    return true
+  }
+  if (await gone(grace)) return
+  for (const pid of processes(1, child.pid)) signalTo(Number(pid), 'SIGKILL')
+  if (!(await gone(100))) send('SIGTERM')
+}
+
+// endGroup signals a process group while it has members: it cannot be another one of
+// the same number then.
+async function endGroup(group, grace) {
+  const until = Date.now() + grace
+  for (let sig = grace > 0 ? 'SIGTERM' : 'SIGKILL'; members(group).length > 0; await sleep(10)) {
+    if (Date.now() >= until) sig = 'SIGKILL'
+    if (sig) signalTo(-group, sig)
+    sig = undefined
+  }
+}
+
+const members = group => processes(2, group).filter(pid => !['', 'Z', 'X'].includes(stat(pid)[0]))
+
+// processes gives those that have a PID in that field: 1 is the parent, 2 the group.
+const processes = (field, pid) => fs.readdirSync('/proc').filter(p => /^\d+$/.test(p) && stat(p)[field] === String(pid))
+
+function signalTo(pid, sig) {
+  try {
+    process.kill(pid, sig)
+  } catch {}
+}
+
+// stat gives the fields of /proc/PID/stat from the state on; none of a process that is
+// gone.
+function stat(pid) {
+  try {
+    const text = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
+    return text.slice(text.lastIndexOf(')') + 2).trim().split(' ')
+  } catch {
+    return ['']
+  }
+}
+
+// finish reads the report. What is left of a process group ends only now.
+function finish(child, run) {
+  if (child.guarantee === Guarantee.GROUP) {
+    child.report = { verdict: 'unknown', verdict_why: 'only the process group was ended', processes: [] }
+    endGroup(child.pid, run.grace ?? defaultGrace)
+    return
+  }
+  try {
+    child.report = JSON.parse(fs.readFileSync(receipt(run), 'utf8'))
+  } catch {}
+  fs.rmSync(run.dir, { recursive: true, force: true })
+}

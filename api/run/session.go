@@ -1,0 +1,237 @@
+//go:build linux
+
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+const (
+	lookPause   = 5 * time.Millisecond
+	createTime  = 30 * time.Second // lineage run gives up then
+	killPause   = 100 * time.Millisecond
+	initDefault = 5 * time.Second // the grace of lineage init
+)
+
+// ErrNoSession is the error of Session under a guarantee that needs none.
+var ErrNoSession = errors.New("run: the command has no session")
+
+// Session asks the daemon for the command's session. Just after Start it waits
+// until the session exists.
+func (c *Cmd) Session() (*api.Session, error) {
+	if c.guarantee <= Subreaper {
+		return nil, ErrNoSession
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), createTime)
+	defer cancel()
+	client, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	if c.report != nil {
+		return client.Session(ctx, c.report.Session)
+	}
+	return c.find(ctx, client)
+}
+
+// dial waits for the daemon that lineage run may be starting.
+func (c *Cmd) dial(ctx context.Context) (api.Client, error) {
+	for {
+		client, err := api.Dial(ctx, c.socket())
+		if err == nil || !absent(err) {
+			return client, err
+		}
+		select {
+		case <-c.exited:
+			return nil, err
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lookPause):
+		}
+	}
+}
+
+// find waits for the session that lineage run owns.
+func (c *Cmd) find(ctx context.Context, client api.Client) (*api.Session, error) {
+	for {
+		list, err := client.Sessions(ctx, "live", "")
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			if s := &list.Items[i]; s.Owner != nil && s.Owner.PID == c.Process.Pid {
+				return s, nil
+			}
+		}
+		select {
+		case <-c.exited:
+			return nil, ErrNoSession
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lookPause):
+		}
+	}
+}
+
+// End begins the end of everything that the command started: SIGTERM, and
+// SIGKILL when Grace is over. Wait says when it is done.
+func (c *Cmd) End() error {
+	if c.exited == nil {
+		return errors.New("run: not started")
+	}
+	go c.end()
+	return nil
+}
+
+// end returns when the end has begun, or if it takes several steps when the
+// command has exited.
+func (c *Cmd) end() {
+	switch c.guarantee {
+	case Group:
+		c.signalGroup()
+	case Subreaper:
+		c.endInit()
+	default:
+		c.endSession()
+	}
+}
+
+// endSession asks the daemon. If that fails lineage run is killed: it is the
+// session's owner, and the kernel ends the session of a dead owner.
+func (c *Cmd) endSession() {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	if err := c.askEnd(ctx); err != nil {
+		_ = c.Process.Kill()
+	}
+}
+
+func (c *Cmd) askEnd(ctx context.Context) error {
+	client, err := c.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s, err := c.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	_, err = client.End(ctx, s.ID, api.EndRequest{Now: c.Grace < 0})
+	return err
+}
+
+// endInit has lineage init forward SIGTERM. When the grace is over the command
+// is killed, and a second SIGTERM ends the grace of what it leaves.
+func (c *Cmd) endInit() {
+	_ = c.Process.Signal(syscall.SIGTERM)
+	grace := c.Grace
+	if grace == 0 {
+		grace = initDefault
+	}
+	select {
+	case <-c.exited:
+		return
+	case <-time.After(max(grace, 0)):
+	}
+	c.killChildren()
+	select {
+	case <-c.exited:
+		return
+	case <-time.After(killPause):
+	}
+	_ = c.Process.Signal(syscall.SIGTERM)
+}
+
+// killChildren kills the children of lineage init: the command, and orphans of
+// what it started. A child is opened first and looked at then, so that its PID
+// cannot become another process's in between.
+func (c *Cmd) killChildren() {
+	child := func(fields []string) bool { return fields[1] == strconv.Itoa(c.Process.Pid) }
+	for _, pid := range processes(child) {
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		if fields := stat(pid); len(fields) > 3 && child(fields) {
+			_ = p.Kill()
+		}
+		_ = p.Release()
+	}
+}
+
+// processes are those whose fields of /proc/PID/stat are wanted: state, parent,
+// process group, sid and so on.
+func processes(wanted func([]string) bool) (pids []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if fields := stat(pid); len(fields) > 3 && wanted(fields) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// stat gives the fields of /proc/PID/stat from the state on: the name before it
+// may have any byte. There are none of a process that is gone.
+func stat(pid int) []string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+func (c *Cmd) receiptFile() string { return filepath.Join(c.receipt, "receipt.json") }
+
+// readReport reads what lineage wrote. If lineage was killed, the session may
+// still be ending: the daemon has its report then.
+func (c *Cmd) readReport() *api.Report {
+	report := new(api.Report)
+	b, err := os.ReadFile(c.receiptFile())
+	if err == nil && json.Unmarshal(b, report) == nil {
+		return report
+	}
+	if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || c.guarantee < Daemon {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), api.MaxWait)
+	defer cancel()
+	client, err := api.Dial(ctx, c.socket())
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	list, err := client.Sessions(ctx, "all", "")
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		s := &list.Items[i]
+		if s.Owner == nil || s.Owner.PID != c.Process.Pid || s.Started == nil || s.Started.Before(c.started) {
+			continue
+		}
+		if report, err := client.Report(ctx, s.ID, api.MaxWait); err == nil {
+			return report
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+//go:build linux
+
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// Archive answers from the history, about what memory has no longer.
+type Archive struct {
+	journal  *journal.Journal
+	registry *registry.Registry // for what the history does not have yet
+	access   *access.Access
+	kernel   document.Kernel
+	clock    registry.Clock
+	boot     string
+	log      zerolog.Logger
+}
+
+// NewArchive answers from what the recorder writes.
+func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
+	return &Archive{journal: r.journal, registry: r.registry, access: a, kernel: k, clock: r.clock, boot: r.boot, log: r.log}
+}
+
+// Journal is the file, for those who read its events.
+func (a *Archive) Journal() *journal.Journal { return a.journal }
+
+// Past is an ended session that only the history has.
+type Past struct {
+	journal.Session
+	doc api.Session // as the caller may read it
+}
+
+// Find gives an ended session of the history, by id, else the newest one of
+// that name, those first that c may read. missing is what is said if there is
+// none, or no history.
+func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*Past, error) {
+	if !api.IsSessionWord(word) {
+		return nil, missing
+	}
+	rows, err := a.journal.Find(ctx, word)
+	if err != nil {
+		a.log.Error().Err(err).Msg("history not read")
+		return nil, missing // the status says why
+	}
+	var refused *journal.Session
+	for i := range rows {
+		row := &rows[i]
+		if row.Ended.IsZero() {
+			continue // memory would have it, were it live
+		}
+		if !access.Decide(c, access.Read, a.Scope(ctx, row)).Allow {
+			refused = row
+			continue
+		}
+		if d := access.Decide(c, v, a.Scope(ctx, row)); !d.Allow {
+			return nil, a.access.Refuse(c, v, word, d)
+		}
+		return decodePast(row, c)
+	}
+	if refused != nil {
+		return nil, a.access.Refuse(c, v, word, access.Decide(c, v, a.Scope(ctx, refused)))
+	}
+	return nil, missing
+}
+
+// decodePast is a row as c may read it.
+func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
+	p := &Past{Session: *row}
+	if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
+		return nil, fmt.Errorf("read session %s of the history: %w", row.Word, err)
+	}
+	p.show(c)
+	return p, nil
+}
+
+// Scope is a session of the history as access sees it. Nobody is a member of
+// it any more, so it is not in its own chain: its id may be that of another one
+// now.
+func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope {
+	scope := access.Scope{UID: row.UID}
+	if row.Boot != a.boot {
+		return scope
+	}
+	scope.Chain = []tracer.SessionID{0}
+	for row.Parent != 0 && len(scope.Chain) < registry.MaxDepth {
+		scope.Chain = append(scope.Chain, row.Parent)
+		up, err := a.journal.Session(ctx, row.Boot, row.Parent)
+		if err != nil || up == nil {
+			break
+		}
+		row = up
+	}
+	return scope
+}
+
+// show leaves out what c may not know.
+func (p *Past) show(c access.Caller) {
+	if r := p.doc.Root; r != nil && (r.UID == nil || !c.MayReadArgv(uint32(*r.UID))) {
+		r.Argv = nil
+	}
+	p.doc.Brokered = document.ReadableBrokered(p.doc.Brokered, c)
+	p.doc.Token = ""
+}
+
+// Document is the session as the caller that found it may read it.
+func (p *Past) Document() *api.Session {
+	p.doc.Head = api.NewHead("session")
+	return &p.doc
+}
+
+// report is the receipt as c may read it.
+func (p *Past) report(c access.Caller) (*api.Report, error) {
+	var r api.Report
+	if err := json.Unmarshal(p.Report, &r); err != nil {
+		return nil, fmt.Errorf("read receipt of session %s of the history: %w", p.Word, err)
+	}
+	r.Head = api.NewHead("report")
+	return document.ReadableReport(&r, p.UID, c), nil
+}
+
+// Report is the receipt of a session that only the history has.
+func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*api.Report, error) {
+	p, err := a.Find(ctx, word, c, v, missing)
+	if err != nil {
+		return nil, err
+	}
+	return p.report(c)
+}
+
+// Tree is what is written of its processes, nested sessions included: those at and
+// below at, unless that is zero.
+func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
+	family := []tracer.SessionID{p.ID}
+	for i := 0; i < len(family) && len(family) <= registry.MaxEnded; i++ {
+		children, err := a.journal.Nested(ctx, p.Boot, family[i])
+		if err != nil {
+			return nil, err
+		}
+		for k := range children {
+			family = append(family, children[k].ID)
+		}
+	}
+	then, err := a.encoder(ctx, p.Zero, p.Boot, family...)
+	if err != nil {
+		return nil, err
+	}
+	rows := then.Graph.Tree(true, family...)
+	if !at.IsZero() {
+		rows = document.Subtree(rows, at)
+	}
+	d := &api.Tree{Head: api.NewHead("tree"), Session: &p.doc}
+	d.Roots, d.Nodes = then.Tree(rows, c)
+	return d, nil
+}
+
+// encoder makes documents of sessions as they were in their own boot, whose boottime 0
+// was at zero.
+func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
+	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: a.kernel}
+	for _, id := range sessions {
+		processes, err := a.journal.Processes(ctx, boot, id)
+		if err != nil {
+			return then, err
+		}
+		nodes := DecodeNodes(processes)
+		for i := range nodes {
+			then.Graph.Restore(&nodes[i])
+		}
+	}
+	for _, id := range sessions {
+		then.Graph.Forget(id) // all of them are dead, whoever's end was not seen
+	}
+	return then, nil
+}

@@ -1,0 +1,134 @@
+//go:build linux
+
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// A next is opaque to callers: where a page ended.
+func formatPlace(p journal.Place) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", p.Ended, p.ID))
+}
+
+// ParsePlace is where the page begins that follows the one that gave text.
+func ParsePlace(text string) (p journal.Place, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		ended, id, _ := strings.Cut(string(b), ".")
+		if p.Ended, err = strconv.ParseInt(ended, 10, 64); err == nil {
+			var n uint64
+			n, err = strconv.ParseUint(id, 10, 63)
+			p.ID = tracer.SessionID(n)
+		}
+	}
+	if err != nil || p.Ended <= 0 || formatPlace(p) != text {
+		return p, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid next %.100q: it is not from a page", text), "omit it to begin with the newest session")
+	}
+	return p, nil
+}
+
+// endedSession is one on its way to a caller.
+type endedSession struct {
+	journal.Place
+	boot string
+	doc  api.Session
+}
+
+// Ended is a page of what c may read of the ended sessions: those of
+// the history, and those in memory that it does not have yet or cannot have.
+// A member sees what is nested in its own session, which memory has.
+func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (*api.Sessions, error) {
+	if c.UID != 0 && !c.Group && c.Member == 0 {
+		q.UID = &c.UID
+	}
+	all, err := a.endedInMemory(q, c)
+	if err != nil {
+		return nil, err
+	}
+	var rows []journal.Session
+	if c.Member == 0 {
+		page := q
+		page.Limit++ // to see whether there is more
+		if rows, err = a.journal.Ended(ctx, page); err != nil {
+			a.log.Error().Err(err).Msg("history not read") // the status says why; memory is what there is
+		}
+	}
+	for i := range rows {
+		row := &rows[i]
+		if slices.ContainsFunc(all, func(x endedSession) bool { return x.ID == row.ID && x.boot == row.Boot }) {
+			continue
+		}
+		p := Past{Session: *row}
+		if json.Unmarshal(row.Doc, &p.doc) != nil {
+			continue // its sum was right: another version wrote it
+		}
+		p.show(c)
+		all = append(all, endedSession{row.Place(), row.Boot, p.doc})
+	}
+	slices.SortFunc(all, func(a, b endedSession) int {
+		return cmp.Or(cmp.Compare(b.Ended, a.Ended), cmp.Compare(b.ID, a.ID))
+	})
+	d := &api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
+	if len(all) > q.Limit {
+		all = all[:q.Limit]
+		d.Next = formatPlace(all[len(all)-1].Place)
+	}
+	for i := range all {
+		all[i].doc.Head = api.Head{Kind: "session"}
+		d.Items = append(d.Items, all[i].doc)
+	}
+	return d, nil
+}
+
+// AddEnded adds the newest ended sessions to a list, which is then by start;
+// Next is for the history.
+func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c access.Caller) error {
+	ended, err := a.Ended(ctx, journal.Query{Name: name, Limit: api.MaxPage}, c)
+	if err != nil {
+		return err
+	}
+	for _, x := range ended.Items {
+		// One that was live a moment ago stands for itself.
+		if !slices.ContainsFunc(d.Items, func(y api.Session) bool { return x.ID == y.ID }) {
+			d.Items = append(d.Items, x)
+		}
+	}
+	slices.SortStableFunc(d.Items, func(a, b api.Session) int {
+		if a.Started == nil || b.Started == nil {
+			return 0
+		}
+		return cmp.Or(a.Started.Compare(*b.Started), cmp.Compare(a.ID, b.ID))
+	})
+	d.Next = ended.Next
+	return nil
+}
+
+// endedInMemory gives those of the ended sessions in memory that q selects.
+func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []endedSession, err error) {
+	err = a.registry.ReadFor(c, func(v registry.View) {
+		for _, x := range v.Ended() {
+			ended := a.clock.Wall(x.Emptied())
+			place := journal.Place{Ended: ended.UnixNano(), ID: x.ID()}
+			if !place.Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
+				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {
+				continue
+			}
+			all = append(all, endedSession{place, a.boot, v.Document(x, c)})
+		}
+	})
+	return all, err
+}

@@ -1,0 +1,36 @@
+//go:build linux
+
+package lookup
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// IsNotFound reports whether err says that memory has no such session, so
+// that the history may.
+func IsNotFound(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && e.Code == api.CodeNotFound
+}
+
+// IsForgotten reports whether err says that memory has no such process, or
+// another one of its PID, so that the history may.
+func IsForgotten(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && (e.Code == api.CodeNotFound || e.Code == api.CodeIdentity)
+}
+
+// Foreign is the error for a caller whose PIDs mean nothing here.
+func Foreign() error {
+	return api.NewError(api.CodePIDNamespace, "the caller is in another PID namespace: its PIDs are not valid here",
+		"run it outside the container")
+}
+
+// OtherProcess is the error for a PID that another process has now.
+func OtherProcess(ref api.Ref) error {
+	return api.NewError(api.CodeIdentity,
+		fmt.Sprintf("pid %d is not the process you named (%v); nothing was sent", ref.PID, ref), "")
+}

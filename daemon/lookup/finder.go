@@ -1,0 +1,87 @@
+//go:build linux
+
+package lookup
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// Kernel is what a finder asks the kernel.
+type Kernel interface {
+	Identify(pid uint32) (tracer.Identity, error)
+	Lookup(pid uint32) (tracer.Entry, error)
+	Session(id tracer.SessionID) (tracer.SessionInfo, error)
+}
+
+// Options are what a [Finder] stands on.
+type Options struct {
+	Registry *registry.Registry
+	Access   *access.Access
+	Kernel   Kernel
+	Proc     procfs.FS
+	Clock    registry.Clock
+}
+
+// Finder answers for one caller after the other. It may be used from any goroutine.
+type Finder struct {
+	o       Options
+	reading chan struct{} // taken while a request reads all of procfs
+}
+
+// New makes a finder.
+func New(o Options) *Finder { return &Finder{o: o, reading: make(chan struct{}, readers)} }
+
+// Session finds a session, decides, and runs use in the registry's goroutine.
+func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use func(registry.View, *registry.Session)) error {
+	var refused error
+	ask := f.o.Registry.Read
+	if verb == access.Read {
+		ask = func(use func(registry.View)) error { return f.o.Registry.ReadFor(c, use) }
+	}
+	err := ask(func(v registry.View) {
+		x, err := v.Find(word, c)
+		if err != nil {
+			refused = err
+			return
+		}
+		if d := access.Decide(c, verb, v.Scope(x)); !d.Allow {
+			refused = f.o.Access.Refuse(c, verb, word, d)
+			return
+		}
+		use(v, x)
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// Refuse is the error of a decision against a caller, recorded.
+func (f *Finder) Refuse(c access.Caller, v access.Verb, what string, d access.Decision) error {
+	return f.o.Access.Refuse(c, v, what, d)
+}
+
+// DecideChain decides about a session and every session around it.
+func (f *Finder) DecideChain(c access.Caller, v access.Verb, id tracer.SessionID) access.Decision {
+	for range registry.MaxDepth {
+		info, err := f.o.Kernel.Session(id)
+		if errors.Is(err, tracer.ErrNotFound) {
+			break // the outermost one was before
+		}
+		if err != nil {
+			return access.Decision{Why: err.Error()}
+		}
+		if d := access.Decide(c, v, access.Scope{UID: info.UID}); !d.Allow {
+			d.Why = fmt.Sprintf("session %v: %s", id, d.Why)
+			return d
+		}
+		id = info.Parent
+	}
+	return access.Decision{Allow: true}
+}

@@ -1,0 +1,81 @@
+//go:build linux
+
+package lookup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// shifting is a kernel in which a PID goes to another process: each time it is
+// asked, the next one has it.
+type shifting struct {
+	Kernel
+	next []tracer.Identity
+}
+
+func (k *shifting) Identify(uint32) (tracer.Identity, error) {
+	now := k.next[0]
+	k.next = k.next[min(1, len(k.next)-1):]
+	return now, nil
+}
+
+// What procfs said of a PID that went to another process meanwhile is not shown.
+func TestPIDChangesHands(t *testing.T) {
+	proc := procfs.FS(t.TempDir())
+	for name, text := range map[string]string{
+		"stat":   "300 (lngtest-x) S 20 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0",
+		"status": fmt.Sprintf("Name:\tlngtest-x\nTgid:\t300\nUid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\nNSpid:\t300\n", 1000),
+		"cgroup": "0::/lngtest\n",
+	} {
+		path := proc.Path(300, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := kerneltest.New()
+	k.Add(300, 20, "lngtest-x")
+	is, was := k.Proc(300).Identity, k.Proc(300).Identity
+	was.Start--
+	clock := registry.Clock{Clock: func() time.Time { return time.Unix(0, 0) }}
+	over := func(next ...tracer.Identity) *Finder {
+		return New(Options{Kernel: &shifting{k, next}, Proc: proc, Clock: clock})
+	}
+	for name, told := range map[string]func(who ...tracer.Identity) bool{
+		"root": func(who ...tracer.Identity) bool {
+			p, err := over(who...).Running(api.Ref{PID: 300})
+			return err == nil && p.ID == who[0]
+		},
+		"outsider": func(who ...tracer.Identity) bool {
+			p, _, err := over(who[1]).outsider(who[0])
+			return err == nil && p.Comm != ""
+		},
+		"shown": func(who ...tracer.Identity) bool {
+			p := api.Process{Ref: document.Ref(who[0])}
+			over(who[1]).Enrich(access.Caller{}, &p)
+			return p.Cgroup != ""
+		},
+		"reaper": func(who ...tracer.Identity) bool { return over(who[1]).Reaper(document.Ref(who[0])).Comm != "" },
+	} {
+		if !told(is, is) {
+			t.Errorf("%s: nothing of the process that is there still", name)
+		}
+		if told(was, is) {
+			t.Errorf("%s: of another process", name)
+		}
+	}
+}

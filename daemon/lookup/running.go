@@ -1,0 +1,62 @@
+//go:build linux
+
+package lookup
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Running is a process that is no zombie, as procfs tells of it.
+type Running struct {
+	ID     tracer.Identity
+	Parent uint32
+	UIDs   []uint32 // real, effective, saved, filesystem
+}
+
+// ForeignTo finds a uid of the process that the caller may not act for.
+func (p *Running) ForeignTo(c access.Caller) (uid uint32, found bool) {
+	for _, uid := range p.UIDs {
+		if c.UID != 0 && uid != c.UID {
+			return uid, true
+		}
+	}
+	return 0, false
+}
+
+// Running looks at the process that a ref names. The identity is taken before
+// procfs is read and confirmed after it, so that both speak of one process.
+func (f *Finder) Running(ref api.Ref) (p Running, err error) {
+	pid := uint32(ref.PID)
+	p.ID, err = f.o.Kernel.Identify(pid)
+	switch {
+	case errors.Is(err, tracer.ErrNotFound) && pid == 1: // some kernels hide it from iterators
+		return p, api.NewError(api.CodeGuarded, "pid 1 is the host's init: it is never adopted", "")
+	case errors.Is(err, tracer.ErrNotFound):
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
+	case err != nil:
+		return p, fmt.Errorf("identify pid %d: %w", pid, err)
+	case ref.StartNS != 0 && uint64(ref.StartNS) != p.ID.Start:
+		return p, OtherProcess(ref)
+	}
+	stat, err := f.o.Proc.Stat(pid)
+	if err != nil {
+		return p, fmt.Errorf("read pid %d: %w", pid, err)
+	}
+	st, err := f.o.Proc.Status(pid)
+	if err != nil {
+		return p, fmt.Errorf("read pid %d: %w", pid, err)
+	}
+	if now, err := f.o.Kernel.Identify(pid); err != nil || now != p.ID {
+		return p, OtherProcess(ref)
+	}
+	if stat.State == 'Z' || stat.State == 'X' {
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+	}
+	p.Parent, p.UIDs = stat.Parent, st.UIDs
+	return p, nil
+}

@@ -1,0 +1,90 @@
+//go:build linux
+
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Memory is how long a plan may be carried out.
+const Memory = 15 * time.Minute
+
+const maxPlans = 64
+
+// plan is what a token stands for.
+type plan struct {
+	token   string
+	session tracer.SessionID
+	members map[tracer.Identity]tracer.EntryFlags // that matter to who is spared
+	made    time.Duration
+}
+
+// sparing are the flags that keep a pass from signalling a member.
+const sparing = tracer.FlagProtected
+
+// plans remembers what the last tokens stand for.
+type plans struct {
+	mu  sync.Mutex
+	all []*plan // oldest first
+}
+
+func (p *plans) add(n *plan) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = slices.DeleteFunc(p.all, func(o *plan) bool { return o.token == n.token })
+	if len(p.all) == maxPlans {
+		p.all = p.all[1:]
+	}
+	p.all = append(p.all, n)
+}
+
+func (p *plans) find(token string, id tracer.SessionID, now time.Duration) *plan {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.all {
+		if n.token == token && n.session == id && now-n.made < Memory {
+			return n
+		}
+	}
+	return nil
+}
+
+// broken says why a plan no longer holds; "" if it does. Who has died since
+// changes nothing; who is new, or was to be spared, does.
+func (n *plan) broken(now []tracer.Process) string {
+	for i := range now {
+		p := &now[i]
+		flags, named := n.members[p.Identity]
+		switch {
+		case !named:
+			return fmt.Sprintf("pid %d is not in the plan", p.PID)
+		case flags != p.Flags&sparing:
+			return fmt.Sprintf("pid %d would be treated differently now", p.PID)
+		}
+	}
+	return ""
+}
+
+// token names a plan: the same session, members and holdings give the same.
+func token(id tracer.SessionID, now []tracer.Process, held resources.Held) string {
+	h := sha256.New()
+	fmt.Fprintln(h, uint64(id))
+	for i := range now {
+		fmt.Fprintln(h, now[i].Identity, now[i].Flags&sparing)
+	}
+	for _, p := range held.Ports {
+		fmt.Fprintf(h, "%v %q %d\n", p.Holder, p.String(), p.Netns)
+	}
+	for _, l := range held.Locks {
+		fmt.Fprintf(h, "%v %s %q\n", l.Holder, l.Kind, l.Path)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

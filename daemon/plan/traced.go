@@ -1,0 +1,87 @@
+//go:build linux
+
+package plan
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// A tracer can hold up a process in its exit (PTRACE_O_TRACEEXIT), and take with
+// it those whom it traces when it dies (PTRACE_O_EXITKILL). Which of these it asked
+// for the kernel tells nobody: a plan names both sides.
+
+// maxTraced bounds how many processes are named of one tracer.
+const maxTraced = 8
+
+// tracedBy names the process that traces another one, "" if nobody does.
+func (p *Planner) tracedBy(pid uint32) string {
+	st, err := p.o.Proc.Status(pid)
+	if err != nil || st.Tracer == 0 {
+		return ""
+	}
+	return p.named(st.Tracer)
+}
+
+// named is a PID with the name that goes with it now.
+func (p *Planner) named(pid uint32) string {
+	st, err := p.o.Proc.Status(pid)
+	if err != nil {
+		return fmt.Sprint(pid)
+	}
+	return fmt.Sprintf("%d %s", st.TGID, st.Name)
+}
+
+// outsiders are the processes that members trace and that are none themselves, by
+// the PID of who traces them. It asks all processes of the host, as long as ctx lets it.
+func (p *Planner) outsiders(ctx context.Context, members []tracer.Process) (map[uint32][]string, error) {
+	names, err := os.ReadDir(string(p.o.Proc))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	is := func(pid uint32) bool {
+		return slices.ContainsFunc(members, func(m tracer.Process) bool { return m.PID == pid })
+	}
+	traced := make(map[uint32][]string)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return traced, fmt.Errorf("look for traced processes: %w", ctx.Err())
+		}
+		pid, err := strconv.ParseUint(name.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		st, err := p.o.Proc.Status(uint32(pid))
+		if err != nil || st.Tracer == 0 || is(uint32(pid)) {
+			continue
+		}
+		if by, err := p.o.Proc.Status(st.Tracer); err == nil && is(by.TGID) { // a thread of it traces
+			traced[by.TGID] = append(traced[by.TGID], fmt.Sprintf("%d %s", pid, st.Name))
+		}
+	}
+	return traced, nil
+}
+
+// tracing adds to a plan's reason what tracing means for the end of a process.
+func tracing(reason, by string, traces []string) string {
+	var all []string
+	if reason != "" {
+		all = append(all, reason)
+	}
+	if by != "" {
+		all = append(all, "traced by "+by+", which may delay its exit")
+	}
+	if n := len(traces); n > 0 {
+		if n > maxTraced {
+			traces = append(traces[:maxTraced:maxTraced], fmt.Sprintf("%d more", n-maxTraced))
+		}
+		all = append(all, "it traces "+strings.Join(traces, ", ")+" outside the session, which may die with it")
+	}
+	return strings.Join(all, "; ")
+}

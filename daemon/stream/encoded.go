@@ -1,0 +1,72 @@
+//go:build linux
+
+package stream
+
+import (
+	"encoding/json"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/tracer"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+)
+
+const (
+	recentLines = 2048
+	maxLine     = 8 << 10 // bytes of a line that is worth sharing
+	turnRecords = 256
+)
+
+// encodedEvents holds the last events as they are sent, so that one is encoded once
+// and not by each of a thousand readers. Whoever needs a line first makes it;
+// with nobody reading nothing is made.
+type encodedEvents struct {
+	shown, redacted [recentLines]atomic.Pointer[line]
+}
+
+// line is one event on the wire.
+type line struct {
+	seq  uint64
+	text []byte // ends with a newline; never changed
+}
+
+// line is an event at the time of a clock as a caller may see it. Command lines alone are not for
+// everybody.
+func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
+	slots := &l.shown
+	if r.Type == tracer.EventExec && !c.MayReadArgv(r.UID) {
+		slots = &l.redacted
+	}
+	slot := &slots[r.Seq%recentLines]
+	held := slot.Load()
+	if held != nil && held.seq == r.Seq {
+		return held.text, nil
+	}
+	text, err := json.Marshal(document.Event(k, r.Seq, &r.Event, c))
+	if err != nil {
+		return nil, err
+	}
+	text = append(text, '\n')
+	// A reader that is behind does not take the place of what others still need.
+	if len(text) <= maxLine && (held == nil || held.seq < r.Seq) {
+		slot.CompareAndSwap(held, &line{r.Seq, text})
+	}
+	return text, nil
+}
+
+// turns are what readers of the events take before they read and encode, and
+// give back before they write: however many readers there are, this many at
+// once use the processor for it, and the registry finds another one. Each comes
+// with the memory that it takes.
+type turns chan []recent.Event
+
+func newTurns() turns {
+	t := make(turns, max(1, runtime.GOMAXPROCS(0)/2))
+	for range cap(t) {
+		t <- make([]recent.Event, turnRecords)
+	}
+	return t
+}

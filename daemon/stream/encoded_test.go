@@ -1,0 +1,54 @@
+//go:build linux
+
+package stream
+
+import (
+	"bytes"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestRecentLines: a line is made once for those who may see the same, and
+// never again while it is held.
+func TestRecentLines(t *testing.T) {
+	var lines encodedEvents
+	clock := document.Fixed(time.Unix(0, 0))
+	root, other := access.Caller{UID: 0}, access.Caller{UID: 1}
+	r := recent.Event{Seq: 7}
+	r.Type, r.UID, r.Filename, r.Argv = tracer.EventExec, 1000, []byte("/bin/x"), []byte("x\x00--secret\x00")
+	get := func(c access.Caller) []byte {
+		b, err := lines.line(clock, &r, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	shown, hidden := get(root), get(other)
+	if !bytes.Contains(shown, []byte("--secret")) || bytes.Contains(hidden, []byte("--secret")) {
+		t.Errorf("root gets %s, another uid %s", shown, hidden)
+	}
+	if again := get(root); &again[0] != &shown[0] {
+		t.Error("it was made twice")
+	}
+	if again := get(access.Caller{UID: 1000}); &again[0] != &shown[0] {
+		t.Error("it was made twice for its own uid")
+	}
+	r.Seq += recentLines
+	if newer := get(root); bytes.Equal(newer, shown) {
+		t.Errorf("%s", newer)
+	}
+	r.Seq -= recentLines
+	if late := get(root); !bytes.Equal(late, shown) {
+		t.Errorf("who is behind gets %s", late)
+	}
+	r.Seq += recentLines
+	if newer := get(root); !bytes.Contains(newer, []byte(`"seq":"`+strconv.Itoa(7+recentLines)+`"`)) {
+		t.Errorf("%s", newer)
+	}
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+package stream
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Options are what the streams of events stand on.
+type Options struct {
+	Lines
+	Registry *registry.Registry
+	Ring     *recent.Ring
+	Find     *lookup.Finder
+	Archive  *history.Archive
+	BootID   string
+	Version  string
+	Started  time.Time
+}
+
+// Events streams the events of the daemon to any number of readers.
+type Events struct {
+	o          Options
+	encoded    encodedEvents
+	turns      turns
+	presenting sync.Mutex // held while a reader gets the present processes
+	replaying  sync.Mutex // held while one gets a block of the history
+}
+
+// New makes the streams of a daemon.
+func New(o Options) *Events { return &Events{o: o, turns: newTurns()} }
+
+// Now is the number to begin at for what comes next.
+const Now = math.MaxUint64
+
+// Request is what a reader asks for.
+type Request struct {
+	Session      string   // "": all that the caller may read
+	Types        []string // empty: all
+	From         uint64   // the first number, or Now
+	Since, Until time.Time
+	Snapshot     bool // the present processes come first
+}
+
+// Serve streams events until the reader, the session or the daemon goes.
+func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Caller, q Request) error {
+	rd := &reader{
+		e: e, o: e.o, out: e.o.To(w, c), caller: c, types: q.Types, visible: make(map[tracer.SessionID]bool),
+		span: span{asked: q.From != Now || !q.Since.IsZero(), since: q.Since, until: q.Until, readable: make(map[bootSession]bool)},
+	}
+	from := q.From
+	if from == Now && rd.asked {
+		from = 0 // as far as it goes
+	}
+	if err := rd.find(ctx, q.Session); err != nil {
+		return err
+	}
+	e.o.Ring.Readers.Add(1)
+	defer e.o.Ring.Readers.Add(-1)
+	from, present, err := rd.join(from, q.Snapshot)
+	if err != nil {
+		return err
+	}
+	rd.out.Begin()
+	if q.Snapshot && !rd.snapshot(present) {
+		return nil
+	}
+	if rd.out.Flush() {
+		rd.run(ctx, from)
+	}
+	return nil
+}
+
+// find decides what the reader may read.
+func (r *reader) find(ctx context.Context, session string) error {
+	if session == "" {
+		if d := access.Decide(r.caller, access.Read, r.caller.Scope()); !d.Allow {
+			return r.o.Find.Refuse(r.caller, access.Read, "events", d)
+		}
+		return nil
+	}
+	err := r.o.Find.Session(session, r.caller, access.Read, func(v registry.View, x *registry.Session) { r.session = x.ID() })
+	if lookup.IsNotFound(err) {
+		var p *history.Past
+		if p, err = r.o.Archive.Find(ctx, session, r.caller, access.Read, err); err == nil {
+			r.session, r.boot = p.ID, p.Boot
+		}
+	}
+	return err
+}
+
+// join gives the present processes, if they are wanted, and the number that follows
+// them.
+func (r *reader) join(from uint64, snapshot bool) (next uint64, present []api.Process, err error) {
+	if snapshot {
+		r.e.presenting.Lock() // the registry has others to serve between two of them
+		defer r.e.presenting.Unlock()
+	}
+	err = r.o.Registry.ReadFor(r.caller, func(v registry.View) {
+		if snapshot {
+			present = r.present(v)
+		}
+		if x := v.Session(r.session); x != nil {
+			r.about = r.o.Ring.Of(v, x)
+		}
+		next = min(from, r.o.Ring.End())
+	})
+	return next, present, err
+}
+
+// snapshot sends the present processes; false: the reader is gone.
+func (r *reader) snapshot(present []api.Process) bool {
+	r.out.Encode(api.Event{Head: api.NewHead("recording"), BootID: r.o.BootID, Version: r.o.Version, Started: &r.o.Started})
+	for i := range present {
+		if r.out.Encode(&present[i]); r.out.Full() && !r.out.Flush() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Why a stream ends.
+const (
+	ReasonOver     = "session_over"
+	ReasonUntil    = "until"
+	ReasonStopping = "stopping"
+	reasonGone     = "gone" // its reader; nobody is told
+)
+
+// span is the part of the past that a stream begins with, and where it ends.
+type span struct {
+	asked        bool // from or since is given: the history is looked at
+	since, until time.Time
+	boot         string               // of session, if only the history has it
+	readable     map[bootSession]bool // what the caller may read of the history
+}
+
+type bootSession struct {
+	boot string
+	id   tracer.SessionID
+}
+
+// replay sends what the history has from number from of this boot on (0: from
+// its first), or since a time, of earlier boots too; of those the numbers are
+// left out, because they begin again with each boot. It gives the number that
+// the ring goes on with, or why the stream is at its end.
+func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason string) {
+	if !r.asked {
+		return from, ""
+	}
+	boot := r.o.BootID
+	if !r.since.IsZero() {
+		boot = ""
+	}
+	p := pastReader{r: r, boot: boot, from: from, next: from}
+	for {
+		more, reason := p.gather(ctx)
+		if reason != "" {
+			return p.next, reason
+		}
+		if !more {
+			break
+		}
+		select {
+		case <-r.o.Stopping:
+			return p.next, ReasonStopping
+		default:
+		}
+		if !r.out.Flush() || ctx.Err() != nil {
+			return p.next, reasonGone
+		}
+	}
+	began := r.o.Ring.Began()
+	if !p.any { // what fell off the ring is told with what it still has
+		r.older(ctx, r.o.Started, from, began)
+	}
+	return max(p.next, began), "" // the numbers between are nobody's: another daemon began
+}
+
+// pastReader is where a stream is in the history.
+type pastReader struct {
+	r          *reader
+	boot       string // "": each
+	after      int64  // the last block that was read
+	from, next uint64
+	any        bool // something was found
+}
+
+// gather encodes a block, one stream at a time: readers of the past leave the
+// processor to those of the present, and to the registry.
+func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
+	p.r.e.replaying.Lock()
+	defer p.r.e.replaying.Unlock()
+	b, err := p.r.o.Archive.Journal().Next(ctx, p.after, p.r.since, p.boot, p.from)
+	if err != nil {
+		p.r.o.Log.Error().Err(err).Msg("history not read") // the status says why
+	}
+	if err != nil || b == nil {
+		return false, ""
+	}
+	p.after = b.ID
+	then := document.Fixed(b.Zero)
+	for i := range b.Records {
+		x := &b.Records[i]
+		at := then.Wall(x.Time)
+		if b.Boot == p.r.o.BootID && x.Seq < p.next || at == nil || at.Before(p.r.since) {
+			continue
+		}
+		if !p.r.until.IsZero() && at.After(p.r.until) {
+			return true, ReasonUntil
+		}
+		if !p.any {
+			p.any = true
+			p.r.older(ctx, *at, p.from, x.Seq)
+		}
+		if b.Boot == p.r.o.BootID {
+			p.next = x.Seq + 1
+		}
+		if p.r.sendPast(ctx, b, then, x); p.r.over {
+			return true, ReasonOver
+		}
+	}
+	return true, ""
+}
+
+// older says that what was asked for begins before what is held.
+func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
+	held, err := r.o.Archive.Journal().First(ctx)
+	if err != nil || held.IsZero() {
+		held = first
+	}
+	lost := api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "history"}
+	switch {
+	case !r.since.IsZero() && r.since.Before(held):
+		lost.Time = &held // nothing is held that is older
+	case r.since.IsZero() && from < seq:
+		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
+		if from >= r.o.Ring.Began() { // numbers of one daemon are events
+			lost.Count = seq - from
+		}
+	default:
+		return
+	}
+	r.out.Encode(lost)
+}
+
+// sendPast encodes an event of the history that the reader asked for and may
+// see.
+func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
+	ev := &x.Event
+	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !r.mayReadPast(ctx, bootSession{b.Boot, ev.Session}) {
+		return
+	}
+	if r.session != 0 && ev.Type == tracer.EventSession && ev.Session == r.session && ev.State == tracer.StateEmpty {
+		r.over = true
+	}
+	if !r.wants(ev.Type) {
+		return
+	}
+	d := document.Event(then, x.Seq, ev, r.caller)
+	if b.Boot != r.o.BootID {
+		d.Seq, d.BootID = 0, b.Boot
+	}
+	r.out.Encode(d)
+}
+
+// mayReadPast asks memory, else the history, once for each session.
+func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
+	if key.id == 0 {
+		return false
+	}
+	may, known := r.readable[key]
+	if known {
+		return may
+	}
+	a, err := r.aboutPast(key)
+	var row *journal.Session
+	if err == nil && a == nil {
+		row, err = r.o.Archive.Journal().Session(ctx, key.boot, key.id)
+	}
+	switch {
+	case err != nil:
+		return false
+	case a != nil:
+		may = r.mayRead(a)
+	case row == nil: // nobody's: for those who may read everything
+		may = r.session == 0 && access.Decide(r.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && r.caller.UID != ^uint32(0)
+	default:
+		may = access.Decide(r.caller, access.Read, r.o.Archive.Scope(ctx, row)).Allow && r.selects(ctx, row)
+	}
+	if len(r.readable) >= maxVisible {
+		clear(r.readable)
+	}
+	r.readable[key] = may
+	return may
+}
+
+// aboutPast asks the registry for a session of this boot, nil if it has none.
+func (r *reader) aboutPast(key bootSession) (a *recent.About, err error) {
+	if key.boot != r.o.BootID || r.boot != "" {
+		return nil, nil
+	}
+	err = r.o.Registry.Read(func(v registry.View) {
+		if x := v.Session(key.id); x != nil {
+			a = r.o.Ring.Of(v, x)
+		}
+	})
+	return a, err
+}
+
+// selects reports whether a session of the history is the one that was asked
+// for, or nested in it.
+func (r *reader) selects(ctx context.Context, row *journal.Session) bool {
+	boot := r.boot
+	if boot == "" {
+		boot = r.o.BootID
+	}
+	for range registry.MaxDepth {
+		if r.session == 0 || row.Boot == boot && row.ID == r.session {
+			return true
+		}
+		if row.Parent == 0 {
+			return false
+		}
+		up, err := r.o.Archive.Journal().Session(ctx, row.Boot, row.Parent)
+		if err != nil || up == nil {
+			return false
+		}
+		row = up
+	}
+	return false
+}

@@ -1,0 +1,191 @@
+//go:build linux
+
+package stream
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// reader is one reader of the events. It runs in its request's goroutine.
+type reader struct {
+	e       *Events
+	o       Options // of e
+	out     *Sender
+	caller  access.Caller
+	session tracer.SessionID // 0: all that the caller may read
+	about   *recent.About    // the session's; nil: it is over
+	types   []string         // empty: all
+	visible map[tracer.SessionID]bool
+	over    bool // the session's end was sent
+	span
+}
+
+// maxVisible is how many sessions a reader remembers to see or not.
+const maxVisible = 64
+
+// run sends until the reader, the session or the daemon goes.
+func (r *reader) run(ctx context.Context, from uint64) {
+	from, reason := r.replay(ctx, from)
+	if reason != "" {
+		if reason != reasonGone {
+			r.finish(reason)
+		}
+		return
+	}
+	var until <-chan time.Time
+	if !r.until.IsZero() {
+		timer := time.NewTimer(time.Until(r.until))
+		defer timer.Stop()
+		until = timer.C
+	}
+	beat := time.NewTicker(r.o.Heartbeat)
+	defer beat.Stop()
+	for {
+		next, wake, reason := r.gather(from)
+		if reason != "" {
+			r.finish(reason)
+			return
+		}
+		if !r.out.Flush() {
+			return
+		}
+		if from = next; wake == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.o.Stopping:
+			r.finish(ReasonStopping)
+			return
+		case <-until:
+			r.finish(ReasonUntil)
+			return
+		case <-beat.C:
+			r.out.Encode(heartbeat{"heartbeat", api.U64(r.o.Clock.Boottime())})
+		case <-wake:
+		}
+	}
+}
+
+// gather takes a turn, and encodes what there is from a number on until there
+// is enough for a write. It gives the number to go on with, and what says that
+// there is more, nil if there is already; or why the stream is at its end.
+func (r *reader) gather(from uint64) (next uint64, wake <-chan struct{}, reason string) {
+	buf := <-r.e.turns
+	var n int
+	var first uint64
+	defer func() {
+		clear(buf[:n])
+		r.e.turns <- buf
+	}()
+	// Asked first: what was added before the session was over is read below.
+	over := r.session != 0 && (r.about == nil || r.about.Over.Load())
+	n, first, wake = r.o.Ring.Read(from, buf)
+	if first > from {
+		r.o.Tally.Missed.Add(first - from)
+		r.out.Encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
+			LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
+	}
+	for i := range buf[:n] {
+		switch at := r.o.Clock.Wall(buf[i].Time); {
+		case !r.until.IsZero() && at != nil && at.After(r.until):
+			return 0, nil, ReasonUntil
+		case at == nil || !at.Before(r.since):
+			r.send(&buf[i])
+		}
+		if r.out.Full() {
+			return first + uint64(i) + 1, nil, r.atEnd(false)
+		}
+	}
+	if n == len(buf) {
+		wake = nil
+	}
+	return first + uint64(n), wake, r.atEnd(over && n == 0)
+}
+
+func (r *reader) atEnd(over bool) string {
+	if over || r.over {
+		return ReasonOver
+	}
+	return ""
+}
+
+type heartbeat struct {
+	Kind   string  `json:"kind"`
+	TimeNS api.U64 `json:"time_ns"`
+}
+
+// send encodes an event that the reader asked for and may see.
+func (r *reader) send(ev *recent.Event) {
+	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !r.mayRead(ev.About) {
+		return
+	}
+	if r.session != 0 && ev.Type == tracer.EventSession && ev.Session == r.session && ev.State == tracer.StateEmpty {
+		r.over = true
+	}
+	if !r.wants(ev.Type) {
+		return
+	}
+	text, err := r.e.encoded.line(r.o.Clock.Clock, ev, r.caller)
+	if err != nil {
+		r.o.Log.Error().Err(err).Msg("line not encoded")
+		return
+	}
+	r.out.Append(text)
+}
+
+// wants reports whether the reader asked for events of a type.
+func (r *reader) wants(t tracer.EventType) bool {
+	return len(r.types) == 0 || slices.Contains(r.types, document.EventNames[t])
+}
+
+// mayRead decides once for each session, as long as it remembers.
+func (r *reader) mayRead(a *recent.About) bool {
+	if a == nil {
+		return false
+	}
+	may, known := r.visible[a.Scope.Chain[0]]
+	if !known {
+		may = access.Decide(r.caller, access.Read, a.Scope).Allow && (r.session == 0 || a.Scope.Within(r.session))
+		if len(r.visible) >= maxVisible {
+			clear(r.visible)
+		}
+		r.visible[a.Scope.Chain[0]] = may
+	}
+	return may
+}
+
+// present lists the processes of the snapshot, in the registry's goroutine.
+func (r *reader) present(v registry.View) []api.Process {
+	var all []api.Process
+	for _, x := range v.Sorted() {
+		if x.Closed() || r.session != 0 && !v.Within(x.ID(), r.session) ||
+			!access.Decide(r.caller, access.Read, v.Scope(x)).Allow {
+			continue
+		}
+		for _, b := range v.Graph().Tree(false, x.ID()) {
+			if n, ok := v.Graph().Node(b.ID); ok && n.State != lineage.Unknown {
+				p := v.Encoder().Process(&n, r.caller)
+				p.Head = api.Head{Kind: "process"}
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// finish sends the last line.
+func (r *reader) finish(reason string) {
+	r.out.End(api.Event{Head: api.Head{Kind: "end"}, Reason: reason})
+}

@@ -1,0 +1,294 @@
+//go:build linux
+
+package watch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+const (
+	viewPeriod = 100 * time.Millisecond // the fastest that anybody can watch
+	// What one turn in the registry's goroutine makes ready. Between two turns
+	// others have theirs.
+	viewProcesses = 512
+	viewSessions  = 32
+	// viewLooks bounds the processes of one turn that procfs is asked about.
+	viewLooks = 64
+)
+
+// Kernel is what a feed asks the kernel.
+type Kernel interface {
+	Identify(pid uint32) (tracer.Identity, error)
+}
+
+// Options are what a [Feed] stands on.
+type Options struct {
+	stream.Lines
+	Registry *registry.Registry
+	Find     *lookup.Finder
+	Kernel   Kernel
+	Proc     procfs.FS
+	Status   func(registry.View) api.WatchStatus // what a status line shows
+}
+
+// Feed keeps the view up to date while somebody watches. Its cost is that of
+// what changed, however many watch.
+type Feed struct {
+	o    Options
+	view *view
+
+	mu      sync.Mutex
+	readers int
+	on      bool
+	ready   chan struct{} // closed when the view is whole
+	wanted  chan struct{}
+
+	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches; of the registry's goroutine
+
+	// Of the goroutine that runs Run.
+	batch   batch
+	changes lineage.Changes
+	scopes  map[tracer.SessionID]*access.Scope
+	looked  map[lineage.ID]commandLine
+}
+
+// commandLine is what procfs said of a process whose exec nobody saw.
+type commandLine struct {
+	exe       string
+	argv      []string
+	truncated bool
+}
+
+// New makes a feed; its hooks are to be attached.
+func New(o Options) *Feed {
+	return &Feed{o: o, view: newView(), wanted: make(chan struct{}, 1)}
+}
+
+// Hooks note what changes.
+func (f *Feed) Hooks() *registry.Hooks { return &registry.Hooks{Changed: f.changed} }
+
+// join begins to read the view: from it on the feed runs until leave. False:
+// the reader or the daemon left before the view was ready.
+func (f *Feed) join(ctx context.Context) bool {
+	f.mu.Lock()
+	f.readers++
+	if !f.on {
+		f.on, f.ready = true, make(chan struct{})
+		f.wanted <- struct{}{}
+	}
+	ready := f.ready
+	f.mu.Unlock()
+	select {
+	case <-ready:
+		return true
+	case <-ctx.Done():
+	case <-f.o.Stopping:
+	case <-f.o.Registry.Done():
+	}
+	f.leave()
+	return false
+}
+
+func (f *Feed) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readers--
+}
+
+// idle ends the feed's work if nobody reads.
+func (f *Feed) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.on = f.readers > 0
+	return !f.on
+}
+
+// Run feeds the view whenever somebody watches, until ctx is done.
+func (f *Feed) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wanted:
+		}
+		f.watched(ctx)
+	}
+}
+
+// watched is one time in which somebody watches.
+func (f *Feed) watched(ctx context.Context) {
+	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
+	if f.o.Registry.Read(func(v registry.View) { f.track(v, true) }) != nil {
+		return
+	}
+	tick := time.NewTicker(viewPeriod)
+	defer tick.Stop()
+	for {
+		for f.batch.more = true; f.batch.more; {
+			if f.o.Registry.Read(func(v registry.View) { f.turn(v) }) != nil {
+				return
+			}
+			f.look()
+			f.view.publish(&f.batch)
+		}
+		f.mu.Lock()
+		select {
+		case <-f.ready:
+		default:
+			close(f.ready)
+		}
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if f.idle() {
+			break
+		}
+	}
+	_ = f.o.Registry.Read(func(v registry.View) { f.track(v, false) })
+	f.view.publish(&batch{whole: true})
+}
+
+// track begins to note what changes, or stops.
+func (f *Feed) track(v registry.View, on bool) {
+	v.Track(on)
+	f.stale = nil
+	if on {
+		f.allChanged(v)
+	}
+}
+
+func (f *Feed) allChanged(v registry.View) {
+	f.stale = make(map[tracer.SessionID]bool)
+	for x := range v.Sessions() {
+		f.stale[x.ID()] = true
+	}
+}
+
+// changed notes that what a session looks like may be new, and so of those that
+// it is nested in.
+func (f *Feed) changed(v registry.View, id tracer.SessionID) {
+	if f.stale == nil {
+		return
+	}
+	for range registry.MaxDepth {
+		if id == 0 {
+			return
+		}
+		f.stale[id] = true
+		x := v.Session(id)
+		if x == nil {
+			return
+		}
+		id = x.Info().Parent
+	}
+}
+
+// turn makes a batch ready, in the registry's goroutine.
+func (f *Feed) turn(v registry.View) {
+	b := &f.batch
+	clear(b.updates)
+	b.time, b.updates, b.sessions, b.closed = f.o.Clock.Boottime(), b.updates[:0], b.sessions[:0], b.closed[:0]
+	v.Take(viewProcesses, &f.changes)
+	e := v.Encoder()
+	b.forgot, b.whole, b.more = f.changes.Forgot, f.changes.Lost, f.changes.More
+	for _, id := range f.changes.Changed {
+		n, ok := v.Graph().Node(id)
+		if !ok {
+			continue
+		}
+		session := n.Session
+		f.changed(v, session)
+		b.updates = append(b.updates, update{
+			id: id, under: n.Under, doc: e.Process(&n, self), scope: f.scope(v, session),
+			present: !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie), exited: n.Exited,
+		})
+	}
+	if b.whole { // the sessions are void with the rest
+		f.allChanged(v)
+	}
+	for id := range f.stale {
+		if len(b.sessions) == viewSessions {
+			b.more = true
+			break
+		}
+		delete(f.stale, id)
+		x := v.Session(id)
+		if x == nil {
+			delete(f.scopes, id)
+			b.closed = append(b.closed, id)
+			continue
+		}
+		v.Refresh(x)
+		s := shownSession{id: id, doc: v.Document(x, self), scope: f.scope(v, id)}
+		if x.Closed() {
+			s.due = x.Emptied() + uint64(viewMemory)
+		}
+		b.sessions = append(b.sessions, s)
+	}
+	b.status = f.o.Status(v)
+}
+
+// self reads what root may: the view is redacted for each reader.
+var self = access.Caller{}
+
+// scope gives the one scope of a session.
+func (f *Feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
+	if sc := f.scopes[id]; sc != nil || id == 0 {
+		return sc
+	}
+	x := v.Session(id)
+	if x == nil {
+		return nil
+	}
+	scope := v.Scope(x)
+	f.scopes[id] = &scope
+	return &scope
+}
+
+// look asks procfs for the command lines that no exec told: of what ran before
+// the daemon did. It is for display, and dropped unless the identity is
+// confirmed after it.
+func (f *Feed) look() {
+	for _, id := range f.batch.forgot {
+		delete(f.looked, id)
+	}
+	asked := 0
+	for i := range f.batch.updates {
+		u := &f.batch.updates[i]
+		if u.doc.Argv != nil || u.doc.Exe != "" {
+			delete(f.looked, u.id)
+			continue
+		}
+		line, ok := f.looked[u.id]
+		if !ok && u.doc.State == api.StateLive && asked < viewLooks {
+			asked++
+			line = f.ask(u.id)
+			f.looked[u.id] = line
+		}
+		u.doc.Exe, u.doc.Argv, u.doc.ArgvTruncated = line.exe, line.argv, line.truncated
+	}
+}
+
+func (f *Feed) ask(id lineage.ID) (line commandLine) {
+	line.exe = f.o.Proc.Link(id.PID, "exe")
+	line.argv, line.truncated = broker.Argv(f.o.Proc, id.PID)
+	if now, err := f.o.Kernel.Identify(id.PID); err != nil || now != id {
+		return commandLine{}
+	}
+	return line
+}

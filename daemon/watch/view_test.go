@@ -1,0 +1,331 @@
+//go:build linux
+
+package watch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+	"pgregory.net/rapid"
+)
+
+// gallery is a view over a registry that nobody else calls: everything happens when
+// the test says so.
+type gallery struct {
+	k *kerneltest.Kernel
+	o *registry.Registry
+	f *Feed
+
+	stop func()
+}
+
+func newGallery(dir string, options lineage.Options) *gallery {
+	k := kerneltest.New()
+	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
+	o := registry.New(registry.Options{
+		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(dir), Log: zerolog.Nop(), Graph: options,
+	})
+	f := New(Options{
+		Lines: stream.Lines{Clock: c}, Registry: o, Kernel: k, Proc: procfs.FS(dir),
+		Status: func(v registry.View) api.WatchStatus {
+			return api.WatchStatus{Lost: v.Lost(), Forks: v.Forks(), Live: v.Graph().Stats().Live}
+		},
+	})
+	o.Attach(f.Hooks())
+	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
+	ctx, cancel := context.WithCancel(context.Background())
+	go o.Run(ctx)
+	return &gallery{k, o, f, func() { cancel(); <-o.Done() }}
+}
+
+func (g *gallery) update(f func(registry.Tx)) {
+	if err := g.o.Update(f); err != nil {
+		panic(err)
+	}
+}
+
+func (g *gallery) session(root uint32, uid uint32) tracer.SessionID {
+	id, err := g.k.Create(tracer.SessionSpec{Root: g.k.Proc(root).Identity, UID: uid})
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// read takes what the kernel told into the graph, but what drop says.
+func (g *gallery) read(drop func() bool) {
+	g.k.Lose(0) // the last one
+	var batch []tracer.Event
+	for {
+		var ev tracer.Event
+		if err := g.k.Read(&ev); err != nil {
+			panic(err)
+		}
+		if ev.Type == tracer.EventLost {
+			break
+		}
+		if !drop() {
+			batch = append(batch, ev)
+		}
+	}
+	g.update(func(t registry.Tx) { t.Apply(batch) })
+}
+
+// over ends a session with all its members, or lets go of it.
+func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
+	if info, err := g.k.Session(id); err != nil || info.State != tracer.StateActive {
+		return
+	}
+	all := func() bool { return false }
+	if dissolved {
+		if _, err := g.k.Dissolve(id); err != nil {
+			t.Fatal(err)
+		}
+		g.read(all)
+		g.update(func(tx registry.Tx) { tx.LetGo(id) })
+		return
+	}
+	if err := g.k.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range g.members(id) {
+		g.k.Exit(pid, 0)
+	}
+	_, _ = g.k.Settle(id)
+	g.read(all)
+	g.o.Judged(enforcer.Result{Session: id, Verdict: api.VerdictClean})
+}
+
+// members are the live ones of a session, 0: of any.
+func (g *gallery) members(id tracer.SessionID) (all []uint32) {
+	_ = g.k.Snapshot(id, func(p *tracer.Process) error {
+		if p.Session != 0 && !p.Dead {
+			all = append(all, p.PID)
+		}
+		return nil
+	})
+	return all
+}
+
+// publish brings the view up to date.
+func (g *gallery) publish() {
+	for g.f.batch.more = true; g.f.batch.more; {
+		g.update(func(t registry.Tx) { g.f.turn(t.View) })
+		g.f.look()
+		g.f.view.publish(&g.f.batch)
+	}
+}
+
+func (g *gallery) reader(c access.Caller, session tracer.SessionID) *reader {
+	return &reader{w: &watcher{feed: g.f, out: g.f.o.To(nowhere{}, c), caller: c, session: session, whole: true}, picture: watchtest.NewPicture()}
+}
+
+// reader is a client of the view.
+type reader struct {
+	w       *watcher
+	picture *watchtest.Picture
+	lines   int
+	rev     api.U64
+}
+
+// line reads one line; false: there is none now.
+func (r *reader) line() bool {
+	f, _, wake := r.w.next()
+	if f.Kind != "" {
+		if f.Rev < r.rev || f.Rev == r.rev && f.Kind == "diff" {
+			panic(fmt.Sprintf("revision %d after %d", f.Rev, r.rev))
+		}
+		r.rev = f.Rev
+		r.lines++
+		r.picture.Apply(&f)
+	}
+	return wake == nil
+}
+
+func (r *reader) all() *watchtest.Picture {
+	for r.line() {
+	}
+	return r.picture
+}
+
+func (g *gallery) node(id lineage.ID) (n lineage.Node) {
+	g.update(func(t registry.Tx) { n, _ = t.Graph().Node(id) })
+	return n
+}
+
+// expected is who has to be in the picture, by the graph alone.
+func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
+	all := map[api.Ref]bool{}
+	now := uint64(g.k.Now())
+	ids := slices.Clone(dropped)
+	var graph registry.Graph // nobody changes it now
+	g.update(func(t registry.Tx) {
+		graph = t.Graph()
+		for x := range t.Sessions() {
+			ids = append(ids, x.ID())
+		}
+	})
+	for _, b := range graph.Tree(true, ids...) {
+		n, _ := graph.Node(b.ID)
+		if !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie) || n.Exited+uint64(viewMemory) > now && n.Exited != 0 {
+			for ; slices.Contains(ids, n.Session); n, _ = graph.Node(n.Under) {
+				all[document.Ref(n.ID)] = true
+			}
+		}
+	}
+	return all
+}
+
+// TestFramesMakeThePicture: whatever happens, is lost or comes late, and however
+// slow somebody reads, the lines in their order make the picture that a new
+// reader gets, and that is the graph's.
+func TestFramesMakeThePicture(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGallery(dir, lineage.Options{History: rapid.SampledFrom([]int{0, 5}).Draw(t, "history")})
+		defer g.stop()
+		g.k.Add(100, 1, "lngtest-a")
+		g.k.Add(101, 1, "lngtest-b")
+		a, b := g.session(100, 1000), g.session(101, 1001)
+		g.update(func(tx registry.Tx) { g.f.track(tx.View, true) })
+		g.publish()
+		readers := []*reader{
+			g.reader(access.Caller{}, 0), g.reader(access.Caller{UID: 1000}, 0), g.reader(access.Caller{UID: 1001}, b),
+			g.reader(access.Caller{UID: 1002, Group: true}, a), g.reader(access.Caller{UID: 1000, Member: a}, 0),
+			g.reader(access.Caller{UID: 1003}, 0),
+		}
+		pid, nested := uint32(200), 0
+		lossy := rapid.Bool().Draw(t, "lossy")
+		drop := func() bool { return lossy && rapid.IntRange(0, 9).Draw(t, "dropped") == 0 }
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			live := g.members(0)
+			op := rapid.IntRange(0, 11).Draw(t, "op")
+			switch {
+			case op <= 3 && len(live) > 0:
+				pid++
+				g.k.Fork(rapid.SampledFrom(live).Draw(t, "forks"), pid, "lngtest-x")
+			case op == 4 && len(live) > 0:
+				g.k.Exec(rapid.SampledFrom(live).Draw(t, "execs"), "/bin/x", "x\x00secret\x00")
+			case op <= 6 && len(live) > 0:
+				g.k.Exit(rapid.SampledFrom(live).Draw(t, "exits"), 1)
+			case op == 7 && len(live) > 0 && nested < 4:
+				nested++
+				g.session(rapid.SampledFrom(live).Draw(t, "nests"), 1000)
+			case op == 8:
+				g.k.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+			case op == 9:
+				g.read(drop)
+				if _, err := g.o.Resync(registry.CauseNone); err != nil {
+					t.Fatal(err)
+				}
+			case op == 10:
+				g.over(t, b, rapid.Bool().Draw(t, "dissolved"))
+			case op == 11:
+				g.read(drop)
+				g.publish()
+			}
+			for _, r := range readers {
+				if rapid.IntRange(0, 3).Draw(t, "reads") == 0 {
+					r.line()
+				}
+			}
+		}
+		g.read(drop)
+		g.publish()
+		for i, r := range readers {
+			fresh := g.reader(r.w.caller, r.w.session)
+			if got, want := r.all().String(), fresh.all().String(); got != want {
+				t.Fatalf("reader %d has\n%s\nwant\n%s", i, got, want)
+			}
+		}
+		want := g.expected(b)
+		got := readers[0].picture.Processes
+		for r := range got {
+			if !want[r] {
+				n := g.node(document.ID(r))
+				t.Fatalf("%v is in the picture: %+v", r, n)
+			}
+		}
+		for r := range g.expected() { // of a dropped session nobody need know
+			if _, ok := got[r]; !ok {
+				n := g.node(document.ID(r))
+				t.Fatalf("%v is not in the picture: %+v", r, n)
+			}
+		}
+		for _, p := range readers[3].picture.Processes {
+			if p.Argv != nil {
+				t.Fatalf("another uid reads %q", p.Argv)
+			}
+		}
+		for _, p := range readers[1].picture.Processes {
+			if s := readers[1].picture.Sessions[p.Session]; p.Session != "" && s.UID != 1000 && s.ID != "" {
+				t.Fatalf("uid 1000 sees %+v", p)
+			}
+		}
+		if n := len(readers[5].picture.Processes) + len(readers[5].picture.Sessions); n != 0 {
+			t.Fatalf("a stranger sees %d", n)
+		}
+	})
+}
+
+// TestWatchersComeAndGo: changes are noted only while there is a reader, and one that
+// comes back gets the picture of then.
+func TestWatchersComeAndGo(t *testing.T) {
+	g := newGallery(t.TempDir(), lineage.Options{})
+	defer g.stop()
+	over := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() { cancel(); <-over }()
+	go func() { defer close(over); g.f.Run(ctx) }()
+	watched := func() (yes bool) {
+		g.update(func(registry.Tx) { yes = g.f.stale != nil })
+		return yes
+	}
+	g.k.Add(100, 1, "lngtest-root")
+	g.session(100, 1000)
+	g.read(func() bool { return false })
+	if watched() {
+		t.Error("changes are noted without a reader")
+	}
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	want := []int{100}
+	for n := range 3 {
+		if !g.f.join(ctx) {
+			t.Fatal("the view is not ready")
+		}
+		r := g.reader(access.Caller{}, 0)
+		until("the picture is not that of now", func() bool { return slices.Equal(r.all().PIDs(), want) })
+		if !watched() {
+			t.Error("changes are not noted")
+		}
+		g.f.leave()
+		if n == 1 {
+			until("changes are noted after the last reader went", func() bool { return !watched() })
+		}
+		g.k.Fork(100, uint32(101+n), "lngtest-x")
+		g.read(func() bool { return false })
+		want = append(want, 101+n)
+	}
+}

@@ -1,0 +1,215 @@
+//go:build linux
+
+package watch
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// What one line holds at most: a reader that takes nothing holds one.
+const (
+	frameProcesses = 256
+	frameSessions  = 32
+	frameRemovals  = 2048
+	frameText      = 128 << 10 // bytes of command lines
+	frameItems     = 16384     // looked at under the view's lock
+)
+
+// watcher is one reader of the view. It runs in its request's goroutine.
+type watcher struct {
+	feed     *Feed
+	out      *stream.Sender
+	caller   access.Caller
+	session  tracer.SessionID // 0: whatever the caller may read
+	interval time.Duration
+	at       uint64 // revision of the view that was sent
+	base     uint64 // … when the last snapshot began
+	whole    bool   // the next line begins a snapshot
+
+	asked *access.Scope // the last one that sees was asked for
+	saw   bool
+}
+
+// Request is what a reader asks for.
+type Request struct {
+	Session  string        // "": all that the caller may read
+	Interval time.Duration // between two lines
+}
+
+// Serve sends the picture and then what changes in it, until the reader, the session or
+// the daemon goes.
+func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller, q Request) error {
+	w := &watcher{feed: f, out: f.o.To(rw, c), caller: c, interval: q.Interval, whole: true}
+	if q.Session != "" {
+		if err := f.o.Find.Session(q.Session, c, access.Read, func(_ registry.View, x *registry.Session) { w.session = x.ID() }); err != nil {
+			return err
+		}
+	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
+		return f.o.Find.Refuse(c, access.Read, "sessions", d)
+	}
+	if !f.join(ctx) {
+		return registry.ErrStopping
+	}
+	defer f.leave()
+	w.out.Begin()
+	w.run(ctx)
+	return nil
+}
+
+// run sends until the reader, the session or the daemon goes.
+func (w *watcher) run(ctx context.Context) {
+	beat := time.NewTicker(w.feed.o.Heartbeat)
+	defer beat.Stop()
+	for {
+		over, wake, ok := w.catchUp()
+		if !ok {
+			return
+		}
+		if over {
+			w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: stream.ReasonOver})
+			return
+		}
+		pace := time.After(w.interval)
+		for changed := false; !changed || pace != nil; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.feed.o.Stopping:
+				w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: stream.ReasonStopping})
+				return
+			case <-beat.C:
+				w.out.Encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.feed.o.Clock.Boottime())})
+				if !w.out.Flush() {
+					return
+				}
+			case <-wake:
+				changed, wake = true, nil
+			case <-pace:
+				pace = nil
+			}
+		}
+	}
+}
+
+// catchUp sends what changed up to now. It tells whether the session that is
+// watched is over, and what is closed with the next change.
+func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
+	for {
+		var f api.Frame
+		f, over, wake = w.next()
+		if f.Kind != "" {
+			w.out.Encode(f)
+			if !w.out.Flush() {
+				return over, nil, false
+			}
+		}
+		if wake != nil {
+			return over, wake, true
+		}
+	}
+}
+
+// next gives the next line, without a kind if there is nothing to tell. At the
+// end of the log it gives what is closed when there is more.
+func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
+	v := w.feed.view
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if max(w.at, w.base) < v.floor {
+		w.whole = true
+	}
+	if w.whole {
+		w.at, w.base = 0, v.rev
+	}
+	text := 0
+	items := v.log[v.from(w.at):]
+	for i := range items {
+		if i == frameItems || len(f.Upsert) == frameProcesses || len(f.Sessions) == frameSessions ||
+			len(f.Remove) == frameRemovals || text > frameText {
+			f.Partial = true
+			break
+		}
+		text += w.take(v, &f, &items[i])
+		w.at = items[i].rev
+	}
+	if !f.Partial {
+		w.at, wake = v.rev, v.wake
+		over = w.session != 0 && w.over(v)
+	}
+	if !w.whole && len(f.Upsert)+len(f.Remove)+len(f.Sessions)+len(f.Closed) == 0 && f.Status == nil {
+		return api.Frame{}, over, wake
+	}
+	f.Head, f.Rev, f.TimeNS = api.Head{Kind: "diff"}, api.U64(w.at), api.U64(v.time)
+	if w.whole {
+		f.Head = api.NewHead("snapshot")
+		if f.Status == nil {
+			f.Status = w.status(v)
+		}
+	}
+	w.whole = false
+	return f, over, wake
+}
+
+// take adds one change to a line, and tells how much text it brought.
+func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
+	switch {
+	case it.gone != nil:
+		if it.added > w.at || !w.sees(it.gone) {
+			return 0
+		}
+		if p := it.process; p != nil && !(p.in && w.sees(p.scope)) {
+			f.Remove = append(f.Remove, p.ref)
+		} else if s := it.session; s != nil && !s.in {
+			f.Closed = append(f.Closed, s.id.String())
+		}
+	case !v.current(it):
+	case it.process != nil && w.sees(it.process.scope):
+		p := document.ReadableProcess(&it.process.doc, w.caller)
+		for _, arg := range p.Argv {
+			text += len(arg)
+		}
+		f.Upsert = append(f.Upsert, p)
+	case it.session != nil && w.sees(it.session.scope):
+		d := it.session.doc
+		if d.Root != nil {
+			root := document.ReadableProcess(d.Root, w.caller)
+			d.Root = &root
+		}
+		d.Brokered = document.ReadableBrokered(d.Brokered, w.caller)
+		f.Sessions = append(f.Sessions, d)
+	case it.process == nil && it.session == nil:
+		f.Status = w.status(v)
+	}
+	return text
+}
+
+// sees is the same rule as for the tree and the events.
+func (w *watcher) sees(s *access.Scope) bool {
+	if s != w.asked {
+		w.asked = s
+		w.saw = s != nil && (w.session == 0 || s.Within(w.session)) &&
+			access.Decide(w.caller, access.Read, *s).Allow
+	}
+	return w.saw
+}
+
+func (w *watcher) status(v *view) *api.WatchStatus {
+	st := v.status
+	st.ReadOnly = w.caller.Member != 0
+	return &st
+}
+
+// over reports whether the session that is watched is over.
+func (w *watcher) over(v *view) bool {
+	s := v.sessions[w.session]
+	return s == nil || s.due != 0
+}

@@ -1,0 +1,3 @@
+// Package library runs the escape programs through the libraries of api/run: in
+// Go, Python and Node.
+package library

@@ -1,0 +1,210 @@
+//go:build linux
+
+package library
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/run"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// A library starts a program. Its process is the caller that a user would write.
+type library struct {
+	name string
+	// start starts argv with environment env. lineage is the path of the program.
+	start func(t *testing.T, i *stage.Instance, lineage string, env, argv []string) started
+}
+
+// started is a program under a library.
+type started interface {
+	session() string
+	// finish has everything ended, if end, and waits as the library waits.
+	finish(end bool) result
+}
+
+// result is what the library knows when it has waited.
+type result struct {
+	Code      int
+	Guarantee string
+	Verdict   api.Verdict
+	Hangs     bool // of a driver without the library: the wait did not return within 2 s
+
+	took time.Duration
+}
+
+var libraries = []library{
+	{"go", startGo},
+	{"python subprocess", script("python3", "python", "driver.py", "subprocess")},
+	{"python asyncio", script("python3", "python", "driver.py", "asyncio")},
+	{"node", script("node", "node", "driver.mjs", "spawn")},
+}
+
+// startPlain is os/exec alone.
+func startPlain(t *testing.T, _ *stage.Instance, _ string, env, argv []string) started {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdout = env, new(bytes.Buffer)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &plainRun{cmd, cancel}
+}
+
+type plainRun struct {
+	cmd    *exec.Cmd
+	cancel context.CancelFunc
+}
+
+func (p *plainRun) session() string { return "" }
+
+func (p *plainRun) finish(bool) result {
+	p.cancel()
+	done := make(chan error, 1)
+	go func() { done <- p.cmd.Wait() }()
+	select {
+	case <-done:
+		return result{}
+	case <-time.After(2 * time.Second):
+		return result{Hangs: true}
+	}
+}
+
+type goRun struct {
+	t   *testing.T
+	cmd *run.Cmd
+	out io.ReadCloser
+}
+
+func startGo(t *testing.T, i *stage.Instance, lineage string, env, argv []string) started {
+	t.Helper()
+	cmd := run.Command(argv[0], argv[1:]...)
+	cmd.Lineage, cmd.Socket, cmd.Grace, cmd.Name = lineage, i.Socket, time.Second/2, "library"
+	cmd.Env, cmd.Dir, cmd.Stderr = env, i.Dir, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &goRun{t, cmd, out}
+}
+
+func (g *goRun) session() string {
+	s, err := g.cmd.Session()
+	if errors.Is(err, run.ErrNoSession) {
+		return ""
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return s.ID
+}
+
+func (g *goRun) finish(end bool) result {
+	g.t.Helper()
+	began := time.Now()
+	if end {
+		if err := g.cmd.End(); err != nil {
+			g.t.Error(err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, g.out); err != nil {
+		g.t.Error(err)
+	}
+	_ = g.cmd.Wait() // of the exit code the test speaks
+	r := result{Code: g.cmd.ProcessState.ExitCode(), Guarantee: g.cmd.Guarantee().String(), took: time.Since(began)}
+	if report := g.cmd.Report(); report != nil {
+		r.Verdict = report.Verdict
+	}
+	return r
+}
+
+// driver is a script under testdata.
+type driver struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines *bufio.Scanner
+	id    string
+}
+
+// script gives the library that a script loads from api/run/FOLDER. It skips a test
+// on a host without the interpreter.
+func script(interpreter, folder, file, shape string) func(*testing.T, *stage.Instance, string, []string, []string) started {
+	return func(t *testing.T, i *stage.Instance, lineage string, env, argv []string) started {
+		t.Helper()
+		path, err := exec.LookPath(interpreter)
+		if err != nil {
+			t.Skipf("no %s on this host: %v", interpreter, err)
+		}
+		of, err := filepath.Abs(filepath.Join("../../../api/run", folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &driver{t: t}
+		cmd := exec.Command(path, slices.Concat([]string{filepath.Join("testdata", file), shape, lineage}, argv)...)
+		cmd.Env = append(env, "LNGTEST_LIBRARY="+of, "LINEAGE_SOCKET="+i.Socket)
+		cmd.Stderr, d.cmd = os.Stderr, cmd
+		if d.stdin, err = cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		d.lines = bufio.NewScanner(out)
+		var first struct{ Session string }
+		d.read(&first)
+		d.id = first.Session
+		return d
+	}
+}
+
+func (d *driver) read(doc any) {
+	d.t.Helper()
+	if !d.lines.Scan() {
+		d.t.Fatalf("the driver said nothing: %v", d.cmd.Args)
+	}
+	if err := json.Unmarshal(d.lines.Bytes(), doc); err != nil {
+		d.t.Fatalf("the driver said %q: %v", d.lines.Bytes(), err)
+	}
+}
+
+func (d *driver) session() string { return d.id }
+
+func (d *driver) finish(end bool) (r result) {
+	d.t.Helper()
+	began := time.Now()
+	word := "wait\n"
+	if end {
+		word = "end\n"
+	}
+	if _, err := io.WriteString(d.stdin, word); err != nil {
+		d.t.Fatal(err)
+	}
+	d.read(&r)
+	r.took = time.Since(began)
+	return r
+}

@@ -43,7 +43,7 @@ export NFPM := nfpm-v2.43.0
 ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-.PHONY: help all build man completion install uninstall deb rpm dist image test-packages bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
+.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
 	test-install test-alerts test-systemd test-e2e test-library library test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm clean fmt
 
@@ -158,7 +158,7 @@ test: deps build programs
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-library test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-fleet test-library test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## test-unit: what needs no root
 test-unit:
@@ -182,6 +182,11 @@ test-library: build programs
 library: export LNGTEST_PROGRAMS = all
 library: export LNGTEST_PAGE = $(CURDIR)/docs/LIBRARY.md
 library: test-library leftovers
+
+## test-fleet: lineage -H against ten sshd on the loopback (root)
+test-fleet: build programs
+	@$(call install,openssh-server openssh-client)
+	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/fleet
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
@@ -283,9 +288,9 @@ test-alerts:
 	go test -run TestQueries ./internal/arch
 
 ## test-systemd: installed, under a real systemd, in a virtual machine (9 min); LNGTEST_CHECKS="watchdog socket"
-test-systemd: all
+test-systemd: all deb
 	@$(call install,$(VM_PACKAGES))
-	$(GOTEST) -timeout 30m ./internal/vm/systemd
+	$(GOTEST) -timeout 60m ./internal/vm/systemd
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:

@@ -24,6 +24,7 @@ LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux
 BROKER_PACKAGES := tmux at cron docker.io iptables busybox-static
+PACKAGE_PACKAGES := lintian rpm cpio
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
@@ -37,8 +38,13 @@ QUICK    := 6.1 7
 VM_TESTS := tracer enforcer daemon internal/e2e internal/e2e/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
+export NFPM := nfpm-v2.43.0
 
-.PHONY: help all build man completion install uninstall programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
+# What a release is built for, and when: at the time of the commit.
+ARCHS := amd64 arm64
+EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
+
+.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
 	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm clean fmt
 
@@ -51,12 +57,12 @@ build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lineage ./cmd/lineage
 
 ## all: what is installed: the binary, the manual pages, the shells' completions
-all: build man completion
+all: build man completion bin/NOTICES
 
 ## man: the manual pages, into bin/man/
 man:
 	rm -rf bin/man
-	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)} \
+	SOURCE_DATE_EPOCH=$(EPOCH) \
 		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/lineage bin/man
 	cp packaging/man/* bin/man/
 
@@ -65,9 +71,35 @@ completion: build
 	@mkdir -p bin/completion
 	for shell in bash zsh fish; do bin/lineage completion $$shell > bin/completion/lineage.$$shell; done
 
+bin/NOTICES: build
+	go run ./internal/release notices bin/lineage > $@
+
 ## install: install what "make all" made; PREFIX (/usr/local), DESTDIR; a policy is never touched (root)
 install:
 	@packaging/install.sh
+
+# The program of each architecture, for the packages.
+$(ARCHS:%=bin/%/lineage): bin/%/lineage: build
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/lineage
+
+## deb: packages for Debian and Ubuntu, of amd64 and arm64, into bin/dist/
+## rpm: the same for Fedora, RHEL and SUSE
+deb rpm: all $(ARCHS:%=bin/%/lineage) .cache/bin/$(NFPM)
+	@mkdir -p bin/dist
+	for arch in $(ARCHS); do VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(EPOCH) packaging/package.sh $@ $$arch bin/dist; done
+
+## dist: all that a release has, into bin/dist: tarballs, packages, images, bills of materials, checksums
+dist:
+	rm -rf bin/dist
+	$(MAKE) deb rpm image
+	for arch in $(ARCHS); do VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(EPOCH) packaging/tarball.sh $$arch bin/dist; done
+	for arch in $(ARCHS); do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/lineage > bin/dist/lineage-$(VERSION)-linux-$$arch.cdx.json; done
+	cd bin/dist && rm -f SHA256SUMS && LC_ALL=C sha256sum * > SHA256SUMS
+
+## image: a container image of the program alone, for docker and podman to load, into bin/dist
+image: $(ARCHS:%=bin/%/lineage)
+	@mkdir -p bin/dist
+	for arch in $(ARCHS); do go run ./internal/release image $(VERSION) $(EPOCH) bin/$$arch/lineage > bin/dist/lineage-$(VERSION)-image-$$arch.tar; done
 
 ## uninstall: stop, unload and remove it; refused with live sessions; FORCE=1, PURGE=1 (root)
 uninstall:
@@ -109,6 +141,10 @@ if [ $${#missing[@]} -gt 0 ]; then \
 fi
 endef
 
+.cache/bin/$(NFPM):
+	GOFLAGS= GOBIN=$(CURDIR)/.cache/bin go install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM:nfpm-%=%)
+	mv .cache/bin/nfpm $@
+
 .cache/bin/$(GOLANGCI):
 	GOFLAGS= GOBIN=$(CURDIR)/.cache/bin go install \
 		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI:golangci-lint-%=%)
@@ -123,7 +159,7 @@ test: deps build programs
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-agents test-library test-brokers test-recipes test-escapes test-install test-systemd: export LNGTEST = 1
+test-e2e test-agents test-fleet test-library test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## test-unit: what needs no root
 test-unit:
@@ -147,6 +183,11 @@ test-library: build programs
 library: export LNGTEST_PROGRAMS = all
 library: export LNGTEST_PAGE = $(CURDIR)/docs/LIBRARY.md
 library: test-library leftovers
+
+## test-fleet: lineage -H against ten sshd on the loopback (root)
+test-fleet: build programs
+	@$(call install,openssh-server openssh-client)
+	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/fleet
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs
@@ -228,10 +269,9 @@ test-arm64: vm-arm64
 
 # What is built for the guest goes into bin/arm64.
 ARM_PROGRAMS := $(patsubst bin/testdata/%,bin/arm64/testdata/%,$(PROGRAMS))
-vm-arm64: $(ARM_PROGRAMS)
+vm-arm64: $(ARM_PROGRAMS) bin/arm64/lineage
 	testdata/vm/fetch-arm64.sh .cache/arm64 $(ARM_KERNELS)
 	cp .cache/arm64/busybox bin/arm64/
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/arm64/lineage ./cmd/lineage
 	go build -trimpath -ldflags '-s -w' -o bin/arm64/vminit ./internal/vm/init
 	go test -c -ldflags '-s -w' -o bin/arm64/tests/tracer.test ./tracer
 
@@ -244,6 +284,11 @@ bin/arm64/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
 test-install: all
 	$(GOTEST) ./internal/e2e/install
 
+## test-packages: packages unpacked and checked, dist built twice and compared (2 min, root)
+test-packages: dist
+	@$(call install,$(PACKAGE_PACKAGES))
+	$(GOTEST) -timeout 20m ./internal/e2e/packages
+
 ## test-alerts: packaging/alerts.yml and the dashboard's queries, by promtool, which it fetches
 test-alerts:
 	testdata/fetch-promtool.sh .cache/promtool
@@ -252,9 +297,9 @@ test-alerts:
 	go test -run TestQueries ./internal/arch
 
 ## test-systemd: installed, under a real systemd, in a virtual machine (9 min); LNGTEST_CHECKS="watchdog socket"
-test-systemd: all
+test-systemd: all deb
 	@$(call install,$(VM_PACKAGES))
-	$(GOTEST) -timeout 30m ./internal/vm/systemd
+	$(GOTEST) -timeout 60m ./internal/vm/systemd
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:
@@ -272,9 +317,10 @@ lint: programs
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 
-## docs: write docs/COMMANDS.md, docs/KEYS.md, docs/METRICS.md and docs/openapi.json from the code itself
+## docs: write COMMANDS, KEYS, LICENSES, METRICS.md and openapi.json of docs/ from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
+	go run ./internal/release licenses bin/lineage > docs/LICENSES.md
 	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./internal/openapi -run TestDocument -update
@@ -282,6 +328,7 @@ docs: build
 ## docs-check: fail if a written document or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
+	go run ./internal/release licenses bin/lineage | diff -u docs/LICENSES.md -
 	go test ./tui/keys -run TestDocument
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument

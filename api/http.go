@@ -81,26 +81,39 @@ type client struct {
 // version. A daemon of another Major is an *Error of CodeVersion, one that does
 // not answer is ErrSilent. The Client is safe for concurrent use.
 func Dial(ctx context.Context, socket string) (Client, error) {
-	c := &client{socket: socket}
-	c.http = &http.Client{
+	// The daemon counts connections; one that waits for the end of a command for hours
+	// is not worth one.
+	c := newClient(socket, time.Second, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, socket) })
+	asking, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	opened, err := c.open(asking)
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		err = c.unreachable(ErrSilent)
+	}
+	return opened, err
+}
+
+// DialOver is Dial over connections that connect makes, to a daemon that errors call by
+// that name. How long it may take to answer is ctx's.
+func DialOver(ctx context.Context, name string, connect func(context.Context) (net.Conn, error)) (Client, error) {
+	return newClient(name, time.Minute, connect).open(ctx)
+}
+
+func newClient(name string, idle time.Duration, connect func(context.Context) (net.Conn, error)) *client {
+	return &client{name, &http.Client{
 		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return dialUnix(ctx, socket)
-			},
-			// The daemon counts connections; one that waits for the end of a command
-			// for hours is not worth one.
-			IdleConnTimeout:    time.Second,
+			DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) },
+			IdleConnTimeout:    idle,
 			DisableCompression: true,
 		},
 		// A redirect is no part of the protocol, and must not lead elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	asking, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	v, err := c.Version(asking)
-	if err != nil && ctx.Err() == nil && asking.Err() != nil {
-		err = c.unreachable(ErrSilent)
-	}
+	}}
+}
+
+// open asks for the version, and closes the client if it cannot be used.
+func (c *client) open(ctx context.Context) (Client, error) {
+	v, err := c.Version(ctx)
 	if err == nil && v.API != Major {
 		err = c.otherMajor(strconv.Itoa(v.API), v.Version)
 	}

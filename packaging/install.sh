@@ -4,7 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/layout.sh
 
-for made in bin/lineage bin/man/lineage.1 bin/completion/lineage.bash; do
+BINARY=${BINARY:-bin/lineage} # of another architecture, for a package
+
+for made in "$BINARY" bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
 	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
 done
 
@@ -12,7 +14,7 @@ put() { # MODE FROM TO
 	install -D -m "$1" "$2" "$DESTDIR$3"
 }
 
-put 755 bin/lineage "$bindir/lineage"
+put 755 "$BINARY" "$bindir/lineage"
 for page in bin/man/*; do
 	put 644 "$page" "$mandir/man${page##*.}/${page##*/}"
 done
@@ -29,7 +31,9 @@ put 644 packaging/dashboard.json "$docdir/dashboard.json"
 put 644 packaging/agents.yaml "$docdir/agents.yaml"
 put 644 packaging/build-daemons.yaml "$docdir/build-daemons.yaml"
 put 644 LICENSE "$docdir/LICENSE"
+put 644 bin/NOTICES "$docdir/NOTICES"
 put 644 packaging/sysusers.d/lineage.conf "$sysusersdir/lineage.conf"
+put 644 packaging/systemd/lineage.preset "$presetdir/90-lineage.preset"
 put 644 packaging/systemd/lineage.socket "$unitdir/lineage.socket"
 sed "s|@BINDIR@|$bindir|g" packaging/systemd/lineage.service.in >"$service"
 put 644 "$service" "$unitdir/lineage.service"

@@ -1,6 +1,6 @@
 # layout.sh: where everything goes; read by install.sh and uninstall.sh.
-# PREFIX, DESTDIR and SYSCONFDIR come from the environment. SYSCONFDIR and
-# LOCALSTATEDIR are where the daemon looks; they are not under PREFIX.
+# PREFIX and DESTDIR come from the environment. Policy, history and audit log are
+# where the daemon looks, not under PREFIX.
 # shellcheck shell=bash disable=SC2034
 PREFIX=${PREFIX:-/usr/local}
 DESTDIR=${DESTDIR:-}
@@ -15,16 +15,16 @@ esac
 
 bindir=$PREFIX/bin
 unitdir=$PREFIX/lib/systemd/system # systemd looks here for /usr and /usr/local
+presetdir=$PREFIX/lib/systemd/system-preset
 sysusersdir=$PREFIX/lib/sysusers.d
 mandir=$PREFIX/share/man
 bashdir=$PREFIX/share/bash-completion/completions
-zshdir=$PREFIX/share/zsh/site-functions
+zshdir=$PREFIX/share/zsh/${ZSHDIR:-site-functions}
 fishdir=$PREFIX/share/fish/vendor_completions.d
 docdir=$PREFIX/share/doc/lineage
 confdir=/etc/lineage
 statedir=/var/lib/lineage
 logdir=/var/log/lineage
-units=(lineage.service lineage.socket)
 
 # live tells that this is about the running system, not about a tree of files.
 live() { [ -z "$DESTDIR" ]; }

@@ -5,46 +5,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/layout.sh
+. packaging/unload.sh
 unset LINEAGE_SOCKET # the host's own instance is meant
 FORCE=${FORCE:-} PURGE=${PURGE:-}
-binary=$bindir/lineage
-
-# refuse_live stops here while anything is live, before anything is stopped.
-refuse_live() {
-	local ids
-	[ -z "$FORCE" ] || return 0
-	ids=$("$binary" ls -o name 2>/dev/null) || return 0 # no daemon: unload looks at the pins
-	[ -z "$ids" ] || {
-		echo "uninstall: $(wc -l <<<"$ids") sessions are live (\"lineage ls\"); end them, or set FORCE=1: their processes go on, in no session" >&2
-		exit 1
-	}
-}
-
-# unload takes the programs out of the kernel. It asks again, under a lock: a
-# session that came in meanwhile is not lost, and the daemon is started again.
-unload() {
-	local was=()
-	if managed; then
-		for unit in "${units[@]}"; do
-			! systemctl is-active --quiet "$unit" || was+=("$unit")
-		done
-		systemctl stop lineage.socket lineage.service 2>/dev/null || true
-	fi
-	if ! "$binary" daemon --unload ${FORCE:+--force}; then
-		[ "${#was[@]}" -eq 0 ] || systemctl start "${was[@]}"
-		echo 'uninstall: nothing was removed' >&2
-		exit 1
-	fi
-	if managed; then
-		systemctl disable --quiet "${units[@]}" 2>/dev/null || true
-	fi
-}
+binary=$bindir/lineage force=$FORCE force_with=FORCE=1
 
 if live; then
 	[ "$(id -u)" -eq 0 ] || { echo 'uninstall: not root; run with sudo' >&2; exit 1; }
 	if [ -x "$binary" ]; then
 		refuse_live
-		unload
+		unload || { echo 'uninstall: nothing was removed' >&2; exit 1; }
 	elif compgen -G '/sys/fs/bpf/lineage*' >/dev/null; then
 		say "there is no $binary: the programs that are in the kernel stay in it until the next boot"
 	fi
@@ -58,11 +28,12 @@ done
 remove "$bashdir/lineage"
 remove "$zshdir/_lineage"
 remove "$fishdir/lineage.fish"
-for name in policy.yaml policy.schema.json agents.yaml build-daemons.yaml alerts.yml dashboard.json LICENSE; do
+for name in policy.yaml policy.schema.json agents.yaml build-daemons.yaml alerts.yml dashboard.json LICENSE NOTICES; do
 	remove "$docdir/$name"
 done
 remove "$sysusersdir/lineage.conf"
-for unit in "${units[@]}"; do
+remove "$presetdir/90-lineage.preset"
+for unit in $units; do
 	remove "$unitdir/$unit"
 done
 rmdir "$DESTDIR$docdir" 2>/dev/null || true

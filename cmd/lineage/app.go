@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -28,6 +29,7 @@ type app struct {
 	env            func(string) string
 	now            func() time.Time
 	dial           func(ctx context.Context, socket string) (api.Client, error)
+	dialHost       hosts.Dialer // the daemon of another host
 	// interrupts gives the SIGINTs and SIGTERMs from now on, until stop.
 	interrupts func() (c <-chan os.Signal, stop func())
 	host       host
@@ -181,7 +183,7 @@ of them.`,
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
 	root.AddCommand(a.lsCommand(), a.orphansCommand(), a.reportCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(),
-		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.versionCommand())
+		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.stdioCommand(), a.versionCommand())
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)
 	}

@@ -24,6 +24,7 @@ type endOptions struct {
 	timeout  time.Duration
 
 	all, mine, kept bool
+	allOrNone       bool // on many hosts
 }
 
 // chooses reports that the sessions are not named but chosen.
@@ -83,13 +84,17 @@ the plan does not name.
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 
+With -H the sessions of these names end on many hosts: a plan is made on each,
+one question asked, and what came in after its plan is not hit. A host without
+such a session has nothing to end. Exits with 6 if a host was not reached.
+
 On a terminal the state is shown while it takes longer than a second; Ctrl-C
 then kills at once. Elsewhere the first Ctrl-C prints the state, and the second
 kills.`,
 		Example: `  lineage end build                  # shows what will be ended, and asks
   lineage end build web --now --yes  # SIGKILL at once, without asking
   lineage end build --dry-run        # only show it
-  lineage end --mine --grace 30s`,
+  lineage end build -H web1,web2,@hosts --all-or-none`,
 		Args:              argsCount(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
@@ -103,13 +108,21 @@ kills.`,
 	f.BoolVar(&o.mine, "mine", false, "end every session of your user")
 	f.BoolVar(&o.kept, "kept", false, "with --all and --mine: kept sessions, too")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&o.allOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.graceSet = cmd.Flags().Changed("grace")
 		if err := o.check(len(args)); err != nil {
 			return err
 		}
 		ctx := cmd.Context()
+		if err := o.checkHosts(*remote); err != nil {
+			return err
+		}
+		if len(*remote) > 0 {
+			return a.endOnHosts(ctx, *remote, o, args, format.value)
+		}
 		c, err := a.client(ctx)
 		if err != nil {
 			return err
@@ -325,6 +338,11 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	if sessions > 1 {
 		what = fmt.Sprintf("these %d sessions", sessions)
 	}
+	return a.confirm(p, what)
+}
+
+// confirm asks, below what the page has, for a yes.
+func (a *app) confirm(p *text.Page, what string) (bool, error) {
 	p.Print("End %s? [y/N] ", what)
 	if err := p.Flush(); err != nil {
 		return false, err

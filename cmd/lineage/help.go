@@ -23,7 +23,7 @@ var groups = []struct {
 	{"Run", "run adopt init"},
 	{"Inspect", "ls tree top why events history orphans report"},
 	{"End", "end keep"},
-	{"Host", "daemon setup hook doctor policy version completion"},
+	{"Host", "daemon setup hook doctor policy version completion stdio"},
 }
 
 // otherNames are commands of other tools, and which of ours does that.
@@ -54,7 +54,8 @@ by which its processes are recognised, for the command.`},
 3    not found: the session, process, port or file
 4    not permitted, or refused by a guard
 5    no daemon answers
-6    a session was ended, and a process is left or may be left
+6    a session was ended, and a process is left or may be left; with -H: not
+     every host was reached, or not everything was ended
 7    this kernel cannot track sessions
 
 "lineage run" and "lineage init" exit with what their command exits with,

@@ -33,6 +33,7 @@ several sessions had means the last one that ended.`,
 	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if q.Since, q.Until, err = timeRange("history", since, until, a.now()); err != nil {
@@ -50,13 +51,29 @@ several sessions had means the last one that ended.`,
 		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
 			return err
 		}
+		if len(*remote) > 0 {
+			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+				if len(args) > 0 {
+					return pastSession(ctx, c, args[0], everybody)
+				}
+				list, err := allPages(ctx, c, q)
+				if err != nil {
+					return text.Listing{}, err
+				}
+				return text.History(list), nil
+			})
+		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		if len(args) > 0 {
-			return a.pastSession(cmd.Context(), c, args[0], everybody, format.value)
+			past, err := pastSession(cmd.Context(), c, args[0], everybody)
+			if err != nil {
+				return err
+			}
+			return a.print(format.value, past)
 		}
 		list, err := allPages(cmd.Context(), c, q)
 		if err != nil {
@@ -70,31 +87,32 @@ several sessions had means the last one that ended.`,
 	return cmd
 }
 
-// pastSession shows a session that is over.
-func (a *app) pastSession(ctx context.Context, c api.Client, name string, everybody bool, format string) error {
+// pastSession is a session that is over, its receipt and its processes.
+func pastSession(ctx context.Context, c api.Client, name string, everybody bool) (text.Listing, error) {
+	var none text.Listing
 	s, err := c.Session(ctx, name)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if s.State != api.StateEnded {
 		if s, err = lastEnded(ctx, c, s, name); err != nil {
-			return err
+			return none, err
 		}
 	}
 	r, err := c.Report(ctx, s.ID, 0)
 	if err != nil {
-		return err
+		return none, err
 	}
 	t, err := c.Tree(ctx, s.ID, "all")
 	if err != nil {
-		return err
+		return none, err
 	}
 	t.Session = s
 	remembered := len(t.Nodes)
 	if !everybody {
 		keepLeftovers(t, r)
 	}
-	return a.print(format, text.Past(r, t, remembered-len(t.Nodes)))
+	return text.Past(r, t, remembered-len(t.Nodes)), nil
 }
 
 // lastEnded is the session with that name that ended last; live has the name now.

@@ -74,6 +74,7 @@ ended session is how long it lasted.`,
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.SessionColumns...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
@@ -84,6 +85,18 @@ ended session is how long it lasted.`,
 		}
 		if err := takeColumns(true, text.SessionColumns); err != nil {
 			return err
+		}
+		if len(*remote) > 0 {
+			if o.watch {
+				return usage("ls: --watch is for this host, not with -H")
+			}
+			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+				list, err := o.list(ctx, c)
+				if err != nil {
+					return text.Listing{}, err
+				}
+				return text.Sessions(list), nil
+			})
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {

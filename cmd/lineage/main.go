@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 )
 
 func main() {
 	dispatch(os.Args)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		env: os.Getenv, now: time.Now, dial: api.Dial, interrupts: interrupts, host: thisHost(),
+		env: os.Getenv, now: time.Now, dial: api.Dial, dialHost: hosts.Dial, interrupts: interrupts, host: thisHost(),
 	}
 	os.Exit(a.main(context.Background(), os.Args[1:]))
 }

@@ -48,6 +48,7 @@ always means the process.`,
 	f.BoolVar(&o.plain, "plain", false, "ASCII only")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := ""
 		if len(args) > 0 {
@@ -58,8 +59,18 @@ always means the process.`,
 			return usage("tree: --follow needs a daemon, it cannot follow a recording")
 		case o.follow && format.value != "table" && format.value != "wide":
 			return usage(`tree: --follow draws for people; use "lineage events -o jsonl"`)
+		case len(*remote) > 0 && (o.follow || o.input != ""):
+			return usage("tree: --follow and --input are for this host, not with -H")
 		case o.input != "":
 			return a.recordedTree(o, arg, format.value)
+		case len(*remote) > 0:
+			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+				trees, err := askTrees(ctx, c, arg, o.all)
+				if err != nil {
+					return text.Listing{}, err
+				}
+				return text.Trees(trees, arg != "", o.plain), nil
+			})
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {

@@ -40,13 +40,17 @@ prints it, never means another process that got the same PID later.`,
 	var at string
 	cmd.Flags().StringVar(&at, "at", "", "the members that listened on the TCP port at this `time`: 2h ago, or RFC 3339")
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ask, err := a.question(args[0])
+		ask, err := a.question(args[0], len(*remote) > 0)
 		if err == nil && cmd.Flags().Changed("at") {
 			ask, err = a.portAt(args[0], at)
 		}
 		if err != nil {
 			return err
+		}
+		if len(*remote) > 0 {
+			return a.onHosts(cmd.Context(), *remote, format.value, ask)
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -67,8 +71,9 @@ type asker func(context.Context, api.Client) (text.Listing, error)
 
 var pidLike = regexp.MustCompile(`^[0-9]+(@.*)?$`)
 
-// question makes of an argument what to ask the daemon.
-func (a *app) question(arg string) (asker, error) {
+// question makes of an argument what to ask the daemon. What it means is looked up on
+// this host only if that is the daemon's.
+func (a *app) question(arg string, remote bool) (asker, error) {
 	if port, ok := strings.CutPrefix(arg, ":"); ok {
 		number, proto, _ := strings.Cut(port, "/")
 		n, err := strconv.ParseUint(number, 10, 16)
@@ -87,10 +92,13 @@ func (a *app) question(arg string) (asker, error) {
 		}, nil
 	}
 	if ref, err := api.ParseRef(arg); err == nil {
-		return a.askProcess(ref), nil
+		return a.askProcess(ref, remote), nil
 	}
 	if pidLike.MatchString(arg) || arg == "" {
 		return nil, usage("why %s: not a process; name it as PID or PID@START", arg)
+	}
+	if remote {
+		return askRemotePath(arg)
 	}
 	return askPath(arg)
 }
@@ -117,7 +125,7 @@ func (a *app) portAt(arg, when string) (asker, error) {
 
 // askProcess asks whose a process is. Of one outside any session the daemon knows
 // little: its parents are read from /proc here.
-func (a *app) askProcess(ref api.Ref) asker {
+func (a *app) askProcess(ref api.Ref, remote bool) asker {
 	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		why, err := c.Why(ctx, ref.String())
 		if err != nil {
@@ -125,7 +133,7 @@ func (a *app) askProcess(ref api.Ref) asker {
 		}
 		doc := &text.WhyDocument{Why: *why}
 		if why.Session == nil {
-			if a.host.ancestors != nil {
+			if a.host.ancestors != nil && !remote {
 				doc.Ancestors = a.host.ancestors(why.Process.PID)
 			}
 			list, err := c.Sessions(ctx, "live", "")
@@ -140,6 +148,21 @@ func (a *app) askProcess(ref api.Ref) asker {
 		}
 		return text.Why(doc), nil
 	}
+}
+
+// askRemotePath asks which processes hold a file of another host: by its name only, as
+// its inode is not known here.
+func askRemotePath(arg string) (asker, error) {
+	if !filepath.IsAbs(arg) {
+		return nil, usage("why %s: with -H, want an absolute path", arg)
+	}
+	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+		h, err := c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
+		if err != nil {
+			return text.Listing{}, err
+		}
+		return text.Holders(h, arg), nil
+	}, nil
 }
 
 // askPath asks which processes hold a file.

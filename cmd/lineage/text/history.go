@@ -12,7 +12,8 @@ import (
 // History lists ended sessions.
 func History(list *api.Sessions) Listing {
 	l := Sessions(list)
-	l.Text = func(p *Page) { writeHistory(p, list.Items) }
+	shown := tabular(func(p *Page) table { return historyTable(p, list.Items) })
+	l.Text, l.table = shown.Text, shown.table
 	return l
 }
 
@@ -20,7 +21,7 @@ func History(list *api.Sessions) Listing {
 var HistoryColumns = []string{"id", "name", "ended", "duration", "reason", "verdict", "processes", "cpu",
 	"started", "uid", "parent", "peak", "level", "root", "command"}
 
-func writeHistory(p *Page, sessions []api.Session) {
+func historyTable(p *Page, sessions []api.Session) table {
 	ended, when := "ENDED", p.word
 	if p.cuts() {
 		ended, when = p.Now.Format("ENDED (MST)"), p.clock
@@ -51,7 +52,7 @@ func writeHistory(p *Page, sessions []api.Session) {
 		}
 		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
 	}
-	t.write(p)
+	return t
 }
 
 // lasted is from a session's start to its end.

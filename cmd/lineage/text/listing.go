@@ -20,10 +20,11 @@ var Formats = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 
 // Listing is one answer in every format.
 type Listing struct {
-	Doc   any         // json, yaml: the document
-	Items []any       // jsonl: its items, each with its kind
-	Names []string    // name
-	Text  func(*Page) // table, wide
+	Doc   any               // json, yaml: the document
+	Items []any             // jsonl: its items, each with its kind
+	Names []string          // name
+	Text  func(*Page)       // table, wide
+	table func(*Page) table // what Text writes, if that is one table
 }
 
 // Write writes l to the page: all of it, or nothing.

@@ -14,7 +14,8 @@ import (
 // Sessions lists sessions.
 func Sessions(list *api.Sessions) Listing {
 	list.Head = Head("sessions")
-	l := Listing{Doc: list, Text: func(p *Page) { writeSessions(p, list.Items) }}
+	l := tabular(func(p *Page) table { return sessionsTable(p, list.Items) })
+	l.Doc = list
 	if list.Items == nil {
 		list.Items = []api.Session{}
 	}
@@ -26,11 +27,19 @@ func Sessions(list *api.Sessions) Listing {
 	return l
 }
 
+// tabular is a listing whose text is one table.
+func tabular(of func(*Page) table) Listing {
+	return Listing{table: of, Text: func(p *Page) {
+		t := of(p)
+		t.write(p)
+	}}
+}
+
 // SessionColumns are those of the list of sessions.
 var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "rss", "ports", "age", "evidence",
 	"uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
 
-func writeSessions(p *Page, sessions []api.Session) {
+func sessionsTable(p *Page, sessions []api.Session) table {
 	t := table{drop: []string{"EVIDENCE", "ZOMBIES", "ORPHANS", "CPU", "ROOT", "AGE", "RSS"}}
 	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
 	if p.all() {
@@ -59,7 +68,7 @@ func writeSessions(p *Page, sessions []api.Session) {
 		}
 		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
 	}
-	t.write(p)
+	return t
 }
 
 // stateText is the state, and that it outlives the session that it came from.

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// fleet has a daemon on each of these hosts; any other cannot be reached.
+func fleet(t *testing.T, on map[string]*fake) *world {
+	w := newWorld(t, nil)
+	w.dialHost = func(_ context.Context, host string) (api.Client, error) {
+		if f := on[host]; f != nil {
+			return f, nil
+		}
+		return nil, &api.UnreachableError{Socket: host, Err: fmt.Errorf("connection refused")}
+	}
+	return w
+}
+
+func twoHosts() map[string]*fake {
+	second := newFake()
+	second.sessions[0].ID, second.sessions[0].Name = "zz9z9z", "other"
+	second.trees = map[string]*api.Tree{"zz9z9z": second.trees["k3x9q2"], "m8p4z1": second.trees["m8p4z1"]}
+	return map[string]*fake{"web1": newFake(), "web2": second}
+}
+
+func TestHosts(t *testing.T) {
+	for name, args := range map[string][]string{
+		"ls":             {"ls"},
+		"ls wide":        {"ls", "-o", "wide"},
+		"ls json":        {"ls", "-o", "json"},
+		"ls jsonl":       {"ls", "-o", "jsonl"},
+		"ls name":        {"ls", "-o", "name"},
+		"history":        {"history"},
+		"tree":           {"tree", "build"},
+		"why port":       {"why", ":8080"},
+		"why nobody":     {"why", ":9"},
+		"dry run":        {"end", "build", "--dry-run"},
+		"end":            {"end", "build", "--yes"},
+		"end everywhere": {"end", "m8p4z1", "--yes"},
+		"all or none":    {"end", "m8p4z1", "--yes", "--all-or-none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden(t, "hosts "+name, fleet(t, twoHosts()).record(append(args, "-H", "web1,web2,gone")...))
+		})
+	}
+}
+
+func TestHostsExit(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want int
+	}{
+		{"ls -H web1,web2", api.ExitOK},
+		{"ls -H web1,gone", api.ExitLeft},
+		{"tree build -H web1,web2", api.ExitOK}, // one of them has it
+		{"tree none -H web1,web2", api.ExitNotFound},
+		{"tree none -H web1,gone", api.ExitLeft},
+		{"end build --yes -H web1,web2", api.ExitOK},
+		{"end none --yes -H web1,web2", api.ExitNotFound},
+		{"ls -H -x", api.ExitUsage},
+		{"ls -H web1,", api.ExitUsage},
+		{"ls -H web1 --watch", api.ExitUsage},
+		{"ls -H web1 --socket /run/x", api.ExitUsage},
+		{"tree -f -H web1", api.ExitUsage},
+		{"why relative -H web1", api.ExitUsage},
+		{"end build -H web1", api.ExitUsage}, // nobody to ask
+		{"end --all -H web1 --yes", api.ExitUsage},
+		{"end build --if-plan x -H web1 --yes", api.ExitUsage},
+		{"end build --all-or-none --yes", api.ExitUsage},
+	} {
+		on := twoHosts()
+		code, _, stderr := fleet(t, on).run(strings.Fields(tt.args)...)
+		if code != tt.want {
+			t.Errorf("%s: exit %d, want %d: %s", tt.args, code, tt.want, stderr)
+		}
+		if tt.want == api.ExitUsage && len(on["web1"].ends) > 0 {
+			t.Errorf("%s: ended %v", tt.args, on["web1"].ends)
+		}
+	}
+}
+
+// TestHostsEndPlanned: every end is under the plan of its host, and with --all-or-none
+// nothing is sent unless all hosts can be asked and agree.
+func TestHostsEndPlanned(t *testing.T) {
+	on := twoHosts()
+	fleet(t, on).run("end", "m8p4z1", "--yes", "--now", "-H", "web1,web2")
+	for host, f := range on {
+		if len(f.ends) != 1 || f.ends[0] != "m8p4z1 now plan=5f3a9c01" {
+			t.Errorf("%s: %q", host, f.ends)
+		}
+	}
+	on = twoHosts()
+	on["web2"].planned = func(p *api.Plan) { p.RefusedBy = "the daemon is in it" }
+	code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "--all-or-none", "-H", "web1,web2")
+	if code != api.ExitLeft || !strings.Contains(out, "the daemon is in it") || len(on["web1"].ends)+len(on["web2"].ends) > 0 {
+		t.Errorf("exit %d, ended %q and %q\n%s", code, on["web1"].ends, on["web2"].ends, out)
+	}
+	// Without it the other host's sessions end.
+	code, _, _ = fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web1,web2")
+	if code != api.ExitLeft || len(on["web1"].ends) != 1 || len(on["web2"].ends) != 0 {
+		t.Errorf("exit %d, ended %q and %q", code, on["web1"].ends, on["web2"].ends)
+	}
+}
+
+// TestHostsEndLeft: a host whose end fails, or leaves something, is an error of the whole.
+func TestHostsEndLeft(t *testing.T) {
+	on := twoHosts()
+	on["web1"].end = func(id string, _ api.EndRequest) (*api.Report, error) {
+		r := cleanReport(id)
+		r.Verdict = ""
+		return r, nil
+	}
+	on["web1"].reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+		r := cleanReport(id)
+		r.Verdict = api.VerdictLeft
+		return r, nil
+	}
+	on["web2"].end = func(string, api.EndRequest) (*api.Report, error) {
+		return nil, api.NewError(api.CodeChanged, "the plan no longer holds", "")
+	}
+	code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web1,web2")
+	if code != api.ExitLeft || !strings.Contains(out, "web2  error: the plan no longer holds") || !strings.Contains(out, "web1  error: ") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}

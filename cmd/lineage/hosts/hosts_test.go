@@ -1,0 +1,201 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// TestMain is also what the ssh of these tests runs on a host: it connects stdin and
+// stdout to a socket.
+func TestMain(m *testing.M) {
+	if socket := os.Getenv("LNGTEST_RELAY"); socket != "" {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "lineage: no daemon at", socket)
+			os.Exit(api.ExitUnreachable)
+		}
+		go io.Copy(os.Stdout, c)
+		io.Copy(c, os.Stdin)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// fakeSSH puts an ssh into the PATH that knows a few hosts, and gives the file in which
+// it notes its arguments.
+func fakeSSH(t *testing.T) (log string) {
+	t.Helper()
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(api.HeaderAPI, "1")
+		io.WriteString(w, `{"schema":"lineage/1","kind":"version","version":"0.1.0","api":1,"level":4}`)
+	})}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	log = filepath.Join(dir, "log")
+	script := fmt.Sprintf(`#!/bin/sh
+echo "$*" >> %[1]s
+while [ "$1" != -- ]; do shift; done
+case $2 in
+up*) LNGTEST_RELAY=%[2]s exec %[3]s ;;
+idle) LNGTEST_RELAY=%[2]s.none exec %[3]s ;;
+down) echo 'Warning: some banner' >&2; echo 'ssh: connect to host down port 22: Connection refused' >&2; exit 255 ;;
+bare) echo 'sh: 1: lineage: not found' >&2; exit 127 ;;
+mute) exit 255 ;;
+slow) exec sleep 60 ;;
+nonsense) echo 'Welcome to this host'; exec sleep 60 ;;
+esac
+`, log, socket, os.Args[0])
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return log
+}
+
+func version(ctx context.Context, _ string, c api.Client) (string, error) {
+	v, err := c.Version(ctx)
+	if err != nil {
+		return "", err
+	}
+	return v.Version, nil
+}
+
+func TestEach(t *testing.T) {
+	log := fakeSSH(t)
+	list := []string{"up1", "down", "idle", "bare", "mute", "slow", "up2", "nonsense"}
+	began := time.Now()
+	answers := Each(t.Context(), Dial, list, 3*time.Second, version)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	want := []string{
+		"0.1.0", "error: ssh: connect to host down port 22: Connection refused", "error: no daemon at ",
+		"error: lineage is not installed there", "error: ssh exited with 255", "error: no answer within 3s", "0.1.0", "error: ",
+	}
+	for i, a := range answers {
+		got := a.Value
+		if a.Err != nil {
+			got = "error: " + a.Err.Error()
+		}
+		if a.Host != list[i] || !strings.HasPrefix(got, want[i]) {
+			t.Errorf("%s: %q, want %q", a.Host, got, want[i])
+		}
+	}
+	said, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const asked = "-T -a -x -o BatchMode=yes -o ClearAllForwardings=yes -- up1 lineage stdio\n"
+	if !strings.Contains(string(said), asked) {
+		t.Errorf("ssh was called with\n%swant\n%s", said, asked)
+	}
+}
+
+// TestManyHosts: all hosts are asked, at most 32 at once.
+func TestManyHosts(t *testing.T) {
+	fakeSSH(t)
+	list := make([]string, 200)
+	for i := range list {
+		list[i] = fmt.Sprintf("up%d", i)
+	}
+	var now, most atomic.Int32
+	dial := func(ctx context.Context, host string) (api.Client, error) {
+		n := now.Add(1)
+		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+		}
+		return Dial(ctx, host)
+	}
+	began := time.Now()
+	answers := Each(t.Context(), dial, list, time.Minute, func(ctx context.Context, host string, c api.Client) (string, error) {
+		defer now.Add(-1)
+		return version(ctx, host, c)
+	})
+	for _, a := range answers {
+		if a.Value != "0.1.0" {
+			t.Fatalf("%s: %q, %v", a.Host, a.Value, a.Err)
+		}
+	}
+	if n := most.Load(); n < 2 || n > AtOnce {
+		t.Errorf("%d at once, want up to %d", n, AtOnce)
+	}
+	t.Logf("figure: %d hosts in %v, %d at once", len(list), time.Since(began).Round(time.Millisecond), most.Load())
+}
+
+// TestDialEnds: ssh goes with the client.
+func TestDialEnds(t *testing.T) {
+	fakeSSH(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	c, err := Dial(ctx, "slow")
+	if err == nil {
+		c.Close()
+		t.Fatal("a host that never answers was reached")
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err = Dial(t.Context(), "up")
+	if f, ok := errors.AsType[*Failure](err); !ok || !strings.HasPrefix(f.Error(), "cannot run ssh: ") {
+		t.Errorf("without ssh: %v", err)
+	}
+}
+
+func TestList(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := write("good", "# the web\nweb1\n\n  web2   # the second\nroot@db1\n")
+	for text, want := range map[string][]string{
+		"web1":                     {"web1"},
+		"web1,web2,web1":           {"web1", "web2"},
+		"a@b.example,[::1]":        {"a@b.example", "[::1]"},
+		"@" + good:                 {"web1", "web2", "root@db1"},
+		"db1,@" + good + ",web1,x": {"db1", "web1", "web2", "root@db1", "x"},
+	} {
+		var l List
+		if err := l.Set(text); err != nil || !slices.Equal(l, want) {
+			t.Errorf("%s: %q, %v", text, l, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                     "it is empty",
+		"web1,":                                "it is empty",
+		"-oProxyCommand=x":                     "must not begin with -",
+		"web1,-x":                              "must not begin with -",
+		"we b":                                 "must not contain blanks",
+		"web1\n":                               "must not contain blanks",
+		"web\x1b[0m":                           "control characters",
+		strings.Repeat("a", 256):               "longer than 255 bytes",
+		"@" + dir + "/none":                    "cannot read hosts",
+		"@" + write("empty", "#\n"):            "no host in",
+		"@" + write("option", "web1\n-oX=y\n"): "must not begin with -",
+		"@" + write("blank", "web1\nweb2 web3\n"): "must not contain blanks",
+	} {
+		var l List
+		if err := l.Set(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package hosts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Failure is why a host could not be asked, in the words of ssh or of the command there.
+type Failure struct{ why string }
+
+func (f *Failure) Error() string { return f.why }
+
+// Timeout and Temporary make it a net.Error, which package api reports as a daemon that
+// cannot be reached.
+func (f *Failure) Timeout() bool   { return false }
+func (f *Failure) Temporary() bool { return false }
+
+// arguments of ssh before the host. Neither an agent nor a port is forwarded, and nothing
+// is asked on the terminal: many hosts would ask at once. All else is as the user's
+// configuration and known hosts say.
+var arguments = []string{"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "--"}
+
+// Dial connects to the daemon of a host.
+func Dial(ctx context.Context, host string) (api.Client, error) {
+	return api.DialOver(ctx, host, func(context.Context) (net.Conn, error) { return connect(host) })
+}
+
+// conn is a connection over the stdin and stdout of an ssh.
+type conn struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    io.ReadCloser
+	stderr tail
+	wait   func() error
+}
+
+func connect(host string) (net.Conn, error) {
+	c := &conn{cmd: exec.Command("ssh", append(arguments[:len(arguments):len(arguments)], host, "lineage", "stdio")...)}
+	c.cmd.Stderr = &c.stderr
+	// Ctrl-C is for this command, which decides what becomes of its connections.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.WaitDelay = time.Second // a child of ssh may have its stderr
+	// Not StdoutPipe: Wait would close it before it is read to the end.
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, &Failure{err.Error()}
+	}
+	defer theirs.Close()
+	c.out, c.cmd.Stdout = out, theirs
+	if c.in, err = c.cmd.StdinPipe(); err == nil {
+		err = c.cmd.Start()
+	}
+	if err != nil {
+		out.Close()
+		return nil, &Failure{fmt.Sprintf("cannot run ssh: %v", err)}
+	}
+	c.wait = sync.OnceValue(c.cmd.Wait)
+	return c, nil
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.out.Read(b)
+	if n == 0 && err != nil {
+		err = c.failure(err)
+	}
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.in.Write(b)
+	if err != nil {
+		err = c.failure(err)
+	}
+	return n, err
+}
+
+// failure says why ssh went, if that is why err happened.
+func (c *conn) failure(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	c.in.Close()
+	gone := c.wait()
+	exit, ok := errors.AsType[*exec.ExitError](gone)
+	if !ok {
+		return err
+	}
+	said := c.stderr.lastLine()
+	switch code := exit.ExitCode(); {
+	case code == 127:
+		said = "lineage is not installed there, or not in the PATH that a command over ssh has"
+	case said == "" && code < 0:
+		said = fmt.Sprintf("ssh was killed: %v", exit)
+	case said == "":
+		said = fmt.Sprintf("ssh exited with %d", code)
+	}
+	return &Failure{strings.TrimPrefix(said, "lineage: ")}
+}
+
+// Close ends ssh, and with it the command on the host.
+func (c *conn) Close() error {
+	err := errors.Join(c.in.Close(), c.out.Close())
+	c.cmd.Process.Kill()
+	go c.wait() // for what remains in its stderr, which nobody reads any more
+	return err
+}
+
+func (c *conn) LocalAddr() net.Addr  { return address{} }
+func (c *conn) RemoteAddr() net.Addr { return address{} }
+
+// Deadlines are not needed: a request that is given up closes the connection.
+func (c *conn) SetDeadline(time.Time) error      { return nil }
+func (c *conn) SetReadDeadline(time.Time) error  { return nil }
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+
+type address struct{}
+
+func (address) Network() string { return "ssh" }
+func (address) String() string  { return "ssh" }
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// tailBytes is more than any last line of ssh.
+const tailBytes = 4096
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	t.text = t.text[max(len(t.text)-tailBytes, 0):]
+	return len(b), nil
+}
+
+func (t *tail) lastLine() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := bytes.TrimSpace(t.text)
+	return strings.TrimSpace(string(text[bytes.LastIndexAny(text, "\r\n")+1:]))
+}

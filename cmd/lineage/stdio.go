@@ -1,0 +1,38 @@
+package main
+
+import (
+	"io"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func (a *app) stdioCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stdio",
+		Short: "Connect stdin and stdout to the daemon, for -H",
+		Long: `Connect stdin and stdout to the daemon's socket. "lineage ls -H HOST" runs this
+command on HOST over ssh. It may do there what the user of that ssh may do.`,
+		Example:           `  ssh web1 lineage stdio    # what "lineage ls -H web1" runs`,
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var d net.Dialer
+			conn, err := d.DialContext(cmd.Context(), "unix", a.socketPath())
+			if err != nil {
+				return &api.UnreachableError{Socket: a.socketPath(), Err: err}
+			}
+			defer conn.Close()
+			// Either end closes both: HTTP has no use for half a connection.
+			over := make(chan error, 2)
+			go func() { _, err := io.Copy(conn, a.stdin); over <- err }()
+			go func() { _, err := io.Copy(a.stdout, conn); over <- err }()
+			if err := <-over; err != nil {
+				return &api.UnreachableError{Socket: a.socketPath(), Err: err}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,2 @@
+// Package fleet tests lineage -H over real sshds on the loopback.
+package fleet

@@ -1,0 +1,318 @@
+//go:build linux
+
+package packages
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+const (
+	repository = "../../.."
+	dist       = repository + "/bin/dist"
+)
+
+func TestMain(m *testing.M) {
+	stage.OnlyFrom("test-packages")
+	os.Exit(m.Run())
+}
+
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// made gives the one file in dist that the pattern matches.
+func made(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dist, pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %v %v; run make dist", pattern, found, err)
+	}
+	return found[0]
+}
+
+// kinds are those of packages, with the architecture as they write it and as ELF
+// does, and how they are unpacked.
+var kinds = []struct{ pattern, machine, unpack string }{
+	{"lineage_*_amd64.deb", "X86-64", `dpkg-deb -x "$1" "$2"`},
+	{"lineage_*_arm64.deb", "AArch64", `dpkg-deb -x "$1" "$2"`},
+	{"lineage-*.x86_64.rpm", "X86-64", `rpm2cpio "$1" | cpio -idm --quiet --no-absolute-filenames -D "$2"`},
+	{"lineage-*.aarch64.rpm", "AArch64", `rpm2cpio "$1" | cpio -idm --quiet --no-absolute-filenames -D "$2"`},
+}
+
+// Every package has the files of `make install PREFIX=/usr`, and a program of its
+// architecture.
+func TestFiles(t *testing.T) {
+	installed := t.TempDir()
+	command(t, "make", "-C", repository, "install", "PREFIX=/usr", "DESTDIR="+installed)
+	want := files(t, installed)
+	for _, kind := range kinds {
+		t.Run(kind.pattern, func(t *testing.T) {
+			root := t.TempDir()
+			command(t, "bash", "-euc", kind.unpack, "unpack", made(t, kind.pattern), root)
+			got := files(t, root)
+			deb := strings.HasSuffix(kind.pattern, ".deb")
+			for name := range want {
+				if deb { // as Debian wants it
+					if name == "usr/share/doc/lineage/LICENSE" {
+						name = "usr/share/doc/lineage/copyright"
+					}
+					if strings.HasPrefix(name, "usr/share/man/") || strings.HasSuffix(name, "/NOTICES") {
+						name += ".gz"
+					}
+					name = strings.Replace(name, "zsh/site-functions", "zsh/vendor-completions", 1)
+				}
+				if !got[name] {
+					t.Errorf("missing: %s", name)
+				}
+				delete(got, name)
+			}
+			if deb {
+				delete(got, "usr/share/doc/lineage/changelog.gz")
+				delete(got, "usr/share/lintian/overrides/lineage")
+			}
+			for name := range got {
+				t.Errorf("not expected: %s", name)
+			}
+			program := filepath.Join(root, "usr/bin/lineage")
+			if out := command(t, "readelf", "-h", program); !strings.Contains(out, kind.machine) {
+				t.Errorf("the program is not for %s", kind.machine)
+			}
+			if info, err := os.Stat(filepath.Join(root, "etc/lineage")); err != nil || !info.IsDir() {
+				t.Errorf("/etc/lineage: %v", err)
+			}
+			unit, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/lineage.service"))
+			if err != nil || !bytes.Contains(unit, []byte("\nExecStart=/usr/bin/lineage daemon")) {
+				t.Errorf("the unit: %v", err)
+			}
+		})
+	}
+}
+
+func files(t *testing.T, root string) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for _, name := range strings.Fields(command(t, "find", root, "-type", "f", "-printf", "%P\n")) {
+		all[name] = true
+	}
+	return all
+}
+
+func TestLintian(t *testing.T) {
+	args := []string{"--fail-on", "error,warning", "--allow-root", made(t, kinds[0].pattern), made(t, kinds[1].pattern)}
+	if out := strings.TrimSpace(command(t, "lintian", args...)); out != "" {
+		t.Error(out)
+	}
+}
+
+// rpm has the scripts, and refuses nothing of what it reads.
+func TestRPM(t *testing.T) {
+	for _, kind := range kinds[2:] {
+		file := made(t, kind.pattern)
+		command(t, "rpm", "-K", "--nosignature", file)
+		scripts := command(t, "rpm", "-qp", "--nosignature", "--scripts", file)
+		for _, want := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet", "systemd-sysusers lineage.conf", "refuse_live"} {
+			if !strings.Contains(scripts, want) {
+				t.Errorf("%s: no %q in\n%s", file, want, scripts)
+			}
+		}
+	}
+}
+
+// The bill of materials is what Go says about the program, and knows its bytes.
+func TestSBOM(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		text, err := os.ReadFile(made(t, "*-linux-"+arch+".cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bom struct {
+			Metadata struct {
+				Component struct{ Hashes []struct{ Content string } }
+			}
+			Components []struct {
+				Name, Version string
+				Licenses      []struct{ Expression string }
+			}
+		}
+		if err := json.Unmarshal(text, &bom); err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(repository, "bin", arch, "lineage")
+		var got, want []string
+		for _, c := range bom.Components {
+			if c.Name != "std" {
+				got = append(got, c.Name+" "+c.Version)
+			}
+			if len(c.Licenses) != 1 || c.Licenses[0].Expression == "" {
+				t.Errorf("%s: no licence", c.Name)
+			}
+		}
+		for line := range strings.Lines(command(t, "go", "version", "-m", program)) {
+			if f := strings.Fields(line); len(f) >= 3 && f[0] == "dep" {
+				want = append(want, f[1]+" "+f[2])
+			}
+		}
+		if len(want) < 20 || !slices.Equal(got, want) {
+			t.Errorf("%s: the bill has %v, go version -m %v", arch, got, want)
+		}
+		if h := bom.Metadata.Component.Hashes; len(h) != 1 || h[0].Content != digest(t, program) {
+			t.Errorf("%s: hashes %v", arch, h)
+		}
+	}
+}
+
+func digest(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// Every blob of an image is what its name says, every reference leads to one, and the
+// only file in it is the program.
+func TestImage(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		f, err := os.Open(made(t, "*-image-"+arch+".tar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		entries := untar(t, f)
+		blobs := 0
+		for name, content := range entries {
+			if sum, ok := strings.CutPrefix(name, "blobs/sha256/"); ok {
+				blobs++
+				if got := sha256.Sum256(content); hex.EncodeToString(got[:]) != sum {
+					t.Errorf("%s has another content", name)
+				}
+			}
+		}
+		type descriptor struct {
+			Digest string
+			Size   int
+		}
+		var index struct{ Manifests []descriptor }
+		var manifest struct {
+			Config descriptor
+			Layers []descriptor
+		}
+		var config struct {
+			Architecture string
+			Config       struct{ Entrypoint []string }
+			RootFS       struct {
+				DiffIDs []string `json:"diff_ids"`
+			}
+		}
+		var docker []struct {
+			Config string
+			Layers []string
+		}
+		at := func(d descriptor) []byte {
+			content := entries["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")]
+			if len(content) != d.Size || d.Size == 0 {
+				t.Errorf("%s has %d bytes, want %d", d.Digest, len(content), d.Size)
+			}
+			return content
+		}
+		parse(t, entries["index.json"], &index)
+		parse(t, at(index.Manifests[0]), &manifest)
+		parse(t, at(manifest.Config), &config)
+		parse(t, entries["manifest.json"], &docker)
+		if blobs != 3 || len(manifest.Layers) != 1 || config.Architecture != arch || !slices.Equal(config.Config.Entrypoint, []string{"/lineage"}) ||
+			!slices.Equal(config.RootFS.DiffIDs, []string{manifest.Layers[0].Digest}) || docker[0].Layers[0] != "blobs/sha256/"+manifest.Layers[0].Digest[7:] ||
+			docker[0].Config != "blobs/sha256/"+manifest.Config.Digest[7:] {
+			t.Errorf("%d blobs, %+v, %+v, %+v", blobs, manifest, config, docker)
+		}
+		layer := untar(t, bytes.NewReader(at(manifest.Layers[0])))
+		program, err := os.ReadFile(filepath.Join(repository, "bin", arch, "lineage"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(layer) != 1 || !bytes.Equal(layer["lineage"], program) {
+			t.Errorf("the layer has %d files", len(layer))
+		}
+	}
+}
+
+func parse(t *testing.T, text []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func untar(t *testing.T, r io.Reader) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for archive := tar.NewReader(r); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Uid != 0 || h.Gid != 0 {
+			t.Errorf("%s belongs to %d:%d", h.Name, h.Uid, h.Gid)
+		}
+		if all[h.Name], err = io.ReadAll(archive); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is made in another folder, later and with another umask, has the same bytes.
+func TestReproducible(t *testing.T) {
+	if out := command(t, "git", "-C", repository, "status", "--porcelain"); out != "" {
+		t.Skipf("only what is committed is built twice; there are changes:\n%s", out)
+	}
+	other := filepath.Join(t.TempDir(), "another folder")
+	command(t, "git", "clone", "-q", "--no-tags", repository, other)
+	command(t, "git", "-C", other, "fetch", "-q", "--tags", "origin")
+	cache, err := filepath.Abs(repository + "/.cache")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(cache, filepath.Join(other, ".cache")); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("bash", "-c", "umask 077; exec make dist")
+	build.Dir, build.Env = other, append(os.Environ(), "TZ=Pacific/Auckland", "LC_ALL=C", "MAKEFLAGS=", "MAKELEVEL=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	sums := func(dir string) string {
+		text, err := os.ReadFile(filepath.Join(dir, "bin/dist/SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	here, there := sums(repository), sums(other)
+	if here != there || strings.Count(here, "\n") < 10 {
+		t.Errorf("here\n%sthere\n%s", here, there)
+	}
+	t.Logf("figure: %d files, the same bytes twice", strings.Count(here, "\n"))
+}

@@ -47,6 +47,8 @@ func (s *server) routes() map[string]route {
 		"POST /v1/policy/reload":        onHost(s, access.Manage, "policy", none, s.postReload),
 		"POST /v1/policy/resume":        onHost(s, access.Manage, "policy", none, s.postResume),
 		"POST /v1/processes/{ref}/kill": onTarget(s.postKill, access.Kill),
+		"POST /v1/processes/{ref}/end":  onTarget(s.postBranchEnd, access.Branch),
+		"POST /v1/processes/{ref}/plan": s.abreast(onTarget(s.postBranchPlan, access.Read)),
 	}
 }
 

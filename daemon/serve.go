@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
@@ -304,6 +305,7 @@ func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *r
 		}),
 	}
 	s.find = lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
+	s.branches = branch.New(own, k)
 	s.plans = plan.New(plan.Options{Registry: own, Find: s.find, Enforcer: e, Kernel: k, Holds: s.holds, Proc: h.proc, Clock: h.clock})
 	s.rules, s.hup, s.manager = r, h.hup, h.manager
 	s.selfCheck = selfcheck.New(selfcheck.Options{

@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
@@ -59,6 +60,7 @@ type server struct {
 	proc        procfs.FS
 	holds       *resources.Reader
 	plans       *plan.Planner
+	branches    *branch.Branches
 	access      *access.Access
 	audit       auditLog
 	recorder    *history.Recorder

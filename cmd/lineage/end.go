@@ -24,6 +24,7 @@ type endOptions struct {
 	timeout  time.Duration
 
 	all, mine, kept bool
+	branch          bool // a process with what it started, not a session
 }
 
 // chooses reports that the sessions are not named but chosen.
@@ -31,6 +32,8 @@ func (o *endOptions) chooses() bool { return o.all || o.mine }
 
 func (o *endOptions) check(sessions int) error {
 	switch {
+	case o.branch && (o.chooses() || o.kept || sessions != 1):
+		return usage("end: --branch takes one PID@START, and not --all, --mine or --kept")
 	case o.all && o.mine:
 		return usage("end: give only one of --all and --mine")
 	case o.chooses() && sessions > 0:
@@ -68,7 +71,7 @@ func (a *app) endCommand() *cobra.Command {
 	var o endOptions
 	cmd := &cobra.Command{
 		Use:   "end SESSION...",
-		Short: "End sessions: every process that they ever started",
+		Short: "End sessions, or a process with everything that it ever started",
 		Long: `End sessions: SIGTERM to every member, SIGKILL when the grace is over, and
 SIGKILL to every process that is born after that. Returns when the kernel
 counts no live member, and reports how each one ended; exits with 6 if one is
@@ -78,6 +81,13 @@ left.
 what they hold, and what could not be killed. With --if-plan and the token that
 it prints, the end fails, with nothing sent, if it would reach a process that
 the plan does not name.
+
+--branch ends one member of a session and every process that it ever started,
+through dead ones too. These processes become a nested session, and that is
+ended: no fork is missed, and the rest of the session lives on. A member may do
+it inside its own session, but not to an ancestor of its own, to the root, or to
+the owner of a session. A plan of a branch also covers later forks that run the
+same command as a process that it names.
 
 --all ends every live session that you may end, as root everybody's; --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
@@ -89,7 +99,7 @@ kills.`,
 		Example: `  lineage end build                  # shows what will be ended, and asks
   lineage end build web --now --yes  # SIGKILL at once, without asking
   lineage end build --dry-run        # only show it
-  lineage end --mine --grace 30s`,
+  lineage end 4130@36995259200030 --branch`,
 		Args:              argsCount(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
@@ -99,6 +109,7 @@ kills.`,
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for dying processes after SIGKILL")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be ended, and send nothing")
 	f.StringVar(&o.plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
+	f.BoolVar(&o.branch, "branch", false, "end a process, named by PID@START, and what it started")
 	f.BoolVar(&o.all, "all", false, "end every session that you may end")
 	f.BoolVar(&o.mine, "mine", false, "end every session of your user")
 	f.BoolVar(&o.kept, "kept", false, "with --all and --mine: kept sessions, too")
@@ -125,6 +136,8 @@ kills.`,
 			}
 		}
 		switch {
+		case o.branch:
+			return a.endBranch(ctx, c, o, args[0], format.value)
 		case o.dryRun:
 			return a.dryRun(ctx, c, o, args, format.value)
 		case !o.yes && !a.canAsk():
@@ -133,7 +146,7 @@ kills.`,
 					return t.err // it matters more
 				}
 			}
-			return usage("end: cannot ask for confirmation (not a terminal); use --yes")
+			return errCannotAsk
 		}
 		return a.end(ctx, c, o, args, format.value)
 	}
@@ -216,7 +229,7 @@ func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string
 			return err
 		}
 		if !goOn {
-			return &exitError{api.ExitFailed, fmt.Errorf("end: not confirmed, nothing was sent")}
+			return errNotConfirmed
 		}
 	}
 	answered = a.sayIfSlow()
@@ -334,6 +347,16 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	if sessions > 1 {
 		what = fmt.Sprintf("these %d sessions", sessions)
 	}
+	return a.confirm(p, what)
+}
+
+var (
+	errNotConfirmed = &exitError{api.ExitFailed, errors.New("end: not confirmed, nothing was sent")}
+	errCannotAsk    = usage("end: cannot ask for confirmation (not a terminal); use --yes")
+)
+
+// confirm asks for a yes.
+func (a *app) confirm(p *text.Page, what string) (bool, error) {
 	p.Print("End %s? [y/N] ", what)
 	if err := p.Flush(); err != nil {
 		return false, err

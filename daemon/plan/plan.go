@@ -60,40 +60,72 @@ func (p *Planner) alive(id tracer.SessionID) (all []tracer.Process, err error) {
 	return all, err
 }
 
+// Subject is what a plan is about: a session, or the branch of one of its processes.
+type Subject struct {
+	Session tracer.SessionID
+	Root    tracer.Identity // of the branch; zero: all of the session
+}
+
+func (s Subject) String() string {
+	if s.Root.IsZero() {
+		return s.Session.String()
+	}
+	return fmt.Sprintf("pid %d and what it started", s.Root.PID)
+}
+
 // Check refuses an end that is not the one that was planned. It is asked
 // right before the first signal; what a member forks after that goes with it.
 func (p *Planner) Check(token string, id tracer.SessionID) error {
-	changed := func(why string) error {
-		return api.NewError(api.CodeChanged, fmt.Sprintf("end %v: the plan no longer holds: %s; nothing was sent", id, why),
-			"make a new one with --dry-run")
-	}
-	n := p.said.find(token, id, p.o.Clock.Monotonic())
-	if n == nil {
-		return changed("it is not known, or too old")
-	}
 	now, err := p.alive(id)
 	if err != nil {
 		return fmt.Errorf("read the session's members: %w", err)
 	}
-	if why := n.broken(now); why != "" {
-		return changed(why)
+	return p.CheckMembers(token, Subject{Session: id}, now)
+}
+
+// CheckMembers is Check for processes that were found already.
+func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (err error) {
+	why := "it is not known, or too old"
+	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
+		err = p.o.Registry.Read(func(v registry.View) {
+			why = n.broken(now, func(id tracer.Identity) string { return command(v, id) })
+		})
 	}
-	return nil
+	if err != nil || why == "" {
+		return err
+	}
+	return api.NewError(api.CodeChanged, fmt.Sprintf("end %v: the plan no longer holds: %s; nothing was sent", of, why),
+		"make a new one with --dry-run")
+}
+
+// command is what a process runs, its creator's until its first exec; "" if it is
+// not known.
+func command(v registry.View, id tracer.Identity) string {
+	n, _ := v.Graph().Node(id)
+	if n.Exe == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q %q", n.Exe, n.Argv)
 }
 
 // Make adds to d what an end of the session would do. It sends nothing.
 func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller, d *api.Plan) error {
+	return p.MakeFor(ctx, Subject{Session: id}, p.alive, c, d)
+}
+
+// MakeFor adds to d what an end of those processes would do that find gives.
+func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.SessionID) ([]tracer.Process, error), c access.Caller, d *api.Plan) error {
 	ctx, done, err := p.o.Find.Collect(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	now, err := p.alive(id)
+	now, err := find(of.Session)
 	if err != nil {
 		return fmt.Errorf("read the session's members: %w", err)
 	}
 	if d.RefusedBy == "" {
-		if err := p.o.Enforcer.CheckEnd(id, c.ID); err != nil {
+		if err := p.o.Enforcer.CheckMembers(now, c.ID); err != nil {
 			var refusal *enforcer.Refusal
 			if !errors.As(err, &refusal) {
 				return err
@@ -111,9 +143,16 @@ func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller
 	if err != nil {
 		d.Unknown = append(d.Unknown, err.Error())
 	}
+	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[string]bool), made: p.o.Clock.Monotonic()}
 	err = p.o.Registry.Update(func(v registry.Tx) {
-		d.Processes = v.Encoder().Plan(id, now, c)
-		if x := v.Session(id); x != nil && !x.Closed() {
+		d.Processes = v.Encoder().Plan(of.Session, now, c)
+		for i := range now {
+			n.members[now[i].Identity] = now[i].Flags & sparing
+			if run := command(v.View, now[i].Identity); run != "" && !of.Root.IsZero() {
+				n.commands[run] = true
+			}
+		}
+		if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
 			v.Holds(x, held) // an end at once has no time to look again
 		}
 	})
@@ -130,11 +169,7 @@ func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller
 	}
 	p.o.Find.Enrich(c, shown...)
 	if d.RefusedBy == "" && len(now) > 0 {
-		n := &plan{session: id, members: make(map[tracer.Identity]tracer.EntryFlags), made: p.o.Clock.Monotonic()}
-		for i := range now {
-			n.members[now[i].Identity] = now[i].Flags & sparing
-		}
-		n.token = token(id, now, held)
+		n.token = token(of, now, held)
 		p.said.add(n)
 		d.Token = n.token
 	}

@@ -7,8 +7,8 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-print-directory
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-# The entry point is cmd/lineage/urgent's.
-LDFLAGS  := -s -w -X main.version=$(VERSION) -E lineage_start
+# The entry point of lineage, -E, is cmd/lineage/urgent's.
+LDFLAGS  := -s -w -X main.version=$(VERSION)
 PROGRAMS := $(patsubst testdata/programs/%.c,bin/testdata/lngtest-%,$(wildcard testdata/programs/*.c))
 CFLAGS   := -O2 -Wall -Wextra -Werror
 
@@ -43,9 +43,10 @@ GOLANGCI := golangci-lint-v2.15.0
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk '{ t = $$1; sub(/:$$/, "", t); $$1 = ""; printf "  %-16s%s\n", t, $$0 }'
 
-## build: bin/lineage, static
+## build: bin/lineage, and bin/lineage-mcp, which it starts; static
 build:
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lineage ./cmd/lineage
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/lineage ./cmd/lineage
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lineage-mcp ./cmd/lineage-mcp
 
 ## all: what is installed: the binary, the manual pages, the shells' completions
 all: build man completion
@@ -220,7 +221,7 @@ ARM_PROGRAMS := $(patsubst bin/testdata/%,bin/arm64/testdata/%,$(PROGRAMS))
 vm-arm64: $(ARM_PROGRAMS)
 	testdata/vm/fetch-arm64.sh .cache/arm64 $(ARM_KERNELS)
 	cp .cache/arm64/busybox bin/arm64/
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/arm64/lineage ./cmd/lineage
+	go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/arm64/lineage ./cmd/lineage
 	go build -trimpath -ldflags '-s -w' -o bin/arm64/vminit ./internal/vm/init
 	go test -c -ldflags '-s -w' -o bin/arm64/tests/tracer.test ./tracer
 

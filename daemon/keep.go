@@ -43,6 +43,9 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 	case !req.Until.After(now):
 		return bad("until %s: want a time to come", req.Until.Format(time.RFC3339))
 	}
+	if c.Member != 0 {
+		return s.keepByRule(w, &req, c)
+	}
 	var all []tracer.Identity
 	var from tracer.SessionInfo
 	for _, ref := range req.Refs {
@@ -67,19 +70,66 @@ func (s *server) postKeep(w http.ResponseWriter, r *http.Request, c access.Calle
 	if err != nil {
 		return keepError(all[0], err)
 	}
+	return s.replyKept(w, info.ID, c, s.losesTerminal(all, from.ID), all[0])
+}
+
+// replyKept sends the session that processes were handed over to.
+func (s *server) replyKept(w http.ResponseWriter, id tracer.SessionID, c access.Caller, warnings []string, first tracer.Identity) error {
 	var d api.Session
 	if err := s.registry.Read(func(v registry.View) {
-		if x := v.Session(info.ID); x != nil {
+		if x := v.Session(id); x != nil {
 			d = v.Document(x, c)
 		}
 	}); err != nil {
 		return err
 	}
-	d.Warnings = s.losesTerminal(all, from.ID)
-	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).Msg("process kept")
+	d.Warnings = warnings
+	s.log.Info().Str(logging.KeySession, d.ID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, first.PID).Msg("process kept")
 	s.access.Done(c, access.Keep, d.ID)
 	d.Head = api.NewHead("session")
 	return reply(w, http.StatusCreated, d)
+}
+
+// keepByRule answers a member. It may not decide what outlives its session; a keep
+// rule of the policy may, and says until when. Where none matches, the refusal says
+// which rule is missing.
+func (s *server) keepByRule(w http.ResponseWriter, req *api.KeepRequest, c access.Caller) error {
+	if len(req.Refs) != 1 || req.Refs[0].StartNS == 0 {
+		return api.NewError(api.CodeBadRequest, "refs: a member names one process, as PID@START_NS", "")
+	}
+	id, live, err := s.find.Identity(req.Refs[0].String(), c)
+	if err != nil {
+		return err
+	}
+	_, scope, err := s.find.Look(id, live, c)
+	if err != nil {
+		return err
+	}
+	refused := access.Decide(c, access.Keep, scope)
+	if !access.Decide(c, access.Read, scope).Allow || !live {
+		return s.access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), refused)
+	}
+	facts := s.steward.RootFacts(id)
+	rule := s.rules.Policy().Keeps(facts, time.Now())
+	if rule == nil {
+		exe := "/PATH"
+		if facts != nil && facts.Exe != "" {
+			exe = facts.Exe
+		}
+		refused.Why += fmt.Sprintf(", and no keep rule of the policy matches exe %q", exe)
+		refused.Hint = fmt.Sprintf("ask an operator to add to the policy: keep: [{name: NAME, match: {exe: %q}, reason: %q, until: DATE}]", exe, req.Reason)
+		return s.access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), refused)
+	}
+	from, err := s.kernel.Session(scope.Chain[0])
+	if err != nil {
+		return err
+	}
+	why := rules.Kept{Reason: rule.Reason, Rule: rule.Name, By: &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}}
+	info, err := s.steward.Keep(from, []tracer.Identity{id}, why, rule.Until.Time())
+	if err != nil {
+		return keepError(id, err)
+	}
+	return s.replyKept(w, info.ID, c, s.losesTerminal([]tracer.Identity{id}, from.ID), id)
 }
 
 // keepable finds the session that a process would be handed over from.

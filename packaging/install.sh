@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/layout.sh
 
-for made in bin/lineage bin/man/lineage.1 bin/completion/lineage.bash; do
+for made in bin/lineage bin/lineage-mcp bin/man/lineage.1 bin/completion/lineage.bash; do
 	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
 done
 
@@ -13,6 +13,7 @@ put() { # MODE FROM TO
 }
 
 put 755 bin/lineage "$bindir/lineage"
+put 755 bin/lineage-mcp "$libexecdir/lineage-mcp"
 for page in bin/man/*; do
 	put 644 "$page" "$mandir/man${page##*.}/${page##*/}"
 done

@@ -14,6 +14,7 @@ case $DESTDIR in
 esac
 
 bindir=$PREFIX/bin
+libexecdir=$PREFIX/libexec/lineage
 unitdir=$PREFIX/lib/systemd/system # systemd looks here for /usr and /usr/local
 sysusersdir=$PREFIX/lib/sysusers.d
 mandir=$PREFIX/share/man

@@ -6,9 +6,11 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS   += --no-print-directory
 
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The release of the file VERSION; before its tag is set 0.1.0-dev.N, N commits from the first one.
+VERSION  := $(shell packaging/version.sh)
+COMMIT   := $(shell git describe --always --abbrev=40 --exclude='*' --dirty=+ 2>/dev/null)
 # The entry point of lineage, -E, is cmd/lineage/urgent's.
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 PROGRAMS := $(patsubst testdata/programs/%.c,bin/testdata/lngtest-%,$(wildcard testdata/programs/*.c))
 CFLAGS   := -O2 -Wall -Wextra -Werror
 
@@ -46,7 +48,7 @@ help:
 ## build: bin/lineage, and bin/lineage-mcp, which it starts; static
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/lineage ./cmd/lineage
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lineage-mcp ./cmd/lineage-mcp
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/lineage-mcp ./cmd/lineage-mcp
 
 ## all: what is installed: the binary, the manual pages, the shells' completions
 all: build man completion
@@ -257,7 +259,7 @@ lint: programs
 	go vet ./...
 	go vet -tags man ./cmd/lineage
 	GOOS=linux GOARCH=arm64 go vet ./...
-	GOOS=darwin go build ./api/... ./lineage ./tracer ./tui/... ./daemon/document ./daemon/replay
+	GOOS=darwin go vet ./api/... ./lineage ./tracer ./tui/... ./daemon/document ./daemon/replay
 	.cache/bin/$(GOLANGCI) run ./...
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')

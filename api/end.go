@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // PlanProcess is a process that an end would signal, or that it would spare.
 type PlanProcess struct {
 	Process
@@ -78,6 +80,7 @@ type Report struct {
 	Session        string       `json:"session,omitempty"`     // absent: of init, which has none
 	Name           string       `json:"name,omitempty"`        // of the session
 	State          SessionState `json:"state"`                 // of the session: ending, condemned, ended
+	Ended          *time.Time   `json:"ended,omitempty"`       // when the last member was gone; absent: it is not over, or not known
 	EndReason      string       `json:"end_reason,omitempty"`  // as in a session
 	EndedBy        *Caller      `json:"ended_by,omitempty"`    // who asked for the end
 	Verdict        Verdict      `json:"verdict,omitempty"`     // clean, left, unknown; absent while it is not over

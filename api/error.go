@@ -10,6 +10,7 @@ const (
 	CodeDenied       = "denied"
 	CodeGuarded      = "guarded"
 	CodeNotFound     = "not_found"
+	CodeMethod       = "method"
 	CodeAmbiguous    = "ambiguous"
 	CodeIdentity     = "identity"
 	CodeChanged      = "changed"
@@ -42,6 +43,7 @@ var codes = map[string]struct{ status, exit int }{
 	CodeDenied:       {http.StatusForbidden, ExitDenied},
 	CodeGuarded:      {http.StatusForbidden, ExitDenied},
 	CodeNotFound:     {http.StatusNotFound, ExitNotFound},
+	CodeMethod:       {http.StatusMethodNotAllowed, ExitUsage},
 	CodeAmbiguous:    {http.StatusConflict, ExitUsage},
 	CodeIdentity:     {http.StatusConflict, ExitNotFound},
 	CodeChanged:      {http.StatusConflict, ExitFailed},

@@ -1,5 +1,12 @@
 package api
 
+// Health is GET /healthz.
+type Health struct {
+	Head
+	Status   string   `json:"status"`             // ok, degraded
+	Degraded []string `json:"degraded,omitempty"` // what does not work as it should
+}
+
 // SelfChecked is the reply to POST /v1/selfcheck.
 type SelfChecked struct {
 	Head

@@ -1,5 +1,7 @@
 package api
 
+import "strings"
+
 // maxName is the length of the longest session name, in bytes.
 const maxName = 64
 
@@ -15,4 +17,23 @@ func IsSessionWord(s string) bool {
 		}
 	}
 	return 0 < len(s) && len(s) <= maxName
+}
+
+// SessionWord makes a name for a session of a program's: what IsSessionWord refuses
+// is left out or becomes a "-". "" if nothing is left.
+func SessionWord(s string) string {
+	word := make([]byte, 0, len(s))
+	for i := range len(s) {
+		switch c := s[i]; {
+		case len(word) == maxName:
+		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z':
+			word = append(word, c)
+		case len(word) == 0:
+		case c == '.', c == '_':
+			word = append(word, c)
+		case word[len(word)-1] != '-':
+			word = append(word, '-')
+		}
+	}
+	return strings.TrimRight(string(word), "-")
 }

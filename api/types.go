@@ -215,9 +215,10 @@ type NewSession struct {
 
 // KeepRequest hands processes over to a kept session that outlives theirs.
 type KeepRequest struct {
-	Refs   []Ref     `json:"refs"`   // with start_ns; the first one's name is the session's
-	Reason string    `json:"reason"` // for people who find it later
-	Until  time.Time `json:"until"`  // when the kept session ends
+	Refs   []Ref     `json:"refs"`           // with start_ns
+	Name   string    `json:"name,omitempty"` // of the kept session; absent: the comm of the first process, numbered if it is in use
+	Reason string    `json:"reason"`         // for people who find it later
+	Until  time.Time `json:"until"`          // when the kept session ends
 }
 
 // Event is one line of an event stream.

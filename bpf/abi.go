@@ -13,3 +13,13 @@ func ABI() string {
 	h.Write(_BaselineBytes)
 	return hex.EncodeToString(h.Sum(nil)[:4])
 }
+
+// Objects gives the SHA-256 of each compiled object, as sha256sum prints it for
+// the committed file.
+func Objects() map[string]string {
+	sum := func(object []byte) string {
+		s := sha256.Sum256(object)
+		return hex.EncodeToString(s[:])
+	}
+	return map[string]string{"lineage": sum(_LineageBytes), "baseline": sum(_BaselineBytes)}
+}

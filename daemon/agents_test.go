@@ -69,18 +69,18 @@ func TestAgents(t *testing.T) {
 	}
 	x := into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=300", nil), http.StatusOK)
 	if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" || !strings.HasSuffix(x.Items[0].Origin, "policy.yaml:4") ||
-		x.Items[0].Effect != "it opened session "+id.String()+" by this rule, grace 3s, max_processes 40, idle 30m0s" {
+		x.Items[0].Effect != "opened session "+id.String()+", grace 3s, max_processes 40, idle 30m0s" {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.k.Fork(300, 301, "lngtest-agent")
 	p.proc(301, 300, 1000, "lngtest-agent")
 	x = into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=301", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Effect != "nothing: it is in session "+id.String()+", which this rule opened for pid 300" {
+	if len(x.Items) != 1 || x.Items[0].Effect != "no effect: in session "+id.String()+", which this rule opened for pid 300" {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.host(305, shell, 1000, "lngtest-agent")
 	x = into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=305", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Effect != "it opens a session, grace 3s, max_processes 40, idle 30m0s" {
+	if len(x.Items) != 1 || x.Items[0].Effect != "opens a session, grace 3s, max_processes 40, idle 30m0s" {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	d := into[api.Session](p.do("user", "GET", "/v1/sessions/lngtest", nil), http.StatusOK)
@@ -130,7 +130,7 @@ func TestAgentInSession(t *testing.T) {
 		t.Errorf("%+v", task)
 	}
 	x := into[api.PolicyExplain](p.do("root", "GET", "/v1/policy/explain?ref=102", nil), http.StatusOK)
-	if len(x.Items) != 1 || !strings.HasPrefix(x.Items[0].Effect, "it opened session "+task.ID.String()+" by this rule, ") {
+	if len(x.Items) != 1 || !strings.HasPrefix(x.Items[0].Effect, "opened session "+task.ID.String()+", ") {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.k.Fork(100, 103, "lngtest-x")
@@ -336,8 +336,11 @@ func TestKeep(t *testing.T) {
 	w.do("user", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{ref(101)}, Reason: " ", Until: until}).refused(api.CodeBadRequest)
 	w.do("user", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{ref(101)}, Reason: "r", Until: time.Now()}).refused(api.CodeBadRequest)
 
+	w.do("user", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{ref(101)}, Name: "a b", Reason: "r", Until: until}).refused(api.CodeBadRequest)
+	w.do("user", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{ref(101)}, Name: "work", Reason: "r", Until: until}).refused(api.CodeBusyName)
+
 	k := into[api.Session](keep("user", ref(101)), http.StatusCreated)
-	if !k.Kept || k.Reason != "shared cache" || k.Until == nil || k.Parent != "" || k.UID != 1000 {
+	if k.Name != "lngtest-member" || !k.Kept || k.Reason != "shared cache" || k.Until == nil || k.Parent != "" || k.UID != 1000 {
 		t.Errorf("%+v", k)
 	}
 	for pid, want := range map[uint32]string{100: s.ID, 101: k.ID, 103: k.ID, 104: s.ID} {
@@ -346,6 +349,17 @@ func TestKeep(t *testing.T) {
 		}
 	}
 	keep("user", ref(101)).refused(api.CodeBadRequest) // kept already
+	w.k.Fork(100, 105, "lngtest-member")
+	w.k.Fork(100, 106, "lngtest-member")
+	w.proc(105, 100, 1000, "lngtest-member")
+	w.proc(106, 100, 1000, "lngtest-member")
+	if again := into[api.Session](keep("user", ref(105)), http.StatusCreated); again.Name != "lngtest-member-2" {
+		t.Errorf("%+v", again)
+	}
+	named := w.do("user", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{ref(106)}, Name: "cache", Reason: "r", Until: until})
+	if d := into[api.Session](named, http.StatusCreated); d.Name != "cache" {
+		t.Errorf("%+v", d)
+	}
 	into[api.Report](w.do("user", "POST", "/v1/sessions/work/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	if r := w.receipt(s.ID); r.Verdict != "clean" {
 		t.Errorf("%+v", r)
@@ -358,7 +372,7 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start(w.o) // why it is kept is remembered
-	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+k.ID, nil), http.StatusOK); !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
+	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/lngtest-member", nil), http.StatusOK); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -381,7 +395,7 @@ func TestKeepRule(t *testing.T) {
 		k = into[api.Session](p.do("root", "GET", "/v1/sessions/"+p.k.Proc(101).Session.String(), nil), http.StatusOK)
 		return k.Kept
 	})
-	if k.Reason != "shared" || k.Until == nil || k.Until.Before(time.Now()) {
+	if k.Name != "lngtest-cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(time.Now()) {
 		t.Errorf("%+v", k)
 	}
 	if got := p.k.Proc(102).Session.String(); got != s.ID {

@@ -69,10 +69,10 @@ func TestBranchRefused(t *testing.T) {
 		{"an outsider", "root", w.ref(shell), api.EndRequest{}, api.CodeNotFound, "not in a session"},
 		{"a PID alone", "user", "101", api.EndRequest{}, api.CodeBadRequest, "PID@START_NS"},
 		{"another process of that PID", "user", stale, api.EndRequest{}, api.CodeIdentity, "not the process"},
-		{"an unknown plan", "user", w.ref(101), api.EndRequest{PlanToken: "x"}, api.CodeChanged, "not known"},
-		{"a plan that has changed", "user", w.ref(101), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "pid 107 was not in it"},
-		{"the plan of another process", "user", w.ref(103), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "not known"},
-		{"bad grace", "user", w.ref(101), api.EndRequest{Now: true, GraceMS: ms(1)}, api.CodeBadRequest, "exclude"},
+		{"an unknown plan", "user", w.ref(101), api.EndRequest{PlanToken: "x"}, api.CodeChanged, "unknown"},
+		{"a plan that has changed", "user", w.ref(101), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "pid 107 is not in the plan"},
+		{"the plan of another process", "user", w.ref(103), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "unknown"},
+		{"bad grace", "user", w.ref(101), api.EndRequest{Now: true, GraceMS: ms(1)}, api.CodeBadRequest, "cannot be used together"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			if e := w.do(tt.who, "POST", "/v1/processes/"+tt.ref+"/end", tt.req).refused(tt.code); !strings.Contains(e.Message, tt.says) {

@@ -108,7 +108,7 @@ func TestMembersOfNobody(t *testing.T) {
 		t.Errorf("it is in %v", p.Session)
 	}
 	st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
-	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "session that was not there") }) {
+	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "without a session record") }) {
 		t.Errorf("degraded %q", st.Degraded)
 	}
 }

@@ -184,6 +184,26 @@ func TestEphemeralStays(t *testing.T) {
 	}
 }
 
+// TestEphemeralWithoutDirectory: what is in the kernel goes with an ephemeral daemon
+// even if the directory of its socket was removed.
+func TestEphemeralWithoutDirectory(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.socket = filepath.Join(w.dir, "run", "s"); w.o.Ephemeral = true })
+	if err := os.RemoveAll(filepath.Dir(w.socket)); err != nil {
+		t.Fatal(err)
+	}
+	w.until(func() bool {
+		w.k.Advance(w.h.linger)
+		_, err := os.Stat(filepath.Join(w.dir, "unloaded"))
+		return err == nil
+	})
+	if err := w.stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(w.socket)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is left behind: %v", err)
+	}
+}
+
 // serveFake runs the daemon as lineage daemon does.
 func serveFake(t *testing.T, k *kerneltest.Kernel, o Options) (stop func() error) {
 	t.Helper()

@@ -26,6 +26,12 @@ import (
 // net/http's buffers, and what this test reads it with.
 const perReader = 2*stream.WriteSize + 32<<10
 
+// dropped is how many readers were dropped because they took nothing.
+func (w *world) dropped() uint64 {
+	w.Helper()
+	return into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK).Counters["readers_dropped"]
+}
+
 // TestCrowdOfReaders: LNGTEST_CROWD readers of the events, a hundred without it,
 // half of them stopped, while sessions come and go. Every end comes to its
 // verdict; each reader that takes its lines gets all of them, in order, or is
@@ -93,7 +99,7 @@ func TestCrowdOfReaders(t *testing.T) {
 			w.k.Exec(last, "/bin/a", long)
 		}
 		w.k.AllRead()
-		return w.s.lines.Tally.Dropped.Load() >= uint64(readers/2)
+		return w.dropped() >= uint64(readers/2)
 	})
 	if r := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
 		t.Errorf("%+v", r)
@@ -101,6 +107,9 @@ func TestCrowdOfReaders(t *testing.T) {
 	end := w.s.ring.End()
 	for n := range counts {
 		w.until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
+	}
+	if n := w.dropped(); n != uint64(readers/2) {
+		t.Errorf("%d readers were dropped, want the %d stopped ones", n, readers/2)
 	}
 	go w.stop()
 	crowd.Wait()
@@ -110,9 +119,6 @@ func TestCrowdOfReaders(t *testing.T) {
 			t.Errorf("reader %d: %d read and %d lost to %d, command lines %v, %v; want all from %d to %d",
 				n, c.read, c.lost, c.at.Load(), c.argv, c.err, from, end)
 		}
-	}
-	if n := w.s.lines.Tally.Dropped.Load(); n != uint64(readers/2) {
-		t.Errorf("%d readers were dropped, want the %d stopped ones", n, readers/2)
 	}
 	p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
 	t.Logf("figure: end of %d members: alone median %v p99 %v; %d readers median %v p99 %v; %d events; heap + %d KiB",

@@ -63,7 +63,7 @@ func TestEnd(t *testing.T) {
 		t.Errorf("the kernel's record stays: %+v", all)
 	}
 	over := into[api.Session](w.do("user", "GET", "/v1/sessions/x", nil), http.StatusOK)
-	if over.State != "ended" || over.Ended == nil || over.Live != 0 || over.Root.PID != 100 {
+	if over.State != "ended" || over.Ended == nil || r.Ended == nil || !r.Ended.Equal(*over.Ended) || over.Live != 0 || over.Root.PID != 100 {
 		t.Errorf("over: %+v", over)
 	}
 	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)

@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -62,7 +62,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		c := w.s.access.Identify(access.Peer{PID: pid, UID: 1000, GID: 100, PIDFD: -1})
 		rec := httptest.NewRecorder()
-		w.s.handler().ServeHTTP(rec, req.WithContext(context.WithValue(t.Context(), connKey{}, c)))
+		w.s.api.Handler().ServeHTTP(rec, req.WithContext(httpapi.WithConnection(t.Context(), c)))
 		switch location := rec.Header().Get("Location"); {
 		case location != "": // of net/http, for a path that is not clean
 		case rec.Header().Get(api.HeaderAPI) != "1" && rec.Code != http.StatusMethodNotAllowed:

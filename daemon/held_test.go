@@ -297,7 +297,7 @@ func TestPlan(t *testing.T) {
 	}
 	end("nosuch").refused(api.CodeChanged)
 	w.k.Fork(102, 103, "lngtest-new")
-	if e := end(p.Token).refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 was not in it; nothing was sent") {
+	if e := end(p.Token).refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 is not in the plan; nothing was sent") {
 		t.Errorf("%+v", e)
 	}
 	if len(w.k.Signals()) != 0 {

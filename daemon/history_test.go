@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -181,9 +182,9 @@ func TestHistoryOfMembers(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	// An id of another boot says nothing of the sessions of this one.
-	for boot, want := range map[string]bool{w.s.bootID: true, "b0": false} {
+	for boot, want := range map[string]bool{bootID(w.h.proc): true, "b0": false} {
 		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
-		scope := w.s.archive.Scope(t.Context(), &row)
+		scope := history.NewArchive(w.s.recorder, w.s.access, w.k).Scope(t.Context(), &row)
 		if d := access.Decide(access.Caller{Member: w.id(s.ID)}, access.End, scope); d.Allow != want {
 			t.Errorf("nested in boot %s: %+v, want %v", boot, d, want)
 		}
@@ -281,7 +282,7 @@ func TestRemember(t *testing.T) {
 	for _, p := range r.Processes {
 		outcomes[p.PID] = p.Outcome
 	}
-	if r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != userPID || r.EndReason != "end" ||
+	if r.Ended == nil || r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != userPID || r.EndReason != "end" ||
 		fmt.Sprint(outcomes) != "map[100:term 102:kill 103:term]" {
 		t.Errorf("%+v %v", r.EndedBy, outcomes)
 	}

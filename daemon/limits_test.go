@@ -76,13 +76,13 @@ func TestMalformedRequests(t *testing.T) {
 func TestSizeOfRequests(t *testing.T) {
 	w := newWorld(t)
 	pad := func(n int) string { return `{` + strings.Repeat(" ", n-2) + `}` }
-	into[api.Resync](w.do("root", "POST", "/v1/resync", pad(maxBody)), http.StatusOK)
-	w.do("root", "POST", "/v1/resync", pad(maxBody+1)).refused(api.CodeTooLarge)
+	into[api.Resync](w.do("root", "POST", "/v1/resync", pad(64<<10)), http.StatusOK)
+	w.do("root", "POST", "/v1/resync", pad(64<<10+1)).refused(api.CodeTooLarge)
 }
 
 // TestConnectionsAreLimited: in all, of a uid, of a session.
 func TestConnectionsAreLimited(t *testing.T) {
-	if l := defaultLimits; l.Conns != 2048 || l.MemberConns != 256 || l.UIDConns != 512 || l.Rate != 200 || l.Burst != 1024 || l.send != 5*time.Second || maxBody != 64<<10 {
+	if l := defaultLimits; l.Conns != 2048 || l.MemberConns != 256 || l.UIDConns != 512 || l.Rate != 200 || l.Burst != 1024 || l.send != 5*time.Second {
 		t.Errorf("%+v", l)
 	}
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ const releasePeriod = 5 * time.Minute
 
 // releaseMemory gives the free part of the heap back to the system now, when the
 // start is over, and then once a period if no session lives.
-func (s *server) releaseMemory(ctx context.Context) {
+func (s *service) releaseMemory(ctx context.Context) {
 	tick := time.NewTicker(releasePeriod)
 	defer tick.Stop()
 	for busy := false; ; busy = s.count() > 0 {

@@ -170,7 +170,7 @@ func TestPolicyReload(t *testing.T) {
 	if grace, _ := valueOf(doc, "defaults.grace"); grace != "2s" || doc.Mode != "observe" || doc.Refused != line {
 		t.Errorf("%+v", doc)
 	}
-	if d := p.status().Degraded; !slices.Contains(d, "the policy file was not taken: "+line) {
+	if d := p.status().Degraded; !slices.Contains(d, "policy not applied: "+line) {
 		t.Errorf("degraded %q", d)
 	}
 	if s := p.session("user", 40, api.NewSession{}); s.GraceSeconds != 2 {
@@ -207,10 +207,10 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 		"absent":    {func() { os.Remove(file) }, "no such file"},
 		"mistake":   {func() { good(); os.WriteFile(file, []byte("version: 1\nmode: yes\n"), 0o644) }, file + ":2:7: "},
 		"stranger":  {func() { good(); os.Chown(file, 1000, 0) }, "it belongs to uid 1000"},
-		"group":     {func() { good(); os.Chmod(file, 0o664) }, "others than root may write it"},
-		"others":    {func() { good(); os.Chmod(file, 0o646) }, "others than root may write it"},
-		"directory": {func() { os.Remove(file); os.Mkdir(file, 0o755) }, "no regular file"},
-		"fifo":      {func() { os.Remove(file); unix.Mkfifo(file, 0o600) }, "no regular file"},
+		"group":     {func() { good(); os.Chmod(file, 0o664) }, "users other than root may write to it"},
+		"others":    {func() { good(); os.Chmod(file, 0o646) }, "users other than root may write to it"},
+		"directory": {func() { os.Remove(file); os.Mkdir(file, 0o755) }, "not a regular file"},
+		"fifo":      {func() { os.Remove(file); unix.Mkfifo(file, 0o600) }, "not a regular file"},
 	} {
 		if what == "stranger" && os.Geteuid() != 0 {
 			t.Log("skipped: only root can give a file away")
@@ -315,11 +315,11 @@ func TestPolicyExplain(t *testing.T) {
 		}
 		return names, effect
 	}
-	if names, effect := rules("22"); !slices.Equal(names, []string{"protect.a", "protect.b"}) || !strings.HasPrefix(effect, "never adopted") {
+	if names, effect := rules("22"); !slices.Equal(names, []string{"protect.a", "protect.b"}) || !strings.HasPrefix(effect, "protected: never adopted") {
 		t.Errorf("%q: %s", names, effect)
 	}
 	p.session("user", 40, api.NewSession{})
-	if names, effect := rules("40"); !slices.Equal(names, []string{"protect.d"}) || !strings.HasPrefix(effect, "nothing") {
+	if names, effect := rules("40"); !slices.Equal(names, []string{"protect.d"}) || !strings.HasPrefix(effect, "no effect: ") {
 		t.Errorf("%q: %s", names, effect)
 	}
 	if names, _ := rules("23"); names != nil {

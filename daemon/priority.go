@@ -34,7 +34,7 @@ func favour() error {
 			return err
 		}
 	}
-	return errors.New("raise the priority: threads are made too fast")
+	return errors.New("raise the priority: threads are created too fast")
 }
 
 // favourThreads reports whether there was a thread that had less.

@@ -11,28 +11,33 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// privileges is what the daemon may do, and why that is more than it needs.
-type privileges struct {
-	held []string
-	err  error
-}
-
 // giveUp drops the privileges that are no longer needed: everything is loaded,
 // attached, opened and listened on. If it fails the daemon serves nevertheless, and
 // says so in its status.
-func (s *server) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
+func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
 	if drop == nil {
 		return
 	}
-	p := &s.privileges
-	if p.err = drop(privilege.Needed(tracer.KernelRelease(), filepath.Dir(i.Socket))...); p.err != nil {
-		s.log.Error().Err(p.err).Msg("privileges not given up")
+	if err := drop(privilege.Needed(tracer.KernelRelease(), filepath.Dir(i.Socket))...); err != nil {
+		s.start.CapabilitiesErr = err
+		s.log.Error().Err(err).Msg("privileges not given up")
 	}
 	held, err := privilege.Held()
 	if err != nil {
 		s.log.Error().Err(err).Msg("privileges not read")
 		return
 	}
-	p.held = held
+	s.start.Capabilities = held
 	s.log.Info().Strs(logging.KeyCapabilities, held).Msg("privileges given up")
+}
+
+// protectSelf does what the policy says about members that act against the
+// daemon. One that cannot is no worse than one that was not asked to, and says
+// so in its status. What an earlier daemon attached goes if it is not asked for.
+func (s *service) protectSelf(on bool) {
+	err := s.kernel.SelfProtect(on)
+	s.start.SelfProtect, s.start.SelfProtectErr = on && err == nil, err
+	if err != nil {
+		s.log.Error().Err(err).Msg("self_protect not in force")
+	}
 }

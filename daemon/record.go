@@ -3,9 +3,15 @@
 package daemon
 
 import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 )
 
@@ -35,4 +41,17 @@ func openAudit(path string, r *rules.Policy, log zerolog.Logger) auditLog {
 		failing(err)
 	}
 	return l
+}
+
+// recorded records an end, when it has a verdict.
+func (s *service) recorded(_ registry.View, x *registry.Session) {
+	rec := audit.Record{
+		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.Receipt().EndReason,
+		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
+		Mode:   s.rules.Mode(), Report: x.Receipt(),
+	}
+	if x.Info().Cause == tracer.CauseEnd {
+		rec.Caller = x.EndCaller()
+	}
+	s.audit.Add(rec)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 )
@@ -27,8 +28,8 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 		tb.Fatal(err)
 	}
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	h := host{clock: c, proc: procfs.FS(tb.TempDir())}
-	s := h.server(k, tracer.Identity{PID: 1}, silence{}, Options{}, defaultRules(c), zerolog.Nop())
+	h := host{clock: c, proc: procfs.FS(tb.TempDir()), manager: &instance.Manager{}}
+	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: silence{}, rules: defaultRules(c), log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
 	tb.Cleanup(func() { cancel(); <-s.registry.Done() })

@@ -3,18 +3,14 @@
 package daemon
 
 import (
-	"context"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -27,6 +23,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 	}{
 		"GET /v1/version":               {"host", "/v1/version", ""},
 		"GET /v1/status":                {"host", "/v1/status", ""},
+		"GET /healthz":                  {"host", "/healthz", ""},
 		"GET /v1/sessions":              {"items", "/v1/sessions?state=all", ""},
 		"POST /v1/sessions":             {"host", "/v1/sessions", `{"root":{"pid":300}}`},
 		"GET /v1/sessions/{s}":          {"target", "/v1/sessions/TARGET", ""},
@@ -61,17 +58,17 @@ func TestRoutesAreAuthorised(t *testing.T) {
 	own := w.session("user", 200, api.NewSession{})
 	ref := api.Ref{PID: 101, StartNS: api.U64(w.k.Proc(101).Identity.Start)}
 	refText := `{"pid":101,"start_ns":"` + strings.Split(ref.String(), "@")[1] + `"}`
-	routes := w.s.routes()
+	routes := w.s.api.Routes()
 	for _, pattern := range slices.Sorted(maps.Keys(routes)) {
 		t.Run(pattern, func(t *testing.T) {
 			x, ok := requests[pattern]
 			if !ok {
 				t.Fatal("this test has no request for it")
 			}
-			if len(routes[pattern].verbs) == 0 {
+			if len(routes[pattern]) == 0 {
 				t.Fatal("it declares no verb")
 			}
-			verb := routes[pattern].verbs[0]
+			verb := routes[pattern][0]
 			path := strings.NewReplacer("TARGET", s.ID, "MEMBER", ref.String()).Replace(x.path)
 			body := strings.ReplaceAll(x.body, "REF", refText)
 			method, _, _ := strings.Cut(pattern, " ")
@@ -100,52 +97,5 @@ func TestRoutesAreAuthorised(t *testing.T) {
 	}
 	if all, _ := w.k.Sessions(); len(all) != 2 {
 		t.Errorf("sessions %+v", all)
-	}
-}
-
-// TestForgottenDecision: what an answer sends without a decision about its verb is
-// not sent, and an answer about the host is not reached without one.
-func TestForgottenDecision(t *testing.T) {
-	w := newWorld(t)
-	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, api.NewHead("secret")) }
-	ask := func(rt route) (status int, panicked bool) {
-		rec := httptest.NewRecorder()
-		defer func() {
-			panicked = recover() != nil
-			if panicked && rec.Body.Len() > 0 {
-				t.Errorf("sent %s", rec.Body)
-			}
-			status = rec.Code
-		}()
-		c := w.s.access.Identify(access.Peer{PID: elsePID, UID: 1001, PIDFD: -1})
-		w.s.serve(rt.answer).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(context.WithValue(t.Context(), connKey{}, c)))
-		return rec.Code, false
-	}
-	for name, x := range map[string]struct {
-		answer   answer
-		status   int
-		panicked bool
-	}{
-		"none": {func(out http.ResponseWriter, _ *http.Request, _ access.Caller) error { return secret(out) }, http.StatusOK, true},
-		"of a read": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
-			access.Decide(c, access.Read, c.Scope())
-			return secret(out)
-		}, http.StatusOK, true},
-		"of an end": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
-			access.Decide(c, access.End, c.Scope())
-			return secret(out)
-		}, http.StatusOK, false},
-		"an error": {func(http.ResponseWriter, *http.Request, access.Caller) error { return lookup.Foreign() }, http.StatusBadRequest, false},
-	} {
-		if status, panicked := ask(onTarget(x.answer, access.End)); status != x.status || panicked != x.panicked {
-			t.Errorf("%s: status %d, panicked: %v", name, status, panicked)
-		}
-	}
-	reached := onHost(w.s, access.Manage, "daemon", params(), func(out http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-		t.Error("reached")
-		return secret(out)
-	})
-	if status, _ := ask(reached); status != http.StatusForbidden {
-		t.Errorf("status %d", status)
 	}
 }

@@ -44,7 +44,7 @@ func TestVersionAndStatus(t *testing.T) {
 // is no alarm: every reader of the tree would have it before his eyes for ever.
 func TestLimitsAreNoDegradation(t *testing.T) {
 	w := newWorld(t)
-	limit, broken := "fentry/attach_pid: refused by this kernel", "loaded anew: link_fork_birth is gone"
+	limit, broken := "fentry/attach_pid: refused by this kernel", "programs loaded again: link_fork_birth is gone"
 	w.k.Feature.Limits, w.k.Feature.Degraded = []string{limit}, []string{broken}
 	s := w.session("user", 100, api.NewSession{})
 	st := into[api.Status](w.do("user", "GET", "/v1/status", nil), http.StatusOK)
@@ -125,7 +125,7 @@ func TestCreateRefused(t *testing.T) {
 		{"grace too long", "user", `{"grace_ms":600001,` + child + `}`, api.CodeBadRequest},
 		{"negative limit", "user", `{"max_processes":-1,` + child + `}`, api.CodeBadRequest},
 		{"on_root_exit", "user", `{"on_root_exit":"keep",` + child + `}`, api.CodeBadRequest},
-		{"too large", "user", `{"name":"` + strings.Repeat("a", maxBody) + `"}`, api.CodeTooLarge},
+		{"too large", "user", `{"name":"` + strings.Repeat("a", 64<<10) + `"}`, api.CodeTooLarge},
 		{"another PID namespace", "away", `{` + child + `}`, api.CodePIDNamespace},
 		{"name is taken", "user", `{"name":"taken",` + child + `}`, api.CodeBusyName},
 		{"nobody", "user", `{"root":{"pid":4000}}`, api.CodeNotFound},
@@ -235,9 +235,45 @@ func TestNamesOfOthers(t *testing.T) {
 
 func TestNoSuchRoute(t *testing.T) {
 	w := newWorld(t)
-	for _, r := range []string{"GET /", "GET /v2/sessions", "DELETE /v1/sessions", "POST /v1/version", "GET /v1/sessions/"} {
+	for _, r := range []string{"GET /", "GET /v2/sessions", "DELETE /", "GET /v1/sessions/"} {
 		method, path, _ := strings.Cut(r, " ")
 		w.do("root", method, path, nil).refused(api.CodeNotFound)
+	}
+	for r, allow := range map[string]string{
+		"DELETE /v1/sessions": "GET, HEAD, POST", "POST /v1/version": "GET, HEAD", "PUT /v1/sessions/x": "GET, HEAD", "GET /v1/keep": "POST",
+	} {
+		method, path, _ := strings.Cut(r, " ")
+		a := w.do("root", method, path, nil)
+		a.refused(api.CodeMethod)
+		if got := a.header.Get("Allow"); got != allow {
+			t.Errorf("%s: Allow %q, want %q", r, got, allow)
+		}
+	}
+}
+
+func TestMalformedBody(t *testing.T) {
+	w := newWorld(t)
+	for text, want := range map[string]string{
+		"bogus":                "invalid body: not JSON at byte 1",
+		`{"name":`:             "invalid body: not JSON at byte 8",
+		"[]":                   "invalid body: must be an object, not a JSON array",
+		`{"name":1}`:           "invalid name: not for a JSON number",
+		`{"root":{"pid":"x"}}`: "invalid root.pid: not for a JSON string",
+	} {
+		if e := w.do("user", "POST", "/v1/sessions", text).refused(api.CodeBadRequest); e.Message != want {
+			t.Errorf("%s: %s, want %s", text, e.Message, want)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	w := newWorld(t)
+	if h := into[api.Health](w.do("else", "GET", "/healthz", nil), http.StatusOK); h.Status != "ok" || h.Degraded != nil {
+		t.Errorf("%+v", h)
+	}
+	w.k.Feature.Degraded = []string{"lngtest"}
+	if h := into[api.Health](w.do("else", "GET", "/healthz", nil), http.StatusOK); h.Status != "degraded" || !slices.Equal(h.Degraded, []string{"lngtest"}) {
+		t.Errorf("%+v", h)
 	}
 }
 

@@ -3,6 +3,8 @@
 package daemon
 
 import (
+	"context"
+	"os"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -32,5 +34,19 @@ func policyFile(i instance.Instance, o Options) (path string, must bool) {
 func (o *Options) begin(started *policy.Policy) {
 	if o.Level == 0 {
 		o.Level = slices.Index([]string{"auto", "1", "2", "3", "4"}, started.Daemon.Level)
+	}
+}
+
+// reloadOn reads the policy again at each signal.
+func reloadOn(ctx context.Context, hup <-chan os.Signal, steward *rules.Steward, m *instance.Manager) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			m.Notify(instance.Reloading()...)
+			_ = steward.Reload() // it is logged, and stands in the status
+			m.Notify(instance.Ready)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -20,10 +19,10 @@ import (
 const shutdownTimeout = 2 * time.Second
 
 // begin learns from the kernel what there is. It is called before run.
-func (s *server) begin() error {
+func (s *service) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
-	go s.ring.Pace(ctx, s.limits.flush)
+	go s.ring.Pace(ctx, s.flush)
 	s.endOwner = func() {
 		cancel()
 		<-s.registry.Done()
@@ -40,7 +39,7 @@ func (s *server) begin() error {
 }
 
 // count is the number of live sessions.
-func (s *server) count() (n int) {
+func (s *service) count() (n int) {
 	_ = s.registry.Read(func(v registry.View) { n = v.Live() })
 	return n
 }
@@ -48,7 +47,7 @@ func (s *server) count() (n int) {
 // run serves until ctx is done, a client stops it, or, if it is ephemeral,
 // nobody needs it. unload: the kernel's side is to be taken down, by the
 // caller, who holds the lock for it.
-func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Instance, linger time.Duration) (lock *instance.Lock, unload bool, err error) {
+func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Instance, linger time.Duration) (lock *instance.Lock, unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var once sync.Once
@@ -60,16 +59,10 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	}
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	wg.Go(func() { s.enforcer.Run(ctx, s.registry.Judged) })
-	wg.Go(func() { s.registry.Look(ctx) })
+	for _, job := range s.jobs {
+		wg.Go(func() { job(ctx) })
+	}
 	s.recorder.Begin()
-	wg.Go(func() { s.reloadOn(ctx, s.hup) })
-	wg.Go(func() { s.registry.WatchHeld(ctx) })
-	wg.Go(func() { s.steward.JudgeAgents(ctx) })
-	wg.Go(func() { s.steward.KeepByRule(ctx) })
-	wg.Go(func() { s.attribution.Run(ctx) })
-	wg.Go(s.steward.Apply)
-	wg.Go(func() { s.exporter.Run(ctx) })
 	s.manager.Notify(instance.Ready)
 	wg.Go(func() { s.reportStatus(ctx, s.manager) })
 	var checking sync.WaitGroup
@@ -78,16 +71,14 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 		wg.Go(func() { s.releaseMemory(ctx) }) // the start is over
 		s.selfCheck.Run(ctx)
 	})
-	wg.Go(func() { s.feed.Run(ctx) })
 	wg.Go(func() {
 		if err := s.registry.Ingest(); err != nil {
 			failed <- err
 		}
 	})
-	httpd := s.httpServer()
 	wg.Go(func() {
-		if err := httpd.Serve(s.access.Listen(ln)); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			failed <- fmt.Errorf("serve: %w", err)
+		if err := s.api.Serve(ln); err != nil {
+			failed <- err
 		}
 	})
 	left := false
@@ -108,13 +99,11 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 	s.leave()
 	down, release := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer release()
-	if httpd.Shutdown(down) != nil {
-		httpd.Close()
-	}
+	s.api.Shutdown(down)
 	if unload && lock == nil {
 		waiting, release := context.WithTimeout(context.Background(), instance.LockTimeout)
 		defer release()
-		if lock, err = i.Acquire(waiting); err != nil {
+		if lock, err = i.AcquireToLeave(waiting, s.alone); err != nil {
 			unload = false
 		}
 	}
@@ -135,7 +124,7 @@ func (s *server) run(ctx context.Context, ln *net.UnixListener, i instance.Insta
 }
 
 // leave announces that the daemon is about to exit.
-func (s *server) leave() {
+func (s *service) leave() {
 	s.manager.Notify(instance.Stopping)
 	if err := s.alone.Stopping(); err != nil {
 		s.log.Error().Err(err).Msg("PID file not written")
@@ -145,7 +134,7 @@ func (s *server) leave() {
 // waitIdle waits until there has been neither session nor client for linger,
 // and gives the lock that keeps others from starting a daemon while we leave.
 // Without a lock something else made it return.
-func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.Duration, failed <-chan error) (*instance.Lock, error) {
+func (s *service) waitIdle(ctx context.Context, i instance.Instance, linger time.Duration, failed <-chan error) (*instance.Lock, error) {
 	tick := time.NewTicker(max(linger/10, instance.PollPause))
 	defer tick.Stop()
 	busy := s.clock.Monotonic()
@@ -164,7 +153,7 @@ func (s *server) waitIdle(ctx context.Context, i instance.Instance, linger time.
 		if now-busy < linger || s.access.Idle() < linger {
 			continue
 		}
-		lock, err := i.TryLock()
+		lock, err := i.LockToLeave(s.alone)
 		switch {
 		case errors.Is(err, instance.ErrLocked):
 			continue

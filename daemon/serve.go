@@ -3,32 +3,20 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/branch"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/metrics"
-	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/privilege"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
-	"github.com/lineage-ebpf/lineage/daemon/stream"
-	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -160,7 +148,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 		return err
 	}
 	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != instance.DefaultSocketMode) {
-		log.Warn().Str(logging.KeySocket, i.Socket).Msg("the socket unit's SocketMode= and SocketGroup= hold, not the daemon's flags")
+		log.Warn().Str(logging.KeySocket, i.Socket).Msg("SocketMode= and SocketGroup= of the socket unit apply, not the daemon's flags")
 	}
 	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral, Started: ready != nil, Passed: d != nil})
 	if err != nil {
@@ -198,9 +186,9 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	return err
 }
 
-// prepare makes a server that knows what the kernel holds, and its socket, unless
+// prepare makes a service that knows what the kernel holds, and its socket, unless
 // it has one.
-func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*server, *instance.Listener, error) {
+func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*service, *instance.Listener, error) {
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
 	}
@@ -209,14 +197,9 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 		return nil, nil, err
 	}
 	a := openAudit(i.Audit, r, log)
-	s := h.server(k, self, a, o, r, log)
-	kept := r.Started().Daemon.History
-	s.recorder = history.New(s.registry, s.ring, history.Open(i.History, s.bootID, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log), s.bootID, h.clock, r.Policy, log)
-	s.archive = history.NewArchive(s.recorder, s.access, k)
-	s.events = stream.New(stream.Options{
-		Lines: s.lines, Registry: s.registry, Ring: s.ring, Find: s.find, Archive: s.archive, BootID: s.bootID, Version: s.version, Started: s.started,
-	})
-	s.registry.Attach(s.recorder.Hooks())
+	boot, kept := bootID(h.proc), r.Started().Daemon.History
+	j := history.Open(i.History, boot, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log)
+	s := h.build(parts{k, self, a, j, r, boot, log}, o)
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
 		s.recorder.End()
@@ -285,74 +268,4 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 		}
 	}
 	return self, nil
-}
-
-func (h host) server(k kernel, self tracer.Identity, a auditLog, o Options, r *rules.Policy, log zerolog.Logger) *server {
-	e := enforcer.New(k, enforcer.Options{Self: self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
-	own := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period, HeldEvery: h.heldPeriod,
-		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() },
-	})
-	s := &server{
-		kernel: k, enforcer: e, registry: own,
-		proc: h.proc, clock: h.clock, log: log, limits: h.limits,
-		version: o.Version, bootID: bootID(h.proc), ephemeral: o.Ephemeral, pid: os.Getpid(), started: time.Now().UTC(),
-		audit: a, holds: own.Holds(),
-		stopping: make(chan struct{}),
-		access: access.New(access.Options{
-			Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
-			Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: a.Add, Mode: r.Mode, Log: log,
-		}),
-	}
-	s.find = lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
-	s.branches = branch.New(own, k)
-	s.plans = plan.New(plan.Options{Registry: own, Find: s.find, Enforcer: e, Kernel: k, Holds: s.holds, Proc: h.proc, Clock: h.clock})
-	s.rules, s.hup, s.manager = r, h.hup, h.manager
-	s.selfCheck = selfcheck.New(selfcheck.Options{
-		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
-	})
-	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
-	s.lines = stream.Lines{
-		Stall: h.limits.stall, Heartbeat: h.limits.heartbeat, Stopping: s.stopping, Clock: h.clock, Tally: &stream.Tally{}, Log: log,
-	}
-	s.feed = watch.New(watch.Options{Lines: s.lines, Registry: own, Find: s.find, Kernel: k, Proc: h.proc, Status: s.watchStatus})
-	s.metrics = metrics.Handler((&gauge{server: s}).read)
-	s.exporter = &metrics.Exporter{
-		Address: r.Started().Daemon.Metrics.String(), Handler: s.metrics, ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
-	}
-	s.steward = rules.New(rules.Options{
-		Policy: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.proc, Clock: h.clock, Audit: a, Log: log,
-	})
-	s.attribution = attribution.New(attribution.Options{
-		Registry: own, Policy: r, Steward: s.steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: self,
-		Clock: h.clock, Audit: a, Log: log,
-	})
-	own.Attach(s.steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), s.growth.Hooks(),
-		s.feed.Hooks(), &registry.Hooks{Reported: s.recorded})
-	s.steward.CarryOut(r.Policy())
-	return s
-}
-
-func bootID(proc procfs.FS) string {
-	b, err := os.ReadFile(string(proc) + "/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
-func systemClock() registry.Clock {
-	get := func(id int32) time.Duration {
-		var ts unix.Timespec
-		if err := unix.ClockGettime(id, &ts); err != nil {
-			panic(err) // these clocks exist since 2.6.39
-		}
-		return time.Duration(ts.Nano())
-	}
-	boottime := func() uint64 { return uint64(get(unix.CLOCK_BOOTTIME)) }
-	return registry.Clock{
-		Monotonic: func() time.Duration { return get(unix.CLOCK_MONOTONIC) },
-		Boottime:  boottime,
-		Clock:     document.Following(time.Now, boottime),
-	}
 }

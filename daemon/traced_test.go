@@ -45,9 +45,9 @@ func TestPlanTraced(t *testing.T) {
 	w.stranger(303, shell, "lngtest-debugged")
 	status(303, "TracerPid", 300)
 	want := map[int]string{
-		101: "traced by 300 lngtest-gdb, which may hold it up in its exit",
+		101: "traced by 300 lngtest-gdb, which may delay its exit",
 		102: "it traces 301 lngtest-away, 302 lngtest-away outside the session, which may die with it",
-		103: "traced by 102 lngtest-member, which may hold it up in its exit",
+		103: "traced by 102 lngtest-member, which may delay its exit",
 	}
 	for _, p := range into[api.Plan](w.do("user", "POST", "/v1/sessions/"+w.s.ID+"/plan", nil), http.StatusOK).Processes {
 		if p.Reason != want[p.PID] || !p.Killable {

@@ -155,7 +155,7 @@ func TestWhyBeforeItsEvent(t *testing.T) {
 func TestInitIsHidden(t *testing.T) {
 	w := newWorld(t)
 	w.k.Exit(1, 0)
-	if e := w.do("user", "GET", "/v1/why?ref=1", nil).refused(api.CodeNotFound); e.Message != "pid 1 is in no session: it is the host's init" {
+	if e := w.do("user", "GET", "/v1/why?ref=1", nil).refused(api.CodeNotFound); e.Message != "pid 1 is not in a session: it is the host's init" {
 		t.Errorf("%+v", e)
 	}
 	if e := w.do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 1}}).refused(api.CodeGuarded); e.Message != "pid 1 is the host's init: it is never adopted" {

@@ -48,9 +48,6 @@ func (h host) takeDown(ctx context.Context, i instance.Instance, force bool) err
 	if _, err := os.Stat(i.Pins); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err := i.Prepare(); err != nil {
-		return err
-	}
 	lock, err := i.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("unload: %w", err)
@@ -71,7 +68,7 @@ func (h host) takeDown(ctx context.Context, i instance.Instance, force bool) err
 func (h host) noLive(i instance.Instance) error {
 	live, err := h.live(i.Pins, selfcheck.Name)
 	if err != nil {
-		return fmt.Errorf("unload: %w; to unload nevertheless use --force", err)
+		return fmt.Errorf("unload: %w; use --force to unload anyway", err)
 	}
 	if live > 0 {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("unload: %d sessions are live", live), "end them, or use --force")

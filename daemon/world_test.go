@@ -42,7 +42,7 @@ type world struct {
 	dir    string
 	socket string
 	i      instance.Instance
-	s      *server
+	s      *service
 	stop   func() error
 	conns  atomic.Int64
 	o      Options // of the first start
@@ -106,6 +106,9 @@ func (w *world) start(o Options) {
 		w.Fatal(err)
 	}
 	w.i = i
+	if err := i.Prepare(); err != nil {
+		w.Fatal(err)
+	}
 	k, err := w.h.open(tracer.Options{})
 	if err != nil {
 		w.Fatal(err)

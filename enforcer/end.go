@@ -385,5 +385,5 @@ func (e *Enforcer) unanswered(x *ending, now time.Duration, err error) *Result {
 		return nil
 	}
 	x.judged = true
-	return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: fmt.Sprintf("the kernel gives no answer: %v", err)}
+	return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: fmt.Sprintf("the kernel does not answer: %v", err)}
 }

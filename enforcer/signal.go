@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	// ErrStranger: the process is no member of a session.
-	ErrStranger = errors.New("no member")
+	// ErrStranger: the process is not a member of a session.
+	ErrStranger = errors.New("not a member")
 	// ErrNoZombie: only the parent of a zombie is nudged.
-	ErrNoZombie = errors.New("no zombie")
+	ErrNoZombie = errors.New("not a zombie")
 	// ErrForbidden: the process belongs to another uid than the caller may signal.
 	ErrForbidden = errors.New("another uid")
 )
@@ -88,7 +88,7 @@ func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge
 
 // Outsider is the refusal to signal a process that is in no session.
 func Outsider(p tracer.Identity, comm string) *Refusal {
-	return &Refusal{Kind: ErrStranger, Process: p, Comm: comm, Why: "is no member of a session"}
+	return &Refusal{Kind: ErrStranger, Process: p, Comm: comm, Why: "is not a member of a session"}
 }
 
 // Wake continues the owner of a session whose root is dead, if it is stopped: a
@@ -117,7 +117,7 @@ func (e *Enforcer) Wake(owner tracer.Identity) error {
 // nudge tells the parent of a zombie to reap it.
 func (e *Enforcer) nudge(host hostProcs, spared spared, p *tracer.Process, whose Nudge) (Outcome, error) {
 	if !p.Zombie {
-		return 0, &Refusal{Kind: ErrNoZombie, Process: p.Identity, Comm: p.Comm.String(), Why: "is no zombie"}
+		return 0, &Refusal{Kind: ErrNoZombie, Process: p.Identity, Comm: p.Comm.String(), Why: "is not a zombie"}
 	}
 	parent, ok := host[p.Parent.PID]
 	if !ok { // some kernels hide PID 1 from iterators

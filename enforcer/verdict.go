@@ -39,13 +39,13 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 		return r
 	case len(left) > 0:
 		r.Verdict = api.VerdictUnknown
-		r.Why = fmt.Sprintf("the kernel counts nobody, its task list has %d", len(left))
+		r.Why = fmt.Sprintf("the kernel counts no member, its task list has %d", len(left))
 		return r
 	case info.Live != 0 || info.Dying != 0:
 		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted", info.Live, info.Dying)
 		return r
 	case info.Drifted:
-		r.Verdict, r.Why = api.VerdictUnknown, "its count of members had to be corrected: the kernel side had lost one"
+		r.Verdict, r.Why = api.VerdictUnknown, "the kernel's count of members had to be corrected: one was lost"
 		return r
 	}
 	r.Confirmed = true
@@ -74,7 +74,7 @@ func (e *Enforcer) leftovers(info tracer.SessionInfo) Result {
 		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("the task list could not be read: %v", err)
 	case len(r.Left) == 0:
 		r.Verdict = api.VerdictUnknown
-		r.Why = fmt.Sprintf("%d live and %d dying are counted, the task list has nobody", info.Live, info.Dying)
+		r.Why = fmt.Sprintf("%d live and %d dying are counted, the task list has none", info.Live, info.Dying)
 	default:
 		r.Why = reasons(r.Left)
 	}

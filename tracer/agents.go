@@ -43,10 +43,10 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 	for _, a := range agents {
 		var comm Comm
 		if n := copy(comm[:15], a.Comm); n == 0 || n != len(a.Comm) {
-			return fmt.Errorf("set agents: comm %q: want 1 to 15 bytes", a.Comm)
+			return fmt.Errorf("set agents: comm %q: must be 1 to 15 bytes", a.Comm)
 		}
 		if _, twice := wanted[comm]; twice {
-			return fmt.Errorf("set agents: comm %q is there twice", a.Comm)
+			return fmt.Errorf("set agents: comm %q is listed twice", a.Comm)
 		}
 		v := bpf.LineageAgent{
 			Grace: uint64(a.Grace), MaxLifetime: uint64(a.MaxLifetime), MaxProcesses: a.MaxProcesses,

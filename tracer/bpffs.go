@@ -40,7 +40,7 @@ func checkBPFFS(dir string) error {
 		return ErrNoBPFFS.with(parent + ": " + err.Error())
 	}
 	if st.Type != unix.BPF_FS_MAGIC {
-		return ErrNoBPFFS.with("none at " + parent)
+		return ErrNoBPFFS.with("none mounted at " + parent)
 	}
 	// A plain mount is 1777: there others can take a free name, but not ours.
 	if err := checkRoots(parent, true); err != nil {
@@ -57,13 +57,13 @@ func checkRoots(dir string, stickyWillDo bool) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", dir, err)
+		return fmt.Errorf("stat %s: %w", dir, err)
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return ErrUnsafePins.with(dir + " is not a directory")
 	case st.Uid != 0:
 		return ErrUnsafePins.with(fmt.Sprintf("%s belongs to uid %d", dir, st.Uid))
 	case st.Mode&0o022 != 0 && !(stickyWillDo && st.Mode&unix.S_ISVTX != 0):
-		return ErrUnsafePins.with(fmt.Sprintf("others may write %s, mode %04o", dir, st.Mode&0o7777))
+		return ErrUnsafePins.with(fmt.Sprintf("users other than root may write to %s, mode %04o", dir, st.Mode&0o7777))
 	}
 	return nil
 }

@@ -97,6 +97,7 @@ func testSyscallOfTheCondemned(t *testing.T, o tracer.Options) {
 	}
 	defer closer.Close()
 	w := start(t, "echo ran; read never")
+	w.reads() // else a system call before is the next
 	id := create(t, tr, w, tracer.SessionSpec{})
 	if err := tr.MarkCondemned(id); err != nil {
 		t.Fatal(err)

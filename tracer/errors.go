@@ -20,7 +20,7 @@ var (
 	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality", Do: "boot without lockdown=confidentiality"}
 	ErrPIDNamespace = &UnsupportedError{What: "not in the initial PID namespace", Do: "run on the host, or in a container with --pid=host"}
 	ErrNoBPFFS      = &UnsupportedError{What: "no bpffs", Do: "run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf; in a container: give it the host's /sys/fs/bpf"}
-	ErrUnsafePins   = &UnsupportedError{What: "others than root could replace the pins", Do: "remove what is not root's, and run: chmod 0700 /sys/fs/bpf"}
+	ErrUnsafePins   = &UnsupportedError{What: "users other than root could replace the pins", Do: "remove what root does not own, and run: chmod 0700 /sys/fs/bpf"}
 
 	// ErrOtherABI says that the pins were made by another version.
 	ErrOtherABI = errors.New("pins of another version")

@@ -13,6 +13,9 @@ import (
 // ABI names the layout of what this version pins; see [Features].
 func ABI() string { return bpf.ABI() }
 
+// Objects gives the SHA-256 of each of the objects that this version loads, by name.
+func Objects() map[string]string { return bpf.Objects() }
+
 // copier brings a struct from the layout of another version into ours, by the
 // names of its fields: they are what stays the same between versions.
 type copier struct {

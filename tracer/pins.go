@@ -122,7 +122,7 @@ func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) (missed bool, er
 		}
 		// Somebody unpinned a part: what was traced meanwhile is not known.
 		t.closeObjects()
-		t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("loaded anew: %v", err))
+		t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("programs loaded again: %v", err))
 		if err := replace(filepath.Join(t.dir, t.pins), filepath.Join(t.dir, damaged)); err != nil {
 			return false, err
 		}

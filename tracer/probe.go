@@ -126,7 +126,7 @@ type kernel struct {
 	signals  error // why it cannot signal another process, nil: it can (6.13)
 }
 
-var errNotAskedFor = errors.New("not asked for")
+var errNotAskedFor = errors.New("not requested")
 
 func probeKernel() (*kernel, error) {
 	types := btf.NewCache()

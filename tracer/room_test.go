@@ -22,10 +22,10 @@ func TestRoomForTheDead(t *testing.T) {
 	dir := tracertest.Dir(t)
 	// Of 20,000 a second there are 200 until room may be made again; some times as
 	// many of a storm that catches up.
-	const room = 2001
+	const room = 4003
 	pretendPIDMax(t, room)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	w := program(t, "vforkstorm", "20000", "60", "8", strconv.Itoa(10*room))
+	w := program(t, "vforkstorm", "20000", "60", "8", strconv.Itoa(5*room))
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	storm := strings.Fields(w.until("storm"))

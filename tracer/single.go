@@ -69,7 +69,7 @@ func activeLSMs() string {
 }
 
 // errNoProgram says that the object for this kernel has no such program.
-var errNoProgram = errors.New("not for kernels of this age")
+var errNoProgram = errors.New("not for this kernel version")
 
 // errIdle says that a program was loaded and attached, and did not run.
 var errIdle = errors.New("loads, attaches and never runs")

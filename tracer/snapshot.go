@@ -40,7 +40,7 @@ func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
 func records(raw []byte, each func(*Process) error) error {
 	const size = int(unsafe.Sizeof(bpf.LineageSeen{}))
 	if len(raw)%size != 0 {
-		return fmt.Errorf("snapshot: %d bytes are no whole records of %d", len(raw), size)
+		return fmt.Errorf("snapshot: %d bytes are not a multiple of the record size %d", len(raw), size)
 	}
 	page := uint64(os.Getpagesize())
 	// Threads follow their leader or not, as PIDs wrap: sum them up first.

@@ -69,7 +69,7 @@ func Open(o Options) (*Tracer, error) {
 		o.RingSize = DefaultRingSize
 	}
 	if o.RingSize < os.Getpagesize() || o.RingSize&(o.RingSize-1) != 0 {
-		return nil, fmt.Errorf("ring size %d: want a power of two of at least %d", o.RingSize, os.Getpagesize())
+		return nil, fmt.Errorf("ring size %d: must be a power of two, at least %d", o.RingSize, os.Getpagesize())
 	}
 	k, err := probeKernel()
 	if err != nil {
@@ -82,7 +82,7 @@ func Open(o Options) (*Tracer, error) {
 	switch {
 	case o.Level == 0 || o.Level >= level:
 	case o.Level >= 2:
-		level, missing = o.Level, []string{fmt.Sprintf("level %d was not asked for", o.Level+1)}
+		level, missing = o.Level, []string{fmt.Sprintf("level %d was not requested", o.Level+1)}
 	default:
 		return nil, fmt.Errorf("level %d: this version has levels 2 to 4", o.Level)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
@@ -102,6 +103,15 @@ func program(t testing.TB, args ...string) *workload {
 }
 
 func (w *workload) pid() uint32 { return uint32(w.cmd.Process.Pid) }
+
+// reads waits until it sleeps in the system call that reads its next line.
+func (w *workload) reads() {
+	w.t.Helper()
+	until(w.t, "workload that reads", func() bool {
+		stat, err := procfs.FS("/proc").Stat(w.pid())
+		return err == nil && stat.State == 'S'
+	})
+}
 
 func (w *workload) goOn() {
 	w.t.Helper()

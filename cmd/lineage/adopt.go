@@ -84,16 +84,18 @@ func (a *app) keepCommand() *cobra.Command {
 		Short: "Move processes to a session that outlives their own",
 		Long: `Move members of a session, with their descendants, to a kept session. It is
 listed like any other, is not ended with their former session, and ends
-automatically at the time given. The reason is shown with it.
+automatically at the time given. The reason is shown with it. Its name is that
+of the first process's program, unless --name gives another.
 
 A process cannot keep itself: run the command from outside the session. The
 root of a session cannot be kept.`,
-		Example: `  lineage keep 4130 --reason "dev server" --until 8h
+		Example: `  lineage keep 4130 --name preview --reason "dev server" --until 8h
   lineage keep 4130 4131 --reason cache --until 2027-06-30`,
 		Args:              argsCount(1, 256, "PID"),
 		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
+	f.StringVar(&req.Name, "name", "", "the kept session's `name`")
 	f.StringVar(&req.Reason, "reason", "", "`why`, for people who find it later")
 	f.StringVar(&until, "until", "", "`when` it ends: after a duration (8h), at a date, or at an RFC 3339 time")
 	format := formatFlag(cmd)

@@ -27,12 +27,12 @@ func TestAdopt(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	f := newFake()
-	code, stdout, stderr := newWorld(t, f).run("keep", "4121", "4130@4130000", "--reason", "shared cache", "--until", "2099-06-30T12:00:00Z", "-o", "name")
+	code, stdout, stderr := newWorld(t, f).run("keep", "4121", "4130@4130000", "--name", "cache", "--reason", "shared cache", "--until", "2099-06-30T12:00:00Z", "-o", "name")
 	if code != 0 || stdout != "kept00\n" || stderr != "lineage: keep: pid 5 loses its terminal when pid 4 ends\n" {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
 	req := f.kept[0]
-	if len(req.Refs) != 2 || req.Refs[0].StartNS == 0 || req.Refs[1].StartNS != 4130000 || req.Reason != "shared cache" ||
+	if len(req.Refs) != 2 || req.Refs[0].StartNS == 0 || req.Refs[1].StartNS != 4130000 || req.Name != "cache" || req.Reason != "shared cache" ||
 		!req.Until.Equal(time.Date(2099, 6, 30, 12, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", req)
 	}

@@ -35,12 +35,18 @@ type app struct {
 	socket string
 	color  choice
 	begun  bool // the command line was understood
+
+	// What tables show, if a command has these flags.
+	columns   []string
+	noHeaders bool
 }
 
 // host is what needs this machine instead of a daemon.
 type host struct {
 	version string
-	abi     func() string // a hash of the kernel side, half a millisecond; nil: there is none
+	commit  string                   // "": not known
+	abi     func() string            // a hash of the kernel side, half a millisecond; nil: there is none
+	objects func() map[string]string // the SHA-256 of each object of the kernel side
 	doctor  func() api.Doctor
 	// euid is who we are.
 	euid func() int
@@ -213,5 +219,5 @@ func (c *choice) Set(s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want one of %s", strings.Join(c.words, ", "))
+	return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
 }

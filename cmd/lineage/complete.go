@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,29 @@ func completeFiles(root *cobra.Command) {
 			}
 		}
 	}
+}
+
+// completeUser completes names of this host's own users, and after a colon of its groups.
+func completeUser(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	user, group, second := strings.Cut(begun, ":")
+	if second {
+		return accounts("/etc/group", user+":", group), cobra.ShellCompDirectiveNoFileComp
+	}
+	return accounts("/etc/passwd", "", user), cobra.ShellCompDirectiveNoFileComp
+}
+
+// accounts are the names in a file such as /etc/passwd, with their numbers.
+func accounts(file, before, begun string) (words []cobra.Completion) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Split(line, ":"); len(fields) > 2 && strings.HasPrefix(fields[0], begun) {
+			words = append(words, cobra.CompletionWithDesc(before+fields[0], strings.TrimSpace(fields[2])))
+		}
+	}
+	return words
 }
 
 // files leaves it to the shell, which completes file names.

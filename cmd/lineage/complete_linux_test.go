@@ -44,6 +44,9 @@ func TestCompletes(t *testing.T) {
 		"history ?":                    {"old e7d7c7", false},
 		"help exi?":                    {"exit-codes", false},
 		"ls --sort ?":                  {"age cpu id live name orphans rss state", false},
+		"ls --columns id,or?":          {"id,orphans", false},
+		"run --user roo?":              {"root", false},
+		"run --user 0:daem?":           {"0:daemon", false},
 		"ls --state ?":                 {"active ending condemned ended", false},
 		"events --session nothing ls?": {"", false},
 	} {

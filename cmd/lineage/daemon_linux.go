@@ -83,7 +83,7 @@ func (m *fileMode) Type() string   { return "mode" }
 func (m *fileMode) Set(s string) error {
 	v, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || v > 0o777 {
-		return errors.New("want permissions in octal, such as 0660")
+		return errors.New("must be permissions in octal, such as 0660")
 	}
 	*m = fileMode(v)
 	return nil

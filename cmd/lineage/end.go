@@ -89,7 +89,7 @@ it inside its own session, but not to an ancestor of its own, to the root, or to
 the owner of a session. A plan of a branch also covers later forks that run the
 same command as a process that it names.
 
---all ends every live session that you may end, as root everybody's; --mine
+--all ends every live session that you may end, as root of all users; --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 
@@ -241,22 +241,13 @@ func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string
 		}
 	}
 	for _, t := range targets {
-		t.endedBefore(ctx, c, asked)
+		if t.err == nil && t.report.Ended != nil && t.report.Ended.Before(asked) {
+			t.before = t.report.Ended
+		}
 	}
 	answered()
 	a.wait(ctx, c, o, targets)
 	return a.report(targets, format)
-}
-
-// endedBefore notes that a session whose end was over at once had ended before it was
-// asked for.
-func (t *target) endedBefore(ctx context.Context, c api.Client, asked time.Time) {
-	if t.err != nil || t.report.Verdict == "" {
-		return
-	}
-	if s, err := c.Session(ctx, t.report.Session); err == nil && s.Ended != nil && s.Ended.Before(asked) {
-		t.before = s.Ended
-	}
 }
 
 // slow is how long the daemon may take before the caller gets a word.

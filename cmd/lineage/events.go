@@ -28,7 +28,7 @@ and exit; with --follow, continue with what happens.
 
 "lineage events -o jsonl --snapshot > FILE" makes a recording, which "lineage
 tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
-"-o json" is the same as "-o jsonl".`,
+"-o json" is the same as "-o jsonl"; "-o yaml" has a document for each event.`,
 		Example: `  lineage events --session build --type exec    # what it runs, live
   lineage events --since 20m                    # the last 20 minutes
   lineage events --since 20m --follow           # and what happens from now on
@@ -57,7 +57,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		}
 		for _, t := range q.Types {
 			if !slices.Contains(eventTypes, t) {
-				return usage("events: unknown type %q: want one of %s", t, strings.Join(eventTypes, ", "))
+				return usage("events: invalid --type %q: must be one of %s", t, strings.Join(eventTypes, ", "))
 			}
 		}
 		c, err := a.client(cmd.Context())
@@ -108,6 +108,10 @@ func (a *app) writeEvent(p *text.Page, enc interface{ Encode(any) error }, forma
 	case "json", "jsonl":
 		ev.Kind = cmp.Or(ev.Kind, "event")
 		return enc.Encode(ev)
+	case "yaml":
+		ev.Kind = cmp.Or(ev.Kind, "event")
+		p.Line("---")
+		return p.YAML(ev)
 	case "name":
 		if ev.Process != nil {
 			p.Line("%s", ev.Process.Ref)

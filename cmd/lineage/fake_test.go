@@ -154,7 +154,11 @@ func (f *fake) End(_ context.Context, name string, req api.EndRequest) (*api.Rep
 	if f.end != nil {
 		return f.end(id, req)
 	}
-	return cleanReport(id), nil
+	r := cleanReport(id)
+	if s.State == api.StateEnded {
+		r.Ended = s.Ended
+	}
+	return r, nil
 }
 
 func (f *fake) Kill(_ context.Context, name string, req api.KillRequest) (*api.Killed, error) {
@@ -216,21 +220,21 @@ var (
 
 func (f *fake) WhyPort(_ context.Context, proto string, port int) (*api.Holders, error) {
 	if proto != "tcp" || port != 8080 {
-		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("port %d/%s: nobody listens on it", port, proto), "")
+		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("no listener found on %d/%s", port, proto), "")
 	}
 	w := *f.whys[4130]
 	w.Holds = &api.Holds{Ports: []api.Port{heldPort}}
 	kernel := api.Why{Holds: &api.Holds{Ports: []api.Port{{Proto: "tcp", Addr: "0.0.0.0", Port: 8080}}}}
-	return &api.Holders{Items: []api.Why{w, kernel}, TimeWait: 2, Hidden: 1, Unknown: []string{"holders: may not be read: pid 1"}}, nil
+	return &api.Holders{Items: []api.Why{w, kernel}, TimeWait: 2, Hidden: 1, Unknown: []string{"holders: pid 1 could not be read"}}, nil
 }
 
 func (f *fake) WhyPath(_ context.Context, file api.PathRef) (*api.Holders, error) {
 	f.asked = file
 	if f.noHolders {
-		return nil, api.NewError(api.CodeNotFound, "path: nobody has it open", "")
+		return nil, api.NewError(api.CodeNotFound, "no process found that has the path open or locked", "")
 	}
 	w := *f.whys[900]
-	w.Holds = &api.Holds{Locks: []api.Lock{heldLock}, Files: []api.File{{Path: heldLock.Path, Access: "read_write", PID: 900}}, Unknown: []string{"pid 900: the time was over"}}
+	w.Holds = &api.Holds{Locks: []api.Lock{heldLock}, Files: []api.File{{Path: heldLock.Path, Access: "read_write", PID: 900}}, Unknown: []string{"pid 900: timed out"}}
 	return &api.Holders{Items: []api.Why{w}}, nil
 }
 
@@ -413,7 +417,7 @@ func cleanReport(id string) *api.Report {
 		PortsBusy:     []api.Port{{Proto: "udp", Addr: "0.0.0.0", Port: 53, PID: 77}},
 		LocksReleased: []api.Lock{heldLock},
 		OutputHeldBy:  []api.Process{{Ref: ref(78), Comm: "tmux"}},
-		HoldsUnknown:  []string{"pid 4128: the time was over"}}
+		HoldsUnknown:  []string{"pid 4128: timed out"}}
 }
 
 func (f *fake) Keep(_ context.Context, req api.KeepRequest) (*api.Session, error) {

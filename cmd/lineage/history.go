@@ -33,18 +33,22 @@ several sessions had means the last one that ended.`,
 	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
+	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if q.Since, q.Until, err = timeRange("history", since, until, a.now()); err != nil {
 			return err
 		}
 		if q.Limit < 0 {
-			return usage("history: --limit %d: want 0 or more", q.Limit)
+			return usage("history: invalid --limit %d: must be 0 or more", q.Limit)
 		}
 		if len(args) > 0 && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
 			return usage("history: --since, --until and --limit are for the list, not for one SESSION")
 		}
 		if len(args) == 0 && everybody {
 			return usage("history: --all is for one SESSION, not for the list")
+		}
+		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
+			return err
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {

@@ -28,7 +28,7 @@ func dispatch(args []string) {
 
 // thisHost is the machine that we run on.
 func thisHost() host {
-	here := host{version: version, abi: tracer.ABI, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, orphans: outside.This.Orphans}
+	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, orphans: outside.This.Orphans}
 	here.commands = func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
 			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})

@@ -52,7 +52,7 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"ps"},
 		Short:   "List sessions",
-		Long: `List the live sessions that you may see: your own, or as root everybody's.
+		Long: `List the live sessions that you may see: your own, as root those of all users.
 
 A terminal that is too narrow gets fewer columns; a pipe always gets the same
 ones. LIVE is the number of live processes, ORPHANS of those whose creator is
@@ -61,7 +61,7 @@ ended session is how long it lasted.`,
 		Example: `  lineage ls                        # live sessions
   lineage ls --all --sort rss       # ended ones too, most memory first
   lineage ls --watch --state active # redraw every second
-  lineage ls --json | jq -r '.items[].name'`,
+  lineage ls --columns id,name,root --no-headers`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -74,12 +74,16 @@ ended session is how long it lasted.`,
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
+	takeColumns := a.columnFlags(cmd, format, text.SessionColumns...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case o.uid < 0 && cmd.Flags().Changed("uid"):
 			return usage("ls: invalid --uid %d: must be 0 or more", o.uid)
 		case o.watch && format.value != "table" && format.value != "wide":
 			return usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
+		}
+		if err := takeColumns(true, text.SessionColumns); err != nil {
+			return err
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {

@@ -23,8 +23,7 @@ nothing, end_branch, which needs the token of a plan, and keep, which the policy
 has to allow. They are about the session of the agent that starts the server:
 the daemon gives it a member's rights, and nothing about other sessions.
 
-Without a daemon the agent is told so once, and no answer is late by more than
-300ms.`,
+Without a daemon every answer comes within 300ms, and the reason is given once.`,
 		Example: `  claude mcp add lineage -- lineage mcp
   codex mcp add lineage -- lineage mcp`,
 		Args:              argsCount(0, 0, ""),

@@ -47,6 +47,7 @@ is ended: "lineage adopt PID" makes such a process a session first.`,
 	f.BoolVar(&outside, "host", false, "list orphans of the host that are in no session")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	format := formatFlag(cmd)
+	takeColumns := a.columnFlags(cmd, format, append(text.OrphanColumns, "holds")...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case end && nudge:
@@ -57,6 +58,13 @@ is ended: "lineage adopt PID" makes such a process a session first.`,
 			return usage("orphans: --yes belongs to --end")
 		case end && !yes && !a.canAsk():
 			return usage("orphans: cannot ask for confirmation (not a terminal); use --yes")
+		}
+		columns := text.OrphanColumns
+		if outside {
+			columns = text.HostOrphanColumns
+		}
+		if err := takeColumns(!end && !nudge, columns); err != nil {
+			return err
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {

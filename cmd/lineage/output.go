@@ -17,12 +17,12 @@ import (
 // formatFlag adds -o to a command.
 func formatFlag(cmd *cobra.Command) *choice {
 	f := &choice{"table", text.Formats}
-	cmd.Flags().VarP(f, "output", "o", "`format`: table, wide, json, jsonl or name")
+	cmd.Flags().VarP(f, "output", "o", "`format`: table, wide, json, jsonl, yaml or name")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)
 		if err != nil {
-			return errors.New("want true or false")
+			return errors.New("must be true or false")
 		}
 		if on {
 			f.value = "json"
@@ -52,6 +52,7 @@ func (a *app) print(format string, l text.Listing) error {
 func (a *app) page(w io.Writer, wide bool) *text.Page {
 	p := text.NewPage(w, a.now())
 	p.Wide, p.Width = wide, columns(w)
+	p.Columns, p.NoHeaders = a.columns, a.noHeaders
 	p.Color = a.color.value == "always"
 	if a.color.value == "auto" {
 		p.Color = p.Width > 0 && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb"

@@ -88,7 +88,7 @@ code is 1.`,
 		default:
 			doc.take(p, a.now())
 		}
-		if doc.OK || format.value == "json" || format.value == "jsonl" {
+		if doc.OK || format.value == "json" || format.value == "jsonl" || format.value == "yaml" {
 			err = a.print(format.value, text.Listing{
 				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
 				Text: func(p *text.Page) { p.Line("%s", doc.String()) },

@@ -96,6 +96,6 @@ func (f *fake) PolicyExplain(_ context.Context, name string) (*api.PolicyExplain
 	}
 	return &api.PolicyExplain{Process: live(4121, "sh", "-c", "make"), Items: []api.PolicyRule{
 		{Rule: "protect.db", Reason: "production data", Origin: "/etc/lineage/policy.yaml:9", Effect: "nothing: a member is not shielded from its own session"},
-		{Rule: "agents.make", Origin: "/etc/lineage/policy.yaml:4", Effect: "it opened session k3x9q2 by this rule, grace 5s"},
+		{Rule: "agents.make", Origin: "/etc/lineage/policy.yaml:4", Effect: "opened session k3x9q2, grace 5s"},
 	}}, f.refuse
 }

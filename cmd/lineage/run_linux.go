@@ -92,6 +92,7 @@ CMD ran.`,
 	f.Var((*bytesValue)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
 	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `time` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid; USER:GROUP for that group alone")
+	cmd.RegisterFlagCompletionFunc("user", completeUser)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `end` or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")

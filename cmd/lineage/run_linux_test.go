@@ -70,8 +70,8 @@ func TestRunErrors(t *testing.T) {
 		"run --grace -1s true":          "run: invalid --grace -1s: must be 0 to 10m",
 		"run --grace 11m true":          "run: invalid --grace 11m0s: must be 0 to 10m",
 		"run --grace x true":            `run: invalid argument "x" for "--grace" flag: time: invalid duration "x"; see "lineage run --help"`,
-		"run --on-exit maybe true":      `run: invalid argument "maybe" for "--on-exit" flag: want one of end, report; see "lineage run --help"`,
-		"run --color mauve true":        `run: invalid argument "mauve" for "--color" flag: want one of auto, always, never; see "lineage run --help"`,
+		"run --on-exit maybe true":      `run: invalid argument "maybe" for "--on-exit" flag: must be one of end, report; see "lineage run --help"`,
+		"run --color mauve true":        `run: invalid argument "mauve" for "--color" flag: must be one of auto, always, never; see "lineage run --help"`,
 		"run --max-processes 0 -- true": "run: invalid --max-processes 0: must be at least 1",
 	} {
 		w, got := runWorld(t)

@@ -72,7 +72,7 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		case o.input == "" && cmd.Flags().Changed("speed"):
 			return usage("top: --speed is for a recording; name it with --input")
 		case o.speed < 0 || math.IsNaN(o.speed) || math.IsInf(o.speed, 0):
-			return usage("top: invalid --speed %v: want 0 or more", o.speed)
+			return usage("top: invalid --speed %v: must be 0 or more", o.speed)
 		case o.input != "" && !a.fullScreen():
 			return a.recordedTree(treeOptions{input: o.input, plain: o.ascii}, session, "table")
 		case o.input != "":

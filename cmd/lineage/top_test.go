@@ -29,8 +29,8 @@ func TestTopErrors(t *testing.T) {
 	}{
 		{"top nosuch", "", 3, "session nosuch: not found"},
 		{"top a b", "", 2, `unexpected argument "b"`},
-		{"top --theme night", "", 2, "want one of auto, dark, light, contrast, mono"},
-		{"top", "night", 2, `LINEAGE_THEME: invalid theme "night": want one of auto, dark, light, contrast, mono`},
+		{"top --theme night", "", 2, "must be one of auto, dark, light, contrast, mono"},
+		{"top", "night", 2, `LINEAGE_THEME: invalid theme "night": must be one of auto, dark, light, contrast, mono`},
 	} {
 		w := newWorld(t, newFake())
 		w.vars["LINEAGE_THEME"] = tt.theme
@@ -100,8 +100,8 @@ func TestTopRecording(t *testing.T) {
 			"top -i /nosuch/lngtest":          {1, "open recording: "},
 			"top -i " + file + " nosuch":      {3, "nosuch: not "},
 			"top --speed 2":                   {2, "--speed is for a recording"},
-			"top --speed -1 -i " + file:       {2, "want 0 or more"},
-			"top --speed NaN --input " + file: {2, "want 0 or more"},
+			"top --speed -1 -i " + file:       {2, "must be 0 or more"},
+			"top --speed NaN --input " + file: {2, "must be 0 or more"},
 		} {
 			w := newWorld(t, nil)
 			if onTerminal {

@@ -25,8 +25,8 @@ func (a *app) treeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree [SESSION|PID]",
 		Short: "Show sessions as trees, with dead ancestors and orphans",
-		Long: `Show a session as a tree of creators: who started whom, dead ancestors of live
-processes included, and orphans with the parent that they have now. With a PID,
+		Long: `Show a session as a tree: each process below its creator, with dead ancestors of
+live processes, and orphans with the parent that they have now. With a PID,
 show what that process started. Without an argument, show every live session.
 
 With --follow it is drawn again when something changes; with --follow --plain

@@ -69,7 +69,7 @@ func (a *app) question(arg string) (asker, error) {
 			proto = "tcp"
 		}
 		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
-			return nil, usage("why %s: want :PORT, :PORT/tcp or :PORT/udp; a file of that name is ./%s", arg, arg)
+			return nil, usage("why %s: use :PORT, :PORT/tcp or :PORT/udp; a file with that name is ./%s", arg, arg)
 		}
 		return func(ctx context.Context, c api.Client) (text.Listing, error) {
 			h, err := c.WhyPort(ctx, proto, int(n))

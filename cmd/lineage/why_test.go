@@ -62,7 +62,7 @@ func TestWhySessionName(t *testing.T) {
 		"k3x9q2":      "why k3x9q2: no such file; k3x9q2 is a session: lineage tree k3x9q2",
 		"nosuch":      "why nosuch: no such file, and no process has one of that name open",
 		"/lngtest/no": "why /lngtest/no: no such file, and no process has one of that name open",
-		"m8p4z1":      "path: nobody has it open", // there is such a file
+		"m8p4z1":      "no process found that has the path open or locked", // there is such a file
 	} {
 		if code, out, stderr := newWorld(t, f).run("why", arg); code != api.ExitNotFound || out != "" || stderr != "lineage: "+want+"\n" {
 			t.Errorf("why %s: exit %d, %q", arg, code, stderr)

@@ -53,7 +53,7 @@ func (a *Access) Leave(c *Connection) { a.conns.leave(c) }
 func (a *Access) accepted(nc net.Conn) *Connection {
 	p, err := a.o.Peer(nc)
 	if err != nil {
-		a.o.Log.Error().Err(err).Msg("peer not read")
+		a.o.Log.Error().Err(err).Msg("caller of a connection not identified")
 		nc.Close()
 		return nil
 	}

@@ -27,7 +27,7 @@ func PeerOf(c net.Conn) (Peer, error) {
 	p := Peer{PIDFD: -1}
 	uc, ok := c.(*net.UnixConn)
 	if !ok {
-		return p, fmt.Errorf("read peer: %w: no unix socket", errors.ErrUnsupported)
+		return p, fmt.Errorf("read peer: %w: not a unix socket", errors.ErrUnsupported)
 	}
 	raw, err := uc.SyscallConn()
 	if err != nil {

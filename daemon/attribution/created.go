@@ -87,7 +87,7 @@ func readRoots(path string, into any) error {
 		return fmt.Errorf("look at record %s: %w", path, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || !rules.Ours(st.Uid) || st.Mode&0o022 != 0 || st.Size > maxBundle {
-		return fmt.Errorf("record %s: not root's own, or too large", path)
+		return fmt.Errorf("record %s: not owned by root, or too large", path)
 	}
 	if err := json.NewDecoder(f).Decode(into); err != nil {
 		return fmt.Errorf("decode record %s: %w", path, err)

@@ -87,7 +87,7 @@ func (b *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 		if b.groups == nil {
 			var err error
 			if b.groups, err = b.meetGroups(all); err != nil {
-				b.log.Error().Err(err).Msg("groups of processes not looked at")
+				b.log.Error().Err(err).Msg("process groups not read")
 				return nil
 			}
 		}

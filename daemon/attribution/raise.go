@@ -46,7 +46,7 @@ func (b *Attribution) again(ids []tracer.Identity) {
 		return nil
 	})
 	if err != nil {
-		b.log.Error().Err(err).Msg("brokered work not looked at again")
+		b.log.Error().Err(err).Msg("brokered work not checked again")
 		return
 	}
 	b.judge(met)
@@ -162,11 +162,11 @@ func (b *Attribution) vacate(id tracer.SessionID) {
 		return // it ends by itself
 	}
 	if _, err := b.registry.Resync(registry.CauseMoved); err != nil {
-		b.log.Error().Err(err).Msg("kernel not sampled")
+		b.log.Error().Err(err).Msg("state of the kernel side not read")
 	}
 	_ = b.registry.Update(func(t registry.Tx) { t.LetGo(id) })
 	b.audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "better evidence was found of all that it held",
+		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "stronger evidence was found for everything in it",
 		Target: &audit.Target{Session: id.String()}, Mode: b.rules.Mode(),
 	})
 }

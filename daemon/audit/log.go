@@ -241,7 +241,7 @@ func (l *Log) open() error {
 	return nil
 }
 
-var errNotOurs = errors.New("it is not a file of ours alone")
+var errNotOurs = errors.New("it is not a regular file with one name that only root owns")
 
 func (l *Log) take(f *os.File) error {
 	info, err := f.Stat()

@@ -81,7 +81,7 @@ func (c *Canary) Family(ctx context.Context) (middle, orphan int, err error) {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return 0, 0, fmt.Errorf("hear from canary: %w", err)
+			return 0, 0, fmt.Errorf("read from canary: %w", err)
 		}
 	}
 	return middle, orphan, nil

@@ -28,7 +28,7 @@ func (r running) Identify(pid uint32) (lineage.ID, error) {
 	if id, ok := r[pid]; ok {
 		return id, nil
 	}
-	return lineage.ID{}, tracer.ErrNotFound
+	return lineage.ID{}, errors.New("no such process")
 }
 
 const session = lineage.SessionID(7)<<32 | 1

@@ -42,7 +42,7 @@ func (e Encoder) because(id tracer.SessionID, t *tracer.Process) string {
 		case t.Source == tracer.SourceParent:
 			why += ", child of " + creator
 		default:
-			why += ", asked for by " + creator
+			why += ", requested by " + creator
 		}
 	case tracer.EvidenceReconciled:
 		why = "child of " + creator + ", found after a missed birth"

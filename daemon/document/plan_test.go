@@ -14,7 +14,7 @@ func TestBecause(t *testing.T) {
 		"adopted (env), strong": {Evidence: tracer.EvidenceAdopted, Source: tracer.SourceEnv},
 		"forked by 100 agent":   {Evidence: tracer.EvidenceFork, Creator: id(100)},
 		"forked by 55":          {Evidence: tracer.EvidenceFork, Creator: id(55)},
-		"adopted (unit), strong, asked for by 100 agent":   {Evidence: tracer.EvidenceAdopted, Source: tracer.SourceUnit, Creator: id(100)},
+		"adopted (unit), strong, requested by 100 agent":   {Evidence: tracer.EvidenceAdopted, Source: tracer.SourceUnit, Creator: id(100)},
 		"adopted (parent), strong, child of 100 agent":     {Evidence: tracer.EvidenceAdopted, Source: tracer.SourceParent, Creator: id(100)},
 		"child of 100 agent, found after a missed birth":   {Evidence: tracer.EvidenceReconciled, Creator: id(100)},
 		"forked by 100 agent of the nested session 00000z": {Evidence: tracer.EvidenceFork, Creator: id(100), Session: 31 << 32},

@@ -124,7 +124,7 @@ func (r *Recorder) End() {
 	case <-r.done:
 		_ = r.journal.Close()
 	case <-timer.C:
-		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the last of the history is not written in time")
+		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the end of the history was not written in time")
 	}
 }
 
@@ -359,12 +359,7 @@ func (r *Recorder) keep(b *haul) {
 }
 
 // Degraded says what people must know of the history.
-func (r *Recorder) Degraded() []string {
-	if r == nil {
-		return nil // a picture without a daemon
-	}
-	return r.journal.Degraded()
-}
+func (r *Recorder) Degraded() []string { return r.journal.Degraded() }
 
 // Count adds the history's counters.
 func (r *Recorder) Count(_ registry.View, counters map[string]uint64) {

@@ -36,7 +36,7 @@ func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Cl
 		Told: func(err error, aside string) {
 			switch {
 			case aside != "":
-				log.Error().Err(err).Str(logging.KeyPath, path).Str(logging.KeyFile, aside).Msg("history set aside and begun anew")
+				log.Error().Err(err).Str(logging.KeyPath, path).Str(logging.KeyFile, aside).Msg("history set aside, a new one begun")
 			case err != nil:
 				log.Error().Err(err).Str(logging.KeyPath, path).Msg("history is not written")
 			default:
@@ -62,7 +62,7 @@ func (r *Recorder) Remember(k Kernel) error {
 	}
 	live, err := r.journal.Live(ctx)
 	if err != nil {
-		r.log.Error().Err(err).Msg("nothing is remembered")
+		r.log.Error().Err(err).Msg("sessions of the previous daemon not restored from the history")
 		return nil // the kernel's word is enough
 	}
 	for i := range live {
@@ -72,12 +72,12 @@ func (r *Recorder) Remember(k Kernel) error {
 			continue
 		}
 		if !json.Valid(row.State) {
-			r.log.Error().Str(logging.KeySession, row.Word).Msg("session not remembered")
+			r.log.Error().Str(logging.KeySession, row.Word).Msg("session not restored from the history")
 			continue
 		}
 		processes, err := r.journal.Processes(ctx, row.Boot, row.ID)
 		if err != nil {
-			r.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not remembered")
+			r.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not restored from the history")
 		}
 		nodes := DecodeNodes(processes)
 		err = r.registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
@@ -112,10 +112,10 @@ func DecodeNodes(processes []journal.Process) []lineage.Node {
 // of the host is proof that nothing of it lives; without one nothing is proven.
 func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) journal.Session {
 	reason, verdict := ReasonUntracked, api.VerdictUnknown
-	why := "the kernel's record of it went while no daemon ran; what became of its members is not known"
+	why := "the kernel's record of it was removed while no daemon ran; whether its members are alive is unknown"
 	if row.Boot != r.boot {
 		reason, verdict = ReasonReboot, api.VerdictClean
-		why = "the host was restarted: no process outlives that"
+		why = "the host was restarted: no process survives that"
 	}
 	var doc api.Session
 	var m struct {
@@ -146,6 +146,6 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 	if last, err := r.journal.Last(ctx, row.Boot); err == nil && last.After(over.Ended) {
 		over.Ended = last
 	}
-	r.log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session was over before the daemon began")
+	r.log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")
 	return over
 }

@@ -21,9 +21,6 @@ type ClaimOptions struct {
 // or the pins.
 func (i Instance) Claim(ctx context.Context, o ClaimOptions) (lock *Lock, alone *PIDFile, err error) {
 	if !o.Started {
-		if err := i.Prepare(); err != nil {
-			return nil, nil, err
-		}
 		// The holder may be starting a daemon, which is taken over below.
 		waiting, cancel := context.WithTimeout(ctx, StartTimeout+LockTimeout)
 		lock, err = i.Acquire(waiting)

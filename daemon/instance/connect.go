@@ -46,9 +46,6 @@ func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 	if o.Command == nil {
 		o.Command = ephemeralCommand
 	}
-	if err := i.Prepare(); err != nil {
-		return nil, err
-	}
 	var lock *Lock
 	waiting, cancel := context.WithTimeout(ctx, StartTimeout+LockTimeout)
 	defer cancel()

@@ -96,54 +96,6 @@ func (i Instance) Prepare() error {
 	return nil
 }
 
-// Lock is held by a command or daemon while it starts or stops a daemon of the
-// instance.
-type Lock struct{ file *os.File }
-
-// Release lets the next one have the lock. A nil Lock is none.
-func (l *Lock) Release() {
-	if l != nil {
-		l.file.Close()
-	}
-}
-
-// ErrLocked means that another process holds the lock.
-var ErrLocked = errors.New("another command starts or stops the daemon")
-
-// TryLock takes the lock if it is free.
-func (i Instance) TryLock() (*Lock, error) {
-	f, err := os.OpenFile(i.lock, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		f.Close()
-		return nil, ErrLocked
-	case err != nil:
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", i.lock, err)
-	}
-	return &Lock{f}, nil
-}
-
-// Acquire waits for the lock.
-func (i Instance) Acquire(ctx context.Context) (*Lock, error) {
-	var lock *Lock
-	err := Poll(ctx, func() (bool, error) {
-		l, err := i.TryLock()
-		if errors.Is(err, ErrLocked) {
-			return false, nil
-		}
-		lock = l
-		return true, err
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("lock %s: %w", i.lock, ErrLocked)
-	}
-	return lock, err
-}
-
 // Poll calls done until it reports true or an error, or ctx is done.
 func Poll(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(PollPause)
@@ -184,7 +136,7 @@ func (i Instance) removeStale(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("look at socket %s: %w", i.Socket, err)
 	case info.Mode()&os.ModeSocket == 0:
-		return fmt.Errorf("remove stale socket %s: %w: it is a file", i.Socket, os.ErrExist)
+		return fmt.Errorf("remove stale socket %s: %w: it is not a socket", i.Socket, os.ErrExist)
 	}
 	c, err := new(net.Dialer).DialContext(ctx, "unix", i.Socket)
 	if err == nil {

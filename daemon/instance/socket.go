@@ -82,7 +82,7 @@ func (m *Manager) Listener(i Instance) (*Listener, error) {
 		}
 	}()
 	if n := len(m.Sockets); n > 1 {
-		return nil, fmt.Errorf("take the service manager's socket: it passed %d, want one, ListenStream=%s", n, i.Socket)
+		return nil, fmt.Errorf("take the service manager's socket: it passed %d sockets; set one ListenStream=%s", n, i.Socket)
 	}
 	f := m.Sockets[0]
 	if err := i.check(f); err != nil {
@@ -108,12 +108,12 @@ func (i Instance) check(f *os.File) error {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	switch {
 	case err != nil:
-		return fmt.Errorf("no socket: %w", err)
+		return fmt.Errorf("not a socket: %w", err)
 	case domain != unix.AF_UNIX:
-		return fmt.Errorf("no unix socket; set ListenStream=%s", i.Socket)
+		return fmt.Errorf("not a unix socket; set ListenStream=%s", i.Socket)
 	}
 	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
-		return fmt.Errorf("no stream socket; set ListenStream=%s", i.Socket)
+		return fmt.Errorf("not a stream socket; set ListenStream=%s", i.Socket)
 	}
 	if on, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || on == 0 {
 		return errors.New("it does not listen; set Accept=no")

@@ -52,17 +52,17 @@ func TestPassedSocket(t *testing.T) {
 		{"right", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("s"), true)} }, ""},
 		{"another path", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("other"), true)} }, "not " + i.Socket},
 		{"not listening", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("s"), false)} }, "it does not listen; set Accept=no"},
-		{"datagrams", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_DGRAM, at("s"), false)} }, "no stream socket"},
+		{"datagrams", func() []*os.File { return []*os.File{passed(t, unix.AF_UNIX, unix.SOCK_DGRAM, at("s"), false)} }, "not a stream socket"},
 		{"internet", func() []*os.File {
 			return []*os.File{passed(t, unix.AF_INET, unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, true)}
-		}, "no unix socket"},
-		{"a file", func() []*os.File { return []*os.File{file} }, "no socket: socket operation on non-socket"},
+		}, "not a unix socket"},
+		{"a file", func() []*os.File { return []*os.File{file} }, "not a socket: socket operation on non-socket"},
 		{"two", func() []*os.File {
 			return []*os.File{
 				passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("s"), true),
 				passed(t, unix.AF_UNIX, unix.SOCK_STREAM, at("more"), true),
 			}
-		}, "it passed 2, want one, ListenStream=" + i.Socket},
+		}, "it passed 2 sockets; set one ListenStream=" + i.Socket},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := Manager{Sockets: tt.sockets()}

@@ -67,7 +67,7 @@ func (p *StartPipe) Report(err error) {
 }
 
 // ErrDied means that the daemon died before it reported anything.
-var ErrDied = errors.New("it died at once")
+var ErrDied = errors.New("it exited immediately")
 
 // awaitReport reads what the started daemon reports.
 func awaitReport(pipe io.Reader) error {

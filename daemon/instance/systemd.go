@@ -48,7 +48,7 @@ func (m *Manager) Notify(fields ...string) {
 		return
 	}
 	if _, err := sd.SdNotify(false, strings.Join(fields, "\n")); err != nil {
-		m.Log.Error().Err(err).Msg("service manager not told")
+		m.Log.Error().Err(err).Msg("service manager not notified")
 	}
 }
 

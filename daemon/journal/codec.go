@@ -66,7 +66,7 @@ func encode(records []Record) ([]byte, error) {
 		seq, at = r.Seq, r.Time
 	}
 	if len(plain) > maxPlain {
-		return nil, fmt.Errorf("encode %d events: %d bytes are too many", len(records), len(plain))
+		return nil, fmt.Errorf("encode %d events: %d bytes exceed the limit", len(records), len(plain))
 	}
 	var packed bytes.Buffer
 	w := writers.Get().(*flate.Writer)

@@ -43,11 +43,11 @@ func take(path string) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
-		return fmt.Errorf("look at %s: %w", dir, err)
+		return fmt.Errorf("stat %s: %w", dir, err)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("look at %s: %w", dir, unix.ENOTDIR)
+		return fmt.Errorf("stat %s: %w", dir, unix.ENOTDIR)
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to uid %d", dir, st.Uid)
 	}
@@ -79,15 +79,15 @@ func takeFile(path string, create bool) error {
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("look at %s: %w", path, err)
+		return fmt.Errorf("stat %s: %w", path, err)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return fmt.Errorf("%s is no regular file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to uid %d", path, st.Uid)
 	case st.Nlink != 1:
-		return fmt.Errorf("%s has %d names", path, st.Nlink)
+		return fmt.Errorf("%s has %d hard links", path, st.Nlink)
 	}
 	if st.Mode&0o777 != 0o600 {
 		if err := f.Chmod(0o600); err != nil {
@@ -223,7 +223,7 @@ type file struct{ dev, ino uint64 }
 func fileAt(path string) (file, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
-		return file{}, fmt.Errorf("look at %s: %w", path, err)
+		return file{}, fmt.Errorf("stat %s: %w", path, err)
 	}
 	return file{st.Dev, st.Ino}, nil
 }

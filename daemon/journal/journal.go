@@ -13,7 +13,7 @@ import (
 )
 
 // ErrUnusable means that the history cannot be read or written now. Err says why.
-var ErrUnusable = errors.New("the history cannot be used now")
+var ErrUnusable = errors.New("the history is not available")
 
 // How long after a failure the next try is.
 const (
@@ -100,7 +100,7 @@ func (j *Journal) Degraded() (why []string) {
 		why = append(why, "history is kept in memory only: "+j.err.Error())
 	}
 	if j.aside != "" {
-		why = append(why, "the history was begun anew, the one before was set aside: "+j.aside)
+		why = append(why, "a new history was begun, the previous one was set aside: "+j.aside)
 	}
 	return why
 }

@@ -45,7 +45,7 @@ CREATE INDEX events_ended ON events (ended);
 
 // Reasons for which a file is set aside.
 var (
-	errNotOurs = errors.New("it is no history of lineage")
+	errNotOurs = errors.New("it is not a history of lineage")
 	errNewer   = errors.New("a newer version of lineage wrote it")
 	errDamaged = errors.New("it is damaged")
 )

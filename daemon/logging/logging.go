@@ -3,6 +3,7 @@
 package logging
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -61,14 +62,34 @@ func isTerminal(f *os.File) bool {
 }
 
 // journal writes in the journal's own protocol. A line that it refuses goes to
-// stderr, which the journal reads as well.
+// stderr, which the journal reads as well, with its priority in front: sd-daemon(3).
 type journal struct{ to, stderr io.Writer }
 
 func (j *journal) Write(line []byte) (int, error) {
 	if _, err := j.to.Write(line); err != nil {
-		return j.stderr.Write(line)
+		if _, err := fmt.Fprintf(j.stderr, "<%d>%s", priority(line), line); err != nil {
+			return 0, err
+		}
 	}
 	return len(line), nil
+}
+
+// priority is that of syslog(3) for the level of a line.
+func priority(line []byte) int {
+	var l struct{ Level zerolog.Level }
+	l.Level = zerolog.NoLevel
+	_ = json.Unmarshal(line, &l)
+	switch l.Level {
+	case zerolog.DebugLevel:
+		return 7
+	case zerolog.InfoLevel:
+		return 6
+	case zerolog.WarnLevel:
+		return 4
+	case zerolog.ErrorLevel:
+		return 3
+	}
+	return 5
 }
 
 // HTTP is a log for net/http: all of its lines are one kind of message.

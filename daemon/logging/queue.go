@@ -64,7 +64,7 @@ func (q *queue) write(line []byte) {
 	_, _ = q.to.Write(line)
 	if n := q.dropped.Swap(0); n > 0 {
 		log := zerolog.New(q.to).With().Timestamp().Logger()
-		log.Warn().Uint64(KeyDropped, n).Msg("log lines dropped, as nobody read them")
+		log.Warn().Uint64(KeyDropped, n).Msg("log lines dropped: they were not read fast enough")
 	}
 }
 

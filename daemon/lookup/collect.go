@@ -24,7 +24,7 @@ func (f *Finder) Collect(ctx context.Context) (limited context.Context, done fun
 	select {
 	case f.reading <- struct{}{}:
 	case <-waiting.Done():
-		return nil, nil, api.NewError(api.CodeTooMany, "too many questions about ports, locks and files", "try again")
+		return nil, nil, api.NewError(api.CodeTooMany, "too many requests about ports, locks and files", "try again")
 	}
 	limited, cancel = context.WithTimeout(ctx, collectTime)
 	return limited, func() { cancel(); <-f.reading }, nil

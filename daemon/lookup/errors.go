@@ -25,8 +25,8 @@ func IsForgotten(err error) bool {
 
 // Foreign is the error for a caller whose PIDs mean nothing here.
 func Foreign() error {
-	return api.NewError(api.CodePIDNamespace, "the caller lives in another PID namespace, its PIDs mean nothing here",
-		"run it outside of the container")
+	return api.NewError(api.CodePIDNamespace, "the caller is in another PID namespace: its PIDs are not valid here",
+		"run it outside the container")
 }
 
 // OtherProcess is the error for a PID that another process has now.

@@ -47,9 +47,9 @@ func (f *Finder) Identity(text string, c access.Caller) (id tracer.Identity, liv
 	case reused:
 		return id, false, OtherProcess(ref)
 	case ref.PID == 1: // some kernels hide it from iterators
-		return id, false, api.NewError(api.CodeNotFound, "pid 1 is in no session: it is the host's init", "")
+		return id, false, api.NewError(api.CodeNotFound, "pid 1 is not in a session: it is the host's init", "")
 	}
-	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), `it may be one of an ended session: see "lineage history"`)
+	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), `it may belong to an ended session: see "lineage history"`)
 }
 
 // Process gives what is known of a process, if c may read it: from the graph

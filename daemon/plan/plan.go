@@ -85,7 +85,7 @@ func (p *Planner) Check(token string, id tracer.SessionID) error {
 
 // CheckMembers is Check for processes that were found already.
 func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (err error) {
-	why := "it is not known, or too old"
+	why := "it is unknown or has expired"
 	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
 		err = p.o.Registry.Read(func(v registry.View) {
 			why = n.broken(now, func(id tracer.Identity) string { return command(v, id) })
@@ -204,14 +204,14 @@ func (p *Planner) killable(t *tracer.Process) (bool, string) {
 	wchan := strings.TrimSpace(string(b))
 	switch {
 	case wchan == "__refrigerator":
-		return false, "frozen: it dies when it is thawed"
+		return false, "frozen: dies when it is thawed"
 	case stat.State == 'D' && wchan != "kernel_clone": // which waits for a vfork, and can be killed
 		if wchan == "" || wchan == "0" {
-			return false, "state D: it dies when what it waits for returns"
+			return false, "state D: dies when its wait in the kernel is over"
 		}
-		return false, fmt.Sprintf("state D (%s): it dies when that returns", wchan)
+		return false, fmt.Sprintf("state D (%s): dies when that wait is over", wchan)
 	case t.NSPID == 1:
-		return true, "it is PID 1 of a namespace: everything in that dies with it"
+		return true, "PID 1 of a namespace: everything in the namespace dies with it"
 	}
 	return true, ""
 }

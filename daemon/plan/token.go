@@ -70,9 +70,9 @@ func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) string
 		switch {
 		case !named && p.Flags&sparing == 0 && n.commands[command(p.Identity)]:
 		case !named:
-			return fmt.Sprintf("pid %d was not in it", p.PID)
+			return fmt.Sprintf("pid %d is not in the plan", p.PID)
 		case flags != p.Flags&sparing:
-			return fmt.Sprintf("pid %d is treated in another way now", p.PID)
+			return fmt.Sprintf("pid %d would be treated differently now", p.PID)
 		}
 	}
 	return ""

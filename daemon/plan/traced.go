@@ -75,7 +75,7 @@ func tracing(reason, by string, traces []string) string {
 		all = append(all, reason)
 	}
 	if by != "" {
-		all = append(all, "traced by "+by+", which may hold it up in its exit")
+		all = append(all, "traced by "+by+", which may delay its exit")
 	}
 	if n := len(traces); n > 0 {
 		if n > maxTraced {

@@ -68,6 +68,9 @@ func (o *Registry) conclude(s *Session) {
 	s.report = s.receipt.Report(s.info, o.took(s), s.result)
 	o.freed(s.report, s)
 	s.report.EndedBy = s.by()
+	if empty {
+		s.report.Ended = o.clock.Wall(s.emptyAt)
+	}
 	if o.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}

@@ -50,7 +50,7 @@ func (o *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 			return api.NewError(api.CodeTooMany, fmt.Sprintf("uid %d has %d sessions", spec.UID, n), "end some")
 		}
 		if all >= maxSessions {
-			return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are live, the rest is left to root", all), "end some")
+			return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are live; the rest are reserved for root", all), "end some")
 		}
 	}
 	if len(around) == 0 {

@@ -42,7 +42,7 @@ func (v View) Find(word string, c access.Caller) (*Session, error) {
 	case len(own) == 1:
 		return own[0], nil
 	case len(readable) > 1:
-		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d have that name", word, len(readable)), "use the id")
+		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d sessions have that name", word, len(readable)), "use the id")
 		for _, x := range readable {
 			e.Items = append(e.Items, v.Document(x, c))
 		}

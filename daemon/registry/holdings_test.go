@@ -63,7 +63,7 @@ func TestSeen(t *testing.T) {
 		return h
 	}
 	broken := of(2)
-	broken.Unknown = []string{"the time was over"}
+	broken.Unknown = []string{"timed out"}
 	for _, c := range []struct {
 		name  string
 		state tracer.State

@@ -66,7 +66,7 @@ func EncodeMemory(all []Memory) ([]byte, error) {
 func (v View) restore(s *Session, text json.RawMessage) {
 	var m memory
 	if err := json.Unmarshal(text, &m); err != nil {
-		v.o.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not remembered")
+		v.o.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
 		return
 	}
 	s.endedBy, s.endCaller = m.EndedBy, m.EndCaller

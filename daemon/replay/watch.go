@@ -15,7 +15,7 @@ const exitedStays = 30 * time.Second
 // the recording it waits until ctx is done.
 func (p *Player) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error {
 	if q.Hz < 0 || q.Hz > 10 {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("hz %d: want 1 to 10", q.Hz), "")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %d: must be 1 to 10", q.Hz), "")
 	}
 	if q.Hz == 0 {
 		q.Hz = 10

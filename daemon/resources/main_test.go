@@ -194,7 +194,7 @@ func identifyIn(root string) func(uint32) (tracer.Identity, error) {
 // read, such as a PID 1 with more capabilities.
 func readable(unknown []string) (rest []string) {
 	for _, why := range unknown {
-		if !strings.Contains(why, "may not be read") {
+		if !strings.Contains(why, "could not be read") {
 			rest = append(rest, why)
 		}
 	}

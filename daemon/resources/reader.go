@@ -30,7 +30,7 @@ const (
 var (
 	// errOther: the PID is not the process that was meant, or nobody's.
 	errOther = errors.New("another process")
-	errTime  = errors.New("the time was over")
+	errTime  = errors.New("timed out")
 	errMany  = errors.New("too many descriptors")
 )
 
@@ -287,10 +287,10 @@ type hiddenError []uint32
 
 func (h hiddenError) Error() string {
 	if len(h) > 8 {
-		return fmt.Sprintf("%d processes may not be read", len(h))
+		return fmt.Sprintf("%d processes could not be read", len(h))
 	}
 	pids := strings.Trim(fmt.Sprint([]uint32(h)), "[]")
-	return "may not be read: pid " + strings.ReplaceAll(pids, " ", ", pid ")
+	return "pid " + strings.ReplaceAll(pids, " ", ", pid ") + " could not be read"
 }
 
 // host calls each for every process that procfs lists, until ctx is done or

@@ -94,7 +94,7 @@ func (s *Steward) judgeAgent(id tracer.SessionID) {
 	}
 	if err := s.kernel.SetTerms(id, s.terms(p, rule)); err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("agent's session without its terms")
+			s.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("limits of the agent's session not set")
 		}
 		return
 	}
@@ -108,15 +108,15 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.kernel.Dissolve(info.ID)
 	if err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("lookalike not let go of")
+			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("lookalike not released")
 		}
 		return
 	}
-	what := "it was gone before it could be looked at"
+	what := "it exited before it could be checked"
 	if facts != nil {
 		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
 	}
-	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike let go of")
+	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
 	s.ruled(info, audit.Refused, what)
 	_ = s.registry.Update(func(t registry.Tx) { t.LetGo(info.ID) })
 }
@@ -152,7 +152,7 @@ func (s *Steward) Reterm() {
 			continue // its rule is gone: what it was held to stays
 		}
 		if err := s.kernel.SetTerms(info.ID, s.terms(p, r)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("session without its rule's terms")
+			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
 			continue
 		}
 		s.reread(info.ID)
@@ -168,7 +168,7 @@ func (s *Steward) countRuled(x *registry.Session, cause tracer.Cause) {
 	switch cause {
 	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
 		if _, tripped := s.rules.MayEnd(); tripped {
-			s.log.Error().Msg("too many ends by the policy: from now on it is only observed")
+			s.log.Error().Msg("circuit breaker open: too many automatic ends, from now on they are only logged")
 			go s.Reterm()
 		}
 	}
@@ -211,7 +211,7 @@ func (s *Steward) findRunning(p *policy.Policy) {
 		return nil
 	})
 	if err != nil {
-		s.log.Error().Err(err).Msg("running agents not looked for")
+		s.log.Error().Err(err).Msg("running agents not searched for")
 		return
 	}
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })

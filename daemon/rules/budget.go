@@ -76,16 +76,16 @@ func (s *Steward) EndOver(x Excess) {
 		may, tripped := s.rules.MayEnd()
 		if tripped {
 			s.Reterm()
-			log.Error().Msg("too many ends by the policy: from now on it is only observed")
+			log.Error().Msg("circuit breaker open: too many automatic ends, from now on they are only logged")
 		}
 		if !may {
 			s.noteWouldEnd(x)
-			log.Warn().Msg("would end, were the policy carried out")
+			log.Warn().Msg("would end (automatic ends are only logged)")
 			return
 		}
 	}
 	if err := s.enforcer.CheckEnd(x.Session, tracer.Identity{}); err != nil {
-		log.Error().Err(err).Msg("over its limit and not ended")
+		log.Error().Err(err).Msg("over its limit, but not ended: refused")
 		s.audit.Add(audit.Record{
 			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
 			Target: &audit.Target{Session: x.Session.String()}, Mode: s.rules.Mode(),
@@ -94,7 +94,7 @@ func (s *Steward) EndOver(x Excess) {
 	}
 	log.Info().Msg("over its limit: ending")
 	if err := s.enforcer.End(x.Session, x.Cause, x.Grace); err != nil {
-		log.Error().Err(err).Msg("not ended")
+		log.Error().Err(err).Msg("over its limit, but not ended: failed")
 	}
 }
 

@@ -30,14 +30,35 @@ type Kept struct {
 }
 
 // Keep opens a kept session over processes of one session and their
-// descendants. The first of them is its root.
-func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, why Kept, until time.Time) (info tracer.SessionInfo, err error) {
+// descendants. The first of them is its root. Without a name it gets the root's.
+func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name string, why Kept, until time.Time) (tracer.SessionInfo, error) {
 	spec := tracer.SessionSpec{
-		Root: all[0], UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
+		Root: all[0], Name: name, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
 	}
 	why.From = from.ID
-	return s.registry.HandOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
+	return s.handOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
+}
+
+// handOver opens a session over members of another one. If the spec has no name it
+// is that of the root's program, numbered while other sessions of the user have it.
+func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(registry.View, *registry.Session)) (tracer.SessionInfo, error) {
+	if spec.Name != "" {
+		return s.registry.HandOver(spec, all, note)
+	}
+	var name string
+	if f := s.RootFacts(spec.Root); f != nil {
+		name = api.SessionWord(f.Comm)
+	}
+	spec.Name = name
+	for n := 2; ; n++ {
+		info, err := s.registry.HandOver(spec, all, note)
+		var e *api.Error
+		if !errors.As(err, &e) || e.Code != api.CodeBusyName {
+			return info, err
+		}
+		spec.Name = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 // askKeep asks whether a rule keeps a member that has become another program.
@@ -45,7 +66,7 @@ func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
 	select {
 	case s.execs <- id:
 	default:
-		v.Degrade("keep rules were not asked about every program: too many at once")
+		v.Degrade("keep rules were not applied to every program: too many at once")
 	}
 }
 
@@ -76,7 +97,7 @@ func (s *Steward) keepRunning(p *policy.Policy) {
 		return nil
 	})
 	if err != nil {
-		s.log.Error().Err(err).Msg("keep rules not asked about the members that run")
+		s.log.Error().Err(err).Msg("keep rules not applied to running members")
 	}
 	for _, id := range members {
 		s.keepIfRuled(p, id)
@@ -108,14 +129,14 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	}
 	if rule == nil {
 		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not let out of its session")
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not moved out of its session")
 		}
 		return
 	}
-	info, err := s.Keep(from, []tracer.Identity{id}, Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
+	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("not kept")
+			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("process not kept by a rule")
 		}
 		return
 	}

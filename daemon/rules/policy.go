@@ -91,11 +91,11 @@ func trusted(f *os.File) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	case !Ours(st.Uid):
 		return fmt.Errorf("it belongs to uid %d; run chown root on it", st.Uid)
 	case st.Mode&0o022 != 0:
-		return errors.New("others than root may write it; run chmod go-w on it")
+		return errors.New("users other than root may write to it; run chmod go-w on it")
 	}
 	return nil
 }
@@ -212,10 +212,10 @@ func (r *Policy) Degraded() (why []string) {
 		why = append(why, "agent rules are not in force: "+unarmed)
 	}
 	if refused != "" {
-		why = append(why, "the policy file was not taken: "+refused)
+		why = append(why, "policy not applied: "+refused)
 	}
 	if _, open := r.breaker.Open(); open {
-		why = append(why, `the circuit breaker is open: the daemon ends nothing by itself until "lineage policy resume"`)
+		why = append(why, `the circuit breaker is open: nothing is ended automatically until "lineage policy resume"`)
 	}
 	return why
 }

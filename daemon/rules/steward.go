@@ -174,12 +174,12 @@ func (s *Steward) Reload() error {
 	_ = s.registry.Read(func(v registry.View) {}) // what was told before counts under the policy of then
 	err := s.rules.reload(s.CarryOut)
 	if err != nil {
-		s.log.Error().Err(err).Msg("policy not taken, the one before stays in force")
+		s.log.Error().Err(err).Msg("policy not applied, the previous one stays in force")
 		return err
 	}
 	s.Apply()
 	d := s.rules.Document()
-	s.log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy taken")
+	s.log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy applied")
 	if len(d.NeedsRestart) > 0 {
 		s.log.Warn().Strs(logging.KeyKeys, d.NeedsRestart).Msg("needs restart")
 	}

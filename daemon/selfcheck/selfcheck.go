@@ -199,7 +199,7 @@ func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.Sessio
 	case orphan.Session != id:
 		return fmt.Errorf("the kernel has the orphan in session %v, not in %v", orphan.Session, id)
 	case orphan.Evidence != tracer.EvidenceFork || orphan.Creator.PID != uint32(middle):
-		return fmt.Errorf("the kernel has the orphan by %v of pid %d, not by fork of %d", orphan.Evidence, orphan.Creator.PID, middle)
+		return fmt.Errorf("the kernel has the orphan by %v from pid %d, not by a fork of %d", orphan.Evidence, orphan.Creator.PID, middle)
 	}
 	tick := time.NewTicker(askPause)
 	defer tick.Stop()
@@ -274,11 +274,11 @@ func lacks(v registry.View, id tracer.SessionID, orphan tracer.Entry, root trace
 	case !ok || n.Session != id:
 		return "the graph does not have the orphan in its session"
 	case n.Creator != orphan.Creator:
-		return "the graph has the orphan by another creator"
+		return "the graph has another creator for the orphan"
 	case v.Lost() == lost && (!known || creator.Creator != root):
 		return "the graph does not lead from the orphan to its session's root"
 	case v.Lost() == lost && !n.Orphan:
-		return "the graph does not have the orphan's creator dead"
+		return "the graph shows the orphan's creator as alive"
 	}
 	return ""
 }

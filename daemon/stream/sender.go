@@ -108,7 +108,7 @@ func (s *Sender) Flush() bool {
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.tally.Dropped.Add(1)
-		s.log.Warn().Uint32(logging.KeyPID, s.caller.ID.PID).Uint32(logging.KeyUID, s.caller.UID).Msg("reader dropped: it took nothing")
+		s.log.Warn().Uint32(logging.KeyPID, s.caller.ID.PID).Uint32(logging.KeyUID, s.caller.UID).Msg("reader disconnected: it did not read")
 	}
 	return false // else it went by itself
 }

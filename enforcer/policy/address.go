@@ -14,17 +14,17 @@ func (a *Address) set(text string) *wrong {
 		*a = ""
 		return nil
 	}
-	const hint = "want host:port, for instance 127.0.0.1:9750 or [::1]:9750"
+	const hint = "use host:port, for instance 127.0.0.1:9750 or [::1]:9750"
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
-		return &wrong{fmt.Sprintf("%q is no address", text), hint}
+		return &wrong{fmt.Sprintf("invalid address %q", text), hint}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return &wrong{fmt.Sprintf("the port %q is none", port), "want 1 to 65535"}
+		return &wrong{fmt.Sprintf("invalid port %q", port), "must be 1 to 65535"}
 	}
 	for _, c := range host {
 		if c <= ' ' || c > '~' {
-			return &wrong{fmt.Sprintf("the host %q is none", host), hint}
+			return &wrong{fmt.Sprintf("invalid host %q", host), hint}
 		}
 	}
 	*a = Address(text)

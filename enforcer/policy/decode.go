@@ -43,7 +43,7 @@ func Parse(file string, data []byte) (*Policy, error) {
 		return nil, bad
 	}
 	if root == nil {
-		return nil, &Error{file, 1, 1, "the policy is empty", `it begins with "version: 1"`}
+		return nil, &Error{file, 1, 1, "the policy is empty", `start it with "version: 1"`}
 	}
 	d := &decoder{policy: Default()}
 	d.policy.file = file
@@ -66,11 +66,11 @@ func at(n *yaml.Node, what, hint string) *Error {
 func plainNode(n *yaml.Node, path string) *Error {
 	switch {
 	case n.Kind == yaml.AliasNode:
-		return at(n, fmt.Sprintf("%s: aliases are not taken", path), "write the value")
+		return at(n, fmt.Sprintf("%s: aliases are not supported", path), "write the value")
 	case n.Anchor != "":
-		return at(n, fmt.Sprintf("%s: anchors are not taken", path), "write the value where it is used")
+		return at(n, fmt.Sprintf("%s: anchors are not supported", path), "write the value where it is used")
 	case n.Style&yaml.TaggedStyle != 0:
-		return at(n, fmt.Sprintf("%s: tags such as %s are not taken", path, n.Tag), "write the value without it")
+		return at(n, fmt.Sprintf("%s: tags such as %s are not supported", path, n.Tag), "write the value without it")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func kind(n *yaml.Node) string {
 	case "!!timestamp":
 		return "a date"
 	}
-	return "a text"
+	return "text"
 }
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
@@ -133,7 +133,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 		return nil // all of its keys are commented out
 	}
 	if n.Kind != yaml.MappingNode {
-		return at(n, fmt.Sprintf("%s: want a mapping, not %s", named(path), kind(n)), "write key: value, one a line")
+		return at(n, fmt.Sprintf("%s: must be a mapping, not %s", named(path), kind(n)), `write one "key: value" on each line`)
 	}
 	var words []string
 	for _, f := range known {
@@ -147,7 +147,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 			return bad
 		}
 		if key.Kind != yaml.ScalarNode {
-			return at(key, fmt.Sprintf("%s: a key is %s", where, kind(key)), "want "+oneOf(words))
+			return at(key, fmt.Sprintf("%s: a key must be a word, not %s", where, kind(key)), "use "+oneOf(words))
 		}
 		which := slices.Index(words, key.Value)
 		if which < 0 {
@@ -173,7 +173,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 		}
 	}
 	if selects && len(n.Content) == 0 {
-		return at(n, fmt.Sprintf("%s selects everything", path), "want "+oneOf(words))
+		return at(n, fmt.Sprintf("%s selects everything", path), "use "+oneOf(words))
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func only(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Er
 	if want == "" {
 		want = "''"
 	}
-	return at(n, fmt.Sprintf("%s: other values than %s are not yet in this version", path, want), "leave the key out")
+	return at(n, fmt.Sprintf("%s: only %s is supported in this version", path, want), "omit the key")
 }
 
 // text is a value in one line.
@@ -236,7 +236,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 	case n.Kind == yaml.ScalarNode && !isNull(n) && anyOf:
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
-		return at(n, fmt.Sprintf("%s: want a list, not %s", path, kind(n)), "write [a, b], or a dash before each item")
+		return at(n, fmt.Sprintf("%s: must be a list, not %s", path, kind(n)), "write [a, b], or a dash before each item")
 	}
 	if len(items) > maxItems {
 		return at(items[maxItems], fmt.Sprintf("%s: more than %d items", path, maxItems), "")
@@ -245,7 +245,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 	if tag.Get("one") != "" || anyOf {
 		v.SetLen(0) // a choice, not an addition
 		if len(items) == 0 {
-			return at(n, path+": the list is empty", "leave the key out")
+			return at(n, path+": the list is empty", "omit the key")
 		}
 	}
 	for i, item := range items {
@@ -285,7 +285,7 @@ func (d *decoder) unique(n *yaml.Node, v, x reflect.Value, path string) *Error {
 	if x.Kind() == reflect.String {
 		for i := range v.Len() {
 			if v.Index(i).String() == x.String() {
-				return at(n, fmt.Sprintf("%s: %q is there twice", path, x.String()), "")
+				return at(n, fmt.Sprintf("%s: %q is listed twice", path, x.String()), "")
 			}
 		}
 		return nil

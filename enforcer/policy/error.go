@@ -41,7 +41,7 @@ func suggest(word string, known []string) string {
 	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
-	return "want " + oneOf(known)
+	return "use " + oneOf(known)
 }
 
 // Nearest gives the known word that a misspelt one most likely means, "" if

@@ -21,13 +21,13 @@ import "time"
 // is not changed once it is made, and may be read from any goroutine.
 type Policy struct {
 	Version     int          `key:"version" min:"1" max:"1" need:"1" doc:"the policy format"`
-	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and budgets would end is recorded; enforce: it is ended"`
+	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and limits would end is only reported; enforce: it is ended"`
 	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
 	Agents      []Agent      `key:"agents" doc:"which processes open a session of their own; the first that matches"`
 	Keep        []Keeping    `key:"keep" doc:"members that may outlive their session"`
 	Protect     []Protection `key:"protect" doc:"never adopted and never signalled on evidence weaker than a fork; added to the built-in list"`
 	Brokers     Brokers      `key:"brokers" doc:"work that a member hands to another daemon"`
-	Breaker     Breaker      `key:"breaker" doc:"how many ends the daemon may start by itself"`
+	Breaker     Breaker      `key:"breaker" doc:"how many automatic ends are allowed"`
 	Wait        Wait         `key:"wait" doc:"how long an end waits before its verdict"`
 	Secrets     []Pattern    `key:"redact" doc:"RE2 on argv, its arguments joined by a space; with a group only the group is hidden; added to the built-in list"`
 	SelfProtect bool         `key:"self_protect" doc:"refuse signals, ptrace and bpf(2) from members to the daemon; read at start only"`
@@ -44,7 +44,7 @@ type Defaults struct {
 	MaxLifetime  Duration `key:"max_lifetime" least:"1s" max:"87600h" doc:"how long a session may live; 0: no limit"`
 	MaxProcesses int      `key:"max_processes" max:"4194304" doc:"live members, nested sessions included; 0: no limit"`
 	MaxRSS       Size     `key:"max_rss" least:"1MiB" max:"1PiB" doc:"the sum of the members' RSS; 0: no limit"`
-	Idle         Duration `key:"idle" least:"1s" max:"87600h" doc:"a session ends when for so long no member was born and together they used less than idle_cpu; 0: never"`
+	Idle         Duration `key:"idle" least:"1s" max:"87600h" doc:"end a session after this long with no new member and less CPU time than idle_cpu; 0: never"`
 	IdleCPU      Duration `key:"idle_cpu" max:"24h" doc:"how much CPU time an idle session may use"`
 }
 
@@ -58,7 +58,7 @@ type Brokers struct {
 // Breaker is the circuit breaker over the ends that the daemon starts by
 // itself.
 type Breaker struct {
-	EndsPerMinute int `key:"ends_per_minute" min:"1" max:"100000" doc:"at this many the daemon stops ending by itself"`
+	EndsPerMinute int `key:"ends_per_minute" min:"1" max:"100000" doc:"at this many, automatic ends stop"`
 }
 
 // Wait bounds what an end waits for.
@@ -80,8 +80,8 @@ type Daemon struct {
 
 // History bounds the ended sessions that are kept on disk.
 type History struct {
-	MaxAge  Duration `key:"max_age" min:"1h" max:"87600h" doc:"older ones go"`
-	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"the oldest go beyond it"`
+	MaxAge  Duration `key:"max_age" min:"1h" max:"87600h" doc:"how long they are kept"`
+	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"at most; the oldest are deleted"`
 }
 
 // Audit bounds the audit log.

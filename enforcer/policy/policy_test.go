@@ -241,8 +241,8 @@ func TestSuggest(t *testing.T) {
 	known := []string{"grace", "max_rss", "max_lifetime"}
 	for word, want := range map[string]string{
 		"grase": `did you mean "grace"?`, "max_": `did you mean "max_rss"?`, "maxrss": `did you mean "max_rss"?`,
-		"zzz": "want grace, max_rss or max_lifetime", "": "want grace, max_rss or max_lifetime",
-		strings.Repeat("x", 100): "want grace, max_rss or max_lifetime",
+		"zzz": "use grace, max_rss or max_lifetime", "": "use grace, max_rss or max_lifetime",
+		strings.Repeat("x", 100): "use grace, max_rss or max_lifetime",
 	} {
 		if got := suggest(word, known); got != want {
 			t.Errorf("%s: %q, want %q", word, got, want)

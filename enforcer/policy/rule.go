@@ -33,7 +33,7 @@ type checked interface {
 type Protection struct {
 	Name   string `key:"name" form:"name" need:"1" doc:"unique in the list"`
 	Match  Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
-	Reason string `key:"reason" form:"text" need:"1" doc:"for whoever reads it later"`
+	Reason string `key:"reason" form:"text" need:"1" doc:"for people who read it later"`
 
 	placed
 }
@@ -71,7 +71,7 @@ func (r *Agent) Nests() bool { return r.Match.Parent != nil }
 type Keeping struct {
 	Name   string `key:"name" form:"name" need:"1" doc:"unique in the list"`
 	Match  Match  `key:"match" need:"1" doc:"all keys must hold; exe is needed, as comm and argv are the member's to choose"`
-	Reason string `key:"reason" form:"text" need:"1" doc:"for whoever reads it later"`
+	Reason string `key:"reason" form:"text" need:"1" doc:"for people who read it later"`
 	Until  Until  `key:"until" need:"1" doc:"a date or an RFC 3339 time; after it the rule is void, and what it kept ends"`
 
 	placed

@@ -13,7 +13,7 @@ import (
 // scalar reads one word.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
 	wrongKind := func(want, hint string) *Error {
-		return at(n, fmt.Sprintf("%s: want %s, not %s", path, want, kind(n)), hint)
+		return at(n, fmt.Sprintf("%s: must be %s, not %s", path, want, kind(n)), hint)
 	}
 	words := strings.Split(tag.Get("one"), "|")
 	if words[0] == "" {
@@ -46,7 +46,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 		i, err := strconv.ParseInt(n.Value, 10, 32)
 		if tagged != "!!int" || err != nil {
 			if tagged == "!!int" || tagged == "!!float" {
-				return at(n, fmt.Sprintf("%s: %s is no whole number in range", path, n.Value), limits(v, tag))
+				return at(n, fmt.Sprintf("%s: %s is not a whole number in range", path, n.Value), limits(v, tag))
 			}
 			return wrongKind("a whole number", "")
 		}
@@ -55,17 +55,17 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	}
 	if len(words) > 0 {
 		if !slices.Contains(words, n.Value) {
-			return at(n, fmt.Sprintf("%s: unknown word %q", path, n.Value), suggest(n.Value, words))
+			return at(n, fmt.Sprintf("%s: unknown value %q", path, n.Value), suggest(n.Value, words))
 		}
 		v.SetString(n.Value)
 		return nil
 	}
 	form, ok := forms[tag.Get("form")]
 	if tagged != "!!str" && (tagged != "!!int" || tag.Get("form") != "user") {
-		return wrongKind("a text", fmt.Sprintf("quote it: '%s'", n.Value))
+		return wrongKind("text", fmt.Sprintf("quote it: '%s'", n.Value))
 	}
 	if ok && (!form.re().MatchString(n.Value) || form.bytes != 0 && len(n.Value) > form.bytes) {
-		return at(n, fmt.Sprintf("%s: %q is not taken", path, n.Value), "want "+form.what)
+		return at(n, fmt.Sprintf("%s: invalid value %q", path, n.Value), "must be "+form.what)
 	}
 	v.SetString(n.Value)
 	return nil
@@ -95,7 +95,7 @@ func wanted(v reflect.Value, words []string) string {
 	case v.Kind() == reflect.Bool:
 		return "true or false"
 	}
-	return "a text"
+	return "text"
 }
 
 // number is the value that a range is about.
@@ -129,7 +129,7 @@ func bound(v reflect.Value, tag reflect.StructTag, key string) (n uint64, ok boo
 // limits is the range for people.
 func limits(v reflect.Value, tag reflect.StructTag) string {
 	if tag.Get("min") != "" && tag.Get("min") == tag.Get("max") {
-		return "want " + tag.Get("min")
+		return "must be " + tag.Get("min")
 	}
 	low := "0"
 	if min, ok := tag.Lookup("min"); ok {
@@ -137,7 +137,7 @@ func limits(v reflect.Value, tag reflect.StructTag) string {
 	} else if least, ok := tag.Lookup("least"); ok {
 		low = "0, or " + least
 	}
-	return fmt.Sprintf("want %s to %s", low, tag.Get("max"))
+	return fmt.Sprintf("must be %s to %s", low, tag.Get("max"))
 }
 
 func inRange(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
@@ -156,7 +156,7 @@ func inRange(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) 
 		for uint64(lower)*2 < x {
 			lower *= 2
 		}
-		return at(n, fmt.Sprintf("%s: %s is no power of two", path, n.Value), fmt.Sprintf("want %v or %v", lower, lower*2))
+		return at(n, fmt.Sprintf("%s: %s is not a power of two", path, n.Value), fmt.Sprintf("use %v or %v", lower, lower*2))
 	}
 	return nil
 }

@@ -22,14 +22,14 @@ type Duration time.Duration
 func (d *Duration) set(text string) *wrong {
 	v, err := time.ParseDuration(text)
 	if err != nil {
-		w := &wrong{what: fmt.Sprintf("%q is no duration", text), hint: "want 500ms, 30s or 1h30m"}
+		w := &wrong{what: fmt.Sprintf("invalid duration %q", text), hint: "use 500ms, 30s or 1h30m"}
 		if _, err := strconv.ParseUint(text, 10, 32); err == nil {
 			w.what, w.hint = fmt.Sprintf("the duration %s has no unit", text), fmt.Sprintf("did you mean %ss?", text)
 		}
 		return w
 	}
 	if v < 0 {
-		return &wrong{fmt.Sprintf("%s is negative", text), "want 0 or more"}
+		return &wrong{fmt.Sprintf("%s is negative", text), "must be 0 or more"}
 	}
 	*d = Duration(v)
 	return nil
@@ -68,7 +68,7 @@ func (s *Size) set(text string) *wrong {
 	digits := strings.TrimRight(text, "BKMGTPEibkmgtpe")
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
-		return &wrong{fmt.Sprintf("%q is no size", text), "want 512MiB or 8GiB"}
+		return &wrong{fmt.Sprintf("invalid size %q", text), "use 512MiB or 8GiB"}
 	}
 	unit := text[len(digits):]
 	if unit == "" && n == 0 {
@@ -81,7 +81,7 @@ func (s *Size) set(text string) *wrong {
 		}
 		high, low := bits.Mul64(n, 1<<(10*i))
 		if high != 0 {
-			return &wrong{fmt.Sprintf("the size %s is too large", text), "want 16383PiB at most"}
+			return &wrong{fmt.Sprintf("the size %s is too large", text), "must be at most 16383PiB"}
 		}
 		*s = Size(low)
 		return nil
@@ -123,9 +123,9 @@ func (p *Pattern) set(text string) *wrong {
 	re, err := regexp.Compile(text)
 	switch {
 	case err != nil:
-		return &wrong{fmt.Sprintf("%q is no RE2 expression: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: ")), ""}
+		return &wrong{fmt.Sprintf("invalid RE2 expression %q: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: ")), ""}
 	case re.MatchString(""):
-		return &wrong{fmt.Sprintf("the expression %q matches everything", text), "want one that does not match an empty text"}
+		return &wrong{fmt.Sprintf("the expression %q matches everything", text), "use one that does not match an empty text"}
 	}
 	p.re = re
 	return nil
@@ -149,7 +149,7 @@ func (g *Glob) set(text string) *wrong {
 	case len(text) > 4096:
 		return &wrong{"the path is longer than 4096 bytes", ""}
 	case !strings.HasPrefix(text, "/"):
-		return &wrong{fmt.Sprintf("%q is no absolute path", text), fmt.Sprintf("did you mean %q?", "/**/"+text)}
+		return &wrong{fmt.Sprintf("path %q is not absolute", text), fmt.Sprintf("did you mean %q?", "/**/"+text)}
 	}
 	var re strings.Builder
 	re.WriteString(`(?s)\A`)
@@ -184,7 +184,7 @@ func (g *Glob) set(text string) *wrong {
 	re.WriteString(`\z`)
 	compiled, err := regexp.Compile(re.String())
 	if err != nil {
-		return &wrong{fmt.Sprintf("%q is no glob", text), "want a path with *, **, ? or [a-z]"}
+		return &wrong{fmt.Sprintf("invalid glob %q", text), "use a path with *, **, ? or [a-z]"}
 	}
 	*g = Glob{text, compiled}
 	return nil
@@ -233,7 +233,7 @@ func (u *Until) set(text string) *wrong {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return &wrong{fmt.Sprintf("%q is no date and no time", text), "want 2027-06-30 or 2027-06-30T12:00:00Z"}
+		return &wrong{fmt.Sprintf("invalid date or time %q", text), "use 2027-06-30 or 2027-06-30T12:00:00Z"}
 	}
 	*u = Until{text, at}
 	return nil

@@ -29,11 +29,11 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 		r, n := utf8.DecodeRune(data[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			return at(i, fmt.Sprintf("the byte %#02x is no UTF-8", data[i]), "")
+			return at(i, fmt.Sprintf("the byte %#02x is not valid UTF-8", data[i]), "")
 		case r == '\r' && bytes.HasPrefix(data[i:], []byte("\r\n")):
 		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029:
 			// YAML would count some of them as line breaks, and editors not.
-			return at(i, fmt.Sprintf("the control character %#02x may not be here", r), "")
+			return at(i, fmt.Sprintf("the control character %#02x is not allowed here", r), "")
 		}
 		i += n
 	}
@@ -50,7 +50,7 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 			return doc.Content[0], nil
 		}
 		if err == nil {
-			return nil, &Error{file, second.Line, second.Column, "a second document begins", "want only one"}
+			return nil, &Error{file, second.Line, second.Column, "a second document begins", "a policy is one document"}
 		}
 	}
 	what, offset := syntax(err), problem(data)
@@ -58,7 +58,7 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 	if offset < len(data) && data[offset] == '\t' {
 		hint = "indent with spaces"
 	}
-	return at(offset, "this is no YAML: "+what, hint)
+	return at(offset, "invalid YAML: "+what, hint)
 }
 
 // padding comes behind the file: whatever the parser looks ahead of a problem

@@ -58,6 +58,9 @@ func TestSizes(t *testing.T) {
 		if over[key] == 0 {
 			t.Errorf("%s is within the limit: remove it from overLimit", key)
 		}
+		if strings.Contains(key, " daemon") {
+			t.Errorf("%s: the daemon's packages keep the limits", key)
+		}
 	}
 }
 
@@ -81,6 +84,16 @@ func TestImports(t *testing.T) {
 	for path := range mayImport {
 		if !seen[path] {
 			t.Errorf("there is no package %s: remove its row from mayImport", path)
+		}
+	}
+}
+
+// TestHTTP: of the daemon, only these speak HTTP.
+func TestHTTP(t *testing.T) {
+	may := []string{"daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/metrics"}
+	for _, p := range packages(t) {
+		if strings.HasPrefix(p.ImportPath+"/", "daemon/") && slices.Contains(p.Imports, "net/http") && !slices.Contains(may, p.ImportPath) {
+			t.Errorf("%s imports net/http", p.ImportPath)
 		}
 	}
 }

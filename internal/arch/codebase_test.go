@@ -46,3 +46,12 @@ func TestCodebase(t *testing.T) {
 		t.Errorf("docs/CODEBASE.md has %d rows, there are %d packages", len(order), len(all))
 	}
 }
+
+// TestPaths: the files that docs/CODEBASE.md names are there.
+func TestPaths(t *testing.T) {
+	for _, m := range regexp.MustCompile("`([a-z0-9_/]+\\.(?:go|h|md|sh))`").FindAllStringSubmatch(read(t, "docs/CODEBASE.md"), -1) {
+		if _, err := os.Stat("../../" + m[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -3,11 +3,14 @@ package arch
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -135,21 +138,33 @@ var oddWords = map[string]string{
 // isNo finds the odd way to say that something is not of a kind; after "there" it is plain.
 var isNo = regexp.MustCompile(`\b(\w+) (?:is|are|was|were) no [a-z]+`)
 
-// TestDocWords: the documents are written in plain words. What is generated from the
-// commands' and the terminal view's own texts is checked there.
-func TestDocWords(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := filepath.Glob("../../*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range slices.Concat(top, files, []string{"../../docs/openapi.json"}) {
-		if slices.Contains([]string{"COMMANDS.md", "KEYS.md"}, filepath.Base(file)) {
-			continue
+// odd are the phrases of a text that hide the noun, each with what to write instead.
+func odd(text string) (all []string) {
+	for odd, plain := range oddWords {
+		if found := regexp.MustCompile(odd).FindString(text); found != "" {
+			all = append(all, fmt.Sprintf("%q: %s", found, plain))
 		}
+	}
+	for _, m := range isNo.FindAllStringSubmatch(text, -1) {
+		if !strings.EqualFold(m[1], "there") && !strings.HasSuffix(m[0], " no longer") {
+			all = append(all, fmt.Sprintf("%q: is not a", m[0]))
+		}
+	}
+	return all
+}
+
+// TestDocWords: the documents, the manual pages and the policies that are installed are
+// written in plain words.
+func TestDocWords(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*.json", "packaging/*.y*ml", "packaging/man/*"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -157,16 +172,30 @@ func TestDocWords(t *testing.T) {
 		n := 0
 		for line := range strings.Lines(string(text)) {
 			n++
-			for odd, plain := range oddWords {
-				if found := regexp.MustCompile(odd).FindString(line); found != "" {
-					t.Errorf("%s:%d: %q: %s", filepath.Base(file), n, found, plain)
-				}
-			}
-			for _, m := range isNo.FindAllStringSubmatch(line, -1) {
-				if !strings.EqualFold(m[1], "there") && !strings.HasSuffix(m[0], " no longer") {
-					t.Errorf("%s:%d: %q: is not a", filepath.Base(file), n, m[0])
-				}
+			for _, phrase := range odd(line) {
+				t.Errorf("%s:%d: %s", filepath.Base(file), n, phrase)
 			}
 		}
 	}
+}
+
+// TestStringWords: so are the texts of the program: errors, help, logs, the terminal view.
+func TestStringWords(t *testing.T) {
+	goFiles(t, func(path string, fset *token.FileSet, f *ast.File) {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "../../internal/") {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				text, err := strconv.Unquote(l.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, phrase := range odd(text) {
+					t.Errorf("%v: %s", fset.Position(l.Pos()), phrase)
+				}
+			}
+			return true
+		})
+	})
 }

@@ -20,7 +20,7 @@ var phrases = map[string]int{
 	"another than": 1,
 	"by itself":    38,
 	"goes on":      25,
-	"is no":        60,
+	"is no":        59,
 	"is none":      52,
 	"is told":      50,
 	"no more":      17,
@@ -32,7 +32,7 @@ var phrases = map[string]int{
 	"stranger":     27,
 	"strangers":    12,
 	"there twice":  2,
-	"what came of": 12,
+	"what came of": 11,
 	"whoever":      61,
 }
 
@@ -61,6 +61,18 @@ func TestProse(t *testing.T) {
 // lower case.
 func comments(t *testing.T) (all []string) {
 	t.Helper()
+	goFiles(t, func(_ string, _ *token.FileSet, f *ast.File) {
+		for _, group := range f.Comments {
+			text := strings.ToLower(strings.Join(strings.Fields(group.Text()), " "))
+			all = append(all, plain.ReplaceAllString(text, ""))
+		}
+	})
+	return all
+}
+
+// goFiles calls each for every Go file that is not generated.
+func goFiles(t *testing.T, each func(path string, fset *token.FileSet, f *ast.File)) {
+	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -70,18 +82,14 @@ func comments(t *testing.T) (all []string) {
 		case d.IsDir() || filepath.Ext(path) != ".go":
 			return nil
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil || ast.IsGenerated(f) {
-			return err
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err == nil && !ast.IsGenerated(f) {
+			each(path, fset, f)
 		}
-		for _, group := range f.Comments {
-			text := strings.ToLower(strings.Join(strings.Fields(group.Text()), " "))
-			all = append(all, plain.ReplaceAllString(text, ""))
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
 }

@@ -5,12 +5,8 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,7 +31,7 @@ type contract struct {
 
 func newContract(i *stage.Instance) *contract {
 	i.T.Helper()
-	doc, err := openapi3.NewLoader().LoadFromFile("../../docs/openapi.json")
+	doc, err := stage.Documented()
 	if err != nil {
 		i.T.Fatal(err)
 	}
@@ -43,12 +39,9 @@ func newContract(i *stage.Instance) *contract {
 	if err != nil {
 		i.T.Fatal(err)
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", i.Socket)
-	}
 	return &contract{
 		t: i.T, doc: doc, router: router, seen: make(map[string]bool),
-		client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
+		client: i.Client(),
 	}
 }
 
@@ -169,45 +162,11 @@ func (c *contract) note(what string, schema *openapi3.SchemaRef, text []byte) ma
 	if err := schema.Value.VisitJSON(document); err != nil {
 		c.t.Errorf("%s: %v\n%s", what, err, text)
 	}
-	c.walk(what, schema, document)
+	for _, err := range stage.Fields(schema, document, func(field string) { c.seen[field] = true }) {
+		c.t.Errorf("%s: %v", what, err)
+	}
 	return document
 }
-
-// walk notes the fields of a value. One that the schema does not have is an error.
-func (c *contract) walk(what string, schema *openapi3.SchemaRef, value any) {
-	c.t.Helper()
-	if schema == nil { // a list in a value of any type
-		return
-	}
-	if of := slices.Concat(schema.Value.AllOf, schema.Value.AnyOf); len(of) > 0 {
-		schema = of[0]
-		object, _ := value.(map[string]any)
-		for _, s := range of[1:] { // the document says which it is
-			if strings.EqualFold(fmt.Sprint(object["kind"]), nameOf(s)) {
-				schema = s
-			}
-		}
-	}
-	switch value := value.(type) {
-	case []any:
-		for _, item := range value {
-			c.walk(what, schema.Value.Items, item)
-		}
-	case map[string]any:
-		for _, field := range slices.Sorted(maps.Keys(value)) {
-			property, documented := schema.Value.Properties[field]
-			switch {
-			case documented:
-				c.seen[nameOf(schema)+"."+field] = true
-				c.walk(what, property, value[field])
-			case schema.Value.AdditionalProperties.Schema == nil && len(schema.Value.Properties) > 0:
-				c.t.Errorf("%s: %s has no field %s", what, nameOf(schema), field)
-			}
-		}
-	}
-}
-
-func nameOf(s *openapi3.SchemaRef) string { return s.Ref[strings.LastIndex(s.Ref, "/")+1:] }
 
 // embeds are the schemas that have all fields of another one.
 var embeds = map[string]string{"Node": "Process", "Orphan": "Process", "PlanProcess": "Process", "SelfChecked": "SelfCheck"}

@@ -219,7 +219,7 @@ func TestHistoryRefuses(t *testing.T) {
 		{"history --until -5m", 2, `--until: invalid time "-5m"`},
 		{"history --since 1m --until 2m", 2, "--since 1m is after --until 2m"},
 		{"history --since 0001-01-01T00:00:00Z", 2, "out of range"},
-		{"history --limit -1", 2, "--limit -1: want 0 or more"},
+		{"history --limit -1", 2, "invalid --limit -1: must be 0 or more"},
 		{"history --limit x", 2, "invalid argument"},
 		{"history --limit 2 nosuch", 2, "for the list, not for one SESSION"},
 		{"history one two", 2, `unexpected argument "two"`},
@@ -328,7 +328,7 @@ func TestHistorySetAside(t *testing.T) {
 	}
 	i.Daemon()
 	session(i, "new")
-	degraded(i, "the history was begun anew, the one before was set aside: "+historyFile(i)+".foreign-", true)
+	degraded(i, "a new history was begun, the previous one was set aside: "+historyFile(i)+".foreign-", true)
 	if list := stage.Query[api.Sessions](i, "history"); len(list.Items) != 1 || list.Items[0].Name != "new" {
 		t.Errorf("%+v", list.Items)
 	}

@@ -154,7 +154,7 @@ func TestMCP(t *testing.T) {
 	a.fails("end_branch", map[string]any{"process": secret}, "not permitted")
 	a.fails("end_branch", map[string]any{"process": root}, "root of session")
 	a.fails("end_branch", map[string]any{"process": root, "plan": "x"}, "root of session")
-	a.fails("end_branch", map[string]any{"process": listener, "plan": "x"}, "not known")
+	a.fails("end_branch", map[string]any{"process": listener, "plan": "x"}, "unknown")
 	a.fails("keep", map[string]any{"process": listener, "reason": "preview"}, stage.Program("port"))
 	a.fails("keep", map[string]any{"process": secret, "reason": "preview"}, "not permitted")
 	for _, tool := range []string{"list_running", "ports"} {

@@ -37,6 +37,7 @@ var (
 var routes = []route{
 	{pattern: "GET /v1/version", id: "version", does: "Say which daemon answers", answers: ok(api.Version{})},
 	{pattern: "GET /v1/status", id: "status", does: "Say what the daemon can do here, and what does not work", answers: ok(api.Status{})},
+	{pattern: "GET /healthz", id: "health", does: "Say that the daemon works, and what is degraded; 200 whenever it answers", answers: ok(api.Health{})},
 	{pattern: "GET /v1/sessions", id: "sessions", does: "List sessions",
 		query: []parameter{
 			{name: "state", does: "which sessions; live if absent", values: []string{"live", "ended", "all"}},

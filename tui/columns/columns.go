@@ -66,7 +66,7 @@ func Parse(text string) ([]string, error) {
 			return nil, fmt.Errorf("invalid column %s: want %s", display.Text(name), strings.Join(rating, " "))
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, fmt.Errorf("column %s is there twice", name)
+			return nil, fmt.Errorf("column %s is listed twice", name)
 		}
 	}
 	return names, nil

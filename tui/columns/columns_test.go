@@ -51,7 +51,7 @@ func TestFit(t *testing.T) {
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"size":    "invalid column size: want cpu rss age ports live orphans user threads activity",
-		"cpu,CPU": "column cpu is there twice",
+		"cpu,CPU": "column cpu is listed twice",
 		"\x1b[2J": `invalid column \x1b[2j: want cpu rss age ports live orphans user threads activity`,
 	} {
 		if _, err := Parse(text); err == nil || err.Error() != want {

@@ -19,7 +19,7 @@ func CheckTheme(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("invalid theme %q: want one of %s", name, strings.Join(Themes, ", "))
+	return fmt.Errorf("invalid theme %q: must be one of %s", name, strings.Join(Themes, ", "))
 }
 
 // Paint draws text in one style.

@@ -48,7 +48,7 @@ func ParseFilter(text string) (*Filter, error) {
 		t.value, t.not = strings.CutPrefix(t.value, "!")
 		if key, value, ok := strings.Cut(t.value, ":"); ok {
 			if _, known := filterKeys[key]; !known {
-				return nil, fmt.Errorf("invalid filter %s: want one of %s and a value", display.Text(word), FilterHelp)
+				return nil, fmt.Errorf("invalid filter %s: use one of %s with a value", display.Text(word), FilterHelp)
 			}
 			t.key, t.value = key, value
 		}
@@ -57,7 +57,7 @@ func ParseFilter(text string) (*Filter, error) {
 		}
 		if read := filterKeys[t.key]; read != nil {
 			if err := read(&t); err != nil {
-				return nil, fmt.Errorf("invalid filter %s: want %w", display.Text(word), err)
+				return nil, fmt.Errorf("invalid filter %s: must be %w", display.Text(word), err)
 			}
 		}
 		f.terms = append(f.terms, t)

@@ -182,15 +182,15 @@ func TestFilterKeepsAncestors(t *testing.T) {
 
 func TestParseFilter(t *testing.T) {
 	for text, want := range map[string]string{
-		"nosuch:1":     "invalid filter nosuch:1: want one of " + FilterHelp + " and a value",
-		"uid:x":        "invalid filter uid:x: want a number",
-		"state:dead":   "invalid filter state:dead: want one of live, exited, zombie, orphan",
+		"nosuch:1":     "invalid filter nosuch:1: use one of " + FilterHelp + " with a value",
+		"uid:x":        "invalid filter uid:x: must be a number",
+		"state:dead":   "invalid filter state:dead: must be one of live, exited, zombie, orphan",
 		"!":            "invalid filter !: it has no value",
 		"comm:":        "invalid filter comm:: it has no value",
-		"age:soon":     "invalid filter age:soon: want a duration: 90s, 5m, <2h, 3d",
-		"rss:big":      "invalid filter rss:big: want a size: 100M, <2G",
-		"orphan:maybe": "invalid filter orphan:maybe: want yes or no",
-		"\x1b[2J:\x1b": `invalid filter \x1b[2J:\x1b: want one of ` + FilterHelp + ` and a value`,
+		"age:soon":     "invalid filter age:soon: must be a duration: 90s, 5m, <2h, 3d",
+		"rss:big":      "invalid filter rss:big: must be a size: 100M, <2G",
+		"orphan:maybe": "invalid filter orphan:maybe: must be yes or no",
+		"\x1b[2J:\x1b": `invalid filter \x1b[2J:\x1b: use one of ` + FilterHelp + ` with a value`,
 	} {
 		if _, err := ParseFilter(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)

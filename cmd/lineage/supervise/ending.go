@@ -203,11 +203,11 @@ func (e *ending) judge(rep *api.Report) {
 	}
 	switch {
 	case e.gaveUp:
-		rep.Verdict, rep.VerdictWhy = api.VerdictUnknown, "the wait was called off"
+		rep.Verdict, rep.VerdictWhy = api.VerdictUnknown, "the wait was interrupted"
 	case rep.Left > 0:
 		rep.Verdict, rep.VerdictWhy = api.VerdictLeft, fmt.Sprintf("alive %v after SIGKILL", e.patience)
 	case len(rep.Zombies) == 0:
-		rep.Verdict, rep.VerdictWhy = api.VerdictUnknown, "somebody is left whom /proc does not show"
+		rep.Verdict, rep.VerdictWhy = api.VerdictUnknown, "a process is left that /proc does not show"
 	}
 }
 

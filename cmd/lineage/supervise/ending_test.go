@@ -56,9 +56,9 @@ func TestEndingOfTheUndying(t *testing.T) {
 		"a process":             {family: []relative{parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left"},
 		"a process and zombies": {family: []relative{zombie, parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left", zombies: 1},
 		"zombies":               {family: []relative{zombie}, verdict: "clean", zombies: 1},
-		"nobody that is shown":  {verdict: "unknown", why: "somebody is left whom /proc does not show"},
+		"nobody that is shown":  {verdict: "unknown", why: "a process is left that /proc does not show"},
 		"called off": {family: []relative{parent}, signals: []os.Signal{unix.SIGINT, unix.SIGTERM}, verdict: "unknown",
-			why: "the wait was called off", outcomes: "left"},
+			why: "the wait was interrupted", outcomes: "left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &undying{all: c.family}

@@ -148,7 +148,7 @@ func (r *runner) unknown(err error) *api.Report {
 	case errors.As(err, &refused):
 		why = refused.Error()
 	case errors.Is(err, context.Canceled):
-		why = "the wait was called off"
+		why = "the wait was interrupted"
 	case errors.Is(err, context.DeadlineExceeded):
 		why = "the daemon gave no verdict in time"
 	}

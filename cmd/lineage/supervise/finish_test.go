@@ -64,7 +64,7 @@ func TestLeftovers(t *testing.T) {
 			want: two0 + "all ended\nlineage:   4121 sleep 300  SIGTERM\nlineage:   4124 sleep 301  SIGKILL\n"},
 		{name: "one, and what it is called is no terminal's",
 			s:    script{Verdict: receipt("clean", over(5, "self", "a\x1b]0;x\a", "\u202eb\nc", "\xff", "", ""))},
-			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 a\\x1b]0;x\\x07 \\u202eb\\nc \ufffd  exited by itself\n"},
+			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 a\\x1b]0;x\\x07 \\u202eb\\nc \ufffd  exited\n"},
 		{name: "of a container", s: script{Verdict: receipt("clean", boxed), GraceSecs: 5},
 			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   6 [lngtest] in container db  SIGKILL needed\n"},
 		{name: "quiet", s: script{Verdict: two}, quiet: true},
@@ -259,7 +259,7 @@ func TestNow(t *testing.T) {
 		p.signal(unix.SIGTERM)
 		eventually(t, "it is hurried", func() bool { return strings.HasSuffix(verbs(s.Log), "end") })
 		p.signal(unix.SIGTERM)
-		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "verdict unknown: the wait was called off") {
+		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "verdict unknown: the wait was interrupted") {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -118,7 +118,7 @@ func (r *runner) family() (family, error) {
 	}
 	if os.Getpid() == 1 {
 		if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns == procfs.InitPIDNamespace {
-			return nil, errors.New("init: this is the init of the host, or nobody can tell; lineage init is for containers")
+			return nil, errors.New("init: PID 1 of a container only, and this seems to be the init of the host; lineage init is for containers")
 		}
 		return namespace{}, nil
 	}

@@ -237,7 +237,7 @@ func fate(p api.Outcome, hurry bool) string {
 	var s string
 	switch p.Outcome {
 	case api.OutcomeSelf:
-		s = "exited by itself"
+		s = "exited"
 	case api.OutcomeTerm:
 		s = "SIGTERM"
 	case api.OutcomeKill:

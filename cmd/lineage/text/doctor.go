@@ -11,10 +11,10 @@ import (
 
 // Levels is what each guarantee level means, for people.
 var Levels = [...]string{
-	1: "processes are attributed and counted, with the daemon dead too",
+	1: "processes are attributed and counted, even if no daemon runs",
 	2: "sessions are ended without a race, from user space",
 	3: "the kernel ends a session in one call",
-	4: "the kernel ends a session by itself when its root exits, with the daemon dead too",
+	4: "the kernel ends a session when its root exits, even if no daemon runs",
 }
 
 // Doctor shows what a host can do.

@@ -16,6 +16,10 @@ func History(list *api.Sessions) Listing {
 	return l
 }
 
+// HistoryColumns are those of the list of ended sessions.
+var HistoryColumns = []string{"id", "name", "ended", "duration", "reason", "verdict", "processes", "cpu",
+	"started", "uid", "parent", "peak", "level", "root", "command"}
+
 func writeHistory(p *Page, sessions []api.Session) {
 	ended, when := "ENDED", p.word
 	if p.cuts() {
@@ -23,11 +27,11 @@ func writeHistory(p *Page, sessions []api.Session) {
 	}
 	t := table{drop: []string{"CPU", "PROCESSES", "ROOT", "DURATION", "VERDICT"}}
 	header := []string{"ID", "NAME", ended, "DURATION", "REASON", "VERDICT", "PROCESSES", "CPU"}
-	if p.Wide {
+	if p.all() {
 		header = append(header, "STARTED", "UID", "PARENT", "PEAK", "LEVEL")
 	}
 	header = append(header, "ROOT")
-	if p.Wide {
+	if p.all() {
 		header = append(header, "COMMAND")
 	}
 	t.row(header...)
@@ -35,11 +39,11 @@ func writeHistory(p *Page, sessions []api.Session) {
 		s := &sessions[i]
 		row := []string{s.ID, cmp.Or(s.Name, "-"), when(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
 			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds)}
-		if p.Wide {
+		if p.all() {
 			row = append(row, p.word(s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level))
 		}
 		row = append(row, rootName(s))
-		if p.Wide {
+		if p.all() {
 			row = append(row, rootCommand(p, s))
 		}
 		for i := range row {

@@ -109,7 +109,7 @@ func writeFreed(p *Page, r *api.Report) {
 
 func holder(pid int) string {
 	if pid == 0 {
-		return ", by nobody that could be found"
+		return ", by an unknown process"
 	}
 	return fmt.Sprintf(", by %d", pid)
 }

@@ -16,11 +16,11 @@ import (
 )
 
 // Formats are the values of -o.
-var Formats = []string{"table", "wide", "json", "jsonl", "name"}
+var Formats = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 
 // Listing is one answer in every format.
 type Listing struct {
-	Doc   any         // json: the document
+	Doc   any         // json, yaml: the document
 	Items []any       // jsonl: its items, each with its kind
 	Names []string    // name
 	Text  func(*Page) // table, wide
@@ -34,6 +34,10 @@ func (l *Listing) Write(p *Page, format string) error {
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(l.Doc); err != nil {
 			return fmt.Errorf("encode document: %w", err)
+		}
+	case "yaml":
+		if err := p.YAML(l.Doc); err != nil {
+			return err
 		}
 	case "jsonl":
 		enc := p.JSON()
@@ -57,29 +61,39 @@ func Head(kind string) api.Head { return api.Head{Schema: api.Schema, Kind: kind
 
 // JSON is an encoder of values that a terminal may show.
 func (p *Page) JSON() *json.Encoder {
-	enc := json.NewEncoder(visible{p.w})
+	enc := json.NewEncoder(visible{p.w, jsonEscape})
 	enc.SetEscapeHTML(false)
 	return enc
 }
 
-// visible escapes what the JSON encoder leaves as it is and a terminal would
-// act on: DEL, C1 controls, bidirectional overrides. They can only be in
-// strings. Each Write is a whole value, as json.Encoder writes.
-type visible struct{ w io.Writer }
+// visible escapes what an encoder leaves unchanged and a terminal would act on: DEL,
+// C1 controls, bidirectional overrides. They can only be in strings. Each Write is a
+// whole value, as encoders write.
+type visible struct {
+	w      io.Writer
+	escape func(out []byte, r rune) []byte
+}
+
+func hidden(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
+
+// jsonEscape writes a character as JSON has it.
+func jsonEscape(out []byte, r rune) []byte {
+	for _, unit := range utf16.AppendRune(nil, r) {
+		out = fmt.Appendf(out, `\u%04x`, unit)
+	}
+	return out
+}
 
 func (v visible) Write(b []byte) (int, error) {
-	hidden := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(b, hidden) < 0 {
 		return v.w.Write(b)
 	}
 	out := make([]byte, 0, len(b)+64)
 	for _, r := range string(b) {
-		if !hidden(r) {
+		if hidden(r) {
+			out = v.escape(out, r)
+		} else {
 			out = utf8.AppendRune(out, r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			out = fmt.Appendf(out, `\u%04x`, unit)
 		}
 	}
 	if _, err := v.w.Write(out); err != nil {

@@ -26,10 +26,17 @@ func Orphans(list *api.Orphans) Listing {
 	return l
 }
 
+// OrphanColumns are those of the list of orphans, and HostOrphanColumns of those outside
+// any session.
+var (
+	OrphanColumns     = []string{"pid", "why", "session", "name", "rss", "age", "parent", "command", "uid", "creator", "cgroup"}
+	HostOrphanColumns = []string{"pid", "uid", "rss", "age", "holds", "command"}
+)
+
 func writeOrphans(p *Page, items []api.Orphan) {
 	t := table{drop: []string{"AGE", "NAME", "RSS", "PARENT"}}
 	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT", "COMMAND"}
-	if p.Wide {
+	if p.all() {
 		header = append(header, "UID", "CREATOR", "CGROUP")
 	}
 	t.row(header...)
@@ -50,7 +57,7 @@ func writeOrphans(p *Page, items []api.Orphan) {
 		if !p.Wide {
 			row[0] = fmt.Sprint(o.PID)
 		}
-		if p.Wide {
+		if p.all() {
 			uid, creator := "-", "-"
 			if o.UID != nil {
 				uid = fmt.Sprint(*o.UID)

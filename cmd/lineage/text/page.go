@@ -20,6 +20,10 @@ type Page struct {
 	Width int // columns; 0: not a terminal
 	Now   time.Time
 
+	// Tables with headers have these columns only, in this order; none: their own.
+	Columns   []string
+	NoHeaders bool
+
 	w *bufio.Writer
 }
 
@@ -44,6 +48,9 @@ func (p *Page) Line(format string, args ...any) {
 
 // cuts reports whether lines may not be longer than the terminal is wide.
 func (p *Page) cuts() bool { return p.Width > 0 && !p.Wide }
+
+// all reports whether tables have every column: -o wide shows them, --columns chooses.
+func (p *Page) all() bool { return p.Wide || len(p.Columns) > 0 }
 
 // Wrap writes a text of which a part is of no use: on a terminal it is wrapped, with
 // all lines but the first indented by two more. An empty text is left out.

@@ -110,7 +110,7 @@ func receiptTitle(p *Page, receipt Receipt) string {
 // how they went. Many equal ones share a row.
 func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]int) {
 	words := map[string]struct{ text, color string }{
-		string(api.OutcomeSelf): {"exited by itself", dim},
+		string(api.OutcomeSelf): {"exited", dim},
 		string(api.OutcomeTerm): {"SIGTERM", ""},
 		string(api.OutcomeKill): {"SIGKILL", yellow},
 		string(api.OutcomeKept): {"kept", ""},

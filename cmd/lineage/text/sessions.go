@@ -26,15 +26,19 @@ func Sessions(list *api.Sessions) Listing {
 	return l
 }
 
+// SessionColumns are those of the list of sessions.
+var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "rss", "ports", "age", "evidence",
+	"uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
+
 func writeSessions(p *Page, sessions []api.Session) {
 	t := table{drop: []string{"EVIDENCE", "ZOMBIES", "ORPHANS", "CPU", "ROOT", "AGE", "RSS"}}
 	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
-	if p.Wide {
+	if p.all() {
 		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
 	}
 	// ROOT and COMMAND may have blanks in them: no column that is cut by them is behind.
 	header = append(header, "ROOT")
-	if p.Wide {
+	if p.all() {
 		header = append(header, "COMMAND")
 	}
 	t.row(header...)
@@ -42,12 +46,12 @@ func writeSessions(p *Page, sessions []api.Session) {
 		s := &sessions[i]
 		row := []string{s.ID, cmp.Or(s.Name, "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
 			display.CPU(s.CPUSeconds), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
-		if p.Wide {
+		if p.all() {
 			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
 				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
 		}
 		row = append(row, rootName(s))
-		if p.Wide {
+		if p.all() {
 			row = append(row, rootCommand(p, s))
 		}
 		for i := range row {

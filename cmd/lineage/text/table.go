@@ -13,7 +13,7 @@ const minCell = 8
 type table struct {
 	rows   [][]string
 	colors [][]string // of cells, by row; a row may have none
-	drop   []string   // by their headers in the first row
+	drop   []string   // by their headers in the first row; nil: it has no headers
 	first  bool       // it is the first column that may be long, not the last one
 }
 
@@ -25,6 +25,11 @@ func (t *table) paintedRow(colors []string, cells ...string) {
 }
 
 func (t *table) write(p *Page) {
+	headed := t.drop != nil
+	if headed && len(p.Columns) > 0 {
+		t.pick(p.Columns)
+		t.drop = nil
+	}
 	widths := t.widths()
 	if p.cuts() {
 		for _, name := range t.drop {
@@ -36,6 +41,9 @@ func (t *table) write(p *Page) {
 		}
 		shrink(widths, t.long(len(widths)), p.Width)
 	}
+	if headed && p.NoHeaders {
+		t.rows, t.colors = t.rows[1:], t.colors[1:]
+	}
 	for n, row := range t.rows {
 		var b strings.Builder
 		for i, cell := range row {
@@ -46,6 +54,25 @@ func (t *table) write(p *Page) {
 			}
 		}
 		p.Line("%s", strings.TrimRight(b.String(), " "))
+	}
+}
+
+// pick leaves the columns with these headers, in this order. A header may have more
+// behind its name.
+func (t *table) pick(names []string) {
+	var from []int
+	for _, name := range names {
+		from = append(from, slices.IndexFunc(t.rows[0], func(header string) bool {
+			word, _, _ := strings.Cut(header, " ")
+			return strings.EqualFold(word, name)
+		}))
+	}
+	for n := range t.rows {
+		row, colors := make([]string, len(from)), make([]string, len(from))
+		for to, i := range from {
+			row[to], colors[to] = t.rows[n][i], t.colors[n][i]
+		}
+		t.rows[n], t.colors[n] = row, colors
 	}
 }
 

@@ -3,6 +3,8 @@ package text
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -11,11 +13,13 @@ import (
 // VersionDocument is what `version -o json` prints.
 type VersionDocument struct {
 	api.Head
-	Version string       `json:"version"`
-	Go      string       `json:"go"`
-	API     int          `json:"api"`
-	ABI     string       `json:"abi,omitempty"`
-	Daemon  *api.Version `json:"daemon,omitempty"` // absent: none answers
+	Version string            `json:"version"`
+	Commit  string            `json:"commit,omitempty"` // + behind it: with changes
+	Go      string            `json:"go"`
+	API     int               `json:"api"`
+	ABI     string            `json:"abi,omitempty"`
+	Objects map[string]string `json:"objects,omitempty"` // SHA-256 of each BPF object
+	Daemon  *api.Version      `json:"daemon,omitempty"`  // absent: none answers
 }
 
 // Version shows the versions of this command and of the daemon at the socket; daemonErr
@@ -30,10 +34,16 @@ func Version(doc *VersionDocument, socket string, daemonErr error) Listing {
 func writeVersion(p *Page, doc *VersionDocument, socket string, daemonErr error) {
 	var t table
 	t.row("lineage", doc.Version)
+	if doc.Commit != "" {
+		t.row("commit", doc.Commit)
+	}
 	t.row("go", doc.Go)
 	t.row("api", fmt.Sprint(doc.API))
 	if doc.ABI != "" {
 		t.row("abi", doc.ABI)
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Objects)) {
+		t.row("object", name+" sha256:"+doc.Objects[name])
 	}
 	// That no daemon runs is not an error here; that another one answers is worth
 	// its line.

@@ -4,9 +4,7 @@ package stage
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -74,7 +72,7 @@ func (i *Instance) In(t *testing.T) *Instance {
 
 // Version asks who serves the socket; nil if nobody does.
 func (i *Instance) Version() *api.Version {
-	v, err := ask(i, api.Client.Version)
+	v, err := get[api.Version](i, "/v1/version")
 	if err != nil {
 		return nil
 	}
@@ -84,7 +82,7 @@ func (i *Instance) Version() *api.Version {
 // Status is what the daemon says of itself and of the kernel.
 func (i *Instance) Status() *api.Status {
 	i.T.Helper()
-	s, err := ask(i, api.Client.Status)
+	s, err := get[api.Status](i, "/v1/status")
 	if err != nil {
 		i.T.Fatalf("status: %v", err)
 	}
@@ -94,7 +92,7 @@ func (i *Instance) Status() *api.Status {
 // Record is a session, over or not.
 func (i *Instance) Record(name string) *api.Session {
 	i.T.Helper()
-	s, err := ask(i, func(c api.Client, ctx context.Context) (*api.Session, error) { return c.Session(ctx, name) })
+	s, err := get[api.Session](i, "/v1/sessions/"+name)
 	if err != nil {
 		i.T.Fatalf("session %s: %v", name, err)
 	}
@@ -105,7 +103,7 @@ func (i *Instance) Record(name string) *api.Session {
 // session.
 func (i *Instance) Receipt(id string) *api.Report {
 	i.T.Helper()
-	r, err := ask(i, func(c api.Client, ctx context.Context) (*api.Report, error) { return c.Report(ctx, id, Patience) })
+	r, err := get[api.Report](i, "/v1/sessions/"+id+"/report?wait="+min(Patience, api.MaxWait).String())
 	if err != nil {
 		i.T.Fatalf("receipt of %s: %v", id, err)
 	}
@@ -118,23 +116,11 @@ func (i *Instance) Receipt(id string) *api.Report {
 // Tree is a session's, its ended processes too.
 func (i *Instance) Tree(name string) *api.Tree {
 	i.T.Helper()
-	tree, err := ask(i, func(c api.Client, ctx context.Context) (*api.Tree, error) { return c.Tree(ctx, name, "all") })
+	tree, err := get[api.Tree](i, "/v1/sessions/"+name+"/tree?dead=all")
 	if err != nil {
 		i.T.Fatalf("tree %s: %v", name, err)
 	}
 	return tree
-}
-
-// ask puts one question to the daemon.
-func ask[T any](i *Instance, question func(api.Client, context.Context) (T, error)) (none T, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	c, err := api.Dial(ctx, i.Socket)
-	if err != nil {
-		return none, err
-	}
-	defer c.Close()
-	return question(c, ctx)
 }
 
 // Until looks for something that has no event to wait for.
@@ -314,11 +300,7 @@ func (i *Instance) Run(m *Marker, flags []string, name string, args ...string) *
 func Query[T any](i *Instance, args ...string) *T {
 	i.T.Helper()
 	p := i.Must(append(args, "-o", "json")...)
-	doc := new(T)
-	if err := json.Unmarshal(p.Out.Bytes(), doc); err != nil {
-		i.T.Fatalf("%v: %v\n%s", args, err, p.Out.String())
-	}
-	return doc
+	return read[T](i, fmt.Sprint(args), p.Out.Bytes())
 }
 
 // Session finds the live session of that name.

@@ -15,6 +15,9 @@ import (
 // Built by "make build programs".
 var Lineage, programs string
 
+// top is the top of the checkout.
+var top string
+
 // OnlyFrom ends a test binary that its target of make did not start, with one
 // line and exit code 0: the tests need root and what make builds, or take minutes.
 func OnlyFrom(target string) {
@@ -41,10 +44,10 @@ func Prepare(root string) error {
 	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == host {
 		return fmt.Errorf("in the host's mount namespace; run make test-e2e")
 	}
-	bin, err := filepath.Abs(filepath.Join(root, "bin"))
-	if err != nil {
+	if top, err = filepath.Abs(root); err != nil {
 		return err
 	}
+	bin := filepath.Join(top, "bin")
 	Lineage, programs = filepath.Join(bin, "lineage"), filepath.Join(bin, "testdata")
 	for _, path := range []string{Lineage, Program("hop")} {
 		if _, err := os.Stat(path); err != nil {

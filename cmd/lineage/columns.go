@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// columnList is a flag that chooses columns of a table.
+type columnList struct{ chosen, known []string }
+
+func (c *columnList) String() string { return strings.Join(c.chosen, ",") }
+func (c *columnList) Type() string   { return "list" }
+
+func (c *columnList) Set(text string) error {
+	c.chosen = nil
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if !slices.Contains(c.known, name) {
+			return fmt.Errorf("must be some of %s", strings.Join(c.known, ","))
+		}
+		c.chosen = append(c.chosen, name)
+	}
+	return nil
+}
+
+// complete completes the last name of a list.
+func (c *columnList) complete(_ *cobra.Command, _ []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	before := begun[:strings.LastIndexByte(begun, ',')+1]
+	for _, name := range c.known {
+		if word := before + name; strings.HasPrefix(word, begun) {
+			words = append(words, word)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// columnFlags adds the flags of a command that lists in a table. The function that they
+// return takes them, or says what is wrong: what the table may show, and whether one is
+// shown at all.
+func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (take func(table bool, known []string) error) {
+	c := columnList{known: known}
+	cmd.Flags().Var(&c, "columns", "only these `columns`, in this order: "+strings.Join(known, ", "))
+	cmd.Flags().BoolVar(&a.noHeaders, "no-headers", false, "no line with the names of the columns")
+	cmd.RegisterFlagCompletionFunc("columns", c.complete)
+	return func(table bool, known []string) error {
+		if len(c.chosen) == 0 && !a.noHeaders {
+			return nil
+		}
+		if !table || format.value != "table" && format.value != "wide" {
+			return usage("%s: --columns and --no-headers are for lists with -o table or wide", cmd.Name())
+		}
+		for _, name := range c.chosen {
+			if !slices.Contains(known, name) {
+				return usage("%s: this list has no column %s: must be some of %s", cmd.Name(), name, strings.Join(known, ","))
+			}
+		}
+		a.columns = c.chosen
+		return nil
+	}
+}

@@ -1,0 +1,221 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// creations makes sessions, of new processes and of those that run.
+type creations struct {
+	find        *lookup.Finder
+	registry    *registry.Registry
+	access      *access.Access
+	kernel      lookup.Kernel
+	enforcer    *enforcer.Enforcer
+	rules       *rules.Policy
+	attribution *attribution.Attribution
+	bodies      bodies
+	log         zerolog.Logger
+}
+
+const maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
+
+// postSession makes a session of the caller's own child, which the caller
+// holds blocked before its exec. The caller is the owner: its death ends it.
+func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	var req api.NewSession
+	if err := h.bodies.decode(w, r, &req); err != nil {
+		return err
+	}
+	if req.Adopt {
+		return h.postAdopted(w, &req, c)
+	}
+	if d := access.Decide(c, access.Create, access.Scope{UID: c.UID}); !d.Allow {
+		return h.access.Refuse(c, access.Create, "session", d)
+	}
+	spec, err := h.spec(&req, c)
+	if err != nil {
+		return err
+	}
+	if spec.Root, err = h.child(c, req.Root); err != nil {
+		return err
+	}
+	if err := h.enforcer.CheckRoot(spec.Root, c.ID); err != nil {
+		return err
+	}
+	baseline := h.enforcer.Begin()
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
+	var d api.Session
+	var refused error
+	err = h.registry.Update(func(t registry.Tx) {
+		x, err := t.Create(spec)
+		if err != nil {
+			refused = err
+			return
+		}
+		h.enforcer.Began(x.ID(), baseline)
+		h.attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
+		t.Save(x)
+		d = t.Document(x, c)
+	})
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return err
+	}
+	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
+		Msg("session created")
+	h.access.Done(c, access.Create, d.ID)
+	d.Head, d.Token = api.NewHead("session"), token
+	return reply(w, http.StatusCreated, d)
+}
+
+// spec checks what was asked for, but for the root.
+func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.SessionSpec, err error) {
+	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
+		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+	}
+	spec = tracer.SessionSpec{Owner: c.ID, Name: req.Name, UID: c.UID}
+	switch {
+	case c.Foreign:
+		return spec, lookup.Foreign()
+	case req.Root.PID == 0:
+		return bad("root.pid is missing")
+	case req.Root.PID < 0 || req.Root.PID > math.MaxInt32:
+		return bad("invalid root.pid %d", req.Root.PID)
+	case req.Name != "" && !api.IsSessionWord(req.Name):
+		return spec, badName(req.Name)
+	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
+		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
+	}
+	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS, "max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS} {
+		if v < 0 || v > maxLimit {
+			return bad("invalid %s %d: must be 0 to %d", name, v, int64(maxLimit))
+		}
+	}
+	if req.GraceMS != nil {
+		if spec.Grace, err = graceOf(*req.GraceMS); err != nil {
+			return spec, err
+		}
+	}
+	switch req.OnRootExit {
+	case "", "end":
+	case "report":
+		// Nothing ends it by itself: neither its root's exit nor its owner's.
+		spec.KeepOnRootExit, spec.Owner = true, tracer.Identity{}
+	default:
+		return bad("invalid on_root_exit %q: must be end or report", req.OnRootExit)
+	}
+	spec.MaxProcesses = uint32(req.MaxProcesses)
+	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
+	spec.MaxRSS = uint64(req.MaxRSSBytes)
+	spec.Idle = time.Duration(req.IdleMS) * time.Millisecond
+	h.rules.Complete(&spec, req.GraceMS != nil)
+	return spec, nil
+}
+
+func badName(name string) error {
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", name), "")
+}
+
+func graceOf(ms int64) (time.Duration, error) {
+	if ms < 0 || ms > api.MaxGrace.Milliseconds() {
+		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid grace_ms %d: must be 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// child names the caller's own live child. The caller has not reaped it, so its
+// PID cannot go to another one unseen.
+func (h *creations) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
+	p, err := h.find.Running(ref)
+	if err != nil {
+		return p.ID, err
+	}
+	deny := func(why string) (tracer.Identity, error) {
+		return p.ID, h.access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
+	}
+	if p.Parent != c.ID.PID {
+		return deny("it is not the caller's child")
+	}
+	if uid, ok := p.ForeignTo(c); ok {
+		return deny(fmt.Sprintf("it runs as uid %d", uid))
+	}
+	return p.ID, nil
+}
+
+// postAdopted makes a session of a process that has been running for some
+// time. Its present descendants come with it.
+func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c access.Caller) error {
+	if d := access.Decide(c, access.Adopt, access.Scope{UID: c.UID}); !d.Allow {
+		return h.access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+	}
+	spec, err := h.spec(req, c)
+	if err != nil {
+		return err
+	}
+	spec.Owner, spec.Adopted = tracer.Identity{}, true
+	root, err := h.find.Running(req.Root)
+	if err != nil {
+		return err
+	}
+	if d := h.mayAdopt(&root, c); !d.Allow {
+		return h.access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+	}
+	spec.Root, spec.UID = root.ID, root.UIDs[1]
+	// An ancestor of the caller may be named: an agent's hook adopts the agent. It
+	// makes the caller a member, and ends nobody.
+	if err := h.enforcer.CheckRoot(spec.Root, tracer.Identity{}); err != nil {
+		return err
+	}
+	info, n, err := h.registry.Adopt(spec)
+	if err != nil {
+		return err
+	}
+	var d api.Session
+	if err := h.registry.Read(func(v registry.View) {
+		if x := v.Session(info.ID); x != nil {
+			d = v.Document(x, c)
+		}
+	}); err != nil {
+		return err
+	}
+	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
+		Int(logging.KeyAdded, n).Msg("process adopted")
+	h.access.Done(c, access.Adopt, d.ID)
+	d.Head = api.NewHead("session")
+	return reply(w, http.StatusCreated, d)
+}
+
+// mayAdopt decides about a process and the sessions that it is in: once adopted
+// it could be kept, and would be out of their reach.
+func (h *creations) mayAdopt(p *lookup.Running, c access.Caller) access.Decision {
+	if uid, foreign := p.ForeignTo(c); foreign {
+		return access.Decision{Why: fmt.Sprintf("it runs as uid %d", uid), Hint: "run with sudo"}
+	}
+	if e, err := h.kernel.Lookup(p.ID.PID); err == nil && e.Identity == p.ID {
+		return h.find.DecideChain(c, access.End, e.Session)
+	}
+	return access.Decision{Allow: true}
+}

@@ -1,0 +1,227 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// maxWait bounds ?wait=.
+const maxWait = time.Minute
+
+// ends says what an end would do, ends sessions, and gives their receipts.
+type ends struct {
+	find     *lookup.Finder
+	registry *registry.Registry
+	archive  *history.Archive
+	access   *access.Access
+	enforcer *enforcer.Enforcer
+	plans    *plan.Planner
+	bodies   bodies
+	stopping <-chan struct{}
+	log      zerolog.Logger
+}
+
+// postPlan says what an end would do. It sends nothing.
+func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	var req struct{}
+	if err := h.bodies.decode(w, r, &req); err != nil {
+		return err
+	}
+	var id tracer.SessionID
+	d := api.Plan{Head: api.NewHead("plan"), Processes: []api.PlanProcess{}}
+	over := false
+	err := h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+		id, over = x.ID(), x.Closed()
+		d.Session, d.Name, d.State = id.String(), x.Info().Name, x.State()
+		if end := access.Decide(c, access.End, v.Scope(x)); !end.Allow {
+			d.RefusedBy = "not permitted: " + end.Why
+		}
+	})
+	if lookup.IsNotFound(err) {
+		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
+		if err != nil {
+			return err
+		}
+		d.Session, d.Name, d.State = p.Word, p.Name, p.Document().State
+		return reply(w, http.StatusOK, d)
+	}
+	if err != nil {
+		return err
+	}
+	if over {
+		return reply(w, http.StatusOK, d)
+	}
+	if err := h.plans.Make(r.Context(), id, c, &d); err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// postEnd begins the end of a session. The guards come first, and who asks is
+// noted before the first process dies of it; the kernel keeps repeats from making
+// it longer. With a grace of 0 nothing else comes before the kernel is asked.
+func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	var req api.EndRequest
+	if err := h.bodies.decode(w, r, &req); err != nil {
+		return err
+	}
+	grace, err := graceAsked(&req)
+	if err != nil {
+		return err
+	}
+	word := r.PathValue("s")
+	var id tracer.SessionID
+	var report *api.Report
+	begun := false
+	err = h.find.Session(word, c, access.End, func(v registry.View, x *registry.Session) {
+		id, begun = x.ID(), x.Info().State != tracer.StateActive
+		if grace < 0 {
+			grace = x.Info().Grace
+		}
+		if x.Closed() {
+			report = v.Report(x, c)
+		}
+	})
+	if lookup.IsNotFound(err) {
+		report, err = h.archive.Report(r.Context(), word, c, access.End, err)
+	}
+	if err != nil {
+		return err
+	}
+	if report != nil {
+		return reply(w, http.StatusOK, report)
+	}
+	if err := h.enforcer.CheckEnd(id, c.ID); err != nil {
+		return h.unended(c, access.End, id.String(), word, err)
+	}
+	if !begun && grace > 0 {
+		h.registry.CollectBefore(id)
+	}
+	if req.PlanToken != "" {
+		if err := h.plans.Check(req.PlanToken, id); err != nil {
+			h.access.Refused(c, access.End, id.String(), err.Error())
+			return err
+		}
+	}
+	if err := h.beginEnd(id, grace, c); err != nil {
+		return err
+	}
+	err = h.find.Session(id.String(), c, access.End, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		report = v.Report(x, c)
+	})
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusAccepted, report)
+}
+
+// graceAsked is the grace of a request; negative: the session's own.
+func graceAsked(req *api.EndRequest) (time.Duration, error) {
+	switch {
+	case req.Now && req.GraceMS != nil:
+		return 0, api.NewError(api.CodeBadRequest, "now and grace_ms cannot be used together", "")
+	case req.GraceMS != nil:
+		return graceOf(*req.GraceMS)
+	case req.Now:
+		return 0, nil
+	}
+	return -1, nil
+}
+
+// unended records that a guard refuses an end, and gives why. word is what the caller
+// named.
+func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err error) error {
+	h.log.Warn().Err(err).Str(logging.KeyVerb, v.String()).Str(logging.KeySession, target).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
+	h.access.Refused(c, v, target, err.Error())
+	var refusal *enforcer.Refusal
+	if errors.As(err, &refusal) {
+		e := refusalError(refusal)
+		e.Message = fmt.Sprintf("end %s: %s", word, e.Message)
+		return e
+	}
+	return err
+}
+
+// beginEnd notes who asked, and has the kernel begin.
+func (h *ends) beginEnd(id tracer.SessionID, grace time.Duration, c access.Caller) error {
+	h.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
+	err := h.registry.Update(func(t registry.Tx) {
+		if x := t.Session(id); x != nil {
+			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, c.Audited())
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := h.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// getReport waits, if it is asked to, until there is a verdict.
+func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "wait")
+	if err != nil {
+		return err
+	}
+	wait := time.Duration(0)
+	if text := q.Get("wait"); text != "" {
+		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid wait %q: must be a duration up to %v", text, maxWait), "")
+		}
+	}
+	var over <-chan struct{}
+	var id tracer.SessionID
+	err = h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) { over, id = x.Over(), x.ID() })
+	if lookup.IsNotFound(err) {
+		report, err := h.archive.Report(r.Context(), r.PathValue("s"), c, access.Read, err)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, report)
+	}
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+	case <-h.stopping:
+	case <-r.Context().Done():
+		return nil
+	}
+	var report *api.Report
+	err = h.find.Session(id.String(), c, access.Read, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		report = v.Report(x, c)
+	})
+	if err != nil {
+		return err
+	}
+	status := http.StatusAccepted
+	if report.Verdict != "" {
+		status = http.StatusOK
+	}
+	return reply(w, status, report)
+}

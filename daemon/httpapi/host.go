@@ -1,0 +1,126 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/status"
+	"github.com/lineage-ebpf/lineage/lineage"
+)
+
+// host answers about the daemon.
+type host struct {
+	registry  *registry.Registry
+	access    *access.Access
+	status    *status.Status
+	selfCheck *selfcheck.Check
+	metrics   http.Handler
+	managed   bool
+	stop      func(unload bool)
+}
+
+func (h *host) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+	return reply(w, http.StatusOK, h.status.Version())
+}
+
+func (h *host) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
+	d, err := h.status.Document(c)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// getHealth is for probes: short, and not about the host's sessions.
+func (h *host) getHealth(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+	d, err := h.status.Health()
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// getMetrics is /metrics on the socket.
+func (h *host) getMetrics(w http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
+	h.metrics.ServeHTTP(w, r)
+	return nil
+}
+
+func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.StopRequest) error {
+	if req.Unload && h.managed {
+		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",
+			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
+	}
+	live := 0
+	if err := h.registry.Read(func(v registry.View) { live = v.Live() }); err != nil {
+		return err
+	}
+	if req.Unload && live > 0 && !req.Force {
+		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("%d sessions are live", live), "end them, or use --force")
+	}
+	h.access.Managed(c, "stop")
+	err := reply(w, http.StatusAccepted, api.NewHead("stop"))
+	h.stop(req.Unload)
+	return err
+}
+
+// postSelfCheck makes a check now.
+func (h *host) postSelfCheck(w http.ResponseWriter, r *http.Request, _ access.Caller, _ *struct{}) error {
+	if len(h.selfCheck.Command) == 0 {
+		return api.NewError(api.CodeInternal, "this daemon was started without a canary", "")
+	}
+	d := h.selfCheck.Now(r.Context())
+	if d == nil {
+		return registry.ErrStopping
+	}
+	return reply(w, http.StatusOK, api.SelfChecked{Head: api.NewHead("selfcheck"), SelfCheck: *d})
+}
+
+// maxFindings is how many changes a resync names.
+const maxFindings = 1000
+
+// postResync looks at the kernel now.
+func (h *host) postResync(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
+	done, err := h.registry.Resync(registry.CauseRequest)
+	if err != nil {
+		return err
+	}
+	doc := resyncDocument(done)
+	if err := h.registry.Read(func(v registry.View) { doc.Lost = v.Lost() }); err != nil {
+		return err
+	}
+	h.access.Managed(c, "resync")
+	return reply(w, http.StatusOK, doc)
+}
+
+// resyncDocument is a resync on the wire.
+func resyncDocument(r *registry.Resync) *api.Resync {
+	d := &api.Resync{
+		Head: api.NewHead("resync"), Cause: string(r.Cause), Changes: len(r.Changes),
+		Added: r.Added, Removed: r.Removed, Items: []api.Finding{}, Truncated: len(r.Changes) > maxFindings,
+	}
+	count := map[lineage.ChangeKind]*int{
+		lineage.Found: &d.Found, lineage.Vanished: &d.Vanished, lineage.Gone: &d.Gone,
+		lineage.Moved: &d.Moved, lineage.Reparented: &d.Reparented,
+	}
+	for _, c := range r.Changes {
+		*count[c.Kind]++
+		if len(d.Items) == maxFindings {
+			continue
+		}
+		f := api.Finding{Kind: c.Kind.String(), Process: document.Ref(c.ID), From: document.RefOrNil(c.From), To: document.RefOrNil(c.To)}
+		if c.Session != 0 {
+			f.Session = c.Session.String()
+		}
+		d.Items = append(d.Items, f)
+	}
+	return d
+}

@@ -1,0 +1,117 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+)
+
+// signals are those that a member can be sent. CHLD goes to the parent that
+// has to reap it.
+var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT, "CHLD": unix.SIGCHLD}
+
+// kills signals members.
+type kills struct {
+	find     *lookup.Finder
+	access   *access.Access
+	kernel   lookup.Kernel
+	enforcer *enforcer.Enforcer
+	bodies   bodies
+	log      zerolog.Logger
+}
+
+// postKill signals one member. It has to be named by its identity: a PID alone
+// may be somebody else's by the time that it is read.
+func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	var req api.KillRequest
+	if err := h.bodies.decode(w, r, &req); err != nil {
+		return err
+	}
+	sig, ok := signals[req.Signal]
+	if !ok {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown signal %q", req.Signal),
+			"known: "+strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
+	}
+	word := r.PathValue("ref")
+	ref, err := api.ParseRef(word)
+	if err != nil {
+		return api.NewError(api.CodeBadRequest, err.Error(), "")
+	}
+	if ref.StartNS == 0 {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("kill %s: must be PID@START_NS", ref),
+			`"lineage tree -o name" prints it`)
+	}
+	if c.Foreign {
+		return lookup.Foreign()
+	}
+	id := document.ID(ref)
+	if now, err := h.kernel.Identify(id.PID); err == nil && now != id {
+		return h.unkilled(c, "", ref, lookup.OtherProcess(ref))
+	}
+	_, live, err := h.find.Identity(word, c)
+	if err != nil {
+		return err
+	}
+	p, t, err := h.find.Look(id, live, c)
+	if err != nil {
+		return err
+	}
+	v := access.Kill
+	if p.Session == "" {
+		v = access.Read // there is nobody to signal; may it be told so?
+	}
+	if d := access.Decide(c, v, t); !d.Allow {
+		return h.access.Refuse(c, access.Kill, ref.String(), d)
+	}
+	if v == access.Read { // it may become a member now, and nothing was decided about that
+		return h.unkilled(c, "", ref, signalError(ref, enforcer.Outsider(id, p.Comm)))
+	}
+	outcome, err := h.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
+	if err != nil {
+		return h.unkilled(c, p.Session, ref, signalError(ref, err))
+	}
+	h.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
+		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
+	h.access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
+	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
+}
+
+// unkilled records that a signal was not sent, and gives why.
+func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
+	h.access.Unsignalled(c, err.Error(), session, ref)
+	return err
+}
+
+// signalError is the reply to a refusal of the enforcer's.
+func signalError(ref api.Ref, err error) error {
+	var refusal *enforcer.Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	e := refusalError(refusal)
+	switch {
+	case errors.Is(err, enforcer.ErrStranger), errors.Is(err, enforcer.ErrForbidden):
+		e = api.NewError(api.CodeDenied, refusal.Error()+"; nothing was sent", "")
+	case errors.Is(err, enforcer.ErrNoZombie):
+		e = api.NewError(api.CodeBadRequest, refusal.Error()+"; nothing was sent", "")
+	}
+	e.Message = fmt.Sprintf("kill %s: %s", ref, e.Message)
+	return e
+}

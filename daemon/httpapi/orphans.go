@@ -1,0 +1,67 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+)
+
+// orphans lists what was left behind.
+type orphans struct {
+	find     *lookup.Finder
+	registry *registry.Registry
+}
+
+// getOrphans lists the live processes whose creator or root is dead, what was
+// handed to other daemons, and the zombies with the parent that has to reap them.
+func (h *orphans) getOrphans(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "session")
+	if err != nil {
+		return err
+	}
+	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}}
+	if word := q.Get("session"); word != "" {
+		err = h.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
+			for _, id := range v.Family(x.ID()) {
+				d.Items = orphansOf(v, d.Items, v.Session(id), c)
+			}
+		})
+	} else {
+		err = h.registry.ReadFor(c, func(v registry.View) {
+			for _, x := range v.Sorted() {
+				if access.Decide(c, access.Read, v.Scope(x)).Allow {
+					d.Items = orphansOf(v, d.Items, x, c)
+				}
+			}
+		})
+	}
+	if err != nil {
+		return err
+	}
+	ps := make([]*api.Process, len(d.Items))
+	for i := range d.Items {
+		ps[i] = &d.Items[i].Process
+	}
+	h.find.Enrich(c, ps...)
+	d.Items = slices.DeleteFunc(d.Items, func(o api.Orphan) bool { return o.Why == api.WhyZombie && o.State == api.StateExited })
+	for i := range d.Items {
+		if p := &d.Items[i]; p.Why == api.WhyZombie && p.Parent != nil {
+			p.Reaper = h.find.Reaper(*p.Parent)
+		}
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// orphansOf adds those of one session that is not over, nested ones excluded.
+func orphansOf(v registry.View, all []api.Orphan, x *registry.Session, c access.Caller) []api.Orphan {
+	if x == nil || x.Closed() {
+		return all
+	}
+	return v.Encoder().Orphans(all, v.Record(x), c)
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// policies answers about the policy in force.
+type policies struct {
+	find     *lookup.Finder
+	registry *registry.Registry
+	access   *access.Access
+	kernel   lookup.Kernel
+	rules    *rules.Policy
+	steward  *rules.Steward
+	log      zerolog.Logger
+}
+
+// getPolicy is not for members: what their host lets end is not theirs to know.
+func (h *policies) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+	return reply(w, http.StatusOK, h.rules.Document())
+}
+
+func (h *policies) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
+	if err := h.steward.Reload(); err != nil {
+		return api.NewError(api.CodeBadRequest, err.Error(), "")
+	}
+	h.access.Managed(c, "policy reload")
+	return reply(w, http.StatusOK, h.rules.Document())
+}
+
+func (h *policies) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
+	if h.rules.Resume() {
+		h.steward.Reterm()
+		h.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
+			Msg("circuit breaker closed")
+	}
+	h.access.Managed(c, "policy resume")
+	return reply(w, http.StatusOK, h.rules.Document())
+}
+
+// getExplain tells which rules match a process now.
+func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
+	id, live, err := h.find.Identity(q.Get("ref"), c)
+	if err != nil {
+		return err
+	}
+	p, err := h.find.Process(id, live, c)
+	if err != nil {
+		return err
+	}
+	d := api.PolicyExplain{Head: api.NewHead("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
+	if !live {
+		return reply(w, http.StatusOK, d) // rules are about the living
+	}
+	facts := h.steward.Facts(id.PID, rules.MaxFacts)
+	if now, err := h.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
+		return lookup.OtherProcess(p.Ref)
+	} else if err != nil {
+		return err
+	}
+	effect := "protected: never adopted, and never signalled on evidence weaker than a fork"
+	if p.Session != "" {
+		effect = "no effect: the end of its own session reaches it"
+	}
+	in := h.rules.Policy()
+	for _, rule := range in.Protected(facts) {
+		d.Items = append(d.Items, api.PolicyRule{
+			Kind: "policy_rule", Rule: rule.Key, Reason: rule.Reason, Origin: rule.Origin, Effect: effect,
+		})
+	}
+	facts = h.steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
+	if r := rules.RanAs(in, facts); r != nil {
+		effect, err := h.agentEffect(in, r, id)
+		if err != nil {
+			return err
+		}
+		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: "agents." + r.Name, Origin: in.Origin(r), Effect: effect})
+	}
+	if r := in.Keeps(facts, time.Now()); r != nil {
+		effect := "no effect: not in a session"
+		if p.Session != "" {
+			effect = "moved to a kept session until " + r.Until.String()
+		}
+		d.Items = append(d.Items, api.PolicyRule{
+			Kind: "policy_rule", Rule: "keep." + r.Name, Reason: r.Reason, Origin: in.Origin(r), Effect: effect,
+		})
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// agentEffect says what an agent rule does, or did, with a process that it
+// matches.
+func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity) (string, error) {
+	in, err := h.sessionWith(id)
+	if err != nil {
+		return "", err
+	}
+	does := "opens a session"
+	switch ruled := in.Rule != 0 && in.Name == r.Name; {
+	case ruled && in.Root == id:
+		does = fmt.Sprintf("opened session %v", in.ID)
+	case ruled && !r.Nests():
+		return fmt.Sprintf("no effect: in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
+	case in.ID != 0 && !r.Nests():
+		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any", in.ID), nil
+	}
+	return does + h.termsText(p.Terms(r)), nil
+}
+
+// sessionWith is the session that a process is in, zero if it is in none.
+func (h *policies) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
+	err = h.registry.Read(func(v registry.View) {
+		if n, ok := v.Graph().Node(id); ok {
+			if x := v.Session(n.Session); x != nil {
+				in = x.Info()
+			}
+		}
+	})
+	return in, err
+}
+
+// termsText is what a rule's session is held to.
+func (h *policies) termsText(t policy.Terms) string {
+	text := fmt.Sprintf(", grace %v", t.Grace)
+	for _, limit := range []struct {
+		name string
+		set  bool
+		v    any
+	}{
+		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime}, {"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
+		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
+	} {
+		if limit.set {
+			text += fmt.Sprintf(", %s %v", limit.name, limit.v)
+		}
+	}
+	if t.Report {
+		text += ", leftovers are only reported"
+	}
+	if !h.rules.Enforced() {
+		text += "; mode observe: ends are only logged"
+	}
+	return text
+}

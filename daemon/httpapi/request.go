@@ -1,0 +1,125 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+)
+
+const maxBody = 64 << 10
+
+// bodies reads the bodies of requests.
+type bodies struct{ send time.Duration } // that a caller has
+
+// decode reads the request's body, an object with known fields only, into
+// dst. An empty body is an empty object.
+func (b bodies) decode(w http.ResponseWriter, r *http.Request, dst any) error {
+	rc := http.NewResponseController(w)
+	rc.SetReadDeadline(time.Now().Add(b.send))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request larger than %d KiB", maxBody>>10), "")
+	case err != nil:
+		w.Header().Set("Connection", "close") // the rest of it may still come
+		return api.NewError(api.CodeBadRequest, "the request did not arrive in time", "")
+	}
+	rc.SetReadDeadline(time.Time{})
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	if err := knownFields(body, reflect.TypeOf(dst).Elem(), ""); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, dst); err != nil {
+		return malformed(err)
+	}
+	return nil
+}
+
+// malformed says what is wrong with a body in words of its own: those of encoding/json
+// are about Go.
+func malformed(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	message := fmt.Sprintf("invalid body: %v", err)
+	switch {
+	case errors.As(err, &syntax):
+		message = fmt.Sprintf("invalid body: not JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind) && kind.Field == "":
+		message = fmt.Sprintf("invalid body: must be an object, not a JSON %s", kind.Value)
+	case errors.As(err, &kind):
+		message = fmt.Sprintf("invalid %s: not for a JSON %s", kind.Field, kind.Value)
+	}
+	return api.NewError(api.CodeBadRequest, message, "")
+}
+
+// knownFields refuses fields that t does not have, nested ones too.
+func knownFields(body []byte, t reflect.Type, prefix string) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(body, &object); err != nil {
+		return malformed(err)
+	}
+	fields := make(map[string]reflect.Type)
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		ft, ok := fields[name]
+		if !ok {
+			return unknown("field", prefix+name, slices.Sorted(maps.Keys(fields)))
+		}
+		if _, own := reflect.New(ft).Interface().(json.Unmarshaler); own {
+			continue
+		}
+		if ft.Kind() == reflect.Struct && !bytes.Equal(object[name], []byte("null")) {
+			if err := knownFields(object[name], ft, prefix+name+"."); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// query gives the parameters, if none is unknown or given twice.
+func query(r *http.Request, known ...string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid query: %v", err), "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(known, name) {
+			return nil, unknown("parameter", name, known)
+		}
+		if len(q[name]) > 1 {
+			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("parameter %q is given twice", name), "")
+		}
+	}
+	return q, nil
+}
+
+func unknown(what, name string, known []string) error {
+	hint := ""
+	base := name[strings.LastIndexByte(name, '.')+1:]
+	if s := policy.Nearest(base, known); s != "" {
+		hint = fmt.Sprintf("did you mean %q?", s)
+	} else if len(known) > 0 {
+		hint = "known: " + strings.Join(known, ", ")
+	}
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown %s %q", what, name), hint)
+}

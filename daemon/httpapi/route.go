@@ -1,0 +1,112 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+)
+
+// answer handles one request of a caller; an error is its reply.
+type answer func(w http.ResponseWriter, r *http.Request, c access.Caller) error
+
+// route is one route of the API: what it asks for, and its answer. It is made by
+// onHost, onTarget or onEach, which differ in where the decision about the caller is
+// made.
+type route struct {
+	verbs  []access.Verb
+	answer answer
+}
+
+// onHost is a route about the daemon, or about no session in particular. Its answer
+// is reached only by callers that may; what read finds wrong with a request comes
+// before that. what names the target in a refusal.
+func onHost[T any](a *access.Access, v access.Verb, what string, read func(http.ResponseWriter, *http.Request) (T, error),
+	f func(http.ResponseWriter, *http.Request, access.Caller, T) error,
+) route {
+	return route{[]access.Verb{v}, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		req, err := read(w, r)
+		if err != nil {
+			return err
+		}
+		if d := access.Decide(c, v, access.Scope{UID: c.UID}); !d.Allow {
+			return a.Refuse(c, v, what, d)
+		}
+		return f(w, r, c, req)
+	}}
+}
+
+// onTarget is a route about one session or process. Its answer finds it and decides
+// about one of the verbs; what it sends without a decision is not sent.
+func onTarget(a answer, verbs ...access.Verb) route {
+	return route{verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		c, asked := c.Noting()
+		return a(&deciding{ResponseWriter: w, verbs: verbs, asked: asked}, r, c)
+	}}
+}
+
+// onEach is a route about all that the caller may do v to. Its answer decides about
+// each of them, and so about nothing if there is none.
+func onEach(a answer, v access.Verb) route { return route{[]access.Verb{v}, a} }
+
+// deciding panics instead of sending what nothing has decided about. It cannot see
+// that an answer ignores a decision. Errors are sent past it.
+type deciding struct {
+	http.ResponseWriter
+	verbs []access.Verb
+	asked *access.Asked
+}
+
+// Unwrap is for [http.ResponseController].
+func (d *deciding) Unwrap() http.ResponseWriter { return d.ResponseWriter }
+
+func (d *deciding) WriteHeader(status int) {
+	d.check()
+	d.ResponseWriter.WriteHeader(status)
+}
+
+func (d *deciding) Write(b []byte) (int, error) {
+	d.check()
+	return d.ResponseWriter.Write(b)
+}
+
+func (d *deciding) check() {
+	if !slices.ContainsFunc(d.verbs, d.asked.About) {
+		panic(fmt.Sprintf("nothing has decided whether the caller may %v", d.verbs))
+	}
+}
+
+// params reads the parameters of a request that has no body.
+func params(known ...string) func(http.ResponseWriter, *http.Request) (url.Values, error) {
+	return func(_ http.ResponseWriter, r *http.Request) (url.Values, error) { return query(r, known...) }
+}
+
+// bodyOf reads a request's body.
+func bodyOf[T any](b bodies) func(http.ResponseWriter, *http.Request) (*T, error) {
+	return func(w http.ResponseWriter, r *http.Request) (*T, error) {
+		req := new(T)
+		return req, b.decode(w, r, req)
+	}
+}
+
+// abreastWait is how long a request waits for the reader of the events. One
+// that is behind by more is in a storm, and the answer is what is known.
+const abreastWait = 100 * time.Millisecond
+
+// abreast answers by all that the kernel had told when the request came: a
+// process that the caller has just started is in the answer.
+func abreast(o *registry.Registry, rt route) route {
+	return route{rt.verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		ctx, cancel := context.WithTimeout(r.Context(), abreastWait)
+		o.CatchUp(ctx)
+		cancel()
+		return rt.answer(w, r, c)
+	}}
+}

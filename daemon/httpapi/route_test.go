@@ -1,0 +1,71 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// TestForgottenDecision: what an answer sends without a decision about its verb is
+// not sent, and an answer about the host is not reached without one.
+func TestForgottenDecision(t *testing.T) {
+	k := kerneltest.New()
+	k.Add(23, 1, "lngtest-else")
+	a := access.New(access.Options{
+		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100},
+		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
+	})
+	s := New(Options{Access: a, Log: zerolog.Nop()})
+	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, api.NewHead("secret")) }
+	ask := func(rt route) (status int, panicked bool) {
+		rec := httptest.NewRecorder()
+		defer func() {
+			panicked = recover() != nil
+			if panicked && rec.Body.Len() > 0 {
+				t.Errorf("sent %s", rec.Body)
+			}
+			status = rec.Code
+		}()
+		c := a.Identify(access.Peer{PID: 23, UID: 1001, PIDFD: -1})
+		s.serve(rt.answer).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(WithConnection(t.Context(), c)))
+		return rec.Code, false
+	}
+	for name, x := range map[string]struct {
+		answer   answer
+		status   int
+		panicked bool
+	}{
+		"none": {func(out http.ResponseWriter, _ *http.Request, _ access.Caller) error { return secret(out) }, http.StatusOK, true},
+		"of a read": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
+			access.Decide(c, access.Read, c.Scope())
+			return secret(out)
+		}, http.StatusOK, true},
+		"of an end": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
+			access.Decide(c, access.End, c.Scope())
+			return secret(out)
+		}, http.StatusOK, false},
+		"an error": {func(http.ResponseWriter, *http.Request, access.Caller) error { return lookup.Foreign() }, http.StatusBadRequest, false},
+	} {
+		if status, panicked := ask(onTarget(x.answer, access.End)); status != x.status || panicked != x.panicked {
+			t.Errorf("%s: status %d, panicked: %v", name, status, panicked)
+		}
+	}
+	reached := onHost(a, access.Manage, "daemon", params(), func(out http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+		t.Error("reached")
+		return secret(out)
+	})
+	if status, _ := ask(reached); status != http.StatusForbidden {
+		t.Errorf("status %d", status)
+	}
+}

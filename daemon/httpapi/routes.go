@@ -1,0 +1,70 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+)
+
+// routes are all routes of the API, by method and path.
+func (s *Server) routes() map[string]route {
+	o, a, b := &s.o, s.o.Access, bodies{s.o.Send}
+	var (
+		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Managed, o.Stop}
+		session = sessions{o.Find, o.Registry, o.Archive}
+		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
+		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, b, o.Stopping, o.Log}
+		branch  = branches{&end, o.Branches, o.Kernel}
+		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
+		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
+		process = processes{o.Find, o.Archive, o.Holds}
+		orphan  = orphans{o.Find, o.Registry}
+		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth}
+		stream  = streams{o.Events, o.Feed}
+		ended   = past{o.Archive}
+		policy  = policies{o.Find, o.Registry, a, o.Kernel, o.Rules, o.Steward, o.Log}
+	)
+	fresh := func(rt route) route { return abreast(o.Registry, rt) }
+	none := bodyOf[struct{}](b)
+	return map[string]route{
+		"GET /v1/version":               onHost(a, access.Hello, "", params(), daemon.getVersion),
+		"GET /v1/status":                onHost(a, access.Hello, "", params(), daemon.getStatus),
+		"GET /healthz":                  onHost(a, access.Hello, "", params(), daemon.getHealth),
+		"GET /v1/sessions":              fresh(onEach(session.getSessions, access.Read)),
+		"POST /v1/sessions":             onTarget(create.postSession, access.Create, access.Adopt),
+		"GET /v1/sessions/{s}":          fresh(onTarget(session.getSession, access.Read)),
+		"GET /v1/sessions/{s}/tree":     fresh(onTarget(session.getTree, access.Read)),
+		"GET /v1/sessions/{s}/report":   onTarget(end.getReport, access.Read),
+		"POST /v1/keep":                 onTarget(keep.postKeep, access.Keep),
+		"POST /v1/sessions/{s}/end":     onTarget(end.postEnd, access.End),
+		"POST /v1/sessions/{s}/plan":    fresh(onTarget(end.postPlan, access.Read)),
+		"GET /v1/processes/{ref}":       fresh(onTarget(process.getProcess, access.Read)),
+		"GET /v1/why":                   fresh(onEach(process.getWhy, access.Read)),
+		"GET /v1/orphans":               fresh(onEach(orphan.getOrphans, access.Read)),
+		"GET /v1/leaks":                 fresh(onEach(leak.getLeaks, access.Read)),
+		"GET /v1/events":                fresh(onTarget(stream.getEvents, access.Read)),
+		"GET /v1/history":               onHost(a, access.Read, "history", params("since", "until", "limit", "next"), ended.getHistory),
+		"GET /v1/watch":                 onTarget(stream.getWatch, access.Read),
+		"POST /v1/daemon/stop":          onHost(a, access.Manage, "daemon", bodyOf[api.StopRequest](b), daemon.postStop),
+		"POST /v1/resync":               onHost(a, access.Manage, "graph", none, daemon.postResync),
+		"GET /metrics":                  onHost(a, access.Metrics, "", params(), daemon.getMetrics),
+		"POST /v1/selfcheck":            onHost(a, access.Manage, "daemon", none, daemon.postSelfCheck),
+		"GET /v1/policy":                onHost(a, access.Read, "policy", params(), policy.getPolicy),
+		"GET /v1/policy/explain":        fresh(onHost(a, access.Read, "policy", params("ref"), policy.getExplain)),
+		"POST /v1/policy/reload":        onHost(a, access.Manage, "policy", none, policy.postReload),
+		"POST /v1/policy/resume":        onHost(a, access.Manage, "policy", none, policy.postResume),
+		"POST /v1/processes/{ref}/kill": onTarget(kill.postKill, access.Kill),
+		"POST /v1/processes/{ref}/end":  onTarget(branch.postEnd, access.Branch),
+		"POST /v1/processes/{ref}/plan": fresh(onTarget(branch.postPlan, access.Read)),
+	}
+}
+
+// Routes gives the verbs that each route decides about, by method and path.
+func (s *Server) Routes() map[string][]access.Verb {
+	all := make(map[string][]access.Verb)
+	for pattern, r := range s.routes() {
+		all[pattern] = r.verbs
+	}
+	return all
+}

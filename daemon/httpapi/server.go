@@ -1,0 +1,215 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/branch"
+	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/leaks"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/status"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// Options are what the API stands on.
+type Options struct {
+	Registry    *registry.Registry
+	Access      *access.Access
+	Enforcer    *enforcer.Enforcer
+	Kernel      lookup.Kernel
+	Proc        procfs.FS
+	Find        *lookup.Finder
+	Archive     *history.Archive
+	Plans       *plan.Planner
+	Branches    *branch.Branches
+	Holds       *resources.Reader
+	Events      *stream.Events
+	Feed        *watch.Feed
+	Status      *status.Status
+	Metrics     http.Handler
+	Rules       *rules.Policy
+	Steward     *rules.Steward
+	Attribution *attribution.Attribution
+	Growth      *leaks.Growth
+	SelfCheck   *selfcheck.Check
+	Version     string
+	Send        time.Duration     // that a caller has to send headers, and a body
+	Managed     bool              // a service manager runs the daemon
+	Stopping    <-chan struct{}   // closed when the daemon stops
+	Stop        func(unload bool) // begins to stop it
+	Log         zerolog.Logger
+}
+
+// Server answers the API.
+type Server struct {
+	o    Options
+	http *http.Server
+}
+
+// New makes the API of a daemon. net/http reads headers up to MaxHeaderBytes and 4 KiB
+// of slack: 8 KiB in all.
+func New(o Options) *Server {
+	s := &Server{o: o}
+	s.http = &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: o.Send,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    4 << 10,
+		ErrorLog:          logging.HTTP(o.Log),
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return WithConnection(ctx, access.Of(nc))
+		},
+		ConnState: func(nc net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				o.Access.Leave(access.Of(nc))
+			}
+		},
+	}
+	return s
+}
+
+// Serve answers the callers of a listener until Shutdown.
+func (s *Server) Serve(ln *net.UnixListener) error {
+	if err := s.http.Serve(s.o.Access.Listen(ln)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// Shutdown waits for the answers that are on their way until ctx is done.
+func (s *Server) Shutdown(ctx context.Context) {
+	if s.http.Shutdown(ctx) != nil {
+		s.http.Close()
+	}
+}
+
+type connKey struct{}
+
+// WithConnection is the context of the requests that come over a connection.
+func WithConnection(ctx context.Context, c *access.Connection) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// Handler answers requests whose context has a connection.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, r := range s.routes() {
+		mux.Handle(pattern, s.serve(r.answer))
+	}
+	mux.Handle("/", s.serve(func(w http.ResponseWriter, r *http.Request, _ access.Caller) error {
+		if allow := methods(mux, r); allow != nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			return api.NewError(api.CodeMethod, fmt.Sprintf("%s %s: this route has %s only", r.Method, r.URL.Path, strings.Join(allow, ", ")), "")
+		}
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path), "")
+	}))
+	return mux
+}
+
+func (s *Server) serve(a answer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(api.HeaderVersion, s.o.Version)
+		w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
+		c, err := s.admit(r)
+		if err == nil {
+			err = a(w, r, c)
+		}
+		if err != nil {
+			s.fail(w, err)
+		}
+	})
+}
+
+// admit says who is calling.
+func (s *Server) admit(r *http.Request) (access.Caller, error) {
+	conn, ok := r.Context().Value(connKey{}).(*access.Connection)
+	if !ok {
+		return access.Caller{}, api.NewError(api.CodeDenied, "the caller is unknown", "")
+	}
+	return s.o.Access.Admit(conn)
+}
+
+// fail sends the reply that belongs to an error.
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	var e *api.Error
+	var refusal *enforcer.Refusal
+	switch {
+	case errors.As(err, &e):
+	case errors.As(err, &refusal):
+		e = refusalError(refusal)
+	case errors.Is(err, registry.ErrStopping):
+		e = api.NewError(api.CodeStopping, "the daemon is stopping", "try again")
+	case errors.Is(err, tracer.ErrNotFound):
+		e = api.NewError(api.CodeNotFound, err.Error(), "")
+	default:
+		s.o.Log.Error().Err(err).Msg("request failed")
+		e = api.NewError(api.CodeInternal, err.Error(), "see the daemon's log")
+	}
+	if e.Code == api.CodeTooMany {
+		w.Header().Set("Retry-After", "1")
+	}
+	if e.Code == api.CodeTooLarge || e.Code == api.CodeTooMany {
+		w.Header().Set("Connection", "close")
+	}
+	if err := reply(w, e.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: e}); err != nil {
+		s.o.Log.Error().Err(err).Msg("refusal not sent")
+	}
+}
+
+func refusalError(r *enforcer.Refusal) *api.Error {
+	switch {
+	case errors.Is(r, enforcer.ErrGuarded):
+		return api.NewError(api.CodeGuarded, r.Error()+"; nothing was sent", "")
+	case errors.Is(r, enforcer.ErrIdentity):
+		return api.NewError(api.CodeIdentity, r.Error()+"; nothing was sent", "")
+	}
+	return api.NewError(api.CodeInternal, r.Error()+"; nothing was sent", "try again")
+}
+
+// reply sends a document.
+func reply(w http.ResponseWriter, status int, doc any) error {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encode reply: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(status)
+	// Who does not want the reply any more does not get it.
+	w.Write(append(body, '\n'))
+	return nil
+}
+
+// methods are those that the path of a request has a route for.
+func methods(mux *http.ServeMux, r *http.Request) (all []string) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "/" {
+			all = append(all, method)
+		}
+	}
+	return all
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// sessions answers about sessions, live and ended.
+type sessions struct {
+	find     *lookup.Finder
+	registry *registry.Registry
+	archive  *history.Archive
+}
+
+func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "state", "name")
+	if err != nil {
+		return err
+	}
+	state := cmp.Or(q.Get("state"), "live")
+	if !slices.Contains([]string{"live", "ended", "all"}, state) {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
+	}
+	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
+	err = h.registry.ReadFor(c, func(v registry.View) {
+		for _, x := range v.Sorted() {
+			if x.Closed() || state == "ended" ||
+				q.Get("name") != "" && x.Info().Name != q.Get("name") ||
+				!access.Decide(c, access.Read, v.Scope(x)).Allow {
+				continue
+			}
+			v.Refresh(x)
+			item := v.Document(x, c)
+			item.Head = api.Head{Kind: "session"}
+			d.Items = append(d.Items, item)
+		}
+	})
+	if err == nil && state != "live" {
+		err = h.archive.AddEnded(r.Context(), &d, q.Get("name"), c)
+	}
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	var d api.Session
+	err := h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		d = v.Document(x, c)
+		d.Head = api.NewHead("session")
+	})
+	if lookup.IsNotFound(err) {
+		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, p.Document())
+	}
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}
+
+// getTree gives a session's processes, nested sessions included. Of a session
+// that is over it gives all that is remembered.
+func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "dead", "at")
+	if err != nil {
+		return err
+	}
+	dead := cmp.Or(q.Get("dead"), "ancestors")
+	if dead != "ancestors" && dead != "all" {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown dead %q", dead), "known: ancestors, all")
+	}
+	var at tracer.Identity
+	if text := q.Get("at"); text != "" {
+		if at, _, err = h.find.Identity(text, c); err != nil {
+			return err
+		}
+	}
+	d := api.Tree{Head: api.NewHead("tree")}
+	err = h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+		v.Refresh(x)
+		doc := v.Document(x, c)
+		d.Session = &doc
+		rows := v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...)
+		if !at.IsZero() {
+			rows = document.Subtree(rows, at)
+		}
+		d.Roots, d.Nodes = v.Encoder().Tree(rows, c)
+	})
+	if lookup.IsNotFound(err) {
+		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
+		if err != nil {
+			return err
+		}
+		d, err := h.archive.Tree(r.Context(), p, at, c)
+		if err != nil {
+			return err
+		}
+		if !at.IsZero() && len(d.Nodes) == 0 {
+			return notIn(at, p.Word)
+		}
+		return reply(w, http.StatusOK, d)
+	}
+	if err != nil {
+		return err
+	}
+	if !at.IsZero() && len(d.Nodes) == 0 {
+		return notIn(at, r.PathValue("s"))
+	}
+	ps := make([]*api.Process, 0, len(d.Nodes))
+	for i := range d.Nodes {
+		if d.Nodes[i].State != api.StateExited {
+			ps = append(ps, &d.Nodes[i].Process)
+		}
+	}
+	h.find.Enrich(c, ps...)
+	return reply(w, http.StatusOK, d)
+}
+
+func notIn(id tracer.Identity, session string) error {
+	return api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not in session %s", id.PID, session), "")
+}

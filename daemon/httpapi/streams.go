@@ -1,0 +1,72 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/watch"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// streams sends events, and the live picture.
+type streams struct {
+	events *stream.Events
+	feed   *watch.Feed
+}
+
+// getEvents streams events from ?from= or from now on, with ?snapshot=1 the
+// present processes first.
+func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "session", "type", "from", "since", "until", "snapshot")
+	if err != nil {
+		return err
+	}
+	req := stream.Request{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1"}
+	if text := q.Get("type"); text != "" {
+		req.Types = strings.Split(text, ",")
+		for _, t := range req.Types {
+			if t == "" || !slices.Contains(document.EventNames[:], t) {
+				return unknown("type", t, document.EventNames[tracer.EventBirth:])
+			}
+		}
+	}
+	if text := q.Get("from"); text != "" {
+		if req.From, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
+		}
+	}
+	if req.Since, req.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
+		return err
+	}
+	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
+	}
+	return h.events.Serve(r.Context(), w, c, req)
+}
+
+const maxHz = 10
+
+// getWatch streams the picture, and then what changes in it.
+func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "session", "hz")
+	if err != nil {
+		return err
+	}
+	hz := maxHz
+	if text := q.Get("hz"); text != "" {
+		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {
+			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
+		}
+	}
+	return h.feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
+}

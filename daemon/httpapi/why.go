@@ -1,0 +1,94 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// processes says what a process is, and whose.
+type processes struct {
+	find    *lookup.Finder
+	archive *history.Archive
+	holds   *resources.Reader
+}
+
+// getProcess tells of one process.
+func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	id, live, err := h.find.Identity(r.PathValue("ref"), c)
+	if lookup.IsForgotten(err) {
+		d, err := h.archive.Why(r.Context(), r.PathValue("ref"), c, err)
+		if err != nil {
+			return err
+		}
+		d.Process.Head = api.NewHead("process")
+		return reply(w, http.StatusOK, &d.Process)
+	}
+	if err != nil {
+		return err
+	}
+	p, err := h.find.Process(id, live, c)
+	if err != nil {
+		return err
+	}
+	p.Head = api.NewHead("process")
+	return reply(w, http.StatusOK, p)
+}
+
+// getWhy tells whose a process is: every edge from it to the root of its
+// session. Of a port or a path it tells the same of everybody who holds it.
+func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	q, err := query(r, "ref", "port", "proto", "path", "device", "inode")
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.Has("port") && !q.Has("ref") && !q.Has("path"):
+		return h.whyPort(w, r, c, q)
+	case q.Has("path") && !q.Has("ref") && !q.Has("port"):
+		return h.whyPath(w, r, c, q)
+	case len(q) != 1:
+		return api.NewError(api.CodeBadRequest, "give one of ref, port and path", "")
+	}
+	id, live, err := h.find.Identity(q.Get("ref"), c)
+	if lookup.IsForgotten(err) {
+		d, err := h.archive.Why(r.Context(), q.Get("ref"), c, err)
+		if err != nil {
+			return err
+		}
+		d.Head = api.NewHead("why")
+		return reply(w, http.StatusOK, d)
+	}
+	if err != nil {
+		return err
+	}
+	p, err := h.find.Process(id, live, c)
+	if err != nil {
+		return err
+	}
+	d, err := h.find.Why(id, live, p, c)
+	if err != nil {
+		return err
+	}
+	if live {
+		ctx, done, err := h.find.Collect(r.Context())
+		if err != nil {
+			return err
+		}
+		d.Holds = document.Holds(h.holds.Of(ctx, []tracer.Identity{id}), nil)
+		done()
+	}
+	d.Head = api.NewHead("why")
+	return reply(w, http.StatusOK, d)
+}

@@ -1,0 +1,162 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
+	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
+	proto := q.Get("proto")
+	if proto == "" {
+		proto = "tcp"
+	}
+	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
+	}
+	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
+		held.Held, held.waits = h.holds.Listeners(ctx, proto, uint16(port))
+		return held
+	})
+}
+
+func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
+	f := resources.Wanted{Path: q.Get("path")}
+	var err error
+	for name, to := range map[string]*uint64{"device": &f.Device, "inode": &f.Inode} {
+		if q.Has(name) && err == nil {
+			*to, err = strconv.ParseUint(q.Get(name), 10, 64)
+		}
+	}
+	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("device") != q.Has("inode") {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
+	}
+	f.Path = filepath.Clean(f.Path)
+	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
+		held.files, held.Held = h.holds.Holders(ctx, f)
+		return held
+	})
+}
+
+// found is who holds what was asked for.
+type found struct {
+	resources.Held
+	files []resources.File
+	waits int
+}
+
+// whyHeld answers about everybody who holds something, as far as the caller
+// may know them.
+func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, none string, find func(context.Context) found) error {
+	if c.Foreign {
+		return lookup.Foreign()
+	}
+	ctx, done, err := h.find.Collect(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	held := find(ctx)
+	ids := held.holders()
+	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
+	for _, id := range ids {
+		if id.IsZero() {
+			mine, _ := held.by(id)
+			d.Items = append(d.Items, api.Why{Holds: document.Holds(mine, nil)})
+			continue
+		}
+		p, t, err := h.find.Look(id, true, c)
+		if p == nil || err != nil {
+			continue // it is gone by now
+		}
+		if !access.Decide(c, access.Read, t).Allow {
+			d.Hidden++
+			continue
+		}
+		h.find.Enrich(c, p)
+		why, err := h.find.Why(id, true, p, c)
+		if err != nil {
+			return err
+		}
+		mine, files := held.by(id)
+		why.Holds = document.Holds(mine, files)
+		d.Items = append(d.Items, why)
+	}
+	switch {
+	case len(d.Items) > 0:
+		return reply(w, http.StatusOK, d)
+	case d.Hidden > 0:
+		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %d processes of other users hold it", what, d.Hidden), "run with sudo")
+	}
+	message := none
+	if d.TimeWait > 0 {
+		message += fmt.Sprintf("; %d of its connections are in TIME_WAIT", d.TimeWait)
+	}
+	if len(d.Unknown) > 0 {
+		message += " (" + strings.Join(d.Unknown, "; ") + ")"
+	}
+	return api.NewError(api.CodeNotFound, message, "")
+}
+
+// maxItems bounds the processes of one answer.
+const maxItems = 64
+
+// holders names them, each once.
+func (f *found) holders() (ids []tracer.Identity) {
+	seen := make(map[tracer.Identity]bool)
+	add := func(id tracer.Identity) {
+		switch {
+		case seen[id]:
+		case len(ids) == maxItems:
+			f.Unknown = append(f.Unknown[:len(f.Unknown):len(f.Unknown)], fmt.Sprintf("more than %d processes", maxItems))
+			seen[id] = true
+		default:
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	for i := range f.Ports {
+		add(f.Ports[i].Holder)
+	}
+	for i := range f.Locks {
+		add(f.Locks[i].Holder)
+	}
+	for i := range f.files {
+		add(f.files[i].Holder)
+	}
+	return ids
+}
+
+// by gives what one of them holds of it.
+func (f *found) by(id tracer.Identity) (held resources.Held, files []resources.File) {
+	for _, p := range f.Ports {
+		if p.Holder == id {
+			held.Ports = append(held.Ports, p)
+		}
+	}
+	for _, l := range f.Locks {
+		if l.Holder == id {
+			held.Locks = append(held.Locks, l)
+		}
+	}
+	for _, o := range f.files {
+		if o.Holder == id {
+			files = append(files, o)
+		}
+	}
+	return held, files
+}

@@ -1,0 +1,85 @@
+//go:build linux
+
+package instance
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestLockToLeave: a daemon whose directory was removed leaves as others do, without
+// leaving the directory behind, and not over the head of another daemon.
+func TestLockToLeave(t *testing.T) {
+	parent := t.TempDir()
+	i, err := Of(filepath.Join(parent, "dir", "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := func() *PIDFile {
+		t.Helper()
+		if err := i.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := i.HoldPIDFile(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Release)
+		return p
+	}
+	there := func() bool { _, err := os.Stat(filepath.Dir(i.Socket)); return err == nil }
+	alone := hold()
+
+	l, err := i.LockToLeave(alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.TryLock(); !errors.Is(err, ErrLocked) {
+		t.Errorf("the lock is held: %v", err)
+	}
+	if l.Release(); !there() {
+		t.Error("a directory that was there was removed")
+	}
+
+	waiting, err := os.OpenFile(i.lock, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	if err := os.RemoveAll(filepath.Dir(i.Socket)); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = i.LockToLeave(alone); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.TryLock(); !errors.Is(err, ErrLocked) {
+		t.Errorf("the lock is held in the new directory: %v", err)
+	}
+	if named(waiting, i.lock) {
+		t.Error("a removed lock counts as the lock")
+	}
+	if l.Release(); there() {
+		t.Error("the directory is left behind")
+	}
+
+	next := hold() // a daemon in a new directory
+	if _, err := i.LockToLeave(alone); !errors.Is(err, ErrRunning) {
+		t.Errorf("another daemon has the instance: %v", err)
+	}
+	if l, err = i.LockToLeave(next); err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+
+	if err := os.RemoveAll(parent); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = i.LockToLeave(next); err != nil {
+		t.Fatalf("no daemon can start there: %v", err)
+	}
+	if l.Release(); there() {
+		t.Error("the directory is left behind")
+	}
+}

@@ -1,0 +1,86 @@
+//go:build linux
+
+package status
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// measureAge is how old a snapshot may be: scrapes that come together share it.
+const measureAge = 100 * time.Millisecond
+
+// scraped is the last snapshot.
+type scraped struct {
+	mu   sync.Mutex
+	last *metrics.Snapshot // never changed again
+	at   time.Time
+}
+
+// Snapshot answers scrapes, however many come at once, with one question to the
+// registry.
+func (s *Status) Snapshot() (*metrics.Snapshot, error) {
+	g := &s.scraped
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last != nil && time.Since(g.at) < measureAge {
+		return g.last, nil
+	}
+	now, err := s.measure()
+	if err != nil {
+		return nil, err
+	}
+	g.last, g.at = now, time.Now()
+	return now, nil
+}
+
+// measure asks the registry for what it counted, and adds what others did.
+func (s *Status) measure() (*metrics.Snapshot, error) {
+	f := s.o.Kernel.Features()
+	m := &metrics.Snapshot{
+		Version: s.o.Version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.o.Rules.BreakerState().Open,
+		Refusals: s.o.Access.RefusedSoFar(), ReadersDropped: s.o.Tally.Dropped.Load(),
+		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
+		Events:       make(map[string]uint64),
+		HelperErrors: make(map[metrics.Helper]uint64),
+		Resyncs:      make(map[string]uint64),
+		Ends:         make(map[metrics.End]uint64),
+	}
+	if r := s.o.SelfCheck.Result(); r != nil {
+		m.SelfCheck = &r.OK
+	}
+	var counters map[string]uint64
+	err := s.o.Registry.Read(func(v registry.View) {
+		meter := v.Meter()
+		m.Degraded = len(s.degraded(v))
+		for x := range v.Sessions() {
+			m.Sessions[string(x.State())]++
+			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
+				m.Processes += int(max(x.Info().Live, 0))
+			}
+		}
+		for _, t := range [...]tracer.EventType{
+			tracer.EventBirth, tracer.EventExec, tracer.EventExit, tracer.EventReparent, tracer.EventReaped, tracer.EventSession,
+		} {
+			m.Events[document.EventNames[t]] = meter.Events[t]
+		}
+		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.o.Tally.Missed.Load()}
+		// Those are replaced, never changed.
+		counters, m.RecursionMisses = v.Kernel()
+		for _, cause := range registry.Causes {
+			m.Resyncs[string(cause)] = meter.Resyncs[cause]
+		}
+		maps.Copy(m.Ends, meter.Ends)
+		m.EndSeconds = meter.Took.Histogram()
+	})
+	for _, e := range tracer.HelperErrors(counters) {
+		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count
+	}
+	return m, err
+}

@@ -159,6 +159,7 @@ test-e2e-long: export LNGTEST_STORM = 60
 test-e2e-long: export LNGTEST_KILLS = 500
 test-e2e-long: export LNGTEST_SOAK = 5000000
 test-e2e-long: export LNGTEST_DEPTH = 5000
+test-e2e-long: export LNGTEST_BRANCHES = 100
 test-e2e-long: export LNGTEST_SESSIONS = 10000
 test-e2e-long: E2E_TIMEOUT = 1h
 test-e2e-long: test-e2e leftovers

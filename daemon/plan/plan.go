@@ -88,7 +88,7 @@ func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (
 	why := "it is unknown or has expired"
 	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
 		err = p.o.Registry.Read(func(v registry.View) {
-			why = n.broken(now, func(id tracer.Identity) string { return command(v, id) })
+			why = n.broken(now, commands{v, now}.of)
 		})
 	}
 	if err != nil || why == "" {
@@ -98,15 +98,30 @@ func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (
 		"make a new one with --dry-run")
 }
 
-// command is what a process runs, its creator's until its first exec; "" if it is
-// not known.
-func command(v registry.View, id tracer.Identity) string {
-	n, _ := v.Graph().Node(id)
-	if n.Exe == "" {
-		return ""
-	}
-	return fmt.Sprintf("%q %q", n.Exe, n.Argv)
+// commands are what processes run, a creator's until the first exec.
+type commands struct {
+	view registry.View
+	now  []tracer.Process
 }
+
+// of gives a command, "" if it is not known. A process that was born this moment may
+// not be in the graph yet: it runs what its creator runs.
+func (c commands) of(id tracer.Identity) string {
+	for range maxNewborn {
+		if n, ok := c.view.Graph().Node(id); ok && n.Exe != "" {
+			return fmt.Sprintf("%q %q", n.Exe, n.Argv)
+		}
+		i := slices.IndexFunc(c.now, func(p tracer.Process) bool { return p.Identity == id })
+		if i < 0 {
+			break
+		}
+		id = c.now[i].Creator
+	}
+	return ""
+}
+
+// maxNewborn bounds the steps up to a process that the graph has.
+const maxNewborn = 16
 
 // Make adds to d what an end of the session would do. It sends nothing.
 func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller, d *api.Plan) error {
@@ -148,7 +163,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 		d.Processes = v.Encoder().Plan(of.Session, now, c)
 		for i := range now {
 			n.members[now[i].Identity] = now[i].Flags & sparing
-			if run := command(v.View, now[i].Identity); run != "" && !of.Root.IsZero() {
+			if run := (commands{v.View, now}).of(now[i].Identity); run != "" && !of.Root.IsZero() {
 				n.commands[run] = true
 			}
 		}

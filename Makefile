@@ -9,8 +9,8 @@ MAKEFLAGS   += --no-print-directory
 # The release of the file VERSION; before its tag is set 0.1.0-dev.N, N commits from the first one.
 VERSION  := $(shell packaging/version.sh)
 COMMIT   := $(shell git describe --always --abbrev=40 --exclude='*' --dirty=+ 2>/dev/null)
-# The entry point is cmd/lineage/urgent's.
-LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -E lineage_start
+# The entry point of lineage, -E, is cmd/lineage/urgent's.
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 PROGRAMS := $(patsubst testdata/programs/%.c,bin/testdata/lngtest-%,$(wildcard testdata/programs/*.c))
 CFLAGS   := -O2 -Wall -Wextra -Werror
 
@@ -52,9 +52,10 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk '{ t = $$1; sub(/:$$/, "", t); $$1 = ""; printf "  %-16s%s\n", t, $$0 }'
 
-## build: bin/lineage, static
+## build: bin/lineage, and bin/lineage-mcp, which it starts; static
 build:
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lineage ./cmd/lineage
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/lineage ./cmd/lineage
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/lineage-mcp ./cmd/lineage-mcp
 
 ## all: what is installed: the binary, the manual pages, the shells' completions
 all: build man completion bin/NOTICES
@@ -72,15 +73,16 @@ completion: build
 	for shell in bash zsh fish; do bin/lineage completion $$shell > bin/completion/lineage.$$shell; done
 
 bin/NOTICES: build
-	go run ./internal/release notices bin/lineage > $@
+	go run ./internal/release notices bin/lineage bin/lineage-mcp > $@
 
 ## install: install what "make all" made; PREFIX (/usr/local), DESTDIR; a policy is never touched (root)
 install:
 	@packaging/install.sh
 
-# The program of each architecture, for the packages.
+# The programs of each architecture, for the packages.
 $(ARCHS:%=bin/%/lineage): bin/%/lineage: build
-	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/lineage
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o $@ ./cmd/lineage
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@-mcp ./cmd/lineage-mcp
 
 ## deb: packages for Debian and Ubuntu, of amd64 and arm64, into bin/dist/
 ## rpm: the same for Fedora, RHEL and SUSE
@@ -93,7 +95,7 @@ dist:
 	rm -rf bin/dist
 	$(MAKE) deb rpm image
 	for arch in $(ARCHS); do VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(EPOCH) packaging/tarball.sh $$arch bin/dist; done
-	for arch in $(ARCHS); do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/lineage > bin/dist/lineage-$(VERSION)-linux-$$arch.cdx.json; done
+	for arch in $(ARCHS); do for p in lineage lineage-mcp; do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/$$p > bin/dist/$$p-$(VERSION)-linux-$$arch.cdx.json; done; done
 	cd bin/dist && rm -f SHA256SUMS && LC_ALL=C sha256sum * > SHA256SUMS
 
 ## image: a container image of the program alone, for docker and podman to load, into bin/dist
@@ -200,6 +202,7 @@ test-e2e-long: export LNGTEST_STORM = 60
 test-e2e-long: export LNGTEST_KILLS = 500
 test-e2e-long: export LNGTEST_SOAK = 5000000
 test-e2e-long: export LNGTEST_DEPTH = 5000
+test-e2e-long: export LNGTEST_BRANCHES = 100
 test-e2e-long: export LNGTEST_SESSIONS = 10000
 test-e2e-long: E2E_TIMEOUT = 1h
 test-e2e-long: test-e2e leftovers
@@ -320,7 +323,7 @@ lint: programs
 ## docs: write COMMANDS, KEYS, LICENSES, METRICS.md and openapi.json of docs/ from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
-	go run ./internal/release licenses bin/lineage > docs/LICENSES.md
+	go run ./internal/release licenses bin/lineage bin/lineage-mcp > docs/LICENSES.md
 	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./internal/openapi -run TestDocument -update
@@ -328,7 +331,7 @@ docs: build
 ## docs-check: fail if a written document or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
-	go run ./internal/release licenses bin/lineage | diff -u docs/LICENSES.md -
+	go run ./internal/release licenses bin/lineage bin/lineage-mcp | diff -u docs/LICENSES.md -
 	go test ./tui/keys -run TestDocument
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument

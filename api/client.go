@@ -30,6 +30,11 @@ type Client interface {
 	// Kill signals one member, named by PID@START_NS. CodeIdentity: another
 	// process has that PID now, and nothing was sent.
 	Kill(ctx context.Context, ref string, req KillRequest) (*Killed, error)
+	// PlanBranch and EndBranch are Plan and End for a member and everything that it
+	// ever started. The report is of the session that these processes are in from
+	// then on; Also has the others that end with it.
+	PlanBranch(ctx context.Context, ref string) (*Plan, error)
+	EndBranch(ctx context.Context, ref string, req EndRequest) (*Report, error)
 	// Orphans lists the orphans, leftovers and zombies of a session, and Leaks
 	// says how it grows; "" is every session that the caller may read.
 	Orphans(ctx context.Context, session string) (*Orphans, error)

@@ -18,6 +18,7 @@ type PlanProcess struct {
 type Plan struct {
 	Head
 	Session   string        `json:"session"`              // id of the session
+	Branch    *Ref          `json:"branch,omitempty"`     // only of this process and what it started; absent: of the whole session
 	Name      string        `json:"name,omitempty"`       // of the session
 	State     SessionState  `json:"state"`                // of the session
 	Token     string        `json:"token,omitempty"`      // absent: nothing to end, or refused
@@ -93,6 +94,9 @@ type Report struct {
 	Zombies        []Zombie     `json:"zombies,omitempty"`     // dead members that wait for their parent
 	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a walk over its tasks found none
 	Truncated      bool         `json:"truncated,omitempty"`   // Processes names only some
+	// Also are the sessions that end with a branch: its processes opened them. Each
+	// has a report of its own.
+	Also []string `json:"also,omitempty"`
 	// Brokered is what members handed to other daemons.
 	Brokered []Brokered `json:"brokered,omitempty"`
 	// WouldEnd are the reasons for which the policy would have ended it, were it enforced.

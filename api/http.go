@@ -295,19 +295,27 @@ func (c *client) Report(ctx context.Context, s string, wait time.Duration) (*Rep
 }
 
 func (c *client) Process(ctx context.Context, ref string) (*Process, error) {
-	r, err := ParseRef(ref)
-	if err != nil {
-		return nil, NewError(CodeBadRequest, err.Error(), "")
-	}
-	return fetch[Process](c, ctx, http.MethodGet, "/v1/processes/"+r.String(), nil, nil)
+	return ofProcess[Process](c, ctx, http.MethodGet, ref, "", nil)
 }
 
 func (c *client) Kill(ctx context.Context, ref string, req KillRequest) (*Killed, error) {
+	return ofProcess[Killed](c, ctx, http.MethodPost, ref, "/kill", req)
+}
+
+func (c *client) PlanBranch(ctx context.Context, ref string) (*Plan, error) {
+	return ofProcess[Plan](c, ctx, http.MethodPost, ref, "/plan", nil)
+}
+
+func (c *client) EndBranch(ctx context.Context, ref string, req EndRequest) (*Report, error) {
+	return ofProcess[Report](c, ctx, http.MethodPost, ref, "/end", req)
+}
+
+func ofProcess[T any](c *client, ctx context.Context, method, ref, what string, body any) (*T, error) {
 	r, err := ParseRef(ref)
 	if err != nil {
 		return nil, NewError(CodeBadRequest, err.Error(), "")
 	}
-	return fetch[Killed](c, ctx, http.MethodPost, "/v1/processes/"+r.String()+"/kill", nil, req)
+	return fetch[T](c, ctx, method, "/v1/processes/"+r.String()+what, nil, body)
 }
 
 func (c *client) Why(ctx context.Context, ref string) (*Why, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/heldwatch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
@@ -83,7 +84,8 @@ func (h host) build(p parts, o Options) *service {
 	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Kernel: k, Proc: h.proc, Status: s.status.Watched})
 	s.api = httpapi.New(httpapi.Options{
 		Registry: own, Access: s.access, Enforcer: e, Kernel: k, Proc: h.proc, Find: find, Archive: archive, Holds: own.Holds(),
-		Plans: plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock}),
+		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock}),
+		Branches: branch.New(own, k),
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: own, Ring: s.ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),

@@ -48,6 +48,8 @@ func TestRoutesAreAuthorised(t *testing.T) {
 		"POST /v1/policy/reload":        {"host", "/v1/policy/reload", ""},
 		"POST /v1/policy/resume":        {"host", "/v1/policy/resume", ""},
 		"POST /v1/processes/{ref}/kill": {"target", "/v1/processes/MEMBER/kill", `{"signal":"KILL"}`},
+		"POST /v1/processes/{ref}/end":  {"target", "/v1/processes/MEMBER/end", `{"now":true}`},
+		"POST /v1/processes/{ref}/plan": {"target", "/v1/processes/MEMBER/plan", ""},
 	}
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{Name: "lngtest-target"})

@@ -48,6 +48,22 @@ const maxAncestors = 4096
 // one snapshot of the host; if the kernel cannot answer it refuses with
 // ErrUnknown.
 func (e *Enforcer) CheckEnd(id tracer.SessionID, caller tracer.Identity) error {
+	return e.check(caller, func(each func(*tracer.Process) error) error { return e.kernel.Snapshot(id, each) })
+}
+
+// CheckMembers is CheckEnd for some processes of a session.
+func (e *Enforcer) CheckMembers(all []tracer.Process, caller tracer.Identity) error {
+	return e.check(caller, func(each func(*tracer.Process) error) error {
+		for i := range all {
+			if err := each(&all[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (e *Enforcer) check(caller tracer.Identity, members func(each func(*tracer.Process) error) error) error {
 	host, err := e.host()
 	if err != nil {
 		return err
@@ -57,7 +73,7 @@ func (e *Enforcer) CheckEnd(id tracer.SessionID, caller tracer.Identity) error {
 		return err
 	}
 	var refusal error
-	err = e.kernel.Snapshot(id, func(p *tracer.Process) error {
+	err = members(func(p *tracer.Process) error {
 		if p.Zombie {
 			return nil // nothing left that a signal could reach
 		}

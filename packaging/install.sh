@@ -4,9 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/layout.sh
 
-BINARY=${BINARY:-bin/lineage} # of another architecture, for a package
+BUILT=${BUILT:-bin} # where the programs are: those of another architecture, for a package
 
-for made in "$BINARY" bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
+for made in "$BUILT/lineage" "$BUILT/lineage-mcp" bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
 	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
 done
 
@@ -14,7 +14,8 @@ put() { # MODE FROM TO
 	install -D -m "$1" "$2" "$DESTDIR$3"
 }
 
-put 755 "$BINARY" "$bindir/lineage"
+put 755 "$BUILT/lineage" "$bindir/lineage"
+put 755 "$BUILT/lineage-mcp" "$libexecdir/lineage-mcp"
 for page in bin/man/*; do
 	put 644 "$page" "$mandir/man${page##*.}/${page##*/}"
 done

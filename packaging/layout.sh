@@ -14,6 +14,7 @@ case $DESTDIR in
 esac
 
 bindir=$PREFIX/bin
+libexecdir=$PREFIX/libexec/lineage
 unitdir=$PREFIX/lib/systemd/system # systemd looks here for /usr and /usr/local
 presetdir=$PREFIX/lib/systemd/system-preset
 sysusersdir=$PREFIX/lib/sysusers.d

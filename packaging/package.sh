@@ -12,7 +12,7 @@ rm -rf "$root"
 mkdir -p "$root"
 
 [ "$kind" != deb ] || export ZSHDIR=vendor-completions
-PREFIX=/usr DESTDIR=$root BINARY=bin/$arch/lineage packaging/install.sh >/dev/null
+PREFIX=/usr DESTDIR=$root BUILT=bin/$arch packaging/install.sh >/dev/null
 doc=$root/usr/share/doc/lineage
 
 copyright() {

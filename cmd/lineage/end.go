@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -25,6 +24,7 @@ type endOptions struct {
 
 	all, mine, kept bool
 	allOrNone       bool // on many hosts
+	branch          bool // a process with what it started, not a session
 }
 
 // chooses reports that the sessions are not named but chosen.
@@ -32,6 +32,8 @@ func (o *endOptions) chooses() bool { return o.all || o.mine }
 
 func (o *endOptions) check(sessions int) error {
 	switch {
+	case o.branch && (o.chooses() || o.kept || sessions != 1):
+		return usage("end: --branch takes one PID@START, and not --all, --mine or --kept")
 	case o.all && o.mine:
 		return usage("end: give only one of --all and --mine")
 	case o.chooses() && sessions > 0:
@@ -65,11 +67,26 @@ func (o *endOptions) request() api.EndRequest {
 	return req
 }
 
+// flags are those of the end itself.
+func (o *endOptions) flags(f *pflag.FlagSet) {
+	f.DurationVar(&o.grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the session's)")
+	f.BoolVar(&o.now, "now", false, "SIGKILL at once")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for dying processes after SIGKILL")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be ended, and send nothing")
+	f.StringVar(&o.plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
+	f.BoolVar(&o.branch, "branch", false, "end a process, named by PID@START, and what it started")
+	f.BoolVar(&o.all, "all", false, "end every session that you may end")
+	f.BoolVar(&o.mine, "mine", false, "end every session of your user")
+	f.BoolVar(&o.kept, "kept", false, "with --all and --mine: kept sessions, too")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&o.allOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
+}
+
 func (a *app) endCommand() *cobra.Command {
 	var o endOptions
 	cmd := &cobra.Command{
 		Use:   "end SESSION...",
-		Short: "End sessions: every process that they ever started",
+		Short: "End sessions, or a process with everything that it ever started",
 		Long: `End sessions: SIGTERM to every member, SIGKILL when the grace is over, and
 SIGKILL to every process that is born after that. Returns when the kernel
 counts no live member, and reports how each one ended; exits with 6 if one is
@@ -80,7 +97,14 @@ what they hold, and what could not be killed. With --if-plan and the token that
 it prints, the end fails, with nothing sent, if it would reach a process that
 the plan does not name.
 
---all ends every live session that you may end (as root: of all users), --mine
+--branch ends one member of a session and every process that it ever started,
+through dead ones too. These processes become a nested session, and that is
+ended: no fork is missed, and the rest of the session lives on. A member may do
+it inside its own session, but not to an ancestor of its own, to the root, or to
+the owner of a session. A plan of a branch also covers later forks that run the
+same command as a process that it names.
+
+--all ends every live session that you may end, as root of all users; --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 
@@ -94,21 +118,12 @@ kills.`,
 		Example: `  lineage end build                  # shows what will be ended, and asks
   lineage end build web --now --yes  # SIGKILL at once, without asking
   lineage end build --dry-run        # only show it
-  lineage end build -H web1,web2,@hosts --all-or-none`,
+  lineage end build -H web1,web2,@hosts --all-or-none
+  lineage end 4130@36995259200030 --branch`,
 		Args:              argsCount(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
-	f := cmd.Flags()
-	f.DurationVar(&o.grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the session's)")
-	f.BoolVar(&o.now, "now", false, "SIGKILL at once")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for dying processes after SIGKILL")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be ended, and send nothing")
-	f.StringVar(&o.plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
-	f.BoolVar(&o.all, "all", false, "end every session that you may end")
-	f.BoolVar(&o.mine, "mine", false, "end every session of your user")
-	f.BoolVar(&o.kept, "kept", false, "with --all and --mine: kept sessions, too")
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	f.BoolVar(&o.allOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
+	o.flags(cmd.Flags())
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -138,6 +153,8 @@ kills.`,
 			}
 		}
 		switch {
+		case o.branch:
+			return a.endBranch(ctx, c, o, args[0], format.value)
 		case o.dryRun:
 			return a.dryRun(ctx, c, o, args, format.value)
 		case !o.yes && !a.canAsk():
@@ -146,7 +163,7 @@ kills.`,
 					return t.err // it matters more
 				}
 			}
-			return usage("end: cannot ask for confirmation (not a terminal); use --yes")
+			return errCannotAsk
 		}
 		return a.end(ctx, c, o, args, format.value)
 	}
@@ -229,7 +246,7 @@ func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string
 			return err
 		}
 		if !goOn {
-			return &exitError{api.ExitFailed, fmt.Errorf("end: not confirmed, nothing was sent")}
+			return errNotConfirmed
 		}
 	}
 	answered = a.sayIfSlow()
@@ -295,92 +312,4 @@ func asEnd(err error) error {
 		return err
 	}
 	return api.NewError(e.Code, "end "+what, e.Hint)
-}
-
-// listed bounds the processes that a question names, by session.
-const listed = 20
-
-// ask shows what will die and asks for a yes. There is nothing to ask when
-// all is over already.
-func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOptions) (bool, error) {
-	p := a.page(a.stderr, false)
-	sessions := 0
-	for _, t := range targets {
-		if t.err != nil || t.session.State == api.StateEnded {
-			continue
-		}
-		sessions++
-		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
-			display.Count(t.session.Live, "process", "processes"), signals(t.session, o), listening(t.session)))
-		tree, err := c.Tree(ctx, t.session.ID, "ancestors")
-		if err != nil {
-			p.Line("  (not listed: %s)", display.Text(err.Error()))
-			continue
-		}
-		shown := 0
-		for i := range tree.Nodes {
-			n := &tree.Nodes[i]
-			if n.State != api.StateLive {
-				continue
-			}
-			if shown++; shown <= listed {
-				p.Line("  %d %s", n.PID, p.Command(&n.Process))
-			}
-		}
-		if shown > listed {
-			p.Line("  … and %d more", shown-listed)
-		}
-	}
-	if sessions == 0 {
-		return true, nil
-	}
-	what := "it"
-	if sessions > 1 {
-		what = fmt.Sprintf("these %d sessions", sessions)
-	}
-	return a.confirm(p, what)
-}
-
-// confirm asks, below what the page has, for a yes.
-func (a *app) confirm(p *text.Page, what string) (bool, error) {
-	p.Print("End %s? [y/N] ", what)
-	if err := p.Flush(); err != nil {
-		return false, err
-	}
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil {
-		fmt.Fprintln(a.stderr)
-		return false, nil
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return true, nil
-	}
-	return false, nil
-}
-
-// graceOf is the time between SIGTERM and SIGKILL that s will have.
-func graceOf(s *api.Session, o endOptions) time.Duration {
-	switch {
-	case o.now:
-		return 0
-	case o.graceSet:
-		return o.grace
-	}
-	return time.Duration(s.GraceSeconds * float64(time.Second))
-}
-
-// listening says on which ports a session listens.
-func listening(s *api.Session) string {
-	if len(s.Ports) == 0 {
-		return ""
-	}
-	return "; it listens on " + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Ports), " ", ", "), "[]")
-}
-
-func signals(s *api.Session, o endOptions) string {
-	if g := graceOf(s, o); g > 0 {
-		return fmt.Sprintf("SIGTERM, and SIGKILL after %v", g)
-	}
-	return "SIGKILL"
 }

@@ -29,11 +29,12 @@ type fake struct {
 	asked        api.PathRef
 	noHolders    bool // of a path
 
-	orphans *api.Orphans
-	leaks   *api.Leaks
-	killed  []string
-	created []api.NewSession
-	kept    []api.KeepRequest
+	orphans        *api.Orphans
+	leaks          *api.Leaks
+	killed         []string
+	branches, also []string // that were asked to end; what ends with them
+	created        []api.NewSession
+	kept           []api.KeepRequest
 
 	historyAsked []api.HistoryQuery
 	eventsAsked  []api.EventsQuery
@@ -107,6 +108,28 @@ func (f *fake) Tree(ctx context.Context, name, dead string) (*api.Tree, error) {
 		t.Nodes[0].Children = append(t.Nodes[0].Children[:len(t.Nodes[0].Children):len(t.Nodes[0].Children)], ref(4124))
 	}
 	return &t, nil
+}
+
+func (f *fake) PlanBranch(ctx context.Context, ref string) (*api.Plan, error) {
+	p, err := f.Process(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	plan := &api.Plan{Session: f.sessions[0].ID, Branch: &p.Ref, State: "active", Token: "b4a9c4", Processes: []api.PlanProcess{{Process: *p, Why: "forked by 4120 claude", Killable: true}}}
+	if f.planned != nil {
+		f.planned(plan)
+	}
+	return plan, f.refuse
+}
+
+func (f *fake) EndBranch(ctx context.Context, ref string, req api.EndRequest) (*api.Report, error) {
+	f.branches = append(f.branches, ref)
+	r, err := f.End(ctx, f.sessions[1].ID, req)
+	if err == nil {
+		f.ends = f.ends[:len(f.ends)-1]
+		r.Also = f.also
+	}
+	return r, err
 }
 
 func (f *fake) End(_ context.Context, name string, req api.EndRequest) (*api.Report, error) {

@@ -21,7 +21,7 @@ var groups = []struct {
 	commands string
 }{
 	{"Run", "run adopt init"},
-	{"Inspect", "ls tree top why events history orphans report"},
+	{"Inspect", "ls tree top why events history orphans report mcp"},
 	{"End", "end keep"},
 	{"Host", "daemon setup hook doctor policy version completion stdio"},
 }

@@ -24,12 +24,13 @@ const (
 	Keep                    // hand a member over to a session that outlives its own
 	End                     // end a session
 	Kill                    // signal one member
+	Branch                  // end a member and all that it started
 	Manage                  // the daemon itself
 	Metrics                 // the figures of the whole host
 )
 
 func (v Verb) String() string {
-	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "manage", "metrics"}[v]
+	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics"}[v]
 }
 
 // Caller is the process that asks, judged again for each request.
@@ -120,7 +121,7 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 			return yes
 		}
 		return Decision{Why: fmt.Sprintf("it belongs to uid %d", s.UID), Hint: "run with sudo"}
-	case End, Kill, Keep:
+	case End, Kill, Branch, Keep:
 		if s.UID == c.UID {
 			return yes
 		}
@@ -133,7 +134,7 @@ func decideMember(c Caller, v Verb, s Scope) Decision {
 	depth := slices.Index(s.Chain, c.Member) // -1: outside, 0: its own session, else nested in it
 	switch {
 	case v == Create, // it will be nested
-		v == Read && depth >= 0,
+		(v == Read || v == Branch) && depth >= 0,
 		(v == End || v == Kill) && depth > 0:
 		return Decision{Allow: true}
 	case (v == End || v == Kill) && depth == 0:

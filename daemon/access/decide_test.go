@@ -37,11 +37,12 @@ func TestDecide(t *testing.T) {
 		"nested":                {UID: mine, Chain: []tracer.SessionID{9, 8, 7}},
 		"nested of another uid": {UID: others, Chain: []tracer.SessionID{8, 7, 6}},
 	}
-	verbs := []Verb{Hello, Read, Create, Adopt, Keep, End, Kill, Manage, Metrics}
+	verbs := []Verb{Hello, Read, Create, Adopt, Keep, End, Kill, Branch, Manage, Metrics}
 	member := map[string]bool{
 		"read own": true, "read own of another uid": true, "read nested": true, "read nested of another uid": true,
 		"end nested": true, "end nested of another uid": true,
 		"kill nested": true, "kill nested of another uid": true,
+		"end branch own": true, "end branch own of another uid": true, "end branch nested": true, "end branch nested of another uid": true,
 	}
 	allowed := func(who, what string, v Verb) bool {
 		switch {

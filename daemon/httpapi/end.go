@@ -80,23 +80,15 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 	if err := h.bodies.decode(w, r, &req); err != nil {
 		return err
 	}
-	if req.Now && req.GraceMS != nil {
-		return api.NewError(api.CodeBadRequest, "now and grace_ms cannot be used together", "")
-	}
-	grace := time.Duration(-1)
-	if req.GraceMS != nil {
-		var err error
-		if grace, err = graceOf(*req.GraceMS); err != nil {
-			return err
-		}
-	} else if req.Now {
-		grace = 0
+	grace, err := graceAsked(&req)
+	if err != nil {
+		return err
 	}
 	word := r.PathValue("s")
 	var id tracer.SessionID
 	var report *api.Report
 	begun := false
-	err := h.find.Session(word, c, access.End, func(v registry.View, x *registry.Session) {
+	err = h.find.Session(word, c, access.End, func(v registry.View, x *registry.Session) {
 		id, begun = x.ID(), x.Info().State != tracer.StateActive
 		if grace < 0 {
 			grace = x.Info().Grace
@@ -115,16 +107,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return reply(w, http.StatusOK, report)
 	}
 	if err := h.enforcer.CheckEnd(id, c.ID); err != nil {
-		h.log.Warn().Err(err).Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).
-			Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
-		h.access.Refused(c, access.End, id.String(), err.Error())
-		var refusal *enforcer.Refusal
-		if errors.As(err, &refusal) {
-			e := refusalError(refusal)
-			e.Message = fmt.Sprintf("end %s: %s", word, e.Message)
-			return e
-		}
-		return err
+		return h.unended(c, access.End, id.String(), word, err)
 	}
 	if !begun && grace > 0 {
 		h.registry.CollectBefore(id)
@@ -135,17 +118,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 			return err
 		}
 	}
-	h.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
-	err = h.registry.Update(func(t registry.Tx) {
-		if x := t.Session(id); x != nil {
-			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, c.Audited())
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if err := h.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+	if err := h.beginEnd(id, grace, c); err != nil {
 		return err
 	}
 	err = h.find.Session(id.String(), c, access.End, func(v registry.View, x *registry.Session) {
@@ -156,6 +129,52 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return err
 	}
 	return reply(w, http.StatusAccepted, report)
+}
+
+// graceAsked is the grace of a request; negative: the session's own.
+func graceAsked(req *api.EndRequest) (time.Duration, error) {
+	switch {
+	case req.Now && req.GraceMS != nil:
+		return 0, api.NewError(api.CodeBadRequest, "now and grace_ms cannot be used together", "")
+	case req.GraceMS != nil:
+		return graceOf(*req.GraceMS)
+	case req.Now:
+		return 0, nil
+	}
+	return -1, nil
+}
+
+// unended records that a guard refuses an end, and gives why. word is what the caller
+// named.
+func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err error) error {
+	h.log.Warn().Err(err).Str(logging.KeyVerb, v.String()).Str(logging.KeySession, target).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
+	h.access.Refused(c, v, target, err.Error())
+	var refusal *enforcer.Refusal
+	if errors.As(err, &refusal) {
+		e := refusalError(refusal)
+		e.Message = fmt.Sprintf("end %s: %s", word, e.Message)
+		return e
+	}
+	return err
+}
+
+// beginEnd notes who asked, and has the kernel begin.
+func (h *ends) beginEnd(id tracer.SessionID, grace time.Duration, c access.Caller) error {
+	h.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
+	err := h.registry.Update(func(t registry.Tx) {
+		if x := t.Session(id); x != nil {
+			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, c.Audited())
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := h.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
 // getReport waits, if it is asked to, until there is a verdict.

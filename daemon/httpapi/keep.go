@@ -32,6 +32,7 @@ type keeps struct {
 	access   *access.Access
 	kernel   lookup.Kernel
 	proc     procfs.FS
+	rules    *rules.Policy
 	steward  *rules.Steward
 	bodies   bodies
 	log      zerolog.Logger
@@ -59,6 +60,9 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 	case !req.Until.After(now):
 		return bad("invalid until %s: must be in the future", req.Until.Format(time.RFC3339))
 	}
+	if c.Member != 0 {
+		return h.keepByRule(w, &req, c)
+	}
 	var all []tracer.Identity
 	var from tracer.SessionInfo
 	for _, ref := range req.Refs {
@@ -83,15 +87,20 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err != nil {
 		return keepError(all[0], err)
 	}
+	return h.reply(w, info.ID, from.ID, all, c)
+}
+
+// reply sends the session that processes were handed over to.
+func (h *keeps) reply(w http.ResponseWriter, id, from tracer.SessionID, all []tracer.Identity, c access.Caller) error {
 	var d api.Session
 	if err := h.registry.Read(func(v registry.View) {
-		if x := v.Session(info.ID); x != nil {
+		if x := v.Session(id); x != nil {
 			d = v.Document(x, c)
 		}
 	}); err != nil {
 		return err
 	}
-	d.Warnings = h.losesTerminal(all, from.ID)
+	d.Warnings = h.losesTerminal(all, from)
 	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, all[0].PID).
 		Msg("process kept")
 	h.access.Done(c, access.Keep, d.ID)

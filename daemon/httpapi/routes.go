@@ -15,7 +15,8 @@ func (s *Server) routes() map[string]route {
 		session = sessions{o.Find, o.Registry, o.Archive}
 		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
 		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, b, o.Stopping, o.Log}
-		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Steward, b, o.Log}
+		branch  = branches{&end, o.Branches, o.Kernel}
+		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
 		process = processes{o.Find, o.Archive, o.Holds}
 		orphan  = orphans{o.Find, o.Registry}
@@ -54,6 +55,8 @@ func (s *Server) routes() map[string]route {
 		"POST /v1/policy/reload":        onHost(a, access.Manage, "policy", none, policy.postReload),
 		"POST /v1/policy/resume":        onHost(a, access.Manage, "policy", none, policy.postResume),
 		"POST /v1/processes/{ref}/kill": onTarget(kill.postKill, access.Kill),
+		"POST /v1/processes/{ref}/end":  onTarget(branch.postEnd, access.Branch),
+		"POST /v1/processes/{ref}/plan": fresh(onTarget(branch.postPlan, access.Read)),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -44,6 +45,7 @@ type Options struct {
 	Find        *lookup.Finder
 	Archive     *history.Archive
 	Plans       *plan.Planner
+	Branches    *branch.Branches
 	Holds       *resources.Reader
 	Events      *stream.Events
 	Feed        *watch.Feed

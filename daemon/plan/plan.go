@@ -60,40 +60,87 @@ func (p *Planner) alive(id tracer.SessionID) (all []tracer.Process, err error) {
 	return all, err
 }
 
+// Subject is what a plan is about: a session, or the branch of one of its processes.
+type Subject struct {
+	Session tracer.SessionID
+	Root    tracer.Identity // of the branch; zero: all of the session
+}
+
+func (s Subject) String() string {
+	if s.Root.IsZero() {
+		return s.Session.String()
+	}
+	return fmt.Sprintf("pid %d and what it started", s.Root.PID)
+}
+
 // Check refuses an end that is not the one that was planned. It is asked
 // right before the first signal; what a member forks after that goes with it.
 func (p *Planner) Check(token string, id tracer.SessionID) error {
-	changed := func(why string) error {
-		return api.NewError(api.CodeChanged, fmt.Sprintf("end %v: the plan no longer holds: %s; nothing was sent", id, why),
-			"make a new one with --dry-run")
-	}
-	n := p.said.find(token, id, p.o.Clock.Monotonic())
-	if n == nil {
-		return changed("it is unknown or has expired")
-	}
 	now, err := p.alive(id)
 	if err != nil {
 		return fmt.Errorf("read the session's members: %w", err)
 	}
-	if why := n.broken(now); why != "" {
-		return changed(why)
-	}
-	return nil
+	return p.CheckMembers(token, Subject{Session: id}, now)
 }
+
+// CheckMembers is Check for processes that were found already.
+func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (err error) {
+	why := "it is unknown or has expired"
+	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
+		err = p.o.Registry.Read(func(v registry.View) {
+			why = n.broken(now, commands{v, now}.of)
+		})
+	}
+	if err != nil || why == "" {
+		return err
+	}
+	return api.NewError(api.CodeChanged, fmt.Sprintf("end %v: the plan no longer holds: %s; nothing was sent", of, why),
+		"make a new one with --dry-run")
+}
+
+// commands are what processes run, a creator's until the first exec.
+type commands struct {
+	view registry.View
+	now  []tracer.Process
+}
+
+// of gives a command, "" if it is not known. A process that was born this moment may
+// not be in the graph yet: it runs what its creator runs.
+func (c commands) of(id tracer.Identity) string {
+	for range maxNewborn {
+		if n, ok := c.view.Graph().Node(id); ok && n.Exe != "" {
+			return fmt.Sprintf("%q %q", n.Exe, n.Argv)
+		}
+		i := slices.IndexFunc(c.now, func(p tracer.Process) bool { return p.Identity == id })
+		if i < 0 {
+			break
+		}
+		id = c.now[i].Creator
+	}
+	return ""
+}
+
+// maxNewborn bounds the steps up to a process that the graph has.
+const maxNewborn = 16
 
 // Make adds to d what an end of the session would do. It sends nothing.
 func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller, d *api.Plan) error {
+	return p.MakeFor(ctx, Subject{Session: id}, p.alive, c, d)
+}
+
+// MakeFor adds to d what an end of those processes would do that find gives.
+func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.SessionID) ([]tracer.Process, error), c access.Caller, d *api.Plan) error {
 	ctx, done, err := p.o.Find.Collect(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	now, err := p.alive(id)
+	now, err := find(of.Session)
 	if err != nil {
 		return fmt.Errorf("read the session's members: %w", err)
 	}
 	if d.RefusedBy == "" {
-		if err := p.o.Enforcer.CheckEnd(id, c.ID); err != nil {
+		if err := p.o.Enforcer.CheckMembers(now, c.ID); err != nil {
 			var refusal *enforcer.Refusal
 			if !errors.As(err, &refusal) {
 				return err
@@ -112,9 +159,16 @@ func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller
 	if err != nil {
 		d.Unknown = append(d.Unknown, err.Error())
 	}
+	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[string]bool), made: p.o.Clock.Monotonic()}
 	err = p.o.Registry.Update(func(v registry.Tx) {
-		d.Processes = v.Encoder().Plan(id, now, c)
-		if x := v.Session(id); x != nil && !x.Closed() {
+		d.Processes = v.Encoder().Plan(of.Session, now, c)
+		for i := range now {
+			n.members[now[i].Identity] = now[i].Flags & sparing
+			if run := (commands{v.View, now}).of(now[i].Identity); run != "" && !of.Root.IsZero() {
+				n.commands[run] = true
+			}
+		}
+		if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
 			v.Holds(x, held, began) // an end at once has no time to look again
 		}
 	})
@@ -131,11 +185,7 @@ func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller
 	}
 	p.o.Find.Enrich(c, shown...)
 	if d.RefusedBy == "" && len(now) > 0 {
-		n := &plan{session: id, members: make(map[tracer.Identity]tracer.EntryFlags), made: p.o.Clock.Monotonic()}
-		for i := range now {
-			n.members[now[i].Identity] = now[i].Flags & sparing
-		}
-		n.token = token(id, now, held)
+		n.token = token(of, now, held)
 		p.said.add(n)
 		d.Token = n.token
 	}

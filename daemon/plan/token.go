@@ -22,9 +22,11 @@ const maxPlans = 64
 // plan is what a token stands for.
 type plan struct {
 	token   string
-	session tracer.SessionID
+	of      Subject
 	members map[tracer.Identity]tracer.EntryFlags // that matter to who is spared
-	made    time.Duration
+	// commands are those of the members, of a branch only.
+	commands map[string]bool
+	made     time.Duration
 }
 
 // sparing are the flags that keep a pass from signalling a member.
@@ -46,11 +48,11 @@ func (p *plans) add(n *plan) {
 	p.all = append(p.all, n)
 }
 
-func (p *plans) find(token string, id tracer.SessionID, now time.Duration) *plan {
+func (p *plans) find(token string, of Subject, now time.Duration) *plan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range p.all {
-		if n.token == token && n.session == id && now-n.made < Memory {
+		if n.token == token && n.of == of && now-n.made < Memory {
 			return n
 		}
 	}
@@ -58,12 +60,15 @@ func (p *plans) find(token string, id tracer.SessionID, now time.Duration) *plan
 }
 
 // broken says why a plan no longer holds; "" if it does. Who has died since
-// changes nothing; who is new, or was to be spared, does.
-func (n *plan) broken(now []tracer.Process) string {
+// changes nothing; who is new, or was to be spared, does. In a branch a new process
+// that runs the same command as a named one changes nothing either: a program that
+// forks could not be ended by a plan.
+func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) string) string {
 	for i := range now {
 		p := &now[i]
 		flags, named := n.members[p.Identity]
 		switch {
+		case !named && p.Flags&sparing == 0 && n.commands[command(p.Identity)]:
 		case !named:
 			return fmt.Sprintf("pid %d is not in the plan", p.PID)
 		case flags != p.Flags&sparing:
@@ -74,9 +79,9 @@ func (n *plan) broken(now []tracer.Process) string {
 }
 
 // token names a plan: the same session, members and holdings give the same.
-func token(id tracer.SessionID, now []tracer.Process, held resources.Held) string {
+func token(of Subject, now []tracer.Process, held resources.Held) string {
 	h := sha256.New()
-	fmt.Fprintln(h, uint64(id))
+	fmt.Fprintln(h, uint64(of.Session), of.Root)
 	for i := range now {
 		fmt.Fprintln(h, now[i].Identity, now[i].Flags&sparing)
 	}

@@ -31,6 +31,7 @@ var never = map[string]string{
 	"Holders.time_wait":     timeWait, "Port.connections": timeWait, "Report.ports_time_wait": timeWait,
 	"Report.ports_busy":  "a process outside that shares the listening socket",
 	"Report.locks_held":  "a process outside that shares the lock",
+	"Report.also":        "a branch with a session in it: TestBranchWithNestedSessions",
 	"Plan.refused_by":    "a session with an ancestor of the caller",
 	"PlanProcess.reason": unkillable, "Outcome.why": unkillable, "Report.verdict_why": unkillable,
 	"SelfCheck.why":    "a self-check that fails",
@@ -104,6 +105,18 @@ func TestOpenAPI(t *testing.T) {
 		p := stage.Start(t, exec.Command("sleep", "50"))
 		post("/v1/sessions", api.NewSession{Root: api.Ref{PID: p.Process.Pid}, Adopt: adopt})
 	}
+	i.Start([]string{"run", "--name", "branch", "--", "sh", "-c", "sleep 50 & wait"}, nil)
+	branch := ""
+	i.Until("branch", func() bool {
+		for _, s := range stage.Query[api.Sessions](i, "ls").Items {
+			if s.Name == "branch" && s.Live == 2 {
+				branch = i.Tree(s.ID).Nodes[1].Ref.String()
+			}
+		}
+		return branch != ""
+	})
+	post("/v1/processes/"+branch+"/plan", nil)
+	post("/v1/processes/"+branch+"/end", api.EndRequest{Now: true})
 	for _, n := range i.Tree("orphan").Nodes {
 		if n.State == api.StateLive && n.Orphan {
 			post("/v1/keep", api.KeepRequest{Refs: []api.Ref{n.Ref}, Reason: "a test", Until: time.Now().Add(time.Hour)})

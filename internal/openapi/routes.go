@@ -59,6 +59,9 @@ var routes = []route{
 	{pattern: "POST /v1/sessions/{s}/plan", id: "plan", does: "Show what an end would do; nothing is signalled", answers: ok(api.Plan{})},
 	{pattern: "GET /v1/processes/{ref}", id: "process", does: "Show a process", answers: ok(api.Process{})},
 	{pattern: "POST /v1/processes/{ref}/kill", id: "kill", does: "Signal one member", body: api.KillRequest{}, answers: ok(api.Killed{})},
+	{pattern: "POST /v1/processes/{ref}/end", id: "endBranch", does: "Begin the end of a member and everything that it ever started",
+		body: api.EndRequest{}, answers: map[int][]any{http.StatusAccepted: {api.Report{}}}},
+	{pattern: "POST /v1/processes/{ref}/plan", id: "planBranch", does: "Show what that end would do; nothing is signalled or moved", answers: ok(api.Plan{})},
 	{pattern: "GET /v1/why", id: "why", does: "Say which session a process belongs to, and each process in between; for a port or a path, one answer for each holder",
 		query: []parameter{
 			{name: "ref", does: "a process: PID or PID@START_NS"},

@@ -60,25 +60,32 @@ var texts = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|sqlite-license)(
 // notLinked are licences of what a module has beside its code: a logo.
 var notLinked = regexp.MustCompile(`(?i)logo`)
 
-// modules are those that a program was linked from, with their licences. It fails if
+// modules are those that programs were linked from, with their licences. It fails if
 // one has none, or one that is not known or not allowed.
-func modules(binary string) ([]linked, error) {
-	info, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return nil, fmt.Errorf("read the modules of %s: %w", binary, err)
-	}
+func modules(binaries ...string) ([]linked, error) {
 	var all []linked
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			return nil, fmt.Errorf("%s is replaced: not what its version says", m.Path)
+	var toolchain string
+	for _, binary := range binaries {
+		info, err := buildinfo.ReadFile(binary)
+		if err != nil {
+			return nil, fmt.Errorf("read the modules of %s: %w", binary, err)
 		}
-		all = append(all, linked{Path: m.Path, Version: m.Version})
+		toolchain = info.GoVersion
+		for _, m := range info.Deps {
+			if m.Replace != nil {
+				return nil, fmt.Errorf("%s is replaced: not what its version says", m.Path)
+			}
+			if !slices.ContainsFunc(all, func(x linked) bool { return x.Path == m.Path }) {
+				all = append(all, linked{Path: m.Path, Version: m.Version})
+			}
+		}
 	}
+	slices.SortFunc(all, func(a, b linked) int { return strings.Compare(a.Path, b.Path) })
 	if err := locate(all); err != nil {
 		return nil, err
 	}
-	// The standard library is in the program, too.
-	all = append([]linked{{Path: "std", Version: info.GoVersion, Dir: runtime.GOROOT()}}, all...)
+	// The standard library is in the programs, too.
+	all = append([]linked{{Path: "std", Version: toolchain, Dir: runtime.GOROOT()}}, all...)
 	for i := range all {
 		if err := all[i].read(); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", all[i].Path, all[i].Version, err)
@@ -181,17 +188,17 @@ func (f *fingerprint) within(ids []string) bool {
 	return slices.ContainsFunc(f.in, func(id string) bool { return slices.Contains(ids, id) })
 }
 
-func writeLicenses(w io.Writer, binary string) error {
-	all, err := modules(binary)
+func writeLicenses(w io.Writer, binaries []string) error {
+	all, err := modules(binaries...)
 	if err != nil {
 		return err
 	}
 	fmt.Fprint(w, `# Licences
 
-<!-- Written by internal/release from the modules in the program; `+"`make docs`"+` writes it again. -->
+<!-- Written by internal/release from the modules in the programs; `+"`make docs`"+` writes it again. -->
 
-lineage is under Apache-2.0, the BPF programs in it under GPL-2.0-only or BSD-2-Clause, at your choice. These modules are linked into the
-program. Their texts are in `+"`share/doc/lineage/NOTICES`"+`.
+lineage is under Apache-2.0, the BPF programs in it under GPL-2.0-only or BSD-2-Clause, at your choice. These modules are linked into
+the programs. Their texts are in `+"`share/doc/lineage/NOTICES`"+`.
 
 | module | version | licence (SPDX) |
 | --- | --- | --- |
@@ -202,8 +209,8 @@ program. Their texts are in `+"`share/doc/lineage/NOTICES`"+`.
 	return nil
 }
 
-func writeNotices(w io.Writer, binary string) error {
-	all, err := modules(binary)
+func writeNotices(w io.Writer, binaries []string) error {
+	all, err := modules(binaries...)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func writeSBOM(w io.Writer, version, epoch, binary string) error {
 	b := bom{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: bomMetadata{
 		Timestamp: at.Format(time.RFC3339),
 		Component: component{
-			Ref: "lineage@" + version, Type: "application", Name: "lineage", Version: version,
+			Ref: filepath.Base(binary) + "@" + version, Type: "application", Name: filepath.Base(binary), Version: version,
 			Hashes: []hash{{"SHA-256", hex.EncodeToString(sum[:])}}, Licenses: []licenseChoice{{own}},
 		},
 	}}

@@ -39,6 +39,10 @@ func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) Listing {
 
 func writePlan(p *Page, plan *api.Plan, how string) {
 	id := display.Text(strings.TrimSpace(plan.Session + " " + plan.Name))
+	again := plan.Session
+	if plan.Branch != nil {
+		id, again = fmt.Sprintf("pid %d and what it started", plan.Branch.PID), "--branch "+plan.Branch.String()
+	}
 	if len(plan.Processes) == 0 {
 		p.Line("%s", p.paint(bold, fmt.Sprintf("%s: %s, nothing to end", id, display.Text(plan.State))))
 		return
@@ -71,5 +75,5 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		p.Wrap(2, "refused by a guard: "+display.Text(plan.RefusedBy))
 		return
 	}
-	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), plan.Session))
+	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
 }

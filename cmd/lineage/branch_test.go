@@ -1,0 +1,70 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// PID@START of a member of the fake.
+func member(f *fake) api.Ref { return f.trees[f.sessions[0].ID].Nodes[1].Ref }
+
+func TestEndBranch(t *testing.T) {
+	f := newFake()
+	f.also = []string{f.sessions[0].ID}
+	code, stdout, stderr := newWorld(t, f).run("end", "--branch", "--yes", member(f).String())
+	if code != 0 || stderr != "" || !slices.Equal(f.branches, []string{member(f).String()}) {
+		t.Errorf("exit %d, %s%s, asked: %v", code, stdout, stderr, f.branches)
+	}
+	for _, id := range []string{f.sessions[0].ID, f.sessions[1].ID} { // a receipt for each
+		if !strings.Contains(stdout, id) {
+			t.Errorf("no receipt of %s: %s", id, stdout)
+		}
+	}
+	if len(f.ends) != 0 {
+		t.Errorf("sessions were asked to end: %v", f.ends)
+	}
+}
+
+// A PID alone is that of the process that has it now.
+func TestEndBranchByPID(t *testing.T) {
+	f := newFake()
+	pid, _, _ := strings.Cut(member(f).String(), "@")
+	if code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--now", pid); code != 0 || !slices.Equal(f.branches, []string{member(f).String()}) {
+		t.Errorf("exit %d, %s, asked: %v", code, stderr, f.branches)
+	}
+}
+
+func TestEndBranchDryRun(t *testing.T) {
+	f := newFake()
+	code, stdout, stderr := newWorld(t, f).run("end", "--branch", "--dry-run", member(f).String())
+	again := "lineage end --if-plan b4a9c4 --branch " + member(f).String()
+	if code != 0 || stderr != "" || !strings.Contains(strings.Join(strings.Fields(stdout), " "), again) || len(f.branches) != 0 {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
+	if code, stdout, _ := newWorld(t, f).run("end", "--branch", "--dry-run", member(f).String()); code != api.ExitDenied || strings.Contains(stdout, "--if-plan") {
+		t.Errorf("exit %d, %s", code, stdout)
+	}
+}
+
+func TestEndBranchRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"--branch --yes build":                  "not a process",
+		"--branch --yes 1 2":                    "one PID@START",
+		"--branch --yes":                        "one PID@START",
+		"--branch --all":                        "not --all, --mine or --kept",
+		"--branch --mine --kept":                "not --all, --mine or --kept",
+		"--branch MEMBER":                       "cannot ask for confirmation",
+		"--branch --dry-run --if-plan x MEMBER": "only one of them",
+	} {
+		f := newFake()
+		words := strings.Fields(strings.ReplaceAll(args, "MEMBER", member(f).String()))
+		code, _, stderr := newWorld(t, f).run(append([]string{"end"}, words...)...)
+		if code != api.ExitUsage || !strings.Contains(stderr, want) || len(f.branches) != 0 {
+			t.Errorf("%s: exit %d, %s", args, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+//go:build linux
+
+package branch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	// settleTime bounds how long processes are moved that fork while they are.
+	settleTime = 3 * time.Second
+	// calmRounds in a row must meet no process to move: one walk may miss a process
+	// that forks and exits while it passes.
+	calmRounds = 2
+	// catchUp bounds the wait for the events of one round.
+	catchUp = 100 * time.Millisecond
+)
+
+// Kernel is what separating asks the kernel.
+type Kernel interface {
+	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
+	Follow(from, id tracer.SessionID) (int, error)
+	Dissolve(id tracer.SessionID) (int, error)
+}
+
+// Branches separates branches. It may be used from any goroutine.
+type Branches struct {
+	registry *registry.Registry
+	kernel   Kernel
+}
+
+// New makes Branches.
+func New(r *registry.Registry, k Kernel) *Branches { return &Branches{r, k} }
+
+// Branch is a process of a session with everything that it ever started.
+type Branch struct {
+	Of   tracer.Identity  // the process, alive or dead
+	From tracer.SessionID // the innermost session that it is in
+
+	Grace time.Duration // of From
+	UID   uint32        // of From
+
+	// Once it is separated:
+	ID tracer.SessionID // of the session that holds it, nested in From; 0: Nested hold all
+	// Nested are sessions that its processes opened. They were nested in From
+	// already, so they are not in ID, and have to be ended with it.
+	Nested []tracer.SessionID
+}
+
+// Sessions are all sessions that hold the branch.
+func (b *Branch) Sessions() []tracer.SessionID {
+	if b.ID == 0 {
+		return b.Nested
+	}
+	return append([]tracer.SessionID{b.ID}, b.Nested...)
+}
+
+// Members are the live processes of a branch, the oldest first. Creators decide:
+// those that the kernel holds with each member, and behind dead ones those of the
+// graph.
+func (s *Branches) Members(b *Branch) ([]tracer.Process, error) {
+	x, err := s.look(b)
+	return x.members, err
+}
+
+// found is what one look meets.
+type found struct {
+	members []tracer.Process
+	// opened are the sessions nested in From that processes of the branch opened,
+	// and outer those of them that are in no other one and not in the branch's own.
+	opened map[tracer.SessionID]bool
+	outer  []tracer.SessionID
+}
+
+func (s *Branches) look(b *Branch) (x found, err error) {
+	var all []tracer.Process
+	creators := make(map[tracer.Identity]tracer.Identity)
+	err = s.kernel.Snapshot(b.From, func(p *tracer.Process) error {
+		creators[p.Identity] = p.Creator
+		if !p.Dead && !p.Zombie {
+			all = append(all, *p)
+		}
+		return nil
+	})
+	if err != nil {
+		return x, fmt.Errorf("read the members of session %v: %w", b.From, err)
+	}
+	x.opened = make(map[tracer.SessionID]bool)
+	err = s.registry.Read(func(v registry.View) {
+		d := descent{of: b.Of, creators: creators, graph: v.Graph(), known: make(map[tracer.Identity]bool)}
+		for i := range all {
+			if d.has(all[i].Identity) {
+				x.members = append(x.members, all[i])
+			}
+		}
+		for _, id := range v.Family(b.From)[1:] { // from the outside in
+			n := v.Session(id)
+			if n == nil || n.Closed() || !d.has(n.Info().Root) {
+				continue
+			}
+			x.opened[id] = true
+			if id != b.ID && !x.opened[n.Info().Parent] {
+				x.outer = append(x.outer, id)
+			}
+		}
+	})
+	slices.SortFunc(x.members, func(a, b tracer.Process) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
+	})
+	return x, err
+}
+
+// descent answers which processes descend from one by creator.
+type descent struct {
+	of       tracer.Identity
+	creators map[tracer.Identity]tracer.Identity // by the kernel
+	graph    registry.Graph
+	known    map[tracer.Identity]bool
+}
+
+func (d *descent) has(id tracer.Identity) (found bool) {
+	var path []tracer.Identity
+	for at := id; ; {
+		if at == d.of {
+			found = true
+			break
+		}
+		if has, seen := d.known[at]; seen {
+			found = has
+			break
+		}
+		d.known[at] = false // whatever is above, it is not a circle
+		path = append(path, at)
+		if at = d.creator(at); at.IsZero() {
+			break
+		}
+	}
+	for _, p := range path {
+		d.known[p] = found
+	}
+	return found
+}
+
+// creator is the nearest creator that is known.
+func (d *descent) creator(id tracer.Identity) tracer.Identity {
+	n, ok := d.graph.Node(id)
+	if above := d.creators[id]; !above.IsZero() && (above == d.of || !ok || n.Hops == 0) {
+		return above
+	}
+	if n.Creator == d.of {
+		return d.of
+	}
+	return n.Under
+}
+
+// ErrEmpty says that no process of the branch is alive.
+var ErrEmpty = errors.New("no process of it is alive")
+
+// Separate opens a session nested in b.From, and moves the branch there. Nothing is
+// signalled. From then on what its processes fork is born in that session. The session
+// outlives its root, so that nothing ends before it is decided that it is to end.
+// ErrEmpty; an *api.Error if the processes fork and exit faster than they are found.
+func (s *Branches) Separate(ctx context.Context, b *Branch) error {
+	if err := s.open(b); err != nil {
+		return err
+	}
+	if err := s.gather(ctx, b); err != nil {
+		return errors.Join(err, s.Rejoin(b))
+	}
+	s.registry.AskResync(registry.CauseMoved)
+	return nil
+}
+
+// open opens the session over the process, or if that is dead over the oldest of
+// those that it started.
+func (s *Branches) open(b *Branch) error {
+	members, err := s.Members(b)
+	if err != nil {
+		return err
+	}
+	if len(members) == 0 {
+		return ErrEmpty
+	}
+	for _, p := range members {
+		if p.Session != b.From {
+			continue
+		}
+		var failed error
+		err := s.registry.Update(func(t registry.Tx) {
+			x, err := t.Create(tracer.SessionSpec{Root: p.Identity, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true})
+			if failed = err; err == nil {
+				b.ID = x.ID()
+			}
+		})
+		switch {
+		case err != nil:
+			return err
+		case failed == nil:
+			return nil
+		case !errors.Is(failed, tracer.ErrNotFound): // it has exited
+			return failed
+		}
+	}
+	return nil // all of it is in nested sessions
+}
+
+// gather moves members until there are none to move.
+func (s *Branches) gather(ctx context.Context, b *Branch) error {
+	end := time.Now().Add(settleTime)
+	for calm := 0; calm < calmRounds; {
+		moved, err := s.round(ctx, b)
+		if err != nil {
+			return err
+		}
+		if calm++; moved {
+			calm = 0
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return api.NewError(api.CodeTooMany,
+				fmt.Sprintf("end pid %d and what it started: these processes fork and exit faster than they are found; nothing was sent", b.Of.PID),
+				fmt.Sprintf("end session %v", b.From))
+		}
+	}
+	return nil
+}
+
+// round moves what one look finds outside the branch's session.
+func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error) {
+	if b.ID != 0 {
+		n, err := s.kernel.Follow(b.From, b.ID)
+		if err != nil {
+			return false, err
+		}
+		moved = n > 0
+	}
+	limited, cancel := context.WithTimeout(ctx, catchUp)
+	s.registry.CatchUp(limited)
+	cancel()
+	x, err := s.look(b)
+	if err != nil {
+		return moved, err
+	}
+	b.Nested = x.outer
+	for _, p := range x.members {
+		switch {
+		case x.opened[p.Session]:
+			continue
+		case b.ID == 0:
+			return true, s.open(b)
+		}
+		moved = true // or it has exited, and may have forked before
+		if _, err := s.registry.Move([]tracer.Identity{p.Identity}, p.Session, b.ID); err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// Rejoin gives the processes back to the session that they were taken from.
+func (s *Branches) Rejoin(b *Branch) error {
+	if b.ID == 0 {
+		return nil
+	}
+	if _, err := s.kernel.Dissolve(b.ID); err != nil {
+		return fmt.Errorf("give the processes back to session %v: %w", b.From, err)
+	}
+	return s.registry.Update(func(t registry.Tx) { t.LetGo(b.ID) })
+}

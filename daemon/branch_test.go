@@ -1,0 +1,192 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// household is a session of the user: 100 has started 101 and 105. 101 has started 102,
+// which is dead and has started 103. 105 is a sibling of the branch of 101, and has
+// started 106.
+func household(t *testing.T) (w *world, s *api.Session, dead string) {
+	t.Helper()
+	w = newWorld(t)
+	s = w.session("user", 100, api.NewSession{Name: "household", GraceMS: ms(0)})
+	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {102, 103}, {100, 105}, {105, 106}} {
+		w.k.Fork(p.creator, p.pid, fmt.Sprintf("lngtest-%d", p.pid))
+		w.proc(p.pid, p.creator, 1000, fmt.Sprintf("lngtest-%d", p.pid))
+	}
+	w.k.Exec(101, "/bin/branch", "branch\x00")
+	dead = w.ref(102)
+	w.k.Exit(102, 0)
+	w.k.AllRead()
+	return w, s, dead
+}
+
+// alive are those of the PIDs that live.
+func (w *world) alive(pids ...uint32) (all []uint32) {
+	for _, pid := range pids {
+		if p := w.k.Proc(pid); p != nil && !p.Dead {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// Nothing is signalled, and every process stays in its session, when a guard, a right
+// or a plan refuses the end of a branch.
+func TestBranchRefused(t *testing.T) {
+	w, s, _ := household(t)
+	nested := into[api.Session](w.do("105", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 106}}), http.StatusCreated)
+	other := w.session("root", 200, api.NewSession{})
+	w.k.Fork(200, 201, "lngtest-other")
+	w.proc(201, 200, 0, "lngtest-other")
+	stale := strings.TrimSuffix(w.ref(101), "0") + "9"
+	plan := into[api.Plan](w.do("user", "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
+	w.k.Fork(101, 107, "lngtest-107")
+	w.k.Exec(107, "/bin/new", "new\x00")
+	for _, tt := range []struct {
+		what, who, ref string
+		req            api.EndRequest
+		code, says     string
+	}{
+		{"the root", "user", w.ref(100), api.EndRequest{}, api.CodeGuarded, "is the root of session " + s.ID},
+		{"the root, by a member", "101", w.ref(100), api.EndRequest{}, api.CodeGuarded, "is the root of"},
+		{"an owner", "user", w.ref(105), api.EndRequest{}, api.CodeGuarded, "is the owner of session " + nested.ID},
+		{"the caller", "101", w.ref(101), api.EndRequest{}, api.CodeGuarded, "is the caller"},
+		{"an ancestor of the caller", "103", w.ref(101), api.EndRequest{}, api.CodeGuarded, "the caller"},
+		{"another session, by a member", "101", w.ref(201), api.EndRequest{}, api.CodeDenied, "member of session " + s.ID},
+		{"another user's", "else", w.ref(101), api.EndRequest{}, api.CodeDenied, "uid 1000"},
+		{"root's, by the user", "user", w.ref(201), api.EndRequest{}, api.CodeDenied, "uid 0"},
+		{"an outsider", "root", w.ref(shell), api.EndRequest{}, api.CodeNotFound, "not in a session"},
+		{"a PID alone", "user", "101", api.EndRequest{}, api.CodeBadRequest, "PID@START_NS"},
+		{"another process of that PID", "user", stale, api.EndRequest{}, api.CodeIdentity, "not the process"},
+		{"an unknown plan", "user", w.ref(101), api.EndRequest{PlanToken: "x"}, api.CodeChanged, "unknown"},
+		{"a plan that has changed", "user", w.ref(101), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "pid 107 is not in the plan"},
+		{"the plan of another process", "user", w.ref(103), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "unknown"},
+		{"bad grace", "user", w.ref(101), api.EndRequest{Now: true, GraceMS: ms(1)}, api.CodeBadRequest, "cannot be used together"},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			if e := w.do(tt.who, "POST", "/v1/processes/"+tt.ref+"/end", tt.req).refused(tt.code); !strings.Contains(e.Message, tt.says) {
+				t.Errorf("%+v", e)
+			}
+			if sent := w.k.Signals(); len(sent) != 0 {
+				t.Errorf("signals: %v", sent)
+			}
+			for pid, in := range map[uint32]string{100: s.ID, 101: s.ID, 103: s.ID, 105: s.ID, 106: nested.ID, 107: s.ID, 201: other.ID} {
+				if now := w.k.Proc(pid).Session.String(); now != in {
+					t.Errorf("pid %d is in session %s", pid, now)
+				}
+			}
+			if all, _ := w.k.Sessions(); len(all) != 3 {
+				t.Errorf("sessions: %+v", all)
+			}
+		})
+	}
+}
+
+// A member may not end processes of another uid in a session that is not its user's.
+func TestBranchOfAnotherUID(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("root", 100, api.NewSession{})
+	for pid, creator := range map[uint32]uint32{101: 100, 105: 100} {
+		w.k.Fork(creator, pid, "lngtest-user")
+		w.k.Edit(pid, func(p *kerneltest.Proc) { p.UID = 1000 })
+		w.proc(pid, creator, 1000, "lngtest-user")
+	}
+	w.k.Fork(101, 102, "lngtest-root")
+	w.proc(102, 101, 0, "lngtest-root")
+	w.k.Edit(102, func(p *kerneltest.Proc) { p.UID = 0 })
+	if e := w.do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
+		t.Errorf("%+v", e)
+	}
+	if alive := w.alive(100, 101, 102, 105); len(alive) != 4 || len(w.k.Signals()) != 0 || w.k.Proc(101).Session.String() != s.ID {
+		t.Errorf("alive: %v, signals: %v, 101 in %v", alive, w.k.Signals(), w.k.Proc(101).Session)
+	}
+	w.k.Exit(102, 0)
+	into[api.Report](w.do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	if alive := w.alive(100, 101, 105); !slices.Equal(alive, []uint32{100, 105}) {
+		t.Errorf("alive: %v", alive)
+	}
+}
+
+// The process, what it started through a dead one, and no sibling: for the user, for
+// root, and for a member that is in another branch.
+func TestBranchEnd(t *testing.T) {
+	for _, who := range []string{"user", "root", "105"} {
+		t.Run(who, func(t *testing.T) {
+			w, s, _ := household(t)
+			plan := into[api.Plan](w.do(who, "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
+			var planned []int
+			for _, p := range plan.Processes {
+				planned = append(planned, p.PID)
+			}
+			if plan.Session != s.ID || plan.RefusedBy != "" || plan.Token == "" || !slices.Equal(planned, []int{101, 103}) {
+				t.Fatalf("plan %+v", plan)
+			}
+			if w.k.Proc(101).Session.String() != s.ID {
+				t.Error("a plan has moved the process")
+			}
+			w.k.Fork(101, 104, "lngtest-more") // the same program: a program that forks is planned with its forks
+			r := into[api.Report](w.do(who, "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{PlanToken: plan.Token}), http.StatusAccepted)
+			if r.Session == s.ID || r.EndReason != "end" || len(r.Also) != 0 {
+				t.Errorf("report %+v", r)
+			}
+			r = w.receipt(r.Session)
+			if got := outcomes(r); r.Verdict != "clean" || len(got) != 3 || got[101] != "kill" || got[103] != "kill" || got[104] != "kill" {
+				t.Errorf("verdict %s, outcomes %v", r.Verdict, got)
+			}
+			if alive := w.alive(100, 101, 103, 104, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
+				t.Errorf("alive: %v", alive)
+			}
+			if x := into[api.Session](w.do("user", "GET", "/v1/sessions/household", nil), http.StatusOK); x.State != "active" {
+				t.Errorf("the session: %+v", x)
+			}
+		})
+	}
+}
+
+// A dead process is named; what it started lives.
+func TestBranchOfDeadProcess(t *testing.T) {
+	w, _, dead := household(t)
+	into[api.Report](w.do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	if alive := w.alive(100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 101, 105, 106}) {
+		t.Errorf("alive: %v", alive)
+	}
+	w.do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}).refused(api.CodeNotFound)
+}
+
+// Sessions that the branch opened end with it: their records cannot be moved. One that
+// a sibling opened does not.
+func TestBranchWithNestedSessions(t *testing.T) {
+	w, s, _ := household(t)
+	w.k.Fork(103, 110, "lngtest-110")
+	w.k.Fork(110, 111, "lngtest-111")
+	w.proc(110, 103, 1000, "lngtest-110")
+	adopt := func(pid int) string {
+		x := into[api.Session](w.do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: pid}}), http.StatusCreated)
+		if x.Parent != s.ID {
+			t.Fatalf("%+v", x)
+		}
+		return x.ID
+	}
+	mine, siblings := adopt(110), adopt(106)
+	r := into[api.Report](w.do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	if !slices.Equal(r.Also, []string{mine}) {
+		t.Errorf("also %v, want %s and not %s", r.Also, mine, siblings)
+	}
+	if alive := w.alive(100, 101, 103, 105, 106, 110, 111); !slices.Equal(alive, []uint32{100, 105, 106}) {
+		t.Errorf("alive: %v", alive)
+	}
+	if r := w.receipt(mine); r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,52 @@
+//go:build linux
+
+package daemon
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// TestKeepByMember: a member keeps a process of its session only where a keep rule
+// matches it, and until when the rule says. Else it hears which rule is missing.
+func TestKeepByMember(t *testing.T) {
+	p := newPoliced(t, "keep:\n  - {name: cache, match: {exe: /bin/lngtest-cache}, reason: shared, until: 2099-01-01}\n")
+	s := p.session("user", 100, api.NewSession{})
+	other := p.session("user", 200, api.NewSession{})
+	for pid, comm := range map[uint32]string{101: "lngtest-cache", 102: "lngtest-own"} {
+		p.k.Fork(100, pid, comm)
+		p.proc(pid, 100, 1000, comm)
+	}
+	p.k.Fork(200, 201, "lngtest-cache")
+	p.proc(201, 200, 1000, "lngtest-cache")
+	until := time.Now().Add(time.Hour)
+	keep := func(pids ...uint32) answered {
+		req := api.KeepRequest{Reason: "mine", Until: until}
+		for _, pid := range pids {
+			ref, err := api.ParseRef(p.ref(pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Refs = append(req.Refs, ref)
+		}
+		return p.do("100", "POST", "/v1/keep", req)
+	}
+	if e := keep(102).refused(api.CodeDenied); !strings.Contains(e.Message, `no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
+		t.Errorf("%+v", e)
+	}
+	keep(201).refused(api.CodeDenied) // a rule matches, and it is in another session
+	keep(101, 102).refused(api.CodeBadRequest)
+	for pid, in := range map[uint32]string{101: s.ID, 102: s.ID, 201: other.ID} {
+		if now := p.k.Proc(pid).Session.String(); now != in {
+			t.Errorf("%d is in %s", pid, now)
+		}
+	}
+	k := into[api.Session](keep(101), http.StatusCreated)
+	if !k.Kept || k.KeepRule != "cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(until) || p.k.Proc(101).Session.String() != k.ID {
+		t.Errorf("%+v", k)
+	}
+}

@@ -1,0 +1,32 @@
+package arch
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestLinked: what must not be in a binary. The daemon's runs as root and talks to no
+// network; the MCP server is a client, and has nothing of the daemon.
+func TestLinked(t *testing.T) {
+	for binary, without := range map[string][]string{
+		"./cmd/lineage":     {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", module + "/cmd/lineage-mcp"},
+		"./cmd/lineage-mcp": {module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
+		"./api/run":         {"github.com/", "golang.org/x/"}, // but our own
+	} {
+		cmd := exec.Command("go", "list", "-deps", binary)
+		cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for dep := range strings.FieldsSeq(string(out)) {
+			for _, prefix := range without {
+				ours := dep == module+"/api" || dep == module+"/api/run"
+				if strings.HasPrefix(dep, prefix) && !ours {
+					t.Errorf("%s links %s", binary, dep)
+				}
+			}
+		}
+	}
+}

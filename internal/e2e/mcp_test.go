@@ -1,0 +1,274 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// An agent is an MCP client whose server is a member of a session.
+type agent struct {
+	t *testing.T
+	*mcp.ClientSession
+}
+
+// serve connects to a server that a command starts.
+func serve(t *testing.T, cmd *exec.Cmd) *agent {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), stage.Patience)
+	defer cancel()
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "lngtest"}, nil).Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &agent{t, c}
+}
+
+// found is what an answer has besides text.
+type found struct {
+	Items []struct {
+		Process, Command, Outcome string
+		Ports                     []string
+	}
+	More          int
+	Plan, Verdict string
+}
+
+// maxAnswer is what an answer may have, in bytes.
+const maxAnswer = 8 << 10
+
+// call calls a tool, and gives its text, what else it has, and how long it took.
+func (a *agent) call(tool string, args map[string]any) (text string, f found, failed bool, took time.Duration) {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), stage.Patience)
+	defer cancel()
+	began := time.Now()
+	r, err := a.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+	took = time.Since(began)
+	if err != nil {
+		a.t.Fatalf("%s %v: %v", tool, args, err)
+	}
+	whole, err := json.Marshal(r)
+	if err != nil || len(whole) > maxAnswer {
+		a.t.Errorf("%s %v: an answer of %d bytes (%v)", tool, args, len(whole), err)
+	}
+	for _, c := range r.Content {
+		text += c.(*mcp.TextContent).Text
+	}
+	if b, err := json.Marshal(r.StructuredContent); err != nil || json.Unmarshal(b, &f) != nil {
+		a.t.Errorf("%s: structured: %s", tool, b)
+	}
+	return text, f, r.IsError, took
+}
+
+// fails calls a tool that must refuse, and gives why.
+func (a *agent) fails(tool string, args map[string]any, want string) {
+	a.t.Helper()
+	if text, _, failed, _ := a.call(tool, args); !failed || !strings.Contains(text, want) {
+		a.t.Errorf("%s %v: %q, want %q", tool, args, text, want)
+	}
+}
+
+// serveIn serves in a session of that name, beside a program and its sibling.
+func serveIn(i *stage.Instance, name string, program, sibling *stage.Marker, words ...string) *agent {
+	i.T.Helper()
+	script := `LNGTEST_MARKER="$1" "$2" setsid </dev/null >/dev/null & m="$3"; lineage="$4"; shift 4
+		LNGTEST_MARKER="$m" "$@" </dev/null >/dev/null & exec "$lineage" mcp`
+	args := append([]string{"run", "--name", name, "--grace", "0s", "--", "sh", "-c", script, "sh",
+		sibling.Path, stage.Program("detach"), program.Path, stage.Lineage, stage.Program(words[0])}, words[1:]...)
+	a := serve(i.T, i.Command(args, []string{"LNGTEST_SECONDS=60", "XDG_RUNTIME_DIR="}))
+	sibling.Members(1)
+	program.Ready()
+	return a
+}
+
+// process finds PID@START of the oldest process that runs a program.
+func (a *agent) process(program string) string {
+	a.t.Helper()
+	text, f, _, _ := a.call("list_running", nil)
+	for _, x := range f.Items {
+		if strings.HasPrefix(x.Command, stage.Program(program)) {
+			return x.Process
+		}
+	}
+	a.t.Fatalf("no %s in %s", program, text)
+	return ""
+}
+
+// What an agent can ask, and what it is refused.
+func TestMCP(t *testing.T) {
+	i := stage.NewDaemon(t)
+	other := stage.NewMarker(t, i.Dir)
+	i.Start([]string{"run", "--name", "other", "--", stage.Program("detach"), "password"}, other.Env())
+	other.Ready()
+	secret := i.Session("other").Root.Ref.String()
+	program, sibling := stage.NewMarker(t, i.Dir), stage.NewMarker(t, i.Dir)
+	a := serveIn(i, "agent", program, sibling, "port", "0")
+
+	tools, err := a.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hints := map[string]bool{}
+	for _, tool := range tools.Tools {
+		hints[tool.Name] = tool.Annotations.ReadOnlyHint
+	}
+	for name, reads := range map[string]bool{"list_running": true, "explain": true, "ports": true, "end_branch": false, "keep": false} {
+		if got, there := hints[name]; !there || got != reads || len(hints) != 5 {
+			t.Errorf("%s: there %v, reads only %v", name, there, got)
+		}
+	}
+
+	text, f, _, _ := a.call("ports", nil)
+	if len(f.Items) != 1 || len(f.Items[0].Ports) != 1 || !strings.Contains(text, f.Items[0].Ports[0]) {
+		t.Fatalf("ports: %s", text)
+	}
+	listener := f.Items[0].Process
+	number, err := strconv.Atoi(regexp.MustCompile(`\d+$`).FindString(f.Items[0].Ports[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []map[string]any{{"process": listener}, {"port": number}} {
+		if text, _, failed, _ := a.call("explain", q); failed || !strings.Contains(text, "root of the session") || !strings.Contains(text, listener) {
+			t.Errorf("explain %v: %s", q, text)
+		}
+	}
+	root := i.Session("agent").Root.Ref.String()
+	a.fails("explain", map[string]any{"process": secret}, "not permitted")
+	a.fails("explain", map[string]any{}, "one of process, port and path")
+	a.fails("end_branch", map[string]any{"process": secret}, "not permitted")
+	a.fails("end_branch", map[string]any{"process": root}, "root of session")
+	a.fails("end_branch", map[string]any{"process": root, "plan": "x"}, "root of session")
+	a.fails("end_branch", map[string]any{"process": listener, "plan": "x"}, "unknown")
+	a.fails("keep", map[string]any{"process": listener, "reason": "preview"}, stage.Program("port"))
+	a.fails("keep", map[string]any{"process": secret, "reason": "preview"}, "not permitted")
+	for _, tool := range []string{"list_running", "ports"} {
+		if text, _, _, _ := a.call(tool, nil); strings.Contains(text, "password") {
+			t.Errorf("%s shows another session: %s", tool, text)
+		}
+	}
+
+	of := a.process("port") // its parent
+	text, f, failed, _ := a.call("end_branch", map[string]any{"process": of})
+	if failed || f.Plan == "" || !strings.Contains(text, "nothing was sent") || !program.Drain() {
+		t.Fatalf("plan: %s", text)
+	}
+	text, f, failed, _ = a.call("end_branch", map[string]any{"process": of, "plan": f.Plan})
+	program.MustBeGone()
+	if failed || f.Verdict != "clean" || !strings.Contains(text, listener) {
+		t.Errorf("end: %s", text)
+	}
+	if !sibling.Drain() || !other.Drain() {
+		t.Error("the sibling or another session is dead")
+	}
+	i.End("--now", "agent", "other")
+}
+
+// A crowd does not make an answer longer.
+func TestMCPBounded(t *testing.T) {
+	i := stage.NewDaemon(t)
+	program, sibling := stage.NewMarker(t, i.Dir), stage.NewMarker(t, i.Dir)
+	a := serveIn(i, "agent", program, sibling, "bomb", "800")
+	text, f, _, _ := a.call("list_running", nil)
+	if f.More < 500 || !strings.Contains(text, "more lines") {
+		t.Errorf("%d left out: %s", f.More, text)
+	}
+	if _, f, _, _ := a.call("end_branch", map[string]any{"process": a.process("bomb")}); f.More < 500 || f.Plan == "" {
+		t.Errorf("plan: %d left out", f.More)
+	}
+	i.End("--now", "agent")
+}
+
+// end_branch against 50 threads that fork all the time: LNGTEST_BRANCHES rounds.
+func TestMCPEndsForkers(t *testing.T) {
+	i := stage.NewDaemon(t)
+	n := stage.FromEnv(t, "LNGTEST_BRANCHES", 10)
+	var slowest time.Duration
+	for round := range n {
+		name := "agent-" + strconv.Itoa(round)
+		program, sibling := stage.NewMarker(t, i.Dir), stage.NewMarker(t, i.Dir)
+		a := serveIn(i, name, program, sibling, "forkers", "50", "50", "50000")
+		of := a.process("forkers")
+		_, f, _, _ := a.call("end_branch", map[string]any{"process": of})
+		text, f, failed, took := a.call("end_branch", map[string]any{"process": of, "plan": f.Plan})
+		slowest = max(slowest, took)
+		program.MustBeGone()
+		if failed || f.Verdict != "clean" || !sibling.Drain() || i.Session(name).State != api.StateActive {
+			t.Fatalf("round %d of %d: failed %v, %s", round+1, n, failed, text)
+		}
+		i.End("--now", name)
+		a.Close()
+	}
+	t.Logf("figure: end_branch: %d of %d rounds: the branch is empty, its siblings are untouched; %v at most", n, n, slowest.Round(time.Millisecond))
+}
+
+// Without a daemon the agent continues: each answer comes within 300 ms, and the reason is
+// given once, also to a server that is started later.
+func TestMCPWithoutDaemon(t *testing.T) {
+	late := tracertest.Slowed(300 * time.Millisecond)
+	for _, tt := range []struct {
+		what, says string
+		start      func(*testing.T, *stage.Instance) (back func())
+	}{
+		{"absent", "no daemon at", func(_ *testing.T, i *stage.Instance) func() { return func() { i.Daemon() } }},
+		{"dead", "no daemon at", func(t *testing.T, i *stage.Instance) func() {
+			d := i.Daemon()
+			if err := d.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			d.Wait()
+			return func() { i.Daemon() }
+		}},
+		{"stopped", "within 250ms", func(t *testing.T, i *stage.Instance) func() {
+			d := i.Daemon()
+			if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			back := func() { _ = d.Process.Signal(syscall.SIGCONT) }
+			t.Cleanup(back)
+			return back
+		}},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			i := stage.New(t)
+			back := tt.start(t, i)
+			env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+			a := serve(t, i.Command([]string{"mcp"}, env))
+			var slowest time.Duration
+			ask := func(a *agent, want string) {
+				t.Helper()
+				text, _, failed, took := a.call("list_running", nil)
+				if !failed || !strings.Contains(text, want) || took > late {
+					t.Errorf("after %v: %q, want %q", took, text, want)
+				}
+				slowest = max(slowest, took)
+			}
+			ask(a, tt.says)
+			ask(a, "continue without it")
+			again := serve(t, i.Command([]string{"mcp"}, env))
+			text, _, _, _ := again.call("ports", nil)
+			if strings.Contains(text, tt.says) {
+				t.Errorf("it is said twice: %s", text)
+			}
+			back()
+			i.Until("daemon that answers", func() bool { return i.Version() != nil })
+			a.fails("list_running", nil, "not in a lineage session")
+			t.Logf("figure: %s: an answer is %v late at most", tt.what, slowest.Round(time.Millisecond))
+		})
+	}
+}

@@ -104,7 +104,7 @@ it inside its own session, but not to an ancestor of its own, to the root, or to
 the owner of a session. A plan of a branch also covers later forks that run the
 same command as a process that it names.
 
---all ends every live session that you may end, as root of all users; --mine
+--all ends every live session that you may end (as root: of all users), --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 

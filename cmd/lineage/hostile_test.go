@@ -105,7 +105,7 @@ func TestHostileStrings(t *testing.T) {
 			}
 			if format == "yaml" {
 				for dec := yaml.NewDecoder(strings.NewReader(stdout)); ; {
-					if err := dec.Decode(new(any)); err == io.EOF {
+					if err := dec.Decode(new(any)); errors.Is(err, io.EOF) {
 						break
 					} else if err != nil {
 						t.Fatalf("%v: no YAML: %v: %s", args, err, stdout)

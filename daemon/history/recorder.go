@@ -5,7 +5,6 @@ package history
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,9 +23,9 @@ const (
 	// recordPeriod is between two batches of the history: what a daemon that is
 	// killed loses of it.
 	recordPeriod = 250 * time.Millisecond
-	// recordShare of its time it rests: it gets a fifth of what the machine gives
-	// the daemon in a storm, as the rest is the registry's. What falls off the ring
-	// meanwhile is told as a gap.
+	// recordShare times as long as it used a CPU it rests: it gets a fifth of what the
+	// machine gives the daemon in a storm, as the rest is the registry's. What falls off the
+	// ring meanwhile is told as a gap.
 	recordShare = 4
 	// recordChunk bounds what one call asks of the registry, who waits for nobody.
 	recordChunk = 256
@@ -130,27 +129,6 @@ func (r *Recorder) End() {
 			<-r.done
 			_ = r.journal.Close()
 		}()
-	}
-}
-
-func (r *Recorder) run(ctx context.Context) {
-	defer close(r.done)
-	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
-		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
-	}
-	for {
-		began := time.Now()
-		r.flush(r.period)
-		rest := time.NewTimer(max(r.period, recordShare*time.Since(began)))
-		select {
-		case <-ctx.Done():
-			rest.Stop()
-			r.flush(recordClose)
-			return
-		case <-r.saving: // a session begins or ends
-			rest.Stop()
-		case <-rest.C:
-		}
 	}
 }
 

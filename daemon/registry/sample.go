@@ -305,6 +305,9 @@ func (r *Registry) known(infos []tracer.SessionInfo) {
 
 // sampled repairs the graph and sums up the members.
 func (r *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
+	for i := range seen {
+		r.sessionOf(seen[i].Session) // held before its members are in the graph: hooks and readers rely on it
+	}
 	changes := r.graph.Resync(now, seen)
 	for id, s := range r.sessions {
 		s.rss, s.cpu, s.zombies = 0, 0, 0

@@ -12,82 +12,82 @@ import (
 )
 
 // of is what a session that is held has handed over.
-func (b *Attribution) of(id tracer.SessionID) *brokered {
-	its := b.sessions[id]
+func (a *Attribution) of(id tracer.SessionID) *brokered {
+	its := a.sessions[id]
 	if its == nil {
 		its = new(brokered)
-		b.sessions[id] = its
+		a.sessions[id] = its
 	}
 	return its
 }
 
 // SetToken notes the SHA-256 of a session's token.
-func (b *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byte) {
-	b.of(id).token = sum
+func (a *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byte) {
+	a.of(id).token = sum
 }
 
 // Busy reports whether processes outside of sessions wait to be judged.
-func (b *Attribution) Busy() bool { return len(b.strangers) > 0 }
+func (a *Attribution) Busy() bool { return len(a.strangers) > 0 }
 
 // LookAnew has all processes looked at some times in a row again: what was no session's
 // work so far may be that of a new one.
-func (b *Attribution) LookAnew() { b.crowd.anew.Store(true) }
+func (a *Attribution) LookAnew() { a.crowd.anew.Store(true) }
 
 // Hooks are what attribution attaches to the registry.
-func (b *Attribution) Hooks() *registry.Hooks {
+func (a *Attribution) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Forked: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
-			if its := b.sessions[x.ID()]; its != nil {
+			if its := a.sessions[x.ID()]; its != nil {
 				its.forked(ev)
 			}
 		},
 		Execed: func(v registry.View, x *registry.Session, ev *tracer.Event) {
-			b.asks(v, x, ev)
-			b.askAgain(x, ev.Process)
+			a.asks(v, x, ev)
+			a.askAgain(x, ev.Process)
 		},
 		Exited: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
-			if its := b.sessions[x.ID()]; its != nil {
+			if its := a.sessions[x.ID()]; its != nil {
 				its.left(ev)
 			}
 		},
 		Opened: func(_ registry.View, x *registry.Session) {
 			if x.Info().For != 0 { // what is remembered may be older, or lost
-				its := b.of(x.ID())
+				its := a.of(x.ID())
 				its.For, its.Weak = x.Info().For, x.Info().Weak
 			}
 		},
 		Adopted: func(registry.View, *registry.Session) { // what it had lost before is found by evidence
-			b.LookAnew()
-			b.askHaste()
+			a.LookAnew()
+			a.askHaste()
 		},
-		Forgotten: func(_ registry.View, x *registry.Session) { delete(b.sessions, x.ID()) },
+		Forgotten: func(_ registry.View, x *registry.Session) { delete(a.sessions, x.ID()) },
 		Walking: func(v registry.View) registry.Want {
-			b.crowd.horizon = b.horizon(v)
-			if b.crowd.horizon == 0 {
+			a.crowd.horizon = a.horizon(v)
+			if a.crowd.horizon == 0 {
 				return registry.WantNone
 			}
 			return registry.WantSome
 		},
-		Met:     b.crowd.meet,
-		Walked:  b.crowd.walked,
-		Sampled: func(registry.View, *registry.Look) func() { return func() { b.crowd.hand(b.strangers) } },
+		Met:     a.crowd.meet,
+		Walked:  a.crowd.walked,
+		Sampled: func(registry.View, *registry.Look) func() { return func() { a.crowd.hand(a.strangers) } },
 		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
-			d.For, d.Work = b.of(x.ID()).For, b.work(v, x)
+			d.For, d.Work = a.of(x.ID()).For, a.work(v, x)
 		},
-		Origin:     func(_ registry.View, x *registry.Session) tracer.SessionID { return b.of(x.ID()).For },
-		Persistent: b,
+		Origin:     func(_ registry.View, x *registry.Session) tracer.SessionID { return a.of(x.ID()).For },
+		Persistent: a,
 	}
 }
 
 // work is what a session has handed to brokers.
-func (b *Attribution) work(v registry.View, x *registry.Session) document.Work {
-	s := b.of(x.ID())
+func (a *Attribution) work(v registry.View, x *registry.Session) document.Work {
+	s := a.of(x.ID())
 	w := document.Work{Found: s.brought()}
 	over := x.Closed() || x.Info().State == tracer.StateEmpty
 	for _, e := range s.Errands {
 		if !e.Found && !e.Failed && !e.Inside {
 			q := e.request()
-			q.Over = over || !e.Kind.Later && e.Left != 0 && b.clock.Boottime() > e.Left+uint64(settling)
+			q.Over = over || !e.Kind.Later && e.Left != 0 && a.clock.Boottime() > e.Left+uint64(settling)
 			w.Open = append(w.Open, *q)
 		}
 	}
@@ -95,7 +95,7 @@ func (b *Attribution) work(v registry.View, x *registry.Session) document.Work {
 	if s.For != 0 {
 		w.Brought = nil
 		if v.Session(s.For) != nil {
-			w.Brought = b.of(s.For).brought()
+			w.Brought = a.of(s.For).brought()
 		}
 	}
 	return w
@@ -137,10 +137,10 @@ func (m *handedMemory) Redact(redact func([]string) []string) {
 }
 
 // Remember implements [registry.Persistent].
-func (b *Attribution) Remember(v registry.View, x *registry.Session) registry.Memory {
-	its := b.of(x.ID())
+func (a *Attribution) Remember(v registry.View, x *registry.Session) registry.Memory {
+	its := a.of(x.ID())
 	m := &handedMemory{Brokered: its.clone()}
-	m.Brokered.Shared, m.Brokered.token = b.steward.Shared(v, x.ID()), [32]byte{}
+	m.Brokered.Shared, m.Brokered.token = a.steward.Shared(v, x.ID()), [32]byte{}
 	if its.token != [32]byte{} {
 		m.Token = hex.EncodeToString(its.token[:])
 	}
@@ -148,12 +148,12 @@ func (b *Attribution) Remember(v registry.View, x *registry.Session) registry.Me
 }
 
 // Restore implements [registry.Persistent].
-func (b *Attribution) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
+func (a *Attribution) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
 	var m handedMemory
 	if json.Unmarshal(text, &m) != nil {
 		return // the registry has said so
 	}
-	its := b.of(x.ID())
+	its := a.of(x.ID())
 	*its = m.Brokered
 	if sum, err := hex.DecodeString(m.Token); err == nil && len(sum) == len(its.token) {
 		copy(its.token[:], sum)

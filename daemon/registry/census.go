@@ -81,12 +81,12 @@ const (
 
 // sessions gives the kernel's records of the sessions that a look is about.
 func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
-	o := p.registry
+	r := p.registry
 	var ids []tracer.SessionID
 	all := cause != CauseNone || p.asks%listEvery == 0
-	err := o.do(func() {
+	err := r.do(func() {
 		all, p.unreleased = all || p.unreleased, false
-		for id, s := range o.sessions {
+		for id, s := range r.sessions {
 			if !s.closed {
 				ids = append(ids, id)
 			}
@@ -94,12 +94,12 @@ func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
 	})
 	p.asks++
 	if err != nil || all || len(ids) > fewSessions {
-		return o.kernel.Sessions()
+		return r.kernel.Sessions()
 	}
 	slices.Sort(ids)
 	infos := make([]tracer.SessionInfo, 0, len(ids))
 	for _, id := range ids {
-		switch info, err := o.kernel.Session(id); {
+		switch info, err := r.kernel.Session(id); {
 		case err == nil:
 			infos = append(infos, info)
 		case !errors.Is(err, tracer.ErrNotFound):

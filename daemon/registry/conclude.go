@@ -14,35 +14,35 @@ import (
 )
 
 // wake continues the owner, whose command is dead, if it is stopped.
-func (o *Registry) wake(s *Session) {
+func (r *Registry) wake(s *Session) {
 	if s.info.Owner.PID == 0 {
 		return
 	}
-	if err := o.enforcer.Wake(s.info.Owner); err != nil {
-		o.log.Warn().Err(err).Str(logging.KeySession, s.info.ID.String()).Uint32(logging.KeyPID, s.info.Owner.PID).Msg("stopped owner not continued")
+	if err := r.enforcer.Wake(s.info.Owner); err != nil {
+		r.log.Warn().Err(err).Str(logging.KeySession, s.info.ID.String()).Uint32(logging.KeyPID, s.info.Owner.PID).Msg("stopped owner not continued")
 	}
 }
 
 // Judged takes the enforcer's result.
-func (o *Registry) Judged(r enforcer.Result) { _ = o.do(func() { o.judged(r) }) }
+func (r *Registry) Judged(result enforcer.Result) { _ = r.do(func() { r.judged(result) }) }
 
-func (o *Registry) judged(r enforcer.Result) {
-	s := o.sessions[r.Session]
+func (r *Registry) judged(result enforcer.Result) {
+	s := r.sessions[result.Session]
 	if s == nil || s.closed {
 		return
 	}
-	s.result = &r
-	if !r.Gone && r.Info.ID == r.Session {
+	s.result = &result
+	if !result.Gone && result.Info.ID == result.Session {
 		state := s.info.State
-		s.info = r.Info
-		s.info.State = max(state, r.Info.State)
+		s.info = result.Info
+		s.info.State = max(state, result.Info.State)
 	}
-	o.conclude(s)
+	r.conclude(s)
 }
 
 // conclude writes the receipt when there is a verdict and everything that
 // died before it has been booked.
-func (o *Registry) conclude(s *Session) {
+func (r *Registry) conclude(s *Session) {
 	if s.result == nil || s.closed {
 		return
 	}
@@ -50,74 +50,74 @@ func (o *Registry) conclude(s *Session) {
 	if s.result == s.written && !empty {
 		return
 	}
-	if empty && s.emptyAt == 0 && o.mayBeTold(s) {
+	if empty && s.emptyAt == 0 && r.mayBeTold(s) {
 		return
 	}
 	if empty && s.result.Verdict == api.VerdictLeft {
 		return // it has become empty since: the enforcer will say so
 	}
 	if empty && s.emptyAt == 0 {
-		s.emptyAt = o.clock.Boottime()
+		s.emptyAt = r.clock.Boottime()
 	}
-	if at := s.info.Emptied; empty && at != 0 && at < o.began {
+	if at := s.info.Emptied; empty && at != 0 && at < r.began {
 		s.emptyAt = at // while no daemon ran, and this one only found it so
 	}
-	if !o.settled(s, empty) {
+	if !r.settled(s, empty) {
 		return
 	}
-	s.report = s.receipt.Report(s.info, o.took(s), s.result)
-	o.freed(s.report, s)
+	s.report = s.receipt.Report(s.info, r.took(s), s.result)
+	r.freed(s.report, s)
 	s.report.EndedBy = s.by()
 	if empty {
-		s.report.Ended = o.clock.Wall(s.emptyAt)
+		s.report.Ended = r.clock.Wall(s.emptyAt)
 	}
-	if o.lost > s.lost {
+	if r.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}
-	record := o.view().Record(s)
-	o.view().describe(s.report, record)
-	s.report.Brokered = o.view().Encoder().Brokered(&record.Work, access.Caller{})
-	o.view().notify(s, func(h *Hooks) sessionHook { return h.Reported })
-	o.view().Save(s)
-	o.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
+	record := r.view().Record(s)
+	r.view().describe(s.report, record)
+	s.report.Brokered = r.view().Encoder().Brokered(&record.Work, access.Caller{})
+	r.view().notify(s, func(h *Hooks) sessionHook { return h.Reported })
+	r.view().Save(s)
+	r.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
 		Str(logging.KeyVerdict, string(s.report.Verdict)).Str(logging.KeyWhy, s.report.VerdictWhy).
 		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
 		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if !s.told {
-		o.meter.over(s.report.EndReason, string(s.report.Verdict), o.took(s))
+		r.meter.over(s.report.EndReason, string(s.report.Verdict), r.took(s))
 		close(s.over)
 		s.told = true
 	}
 	s.written, s.after = s.result, nil // of what is left somebody has to look again
 	if empty {
-		o.close(s)
+		r.close(s)
 	}
 }
 
 // mayBeTold tells whether the kernel's word that the session is empty may still
 // come: on a busy host it is far behind. Until there is a receipt each
 // look brings another verdict; one look comes as soon as the patience is over.
-func (o *Registry) mayBeTold(s *Session) bool {
-	now := max(o.clock.Monotonic(), 1)
+func (r *Registry) mayBeTold(s *Session) bool {
+	now := max(r.clock.Monotonic(), 1)
 	if s.foundEmpty == 0 {
 		s.foundEmpty = now
 		id := s.info.ID
-		time.AfterFunc(emptyPatience, func() { o.enforcer.Watch(id) })
+		time.AfterFunc(emptyPatience, func() { r.enforcer.Watch(id) })
 	}
-	if s.quietSince == 0 || s.heard != o.heard {
-		s.quietSince, s.heard = now, o.heard
+	if s.quietSince == 0 || s.heard != r.heard {
+		s.quietSince, s.heard = now, r.heard
 	}
-	if o.lost > s.lost {
+	if r.lost > s.lost {
 		return now-s.foundEmpty < emptyPatience
 	}
 	return now-s.quietSince < emptyPatience && now-s.foundEmpty < lagPatience
 }
 
 // took is how long the end took, up to now if it is not over.
-func (o *Registry) took(s *Session) time.Duration {
+func (r *Registry) took(s *Session) time.Duration {
 	at := s.emptyAt
 	if at == 0 {
-		at = o.clock.Boottime()
+		at = r.clock.Boottime()
 	}
 	if s.info.EndedAt == 0 || at < s.info.EndedAt {
 		return 0
@@ -127,43 +127,43 @@ func (o *Registry) took(s *Session) time.Duration {
 
 // close releases the kernel's record and keeps the session among the ended
 // ones.
-func (o *Registry) close(s *Session) {
+func (r *Registry) close(s *Session) {
 	s.closed = true
-	o.wake(s) // it may have stopped only now
-	o.view().notify(s, func(h *Hooks) sessionHook { return h.Closed })
-	o.view().Changed(s.info.ID)
+	r.wake(s) // it may have stopped only now
+	r.view().notify(s, func(h *Hooks) sessionHook { return h.Closed })
+	r.view().Changed(s.info.ID)
 	s.info.State = tracer.StateEmpty
 	s.info.Live = 0
-	o.enforcer.Forget(s.info.ID)
+	r.enforcer.Forget(s.info.ID)
 	if !s.result.Gone {
-		o.release(s.info.ID)
+		r.release(s.info.ID)
 	}
-	o.view().Save(s)
-	o.ended = append(o.ended, s)
+	r.view().Save(s)
+	r.ended = append(r.ended, s)
 	s.holdings = holdings{}
-	o.outcomes += named(s.report)
-	for len(o.ended) > MaxEnded || o.outcomes > maxOutcomes && len(o.ended) > 1 {
-		old := o.ended[0]
-		o.ended[0] = nil
-		o.ended = o.ended[1:]
-		o.outcomes -= named(old.report)
-		o.drop(old)
-		o.graph.Forget(old.info.ID)
+	r.outcomes += named(s.report)
+	for len(r.ended) > MaxEnded || r.outcomes > maxOutcomes && len(r.ended) > 1 {
+		old := r.ended[0]
+		r.ended[0] = nil
+		r.ended = r.ended[1:]
+		r.outcomes -= named(old.report)
+		r.drop(old)
+		r.graph.Forget(old.info.ID)
 	}
 }
 
 // drop forgets a session that is over.
-func (o *Registry) drop(s *Session) {
+func (r *Registry) drop(s *Session) {
 	id, parent := s.info.ID, s.info.Parent
-	delete(o.sessions, id)
-	delete(o.nested, id)
-	if n := slices.DeleteFunc(o.nested[parent], func(n tracer.SessionID) bool { return n == id }); len(n) > 0 {
-		o.nested[parent] = n
+	delete(r.sessions, id)
+	delete(r.nested, id)
+	if n := slices.DeleteFunc(r.nested[parent], func(n tracer.SessionID) bool { return n == id }); len(n) > 0 {
+		r.nested[parent] = n
 	} else {
-		delete(o.nested, parent)
+		delete(r.nested, parent)
 	}
-	o.view().Changed(id)
-	o.view().notify(s, func(h *Hooks) sessionHook { return h.Forgotten })
+	r.view().Changed(id)
+	r.view().notify(s, func(h *Hooks) sessionHook { return h.Forgotten })
 }
 
 // named is how many processes, ports and locks a receipt names.

@@ -20,25 +20,25 @@ const (
 )
 
 // around are the sessions that a new one will be nested in, the innermost first.
-func (o *Registry) around(spec *tracer.SessionSpec) (all []*Session) {
+func (r *Registry) around(spec *tracer.SessionSpec) (all []*Session) {
 	if spec.KeptFrom != 0 {
 		return nil
 	}
-	e, err := o.kernel.Lookup(spec.Root.PID)
+	e, err := r.kernel.Lookup(spec.Root.PID)
 	if err != nil || e.Identity != spec.Root {
 		return nil // in none, or Create says why not
 	}
-	for x := o.sessionOf(e.Session); x != nil && len(all) < MaxDepth; x = o.sessionOf(x.info.Parent) {
+	for x := r.sessionOf(e.Session); x != nil && len(all) < MaxDepth; x = r.sessionOf(x.info.Parent) {
 		all = append(all, x)
 	}
 	return all
 }
 
 // room refuses a session beyond the limits, in the registry's goroutine.
-func (o *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
+func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 	if spec.UID != 0 {
 		n, all := 0, 0
-		for _, x := range o.sessions {
+		for _, x := range r.sessions {
 			if x.closed {
 				continue
 			}
@@ -58,8 +58,8 @@ func (o *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 	}
 	top := around[len(around)-1].info.ID
 	n := -1 // but for itself
-	for _, id := range o.view().Family(top) {
-		if x := o.sessions[id]; x != nil && !x.closed {
+	for _, id := range r.view().Family(top) {
+		if x := r.sessions[id]; x != nil && !x.closed {
 			n++
 		}
 	}
@@ -71,32 +71,32 @@ func (o *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 
 // create opens the session in the kernel. It runs in the registry's goroutine, so
 // that two cannot take one name and no event of it comes before it is known.
-func (o *Registry) create(spec tracer.SessionSpec) (*Session, error) {
-	around := o.around(&spec)
-	for _, x := range o.sessions {
+func (r *Registry) create(spec tracer.SessionSpec) (*Session, error) {
+	around := r.around(&spec)
+	for _, x := range r.sessions {
 		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {
 			return nil, api.NewError(api.CodeBusyName,
 				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
 		}
 	}
-	if err := o.room(&spec, around); err != nil {
+	if err := r.room(&spec, around); err != nil {
 		return nil, err
 	}
 	spec.Taken = func(id tracer.SessionID) bool {
-		for known := range o.sessions {
+		for known := range r.sessions {
 			if known>>32 == id>>32 { // what people see of it
 				return true
 			}
 		}
 		return false
 	}
-	id, err := o.kernel.Create(spec)
+	id, err := r.kernel.Create(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create session of pid %d: %w", spec.Root.PID, err)
 	}
-	info, err := o.kernel.Session(id)
+	info, err := r.kernel.Session(id)
 	if err != nil {
 		return nil, fmt.Errorf("read session %v: %w", id, err)
 	}
-	return o.enter(info), nil
+	return r.enter(info), nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Encoder makes documents of the live graph.
 func (v View) Encoder() document.Encoder {
-	return document.Encoder{Graph: v.o.graph, Clock: v.o.clock.Clock, Kernel: v.o.kernel}
+	return document.Encoder{Graph: v.r.graph, Clock: v.r.clock.Clock, Kernel: v.r.kernel}
 }
 
 // Document is a session as c may read it.
@@ -24,12 +24,12 @@ func (v View) Document(s *Session, c access.Caller) api.Session {
 func (v View) Record(s *Session) *document.Session {
 	d := &document.Session{
 		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
-		Level: v.o.kernel.Features().Level, Degraded: v.o.degraded,
+		Level: v.r.kernel.Features().Level, Degraded: v.r.degraded,
 		CPU: s.cpu + s.cpuDead, RSS: s.rss, Zombies: s.zombies, Ports: s.ports(), RootDied: s.rootDied != 0,
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
-		left := int64(s.info.Deadline) - int64(v.o.clock.Monotonic())
-		d.Deadline = uint64(int64(v.o.clock.Boottime()) + left)
+		left := int64(s.info.Deadline) - int64(v.r.clock.Monotonic())
+		d.Deadline = uint64(int64(v.r.clock.Boottime()) + left)
 	}
 	if s.closed {
 		d.Ended = s.emptyAt
@@ -37,7 +37,7 @@ func (v View) Record(s *Session) *document.Session {
 			d.Verdict = s.report.Verdict
 		}
 	}
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if h.Describe != nil {
 			h.Describe(v, s, d)
 		}
@@ -58,7 +58,7 @@ func (s *Session) State() api.SessionState {
 func (v View) Report(x *Session, c access.Caller) *api.Report {
 	r, record := x.report, v.Record(x)
 	if r == nil {
-		r = x.receipt.Report(x.info, v.o.took(x), nil)
+		r = x.receipt.Report(x.info, v.r.took(x), nil)
 		r.EndedBy, r.State = x.by(), x.State()
 		v.describe(r, record)
 	}
@@ -76,7 +76,7 @@ func (v View) describe(r *api.Report, record *document.Session) {
 	for i := range r.Zombies {
 		z := r.Zombies[i].Reaper
 		if _, known := comms[z.Ref]; !known {
-			comms[z.Ref] = Comm(v.o.kernel, v.o.proc, z.Ref)
+			comms[z.Ref] = Comm(v.r.kernel, v.r.proc, z.Ref)
 		}
 		z.Comm = comms[z.Ref]
 	}
@@ -87,7 +87,7 @@ func (v View) Refresh(s *Session) {
 	if s.closed {
 		return
 	}
-	if info, err := v.o.kernel.Session(s.info.ID); err == nil && info.ID == s.info.ID {
+	if info, err := v.r.kernel.Session(s.info.ID); err == nil && info.ID == s.info.ID {
 		info.State = max(info.State, s.info.State)
 		s.info = info
 	}

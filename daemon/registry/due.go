@@ -10,19 +10,19 @@ import (
 // due reports whether the period's look is needed. Without a session none is, unless a feature
 // wants it.
 func (p *sampler) due() bool {
-	o := p.registry
+	r := p.registry
 	var heard uint64
 	want := WantNone
-	err := o.do(func() {
-		heard, want = o.heard, o.view().wanted()
-		if o.live() > 0 {
+	err := r.do(func() {
+		heard, want = r.heard, r.view().wanted()
+		if r.live() > 0 {
 			want = max(want, p.pressing())
 		}
 	})
 	if err != nil || want == WantNone {
 		return false
 	}
-	return p.quiet.Due(heard, pace.Births(string(o.proc))) || want == WantEach
+	return p.quiet.Due(heard, pace.Births(string(r.proc))) || want == WantEach
 }
 
 // pressing is what looks live sessions want, in the registry's goroutine: each period's while

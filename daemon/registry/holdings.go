@@ -64,7 +64,7 @@ func newTracker(p *Options) tracker {
 }
 
 // Holds reads ports, locks and files of processes.
-func (o *Registry) Holds() *resources.Reader { return o.holds }
+func (r *Registry) Holds() *resources.Reader { return r.holds }
 
 // members names the live members of a session.
 func members(k Kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
@@ -79,19 +79,19 @@ func members(k Kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
 
 // collect reads what the members of a session hold now and hands it to the
 // owner.
-func (o *Registry) collect(id tracer.SessionID, limit time.Duration) {
+func (r *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	began := o.clock.Boottime()
-	ids, err := members(o.kernel, id)
+	began := r.clock.Boottime()
+	ids, err := members(r.kernel, id)
 	if err != nil {
-		o.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
+		r.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
 		return
 	}
-	held := o.holds.Of(ctx, ids)
-	_ = o.do(func() {
-		if s := o.sessions[id]; s != nil && !s.closed {
-			o.view().Refresh(s)
+	held := r.holds.Of(ctx, ids)
+	_ = r.do(func() {
+		if s := r.sessions[id]; s != nil && !s.closed {
+			r.view().Refresh(s)
 			s.seen(held, began)
 		}
 	})
@@ -99,11 +99,11 @@ func (o *Registry) collect(id tracer.SessionID, limit time.Duration) {
 
 // CollectBefore reads what the members of a session hold before the first signal, which waits no longer than
 // maxBefore for any part of it.
-func (o *Registry) CollectBefore(id tracer.SessionID) {
+func (r *Registry) CollectBefore(id tracer.SessionID) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o.collect(id, maxBefore)
+		r.collect(id, maxBefore)
 	}()
 	select {
 	case <-done:
@@ -134,15 +134,15 @@ func (s *Session) seen(now resources.Held, began uint64) {
 }
 
 // Ending gives sessions that begin to end, and others whose holdings are to be read now, by Collect.
-func (o *Registry) Ending() <-chan tracer.SessionID { return o.ending }
+func (r *Registry) Ending() <-chan tracer.SessionID { return r.ending }
 
 // Collect reads what the members of a session hold now.
-func (o *Registry) Collect(id tracer.SessionID) { o.collect(id, collectAside) }
+func (r *Registry) Collect(id tracer.SessionID) { r.collect(id, collectAside) }
 
 // askHeld has the holdings of a session that begins to end read at once.
-func (o *Registry) askHeld(id tracer.SessionID) {
+func (r *Registry) askHeld(id tracer.SessionID) {
 	select {
-	case o.ending <- id:
+	case r.ending <- id:
 	default: // many end at once: what was seen last has to do
 	}
 }
@@ -150,7 +150,7 @@ func (o *Registry) askHeld(id tracer.SessionID) {
 // settled reports that the receipt may be written: nothing was held, or
 // somebody has looked what became of it. Else it begins to look; a session
 // whose members are all gone is given time for its ports.
-func (o *Registry) settled(s *Session, empty bool) bool {
+func (r *Registry) settled(s *Session, empty bool) bool {
 	alone := s.output == "" || s.info.Forks < 2 // then nobody can have got the output
 	held := s.heldAtEnd()
 	if s.after != nil || len(held.Ports)+len(held.Locks) == 0 && alone {
@@ -160,17 +160,17 @@ func (o *Registry) settled(s *Session, empty bool) bool {
 		return false
 	}
 	s.looking = true
-	id, output, own, owner := s.info.ID, s.output, o.cameFrom(s.info.ID), s.info.Owner
+	id, output, own, owner := s.info.ID, s.output, r.cameFrom(s.info.ID), s.info.Owner
 	wait := time.Duration(0)
 	if empty {
-		wait = o.portsWait()
+		wait = r.portsWait()
 	}
 	go func() {
-		a := o.look(held, output, own, owner, wait)
-		_ = o.do(func() {
-			if s := o.sessions[id]; s != nil {
+		a := r.look(held, output, own, owner, wait)
+		_ = r.do(func() {
+			if s := r.sessions[id]; s != nil {
 				s.looking, s.after = false, a
-				o.conclude(s)
+				r.conclude(s)
 			}
 		})
 	}()
@@ -182,28 +182,28 @@ func (o *Registry) settled(s *Session, empty bool) bool {
 // output only the session's own are named: others have it from whoever started
 // the session, and share it by right. So does the owner a lock that it has open
 // as well: the members inherited it.
-func (o *Registry) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
+func (r *Registry) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{held: held, unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
 	began := time.Now()
 	for pause := 10 * time.Millisecond; len(held.Ports) > 0; pause = min(2*pause, 250*time.Millisecond) {
-		a.freed = sockets.Freed(ctx, o.kernel, o.holds, held.Ports)
+		a.freed = sockets.Freed(ctx, r.kernel, r.holds, held.Ports)
 		if len(a.freed.Busy) == 0 || time.Since(began)+pause > wait {
 			break
 		}
 		time.Sleep(pause)
 	}
 	a.unknown = append(a.unknown, a.freed.Unknown...)
-	busy, unknown := sockets.Holders(ctx, o.holds, a.freed.Busy)
+	busy, unknown := sockets.Holders(ctx, r.holds, a.freed.Busy)
 	a.freed.Busy, a.unknown = busy, append(a.unknown, unknown...)
 	if len(held.Locks) > 0 {
 		var unknown []string
-		a.released, a.still, unknown = o.holds.Released(ctx, held.Locks)
+		a.released, a.still, unknown = r.holds.Released(ctx, held.Locks)
 		a.unknown = append(a.unknown, unknown...)
 	}
 	if len(a.still) > 0 && owner != (tracer.Identity{}) {
-		inherited := o.holds.Of(ctx, []tracer.Identity{owner}).Locks
+		inherited := r.holds.Of(ctx, []tracer.Identity{owner}).Locks
 		a.still = slices.DeleteFunc(a.still, func(l resources.Lock) bool {
 			return slices.ContainsFunc(inherited, func(o resources.Lock) bool { return o.Same(&l) })
 		})
@@ -211,12 +211,12 @@ func (o *Registry) look(held resources.Held, output string, own map[tracer.Sessi
 	if output == "" {
 		return a
 	}
-	writers, err := o.holds.Writers(ctx, output)
+	writers, err := r.holds.Writers(ctx, output)
 	if err != nil && len(held.Ports)+len(held.Locks) > 0 {
 		a.unknown = append(a.unknown, "output: "+err.Error())
 	}
 	for _, w := range writers {
-		if e, err := o.kernel.Lookup(w.PID); err == nil && e.Identity == w && own[e.Session] {
+		if e, err := r.kernel.Lookup(w.PID); err == nil && e.Identity == w && own[e.Session] {
 			a.writers = append(a.writers, w)
 		}
 	}
@@ -226,12 +226,12 @@ func (o *Registry) look(held resources.Held, output string, own map[tracer.Sessi
 // cameFrom are the sessions that what a session started may be in: its own, those
 // nested in it, and those that hold what was handed over by these, kept or as the
 // work of brokers.
-func (o *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
+func (r *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 	own := map[tracer.SessionID]bool{id: true}
 	for n := 0; n < len(own); {
 		n = len(own)
-		for other, x := range o.sessions {
-			if own[x.info.Parent] || o.from(x, own) {
+		for other, x := range r.sessions {
+			if own[x.info.Parent] || r.from(x, own) {
 				own[other] = true
 			}
 		}
@@ -240,12 +240,12 @@ func (o *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 }
 
 // from reports whether what a session holds came from one of own.
-func (o *Registry) from(s *Session, own map[tracer.SessionID]bool) bool {
-	return slices.ContainsFunc(o.hooks, func(h *Hooks) bool { return h.Origin != nil && own[h.Origin(o.view(), s)] })
+func (r *Registry) from(s *Session, own map[tracer.SessionID]bool) bool {
+	return slices.ContainsFunc(r.hooks, func(h *Hooks) bool { return h.Origin != nil && own[h.Origin(r.view(), s)] })
 }
 
 // freed writes into a receipt what became of the holdings.
-func (o *Registry) freed(r *api.Report, s *Session) {
+func (r *Registry) freed(report *api.Report, s *Session) {
 	a := s.after
 	if a == nil {
 		return
@@ -257,32 +257,32 @@ func (o *Registry) freed(r *api.Report, s *Session) {
 	}
 	for _, p := range a.freed.Ports {
 		p.Holder = had[p.String()]
-		r.PortsFreed = append(r.PortsFreed, document.Port(&p))
+		report.PortsFreed = append(report.PortsFreed, document.Port(&p))
 	}
 	for _, p := range a.freed.Busy {
-		r.PortsBusy = append(r.PortsBusy, document.Port(&p))
+		report.PortsBusy = append(report.PortsBusy, document.Port(&p))
 	}
 	for _, w := range a.freed.Waits {
 		p := document.Port(&w.Port)
 		p.Connections = w.Connections
-		r.PortsTimeWait = append(r.PortsTimeWait, p)
+		report.PortsTimeWait = append(report.PortsTimeWait, p)
 	}
 	for _, l := range a.released {
 		i := slices.IndexFunc(a.held.Locks, func(h resources.Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
 		if i >= 0 {
 			l.Holder, l.Waiting = a.held.Locks[i].Holder, a.held.Locks[i].Waiting
 		}
-		r.LocksReleased = append(r.LocksReleased, document.Lock(&l))
+		report.LocksReleased = append(report.LocksReleased, document.Lock(&l))
 	}
 	for _, l := range a.still {
-		r.LocksHeld = append(r.LocksHeld, document.Lock(&l))
+		report.LocksHeld = append(report.LocksHeld, document.Lock(&l))
 	}
 	for _, w := range a.writers {
 		p := api.Process{Ref: document.Ref(w)}
-		if st, err := o.proc.Status(w.PID); err == nil {
+		if st, err := r.proc.Status(w.PID); err == nil {
 			p.Comm = st.Name
 		}
-		r.OutputHeldBy = append(r.OutputHeldBy, p)
+		report.OutputHeldBy = append(report.OutputHeldBy, p)
 	}
-	r.HoldsUnknown = a.unknown
+	report.HoldsUnknown = a.unknown
 }

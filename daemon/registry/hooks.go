@@ -94,7 +94,7 @@ type (
 
 // notify calls one kind of hook of all features.
 func (v View) notify(s *Session, kind func(*Hooks) sessionHook) {
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if f := kind(h); f != nil {
 			f(v, s)
 		}
@@ -102,7 +102,7 @@ func (v View) notify(s *Session, kind func(*Hooks) sessionHook) {
 }
 
 func (v View) notifyEvent(s *Session, ev *tracer.Event, kind func(*Hooks) eventHook) {
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if f := kind(h); f != nil {
 			f(v, s, ev)
 		}
@@ -114,7 +114,7 @@ func (v View) publish(events ...tracer.Event) {
 	if len(events) == 0 {
 		return
 	}
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if h.Published != nil {
 			h.Published(v, events)
 		}
@@ -123,7 +123,7 @@ func (v View) publish(events ...tracer.Event) {
 
 // wanted comes before a look, and is what the features want at most.
 func (v View) wanted() (most Want) {
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if h.Walking != nil {
 			most = max(most, h.Walking(v))
 		}
@@ -133,7 +133,7 @@ func (v View) wanted() (most Want) {
 
 // looked comes at the end of a look; what it returns comes behind.
 func (v View) looked(l *Look) (after []func()) {
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if h.Sampled == nil {
 			continue
 		}
@@ -146,7 +146,7 @@ func (v View) looked(l *Look) (after []func()) {
 
 // Changed notes that what a session looks like may be new.
 func (v View) Changed(id tracer.SessionID) {
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if h.Changed != nil {
 			h.Changed(v, id)
 		}

@@ -35,7 +35,7 @@ func (v View) Memory(s *Session) []Memory {
 		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
 		Receipt: s.receipt.Booked(),
 	}}
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if h.Persistent != nil {
 			all = append(all, h.Persistent.Remember(v, s))
 		}
@@ -66,7 +66,7 @@ func EncodeMemory(all []Memory) ([]byte, error) {
 func (v View) restore(s *Session, text json.RawMessage) {
 	var m memory
 	if err := json.Unmarshal(text, &m); err != nil {
-		v.o.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
+		v.r.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
 		return
 	}
 	s.endedBy, s.endCaller = m.EndedBy, m.EndCaller
@@ -77,7 +77,7 @@ func (v View) restore(s *Session, text json.RawMessage) {
 	if m.RootDied != 0 {
 		s.rootDied = uint64(m.RootDied)
 	}
-	for _, h := range v.o.hooks {
+	for _, h := range v.r.hooks {
 		if h.Persistent != nil {
 			h.Persistent.Restore(v, s, text)
 		}

@@ -122,7 +122,7 @@ type counts struct {
 
 // New makes a registry, whose goroutine is Run's.
 func New(p Options) *Registry {
-	o := &Registry{
+	r := &Registry{
 		host: host{
 			kernel: p.Kernel, enforcer: p.Enforcer, log: p.Log, clock: p.Clock, began: p.Clock.Boottime(), proc: p.Proc,
 			hidden: p.Hidden,
@@ -137,38 +137,38 @@ func New(p Options) *Registry {
 		watch:    make(map[tracer.SessionID]bool),
 		doubted:  make(chan struct{}, 1),
 	}
-	o.listeners = listeners{registry: o, open: make(map[uint64]*sockets.Socket)}
-	o.looks = sampler{registry: o, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1)}
-	if o.hidden == nil {
-		o.hidden = func(tracer.SessionInfo) bool { return false }
+	r.listeners = listeners{registry: r, open: make(map[uint64]*sockets.Socket)}
+	r.looks = sampler{registry: r, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1)}
+	if r.hidden == nil {
+		r.hidden = func(tracer.SessionInfo) bool { return false }
 	}
-	return o
+	return r
 }
 
 // view is what the registry's goroutine has.
-func (o *Registry) view() View { return View{o} }
+func (r *Registry) view() View { return View{r} }
 
 // Attach adds features. It is called before Run.
-func (o *Registry) Attach(hooks ...*Hooks) { o.hooks = append(o.hooks, hooks...) }
+func (r *Registry) Attach(hooks ...*Hooks) { r.hooks = append(r.hooks, hooks...) }
 
-func (o *Registry) drain() {
-	o.batch = o.inbox.take(o.batch)
-	if len(o.batch) == 0 {
+func (r *Registry) drain() {
+	r.batch = r.inbox.take(r.batch)
+	if len(r.batch) == 0 {
 		return
 	}
-	o.apply(o.batch)
-	clear(o.batch)
+	r.apply(r.batch)
+	clear(r.batch)
 }
 
 // apply takes a batch of events into graph, sessions and ring, in their order.
-func (o *Registry) apply(batch []tracer.Event) {
-	o.heard += uint64(len(batch))
+func (r *Registry) apply(batch []tracer.Event) {
+	r.heard += uint64(len(batch))
 	hidden := false
 	for i := range batch {
 		ev := &batch[i]
-		s := o.sessionOf(ev.Session)
+		s := r.sessionOf(ev.Session)
 		if s == nil {
-			if h := o.canaries.find(ev.Session); h != nil {
+			if h := r.canaries.find(ev.Session); h != nil {
 				hidden = true
 				if h.over {
 					continue
@@ -177,82 +177,82 @@ func (o *Registry) apply(batch []tracer.Event) {
 		}
 		switch ev.Type {
 		case tracer.EventLost:
-			o.lost += ev.Count
-			o.AskResync(CauseLost)
+			r.lost += ev.Count
+			r.AskResync(CauseLost)
 			continue
 		case tracer.EventSession:
 			if s != nil {
-				o.sessionEvent(s, ev)
+				r.sessionEvent(s, ev)
 			}
 			continue
 		case tracer.EventBirth:
 			if s != nil && ev.Evidence == tracer.EvidenceFork {
-				o.forks++
-				o.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Forked })
+				r.forks++
+				r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Forked })
 			}
 		case tracer.EventExec:
 			if s != nil {
-				o.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Execed })
+				r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Execed })
 			}
 		case tracer.EventExit:
 			if s != nil {
-				o.died(s, ev)
+				r.died(s, ev)
 			}
-			o.name(ev)
+			r.name(ev)
 		case tracer.EventListen:
 			if s != nil {
-				o.listeners.begins(ev)
+				r.listeners.begins(ev)
 			}
-			o.name(ev)
+			r.name(ev)
 			continue
 		case tracer.EventUnlisten:
-			o.listeners.ends(ev)
-			o.name(ev)
+			r.listeners.ends(ev)
+			r.name(ev)
 			continue
 		case tracer.EventReaped:
 			o.name(ev)
 		}
 		le := graphEvent(ev)
-		o.graph.Apply(&le)
+		r.graph.Apply(&le)
 	}
 	if hidden {
-		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return o.canaries.find(ev.Session) != nil })
+		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return r.canaries.find(ev.Session) != nil })
 	}
-	o.meter.told(batch)
-	o.view().publish(batch...)
-	for id := range o.watch {
-		o.enforcer.Watch(id)
+	r.meter.told(batch)
+	r.view().publish(batch...)
+	for id := range r.watch {
+		r.enforcer.Watch(id)
 	}
-	clear(o.watch)
+	clear(r.watch)
 }
 
 // name gives an event the comm that it does not carry.
-func (o *Registry) name(ev *tracer.Event) {
-	if comm, ok := o.graph.Comm(ev.Process); ok {
+func (r *Registry) name(ev *tracer.Event) {
+	if comm, ok := r.graph.Comm(ev.Process); ok {
 		ev.Comm = comm
 	}
 }
 
 // Run is the goroutine that has graph and sessions, until ctx is done.
-func (o *Registry) Run(ctx context.Context) {
-	defer close(o.done)
+func (r *Registry) Run(ctx context.Context) {
+	defer close(r.done)
 	for {
 		var f func()
 		select {
 		case <-ctx.Done():
 			return
-		case f = <-o.calls:
+		case f = <-r.calls:
 		default:
 			select {
 			case <-ctx.Done():
 				return
-			case <-o.inbox.ready:
-			case f = <-o.calls:
-			case f = <-o.reads:
+			case <-r.inbox.ready:
+			case f = <-r.calls:
+			case f = <-r.reads:
 			}
 		}
 		// What the kernel said before the request was made comes first.
-		o.drain()
+		r.drain()
 		if f != nil {
 			f()
 		}
@@ -260,25 +260,25 @@ func (o *Registry) Run(ctx context.Context) {
 }
 
 // Read calls f in the registry's goroutine and waits for it. f must not block.
-func (o *Registry) Read(f func(View)) error {
-	return o.queue(o.calls, func() { f(o.view()) })
+func (r *Registry) Read(f func(View)) error {
+	return r.queue(r.calls, func() { f(r.view()) })
 }
 
 // ReadLast is Read for a caller who can wait: all other calls go first. Many who read
 // must not keep an end waiting.
-func (o *Registry) ReadLast(f func(View)) error {
-	return o.queue(o.reads, func() { f(o.view()) })
+func (r *Registry) ReadLast(f func(View)) error {
+	return r.queue(r.reads, func() { f(r.view()) })
 }
 
 // ReadFor is Read for a caller: unless root asks, all that is done goes first.
-func (o *Registry) ReadFor(c access.Caller, f func(View)) error {
+func (r *Registry) ReadFor(c access.Caller, f func(View)) error {
 	if c.Root() {
-		return o.Read(f)
+		return r.Read(f)
 	}
-	return o.ReadLast(f)
+	return r.ReadLast(f)
 }
 
 // Update is Read for what changes something.
-func (o *Registry) Update(f func(Tx)) error {
-	return o.queue(o.calls, func() { f(Tx{o.view()}) })
+func (r *Registry) Update(f func(Tx)) error {
+	return r.queue(r.calls, func() { f(Tx{r.view()}) })
 }

@@ -42,28 +42,28 @@ type doubt struct {
 const maxDoubts = 16384
 
 // repaired takes what a look brought.
-func (o *Registry) repaired(r *Resync, now uint64, changes []lineage.Change) {
-	r.Changes = changes
-	if r.Cause != CauseNone {
-		o.meter.Resyncs[r.Cause]++
-		o.log.Debug().Str(logging.KeyCause, string(r.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
+func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) {
+	done.Changes = changes
+	if done.Cause != CauseNone {
+		r.meter.Resyncs[done.Cause]++
+		r.log.Debug().Str(logging.KeyCause, string(done.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
 	}
-	if r.Cause == CauseStart && len(o.sessions) > 0 {
+	if done.Cause == CauseStart && len(r.sessions) > 0 {
 		// What happened while no daemon ran is in nobody's memory.
-		o.view().publish(tracer.Event{Type: tracer.EventLost, Time: now})
+		r.view().publish(tracer.Event{Type: tracer.EventLost, Time: now})
 	}
 	for _, c := range changes {
 		switch {
-		case c.Session == 0 || c.Kind == lineage.Moved || o.canaries.find(c.Session) != nil:
-		case len(o.doubts) == maxDoubts:
-			o.untold++
+		case c.Session == 0 || c.Kind == lineage.Moved || r.canaries.find(c.Session) != nil:
+		case len(r.doubts) == maxDoubts:
+			r.untold++
 		default:
-			o.doubts = append(o.doubts, doubt{c, now})
+			r.doubts = append(r.doubts, doubt{c, now})
 		}
 	}
-	if len(o.doubts) > 0 {
+	if len(r.doubts) > 0 {
 		select {
-		case o.doubted <- struct{}{}:
+		case r.doubted <- struct{}{}:
 		default:
 		}
 	}
@@ -71,21 +71,21 @@ func (o *Registry) repaired(r *Resync, now uint64, changes []lineage.Change) {
 
 // settleDoubts tells readers, as reconciled, what a look brought and no event
 // told since.
-func (o *Registry) settleDoubts() {
+func (r *Registry) settleDoubts() {
 	var told []tracer.Event
-	for _, d := range o.doubts {
-		n, ok := o.graph.Node(d.ID)
+	for _, d := range r.doubts {
+		n, ok := r.graph.Node(d.ID)
 		if !ok {
 			n = lineage.Node{ID: d.ID, Session: d.Session}
 		}
 		told = append(told, d.events(&n)...)
 	}
-	if o.untold > 0 {
-		told = append(told, tracer.Event{Type: tracer.EventLost, Time: o.clock.Boottime(), Count: o.untold})
+	if r.untold > 0 {
+		told = append(told, tracer.Event{Type: tracer.EventLost, Time: r.clock.Boottime(), Count: r.untold})
 	}
-	o.doubts, o.untold = nil, 0
-	o.meter.told(told)
-	o.view().publish(told...)
+	r.doubts, r.untold = nil, 0
+	r.meter.told(told)
+	r.view().publish(told...)
 }
 
 // events are what should have been told, without what nobody knows.

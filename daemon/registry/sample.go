@@ -41,28 +41,28 @@ type sampler struct {
 }
 
 // AskLook asks for a look out of turn.
-func (o *Registry) AskLook() {
+func (r *Registry) AskLook() {
 	select {
-	case o.looks.hurry <- struct{}{}:
+	case r.looks.hurry <- struct{}{}:
 	default:
 	}
 }
 
 // AskResync asks for a look at the kernel now. What is asked for while a look
 // waits is that look's.
-func (o *Registry) AskResync(why Cause) {
+func (r *Registry) AskResync(why Cause) {
 	select {
-	case o.looks.asked <- why:
+	case r.looks.asked <- why:
 	default:
 	}
 }
 
 // Look looks at the kernel once a period, if that may show something, and when it is asked to, until
 // ctx is done.
-func (o *Registry) Look(ctx context.Context) { o.looks.run(ctx) }
+func (r *Registry) Look(ctx context.Context) { r.looks.run(ctx) }
 
 // Resync looks at the kernel now.
-func (o *Registry) Resync(cause Cause) (*Resync, error) { return o.looks.sample(cause, false) }
+func (r *Registry) Resync(cause Cause) (*Resync, error) { return r.looks.sample(cause, false) }
 
 func (p *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(p.period)
@@ -103,77 +103,77 @@ const resyncPause = 100 * time.Millisecond
 func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.registry
-	misses, err := o.kernel.RecursionMisses()
+	r := p.registry
+	misses, err := r.kernel.RecursionMisses()
 	if err != nil {
 		return nil, fmt.Errorf("read recursion misses: %w", err)
 	}
-	counters, err := o.kernel.Counters()
+	counters, err := r.kernel.Counters()
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
-	r := &Resync{Cause: cause}
+	done := &Resync{Cause: cause}
 	// What the first writers missed the second ones have counted, if there are any.
-	seenTwice := o.kernel.Features().SecondWriters
+	seenTwice := r.kernel.Features().SecondWriters
 	grown, reconcile := p.grown(misses, counters, seenTwice)
-	r.Cause = cmp.Or(r.Cause, grown)
+	done.Cause = cmp.Or(done.Cause, grown)
 	skipped := grown == CauseMisses && !seenTwice
 	if reconcile {
-		if r.Added, r.Removed, err = o.kernel.Reconcile(); err != nil {
-			o.log.Error().Err(err).Msg("members not reconciled")
+		if done.Added, done.Removed, err = r.kernel.Reconcile(); err != nil {
+			r.log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			o.log.Warn().Int(logging.KeyAdded, r.Added).Int(logging.KeyRemoved, r.Removed).Msg("the kernel skipped programs, members reconciled")
+			r.log.Warn().Int(logging.KeyAdded, done.Added).Int(logging.KeyRemoved, done.Removed).Msg("the kernel skipped programs, members reconciled")
 		}
 	}
 	if grown == CauseMisses {
-		if n, err := o.kernel.OpenMissedAgents(); err != nil {
-			o.log.Error().Err(err).Msg("missed agents not found")
+		if n, err := r.kernel.OpenMissedAgents(); err != nil {
+			r.log.Error().Err(err).Msg("missed agents not found")
 		} else if n > 0 {
-			o.log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
+			r.log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
 		}
 	}
-	if period && r.Cause == CauseNone && !p.due() {
-		return r, o.do(func() { o.counted(misses, counters, skipped) })
+	if period && done.Cause == CauseNone && !p.due() {
+		return done, r.do(func() { r.counted(misses, counters, skipped) })
 	}
-	infos, err := p.sessions(r.Cause)
+	infos, err := p.sessions(done.Cause)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	p.census.begin(infos)
-	infos = slices.DeleteFunc(infos, o.hidden)
+	infos = slices.DeleteFunc(infos, r.hidden)
 	wanted := WantNone
-	if err := o.do(func() { wanted = o.view().wanted() }); err != nil {
+	if err := r.do(func() { wanted = r.view().wanted() }); err != nil {
 		return nil, err
 	}
-	if len(infos) == 0 && r.Cause == CauseNone && wanted == WantNone {
-		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
+	if len(infos) == 0 && done.Cause == CauseNone && wanted == WantNone {
+		return done, r.do(func() { r.counted(misses, counters, skipped); r.known(nil) })
 	}
 	now, seen, err := p.snapshot()
 	if err != nil {
 		return nil, err
 	}
-	if p.census.broken(o.kernel) {
-		return r, p.repair()
+	if p.census.broken(r.kernel) {
+		return done, p.repair()
 	}
 	var after []func()
 	var failed error
-	err = o.do(func() {
-		o.counted(misses, counters, skipped)
-		o.known(infos)
-		o.mourn(&p.census)
-		o.repaired(r, now, o.sampled(now, seen))
-		if r.Cause != CauseNone || len(r.Changes) > 0 {
-			o.listeners.rehouse()
+	err = r.do(func() {
+		r.counted(misses, counters, skipped)
+		r.known(infos)
+		r.mourn(&p.census)
+		r.repaired(done, now, r.sampled(now, seen))
+		if done.Cause != CauseNone || len(done.Changes) > 0 {
+			r.listeners.rehouse()
 		}
-		if r.Cause != CauseNone {
-			failed = o.listeners.relist()
+		if done.Cause != CauseNone {
+			failed = r.listeners.relist()
 		}
-		after = o.view().looked(&Look{At: now, Seen: seen})
+		after = r.view().looked(&Look{At: now, Seen: seen})
 	})
 	for _, f := range after {
 		f()
 	}
-	return r, cmp.Or(err, failed)
+	return done, cmp.Or(err, failed)
 }
 
 // grown compares what the kernel counted with the last look: for which cause
@@ -235,85 +235,88 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 // repair has the kernel put right what must not be: members of a session that is not there.
 // The next look sees where they are.
 func (p *sampler) repair() error {
-	o := p.registry
-	n, _, err := o.kernel.Reconcile()
+	r := p.registry
+	n, _, err := r.kernel.Reconcile()
 	if err != nil {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
 	}
-	o.log.Error().Int(logging.KeyAdded, n).Msg("members of a session that the kernel did not have: repaired")
-	o.AskResync(CauseMember)
-	return o.do(func() {
-		o.degrade("members of a session that was not there were found: what its end would have killed may live on")
+	r.log.Error().Int(logging.KeyAdded, n).Msg("members without a session record: repaired")
+	r.AskResync(CauseMember)
+	return r.do(func() {
+		r.degrade("found members without a session record: processes that an end should have killed may be alive")
 	})
 }
 
 // counted notes what the kernel counted.
-func (o *Registry) counted(misses, counters map[string]uint64, grown bool) {
-	if n := counters["agent_refused"]; o.counters != nil && n > o.counters["agent_refused"] {
-		o.degrade("agents were started and got no session: too many of one user, too deep, or no room")
+func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
+	if n := counters["agent_refused"]; r.counters != nil && n > r.counters["agent_refused"] {
+		r.degrade("agents started without a session: too many of one user, nested too deep, or no free slot")
 	}
-	if n := counters["enter_failed"]; o.counters != nil && n > o.counters["enter_failed"] {
-		o.degrade("children of members were killed at birth, as the kernel side had no room for them: was pid_max raised since it was loaded?")
+	if n := counters["enter_failed"]; r.counters != nil && n > r.counters["enter_failed"] {
+		r.degrade("children of members were killed at birth, because the kernel side had no room for them: was pid_max raised since it was loaded?")
 	}
-	o.misses, o.counters = misses, counters
+	r.misses, r.counters = misses, counters
 	if grown {
-		o.degrade("the kernel skipped programs: births may have been missed")
+		r.degrade("the kernel skipped programs: births may have been missed")
 	}
 }
 
-func (o *Registry) degrade(why string) {
-	if !slices.Contains(o.degraded, why) {
-		o.degraded = append(o.degraded, why)
+func (r *Registry) degrade(why string) {
+	if !slices.Contains(r.degraded, why) {
+		r.degraded = append(r.degraded, why)
 	}
 }
 
 // known compares the kernel's sessions with ours.
-func (o *Registry) known(infos []tracer.SessionInfo) {
+func (r *Registry) known(infos []tracer.SessionInfo) {
 	in := make(map[tracer.SessionID]bool, len(infos))
 	for _, info := range infos {
 		in[info.ID] = true
-		s := o.sessions[info.ID]
+		s := r.sessions[info.ID]
 		if info.State == tracer.StateDissolved || s != nil && s.closed {
-			o.release(info.ID)
+			r.release(info.ID)
 			continue
 		}
-		if s == nil && slices.Contains(o.gone, info.ID) {
+		if s == nil && slices.Contains(r.gone, info.ID) {
 			continue
 		}
 		if s == nil {
-			s = o.enter(info)
+			s = r.enter(info)
 		}
 		state := max(s.info.State, info.State)
 		s.info = info
 		s.info.State = state
 		// Its event may have been lost, and nobody else would look; and a
 		// lifetime that is over waits for an event of some process of the host.
-		over := info.Expires != 0 && info.Expires <= o.clock.Boottime()
+		over := info.Expires != 0 && info.Expires <= r.clock.Boottime()
 		if state != tracer.StateActive || info.Live == 0 || over {
-			o.enforcer.Watch(info.ID)
+			r.enforcer.Watch(info.ID)
 		}
 	}
-	for id, s := range o.sessions {
+	for id, s := range r.sessions {
 		if !in[id] && !s.closed {
-			o.enforcer.Watch(id)
+			r.enforcer.Watch(id)
 		}
 	}
-	for _, id := range slices.Collect(maps.Keys(o.sessions)) {
-		o.conclude(o.sessions[id]) // a verdict that waited for an event
+	for _, id := range slices.Collect(maps.Keys(r.sessions)) {
+		r.conclude(r.sessions[id]) // a verdict that waited for an event
 	}
 }
 
 // sampled repairs the graph and sums up the members.
-func (o *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
-	changes := o.graph.Resync(now, seen)
-	for id, s := range o.sessions {
+func (r *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
+	for i := range seen {
+		r.sessionOf(seen[i].Session) // held before its members are in the graph: hooks and readers rely on it
+	}
+	changes := r.graph.Resync(now, seen)
+	for id, s := range r.sessions {
 		s.rss, s.cpu, s.zombies = 0, 0, 0
 		if !s.closed {
-			o.view().Changed(id)
+			r.view().Changed(id)
 		}
 	}
 	for i := range seen {
-		s := o.sessions[seen[i].Session]
+		s := r.sessions[seen[i].Session]
 		switch {
 		case s == nil:
 		case seen[i].Zombie:
@@ -328,40 +331,40 @@ func (o *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 
 // mourn notes the deaths of roots and owners that no event told, and has the sessions that they
 // end looked at.
-func (o *Registry) mourn(c *census) {
-	for _, s := range o.sessions {
+func (r *Registry) mourn(c *census) {
+	for _, s := range r.sessions {
 		if _, asked := c.met[s.info.Root]; !asked || s.closed {
 			continue // not asked: it began after the walk
 		}
-		root := c.died(o.kernel, s.info.Root)
+		root := c.died(r.kernel, s.info.Root)
 		if root && s.rootDied == 0 {
-			s.rootDied = o.foundDead(&s.info)
-			o.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
+			s.rootDied = r.foundDead(&s.info)
+			r.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
 		}
-		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(o.kernel, s.info.Owner)) {
-			o.enforcer.Watch(s.info.ID)
+		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(r.kernel, s.info.Owner)) {
+			r.enforcer.Watch(s.info.ID)
 		}
 	}
 }
 
 // foundDead is when a root died, at the latest, if no event told.
-func (o *Registry) foundDead(info *tracer.SessionInfo) uint64 {
+func (r *Registry) foundDead(info *tracer.SessionInfo) uint64 {
 	if info.Cause == tracer.CauseRootExit {
 		return info.EndedAt
 	}
-	return o.clock.Boottime()
+	return r.clock.Boottime()
 }
 
 // Forget forgets a hidden session that was released in the kernel. A look that began
 // before would bring its members back, so this waits for it.
-func (o *Registry) Forget(id tracer.SessionID) error {
-	o.looks.mu.Lock()
-	defer o.looks.mu.Unlock()
-	return o.do(func() {
-		if o.canaries.find(id) == nil {
-			o.canaries.add(id)
+func (r *Registry) Forget(id tracer.SessionID) error {
+	r.looks.mu.Lock()
+	defer r.looks.mu.Unlock()
+	return r.do(func() {
+		if r.canaries.find(id) == nil {
+			r.canaries.add(id)
 		}
-		o.canaries.find(id).over = true
-		o.graph.Forget(id)
+		r.canaries.find(id).over = true
+		r.graph.Forget(id)
 	})
 }

@@ -97,84 +97,84 @@ func (s *Session) Usage() enforcer.Usage {
 
 // sessionOf gives the record of a session. One that the daemon did not open
 // itself, or that is older than the daemon, is asked for.
-func (o *Registry) sessionOf(id tracer.SessionID) *Session {
+func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 	if id == 0 {
 		return nil
 	}
-	if s := o.sessions[id]; s != nil {
+	if s := r.sessions[id]; s != nil {
 		return s
 	}
-	if slices.Contains(o.gone, id) || o.canaries.find(id) != nil {
+	if slices.Contains(r.gone, id) || r.canaries.find(id) != nil {
 		return nil
 	}
-	info, err := o.kernel.Session(id)
+	info, err := r.kernel.Session(id)
 	if err != nil || info.State == tracer.StateDissolved {
-		o.isGone(id)
+		r.isGone(id)
 		return nil
 	}
-	if o.hidden(info) {
-		o.canaries.add(id)
+	if r.hidden(info) {
+		r.canaries.add(id)
 		return nil
 	}
-	return o.enter(info)
+	return r.enter(info)
 }
 
 // isGone remembers that a session was released: its last events come behind
 // that, and a look at the kernel that began before it. The last 64 are enough.
-func (o *Registry) isGone(id tracer.SessionID) {
-	if len(o.gone) >= 64 {
-		o.gone = o.gone[1:]
+func (r *Registry) isGone(id tracer.SessionID) {
+	if len(r.gone) >= 64 {
+		r.gone = r.gone[1:]
 	}
-	o.gone = append(o.gone, id)
+	r.gone = append(r.gone, id)
 }
 
 // enter begins to hold a session; one that ends already is watched.
-func (o *Registry) enter(info tracer.SessionInfo) *Session {
-	s := &Session{info: info, over: make(chan struct{}), lost: o.lost}
-	o.sessions[info.ID] = s
+func (r *Registry) enter(info tracer.SessionInfo) *Session {
+	s := &Session{info: info, over: make(chan struct{}), lost: r.lost}
+	r.sessions[info.ID] = s
 	if info.Parent != 0 {
-		o.nested[info.Parent] = append(o.nested[info.Parent], info.ID)
+		r.nested[info.Parent] = append(r.nested[info.Parent], info.ID)
 	}
-	o.view().Changed(info.ID)
-	if output, err := o.holds.Output(info.Root); err == nil {
+	r.view().Changed(info.ID)
+	if output, err := r.holds.Output(info.Root); err == nil {
 		s.output = output
 	}
-	if hasDied(o.kernel, info.Root) {
-		s.rootDied = o.foundDead(&info)
+	if hasDied(r.kernel, info.Root) {
+		s.rootDied = r.foundDead(&info)
 	}
-	if m := o.memories[info.ID]; m != nil {
-		delete(o.memories, info.ID)
-		o.view().restore(s, m)
+	if m := r.memories[info.ID]; m != nil {
+		delete(r.memories, info.ID)
+		r.view().restore(s, m)
 	}
-	o.view().notify(s, func(h *Hooks) sessionHook { return h.Opened })
-	o.view().Save(s)
+	r.view().notify(s, func(h *Hooks) sessionHook { return h.Opened })
+	r.view().Save(s)
 	if info.State != tracer.StateActive || s.rootDied != 0 {
-		o.enforcer.Watch(info.ID)
+		r.enforcer.Watch(info.ID)
 	}
 	return s
 }
 
 // sessionEvent takes the kernel's word on a session's state.
-func (o *Registry) sessionEvent(s *Session, ev *tracer.Event) {
+func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if ev.Cause == tracer.CauseReleased {
 		return // of one that is let go of there is nothing to report
 	}
 	if ev.State < tracer.StateEnding {
 		if ev.Cause != tracer.CauseNone {
-			o.watch[s.info.ID] = true // a pass has to begin the end
+			r.watch[s.info.ID] = true // a pass has to begin the end
 		}
 		return
 	}
 	if s.info.State == tracer.StateActive {
-		for _, h := range o.hooks {
+		for _, h := range r.hooks {
 			if h.Ending != nil {
-				h.Ending(o.view(), s, ev.Cause)
+				h.Ending(r.view(), s, ev.Cause)
 			}
 		}
 	}
-	o.view().Changed(s.info.ID)
+	r.view().Changed(s.info.ID)
 	if ev.State < tracer.StateEmpty {
-		o.askHeld(s.info.ID)
+		r.askHeld(s.info.ID)
 	}
 	s.info.State = max(s.info.State, ev.State)
 	if s.info.Cause == tracer.CauseNone {
@@ -183,18 +183,18 @@ func (o *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if s.info.EndedAt == 0 {
 		s.info.EndedAt = ev.Time
 	}
-	o.watch[s.info.ID] = true
+	r.watch[s.info.ID] = true
 	if ev.State == tracer.StateEmpty && s.emptyAt == 0 {
 		s.emptyAt = ev.Time
-		o.conclude(s)
+		r.conclude(s)
 	}
 }
 
 // died books the exit of a member: in the receipt if its session ends or it
 // was signalled.
-func (o *Registry) died(s *Session, ev *tracer.Event) {
+func (r *Registry) died(s *Session, ev *tracer.Event) {
 	s.cpuDead += time.Duration(ev.CPUTime)
-	o.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Exited })
+	r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Exited })
 	signalled := ev.Flags&(tracer.FlagTermed|tracer.FlagKilled) != 0
 	root := ev.Process == s.info.Root
 	// The record may be ahead of the events: the time tells whether this death
@@ -204,20 +204,20 @@ func (o *Registry) died(s *Session, ev *tracer.Event) {
 	leftover := s.rootDied != 0 && ev.Time >= s.rootDied && !root
 	if ending || signalled || leftover {
 		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: leftover}
-		if n, ok := o.graph.Node(ev.Process); ok {
+		if n, ok := r.graph.Node(ev.Process); ok {
 			d.Comm, d.Argv = n.Comm, n.Argv
 		}
 		s.receipt.Died(d)
 	}
 	if root {
 		s.rootDied = ev.Time
-		o.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
-		o.wake(s)
+		r.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
+		r.wake(s)
 	}
 	if s.rootDied != 0 || s.info.State != tracer.StateActive {
-		o.watch[s.info.ID] = true
+		r.watch[s.info.ID] = true
 	}
 }
 
 // live counts the sessions that are not over.
-func (o *Registry) live() int { return len(o.sessions) - len(o.ended) }
+func (r *Registry) live() int { return len(r.sessions) - len(r.ended) }

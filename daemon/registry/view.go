@@ -20,7 +20,7 @@ import (
 // View is the graph and the sessions as they are, for as long as the call runs that
 // it was given to. Only the registry makes one, in its goroutine: a function that
 // takes a View runs there, and its caller has one.
-type View struct{ o *Registry }
+type View struct{ r *Registry }
 
 // Graph is what may be asked of the graph; only the registry changes it.
 type Graph interface {
@@ -34,16 +34,16 @@ type Graph interface {
 }
 
 // Graph gives the graph.
-func (v View) Graph() Graph { return v.o.graph }
+func (v View) Graph() Graph { return v.r.graph }
 
 // Session finds a session that is held, nil if it is not.
-func (v View) Session(id tracer.SessionID) *Session { return v.o.sessions[id] }
+func (v View) Session(id tracer.SessionID) *Session { return v.r.sessions[id] }
 
 // Ask finds a session and asks the kernel if it is not held yet.
-func (v View) Ask(id tracer.SessionID) *Session { return v.o.sessionOf(id) }
+func (v View) Ask(id tracer.SessionID) *Session { return v.r.sessionOf(id) }
 
 // Sessions gives all that are held, those that are over included.
-func (v View) Sessions() iter.Seq[*Session] { return maps.Values(v.o.sessions) }
+func (v View) Sessions() iter.Seq[*Session] { return maps.Values(v.r.sessions) }
 
 // Sorted gives them, oldest first.
 func (v View) Sorted() []*Session {
@@ -53,10 +53,10 @@ func (v View) Sorted() []*Session {
 }
 
 // Ended gives those that are over, oldest first.
-func (v View) Ended() []*Session { return v.o.ended }
+func (v View) Ended() []*Session { return v.r.ended }
 
 // Live counts the sessions that are not over.
-func (v View) Live() int { return v.o.live() }
+func (v View) Live() int { return v.r.live() }
 
 // Scope is a session as access sees it.
 func (v View) Scope(s *Session) access.Scope {
@@ -67,7 +67,7 @@ func (v View) Scope(s *Session) access.Scope {
 func (v View) Chain(id tracer.SessionID) (chain []tracer.SessionID) {
 	for id != 0 && len(chain) < MaxDepth {
 		chain = append(chain, id)
-		s := v.o.sessions[id]
+		s := v.r.sessions[id]
 		if s == nil {
 			break
 		}
@@ -82,7 +82,7 @@ func (v View) Within(id, ancestor tracer.SessionID) bool {
 		if id == ancestor {
 			return true
 		}
-		s := v.o.sessions[id]
+		s := v.r.sessions[id]
 		if s == nil || s.info.Parent == 0 {
 			return false
 		}
@@ -95,7 +95,7 @@ func (v View) Within(id, ancestor tracer.SessionID) bool {
 func (v View) Family(id tracer.SessionID) []tracer.SessionID {
 	all := []tracer.SessionID{id}
 	for i := 0; i < len(all); i++ {
-		all = append(all, v.o.nested[all[i]]...)
+		all = append(all, v.r.nested[all[i]]...)
 	}
 	return all
 }
@@ -103,42 +103,42 @@ func (v View) Family(id tracer.SessionID) []tracer.SessionID {
 // OrphansOf are the members of from that descend from root over creators that are
 // dead, and that the kernel has there still. They are about to be moved.
 func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) []tracer.Identity {
-	return v.o.orphansOf(from, root)
+	return v.r.orphansOf(from, root)
 }
 
 // Degrade notes what people must know, once.
-func (v View) Degrade(why string) { v.o.degrade(why) }
+func (v View) Degrade(why string) { v.r.degrade(why) }
 
 // Degraded is all that was noted.
-func (v View) Degraded() []string { return v.o.degraded }
+func (v View) Degraded() []string { return v.r.degraded }
 
 // Lost counts the events that were lost since the daemon began.
-func (v View) Lost() uint64 { return v.o.lost }
+func (v View) Lost() uint64 { return v.r.lost }
 
 // Forks counts the forks of members since the daemon began.
-func (v View) Forks() uint64 { return v.o.forks }
+func (v View) Forks() uint64 { return v.r.forks }
 
 // Kernel gives the kernel's counters and its recursion misses, as of the last look.
 // Nobody changes these maps.
-func (v View) Kernel() (counters, misses map[string]uint64) { return v.o.counters, v.o.misses }
+func (v View) Kernel() (counters, misses map[string]uint64) { return v.r.counters, v.r.misses }
 
 // Meter gives what was counted for the metrics.
-func (v View) Meter() *Meter { return &v.o.meter }
+func (v View) Meter() *Meter { return &v.r.meter }
 
 // Track begins to note which processes change, or stops.
 func (v View) Track(on bool) {
-	v.o.graph.Track(on)
-	v.o.looks.watched = on
+	v.r.graph.Track(on)
+	v.r.looks.watched = on
 }
 
 // Take gives at most limit of the changes.
-func (v View) Take(limit int, c *lineage.Changes) { v.o.graph.Take(limit, c) }
+func (v View) Take(limit int, c *lineage.Changes) { v.r.graph.Take(limit, c) }
 
 // Tx is a View that may change what it shows.
 type Tx struct{ View }
 
 // Create opens a session in the kernel and holds it.
-func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) { return t.o.create(spec) }
+func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) { return t.r.create(spec) }
 
 // Asked notes who asked for the end of a session first.
 func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
@@ -146,7 +146,7 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 		return
 	}
 	s.endCaller, s.endedBy = record, by
-	t.o.view().Save(s)
+	t.r.view().Save(s)
 }
 
 // Holds notes what the members of a session hold, as a look found that began at that boottime.
@@ -154,16 +154,16 @@ func (t Tx) Holds(s *Session, now resources.Held, began uint64) { s.seen(now, be
 
 // LetGo forgets a session that was dissolved: it never was one. Its processes live
 // on, in no session or in the one around it.
-func (t Tx) LetGo(id tracer.SessionID) { t.o.letGo(id) }
+func (t Tx) LetGo(id tracer.SessionID) { t.r.letGo(id) }
 
 // Remember takes up what an earlier daemon wrote of a session, before the registry
 // meets it.
 func (t Tx) Remember(id tracer.SessionID, memory json.RawMessage, nodes []lineage.Node) {
-	t.o.memories[id] = memory
+	t.r.memories[id] = memory
 	for i := range nodes {
-		t.o.graph.Restore(&nodes[i])
+		t.r.graph.Restore(&nodes[i])
 	}
 }
 
 // Apply takes a batch of events, as those are taken that the kernel tells.
-func (t Tx) Apply(batch []tracer.Event) { t.o.apply(batch) }
+func (t Tx) Apply(batch []tracer.Event) { t.r.apply(batch) }

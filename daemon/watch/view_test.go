@@ -283,6 +283,31 @@ func TestFramesMakeThePicture(t *testing.T) {
 	})
 }
 
+// TestSessionFoundByItsMembers: of a session whose events were all lost, and that a look
+// did not ask for, the members are in the picture nevertheless.
+func TestSessionFoundByItsMembers(t *testing.T) {
+	g := newGallery(t.TempDir(), lineage.Options{})
+	defer g.stop()
+	look := func() {
+		t.Helper()
+		if _, err := g.o.Resync(registry.CauseNone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.k.Add(100, 1, "lngtest-a")
+	g.k.Add(101, 1, "lngtest-b")
+	g.session(100, 1000)
+	look() // the first one lists all sessions
+	g.update(func(tx registry.Tx) { g.f.track(tx.View, true) })
+	g.session(101, 1001)
+	g.read(func() bool { return true })
+	look()
+	g.publish()
+	if pids := g.reader(access.Caller{}, 0).all().PIDs(); !slices.Equal(pids, []int{100, 101}) {
+		t.Errorf("the picture has %d", pids)
+	}
+}
+
 // TestWatchersComeAndGo: changes are noted only while there is a reader, and one that
 // comes back gets the picture of then.
 func TestWatchersComeAndGo(t *testing.T) {

@@ -22,7 +22,7 @@ const (
 	// mostBytes of an event are read. A tool's input may be large, and nothing of it is used.
 	mostBytes = 1 << 20
 	// patience is how long an agent waits for us at most.
-	patience = 250 * time.Millisecond
+	patience = 200 * time.Millisecond
 )
 
 // A Hook is one call.

@@ -209,7 +209,7 @@ func reconnects(x *trial) {
 	if err != nil {
 		x.T.Fatal(err)
 	}
-	x.servers["one"] = []string{"sh", "-c", apart(self+" helper") + "\nexec " + self + " mcp " + x.m.Path + " polite"}
+	x.mcp(apart(self+" helper"), "polite")
 	x.script()
 	url := x.serving("sh", "-c", `exec "$0" serve --hostname 127.0.0.1 --port 0 >served 2>&1`, x.bin)
 	post := func(what string) {

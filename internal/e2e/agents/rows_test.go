@@ -24,7 +24,7 @@ var rows = []row{
 	{16, "asheshgoplani/agent-deck#965", codex, "12 equal MCP servers, one in use", equalServers, []string{"mcp"}},
 	{17, "marcusquinn/aidevops#31629", gemini, "a server without a terminal, in use", withoutTerminal, []string{"mcp"}},
 	{18, "marcusquinn/aidevops#26951, littlebearapps/untether#257", gemini, "setsid inside setsid under a timeout", nestedSetsid, []string{"sleep 305"}},
-	{19, "actions/runner#4601, receptron/mulmoterminal#1669", claude, "forks during the cleanup", forksMeanwhile, []string{"lngtest-hop"}},
+	{19, "actions/runner#4601", claude, "forks during the cleanup", forksMeanwhile, []string{"lngtest-hop"}},
 	{20, "NVIDIA/NemoClaw#9598, aws/agentcore-cli#1440", gemini, "ends, and its port is held", portHeld, []string{"server.js"}},
 }
 
@@ -74,7 +74,7 @@ func interrupted(x *trial) {
 // controls a browser does.
 func exitedTenTimes(x *trial) {
 	x.file("server.js", server)
-	x.mcp(apart("node " + x.work + "/server.js"))
+	x.mcp(apart("node "+x.work+"/server.js"), "polite")
 	x.script(model.Run("true"))
 	for n := range 10 {
 		x.start(fmt.Sprintf("agent%d", n)).Wait()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,9 +47,11 @@ func writeTable() error {
 	if err := unix.Uname(&u); err != nil {
 		return err
 	}
-	head := fmt.Sprintf("%s, Linux %s: %d of %d green;", time.Now().UTC().Format(time.DateOnly), unix.ByteSliceToString(u.Release[:]), green, len(results))
+	var tried []string
 	for _, a := range agents {
-		head += " " + a.name + " " + a.version + ","
+		tried = append(tried, a.name+" "+a.version)
 	}
+	kernel, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-") // what follows is the builder's
+	head := fmt.Sprintf("%s, Linux %s, %s: %d of %d rows passed.", time.Now().UTC().Format(time.DateOnly), kernel, strings.Join(tried, ", "), green, len(results))
 	return page.Write(path, "threads", head+"\n\n"+table.String())
 }

@@ -201,14 +201,14 @@ func named(r api.Report, text string) (n int) {
 }
 
 // mcp gives the agent an MCP server, "one", which runs below a shell, as npx and uvx run
-// theirs. The shell runs the command before it.
-func (x *trial) mcp(before string) {
+// theirs. The shell runs the command before it. A polite server ends with its input.
+func (x *trial) mcp(before string, polite ...string) {
 	x.T.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		x.T.Fatal(err)
 	}
-	x.servers["one"] = []string{"sh", "-c", before + "\n" + self + " mcp " + x.m.Path + "; :"}
+	x.servers["one"] = []string{"sh", "-c", before + "\n" + self + " mcp " + x.m.Path + " " + strings.Join(polite, " ") + "; :"}
 }
 
 // manage runs the agent on a terminal below a manager of processes, in a session of a rule

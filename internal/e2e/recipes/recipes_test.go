@@ -64,7 +64,12 @@ read -r go <"$LNGTEST_GO"`)
 	if n := len(stage.Query[api.Sessions](k.Instance, "ls").Items); n != 2 {
 		t.Errorf("%d sessions, want 2", n)
 	}
-	if err := os.WriteFile(hold, []byte("go\ngo\n"), 0); err != nil {
+	both, err := os.OpenFile(hold, os.O_RDWR, 0) // open until both have read
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	if _, err := both.WriteString("go\ngo\n"); err != nil {
 		t.Fatal(err)
 	}
 	p.Wait()

@@ -93,7 +93,7 @@ func (g *Cgroup) Processes(path string) map[int]string {
 		}
 		args, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil || len(args) == 0 {
-			continue // it is exiting
+			continue // it has given up its memory, and with it all that it held
 		}
 		pid, _ := strconv.Atoi(field)
 		all[pid] = strings.TrimSpace(strings.ReplaceAll(string(args), "\x00", " "))

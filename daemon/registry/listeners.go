@@ -7,6 +7,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/sockets"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -109,6 +110,19 @@ func (l *listeners) relist() error {
 		}
 	}
 	return nil
+}
+
+// Listening gives the sockets at a TCP port whose members that began to listen are alive.
+func (v View) Listening(port uint16) (all []resources.Port) {
+	for _, k := range v.o.listeners.open {
+		if k.Port.Local.Port() != port {
+			continue
+		}
+		if n, ok := v.o.graph.Node(k.Port.Holder); ok && n.State == lineage.Live {
+			all = append(all, k.Port)
+		}
+	}
+	return all
 }
 
 // Held is what its members hold: the TCP sockets that they listen on as the kernel told, the rest as

@@ -51,6 +51,7 @@ type Recorder struct {
 	redactor
 	log    zerolog.Logger
 	period time.Duration
+	limit  time.Duration // of the last batch
 	lost   atomic.Uint64 // events that fell off the ring before they were written
 
 	marks  marks
@@ -76,7 +77,7 @@ type marks struct {
 // New makes a recorder of what the registry has; its hooks are to be attached.
 func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *Recorder {
 	return &Recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.End(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, limit: recordClose, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
@@ -110,20 +111,24 @@ func (r *Recorder) Begin() {
 }
 
 // End writes what there is and closes the journal. A disk that does not answer
-// is not waited for.
+// is not waited for; if it answers after all, the journal is closed then.
 func (r *Recorder) End() {
 	if r.done == nil {
 		_ = r.journal.Close() // nothing was written
 		return
 	}
 	r.cancel()
-	timer := time.NewTimer(recordClose)
+	timer := time.NewTimer(r.limit)
 	defer timer.Stop()
 	select {
 	case <-r.done:
 		_ = r.journal.Close()
 	case <-timer.C:
 		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the end of the history was not written in time")
+		go func() {
+			<-r.done
+			_ = r.journal.Close()
+		}()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -25,6 +26,8 @@ type sampler struct {
 	period   time.Duration
 	census   census
 	quiet    pace.Quiet
+	asleep   int           // periods since there was no session, 0: there is one
+	woken    atomic.Bool   // there is a new one
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
 
@@ -73,7 +76,7 @@ func (p *sampler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			period = true
+			period, look = true, p.awake()
 		case <-p.hurry:
 		case cause = <-p.asked:
 		case <-p.registry.doubted:
@@ -83,6 +86,9 @@ func (p *sampler) run(ctx context.Context) {
 			if _, err := p.sample(cause, period); err != nil {
 				p.registry.log.Error().Err(err).Msg("state of the kernel side not read")
 			}
+		}
+		if period && !look {
+			continue
 		}
 		// A storm that overruns the ring asks all the time; what it asks for
 		// meanwhile is one look later.

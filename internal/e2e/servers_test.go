@@ -73,7 +73,7 @@ func servers(t *testing.T, dir string) (all []aServer) {
 	return all
 }
 
-// others starts so many processes outside, and keeps so many CPUs busy.
+// others starts processes outside of every session, and as many that use a CPU as load says.
 func others(t *testing.T, i *stage.Instance, processes, load int) {
 	t.Helper()
 	script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do sleep 600 & i=$((i+1)); done; echo up; wait", processes)

@@ -26,7 +26,7 @@ measure() {
 	"$lineage" daemon 2>"$dir/log" &
 	daemon=$!
 	for _ in $(seq 200); do
-		if "$lineage" version >/dev/null 2>&1; then break; fi
+		if "$lineage" ls >/dev/null 2>&1; then break; fi
 		sleep 0.1
 	done
 	if [ "$members" -gt 0 ]; then
@@ -34,7 +34,7 @@ measure() {
 		"$lineage" run -q --name idle -- sh -c 'i=1; while [ $i -lt "$1" ]; do sleep 600 & i=$((i+1)); done; wait' sh "$members" &
 		run=$!
 		for _ in $(seq 600); do
-			if [ "$("$lineage" ls -o json | grep -o '"live":[0-9]*' | head -n 1)" = "\"live\":$members" ]; then break; fi
+			if [ "$("$lineage" ls -o json 2>/dev/null | grep -o '"live": [0-9]*' | head -n 1)" = "\"live\": $members" ]; then break; fi
 			sleep 0.1
 		done
 	fi

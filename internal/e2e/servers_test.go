@@ -106,7 +106,7 @@ type heard struct {
 	late time.Duration
 }
 
-// Servers that listened for 0.2 to 6 s before their session ended: each port is told of at once, and is
+// Servers that listened for 0.2 to 6 s before their session ended: each port is reported at once, and is
 // in the receipt.
 func TestServers(t *testing.T) {
 	const processes = 700

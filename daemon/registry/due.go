@@ -7,19 +7,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// awake reports whether the period is one to read the kernel's counters, and perhaps to look: few are
-// without a session.
-func (p *sampler) awake() bool {
-	if p.woken.Swap(false) {
-		p.asleep = 0
-	}
-	if p.asleep == 0 {
-		return true
-	}
-	p.asleep++
-	return p.asleep%pace.LooksApart == 0
-}
-
 // due reports whether the period's look is needed. Without a session none is, unless a feature
 // wants it.
 func (p *sampler) due() bool {
@@ -32,9 +19,7 @@ func (p *sampler) due() bool {
 			want = max(want, p.pressing())
 		}
 	})
-	p.asleep = 0
-	if err != nil || want == WantNone {
-		p.asleep = 1
+	if p.sleep.Set(want == WantNone); err != nil || want == WantNone {
 		return false
 	}
 	return p.quiet.Due(heard, pace.Births(string(o.proc))) || want == WantEach

@@ -82,7 +82,7 @@ func TestAwake(t *testing.T) {
 	defer func() { cancel(); <-o.Done() }()
 	periods := func(n int) (awake int) {
 		for range n {
-			if !o.looks.awake() {
+			if !o.looks.sleep.Awake() {
 				continue
 			}
 			awake++

@@ -141,12 +141,4 @@ func (s *Session) heldAtEnd() resources.Held {
 }
 
 // ports are the numbers of the TCP and UDP ports that a session's members listen on.
-func (s *Session) ports() (all []int) {
-	for _, p := range s.sockets.Held(s.held.Ports) {
-		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
-			all = append(all, n)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
+func (s *Session) ports() []int { return s.sockets.Numbers(s.held.Ports) }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -26,8 +25,7 @@ type sampler struct {
 	period   time.Duration
 	census   census
 	quiet    pace.Quiet
-	asleep   int           // periods since there was no session, 0: there is one
-	woken    atomic.Bool   // there is a new one
+	sleep    pace.Sleep    // without a session
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
 
@@ -76,7 +74,7 @@ func (p *sampler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			period, look = true, p.awake()
+			period, look = true, p.sleep.Awake()
 		case <-p.hurry:
 		case cause = <-p.asked:
 		case <-p.registry.doubted:

@@ -135,7 +135,7 @@ func (o *Registry) enter(info tracer.SessionInfo) *Session {
 	if info.Parent != 0 {
 		o.nested[info.Parent] = append(o.nested[info.Parent], info.ID)
 	}
-	o.looks.woken.Store(true)
+	o.looks.sleep.Wake()
 	o.view().Changed(info.ID)
 	if output, err := o.holds.Output(info.Root); err == nil {
 		s.output = output

@@ -25,6 +25,7 @@ C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux
 BROKER_PACKAGES := tmux at cron docker.io iptables busybox-static
 PACKAGE_PACKAGES := lintian rpm cpio
+SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
@@ -44,9 +45,9 @@ export NFPM := nfpm-v2.43.0
 ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers \
+.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-servers \
 	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm idle clean fmt
 
 ## help: list the targets
 help:
@@ -195,6 +196,16 @@ test-fleet: build programs
 test-brokers: build programs
 	@$(call install,$(BROKER_PACKAGES))
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/brokers
+
+## test-servers: twenty servers, nginx and redis too, at load 0 and 10: is the port in each receipt (4 min, root)
+test-servers: export LNGTEST = 1
+test-servers: export LNGTEST_SERVERS = 20
+test-servers: export LNGTEST_SECONDS = 600
+test-servers: export RUNLEVEL = 1
+test-servers: build programs
+	@$(call install,$(SERVER_PACKAGES))
+	$(PRIVATE) $(GOTEST) -timeout 10m -run 'TestServers$$' ./internal/e2e
+	LNGTEST_LOAD=10 $(PRIVATE) $(GOTEST) -timeout 10m -run 'TestServers$$' ./internal/e2e
 
 ## test-e2e-long: the same, 200 rounds, a storm of 60 s, 500 kills of the daemon, 5 M forks
 test-e2e-long: export LNGTEST_ROUNDS = 200
@@ -359,6 +370,10 @@ bench: deps build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt
 	$(if $(BENCH),cat bin/bench.txt,bin/bench -page bin/bench.txt)
+
+## idle: CPU time of a quiet daemon, in pairs with another binary: OLD=path, PAIRS=3, SECONDS=60 (PAIRS x 5 min, root)
+idle: build
+	$(PRIVATE) testdata/idle.sh $(or $(OLD),bin/lineage) bin/lineage $(or $(PAIRS),3) $(or $(SECONDS),60)
 
 ## bench-vm: growth up to 60,000 live processes, emulated, into BENCHMARKS.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
 bench-vm: KERNEL = 6.18

@@ -5,6 +5,7 @@ package daemon
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -190,4 +191,19 @@ func TestRealPortBusy(t *testing.T) {
 	if len(r.PortsFreed) != 0 || len(r.PortsBusy) != 1 || r.PortsBusy[0].Port != port || r.PortsBusy[0].PID != os.Getpid() {
 		t.Errorf("freed %+v, busy %+v, want %d of %d", r.PortsFreed, r.PortsBusy, port, os.Getpid())
 	}
+}
+
+// TestWhyPortTold: the answer has a member that procfs does not show as the holder of a socket.
+func TestWhyPortTold(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	w.k.Listen(100, 1, "127.0.0.1:80")
+	d := into[api.Holders](w.do("user", "GET", "/v1/why?port=80", nil), http.StatusOK)
+	if len(d.Items) != 1 || d.Items[0].Process.PID != 100 || d.Items[0].Session == nil || d.Items[0].Session.ID != s.ID || d.Items[0].Holds.Ports[0].Port != 80 {
+		t.Errorf("%+v", d)
+	}
+	w.do("else", "GET", "/v1/why?port=80", nil).refused(api.CodeDenied)
+	w.do("user", "GET", "/v1/why?port=80&proto=udp", nil).refused(api.CodeNotFound)
+	w.k.Unlisten(1)
+	w.do("user", "GET", "/v1/why?port=80", nil).refused(api.CodeNotFound)
 }

@@ -18,7 +18,7 @@ func (s *Server) routes() map[string]route {
 		branch  = branches{&end, o.Branches, o.Kernel}
 		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
-		process = processes{o.Find, o.Archive, o.Holds}
+		process = processes{o.Registry, o.Find, o.Archive, o.Holds}
 		orphan  = orphans{o.Find, o.Registry}
 		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth}
 		stream  = streams{o.Events, o.Feed}

@@ -10,15 +10,17 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // processes says what a process is, and whose.
 type processes struct {
-	find    *lookup.Finder
-	archive *history.Archive
-	holds   *resources.Reader
+	registry *registry.Registry
+	find     *lookup.Finder
+	archive  *history.Archive
+	holds    *resources.Reader
 }
 
 // getProcess tells of one process.

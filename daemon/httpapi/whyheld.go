@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -33,8 +35,27 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
 		held.Held, held.waits = h.holds.Listeners(ctx, proto, uint16(port))
+		if proto == "tcp" {
+			held.Ports = h.told(c, held.Ports, uint16(port))
+		}
 		return held
 	})
+}
+
+// told adds what procfs did not show of the members that listen: there was no time, or a process
+// may not be read.
+func (h *processes) told(c access.Caller, found []resources.Port, port uint16) []resources.Port {
+	var listening []resources.Port
+	_ = h.registry.ReadFor(c, func(v registry.View) { listening = v.Listening(port) })
+	for _, p := range listening {
+		held := func(q resources.Port) bool { return q.Same(&p) && !q.Holder.IsZero() }
+		if slices.ContainsFunc(found, held) {
+			continue
+		}
+		found = slices.DeleteFunc(found, func(q resources.Port) bool { return q.Same(&p) })
+		found = append(found, p)
+	}
+	return found
 }
 
 func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // A look shows what no event tells: who was born outside of the sessions, what members use, and
@@ -42,4 +43,33 @@ func Births(proc string) []byte {
 	}
 	_, tasks, _ := bytes.Cut(b, []byte{'/'}) // "0.20 0.18 0.12 1/80 11206"
 	return tasks
+}
+
+// Sleep is of work that has nothing to do for a while. Its zero value is awake.
+type Sleep struct {
+	periods int         // asleep, 0: awake
+	woken   atomic.Bool // since
+}
+
+// Wake may be called from any goroutine.
+func (s *Sleep) Wake() { s.woken.Store(true) }
+
+// Set begins or ends the sleep.
+func (s *Sleep) Set(asleep bool) {
+	if s.periods = 0; asleep {
+		s.periods = 1
+	}
+}
+
+// Awake counts a period, and reports whether it is one to work in: awake each is, asleep each
+// LooksApart-th.
+func (s *Sleep) Awake() bool {
+	if s.woken.Swap(false) {
+		s.periods = 0
+	}
+	if s.periods == 0 {
+		return true
+	}
+	s.periods++
+	return s.periods%LooksApart == 0
 }

@@ -19,7 +19,7 @@ func (p *sampler) due() bool {
 			want = max(want, p.pressing())
 		}
 	})
-	if err != nil || want == WantNone {
+	if p.sleep.Set(want == WantNone); err != nil || want == WantNone {
 		return false
 	}
 	return p.quiet.Due(heard, pace.Births(string(r.proc))) || want == WantEach

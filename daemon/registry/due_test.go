@@ -73,3 +73,32 @@ func TestQuiet(t *testing.T) {
 	update(func(Tx) { s.info.Expires = 1 })
 	periods("a lifetime is over", 1, 1)
 }
+
+// Without a session few periods even read the kernel's counters; a new session is noticed in the next.
+func TestAwake(t *testing.T) {
+	o, k := newRegistry(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go o.Run(ctx)
+	defer func() { cancel(); <-o.Done() }()
+	periods := func(n int) (awake int) {
+		for range n {
+			if !o.looks.sleep.Awake() {
+				continue
+			}
+			awake++
+			if _, err := o.looks.sample(CauseNone, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return awake
+	}
+	if n := periods(1 + 10*pace.LooksApart); n > 12 {
+		t.Errorf("without a session: %d of %d periods", n, 1+10*pace.LooksApart)
+	}
+	if err := o.Update(func(Tx) { session(t, o, k, 100) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := periods(20); n != 20 {
+		t.Errorf("with a session: %d of 20 periods", n)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/sockets"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -111,6 +112,19 @@ func (l *listeners) relist() error {
 	return nil
 }
 
+// Listening gives the sockets at a TCP port whose members that began to listen are alive.
+func (v View) Listening(port uint16) (all []resources.Port) {
+	for _, k := range v.r.listeners.open {
+		if k.Port.Local.Port() != port {
+			continue
+		}
+		if n, ok := v.r.graph.Node(k.Port.Holder); ok && n.State == lineage.Live {
+			all = append(all, k.Port)
+		}
+	}
+	return all
+}
+
 // Held is what its members hold: the TCP sockets that they listen on as the kernel told, the rest as
 // of the last look.
 func (s *Session) Held() resources.Held {
@@ -127,12 +141,4 @@ func (s *Session) heldAtEnd() resources.Held {
 }
 
 // ports are the numbers of the TCP and UDP ports that a session's members listen on.
-func (s *Session) ports() (all []int) {
-	for _, p := range s.sockets.Held(s.held.Ports) {
-		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
-			all = append(all, n)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
+func (s *Session) ports() []int { return s.sockets.Numbers(s.held.Ports) }

@@ -210,7 +210,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 			r.name(ev)
 			continue
 		case tracer.EventReaped:
-			o.name(ev)
+			r.name(ev)
 		}
 		le := graphEvent(ev)
 		r.graph.Apply(&le)

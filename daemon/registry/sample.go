@@ -25,6 +25,7 @@ type sampler struct {
 	period   time.Duration
 	census   census
 	quiet    pace.Quiet
+	sleep    pace.Sleep    // without a session
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
 
@@ -73,7 +74,7 @@ func (p *sampler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			period = true
+			period, look = true, p.sleep.Awake()
 		case <-p.hurry:
 		case cause = <-p.asked:
 		case <-p.registry.doubted:
@@ -83,6 +84,9 @@ func (p *sampler) run(ctx context.Context) {
 			if _, err := p.sample(cause, period); err != nil {
 				p.registry.log.Error().Err(err).Msg("state of the kernel side not read")
 			}
+		}
+		if period && !look {
+			continue
 		}
 		// A storm that overruns the ring asks all the time; what it asks for
 		// meanwhile is one look later.

@@ -135,6 +135,7 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	if info.Parent != 0 {
 		r.nested[info.Parent] = append(r.nested[info.Parent], info.ID)
 	}
+	r.looks.sleep.Wake()
 	r.view().Changed(info.ID)
 	if output, err := r.holds.Output(info.Root); err == nil {
 		s.output = output

@@ -91,6 +91,17 @@ func (s *Set) Held(looked []resources.Port) []resources.Port {
 	return ports
 }
 
+// Numbers gives those of the ports that a look found and those that are open, in ascending order.
+func (s *Set) Numbers(looked []resources.Port) (all []int) {
+	for _, p := range s.Held(looked) {
+		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // HeldAt adds those that were open at a time, or until shortly before.
 func (s *Set) HeldAt(looked []resources.Port, at uint64) []resources.Port {
 	ports := s.Held(looked)

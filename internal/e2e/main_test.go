@@ -14,6 +14,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-inside" {
 		os.Exit(inside(os.Args[2]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "lngtest-serve" {
+		os.Exit(goServer())
+	}
 	stage.OnlyFrom("test-e2e")
 	if err := stage.Prepare("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

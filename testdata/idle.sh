@@ -1,0 +1,58 @@
+#!/bin/bash
+# idle.sh OLD NEW PAIRS SECONDS: the CPU time of a daemon that has nothing to do, by the accounting of its
+# tasks, in per cent of one CPU: without a session, and with one that has 700 sleeping members. OLD and NEW
+# take turns.
+set -euo pipefail
+old=$1 new=$2 pairs=$3 seconds=$4
+dir=$(mktemp -d "${TMPDIR:-/tmp}/lngtest-idle-XXXXXX")
+export LINEAGE_SOCKET=$dir/l.sock
+daemon='' run='' lineage=$new
+
+clean() {
+	for pid in $run $daemon; do
+		kill -TERM "$pid" 2>/dev/null || true
+		wait "$pid" || true
+	done
+	"$lineage" daemon --unload --force >/dev/null 2>&1 || true
+	run='' daemon=''
+}
+trap 'clean; rm -rf "$dir"' EXIT
+
+# used is the CPU time of all threads of the daemon, in ns.
+used() { awk '{ s += $1 } END { printf "%.0f\n", s }' /proc/"$daemon"/task/*/schedstat; }
+
+measure() {
+	local members=$1 before after
+	"$lineage" daemon 2>"$dir/log" &
+	daemon=$!
+	for _ in $(seq 200); do
+		if "$lineage" ls >/dev/null 2>&1; then break; fi
+		sleep 0.1
+	done
+	if [ "$members" -gt 0 ]; then
+		# shellcheck disable=SC2016
+		"$lineage" run -q --name idle -- sh -c 'i=1; while [ $i -lt "$1" ]; do sleep 600 & i=$((i+1)); done; wait' sh "$members" &
+		run=$!
+		for _ in $(seq 600); do
+			if [ "$("$lineage" ls -o json 2>/dev/null | grep -o '"live": [0-9]*' | head -n 1)" = "\"live\": $members" ]; then break; fi
+			sleep 0.1
+		done
+	fi
+	sleep 15 # what began is over
+	before=$(used)
+	sleep "$seconds"
+	after=$(used)
+	clean
+	awk -v d=$((after - before)) -v s="$seconds" 'BEGIN { printf "%.4f\n", d / s / 1e7 }'
+}
+
+for members in 0 700; do
+	for pair in $(seq "$pairs"); do
+		lineage=$old
+		a=$(measure $members)
+		lineage=$new
+		b=$(measure $members)
+		awk -v m=$members -v p="$pair" -v a="$a" -v b="$b" \
+			'BEGIN { printf "figure: %d members, pair %d: old %s %%, new %s %%, ratio %.3f\n", m, p, a, b, b / a }'
+	done
+done

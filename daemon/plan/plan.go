@@ -105,6 +105,7 @@ func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller
 	for i := range now {
 		ids[i] = now[i].Identity
 	}
+	began := p.o.Clock.Boottime()
 	held := p.o.Holds.Of(ctx, ids)
 	d.Unknown = held.Unknown
 	traced, err := p.outsiders(ctx, now)
@@ -114,7 +115,7 @@ func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller
 	err = p.o.Registry.Update(func(v registry.Tx) {
 		d.Processes = v.Encoder().Plan(id, now, c)
 		if x := v.Session(id); x != nil && !x.Closed() {
-			v.Holds(x, held) // an end at once has no time to look again
+			v.Holds(x, held, began) // an end at once has no time to look again
 		}
 	})
 	if err != nil {

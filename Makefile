@@ -310,7 +310,7 @@ test-alerts:
 	.cache/promtool/promtool test rules packaging/alerts_test.yml
 	go test -run TestQueries ./internal/arch
 
-## test-systemd: installed, under a real systemd, in a virtual machine (9 min); LNGTEST_CHECKS="watchdog socket"
+## test-systemd: installed, and as a package, under a real systemd, in a virtual machine (30 min); LNGTEST_CHECKS="watchdog socket", LNGTEST_SESSIONS
 test-systemd: all deb
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 60m ./internal/vm/systemd

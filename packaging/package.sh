@@ -1,6 +1,6 @@
 #!/bin/bash
 # package.sh deb|rpm ARCH DIR: writes a package into DIR, of what `make all` made
-# and bin/ARCH/lineage. Its files are those that install.sh installs under /usr;
+# and the programs in bin/ARCH, or in the folder BUILT. Its files are those that install.sh installs under /usr;
 # what is added or renamed is what the packagers of Debian and Fedora expect.
 # The same tree at the same commit gives the same bytes.
 set -euo pipefail
@@ -12,7 +12,7 @@ rm -rf "$root"
 mkdir -p "$root"
 
 [ "$kind" != deb ] || export ZSHDIR=vendor-completions
-PREFIX=/usr DESTDIR=$root BUILT=bin/$arch packaging/install.sh >/dev/null
+PREFIX=/usr DESTDIR=$root BUILT=${BUILT:-bin/$arch} packaging/install.sh >/dev/null
 doc=$root/usr/share/doc/lineage
 
 copyright() {

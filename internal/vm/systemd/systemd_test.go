@@ -44,9 +44,9 @@ func fetched(t *testing.T, args ...string) {
 }
 
 // names are the checks of the guest's script, in their order.
-func names(t *testing.T) []string {
+func names(t *testing.T, script string) []string {
 	t.Helper()
-	text, err := os.ReadFile(scripts + "/systemd/guest/checks.sh")
+	text, err := os.ReadFile(scripts + "/systemd/guest/" + script)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +101,13 @@ func overlay(t *testing.T, asked []string) string {
 			t.Fatal(err)
 		}
 	}
+	starts(t, dir, "checks.sh")
+	return dir
+}
+
+// starts has the guest run a script when it is up.
+func starts(t *testing.T, dir, script string) {
+	t.Helper()
 	units := filepath.Join(dir, "etc/systemd/system")
 	err := os.MkdirAll(filepath.Join(units, "multi-user.target.wants"), 0o755)
 	for _, link := range []string{"lngtest.service", "multi-user.target.wants/lngtest.service"} {
@@ -111,25 +118,35 @@ func overlay(t *testing.T, asked []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	run := "[Service]\nExecStart=\nExecStart=/bin/bash /src/testdata/vm/systemd/guest/" + script + "\n"
+	err = errors.Join(os.MkdirAll(filepath.Join(units, "lngtest.service.d"), 0o755), os.WriteFile(filepath.Join(units, "lngtest.service.d/script.conf"), []byte(run), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSystemd(t *testing.T) {
 	fetched(t, scripts+"/fetch-qemu.sh", cache+"/qemu")
 	fetched(t, scripts+"/fetch-kernels.sh", cache+"/kernels", series)
 	fetched(t, scripts+"/systemd/rootfs.sh", cache+"/systemd")
+	checks := names(t, "checks.sh")
+	asked := only(t, checks)
+	guest(t, 1536, checks, asked, cache+"/systemd/root", overlay(t, asked))
+}
+
+// guest boots these folders, whose script runs the checks, and reports each as a test.
+func guest(t *testing.T, memory int, checks, asked []string, folders ...string) {
+	t.Helper()
 	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", series))
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks := names(t)
-	asked := only(t, checks)
-	initramfs, err := boot.Pack(cache+"/systemd/root", overlay(t, asked))
+	initramfs, err := boot.Pack(folders...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := boot.Machine{
-		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: 1536,
+		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: memory,
 		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning systemd.default_timeout_start_sec=10min", Timeout: 20 * time.Minute,
 	}
 	r, err := m.Run(t.Context(), initramfs)

@@ -9,20 +9,8 @@ cd /src || exit 1
 self=$PWD/testdata/vm/systemd/guest
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin PREFIX=/usr/local NO_COLOR=1
 
-# until_ waits for a command that has no event to wait for.
-until_() {
-	local until=$((EPOCHSECONDS + 90))
-	while [ $EPOCHSECONDS -lt $until ]; do
-		! "$@" >/dev/null 2>&1 || return 0
-		sleep 0.1
-	done
-	echo "never came true: $*"
-	"$@"
-}
-property() { systemctl show --value -p "$2" "$1"; }
-is() { [ "$1" = "$2" ] || { echo "$3: $1, want $2"; return 1; }; }
-has() { grep -q -- "$2" <<<"$1" || { printf 'no %q in:\n%s\n' "$2" "$1"; return 1; }; }
-daemon_pid() { property lineage MainPID; }
+# shellcheck source=testdata/vm/systemd/guest/helpers.sh
+. "$self/helpers.sh"
 tester() { setpriv --reuid tester --regid tester --init-groups "$@"; }
 # id_of prints the id of a session, once there is one of that name.
 id_of() { lineage ls -o jsonl | sed -n "s/.*\"id\":\"\([^\"]*\)\",\"name\":\"$1\".*/\1/p"; }
@@ -66,20 +54,6 @@ if [ $# -gt 0 ]; then
 	"$1"
 	exit
 fi
-
-# check runs one in a shell of its own, for four minutes at most.
-check() {
-	local code=0 began=${EPOCHREALTIME/./}
-	printf '\036begin %s\n' "$1"
-	timeout -k 5 240 bash "$0" "$1" 2>&1 || code=$?
-	[ "$code" -eq 0 ] || {
-		[ "$code" -ne 124 ] || ps -eo pid,ppid,stat,wchan:20,args --forest | tail -n 30
-		journalctl -u lineage -u lineage.socket -u atd -u cron -o short-monotonic --no-hostname -n 200 | grep -v 0x | tail -n 60
-		[ ! -e /usr/local/bin/lineage ] || timeout 60 bash "$0" mend
-	}
-	printf '\n\036end %d %d %s\n' "$code" $(((${EPOCHREALTIME/./} - began) / 1000)) "$1"
-	return "$code"
-}
 
 stty -F /dev/ttyS1 -onlcr raw 2>/dev/null
 base='install_ start sessions' # what all the others stand on

@@ -273,5 +273,10 @@ func (s *Branches) Rejoin(b *Branch) error {
 	if _, err := s.kernel.Dissolve(b.ID); err != nil {
 		return fmt.Errorf("give the processes back to session %v: %w", b.From, err)
 	}
-	return s.registry.Update(func(t registry.Tx) { t.LetGo(b.ID) })
+	if err := s.registry.Update(func(t registry.Tx) { t.LetGo(b.ID) }); err != nil {
+		return err
+	}
+	// Until the graph knows where they are, their own session could not ask about them.
+	_, err := s.registry.Resync(registry.CauseMoved)
+	return err
 }

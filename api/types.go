@@ -227,13 +227,14 @@ type Event struct {
 	Seq      U64          `json:"seq,omitempty"`       // grows by one; begins again with each boot
 	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
 	Time     *time.Time   `json:"time,omitempty"`      // wall time
-	Type     string       `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, lost
+	Type     string       `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost
 	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot
 	Session  string       `json:"session,omitempty"`   // id of the session
 	State    SessionState `json:"state,omitempty"`     // session
 	Reason   string       `json:"reason,omitempty"`    // session; of the stream's end
 	From     *Ref         `json:"from,omitempty"`      // reparent
 	To       *Ref         `json:"to,omitempty"`        // reparent
+	Port     *Port        `json:"port,omitempty"`      // listen, unlisten: a TCP port; 0 if the kernel chose it too late to tell
 	LostFrom U64          `json:"lost_from,omitempty"` // lost: the first missing sequence number
 	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
 	Count    uint64       `json:"count,omitempty"`     // lost

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/heldwatch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
@@ -37,11 +38,11 @@ func (h host) build(p parts, o Options) *service {
 	k, r, log := p.kernel, p.rules, p.log
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
 	own := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period, HeldEvery: h.heldPeriod,
+		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period,
 		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() },
 	})
 	s := &service{
-		parts: p, registry: own, enforcer: e, clock: h.clock, manager: h.manager, ephemeral: o.Ephemeral, flush: h.limits.flush,
+		parts: p, registry: own, enforcer: e, clock: h.clock, manager: h.manager, linger: o.Ephemeral, flush: h.limits.flush,
 		stopping: make(chan struct{}), start: new(status.Start),
 	}
 	s.access = access.New(access.Options{
@@ -71,7 +72,7 @@ func (h host) build(p parts, o Options) *service {
 	}
 	s.status = status.New(status.Options{
 		Registry: own, Access: s.access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.recorder, Kernel: k, Tally: lines.Tally,
-		Version: o.Version, Ephemeral: o.Ephemeral, Started: started, Start: s.start,
+		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start,
 	},
 		r.Degraded, s.selfCheck.Degraded, exporter.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
@@ -92,9 +93,10 @@ func (h host) build(p parts, o Options) *service {
 		SelfCheck: s.selfCheck, Version: o.Version, Send: h.limits.send, Managed: h.manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
-	own.Attach(steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
+	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.clock, Every: h.heldPeriod, Log: log})
+	own.Attach(held.Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
 	s.jobs = []func(context.Context){
-		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, own.WatchHeld,
+		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.hup, steward, h.manager) },
 		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
 		s.attribution.Run, exporter.Run, feed.Run,

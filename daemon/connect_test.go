@@ -166,7 +166,8 @@ func TestEphemeralStays(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
 	}
-	w.start(Options{Ephemeral: true})
+	const linger = 50 * time.Millisecond
+	w.start(Options{Ephemeral: linger})
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
 	w.k.Advance(time.Hour)
 	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); d.State != "active" {
@@ -175,7 +176,7 @@ func TestEphemeralStays(t *testing.T) {
 	w.k.Exit(100, 0)
 	w.receipt(s.ID)
 	w.until(func() bool { // its clock stands still but for us
-		w.k.Advance(w.h.linger)
+		w.k.Advance(linger)
 		_, err := os.Stat(filepath.Join(w.dir, "unloaded"))
 		return err == nil
 	})
@@ -187,12 +188,12 @@ func TestEphemeralStays(t *testing.T) {
 // TestEphemeralWithoutDirectory: what is in the kernel goes with an ephemeral daemon
 // even if the directory of its socket was removed.
 func TestEphemeralWithoutDirectory(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.socket = filepath.Join(w.dir, "run", "s"); w.o.Ephemeral = true })
+	w := newWorld(t, func(w *world) { w.socket = filepath.Join(w.dir, "run", "s"); w.o.Ephemeral = 50 * time.Millisecond })
 	if err := os.RemoveAll(filepath.Dir(w.socket)); err != nil {
 		t.Fatal(err)
 	}
 	w.until(func() bool {
-		w.k.Advance(w.h.linger)
+		w.k.Advance(w.o.Ephemeral)
 		_, err := os.Stat(filepath.Join(w.dir, "unloaded"))
 		return err == nil
 	})
@@ -253,7 +254,7 @@ func TestTakeOver(t *testing.T) {
 	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	first := serveFake(t, k, Options{Socket: socket, Ephemeral: true, Version: "first"})
+	first := serveFake(t, k, Options{Socket: socket, Ephemeral: 3 * time.Second, Version: "first"})
 	serveFake(t, k, Options{Socket: socket, Version: "second"})
 	if err := first(); err != nil {
 		t.Error(err)

@@ -165,8 +165,8 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	c, _ := serveReal(t, 0, gate)
 	s, port, path, in, cmd := holding(t, c)
 	err := instance.Poll(ctx, func() (bool, error) {
-		now, err := c.Session(ctx, s.ID)
-		return err == nil && slices.Equal(now.Ports, []int{port}), err
+		now, err := c.Leaks(ctx, s.ID)
+		return err == nil && len(now.Items) == 1 && len(now.Items[0].Locks) == 1, err
 	})
 	if err != nil {
 		t.Fatal(err)

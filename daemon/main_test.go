@@ -25,11 +25,17 @@ import (
 
 // TestMain runs this binary as the daemon that Connect starts, too: first word
 // lngtest-daemon, with a kernel that is made of Go; and as a process that holds
-// a port and a lock: first word lngtest-holder; and as one that favours itself:
-// first word lngtest-favoured; and as a canary.
+// a port and a lock: first word lngtest-holder, and others that listen: lngtest-server and
+// lngtest-passer; and as one that favours itself: first word lngtest-favoured; and as a canary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-holder" {
 		os.Exit(holder(os.Args[2]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "lngtest-server" {
+		os.Exit(listenShortly())
+	}
+	if len(os.Args) > 2 && os.Args[1] == "lngtest-passer" {
+		os.Exit(listenAndPass(os.Args[2]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == canary.Arg {
 		canary.Main(os.Args[2:])
@@ -98,8 +104,11 @@ func fakeDaemon(socket string) int {
 	h.unload = func(string) error {
 		return os.WriteFile(filepath.Join(filepath.Dir(socket), "unloaded"), nil, 0o600)
 	}
-	h.linger = 200 * time.Millisecond
-	err = h.serve(ctx, Options{Socket: socket, Ephemeral: os.Getenv("LNGTEST_HOST") == "", Version: "lngtest"}, ready, zerolog.New(os.Stderr))
+	linger := 200 * time.Millisecond
+	if os.Getenv("LNGTEST_HOST") != "" {
+		linger = 0
+	}
+	err = h.serve(ctx, Options{Socket: socket, Ephemeral: linger, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
 	ready.Report(err)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

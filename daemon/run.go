@@ -44,10 +44,13 @@ func (s *service) count() (n int) {
 	return n
 }
 
+// idlePeriod is the longest time between two looks whether somebody needs the daemon.
+const idlePeriod = 10 * time.Second
+
 // run serves until ctx is done, a client stops it, or, if it is ephemeral,
 // nobody needs it. unload: the kernel's side is to be taken down, by the
 // caller, who holds the lock for it.
-func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Instance, linger time.Duration) (lock *instance.Lock, unload bool, err error) {
+func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Instance) (lock *instance.Lock, unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var once sync.Once
@@ -82,8 +85,8 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 		}
 	})
 	left := false
-	if s.ephemeral {
-		lock, err = s.waitIdle(ctx, i, linger, failed)
+	if s.linger != 0 {
+		lock, err = s.waitIdle(ctx, i, failed)
 		if left = lock != nil; left {
 			s.stop(true)
 		}
@@ -131,11 +134,12 @@ func (s *service) leave() {
 	}
 }
 
-// waitIdle waits until there has been neither session nor client for linger,
+// waitIdle waits until there has been neither session nor client for the time that the daemon lingers,
 // and gives the lock that keeps others from starting a daemon while we leave.
 // Without a lock something else made it return.
-func (s *service) waitIdle(ctx context.Context, i instance.Instance, linger time.Duration, failed <-chan error) (*instance.Lock, error) {
-	tick := time.NewTicker(max(linger/10, instance.PollPause))
+func (s *service) waitIdle(ctx context.Context, i instance.Instance, failed <-chan error) (*instance.Lock, error) {
+	linger := s.linger
+	tick := time.NewTicker(min(max(linger/10, instance.PollPause), idlePeriod))
 	defer tick.Stop()
 	busy := s.clock.Monotonic()
 	for {

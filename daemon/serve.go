@@ -31,11 +31,12 @@ type Options struct {
 	Socket      string      // default api.DefaultSocket; it names the instance
 	SocketMode  os.FileMode // default 0666: each request is judged by its peer
 	SocketGroup string      // that owns the socket; default root's
-	Ephemeral   bool        // leave after the last session and client
-	Level       int         // at most this guarantee level; 0: the policy's, else the best
-	Policy      string      // the file; default policy.DefaultFile on the default socket, if it is there
-	Version     string
-	LogFile     string // default: the standard error
+	// Ephemeral, if not 0, is how long the daemon stays after its last session and client.
+	Ephemeral time.Duration
+	Level     int    // at most this guarantee level; 0: the policy's, else the best
+	Policy    string // the file; default policy.DefaultFile on the default socket, if it is there
+	Version   string
+	LogFile   string // default: the standard error
 	// Canary is a command line that calls [canary.Main] with what is appended
 	// to it; without one the daemon makes no self-check.
 	Canary []string
@@ -80,7 +81,6 @@ type host struct {
 	clock        registry.Clock
 	limits       limits
 	period       time.Duration // of the sampler
-	linger       time.Duration // of an ephemeral daemon without session and client
 	hup          <-chan os.Signal
 	manager      *instance.Manager
 	drop         func(keep ...privilege.Capability) error  // privileges; nil: keep them
@@ -93,7 +93,7 @@ func thisHost() host {
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
 		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace,
 		group: access.Group(), peerOf: access.PeerOf,
-		clock: systemClock(), limits: defaultLimits, period: time.Second, linger: 3 * time.Second,
+		clock: systemClock(), limits: defaultLimits, period: time.Second,
 		manager: &instance.Manager{},
 	}
 	h.limits.Limits = h.limits.Fitting()
@@ -150,7 +150,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != instance.DefaultSocketMode) {
 		log.Warn().Str(logging.KeySocket, i.Socket).Msg("SocketMode= and SocketGroup= of the socket unit apply, not the daemon's flags")
 	}
-	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral, Started: ready != nil, Passed: d != nil})
+	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral != 0, Started: ready != nil, Passed: d != nil})
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	lock = nil
 	log.Info().Str(logging.KeySocket, i.Socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.count()).Msg("serving")
 	ready.Report(nil)
-	lock, unload, err := s.run(ctx, d.UnixListener, i, h.linger)
+	lock, unload, err := s.run(ctx, d.UnixListener, i)
 	if unload {
 		err = errors.Join(err, h.unload(i.Pins))
 	}

@@ -64,7 +64,7 @@ type service struct {
 	clock       registry.Clock
 	manager     *instance.Manager
 	alone       *instance.PIDFile
-	ephemeral   bool
+	linger      time.Duration           // after the last session and client; 0: it stays
 	flush       time.Duration           // events are gathered before they are sent
 	jobs        []func(context.Context) // of the features, in the background
 

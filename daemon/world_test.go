@@ -78,7 +78,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 			Monotonic: w.k.Now, Boottime: func() uint64 { return uint64(w.k.Now()) },
 			Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		},
-		limits: defaultLimits, period: time.Hour, linger: 50 * time.Millisecond,
+		limits: defaultLimits, period: time.Hour,
 	}
 	w.host(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
 	w.host(shell, 1, 0, "lngtest-shell")
@@ -121,13 +121,13 @@ func (w *world) start(o Options) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if s.alone, err = i.HoldPIDFile(ctx, o.Ephemeral); err != nil {
+	if s.alone, err = i.HoldPIDFile(ctx, o.Ephemeral != 0); err != nil {
 		w.Fatal(err)
 	}
 	w.s = s
 	done := make(chan error, 1)
 	go func() {
-		lock, unload, err := s.run(ctx, ln.UnixListener, i, w.h.linger)
+		lock, unload, err := s.run(ctx, ln.UnixListener, i)
 		if unload {
 			err = w.h.unload("")
 		}

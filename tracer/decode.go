@@ -119,7 +119,7 @@ func decodeSession(b []byte, ev *Event) bool {
 
 func decodeListen(b []byte, ev *Event) bool {
 	e, ok := view[bpf.LineageEventListen](b)
-	ev.Socket = e.Socket
+	ev.Socket, ev.Since = e.Socket, e.Listener.Since
 	ev.Address = addrPort(&e.Listener)
 	return ok
 }

@@ -98,7 +98,7 @@ func (s *server) listeners() (all []tracer.Event) {
 
 // same reports whether two events are of one socket and its listener.
 func same(a, b tracer.Event) bool {
-	return a.Socket == b.Socket && a.Address == b.Address && a.Process == b.Process && a.Session == b.Session
+	return a.Socket == b.Socket && a.Since == b.Since && a.Since != 0 && a.Address == b.Address && a.Process == b.Process && a.Session == b.Session
 }
 
 // Each socket that a member listens on gives one event when it begins and one when it is closed,

@@ -46,7 +46,7 @@ func (t *Tracer) Listeners(each func(*Event)) error {
 	err := eachElement(t.maps[bpf.LineageMapListeners], func(socket uint64, l *bpf.LineageListener) {
 		each(&Event{
 			Type: EventListen, Time: l.Since, Process: identity(l.Process), Session: SessionID(l.Session),
-			Socket: socket, Address: addrPort(l),
+			Socket: socket, Since: l.Since, Address: addrPort(l),
 		})
 	})
 	if err != nil {

@@ -170,7 +170,9 @@ type Event struct {
 	Address netip.AddrPort // Listen, Unlisten; port 0: the kernel chose it as the process began to listen
 
 	Count uint64 // Lost; 0: not known
-	Since uint64 // Lost: boottime ns of the last event before the loss, 0: not known
+	// Since is, in boottime ns: of Lost when the last event before the loss happened, 0: not known;
+	// of Listen and Unlisten when the process began to listen.
+	Since uint64
 }
 
 // Args splits Argv.

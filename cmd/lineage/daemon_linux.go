@@ -44,6 +44,8 @@ everything from the kernel instead.`,
 				return usage("daemon: --force belongs to --unload")
 			case o.Level < 0 || o.Level >= len(text.Levels):
 				return usage("daemon: invalid --level %d: must be 0 to %d", o.Level, len(text.Levels)-1)
+			case cmd.Flags().Changed("ephemeral") && o.Ephemeral <= 0:
+				return usage("daemon: invalid --ephemeral %v: must be more than 0", o.Ephemeral)
 			case takeDown:
 				return refused(unload(cmd.Context(), o.Socket, force))
 			}
@@ -57,7 +59,8 @@ everything from the kernel instead.`,
 	f.StringVar(&o.SocketGroup, "socket-group", "", "the `group` that owns the socket (default root's)")
 	f.IntVar(&o.Level, "level", 0, "maximum guarantee `level` (default the policy's, else the best)")
 	f.StringVar(&o.Policy, "policy", "", "read the policy from `file` (default "+policy.DefaultFile+" if it exists, with the default socket only)")
-	f.BoolVar(&o.Ephemeral, "ephemeral", false, "exit after the last session and the last client")
+	f.DurationVar(&o.Ephemeral, "ephemeral", 0, "exit this `time` after the last session and the last client (10m if no time is given)")
+	f.Lookup("ephemeral").NoOptDefVal = "10m"
 	f.BoolVar(&takeDown, "unload", false, "stop the daemon and remove everything from the kernel; refused if a session is live")
 	f.BoolVar(&force, "force", false, "unload in spite of live sessions: their processes keep running, untracked")
 	return cmd

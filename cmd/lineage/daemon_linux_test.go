@@ -38,8 +38,9 @@ func daemonWorld(t *testing.T, fail error) (w *world, asked *string) {
 func TestDaemonOptions(t *testing.T) {
 	const socket = "/run/lineage/lineage.sock"
 	for line, want := range map[string]string{
-		"daemon": "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:false Level:0 Policy: Version:v1.2.3 LogFile: Canary:[]}",
-		"daemon --socket /tmp/s --socket-mode 0660 --socket-group lineage --ephemeral --level 3 --policy /p": "serve {Socket:/tmp/s SocketMode:-rw-rw---- SocketGroup:lineage Ephemeral:true Level:3 Policy:/p Version:v1.2.3 LogFile: Canary:[]}",
+		"daemon": "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:0s Level:0 Policy: Version:v1.2.3 LogFile: Canary:[]}",
+		"daemon --socket /tmp/s --socket-mode 0660 --socket-group lineage --ephemeral --level 3 --policy /p": "serve {Socket:/tmp/s SocketMode:-rw-rw---- SocketGroup:lineage Ephemeral:10m0s Level:3 Policy:/p Version:v1.2.3 LogFile: Canary:[]}",
+		"daemon --ephemeral=3s":   "serve {Socket:" + socket + " SocketMode:-rw-rw-rw- SocketGroup: Ephemeral:3s Level:0 Policy: Version:v1.2.3 LogFile: Canary:[]}",
 		"daemon --unload":         "unload " + socket + " false",
 		"daemon --unload --force": "unload " + socket + " true",
 	} {
@@ -59,6 +60,7 @@ func TestDaemonErrors(t *testing.T) {
 	}{
 		{"daemon x", nil, 2, `daemon: unexpected argument "x"; see "lineage daemon --help"`},
 		{"daemon --force", nil, 2, "daemon: --force belongs to --unload"},
+		{"daemon --ephemeral=0s", nil, 2, "daemon: invalid --ephemeral 0s: must be more than 0"},
 		{"daemon --level 5", nil, 2, "daemon: invalid --level 5: must be 0 to 4"},
 		{"daemon --socket-mode rw", nil, 2, `daemon: invalid argument "rw" for "--socket-mode" flag: must be permissions in octal, such as 0660; see "lineage daemon --help"`},
 		{"daemon", tracer.ErrNotRoot, 4, "daemon: not root; run with sudo"},

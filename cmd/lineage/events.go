@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "lost"}
+var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "listen", "unlisten", "lost"}
 
 func (a *app) eventsCommand() *cobra.Command {
 	var q api.EventsQuery
@@ -22,9 +22,10 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happens, live: one line or one JSON object an event",
-		Long: `Show births, execs, exits and new parents of processes as they happen, until
-the session is over or Ctrl-C. With --since, show what has happened since then
-and exit; with --follow, continue with what happens.
+		Long: `Show births, execs, exits and new parents of processes, and the TCP ports that
+they open and close, as they happen, until the session is over or Ctrl-C. With
+--since, show what has happened since then and exit; with --follow, continue
+with what happens.
 
 "lineage events -o jsonl --snapshot > FILE" makes a recording, which "lineage
 tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,

@@ -61,9 +61,12 @@ func (b *Attribution) Hooks() *registry.Hooks {
 			b.askHaste()
 		},
 		Forgotten: func(_ registry.View, x *registry.Session) { delete(b.sessions, x.ID()) },
-		Walking: func(v registry.View) bool {
+		Walking: func(v registry.View) registry.Want {
 			b.crowd.horizon = b.horizon(v)
-			return b.crowd.horizon != 0
+			if b.crowd.horizon == 0 {
+				return registry.WantNone
+			}
+			return registry.WantSome
 		},
 		Met:     b.crowd.meet,
 		Walked:  b.crowd.walked,

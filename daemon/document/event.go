@@ -1,6 +1,8 @@
 package document
 
 import (
+	"net/netip"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -15,6 +17,8 @@ var EventNames = [...]string{
 	tracer.EventReaped:   "reaped",
 	tracer.EventSession:  "session",
 	tracer.EventLost:     "lost",
+	tracer.EventListen:   "listen",
+	tracer.EventUnlisten: "unlisten",
 }
 
 // Event is an event and its number. It takes no graph, so that any goroutine can make
@@ -65,6 +69,20 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		ev.From, ev.To = RefOrNil(e.From), RefOrNil(e.Parent)
 	case tracer.EventReaped:
 		p.State = api.StateExited
+	case tracer.EventListen, tracer.EventUnlisten:
+		ev.Port = listened(e.Address)
 	}
 	return ev
+}
+
+// listened is where a process listens, nil if the kernel could not tell.
+func listened(at netip.AddrPort) *api.Port {
+	if !at.IsValid() {
+		return nil
+	}
+	p := &api.Port{Proto: "tcp", Addr: at.Addr().String(), Port: int(at.Port())}
+	if at.Addr().Is6() {
+		p.Proto = "tcp6"
+	}
+	return p
 }

@@ -5,7 +5,6 @@ package history
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,9 +23,9 @@ const (
 	// recordPeriod is between two batches of the history: what a daemon that is
 	// killed loses of it.
 	recordPeriod = 250 * time.Millisecond
-	// recordShare of its time it rests: it gets a fifth of what the machine gives
-	// the daemon in a storm, as the rest is the registry's. What falls off the ring
-	// meanwhile is told as a gap.
+	// recordShare times as long as it used a CPU it rests: it gets a fifth of what the
+	// machine gives the daemon in a storm, as the rest is the registry's. What falls off the
+	// ring meanwhile is told as a gap.
 	recordShare = 4
 	// recordChunk bounds what one call asks of the registry, who waits for nobody.
 	recordChunk = 256
@@ -52,6 +51,7 @@ type Recorder struct {
 	redactor
 	log    zerolog.Logger
 	period time.Duration
+	limit  time.Duration // of the last batch
 	lost   atomic.Uint64 // events that fell off the ring before they were written
 
 	marks  marks
@@ -77,7 +77,7 @@ type marks struct {
 // New makes a recorder of what the registry has; its hooks are to be attached.
 func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *Recorder {
 	return &Recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, next: g.End(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, limit: recordClose, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
@@ -111,41 +111,24 @@ func (r *Recorder) Begin() {
 }
 
 // End writes what there is and closes the journal. A disk that does not answer
-// is not waited for.
+// is not waited for; if it answers after all, the journal is closed then.
 func (r *Recorder) End() {
 	if r.done == nil {
 		_ = r.journal.Close() // nothing was written
 		return
 	}
 	r.cancel()
-	timer := time.NewTimer(recordClose)
+	timer := time.NewTimer(r.limit)
 	defer timer.Stop()
 	select {
 	case <-r.done:
 		_ = r.journal.Close()
 	case <-timer.C:
 		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the end of the history was not written in time")
-	}
-}
-
-func (r *Recorder) run(ctx context.Context) {
-	defer close(r.done)
-	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
-		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
-	}
-	for {
-		began := time.Now()
-		r.flush(r.period)
-		rest := time.NewTimer(max(r.period, recordShare*time.Since(began)))
-		select {
-		case <-ctx.Done():
-			rest.Stop()
-			r.flush(recordClose)
-			return
-		case <-r.saving: // a session begins or ends
-			rest.Stop()
-		case <-rest.C:
-		}
+		go func() {
+			<-r.done
+			_ = r.journal.Close()
+		}()
 	}
 }
 

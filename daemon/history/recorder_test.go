@@ -4,6 +4,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -94,5 +95,33 @@ func TestRecorderAtRest(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) / turns; n > 16<<10 {
 		t.Errorf("%d bytes a turn", n)
+	}
+}
+
+// TestRecorderEndsLate: a last batch that is not written in time is not waited for, and
+// the journal is closed when it is over.
+func TestRecorderEndsLate(t *testing.T) {
+	r, _ := newRecorder(t)
+	r.limit = time.Millisecond
+	busy, free := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = r.registry.Read(func(registry.View) { close(busy); <-free })
+	}()
+	<-busy
+	r.marks.unsaved[1] = true // of the registry's goroutine, which waits for us
+	r.Begin()
+	r.End()
+	read := func() error {
+		_, err := r.journal.Ended(t.Context(), journal.Query{Limit: 1})
+		return err
+	}
+	if err := read(); err != nil {
+		t.Errorf("it was closed while it was written: %v", err)
+	}
+	close(free)
+	for end := time.Now().Add(time.Minute); !errors.Is(read(), journal.ErrUnusable); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the journal stays open")
+		}
 	}
 }

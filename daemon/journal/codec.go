@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -26,7 +27,9 @@ const (
 	// maxPlain bounds a block before it is compressed, so that a damaged one
 	// cannot take the memory.
 	maxPlain = 64 << 20
-	format   = 1
+	// format is what is written; what was written without addresses is read, too.
+	format      = 2
+	noAddresses = 1
 )
 
 // errBlock is a block of events that cannot be read.
@@ -60,7 +63,7 @@ func encode(records []Record) ([]byte, error) {
 			truncated = 1
 		}
 		plain = append(plain, truncated)
-		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), r.Filename, r.Argv} {
+		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), r.Filename, r.Argv, address(r.Address)} {
 			plain = append(binary.AppendUvarint(plain, uint64(len(b))), b...)
 		}
 		seq, at = r.Seq, r.Time
@@ -84,7 +87,7 @@ func encode(records []Record) ([]byte, error) {
 // decode unpacks a block. It takes any bytes.
 func decode(packed []byte) ([]Record, error) {
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxPlain+1))
-	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] != format {
+	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] != format && plain[0] != noAddresses {
 		return nil, errBlock
 	}
 	d := decoder{b: plain[1:]}
@@ -114,6 +117,9 @@ func decode(packed []byte) ([]Record, error) {
 		r.ArgvTruncated = d.bytes(1)[0] != 0
 		copy(r.Comm[:len(r.Comm)-1], d.text())
 		r.Filename, r.Argv = d.text(), d.text()
+		if plain[0] == format {
+			d.address(&r.Address)
+		}
 		if d.bad || r.Seq < seq {
 			return nil, errBlock
 		}
@@ -124,6 +130,15 @@ func decode(packed []byte) ([]Record, error) {
 		return nil, errBlock
 	}
 	return records, nil
+}
+
+// address is empty for what has none: the most events.
+func address(a netip.AddrPort) []byte {
+	if !a.IsValid() {
+		return nil
+	}
+	b, _ := a.MarshalBinary() // it never fails
+	return b
 }
 
 // decoder takes a block apart. What is not there reads as zero and sets bad.
@@ -158,4 +173,10 @@ func (d *decoder) text() []byte {
 		return nil
 	}
 	return d.bytes(n)
+}
+
+func (d *decoder) address(a *netip.AddrPort) {
+	if b := d.text(); b != nil && a.UnmarshalBinary(b) != nil {
+		d.bad = true
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -80,6 +81,12 @@ func TestCodec(t *testing.T) {
 			x.State, x.Cause, x.ArgvTruncated = tracer.State(r.Uint32()), tracer.Cause(r.Uint32()), r.Uint32()&1 == 0
 			copy(x.Comm[:15], "comm"[:r.IntN(5)])
 			x.Filename, x.Argv = text(), text()
+			switch r.IntN(3) {
+			case 0:
+				x.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(r.Uint32())}), uint16(r.Uint32()))
+			case 1:
+				x.Address = netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(r.Uint32()))
+			}
 			all = append(all, x)
 		}
 		b, err := encode(all)

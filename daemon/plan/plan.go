@@ -152,6 +152,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 	for i := range now {
 		ids[i] = now[i].Identity
 	}
+	began := p.o.Clock.Boottime()
 	held := p.o.Holds.Of(ctx, ids)
 	d.Unknown = held.Unknown
 	traced, err := p.outsiders(ctx, now)
@@ -168,7 +169,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 			}
 		}
 		if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
-			v.Holds(x, held) // an end at once has no time to look again
+			v.Holds(x, held, began) // an end at once has no time to look again
 		}
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ package registry
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -68,4 +69,42 @@ func (c *census) broken(k Kernel) bool {
 		}
 	}
 	return false
+}
+
+// The kernel's list is a walk over 16,384 slots. A few sessions that are held are asked for one by
+// one: others tell that they begin, or that was lost, which is a cause. Each listEvery-th time
+// all are listed.
+const (
+	fewSessions = 256
+	listEvery   = 32
+)
+
+// sessions gives the kernel's records of the sessions that a look is about.
+func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
+	o := p.registry
+	var ids []tracer.SessionID
+	all := cause != CauseNone || p.asks%listEvery == 0
+	err := o.do(func() {
+		all, p.unreleased = all || p.unreleased, false
+		for id, s := range o.sessions {
+			if !s.closed {
+				ids = append(ids, id)
+			}
+		}
+	})
+	p.asks++
+	if err != nil || all || len(ids) > fewSessions {
+		return o.kernel.Sessions()
+	}
+	slices.Sort(ids)
+	infos := make([]tracer.SessionInfo, 0, len(ids))
+	for _, id := range ids {
+		switch info, err := o.kernel.Session(id); {
+		case err == nil:
+			infos = append(infos, info)
+		case !errors.Is(err, tracer.ErrNotFound):
+			return nil, err
+		}
+	}
+	return infos, nil
 }

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/sockets"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -22,18 +22,15 @@ const (
 	maxBefore = 40 * time.Millisecond
 	// collectAside bounds it where nobody waits.
 	collectAside = time.Second
-	// heldPeriod is between two looks at what live sessions hold; it grows so
-	// that looking takes no more than 1 % of a CPU.
-	heldPeriod = 2 * time.Second
-	heldShare  = 100
 	// maxHeld bounds the ports and the locks of one receipt.
 	maxHeld = 1024
 )
 
 // holdings is what a session's members held when they were last seen.
 type holdings struct {
-	held   resources.Held
-	output string // the pipe or socket that is its root's standard output
+	held    resources.Held // as of the last look
+	sockets sockets.Set    // that the kernel told of
+	output  string         // the pipe or socket that is its root's standard output
 
 	looking bool
 	after   *aftermath // nil: nobody has looked yet
@@ -41,6 +38,7 @@ type holdings struct {
 
 // aftermath is what became of it.
 type aftermath struct {
+	held            resources.Held // before
 	freed           resources.Freed
 	released, still []resources.Lock
 	writers         []tracer.Identity
@@ -49,16 +47,15 @@ type aftermath struct {
 
 // tracker keeps up with what sessions hold.
 type tracker struct {
-	holds      *resources.Reader
-	ending     chan tracer.SessionID // asks for what it holds now
-	portsWait  func() time.Duration
-	heldPeriod time.Duration
+	holds     *resources.Reader
+	ending    chan tracer.SessionID // asks for what it holds now
+	portsWait func() time.Duration
 }
 
 func newTracker(p *Options) tracker {
 	t := tracker{
 		holds: resources.New(string(p.Proc), p.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
-		portsWait: p.PortsWait, heldPeriod: cmp.Or(p.HeldEvery, heldPeriod),
+		portsWait: p.PortsWait,
 	}
 	if t.portsWait == nil {
 		t.portsWait = policy.Default().Wait.Ports.Std
@@ -85,6 +82,7 @@ func members(k Kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
 func (o *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	began := o.clock.Boottime()
 	ids, err := members(o.kernel, id)
 	if err != nil {
 		o.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
@@ -94,7 +92,7 @@ func (o *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	_ = o.do(func() {
 		if s := o.sessions[id]; s != nil && !s.closed {
 			o.view().Refresh(s)
-			s.seen(held)
+			s.seen(held, began)
 		}
 	})
 }
@@ -113,9 +111,10 @@ func (o *Registry) CollectBefore(id tracer.SessionID) {
 	}
 }
 
-// seen takes what the members hold now. Once the end has begun nothing is
-// taken back: who died while he was looked at held it still when it began.
-func (s *Session) seen(now resources.Held) {
+// seen takes what a look found that began at that boottime. Once the end has begun nothing
+// is taken back: a process that died while it was looked at held it still when it began.
+func (s *Session) seen(now resources.Held, began uint64) {
+	now.Ports = slices.DeleteFunc(now.Ports, func(p resources.Port) bool { return s.sockets.ClosedSince(&p, began) })
 	if s.info.State != tracer.StateActive || len(now.Unknown) > 0 {
 		for _, p := range s.held.Ports {
 			if !slices.Contains(now.Ports, p) {
@@ -134,45 +133,11 @@ func (s *Session) seen(now resources.Held) {
 	s.held = now
 }
 
-// WatchHeld looks at what live sessions hold once in a while: when the kernel
-// ends one with grace 0 nobody can ask any more.
-func (o *Registry) WatchHeld(ctx context.Context) {
-	pause := o.heldPeriod
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case id := <-o.ending:
-			o.collect(id, collectAside)
-			continue
-		case <-time.After(pause):
-		}
-		began := time.Now()
-		for _, id := range o.active() {
-			// Who ends does not wait for those who go on.
-			for len(o.ending) > 0 {
-				o.collect(<-o.ending, collectAside)
-			}
-			if ctx.Err() != nil {
-				return
-			}
-			o.collect(id, collectAside)
-		}
-		pause = max(o.heldPeriod, heldShare*time.Since(began))
-	}
-}
+// Ending gives sessions that begin to end, and others whose holdings are to be read now, by Collect.
+func (o *Registry) Ending() <-chan tracer.SessionID { return o.ending }
 
-// active names the sessions that have not begun to end.
-func (o *Registry) active() (ids []tracer.SessionID) {
-	_ = o.do(func() {
-		for id, s := range o.sessions {
-			if !s.closed && s.info.State == tracer.StateActive {
-				ids = append(ids, id)
-			}
-		}
-	})
-	return ids
-}
+// Collect reads what the members of a session hold now.
+func (o *Registry) Collect(id tracer.SessionID) { o.collect(id, collectAside) }
 
 // askHeld has the holdings of a session that begins to end read at once.
 func (o *Registry) askHeld(id tracer.SessionID) {
@@ -187,14 +152,15 @@ func (o *Registry) askHeld(id tracer.SessionID) {
 // whose members are all gone is given time for its ports.
 func (o *Registry) settled(s *Session, empty bool) bool {
 	alone := s.output == "" || s.info.Forks < 2 // then nobody can have got the output
-	if s.after != nil || len(s.held.Ports)+len(s.held.Locks) == 0 && alone {
+	held := s.heldAtEnd()
+	if s.after != nil || len(held.Ports)+len(held.Locks) == 0 && alone {
 		return true
 	}
 	if s.looking {
 		return false
 	}
 	s.looking = true
-	id, held, output, own, owner := s.info.ID, s.held, s.output, o.cameFrom(s.info.ID), s.info.Owner
+	id, output, own, owner := s.info.ID, s.output, o.cameFrom(s.info.ID), s.info.Owner
 	wait := time.Duration(0)
 	if empty {
 		wait = o.portsWait()
@@ -217,18 +183,20 @@ func (o *Registry) settled(s *Session, empty bool) bool {
 // the session, and share it by right. So does the owner a lock that it has open
 // as well: the members inherited it.
 func (o *Registry) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
-	a := &aftermath{unknown: held.Unknown}
+	a := &aftermath{held: held, unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
 	began := time.Now()
 	for pause := 10 * time.Millisecond; len(held.Ports) > 0; pause = min(2*pause, 250*time.Millisecond) {
-		a.freed = o.holds.Freed(ctx, held.Ports)
+		a.freed = sockets.Freed(ctx, o.kernel, o.holds, held.Ports)
 		if len(a.freed.Busy) == 0 || time.Since(began)+pause > wait {
 			break
 		}
 		time.Sleep(pause)
 	}
 	a.unknown = append(a.unknown, a.freed.Unknown...)
+	busy, unknown := sockets.Holders(ctx, o.holds, a.freed.Busy)
+	a.freed.Busy, a.unknown = busy, append(a.unknown, unknown...)
 	if len(held.Locks) > 0 {
 		var unknown []string
 		a.released, a.still, unknown = o.holds.Released(ctx, held.Locks)
@@ -284,7 +252,7 @@ func (o *Registry) freed(r *api.Report, s *Session) {
 	}
 	// Who had it is in the list of what was held, not in that of what is free.
 	had := make(map[string]tracer.Identity)
-	for _, p := range s.held.Ports {
+	for _, p := range a.held.Ports {
 		had[p.String()] = p.Holder
 	}
 	for _, p := range a.freed.Ports {
@@ -300,9 +268,9 @@ func (o *Registry) freed(r *api.Report, s *Session) {
 		r.PortsTimeWait = append(r.PortsTimeWait, p)
 	}
 	for _, l := range a.released {
-		i := slices.IndexFunc(s.held.Locks, func(h resources.Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
+		i := slices.IndexFunc(a.held.Locks, func(h resources.Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
 		if i >= 0 {
-			l.Holder, l.Waiting = s.held.Locks[i].Holder, s.held.Locks[i].Waiting
+			l.Holder, l.Waiting = a.held.Locks[i].Holder, a.held.Locks[i].Waiting
 		}
 		r.LocksReleased = append(r.LocksReleased, document.Lock(&l))
 	}
@@ -317,16 +285,4 @@ func (o *Registry) freed(r *api.Report, s *Session) {
 		r.OutputHeldBy = append(r.OutputHeldBy, p)
 	}
 	r.HoldsUnknown = a.unknown
-}
-
-// ports are the numbers of the TCP and UDP ports that a session's members
-// listen on, as far as they were seen.
-func (s *Session) ports() (all []int) {
-	for _, p := range s.held.Ports {
-		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
-			all = append(all, n)
-		}
-	}
-	slices.Sort(all)
-	return all
 }

@@ -78,7 +78,7 @@ func TestSeen(t *testing.T) {
 	} {
 		s := &Session{info: tracer.SessionInfo{State: c.state}}
 		s.held = of(1)
-		s.seen(c.now)
+		s.seen(c.now, 0)
 		if len(s.held.Ports) != c.want || len(s.held.Locks) != c.want {
 			t.Errorf("%s: %+v", c.name, s.held)
 		}

@@ -40,9 +40,8 @@ type Hooks struct {
 	// Forgotten: a session is not held any more.
 	Forgotten sessionHook
 
-	// Walking comes before a look, and reports whether the feature wants it even if
-	// there is no session.
-	Walking func(View) bool
+	// Walking comes before a look, and says what looks the feature wants.
+	Walking func(View) Want
 	// Met has each process of the look, and Walked comes behind the last: both in the
 	// goroutine that looks.
 	Met    func(*tracer.Process)
@@ -71,6 +70,16 @@ type Persistent interface {
 type Memory interface {
 	Redact(func(argv []string) []string)
 }
+
+// Want is what looks a feature wants.
+type Want int
+
+// The least comes first.
+const (
+	WantNone Want = iota // none, if there is no session
+	WantSome             // some even then, while something happens on the host
+	WantEach             // one each period, although nothing happens
+)
 
 // Look is what one walk over all processes of the host saw.
 type Look struct {
@@ -112,14 +121,14 @@ func (v View) publish(events ...tracer.Event) {
 	}
 }
 
-// walking comes before a look, and reports whether a feature wants it.
-func (v View) walking() (wanted bool) {
+// wanted comes before a look, and is what the features want at most.
+func (v View) wanted() (most Want) {
 	for _, h := range v.o.hooks {
-		if h.Walking != nil && h.Walking(v) {
-			wanted = true
+		if h.Walking != nil {
+			most = max(most, h.Walking(v))
 		}
 	}
-	return wanted
+	return most
 }
 
 // looked comes at the end of a look; what it returns comes behind.

@@ -49,8 +49,6 @@ func (b *inbox) ingest() error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("read events: %w", err)
-		case ev.Type == tracer.EventListen, ev.Type == tracer.EventUnlisten:
-			continue // ports are known from looks at procfs
 		}
 		if len(ev.Filename)+len(ev.Argv) > 0 {
 			text := append(append(make([]byte, 0, len(ev.Filename)+len(ev.Argv)), ev.Filename...), ev.Argv...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/sockets"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -43,6 +44,7 @@ type Kernel interface {
 	Follow(from, id tracer.SessionID) (int, error)
 	Move(p tracer.Identity, from, to tracer.SessionID) error
 	Release(id tracer.SessionID) error
+	Listeners(each func(*tracer.Event)) error
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
 	OpenMissedAgents() (int, error)
@@ -68,7 +70,6 @@ type Options struct {
 	// PortsWait is how long the receipt of an empty session waits for its ports.
 	PortsWait func() time.Duration
 	Period    time.Duration // between two looks
-	HeldEvery time.Duration // between two looks at ports and locks; default 2 s
 }
 
 // Registry holds the graph and the sessions, in one goroutine: what is said below of
@@ -81,15 +82,16 @@ type Registry struct {
 	looks sampler
 	hooks []*Hooks
 
-	graph    *lineage.Graph
-	sessions map[tracer.SessionID]*Session
-	nested   map[tracer.SessionID][]tracer.SessionID // directly
-	ended    []*Session                              // oldest first
-	outcomes int                                     // that the receipts of ended name
-	gone     []tracer.SessionID
-	canaries hiding
-	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
-	watch    map[tracer.SessionID]bool            // scratch of apply
+	graph     *lineage.Graph
+	sessions  map[tracer.SessionID]*Session
+	nested    map[tracer.SessionID][]tracer.SessionID // directly
+	ended     []*Session                              // oldest first
+	outcomes  int                                     // that the receipts of ended name
+	gone      []tracer.SessionID
+	canaries  hiding
+	listeners listeners
+	memories  map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
+	watch     map[tracer.SessionID]bool            // scratch of apply
 
 	doubts  []doubt       // that the next look confirms
 	untold  uint64        // changes that doubts had no room for
@@ -135,6 +137,7 @@ func New(p Options) *Registry {
 		watch:    make(map[tracer.SessionID]bool),
 		doubted:  make(chan struct{}, 1),
 	}
+	o.listeners = listeners{registry: o, open: make(map[uint64]*sockets.Socket)}
 	o.looks = sampler{registry: o, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1)}
 	if o.hidden == nil {
 		o.hidden = func(tracer.SessionInfo) bool { return false }
@@ -195,7 +198,17 @@ func (o *Registry) apply(batch []tracer.Event) {
 			if s != nil {
 				o.died(s, ev)
 			}
-			o.nameExit(ev)
+			o.name(ev)
+		case tracer.EventListen:
+			if s != nil {
+				o.listeners.begins(ev)
+			}
+			o.name(ev)
+			continue
+		case tracer.EventUnlisten:
+			o.listeners.ends(ev)
+			o.name(ev)
+			continue
 		}
 		le := graphEvent(ev)
 		o.graph.Apply(&le)
@@ -211,8 +224,8 @@ func (o *Registry) apply(batch []tracer.Event) {
 	clear(o.watch)
 }
 
-// nameExit gives an exit the comm that its event does not carry.
-func (o *Registry) nameExit(ev *tracer.Event) {
+// name gives an event the comm that it does not carry.
+func (o *Registry) name(ev *tracer.Event) {
 	if comm, ok := o.graph.Comm(ev.Process); ok {
 		ev.Comm = comm
 	}

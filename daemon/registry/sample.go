@@ -12,23 +12,30 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// sampler looks at the kernel once a period, and at once when events were
-// lost: present parents, CPU and memory of the members, what was missed. It is
+// sampler looks at the kernel once a period, more seldom while nothing happens, and at once when
+// events were lost: present parents, CPU and memory of the members, what was missed. It is
 // the fallback for whatever an event should have told.
 type sampler struct {
 	registry *Registry
 	period   time.Duration
 	census   census
+	quiet    pace.Quiet
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
+
+	// Of the registry's goroutine.
+	watched    bool // somebody watches what changes
+	unreleased bool // the kernel still has a session that is over
 
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
 	comms    []byte            // of seen
+	asks     int               // for sessions
 	misses   uint64            // recursion misses at the last look
 	counters map[string]uint64 // at the last look, nil before the first
 }
@@ -50,28 +57,30 @@ func (o *Registry) AskResync(why Cause) {
 	}
 }
 
-// Look looks at the kernel once a period, and when it is asked to, until ctx is done.
+// Look looks at the kernel once a period, if that may show something, and when it is asked to, until
+// ctx is done.
 func (o *Registry) Look(ctx context.Context) { o.looks.run(ctx) }
 
 // Resync looks at the kernel now.
-func (o *Registry) Resync(cause Cause) (*Resync, error) { return o.looks.sample(cause) }
+func (o *Registry) Resync(cause Cause) (*Resync, error) { return o.looks.sample(cause, false) }
 
 func (p *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(p.period)
 	defer tick.Stop()
 	for {
-		look, cause := true, CauseNone
+		look, period, cause := true, false, CauseNone
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			period = true
 		case <-p.hurry:
 		case cause = <-p.asked:
 		case <-p.registry.doubted:
 			look = false
 		}
 		if look {
-			if _, err := p.sample(cause); err != nil {
+			if _, err := p.sample(cause, period); err != nil {
 				p.registry.log.Error().Err(err).Msg("state of the kernel side not read")
 			}
 		}
@@ -88,9 +97,10 @@ func (p *sampler) run(ctx context.Context) {
 
 const resyncPause = 100 * time.Millisecond
 
-// sample takes one look and hands it to the registry. Without a live session
-// there is nothing to look at, unless there is a cause.
-func (p *sampler) sample(cause Cause) (*Resync, error) {
+// sample takes one look and hands it to the registry. Without a live session there is nothing to
+// look at, unless there is a cause. At the end of a period it only reads the kernel's counters, if
+// a look would show nothing.
+func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.registry
@@ -122,17 +132,20 @@ func (p *sampler) sample(cause Cause) (*Resync, error) {
 			o.log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
 		}
 	}
-	infos, err := o.kernel.Sessions()
+	if period && r.Cause == CauseNone && !p.due() {
+		return r, o.do(func() { o.counted(misses, counters, skipped) })
+	}
+	infos, err := p.sessions(r.Cause)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	p.census.begin(infos)
 	infos = slices.DeleteFunc(infos, o.hidden)
-	wanted := false
-	if err := o.do(func() { wanted = o.view().walking() }); err != nil {
+	wanted := WantNone
+	if err := o.do(func() { wanted = o.view().wanted() }); err != nil {
 		return nil, err
 	}
-	if len(infos) == 0 && r.Cause == CauseNone && !wanted {
+	if len(infos) == 0 && r.Cause == CauseNone && wanted == WantNone {
 		return r, o.do(func() { o.counted(misses, counters, skipped); o.known(nil) })
 	}
 	now, seen, err := p.snapshot()
@@ -143,17 +156,24 @@ func (p *sampler) sample(cause Cause) (*Resync, error) {
 		return r, p.repair()
 	}
 	var after []func()
+	var failed error
 	err = o.do(func() {
 		o.counted(misses, counters, skipped)
 		o.known(infos)
 		o.mourn(&p.census)
 		o.repaired(r, now, o.sampled(now, seen))
+		if r.Cause != CauseNone || len(r.Changes) > 0 {
+			o.listeners.rehouse()
+		}
+		if r.Cause != CauseNone {
+			failed = o.listeners.relist()
+		}
 		after = o.view().looked(&Look{At: now, Seen: seen})
 	})
 	for _, f := range after {
 		f()
 	}
-	return r, err
+	return r, cmp.Or(err, failed)
 }
 
 // grown compares what the kernel counted with the last look: for which cause
@@ -179,7 +199,7 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 		return CauseBirths, true
 	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):
 		return CauseBirths, false
-	case more("events_lost"):
+	case more("events_lost", "listen_failed"):
 		return CauseLost, false
 	}
 	return CauseNone, false

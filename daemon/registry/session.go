@@ -8,7 +8,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -95,9 +94,6 @@ func (s *Session) EndCaller() *audit.Caller { return s.endCaller }
 func (s *Session) Usage() enforcer.Usage {
 	return enforcer.Usage{RSS: s.rss, CPU: s.cpu + s.cpuDead, Births: s.info.Forks}
 }
-
-// Held is what its members held when that was last looked at.
-func (s *Session) Held() resources.Held { return s.held }
 
 // sessionOf gives the record of a session. One that the daemon did not open
 // itself, or that is older than the daemon, is asked for.

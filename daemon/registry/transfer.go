@@ -34,6 +34,7 @@ func (o *Registry) Adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n in
 		n, err = o.kernel.Adopt(info.ID)
 	}
 	o.Reread(info.ID)
+	o.askHeld(info.ID)
 	o.AskResync(CauseMoved)
 	_ = o.do(func() {
 		if x := o.sessions[info.ID]; x != nil {
@@ -121,6 +122,7 @@ func (o *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 		}
 	}
 	o.Reread(info.ID)
+	o.askHeld(info.ID)
 	o.AskResync(CauseMoved)
 	return info, nil
 }
@@ -171,6 +173,7 @@ func (o *Registry) release(id tracer.SessionID) {
 	if err == nil {
 		err = o.kernel.Release(id)
 	}
+	o.looks.unreleased = o.looks.unreleased || errors.Is(err, tracer.ErrBusy)
 	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 		o.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
 	}

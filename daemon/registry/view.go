@@ -126,7 +126,10 @@ func (v View) Kernel() (counters, misses map[string]uint64) { return v.o.counter
 func (v View) Meter() *Meter { return &v.o.meter }
 
 // Track begins to note which processes change, or stops.
-func (v View) Track(on bool) { v.o.graph.Track(on) }
+func (v View) Track(on bool) {
+	v.o.graph.Track(on)
+	v.o.looks.watched = on
+}
 
 // Take gives at most limit of the changes.
 func (v View) Take(limit int, c *lineage.Changes) { v.o.graph.Take(limit, c) }
@@ -146,8 +149,8 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	t.o.view().Save(s)
 }
 
-// Holds notes what the members of a session hold now.
-func (t Tx) Holds(s *Session, now resources.Held) { s.seen(now) }
+// Holds notes what the members of a session hold, as a look found that began at that boottime.
+func (t Tx) Holds(s *Session, now resources.Held, began uint64) { s.seen(now, began) }
 
 // LetGo forgets a session that was dissolved: it never was one. Its processes live
 // on, in no session or in the one around it.

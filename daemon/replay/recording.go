@@ -19,11 +19,13 @@ type recording struct {
 	lost      uint64
 	rev       uint64 // grows with each line
 	revs      map[api.Ref]uint64
+	listening map[string]map[int]int // how many sockets a session has, by port
 }
 
 func newRecording() *recording {
 	return &recording{
 		processes: map[api.Ref]*api.Process{}, sessions: map[string]*api.Session{}, revs: map[api.Ref]uint64{},
+		listening: map[string]map[int]int{},
 	}
 }
 
@@ -43,6 +45,9 @@ func (r *recording) apply(ev *api.Event) {
 		if s.State == api.StateEnded && s.Ended == nil {
 			s.Ended = ev.Time
 		}
+		return
+	case ev.Type == "listen" || ev.Type == "unlisten":
+		r.listens(ev)
 		return
 	case ev.Process == nil:
 		return
@@ -83,6 +88,26 @@ func (r *recording) apply(ev *api.Event) {
 	case "reaped":
 		p.State = api.StateExited
 	}
+}
+
+// listens notes a port. Its process may be dead and forgotten.
+func (r *recording) listens(ev *api.Event) {
+	if ev.Port == nil || ev.Port.Port == 0 || ev.Session == "" {
+		return
+	}
+	ports := r.listening[ev.Session]
+	if ports == nil {
+		ports = map[int]int{}
+		r.listening[ev.Session] = ports
+	}
+	n := ports[ev.Port.Port] + 1
+	if ev.Type == "unlisten" {
+		n -= 2
+	}
+	if ports[ev.Port.Port] = n; n <= 0 {
+		delete(ports, ev.Port.Port)
+	}
+	r.session(ev.Session).Ports = slices.Sorted(maps.Keys(ports))
 }
 
 func (r *recording) session(id string) *api.Session {

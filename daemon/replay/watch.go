@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -122,5 +123,5 @@ func (w *watcher) statusDiffers(s *api.WatchStatus) bool {
 
 func sessionDiffers(a, b *api.Session) bool {
 	return a.State != b.State || a.EndReason != b.EndReason || a.Live != b.Live || a.Orphans != b.Orphans || a.Zombies != b.Zombies ||
-		(a.Root == nil) != (b.Root == nil)
+		(a.Root == nil) != (b.Root == nil) || !slices.Equal(a.Ports, b.Ports)
 }

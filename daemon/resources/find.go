@@ -59,7 +59,7 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held
 		held.unknown("ports: %v", err)
 	}
 	r.holders(ctx, found, &held)
-	slices.SortFunc(held.Ports, comparePorts)
+	slices.SortFunc(held.Ports, ComparePorts)
 	return held, waits
 }
 

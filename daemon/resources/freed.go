@@ -28,14 +28,14 @@ type Wait struct {
 }
 
 // Freed looks again at ports that were held. A namespace that has no process
-// left took its sockets with it.
+// left took its sockets with it; one that is not known is not looked at: the socket was closed.
 func (r *Reader) Freed(ctx context.Context, ports []Port) Freed {
 	var f Freed
 	now, unknown := r.networksOf(ctx, ports)
 	busy := make(map[uint64]listener)
 	for _, p := range distinct(ports) {
 		n, ok := now[p.Netns]
-		if !ok {
+		if !ok && p.Netns != 0 {
 			continue
 		}
 		if l, still := n.listeners[p.inode]; still && l.proto == p.Proto {
@@ -58,7 +58,9 @@ func (r *Reader) Freed(ctx context.Context, ports []Port) Freed {
 func distinct(ports []Port) []Port {
 	var all []Port
 	for _, p := range ports {
-		if !slices.ContainsFunc(all, func(o Port) bool { return o.inode == p.inode && o.Netns == p.Netns && o.Proto == p.Proto }) {
+		if !slices.ContainsFunc(all, func(o Port) bool {
+			return o.inode == p.inode && o.Netns == p.Netns && o.Proto == p.Proto && (p.inode != 0 || o.Local == p.Local)
+		}) {
 			all = append(all, p)
 		}
 	}
@@ -72,7 +74,9 @@ func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]n
 	now = make(map[uint64]network)
 	wanted := make(map[uint64]bool)
 	for _, p := range ports {
-		wanted[p.Netns] = true
+		if p.Netns != 0 {
+			wanted[p.Netns] = true
+		}
 	}
 	take := func(p *process) error {
 		netns, err := p.namespace("net")

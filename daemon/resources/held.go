@@ -70,14 +70,15 @@ func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 		}
 	}
 	c.networks(ctx)
-	slices.SortFunc(c.Ports, comparePorts)
+	slices.SortFunc(c.Ports, ComparePorts)
 	slices.SortFunc(c.Locks, func(a, b Lock) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Holder.PID, b.Holder.PID))
 	})
 	return c.Held
 }
 
-func comparePorts(a, b Port) int {
+// ComparePorts is their order in documents.
+func ComparePorts(a, b Port) int {
 	return cmp.Or(cmp.Compare(a.Proto, b.Proto), a.Local.Compare(b.Local), cmp.Compare(a.Path, b.Path),
 		cmp.Compare(a.Netns, b.Netns), cmp.Compare(a.Holder.PID, b.Holder.PID))
 }

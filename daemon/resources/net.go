@@ -26,12 +26,34 @@ type Port struct {
 	inode uint64
 }
 
+// Looked reports whether a look found the socket, and not only the kernel told of it.
+func (p *Port) Looked() bool { return p.inode != 0 }
+
+// Same reports whether two are one port, whichever socket and process has it.
+func (p *Port) Same(q *Port) bool {
+	return p.Proto == q.Proto && p.Local == q.Local && p.Path == q.Path
+}
+
 // Addr is the address on its own, as people write it.
 func (p *Port) Addr() string {
 	if p.Proto == "unix" {
 		return p.Path
 	}
 	return p.Local.Addr().String()
+}
+
+// Listening is a port that the kernel told of: the namespace is that of the process, if it
+// still lives.
+func (r *Reader) Listening(id tracer.Identity, local netip.AddrPort) Port {
+	p := Port{Proto: "tcp", Local: local, Holder: id}
+	if local.Addr().Is6() {
+		p.Proto = "tcp6"
+	}
+	if dir, err := r.openAs(id); err == nil {
+		p.Netns, _ = dir.namespace("net")
+		dir.close()
+	}
+	return p
 }
 
 // listener is a listening socket of one network namespace.

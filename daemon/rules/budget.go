@@ -27,20 +27,12 @@ type Excess struct {
 // overBudget judges the limits that the kernel does not, against the last
 // sample. What a session was made with comes before the policy's default.
 func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) {
-	d := &p.Defaults
 	now := s.clock.Monotonic()
 	for x := range v.Sessions() {
 		if x.Closed() {
 			continue
 		}
-		limits := x.Info()
-		limits.MaxRSS = cmp.Or(limits.MaxRSS, uint64(d.MaxRSS))
-		limits.Idle = cmp.Or(limits.Idle, d.Idle.Std())
-		if r := p.AgentNamed(x.Info().Name); x.Info().Rule != 0 && r != nil {
-			t := p.Terms(r)
-			limits.MaxRSS, limits.Idle = t.MaxRSS, t.Idle
-		}
-		cause := s.of(x.ID()).budget.Exceeded(limits, x.Usage(), now, d.IdleCPU.Std())
+		cause := s.of(x.ID()).budget.Exceeded(budgetOf(x.Info(), p), x.Usage(), now, p.Defaults.IdleCPU.Std())
 		if cause == tracer.CauseNone {
 			continue
 		}
@@ -48,6 +40,29 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 		over = append(over, Excess{x.ID(), cause, x.Info().Grace, byPolicy})
 	}
 	return over
+}
+
+// budgetOf is a session with its own limits or the policy's.
+func budgetOf(limits tracer.SessionInfo, p *policy.Policy) tracer.SessionInfo {
+	if r := p.AgentNamed(limits.Name); limits.Rule != 0 && r != nil {
+		t := p.Terms(r)
+		limits.MaxRSS, limits.Idle = t.MaxRSS, t.Idle
+		return limits
+	}
+	limits.MaxRSS = cmp.Or(limits.MaxRSS, uint64(p.Defaults.MaxRSS))
+	limits.Idle = cmp.Or(limits.Idle, p.Defaults.Idle.Std())
+	return limits
+}
+
+// walking wants each look if a session has a limit that only looks show.
+func (s *Steward) walking(v registry.View) registry.Want {
+	p := s.rules.Policy()
+	for x := range v.Sessions() {
+		if limits := budgetOf(x.Info(), p); !x.Closed() && (limits.MaxRSS != 0 || limits.Idle != 0) {
+			return registry.WantEach
+		}
+	}
+	return registry.WantNone
 }
 
 // spareLeftovers notes that the policy, were it enforced, would end what the

@@ -101,6 +101,7 @@ func (s *Steward) Hooks() *registry.Hooks {
 		Ending:    func(_ registry.View, x *registry.Session, cause tracer.Cause) { s.countRuled(x, cause) },
 		Forgotten: func(_ registry.View, x *registry.Session) { delete(s.sessions, x.ID()) },
 		Sampled:   s.sampled,
+		Walking:   s.walking,
 		Describe:  s.describe,
 		Origin: func(_ registry.View, x *registry.Session) tracer.SessionID {
 			if own := s.sessions[x.ID()]; own != nil && own.kept != nil {

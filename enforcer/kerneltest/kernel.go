@@ -29,16 +29,13 @@ type Kernel struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
 	closed   bool
-	flushed  bool
-	waiting  bool // Read waits: all events before were taken
 	now      time.Duration
 	procs    map[uint32]*Proc
 	sessions map[tracer.SessionID]*tracer.SessionInfo
 	keep     map[tracer.SessionID]bool // KeepOnRootExit
 	agents   []tracer.Agent
-	events   []tracer.Event
-	seq      uint64
 	nextSlot uint64
+	told
 
 	fail    map[string]error
 	misses  map[string]uint64
@@ -65,6 +62,7 @@ func New() *Kernel {
 	k := &Kernel{
 		now: time.Hour, procs: make(map[uint32]*Proc),
 		sessions: make(map[tracer.SessionID]*tracer.SessionInfo), keep: make(map[tracer.SessionID]bool),
+		told: told{sockets: make(map[uint64]tracer.Event)},
 		fail: make(map[string]error), misses: make(map[string]uint64), counts: make(map[string]uint64),
 	}
 	k.Feature.Level = 4
@@ -360,36 +358,6 @@ func (k *Kernel) within(id, ancestor tracer.SessionID) (in bool) {
 func (k *Kernel) condemned(id tracer.SessionID) (yes bool) {
 	k.chain(id, func(s *tracer.SessionInfo) { yes = yes || s.State.Kills() })
 	return yes
-}
-
-func (k *Kernel) emit(ev tracer.Event) {
-	k.seq++
-	ev.Seq, ev.Time = k.seq, uint64(k.now)
-	k.events = append(k.events, ev)
-	k.cond.Broadcast()
-}
-
-// Lose reports n lost events.
-func (k *Kernel) Lose(n uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.emit(tracer.Event{Type: tracer.EventLost, Count: n})
-}
-
-// AllRead waits until every event was read and the reader asks for more.
-func (k *Kernel) AllRead() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for !k.closed && (len(k.events) > 0 || k.flushed || !k.waiting) {
-		k.cond.Wait()
-	}
-}
-
-// DropEvents forgets what was emitted and not yet read.
-func (k *Kernel) DropEvents() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.events = nil
 }
 
 // SessionLocked and EnterLocked are for Newborn: EnterLocked makes a live

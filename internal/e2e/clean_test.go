@@ -13,12 +13,13 @@ import (
 // An ephemeral daemon leaves when nobody needs it, and takes its pins along.
 func TestHold9NothingLeft(t *testing.T) {
 	i := stage.New(t)
+	i.Daemon("--ephemeral=3s")
 	if p := i.Must("run", "--", "true"); p.Out.Len()+p.Err.Len() != 0 {
 		t.Errorf("run true is silent: %v", p)
 	}
 	v := i.Version()
 	if v == nil || !v.Ephemeral {
-		t.Fatalf("run started no ephemeral daemon: %+v", v)
+		t.Fatalf("no ephemeral daemon: %+v", v)
 	}
 	// Not asked over the socket: every client keeps it alive.
 	i.Until("exit of the ephemeral daemon", func() bool { return stage.ProcStatus(v.PID, "Pid") == "" })

@@ -207,6 +207,10 @@ func line(l *label.Labels, ev *api.Event, columns int) string {
 		if ev.To != nil {
 			about = "to " + l.Named(*ev.To)
 		}
+	case "listen", "unlisten":
+		if ev.Port != nil {
+			about = display.Port(ev.Port)
+		}
 	case "session":
 		paint = l.Session
 		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))

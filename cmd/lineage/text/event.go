@@ -50,6 +50,10 @@ func Event(p *Page, kind string, ev *api.Event) string {
 		if ev.To != nil {
 			add("to %s", Ref(p, *ev.To))
 		}
+	case "listen", "unlisten":
+		if ev.Port != nil {
+			add("%s", display.Port(ev.Port))
+		}
 	case "session":
 		add("%s", display.Text(strings.TrimSpace(string(ev.State)+" "+ev.Reason)))
 	case "lost":

@@ -1,0 +1,140 @@
+//go:build linux
+
+package heldwatch
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// A pass reads the members that have used a CPU since they were read, and no others.
+func TestPass(t *testing.T) {
+	k := kerneltest.New()
+	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
+	o := registry.New(registry.Options{Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: "/proc", Log: zerolog.Nop()})
+	w := New(Options{Registry: o, Kernel: k, Clock: clock, Log: zerolog.Nop()})
+	ctx, cancel := context.WithCancel(t.Context())
+	go o.Run(ctx)
+	defer func() { cancel(); <-o.Done() }()
+	me, other := uint32(os.Getpid()), uint32(4000000) // no PID of this host
+	k.Add(me, 1, "lngtest-root")
+	var s *registry.Session
+	if err := o.Update(func(tx registry.Tx) {
+		var err error
+		if s, err = tx.Create(tracer.SessionSpec{Root: k.Proc(me).Identity}); err != nil {
+			t.Error(err)
+		}
+	}); err != nil || s == nil {
+		t.Fatal(err)
+	}
+	k.Fork(me, other, "lngtest-other")
+	open := func() (c net.PacketConn, port int) {
+		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, c.LocalAddr().(*net.UDPAddr).Port
+	}
+	holds := func(port int) (yes bool) {
+		t.Helper()
+		if !w.pass(ctx) {
+			t.Error("no session")
+		}
+		if err := o.Read(func(registry.View) {
+			yes = slices.ContainsFunc(s.Held().Ports, func(p resources.Port) bool { return p.Proto == "udp" && int(p.Local.Port()) == port })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return yes
+	}
+	runs := func(pid uint32) { k.Edit(pid, func(p *kerneltest.Proc) { p.CPUTime++ }) }
+
+	first, a := open()
+	defer first.Close()
+	if !holds(a) {
+		t.Error("the first pass did not find a port")
+	}
+	second, b := open()
+	if holds(b) {
+		t.Error("a process was read that has not run")
+	}
+	runs(other)
+	if holds(b) || !holds(a) {
+		t.Error("another process has run, and what this one holds changed")
+	}
+	if runs(me); !holds(b) || !holds(a) {
+		t.Error("a process has run, and was not read")
+	}
+	second.Close()
+	if runs(me); holds(b) || !holds(a) {
+		t.Error("a port that was closed is still held")
+	}
+	k.Exit(other, 0)
+	if !holds(a) {
+		t.Error("another process has exited, and what this one holds changed")
+	}
+	k.Edit(me, func(p *kerneltest.Proc) { p.Dead = true })
+	if holds(a) {
+		t.Error("a dead process holds a port")
+	}
+}
+
+// Without a session no walk is made; with a new one, one is made at once.
+func TestRun(t *testing.T) {
+	k := kerneltest.New()
+	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
+	o := registry.New(registry.Options{Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: "/proc", Log: zerolog.Nop()})
+	walks := make(chan struct{}, 100)
+	w := New(Options{Registry: o, Kernel: walking{k, walks}, Clock: clock, Every: time.Millisecond, Log: zerolog.Nop()})
+	o.Attach(w.Hooks())
+	ctx, cancel := context.WithCancel(t.Context())
+	go o.Run(ctx)
+	done := make(chan struct{})
+	go func() { w.Run(ctx); close(done) }()
+	defer func() { cancel(); <-done; <-o.Done() }()
+	select {
+	case <-walks:
+		t.Error("a walk without a session")
+	case <-time.After(50 * time.Millisecond):
+	}
+	k.Add(4000000, 1, "lngtest-root")
+	if err := o.Update(func(tx registry.Tx) {
+		if _, err := tx.Create(tracer.SessionSpec{Root: k.Proc(4000000).Identity}); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		select {
+		case <-walks:
+		case <-time.After(10 * time.Second):
+			t.Fatal("no walk with a session")
+		}
+	}
+}
+
+// walking tells of the walks over all processes.
+type walking struct {
+	*kerneltest.Kernel
+	walks chan<- struct{}
+}
+
+func (k walking) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
+	select {
+	case k.walks <- struct{}{}:
+	default:
+	}
+	return k.Kernel.Snapshot(id, each)
+}

@@ -1,0 +1,43 @@
+//go:build linux
+
+// Package pace bounds the part of a CPU that work in the background takes. It counts CPU time:
+// on a loaded host, work that waits for its turn is not done less often.
+package pace
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Work is repeated work of one goroutine. After each time it rests, Share times as long as it
+// used a CPU, and Least at least.
+type Work struct {
+	Least time.Duration
+	Share int
+
+	began time.Duration
+}
+
+// Begin and End are called in the same goroutine, which keeps its thread in between.
+func (w *Work) Begin() {
+	runtime.LockOSThread()
+	w.began = used()
+}
+
+// End says how long to rest.
+func (w *Work) End() time.Duration {
+	rest := max(w.Least, time.Duration(w.Share)*(used()-w.began))
+	runtime.UnlockOSThread()
+	return rest
+}
+
+// used is the CPU time of this thread.
+func used() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(err) // the clock exists since 2.6.12
+	}
+	return time.Duration(ts.Nano())
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"golang.org/x/sys/unix"
+)
+
+// listenShortly is what lngtest-server does: it listens for 0.2 s, says its port, closes it and exits.
+func listenShortly() int {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	time.Sleep(200 * time.Millisecond)
+	l.Close()
+	time.Sleep(10 * time.Millisecond)
+	return 0
+}
+
+// listenAndPass is what lngtest-passer does: it listens, and passes the socket to the process that listens at path.
+func listenAndPass(path string) int {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		return 1
+	}
+	to, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return 1
+	}
+	if _, _, err := to.WriteMsgUnix([]byte("x"), unix.UnixRights(int(f.Fd())), nil); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// receiveListener takes what a passer sends.
+func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
+	t.Helper()
+	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.ReadMsgUnix(data, oob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("%v %v", messages, err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "passed")
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestRealPorts: a server's port is known as soon as it listens, told of with its process, and
+// in the receipt although the server closed it before it exited. No look at procfs helps.
+func TestRealPorts(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	close(gate)
+	c, _ := serveReal(t, 0, gate)
+	s, _, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
+	line, err := out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Sscan(line, &port); err != nil {
+		t.Fatal(err)
+	}
+	now, err := c.Session(ctx, s.ID)
+	if err != nil || !slices.Equal(now.Ports, []int{port}) {
+		t.Errorf("while it listens: %v %v, want %d", now, err, port)
+	}
+	r, err := c.Report(ctx, s.ID, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.PortsFreed) != 1 || r.PortsFreed[0].Port != port || r.PortsFreed[0].PID != cmd.Process.Pid || len(r.PortsBusy) != 0 {
+		t.Errorf("freed %+v, busy %+v, want %d", r.PortsFreed, r.PortsBusy, port)
+	}
+	var told []string
+	err = c.Events(ctx, api.EventsQuery{Session: s.ID, Types: []string{"listen", "unlisten"}, Since: time.Now().Add(-time.Minute)}, func(ev *api.Event) error {
+		if ev.Kind == "event" && ev.Type != "lost" {
+			told = append(told, fmt.Sprintf("%s %s %s:%d by %d", ev.Type, ev.Port.Proto, ev.Port.Addr, ev.Port.Port, ev.Process.PID))
+		}
+		return nil
+	})
+	want := fmt.Sprintf(" tcp 127.0.0.1:%d by %d", port, cmd.Process.Pid)
+	if err != nil || !slices.Equal(told, []string{"listen" + want, "unlisten" + want}) {
+		t.Errorf("told %s %v, want%s", strings.Join(told, ", "), err, want)
+	}
+}
+
+// TestRealPortBusy: a port whose socket a member passed on is busy, and the receipt names the process
+// that has it. The socket is closed by that one.
+func TestRealPortBusy(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	close(gate)
+	c, _ := serveReal(t, 0, gate)
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s, _, _, _ := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-passer %s", os.Getpid(), path))
+	conn, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	passed := receiveListener(t, conn)
+	defer passed.Close()
+	port := passed.Addr().(*net.TCPAddr).Port
+	r, err := c.Report(ctx, s.ID, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.PortsFreed) != 0 || len(r.PortsBusy) != 1 || r.PortsBusy[0].Port != port || r.PortsBusy[0].PID != os.Getpid() {
+		t.Errorf("freed %+v, busy %+v, want %d of %d", r.PortsFreed, r.PortsBusy, port, os.Getpid())
+	}
+}

@@ -1,0 +1,75 @@
+//go:build linux
+
+package registry
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Periods bring looks while something happens, few when nothing does, and none without a session.
+// What the kernel missed brings one at once.
+func TestQuiet(t *testing.T) {
+	o, k := newRegistry(t)
+	looks := 0
+	limits := WantNone
+	o.Attach(&Hooks{Walked: func() { looks++ }, Walking: func(View) Want { return limits }})
+	ctx, cancel := context.WithCancel(t.Context())
+	go o.Run(ctx)
+	defer func() { cancel(); <-o.Done() }()
+	update := func(f func(Tx)) {
+		t.Helper()
+		if err := o.Update(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	periods := func(what string, n, want int) {
+		t.Helper()
+		looks = 0
+		for range n {
+			if _, err := o.looks.sample(CauseNone, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if looks != want {
+			t.Errorf("%s: %d looks in %d periods, want %d", what, looks, n, want)
+		}
+	}
+	exec := func() {
+		update(func(tx Tx) {
+			tx.Apply([]tracer.Event{{Type: tracer.EventExec, Process: k.Proc(100).Identity, Filename: []byte("/bin/a")}})
+		})
+	}
+	periods("without a session", 20, 0)
+	var s *Session
+	update(func(Tx) { s = session(t, o, k, 100) })
+	exec()
+	periods("with a new session", pace.LooksAfter, pace.LooksAfter)
+	periods("nothing happens", 10*pace.LooksApart, 10)
+	exec()
+	periods("an event", pace.LooksAfter+1, pace.LooksAfter)
+	periods("nothing happens after it", 10*pace.LooksApart, 10)
+	for i, born := range []string{"0.00 0.00 0.00 1/80 100\n", "0.50 0.00 0.00 3/80 100\n"} {
+		if err := os.WriteFile(filepath.Join(string(o.proc), "loadavg"), []byte(born), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		periods("a process of the host is born, and then runs", pace.LooksAfter, []int{pace.LooksAfter, 1}[i])
+	}
+	periods("nothing happens after that", 10*pace.LooksApart, 10)
+	k.Count("missed_births", 1)
+	periods("a miss", 1, 1)
+	limits = WantEach
+	periods("a limit that only looks show", 5, 5)
+	limits = WantNone
+	update(func(tx Tx) { tx.Track(true) })
+	periods("somebody watches", 5, 5)
+	update(func(tx Tx) { tx.Track(false) })
+	periods("nothing happens again", pace.LooksApart, 1)
+	update(func(Tx) { s.info.Expires = 1 })
+	periods("a lifetime is over", 1, 1)
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package registry
+
+import (
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/sockets"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// listeners are the sockets that members listen on, by the kernel's key. They belong to the
+// registry's goroutine.
+type listeners struct {
+	registry *Registry
+	open     map[uint64]*sockets.Socket
+}
+
+// begins notes that a member listens. A socket may be told of twice: by the kernel's list, and by
+// an event that was on its way.
+func (l *listeners) begins(ev *tracer.Event) {
+	if old := l.open[ev.Socket]; old != nil {
+		if old.Since == ev.Since {
+			return
+		}
+		l.close(old, ev.Time) // the event of its end was lost
+	}
+	k := &sockets.Socket{ID: ev.Socket, Port: l.registry.holds.Listening(ev.Process, ev.Address), Since: ev.Since}
+	l.open[k.ID] = k
+	l.house(k, ev.Session)
+	if k.Port.Local.Port() == 0 {
+		l.registry.askHeld(ev.Session)
+	}
+}
+
+// ends notes that a socket was closed.
+func (l *listeners) ends(ev *tracer.Event) {
+	if k := l.open[ev.Socket]; k != nil && k.Since == ev.Since {
+		l.close(k, ev.Time)
+	}
+}
+
+// house gives a socket to the session of its process, and to those that this is nested in.
+func (l *listeners) house(k *sockets.Socket, id tracer.SessionID) {
+	k.Home = id
+	for _, s := range l.around(id) {
+		s.sockets.Add(k)
+		l.registry.view().Changed(s.info.ID)
+	}
+}
+
+// around gives the sessions that a process of one is in, without those that are over.
+func (l *listeners) around(id tracer.SessionID) (all []*Session) {
+	for _, id := range l.registry.view().Chain(id) {
+		if s := l.registry.sessions[id]; s != nil && !s.closed {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// close takes back what the last look found too, while the session is active: once the end has
+// begun that shows what was held then.
+func (l *listeners) close(k *sockets.Socket, at uint64) {
+	delete(l.open, k.ID)
+	for _, s := range l.around(k.Home) {
+		if s.sockets.Close(k, at) && s.info.State == tracer.StateActive {
+			s.sockets.Tidy(at)
+			s.held.Ports = slices.DeleteFunc(slices.Clone(s.held.Ports), func(p resources.Port) bool { return k.Port.Same(&p) && !s.sockets.Open(&p) })
+		}
+		l.registry.view().Changed(s.info.ID)
+	}
+}
+
+// rehouse follows processes that changed their session.
+func (l *listeners) rehouse() {
+	for _, k := range l.open {
+		n, ok := l.registry.graph.Node(k.Port.Holder)
+		if !ok || n.Session == k.Home || l.registry.sessions[n.Session] == nil {
+			continue
+		}
+		for _, s := range l.around(k.Home) {
+			s.sockets.Remove(k)
+			l.registry.view().Changed(s.info.ID)
+		}
+		l.house(k, n.Session)
+	}
+}
+
+// relist takes the kernel's list of the sockets that members listen on, at the start and when
+// events may have been lost. Whatever happens to one after the list was made is an event that is
+// still to come.
+func (l *listeners) relist() error {
+	open := make(map[uint64]bool)
+	err := l.registry.kernel.Listeners(func(ev *tracer.Event) {
+		open[ev.Socket] = true
+		if l.registry.sessionOf(ev.Session) != nil {
+			l.begins(ev)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	now := l.registry.clock.Boottime()
+	for id, k := range l.open {
+		if !open[id] {
+			l.close(k, now)
+		}
+	}
+	return nil
+}
+
+// Held is what its members hold: the TCP sockets that they listen on as the kernel told, the rest as
+// of the last look.
+func (s *Session) Held() resources.Held {
+	h := s.held
+	h.Ports = s.sockets.Held(h.Ports)
+	return h
+}
+
+// heldAtEnd is what they held when the end began.
+func (s *Session) heldAtEnd() resources.Held {
+	h := s.held
+	h.Ports = s.sockets.HeldAt(h.Ports, s.info.EndedAt)
+	return h
+}
+
+// ports are the numbers of the TCP and UDP ports that a session's members listen on.
+func (s *Session) ports() (all []int) {
+	for _, p := range s.sockets.Held(s.held.Ports) {
+		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,189 @@
+//go:build linux
+
+package registry
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/sockets"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// told has the registry take what the kernel has told since.
+func told(t *testing.T, o *Registry, k *kerneltest.Kernel) {
+	t.Helper()
+	if err := k.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var batch []tracer.Event
+	for {
+		var ev tracer.Event
+		if err := k.Read(&ev); errors.Is(err, tracer.ErrFlushed) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		batch = append(batch, ev)
+	}
+	o.apply(batch)
+}
+
+func addresses(h resources.Held) (all []string) {
+	for _, p := range h.Ports {
+		all = append(all, p.String())
+	}
+	return all
+}
+
+// A port is known from the event on, until its last socket is closed, in each session that its
+// process is in.
+func TestListeners(t *testing.T) {
+	o, k := newRegistry(t)
+	outer := session(t, o, k, 100)
+	k.Fork(100, 101, "lngtest-inner")
+	inner, err := o.create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Listen(100, 1, "127.0.0.1:80")
+	k.Listen(101, 2, "[::]:8080")
+	k.Listen(101, 3, "[::]:8080") // SO_REUSEPORT
+	k.Listen(1, 4, "127.0.0.1:22")
+	told(t, o, k)
+	for _, c := range []struct {
+		what string
+		do   func()
+		outer,
+		inner []int
+	}{
+		{"told", func() {}, []int{80, 8080}, []int{8080}},
+		{"one of two closed", func() { k.Unlisten(2) }, []int{80, 8080}, []int{8080}},
+		{"both closed", func() { k.Unlisten(3) }, []int{80}, nil},
+		{"closed twice", func() { k.Unlisten(3); k.Unlisten(4) }, []int{80}, nil},
+		{"no port yet", func() { k.Listen(101, 5, "0.0.0.0:0") }, []int{80}, nil},
+	} {
+		c.do()
+		told(t, o, k)
+		if got := outer.ports(); !slices.Equal(got, c.outer) {
+			t.Errorf("%s: outer session: %v, want %v", c.what, got, c.outer)
+		}
+		if got := inner.ports(); !slices.Equal(got, c.inner) {
+			t.Errorf("%s: inner session: %v, want %v", c.what, got, c.inner)
+		}
+	}
+	if len(o.ending) != 1 {
+		t.Error("nobody looks for a port that the kernel could not tell")
+	}
+}
+
+// What a look found and what the kernel told are one port; a look that began before a socket was
+// closed does not bring it back.
+func TestListenersAndLooks(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	k.Listen(100, 1, "127.0.0.1:80")
+	told(t, o, k)
+	look := func() resources.Held {
+		p := o.listeners.open[1].Port
+		p.Netns = 7
+		return resources.Held{Ports: []resources.Port{p, {Proto: "udp", Local: p.Local, Holder: p.Holder}}}
+	}
+	held, began := look(), o.clock.Boottime()
+	s.seen(held, began)
+	want := []string{"tcp 127.0.0.1:80", "udp 127.0.0.1:80"}
+	if h := s.Held(); !slices.Equal(addresses(h), want) || h.Ports[0].Netns != 7 {
+		t.Errorf("while it is open: %+v, want %v", h.Ports, want)
+	}
+	held = look()
+	k.Unlisten(1)
+	told(t, o, k)
+	want = want[1:]
+	if h := s.Held(); !slices.Equal(addresses(h), want) {
+		t.Errorf("closed: %+v, want %v", h.Ports, want)
+	}
+	s.seen(held, began)
+	if h := s.Held(); !slices.Equal(addresses(h), want) {
+		t.Errorf("closed, and then found by a look that began before: %+v, want %v", h.Ports, want)
+	}
+	k.Advance(time.Second)
+	s.seen(held, o.clock.Boottime())
+	if h := s.Held(); len(h.Ports) != 2 {
+		t.Errorf("open again: %+v", h.Ports)
+	}
+}
+
+// A receipt has what was open when the end began, and what was closed just before.
+func TestListenersAtEnd(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	for i, port := range []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"} {
+		k.Listen(100, uint64(i)+1, port)
+	}
+	k.Unlisten(1)
+	k.Advance(sockets.Lately + time.Second)
+	k.Unlisten(2)
+	k.Advance(sockets.Lately - time.Second)
+	s.info.State, s.info.EndedAt = tracer.StateCondemned, o.clock.Boottime()
+	k.Advance(time.Minute) // to be killed can take long
+	k.Unlisten(3)
+	told(t, o, k)
+	want := []string{"tcp 127.0.0.1:2", "tcp 127.0.0.1:3", "tcp 127.0.0.1:4"}
+	if h := s.heldAtEnd(); !slices.Equal(addresses(h), want) {
+		t.Fatalf("%v, want %v", addresses(h), want)
+	}
+	f := sockets.Freed(t.Context(), k, o.holds, s.heldAtEnd().Ports)
+	if got := addresses(resources.Held{Ports: f.Ports}); !slices.Equal(got, want[:2]) || len(f.Busy) != 1 || f.Busy[0].String() != want[2] {
+		t.Errorf("freed %v, busy %v", got, f.Busy)
+	}
+}
+
+// A daemon that takes over, and one that lost events, has what the kernel has.
+func TestRelisten(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	k.Listen(100, 1, "127.0.0.1:1")
+	told(t, o, k)
+	k.Unlisten(1)
+	k.Listen(100, 1, "127.0.0.1:2") // the kernel uses the address of a socket again
+	k.Listen(100, 2, "127.0.0.1:3")
+	k.DropEvents()
+	if err := o.listeners.relist(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.ports(); !slices.Equal(got, []int{2, 3}) {
+		t.Errorf("%v", got)
+	}
+	k.Unlisten(2)
+	k.DropEvents()
+	if err := o.listeners.relist(); err != nil || !slices.Equal(s.ports(), []int{2}) {
+		t.Errorf("%v %v", s.ports(), err)
+	}
+}
+
+// The port of a process that another session took goes with it.
+func TestRehouse(t *testing.T) {
+	o, k := newRegistry(t)
+	from := session(t, o, k, 100)
+	k.Fork(100, 101, "lngtest-kept")
+	k.Listen(101, 1, "127.0.0.1:1")
+	told(t, o, k)
+	to, err := o.create(tracer.SessionSpec{Root: k.Proc(101).Identity, KeptFrom: from.info.ID, MaxLifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told(t, o, k)
+	o.listeners.rehouse()
+	if len(from.ports()) != 0 || !slices.Equal(to.ports(), []int{1}) {
+		t.Errorf("from %v to %v", from.ports(), to.ports())
+	}
+	k.Unlisten(1)
+	told(t, o, k)
+	if len(to.ports()) != 0 || len(o.listeners.open) != 0 {
+		t.Errorf("closed: %v, %d sockets", to.ports(), len(o.listeners.open))
+	}
+}

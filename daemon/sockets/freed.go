@@ -1,0 +1,66 @@
+//go:build linux
+
+package sockets
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Lister is a kernel that lists the sockets that members listen on.
+type Lister interface {
+	Listeners(each func(*tracer.Event)) error
+}
+
+// Freed says which ports are free now. Of those that no look found the kernel says whether their
+// socket is still open; they have no Holder then.
+func Freed(ctx context.Context, k Lister, holds *resources.Reader, ports []resources.Port) resources.Freed {
+	open, err := stillOpen(k, ports)
+	f := holds.Freed(ctx, slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return slices.Contains(open, p) }))
+	if err != nil {
+		f.Unknown = append(f.Unknown, "ports: "+err.Error())
+	}
+	for _, p := range open {
+		p.Holder = tracer.Identity{}
+		f.Busy = append(f.Busy, p)
+	}
+	return f
+}
+
+// stillOpen gives those of the ports that only the kernel told of, and that are open.
+func stillOpen(k Lister, ports []resources.Port) (open []resources.Port, err error) {
+	told := slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return p.Looked() })
+	if len(told) == 0 {
+		return nil, nil
+	}
+	err = k.Listeners(func(ev *tracer.Event) {
+		for _, p := range told {
+			if p.Holder == ev.Process && p.Local == ev.Address && !slices.Contains(open, p) {
+				open = append(open, p)
+			}
+		}
+	})
+	return open, err
+}
+
+// Holders names the processes that have the busy ports that no look found: the process that began to
+// listen may be dead.
+func Holders(ctx context.Context, holds *resources.Reader, busy []resources.Port) (all []resources.Port, unknown []string) {
+	for _, p := range busy {
+		if p.Looked() {
+			all = append(all, p)
+			continue
+		}
+		found, _ := holds.Listeners(ctx, "tcp", p.Local.Port())
+		unknown = append(unknown, found.Unknown...)
+		same := slices.DeleteFunc(found.Ports, func(q resources.Port) bool { return !q.Same(&p) || q.Holder.IsZero() })
+		if len(same) == 0 {
+			same = []resources.Port{p}
+		}
+		all = append(all, same...)
+	}
+	return all, unknown
+}

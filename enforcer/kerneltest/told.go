@@ -1,0 +1,94 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"net/netip"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// told is what the kernel has told, and lists.
+type told struct {
+	events  []tracer.Event // that nobody has read
+	seq     uint64
+	flushed bool
+	waiting bool                    // Read waits: all events before were taken
+	sockets map[uint64]tracer.Event // that members listen on
+}
+
+// Listen has a process listen at an address on a socket, which the kernel tells of if it is a
+// member.
+func (k *Kernel) Listen(pid uint32, socket uint64, address string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now++
+	p := k.procs[pid]
+	if p.Session == 0 {
+		return
+	}
+	ev := tracer.Event{
+		Type: tracer.EventListen, Process: p.Identity, Session: p.Session, Socket: socket,
+		Address: netip.MustParseAddrPort(address), Since: uint64(k.now),
+	}
+	k.sockets[socket] = ev
+	k.emit(ev)
+}
+
+// Unlisten closes a socket.
+func (k *Kernel) Unlisten(socket uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now++
+	ev, open := k.sockets[socket]
+	if !open {
+		return
+	}
+	delete(k.sockets, socket)
+	ev.Type = tracer.EventUnlisten
+	k.emit(ev)
+}
+
+// Listeners calls each for the sockets that members listen on.
+func (k *Kernel) Listeners(each func(*tracer.Event)) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["Listeners"]; err != nil {
+		return err
+	}
+	for _, ev := range k.sockets {
+		ev.Time = ev.Since
+		each(&ev)
+	}
+	return nil
+}
+
+func (k *Kernel) emit(ev tracer.Event) {
+	k.seq++
+	ev.Seq, ev.Time = k.seq, uint64(k.now)
+	k.events = append(k.events, ev)
+	k.cond.Broadcast()
+}
+
+// Lose reports n lost events.
+func (k *Kernel) Lose(n uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.emit(tracer.Event{Type: tracer.EventLost, Count: n})
+}
+
+// AllRead waits until every event was read and the reader asks for more.
+func (k *Kernel) AllRead() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for !k.closed && (len(k.events) > 0 || k.flushed || !k.waiting) {
+		k.cond.Wait()
+	}
+}
+
+// DropEvents forgets what was emitted and not yet read.
+func (k *Kernel) DropEvents() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = nil
+}

@@ -86,6 +86,7 @@ func TestBranchRefused(t *testing.T) {
 					t.Errorf("pid %d is in session %s", pid, now)
 				}
 			}
+			into[api.Process](w.do("103", "GET", "/v1/processes/"+w.ref(101), nil), http.StatusOK) // its own session knows it still
 			if all, _ := w.k.Sessions(); len(all) != 3 {
 				t.Errorf("sessions: %+v", all)
 			}

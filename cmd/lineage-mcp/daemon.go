@@ -1,12 +1,18 @@
+//go:build linux
+
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -15,6 +21,10 @@ import (
 // reachTime is how late an answer may be because the daemon is dead, stopped or absent.
 // One that is there answers the first question in some milliseconds.
 const reachTime = 250 * time.Millisecond
+
+// busyTime is how long one may take that runs: in a storm of forks it may be late, and
+// that is when an end is needed.
+const busyTime = 5 * time.Second
 
 // daemon is the way to the daemon. Each call connects again: it may come and go while
 // the agent runs.
@@ -50,6 +60,11 @@ func (d *daemon) ask(ctx context.Context, f func(c api.Client, session string) e
 	reaching, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	c, err := api.Dial(reaching, d.socket)
+	if err != nil && reaching.Err() != nil && d.runs() {
+		busy, cancel := context.WithTimeout(ctx, busyTime)
+		defer cancel()
+		c, err = api.Dial(busy, d.socket)
+	}
 	if err != nil {
 		return d.unreachable(err, reaching.Err() != nil)
 	}
@@ -63,6 +78,30 @@ func (d *daemon) ask(ctx context.Context, f func(c api.Client, session string) e
 		return errOutside
 	}
 	return f(c, self.Session)
+}
+
+// runs: the process that listens is alive and not stopped. Not that of a service
+// manager: behind its socket the daemon may be either.
+func (d *daemon) runs() bool {
+	conn, err := net.DialTimeout("unix", d.socket, reachTime/10)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	var peer *syscall.Ucred
+	_ = raw.Control(func(fd uintptr) {
+		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err != nil || peer.Pid <= 1 {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", peer.Pid))
+	_, after, found := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+	return err == nil && found && !strings.ContainsAny(after[:1], "TtZX")
 }
 
 // unreachable says what is wrong once, and not again after the agent was restarted.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Lineage-mcp is an MCP server on stdin and stdout: an agent asks it what the agent has
 // left running, and ends it.
 //

@@ -68,7 +68,7 @@ func (b *Branch) Sessions() []tracer.SessionID {
 // those that the kernel holds with each member, and behind dead ones those of the
 // graph.
 func (s *Branches) Members(b *Branch) ([]tracer.Process, error) {
-	x, err := s.look(b)
+	x, err := s.look(b, func() {})
 	return x.members, err
 }
 
@@ -81,7 +81,9 @@ type found struct {
 	outer  []tracer.SessionID
 }
 
-func (s *Branches) look(b *Branch) (x found, err error) {
+// look gives what there is of the branch. between runs after the kernel's processes
+// were read, and before the graph is asked about them.
+func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 	var all []tracer.Process
 	creators := make(map[tracer.Identity]tracer.Identity)
 	err = s.kernel.Snapshot(b.From, func(p *tracer.Process) error {
@@ -94,6 +96,7 @@ func (s *Branches) look(b *Branch) (x found, err error) {
 	if err != nil {
 		return x, fmt.Errorf("read the members of session %v: %w", b.From, err)
 	}
+	between()
 	x.opened = make(map[tracer.SessionID]bool)
 	err = s.registry.Read(func(v registry.View) {
 		d := descent{of: b.Of, creators: creators, graph: v.Graph(), known: make(map[tracer.Identity]bool)}
@@ -233,7 +236,10 @@ func (s *Branches) gather(ctx context.Context, b *Branch) error {
 	return nil
 }
 
-// round moves what one look finds outside the branch's session.
+// round moves what it finds outside the branch's session. A first look comes right
+// before the moves: it catches processes that live for a moment only. If there is
+// nothing to move, a second one waits for the events of all that it has met: then no
+// creator of theirs is unknown, and what it does not find is not of the branch.
 func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error) {
 	if b.ID != 0 {
 		n, err := s.kernel.Follow(b.From, b.ID)
@@ -242,13 +248,31 @@ func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error)
 		}
 		moved = n > 0
 	}
-	limited, cancel := context.WithTimeout(ctx, catchUp)
-	s.registry.CatchUp(limited)
-	cancel()
-	x, err := s.look(b)
+	late := false
+	abreast := func() {
+		limited, cancel := context.WithTimeout(ctx, catchUp)
+		defer cancel()
+		s.registry.CatchUp(limited)
+		late = limited.Err() != nil
+	}
+	abreast()
+	x, err := s.look(b, func() {})
 	if err != nil {
 		return moved, err
 	}
+	more, err := s.take(b, &x)
+	if moved = moved || more; moved || err != nil {
+		return moved, err
+	}
+	if x, err = s.look(b, abreast); err != nil {
+		return false, err
+	}
+	moved, err = s.take(b, &x)
+	return moved || late, err
+}
+
+// take moves what a look has found outside the branch's session.
+func (s *Branches) take(b *Branch, x *found) (moved bool, err error) {
 	b.Nested = x.outer
 	for _, p := range x.members {
 		switch {
@@ -273,5 +297,10 @@ func (s *Branches) Rejoin(b *Branch) error {
 	if _, err := s.kernel.Dissolve(b.ID); err != nil {
 		return fmt.Errorf("give the processes back to session %v: %w", b.From, err)
 	}
-	return s.registry.Update(func(t registry.Tx) { t.LetGo(b.ID) })
+	if err := s.registry.Update(func(t registry.Tx) { t.LetGo(b.ID) }); err != nil {
+		return err
+	}
+	// Until the graph knows where they are, their own session could not ask about them.
+	_, err := s.registry.Resync(registry.CauseMoved)
+	return err
 }

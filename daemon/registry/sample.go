@@ -244,20 +244,20 @@ func (p *sampler) repair() error {
 	if err != nil {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
 	}
-	o.log.Error().Int(logging.KeyAdded, n).Msg("members of a session that the kernel did not have: repaired")
+	o.log.Error().Int(logging.KeyAdded, n).Msg("members without a session record: repaired")
 	o.AskResync(CauseMember)
 	return o.do(func() {
-		o.degrade("members of a session that was not there were found: what its end would have killed may live on")
+		o.degrade("found members without a session record: processes that an end should have killed may be alive")
 	})
 }
 
 // counted notes what the kernel counted.
 func (o *Registry) counted(misses, counters map[string]uint64, grown bool) {
 	if n := counters["agent_refused"]; o.counters != nil && n > o.counters["agent_refused"] {
-		o.degrade("agents were started and got no session: too many of one user, too deep, or no room")
+		o.degrade("agents started without a session: too many of one user, nested too deep, or no free slot")
 	}
 	if n := counters["enter_failed"]; o.counters != nil && n > o.counters["enter_failed"] {
-		o.degrade("children of members were killed at birth, as the kernel side had no room for them: was pid_max raised since it was loaded?")
+		o.degrade("children of members were killed at birth, because the kernel side had no room for them: was pid_max raised since it was loaded?")
 	}
 	o.misses, o.counters = misses, counters
 	if grown {

@@ -80,6 +80,7 @@ func TestRootExit(t *testing.T) {
 	w.k.Fork(100, 101, "lngtest-a")
 	w.k.Fork(101, 102, "lngtest-b")
 	w.k.Exit(101, 0)
+	w.k.Advance(time.Millisecond)
 	w.k.Exit(100, 0)
 	r := w.receipt(s.ID)
 	if r.Verdict != "clean" || r.EndReason != "root_exit" || r.EndedBy != nil || len(r.Processes) != 1 {

@@ -71,9 +71,8 @@ func (c *census) broken(k Kernel) bool {
 	return false
 }
 
-// The kernel's list is a walk over 16,384 slots. A few sessions that are held are asked for one by
-// one: others tell that they begin, or that was lost, which is a cause. Each listEvery-th time
-// all are listed.
+// A list is a walk over 16,384 slots, so a few held sessions are read one by one. Events report
+// new sessions; a lost event is a cause, and each listEvery-th look lists all.
 const (
 	fewSessions = 256
 	listEvery   = 32

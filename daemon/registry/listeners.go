@@ -103,10 +103,9 @@ func (l *listeners) relist() error {
 	if err != nil {
 		return err
 	}
-	now := l.registry.clock.Boottime()
 	for id, k := range l.open {
 		if !open[id] {
-			l.close(k, now)
+			l.close(k, l.registry.clock.Boottime())
 		}
 	}
 	return nil

@@ -117,9 +117,8 @@ then kills at once. Elsewhere the first Ctrl-C prints the state, and the second
 kills.`,
 		Example: `  lineage end build                  # shows what will be ended, and asks
   lineage end build web --now --yes  # SIGKILL at once, without asking
-  lineage end build --dry-run        # only show it
-  lineage end build -H web1,web2,@hosts --all-or-none
-  lineage end 4130@36995259200030 --branch`,
+  lineage end 4130@36995259200030 --branch --dry-run
+  lineage end build -H web1,web2,@hosts --all-or-none`,
 		Args:              argsCount(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}

@@ -109,6 +109,7 @@ func TestPrivileges(t *testing.T) {
 // One that a command started unloads what it loaded, without a capability for it.
 func TestPrivilegesEphemeral(t *testing.T) {
 	i := stage.New(t)
+	i.Daemon("--ephemeral=3s")
 	m := stage.NewMarker(t, i.Dir)
 	run := i.Run(m, []string{"--name", "first"}, "daemonise", "stay")
 	m.Ready()

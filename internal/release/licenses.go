@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -85,7 +84,11 @@ func modules(binaries ...string) ([]linked, error) {
 		return nil, err
 	}
 	// The standard library is in the programs, too.
-	all = append([]linked{{Path: "std", Version: toolchain, Dir: runtime.GOROOT()}}, all...)
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find the standard library: %w", err)
+	}
+	all = append([]linked{{Path: "std", Version: toolchain, Dir: strings.TrimSpace(string(root))}}, all...)
 	for i := range all {
 		if err := all[i].read(); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", all[i].Path, all[i].Version, err)

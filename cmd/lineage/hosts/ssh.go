@@ -112,8 +112,8 @@ func (c *conn) failure(err error) error {
 // Close ends ssh, and with it the command on the host.
 func (c *conn) Close() error {
 	err := errors.Join(c.in.Close(), c.out.Close())
-	c.cmd.Process.Kill()
-	go c.wait() // for what remains in its stderr, which nobody reads any more
+	_ = c.cmd.Process.Kill() // it may be gone
+	go func() { _ = c.wait() }()
 	return err
 }
 

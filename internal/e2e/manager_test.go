@@ -147,9 +147,9 @@ func TestSocketActivationRefused(t *testing.T) {
 		files []*os.File
 		want  string
 	}{
-		"a pipe":        {[]*os.File{r}, "descriptor 3: no socket"},
+		"a pipe":        {[]*os.File{r}, "descriptor 3: not a socket"},
 		"another path":  {[]*os.File{other}, "it is " + i.Socket + ".other, not " + i.Socket},
-		"more than one": {[]*os.File{other, other}, "it passed 2, want one"},
+		"more than one": {[]*os.File{other, other}, "it passed 2 sockets; set one ListenStream="},
 	} {
 		p := activated(t, i, tt.files...).Wait()
 		if p.Code() != api.ExitFailed || !strings.Contains(p.Err.String(), tt.want) || strings.Count(p.Err.String(), "\n") != 1 {

@@ -105,7 +105,10 @@ func (i *Image) Tree(name, host string) {
 // what is built, and the test data of the packages in dirs. Each of them is a
 // directory of the guest too.
 func (i *Image) Checkout(root string, dirs ...string) {
-	i.File(guest.Root+"/bin/lineage", filepath.Join(i.bin, "lineage"))
+	for _, program := range []string{"lineage", "lineage-mcp"} {
+		i.File(filepath.Join(guest.Root, "bin", program), filepath.Join(i.bin, program))
+	}
+	i.File(guest.Root+"/docs/openapi.json", filepath.Join(root, "docs/openapi.json"))
 	i.Tree(guest.Root+"/bin/testdata", filepath.Join(i.bin, "testdata"))
 	for _, dir := range dirs {
 		at := filepath.Join(guest.Root, dir)

@@ -45,7 +45,7 @@ type Stats struct {
 }
 
 // Journal is the history on disk. Write, Check and Close belong to one
-// goroutine, everything else may be called from any.
+// goroutine, everything else may be called from any; so may another Close.
 type Journal struct {
 	path string
 	o    Options
@@ -184,13 +184,12 @@ func (j *Journal) connect(ctx context.Context) error {
 func (j *Journal) disconnect() {
 	j.mu.Lock()
 	w, r := j.writer, j.reader
-	j.writer, j.reader = nil, nil
+	j.writer, j.reader, j.opened = nil, nil, file{}
 	j.mu.Unlock()
 	if r != nil {
 		r.Close()
 		w.Close()
 	}
-	j.opened = file{}
 }
 
 // say notes what came of a try, and tells when it is another than before.

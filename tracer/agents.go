@@ -150,8 +150,11 @@ func (l *lateAgents) watch(t *Tracer, agents map[Comm]bpf.LineageAgent) error {
 // inside another is nested in that one's.
 func (l *lateAgents) open(t *Tracer) (n int, err error) {
 	var late []Process
-	seen := map[Identity]Comm{}
+	seen, names := map[Identity]Comm{}, map[Identity]Comm{}
 	err = t.Snapshot(0, func(p *Process) error {
+		if !p.Dead {
+			names[p.Identity] = p.Comm
+		}
 		if _, ok := l.agents[p.Comm]; !ok || p.Dead || p.Kernel || p.Flags&FlagProtected != 0 {
 			return nil
 		}
@@ -166,7 +169,7 @@ func (l *lateAgents) open(t *Tracer) (n int, err error) {
 	}
 	slices.SortFunc(late, func(a, b Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range late {
-		opened, err := l.openOne(t, &late[i], seen)
+		opened, err := l.openOne(t, &late[i], names)
 		if err != nil {
 			return n, fmt.Errorf("open the session of agent %v: %w", late[i].Identity, err)
 		}
@@ -178,9 +181,9 @@ func (l *lateAgents) open(t *Tracer) (n int, err error) {
 	return n, nil
 }
 
-// openOne opens a session over a process that runs under an agent's name, unless its exec did. seen
-// are all those processes.
-func (l *lateAgents) openOne(t *Tracer, p *Process, seen map[Identity]Comm) (opened bool, err error) {
+// openOne opens a session over a process that runs under an agent's name, unless its exec did. names
+// are those of all processes.
+func (l *lateAgents) openOne(t *Tracer, p *Process, names map[Identity]Comm) (opened bool, err error) {
 	g := l.agents[p.Comm]
 	if e, err := t.Lookup(p.PID); err == nil && e.Identity == p.Identity {
 		p.Session = e.Session // an older agent's by now, perhaps
@@ -191,7 +194,7 @@ func (l *lateAgents) openOne(t *Tracer, p *Process, seen map[Identity]Comm) (ope
 			return false, nil
 		}
 		// A child that an agent forked has the agent's name until it execs.
-		if root, ok := seen[s.Root]; s.Agent && (!ok || root == p.Comm) {
+		if root, lives := names[s.Root]; s.Agent && (!lives || root == p.Comm) {
 			return false, nil
 		}
 	}

@@ -152,6 +152,34 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 	}
 }
 
+// TestMissedAgentOfRenamed: an agent that runs another program by now starts an agent.
+func TestMissedAgentOfRenamed(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}); err != nil {
+		t.Fatal(err)
+	}
+	path := shellNamed(t, agentName)
+	w := start(t, "export inner="+path+"; exec "+path+` -c 'exec /bin/sh -c "echo up; read go; \$inner -c \"echo \\\$\\\$; sleep 60; :\" & wait"'`)
+	w.goOn()
+	w.until("up")
+	outer := opened(t, tr, w.pid())
+	back := tr.MissExecs()
+	w.goOn()
+	pid := parse(t, w.line())
+	back()
+	if n, err := tr.OpenMissedAgents(); n != 1 || err != nil {
+		t.Errorf("%d opened, %v", n, err)
+	}
+	if s := opened(t, tr, pid); s.Parent != outer.ID || !s.Agent {
+		t.Errorf("%+v", s)
+	}
+	if err := tr.End(outer.ID, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.gone()
+	w.wait()
+}
+
 // An agent inside a session opens one of its own only if its rule says so, and
 // a root that becomes one stays what it is.
 func TestAgentInside(t *testing.T) {

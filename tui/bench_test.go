@@ -106,9 +106,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			frame := crowd(n)
 			for b.Loop() {
-				b.StopTimer() // a new screen waits until its size has settled
 				s := newScreen(b, newFake(), Options{Theme: "auto"}, 200, 60)
-				b.StartTimer()
 				s.frames(frame)
 				s.draw()
 			}

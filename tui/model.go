@@ -130,7 +130,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.term.width, m.term.height = msg.Width, msg.Height
-		cmd = tea.Tick(settled, func(time.Time) tea.Msg { return tea.ClearScreen() })
+		cmd = func() tea.Msg {
+			feed.Pause(m.ctx, settled)
+			return tea.ClearScreen()
+		}
 	case tea.ColorProfileMsg:
 		m.term.rich = msg.Profile >= colorprofile.ANSI256
 	case tea.BackgroundColorMsg:

@@ -51,10 +51,11 @@ type Msg struct {
 
 // New gives a feed that reads nothing before Run.
 func New(c Connect) *Feed {
-	return &Feed{connect: c, ready: make(chan struct{}, 1), pause: pause}
+	return &Feed{connect: c, ready: make(chan struct{}, 1), pause: Pause}
 }
 
-func pause(ctx context.Context, d time.Duration) {
+// Pause waits that long, or until ctx is done.
+func Pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():

@@ -106,7 +106,7 @@ func newClient(name string, idle time.Duration, connect func(context.Context) (n
 			IdleConnTimeout:    idle,
 			DisableCompression: true,
 		},
-		// A redirect is no part of the protocol, and must not lead elsewhere.
+		// The protocol has no redirects: following one could lead elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

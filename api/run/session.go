@@ -194,7 +194,7 @@ func processes(wanted func([]string) bool) (pids []int) {
 }
 
 // stat gives the fields of /proc/PID/stat from the state on: the name before it
-// may have any byte. There are none of a process that is gone.
+// may have any byte. A process that is gone has no fields.
 func stat(pid int) []string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))

@@ -48,8 +48,8 @@ func Of(nc net.Conn) *Connection { return nc.(*peerConn).peer }
 // Leave takes a closed connection out of the count.
 func (a *Access) Leave(c *Connection) { a.conns.leave(c) }
 
-// accepted makes the first judgement of a new connection. It gives nil, and has
-// closed the connection, if there is no room for it.
+// accepted makes the first judgement of a new connection. If too
+// many are open, it closes this one and gives nil.
 func (a *Access) accepted(nc net.Conn) *Connection {
 	p, err := a.o.Peer(nc)
 	if err != nil {

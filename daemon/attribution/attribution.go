@@ -57,7 +57,7 @@ func New(o Options) *Attribution {
 }
 
 // Attribution finds the work of brokers. What a member hands to another daemon is not forked
-// by the session: a stranger does it. Whoever was born since a session began is looked at, and
+// by the session but by that daemon. Each process born since a session began is examined, and
 // attributed on evidence. What strong evidence shows enters the session itself;
 // the rest is shown beside it, in a session of its own.
 type Attribution struct {

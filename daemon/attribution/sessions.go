@@ -123,8 +123,8 @@ func (e *errand) request() *document.Request {
 // handedMemory is what outlives the daemon.
 type handedMemory struct {
 	// Token is the SHA-256 of the session's token, in hex. The token is 256
-	// random bits, so that nothing is won by a slower hash, and whoever can read
-	// the file cannot pass for a member.
+	// random bits, so a slower hash would gain nothing, and reading the file does
+	// not let a process pass for a member.
 	Token    string   `json:"token,omitempty"`
 	Brokered brokered `json:"brokered,omitzero"`
 }

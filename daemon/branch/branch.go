@@ -216,7 +216,7 @@ func (s *Branches) open(b *Branch) error {
 	return nil // all of it is in nested sessions
 }
 
-// gather moves members until there are none to move.
+// gather moves members until none is left outside the branch's session.
 func (s *Branches) gather(ctx context.Context, b *Branch) error {
 	end := time.Now().Add(settleTime)
 	for calm := 0; calm < calmRounds; {

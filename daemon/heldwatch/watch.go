@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// period is between two looks; it grows so that looking takes no more than 1 % of a CPU, by
-	// the time that it uses one.
+	// period is the least time between two looks. The rest after a look is share times the CPU
+	// time that it used, so that looking takes at most 1 % of a CPU.
 	period = 2 * time.Second
 	share  = 100
 	// limit bounds the look at one session.

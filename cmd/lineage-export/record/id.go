@@ -74,9 +74,10 @@ func SessionSpan(host, boot, session string) (s SpanID) {
 	return s
 }
 
-// ImageSpan is the span of a program image.
-func ImageSpan(host, boot string, p api.Ref, no int) (s SpanID) {
-	d := digest("image", host, boot, p.PID, uint64(p.StartNS), no)
+// ImageSpan is the span of a program image. When it began names it among those of its
+// process: a number would change if an exec before it is lost.
+func ImageSpan(host, boot string, p api.Ref, began uint64) (s SpanID) {
+	d := digest("image", host, boot, p.PID, uint64(p.StartNS), began)
 	copy(s[:], d[:])
 	return s
 }

@@ -28,7 +28,7 @@ const (
 )
 
 // Types are the daemon's events that records are made of.
-var Types = []string{"fork", "exec", "exit", "reparent", "session", "listen", "unlisten", "trace", "mark", "lost"}
+var Types = []string{"fork", "exec", "exit", "reparent", "session", "listen", "unlisten", "lost"}
 
 // Record is one thing that happened. Nothing that it refers to is changed later: sinks
 // may keep it.
@@ -46,9 +46,10 @@ type Record struct {
 	// Process is the process that it happened to, as it is after the event. Nil: Session,
 	// End, Lost, Status, and Open of a session.
 	Process *Process
-	// Ended is what the event ended: of Exec the program before, of Exit the last one. Of
-	// Open it is still running. Nil: nothing worth a span has ended.
-	Ended *Run
+	Was     *Image // of Exec: the program before
+	// Ended are the images that the event ended: of Exec the program before, of Exit the last
+	// one, of End those whose ends no event reported. That of Open is still running.
+	Ended []*Run
 
 	Report *api.Report // of End; nil: the daemon does not have it
 	Status *api.Status // of Status
@@ -93,24 +94,26 @@ type Process struct {
 // not change.
 type Image struct {
 	api.Ref
-	No            int // 0: as it was forked, then one for each exec
+	Forked        bool // no exec since the fork: it is its creator's program
 	Comm          string
 	Exe           string
 	Argv          []string // redacted, and cut at MaxArgv; nil: it may not be read
 	ArgvTruncated bool
 	UID           *int
-	Began         time.Time // fork or exec; zero: before the exporter knew it
-	BeganNS       uint64
-	Creator       *Image   // the program of the creator at the fork; nil: not known, or cut
-	CreatorRef    *api.Ref // the creator, also where Creator is nil
-	Depth         int      // how many creators are known behind it
+	Began         time.Time // fork or exec; of a process that ran before the exporter began: its fork
+	BeganNS       uint64    // boottime; 0: not known
+	Creator       *Image    // the program of the creator at the fork; nil: not known, or cut
+	CreatorRef    *api.Ref  // the creator, also where Creator is nil
+	Depth         int       // how many creators are known behind it
 	Span          SpanID
 }
 
 // Run is an image and what happened to it, up to its end or up to now.
 type Run struct {
 	Image    *Image
+	Session  string // id
 	Span     Span
+	Created  time.Time // of the process
 	Until    time.Time
 	Running  bool // of Open
 	Opened   bool // an Open came before

@@ -52,12 +52,6 @@ func build(o *export.Options, socket string, log *slog.Logger) (*exporter, error
 	return e, nil
 }
 
-// sinksOf makes a sink for each receiver. An error is one of the options or of a file that they
-// name.
-func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error) {
-	return nil, nil
-}
-
 // run follows until ctx is done.
 func (e *exporter) run(ctx context.Context) error {
 	var all sync.WaitGroup

@@ -164,8 +164,8 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// stream reads one stream. A goroutine takes the lines, so that a batch is delivered when
-// no more come.
+// stream reads one stream. A goroutine takes the lines, so that a batch is also delivered
+// while the next line is waited for.
 func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, boot string) (err error) {
 	reading, stop := context.WithCancel(ctx)
 	events := make(chan *api.Event, readAhead)

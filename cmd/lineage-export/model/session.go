@@ -98,7 +98,9 @@ func (m *Model) over(e *api.Event, s *session) []*record.Record {
 	}
 	r.Session = s.info
 	all := m.opening(s, e)
+	r.Members = make(map[api.Ref]*record.Process)
 	for _, p := range m.members(e.Session) {
+		r.Members[p.Image.Ref] = new(p.Process)
 		if p.Exited.IsZero() { // its exit was lost
 			p.Exited = r.Time
 			if run := m.end(p, e); run != nil {

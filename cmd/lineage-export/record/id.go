@@ -89,6 +89,19 @@ func ClosingSpan(s SpanID) (closing SpanID) {
 	return closing
 }
 
+// ProcessUID names a process, whatever program it runs.
+func ProcessUID(r *Record, p api.Ref) string { return DerivedID("process", r.Host.ID, r.Boot, p) }
+
+// SessionUID names a session of all hosts and boots. It is the trace of a session that no agent
+// claims.
+func SessionUID(r *Record, id string) string { return SessionTrace(r.Host.ID, r.Boot, id).String() }
+
+// DerivedID names what follows from other names.
+func DerivedID(words ...any) string {
+	d := digest(words...)
+	return hex.EncodeToString(d[:16])
+}
+
 // EventID names an event. Its sequence number is not in it: events of an earlier boot
 // come without.
 func EventID(host, boot string, kind Kind, e *api.Event) string {

@@ -25,6 +25,7 @@ const (
 	Lost     Kind = "lost"    // events are missing, neither the stream nor the history has them
 	Open     Kind = "open"    // an image or a session is older than OpenAfter
 	Status   Kind = "status"  // the daemon's status changed
+	Orphans  Kind = "orphans" // a session has leftovers or brokered work that it had not
 )
 
 // Types are the daemon's events that records are made of.
@@ -51,9 +52,11 @@ type Record struct {
 	// one, of End those whose ends no event reported. That of Open is still running.
 	Ended []*Run
 
-	Report *api.Report // of End; nil: the daemon does not have it
-	Status *api.Status // of Status
-	Before *api.Status // of Status; nil: the first one
+	Report  *api.Report          // of End, its command lines redacted; nil: the daemon does not have it
+	Members map[api.Ref]*Process // of End: the session's processes, as far as they are remembered
+	Orphans []api.Orphan         // of Orphans, their command lines redacted
+	Status  *api.Status          // of Status
+	Before  *api.Status          // of Status; nil: the first one
 }
 
 // Host is where it happened.

@@ -6,7 +6,11 @@ package arch
 var mayImport = map[string]string{
 	"api/display":               "api",
 	"api/run":                   "api",
-	"cmd/lineage":               "api api/display cmd/lineage/hook cmd/lineage/hosts cmd/lineage/outside cmd/lineage/setup cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",
+	"cmd/lineage":               "api api/display cmd/lineage/export cmd/lineage/hook cmd/lineage/hosts cmd/lineage/outside cmd/lineage/setup cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",
+	"cmd/lineage-export":        "api cmd/lineage-export/follow cmd/lineage-export/otlp cmd/lineage-export/record cmd/lineage/export",
+	"cmd/lineage-export/follow": "api cmd/lineage-export/model cmd/lineage-export/record enforcer/redact",
+	"cmd/lineage-export/model":  "api cmd/lineage-export/record",
+	"cmd/lineage-export/otlp":   "api cmd/lineage-export/follow cmd/lineage-export/record",
 	"cmd/lineage-export/record": "api",
 	"cmd/lineage-mcp":           "api api/display",
 	"cmd/lineage/hook":          "api api/display",

@@ -315,3 +315,6 @@ func (m *Model) time(t *time.Time, e *api.Event) time.Time {
 	}
 	return time.Time{}
 }
+
+// Ask changes whom the model asks: the daemon may be another one.
+func (m *Model) Ask(from Source) { m.from = from }

@@ -78,6 +78,9 @@ func (m *Model) state(e *api.Event) []*record.Record {
 	if e.Reason != "" {
 		info.EndReason = e.Reason
 	}
+	if len(info.Marks) < record.MaxMarks {
+		info.Marks = append(slices.Clip(info.Marks), *e)
+	}
 	old.info = &info
 	if e.State == api.StateEnded {
 		return m.over(e, old)

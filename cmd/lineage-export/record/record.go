@@ -70,9 +70,10 @@ type Host struct {
 
 // SessionInfo is a session as far as it is known.
 type SessionInfo struct {
-	api.Session      // as the daemon described it last
-	Span        Span `json:"span"`             // lineage.session
-	Opened      bool `json:"opened,omitempty"` // its Open was made
+	api.Session             // as the daemon described it last
+	Span        Span        `json:"span"`             // lineage.session
+	Marks       []api.Event `json:"marks,omitempty"`  // its states, at most MaxMarks
+	Opened      bool        `json:"opened,omitempty"` // its Open was made
 }
 
 // Process is a process and the program that it runs.

@@ -98,9 +98,7 @@ func (m *Model) over(e *api.Event, s *session) []*record.Record {
 	}
 	r.Session = s.info
 	all := m.opening(s, e)
-	r.Members = make(map[api.Ref]*record.Process)
 	for _, p := range m.members(e.Session) {
-		r.Members[p.Image.Ref] = new(p.Process)
 		if p.Exited.IsZero() { // its exit was lost
 			p.Exited = r.Time
 			if run := m.end(p, e); run != nil {
@@ -109,6 +107,7 @@ func (m *Model) over(e *api.Event, s *session) []*record.Record {
 			m.bury(p)
 		}
 	}
+	r.Members = m.Members(e.Session)
 	s.tree = true // what comes now is known, or was forgotten
 	if m.ended = append(m.ended, e.Session); len(m.ended) > maxEnded {
 		delete(m.sessions, m.ended[0])
@@ -135,6 +134,18 @@ func (m *Model) members(id string) (all []*process) {
 	})
 	return all
 }
+
+// Members are the processes of a session that are remembered.
+func (m *Model) Members(id string) map[api.Ref]*record.Process {
+	all := make(map[api.Ref]*record.Process)
+	for _, p := range m.members(id) {
+		all[p.Image.Ref] = new(p.Process)
+	}
+	return all
+}
+
+// Session is what is known of a session.
+func (m *Model) Session(id string) *record.SessionInfo { return m.session(id).info }
 
 // Reboot ends what was alive when the host was restarted.
 func (m *Model) Reboot() (all []*record.Record) {

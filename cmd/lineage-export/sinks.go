@@ -42,7 +42,12 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 			Client: otlp.Client{Base: o.OTLP, Header: header, HTTP: client},
 			Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With("sink", "otlp"),
 		}
-		all = append(all, s)
+		if slices.Contains(o.Signals, "logs") {
+			s.Logs = ocsf.New()
+		}
+		if s.Traces || s.Logs != nil {
+			all = append(all, s)
+		}
 	}
 	if o.OCSF != "" {
 		s, err := ocsfSink(o.OCSF, log.With("sink", "ocsf"))

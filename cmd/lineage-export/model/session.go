@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -162,4 +163,24 @@ func (m *Model) Reboot() (all []*record.Record) {
 		all = append(all, m.Apply(e)...)
 	}
 	return all
+}
+
+// Orphans is a record of what a session left behind or handed to others.
+func (m *Model) Orphans(id string, all []api.Orphan, now time.Time) *record.Record {
+	words := []any{"orphans", m.host.ID, m.boot, id}
+	for i := range all {
+		all[i].Argv = m.from.Redact(all[i].Argv)
+		if b := all[i].Brokered; b != nil && b.Asked != nil {
+			b.Asked.Argv = m.from.Redact(b.Asked.Argv)
+		}
+		words = append(words, all[i].Ref)
+	}
+	return &record.Record{ID: record.DerivedID(words...), Kind: record.Orphans, Host: m.host, Boot: m.boot, Time: now,
+		Session: m.session(id).info, Orphans: all}
+}
+
+// Status is a record of a changed status of the daemon.
+func (m *Model) Status(before, status *api.Status, now time.Time) *record.Record {
+	return &record.Record{ID: record.DerivedID("status", m.host.ID, m.boot, now.UnixNano()), Kind: record.Status, Host: m.host, Boot: m.boot,
+		Time: now, Status: status, Before: before}
 }

@@ -97,14 +97,12 @@ func (m *Model) over(e *api.Event, s *session) []*record.Record {
 	if s.info.Ended == nil {
 		s.info.Ended = new(r.Time)
 	}
-	r.Session = s.info
 	all := m.opening(s, e)
+	r.Session = s.info
 	for _, p := range m.members(e.Session) {
 		if p.Exited.IsZero() { // its exit was lost
 			p.Exited = r.Time
-			if run := m.end(p, e); run != nil {
-				r.Ended = append(r.Ended, &run.Run)
-			}
+			all = m.closing(all, r, m.end(p, e), e)
 			m.bury(p)
 		}
 	}

@@ -11,9 +11,12 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// maxAncestry bounds the ancestry of an event: a chain of processes that fork a successor and
-// exit has no end.
-const maxAncestry = 32
+// The bounds of the ancestry of an event, and of each command line in it: a chain of processes that
+// fork a successor and exit has no end.
+const (
+	maxAncestry    = 32
+	maxAncestorArg = 256 // bytes
+)
 
 // launch is the event of a fork, or of an exec. Its actor is the creator, or the process
 // with the program that it ran before.
@@ -86,7 +89,11 @@ func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut 
 		ancestors, cut = ancestors[:maxAncestry], true
 	}
 	for _, a := range ancestors {
-		d.Ancestry = append(d.Ancestry, entityOfImage(r, a))
+		x := entityOfImage(r, a)
+		if len(x.CmdLine) > maxAncestorArg {
+			x.CmdLine, cut = strings.ToValidUTF8(x.CmdLine[:maxAncestorArg], ""), true
+		}
+		d.Ancestry = append(d.Ancestry, x)
 	}
 	if len(ancestors) == 0 && p.Image.CreatorRef != nil {
 		d.Ancestry = []entity{entityOf(r, *p.Image.CreatorRef)}

@@ -36,6 +36,22 @@ func (e *Encoder) launch(r *record.Record) *event {
 	return v
 }
 
+// changed reports whether a process has another effective user since its last program began: it
+// executed a set-user-ID program, or called setuid before.
+func changed(r *record.Record) bool {
+	return r.Was != nil && r.Was.UID != nil && r.Process.Image.UID != nil && *r.Was.UID != *r.Process.Image.UID
+}
+
+// setUser is the event of a process that has another user. Its actor is the process with the
+// program and the user that it had before.
+func (e *Encoder) setUser(r *record.Record) *event {
+	v := newEvent(r, setUserID, informational, record.DerivedID("setuid", r.ID), "setuid", "")
+	e.describe(v, r)
+	v.Actor.Process = e.image(r, r.Was, nil)
+	v.Message = setUserMessage(r, v)
+	return v
+}
+
 func launchType(id int, name string) launch { return launch{LaunchTypeID: id, LaunchType: name} }
 
 // exit is the event of the exit of a process's last thread. OCSF wants the process as its own

@@ -76,7 +76,7 @@ func scale(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-// crowd makes a session of so many processes.
+// crowd makes a session of n processes.
 func (d *daemon) crowd(ctx context.Context, n int) (*worker, *api.Session, error) {
 	if err := roomFor(n); err != nil {
 		return nil, nil, err

@@ -53,10 +53,10 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk '{ t = $$1; sub(/:$$/, "", t); $$1 = ""; printf "  %-16s%s\n", t, $$0 }'
 
-## build: bin/lineage, and bin/lineage-mcp, which it starts; static
+## build: bin/lineage, and bin/lineage-mcp and bin/lineage-export, which it starts; static
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/lineage ./cmd/lineage
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/lineage-mcp ./cmd/lineage-mcp
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/lineage-mcp ./cmd/lineage-export
 
 ## all: what is installed: the binary, the manual pages, the shells' completions
 all: build man completion bin/NOTICES
@@ -74,7 +74,7 @@ completion: build
 	for shell in bash zsh fish; do bin/lineage completion $$shell > bin/completion/lineage.$$shell; done
 
 bin/NOTICES: build
-	go run ./internal/release notices bin/lineage bin/lineage-mcp > $@
+	go run ./internal/release notices bin/lineage bin/lineage-mcp bin/lineage-export > $@
 
 ## install: install what "make all" made; PREFIX (/usr/local), DESTDIR; a policy is never touched (root)
 install:
@@ -84,6 +84,7 @@ install:
 $(ARCHS:%=bin/%/lineage): bin/%/lineage: build
 	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o $@ ./cmd/lineage
 	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@-mcp ./cmd/lineage-mcp
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@-export ./cmd/lineage-export
 
 ## deb: packages for Debian and Ubuntu, of amd64 and arm64, into bin/dist/
 ## rpm: the same for Fedora, RHEL and SUSE
@@ -96,7 +97,7 @@ dist:
 	rm -rf bin/dist
 	$(MAKE) deb rpm image
 	for arch in $(ARCHS); do VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(EPOCH) packaging/tarball.sh $$arch bin/dist; done
-	for arch in $(ARCHS); do for p in lineage lineage-mcp; do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/$$p > bin/dist/$$p-$(VERSION)-linux-$$arch.cdx.json; done; done
+	for arch in $(ARCHS); do for p in lineage lineage-mcp lineage-export; do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/$$p > bin/dist/$$p-$(VERSION)-linux-$$arch.cdx.json; done; done
 	cd bin/dist && rm -f SHA256SUMS && LC_ALL=C sha256sum * > SHA256SUMS
 
 ## image: a container image of the program alone, for docker and podman to load, into bin/dist
@@ -334,7 +335,7 @@ lint: programs
 ## docs: write COMMANDS, KEYS, LICENSES, METRICS.md and openapi.json of docs/ from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
-	go run ./internal/release licenses bin/lineage bin/lineage-mcp > docs/LICENSES.md
+	go run ./internal/release licenses bin/lineage bin/lineage-mcp bin/lineage-export > docs/LICENSES.md
 	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./internal/openapi -run TestDocument -update
@@ -342,7 +343,7 @@ docs: build
 ## docs-check: fail if a written document or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
-	go run ./internal/release licenses bin/lineage bin/lineage-mcp | diff -u docs/LICENSES.md -
+	go run ./internal/release licenses bin/lineage bin/lineage-mcp bin/lineage-export | diff -u docs/LICENSES.md -
 	go test ./tui/keys -run TestDocument
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument

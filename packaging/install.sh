@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 BUILT=${BUILT:-bin} # where the programs are: those of another architecture, for a package
 
-for made in "$BUILT/lineage" "$BUILT/lineage-mcp" bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
+for made in "$BUILT/lineage" "$BUILT"/lineage-{mcp,export} bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
 	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
 done
 
@@ -16,6 +16,7 @@ put() { # MODE FROM TO
 
 put 755 "$BUILT/lineage" "$bindir/lineage"
 put 755 "$BUILT/lineage-mcp" "$libexecdir/lineage-mcp"
+put 755 "$BUILT/lineage-export" "$libexecdir/lineage-export"
 for page in bin/man/*; do
 	put 644 "$page" "$mandir/man${page##*.}/${page##*/}"
 done

@@ -23,6 +23,7 @@ fi
 remove() { rm -f "$DESTDIR$1"; }
 remove "$binary"
 remove "$libexecdir/lineage-mcp"
+remove "$libexecdir/lineage-export"
 rmdir "$DESTDIR$libexecdir" 2>/dev/null || true
 for page in "$DESTDIR$mandir"/man[1578]/lineage.[1578] "$DESTDIR$mandir"/man[1578]/lineage-*.[1578]; do
 	rm -f "$page"

@@ -145,6 +145,7 @@ func (i *Image) Ancestry() (all []*Image) {
 
 // Log is a record as a line of a log: what an encoder makes of it.
 type Log struct {
+	ID       string // the same whenever the same thing is delivered again
 	Time     time.Time
 	Severity int    // OpenTelemetry's number: 9 INFO, 13 WARN, 17 ERROR, 21 FATAL
 	Line     string // for people

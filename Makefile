@@ -53,10 +53,10 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk '{ t = $$1; sub(/:$$/, "", t); $$1 = ""; printf "  %-16s%s\n", t, $$0 }'
 
-## build: bin/lineage, and bin/lineage-mcp, which it starts; static
+## build: bin/lineage, and bin/lineage-mcp and bin/lineage-export, which it starts; static
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/lineage ./cmd/lineage
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/lineage-mcp ./cmd/lineage-mcp
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/lineage-mcp ./cmd/lineage-export
 
 ## all: what is installed: the binary, the manual pages, the shells' completions
 all: build man completion bin/NOTICES

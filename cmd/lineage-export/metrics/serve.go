@@ -45,24 +45,6 @@ func New(socket string) *Server {
 	}
 }
 
-// CheckAddress says what is wrong with host:port.
-func CheckAddress(address string) error {
-	const hint = "use host:port, for instance 127.0.0.1:9750 or [::1]:9750"
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("invalid address %q: %s", address, hint)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("invalid address %q: the port must be 1 to 65535", address)
-	}
-	for _, c := range host {
-		if c <= ' ' || c > '~' {
-			return fmt.Errorf("invalid address %q: %s", address, hint)
-		}
-	}
-	return nil
-}
-
 // Check asks the daemon once. Its refusal is an *api.Error, and a daemon that cannot be
 // reached an *api.UnreachableError.
 func (s *Server) Check(ctx context.Context) error {

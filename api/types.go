@@ -135,6 +135,8 @@ type Process struct {
 	Orphan        bool         `json:"orphan,omitempty"`         // its creator is dead
 	CPUSeconds    float64      `json:"cpu_seconds,omitempty"`    // user and system time
 	RSSBytes      uint64       `json:"rss_bytes,omitempty"`      // resident memory
+	Trace         *Trace       `json:"trace,omitempty"`          // claimed: where it is in a distributed trace; its own, or inherited from its creator
+	Calls         []Call       `json:"calls,omitempty"`          // claimed: the tool calls that were open when it, or the first of its ancestors that has any, was started. Of several it belongs to one, and which is unknown
 }
 
 // Node is a process with its children in start order.
@@ -227,8 +229,8 @@ type Event struct {
 	Seq      U64          `json:"seq,omitempty"`       // grows by one; begins again with each boot
 	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
 	Time     *time.Time   `json:"time,omitempty"`      // wall time
-	Type     string       `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost
-	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot
+	Type     string       `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark
+	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot; mark: the agent; trace: the process whose TRACEPARENT was read
 	Session  string       `json:"session,omitempty"`   // id of the session
 	Name     string       `json:"name,omitempty"`      // session: its name; absent in events from the history on disk
 	State    SessionState `json:"state,omitempty"`     // session
@@ -236,6 +238,7 @@ type Event struct {
 	From     *Ref         `json:"from,omitempty"`      // reparent
 	To       *Ref         `json:"to,omitempty"`        // reparent
 	Port     *Port        `json:"port,omitempty"`      // listen, unlisten: a TCP port; 0 if the kernel chose it too late to tell
+	Call     *Call        `json:"call,omitempty"`      // mark: the tool call; it has begun, or with ended is over
 	LostFrom U64          `json:"lost_from,omitempty"` // lost: the first missing sequence number
 	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
 	Count    uint64       `json:"count,omitempty"`     // lost

@@ -1,0 +1,26 @@
+package api
+
+import "time"
+
+// What a member says of itself and of what it starts is a claim: it is shown as one, and decides
+// nothing. A claim is about a process and about everything that this process starts later.
+
+// Trace is the place of a process in a distributed trace (W3C Trace Context), as the variable
+// TRACEPARENT of a child of the agent said at its exec.
+type Trace struct {
+	TraceID string `json:"trace_id"`          // 32 hexadecimal digits, lower case
+	SpanID  string `json:"span_id"`           // 16 hexadecimal digits: the agent's span, which the process From is below
+	Sampled bool   `json:"sampled,omitempty"` // the agent says that it records the trace
+	From    Ref    `json:"from"`              // the process that has the variable: this one, or one that it descends from by creator
+	Claimed bool   `json:"claimed"`           // always true: a member said so
+}
+
+// Call is a tool call of a coding agent, as the agent's hooks reported it.
+type Call struct {
+	ID      string     `json:"id"`              // of the agent, or made of the tool and its input if the agent has none; at most 128 bytes
+	Tool    string     `json:"tool,omitempty"`  // its name; at most 64 bytes
+	Agent   *Ref       `json:"agent,omitempty"` // the agent's process
+	Began   *time.Time `json:"began,omitempty"` // when its beginning was reported
+	Ended   *time.Time `json:"ended,omitempty"` // when its end was reported; absent: it is open, or its end was never reported
+	Claimed bool       `json:"claimed"`         // always true: a member said so
+}

@@ -1,6 +1,11 @@
 package policy
 
-import "time"
+import (
+	"regexp"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
+)
 
 // The tags of the fields are the policy's grammar, and its schema:
 //
@@ -135,6 +140,16 @@ func builtInProtection() []Protection {
 
 // Enforce reports whether the daemon may end what rules and budgets say.
 func (p *Policy) Enforce() bool { return p.Mode == "enforce" }
+
+// Redact hides secrets in an argv: those that redact knows, and what the policy's own
+// expressions match.
+func (p *Policy) Redact(argv []string) []string {
+	own := make([]*regexp.Regexp, len(p.Secrets))
+	for i, s := range p.Secrets {
+		own[i] = s.re
+	}
+	return redact.Argv(argv, own...)
+}
 
 // File is where the policy was read, empty if it is the built-in one.
 func (p *Policy) File() string { return p.file }

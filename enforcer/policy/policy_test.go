@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
 var update = flag.Bool("update", false, "write the golden files and the schema again")
@@ -330,4 +332,12 @@ func TestKeysAreUnique(t *testing.T) {
 		}
 	}
 	walk(reflect.TypeFor[Policy]())
+}
+
+// TestRedact: the expressions of the file hide what redact does not know.
+func TestRedact(t *testing.T) {
+	p := parse(t, "redact: ['--pin[= ]\\S+']")
+	if got := p.Redact([]string{"x", "--pin=1", "--token=2"}); !slices.Equal(got, []string{"x", redact.Hidden, "--token=" + redact.Hidden}) {
+		t.Errorf("%q", got)
+	}
 }

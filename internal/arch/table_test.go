@@ -43,6 +43,7 @@ var mayImport = map[string]string{
 	"daemon/watch/watchtest": "api",
 	"enforcer":               "api tracer tracer/procfs",
 	"enforcer/kerneltest":    "tracer",
+	"enforcer/policy":        "enforcer/redact",
 	"internal/bench":         "api internal/page tracer",
 	"internal/e2e/stage":     "api tracer/tracertest",
 	"internal/openapi":       "api",

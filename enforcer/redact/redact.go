@@ -1,4 +1,6 @@
-package policy
+// Package redact hides secrets in command lines, for everything that keeps them or passes
+// them on: the history, the audit log, the exporter.
+package redact
 
 import (
 	"path"
@@ -12,7 +14,7 @@ const Hidden = "[redacted]"
 
 const secretName = `[\w.-]*(?:token|key|secret|passwd|password|passphrase)[\w.-]*`
 
-// expression compiles expr when it is first needed: most commands read no policy.
+// expression compiles expr when it is first needed: most commands redact nothing.
 func expression(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
@@ -49,11 +51,11 @@ var secretsOf = []struct {
 	{"sshpass", expression(`(?s)(?:^-p\x00|\x00-p)(.+)$`)},
 }
 
-// Redact hides secrets in an argv: what follows an option or a name that
+// Argv hides secrets in an argv: what follows an option or a name that
 // speaks of a token, key, secret or password, known forms of credentials, those
 // that curl, mysql and sshpass are given, and what the policy's own expressions match. The result has as many arguments;
 // argv is left as it is. It hides too much rather than too little.
-func (p *Policy) Redact(argv []string) []string {
+func Argv(argv []string, own ...*regexp.Regexp) []string {
 	if argv == nil {
 		return nil
 	}
@@ -84,8 +86,8 @@ func (p *Policy) Redact(argv []string) []string {
 			}
 		}
 	}
-	for _, s := range p.Secrets {
-		out = hide(s.re, out)
+	for _, re := range own {
+		out = hide(re, out)
 	}
 	return out
 }

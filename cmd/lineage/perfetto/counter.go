@@ -9,6 +9,7 @@ import (
 // The tracks above the processes, in their order.
 const (
 	rankGaps uint64 = iota + 1
+	rankCalls
 	rankLive
 	rankMemory
 	rankCPU

@@ -1,6 +1,7 @@
 package perfetto
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -30,6 +31,10 @@ func (t *Trace) apply(ev *api.Event) {
 		t.state(ev)
 		return
 	}
+	if ev.Type == "mark" {
+		t.call(at, ev)
+		return
+	}
 	if p == nil {
 		return
 	}
@@ -50,6 +55,8 @@ func (t *Trace) apply(ev *api.Event) {
 			notes = []note{{name: "new parent", n: int64(ev.To.PID)}}
 		}
 		t.mark(at, p, "orphan", "new parent", notes...)
+	case "trace":
+		t.mark(at, p, "trace", "trace context", claims(nil, p)...)
 	case "listen", "unlisten":
 		what := ev.Type
 		if ev.Port != nil {
@@ -76,10 +83,7 @@ func (t *Trace) Process(p *api.Process) {
 	if p.Exited != nil && p.Started != nil {
 		end += uint64(max(p.Exited.Sub(*p.Started), 0))
 	}
-	t.exit(end, p)
-	if p.State != api.StateZombie {
-		t.forget(m, end)
-	}
+	t.exit(end, p) // it stays known: it may have created others
 }
 
 // fork begins the track of a process below its creator's, and draws an arrow to it.
@@ -193,13 +197,13 @@ func (t *Trace) Missing(why string) { t.lost(&api.Event{Where: why}) }
 // fill shows the gap that ends now as a slice.
 func (t *Trace) fill(at uint64) {
 	g := t.gap
-	if t.gap = nil; g == nil {
-		return
+	if t.gap = nil; g == nil || at == 0 {
+		return // nothing is missing, or nothing is known
 	}
 	if t.gapEnd == 0 {
 		t.describe(&track{uuid: t.id("gaps"), parent: t.id("session"), name: "missing events", rank: rankGaps})
 	}
-	from := max(g.since, t.gapEnd)
+	from := max(cmp.Or(g.since, at), t.gapEnd)
 	t.gapEnd = max(at, from+1) // visible, and not before its own beginning
 	name := "events missing: " + g.where
 	if g.count > 0 {

@@ -14,7 +14,7 @@ type member struct {
 	track  uint64
 	parent uint64 // the track that its own is below
 	depth  int
-	image  string // of the slice that is open; "": none is
+	image  string // of the open slice; "": no slice is open
 	last   uint64 // ns of its newest event: slices must not overlap
 	dead   bool
 }
@@ -26,7 +26,7 @@ func (m *member) clock(at uint64) uint64 {
 	return m.last
 }
 
-// known is a member, nil if there is no such one.
+// known is the member with that PID and start, nil if it is not known.
 func (t *Trace) known(ref api.Ref) *member {
 	if m := t.members[ref.PID]; m != nil && m.ref == ref {
 		return m
@@ -123,5 +123,5 @@ func (t *Trace) about(p *api.Process) []note {
 	if e := p.Evidence; e != nil {
 		notes = said(notes, "evidence", e.Kind)
 	}
-	return notes
+	return claims(notes, p)
 }

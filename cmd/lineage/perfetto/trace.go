@@ -25,14 +25,15 @@ type Trace struct {
 
 	begun   bool
 	clocked bool
-	offset  int64           // of the time of day, from boottime
-	now     uint64          // ns of boottime of the newest event
-	members map[int]*member // by PID, until they are reaped
-	live    int64           // of them
-	gap     *gap            // whose end is not known yet
-	gapEnd  uint64          // of the last one
-	counts  map[string]bool // the counters that have a track
-	usage   usage           // as it was last told
+	offset  int64             // of the time of day, from boottime
+	now     uint64            // ns of boottime of the newest event
+	members map[int]*member   // by PID, until they are reaped
+	live    int64             // of them
+	calls   map[uint64]uint64 // open tool calls: when they began, by track
+	gap     *gap              // whose end is not known yet
+	gapEnd  uint64            // of the last one
+	counts  map[string]bool   // the counters that have a track
+	usage   usage             // as it was last told
 }
 
 // gap is a time of which events are missing.
@@ -45,7 +46,7 @@ type gap struct {
 // New begins the trace of a session. redact hides secrets in arguments; nil leaves
 // arguments out.
 func New(w io.Writer, s *api.Session, redact func(argv []string) []string) *Trace {
-	t := &Trace{out: bufio.NewWriterSize(w, 64<<10), redact: redact, session: s, members: make(map[int]*member), counts: make(map[string]bool)}
+	t := &Trace{out: bufio.NewWriterSize(w, 64<<10), redact: redact, session: s, members: make(map[int]*member), counts: make(map[string]bool), calls: make(map[uint64]uint64)}
 	var first message
 	first.uint(packetSequence, 1)
 	first.uint(packetFlags, flagStateCleared)
@@ -77,6 +78,7 @@ func (t *Trace) Close(r *api.Report) error {
 			t.end(m, t.now, note{name: "end", text: "not seen"})
 		}
 	}
+	t.closeCalls()
 	if r != nil {
 		t.receipt(r)
 	}

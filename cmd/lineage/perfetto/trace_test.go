@@ -175,6 +175,28 @@ var sessions = map[string]func(*story) *api.Report{
 		s.state(api.StateEnded, "end")
 		return &api.Report{Verdict: api.VerdictUnknown}
 	},
+	// An agent that reports its tool calls, two of them at once, and sets TRACEPARENT.
+	"agent": func(s *story) *api.Report {
+		s.root()
+		call := func(id string, over bool) {
+			ev := s.event("mark", &api.Process{Ref: ref(100)})
+			ev.Call = &api.Call{ID: id, Tool: "Bash", Agent: new(ref(100)), Claimed: true}
+			if over {
+				ev.Call.Ended = ev.Time
+			}
+			s.trace.Event(ev)
+		}
+		call("toolu_1", false)
+		call("toolu_2", false)
+		p := &api.Process{Ref: ref(101), Creator: new(ref(100)), Comm: "sh", Session: "k3x9q2", Calls: []api.Call{{ID: "toolu_1", Tool: "Bash"}, {ID: "toolu_2"}}}
+		s.tell("fork", p)
+		p.Calls, p.Trace = nil, &api.Trace{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", SpanID: "00f067aa0ba902b7"}
+		s.tell("trace", p)
+		call("toolu_1", true)
+		call("toolu_1", true)
+		s.exit(101, 0)
+		return nil
+	},
 	// Names that a process may choose, a PID that is used again, and times out of order.
 	"hostile": func(s *story) *api.Report {
 		s.root()
@@ -286,22 +308,26 @@ func FuzzOrder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		s := newStory()
 		reused := map[int]api.U64{}
-		kinds := []string{"fork", "exec", "exit", "reaped", "reparent", "listen", "lost", "session"}
+		kinds := []string{"fork", "exec", "exit", "reaped", "reparent", "listen", "lost", "session", "mark"}
 		for i, b := range steps {
 			pid := 100 + int(b>>4)
 			p := &api.Process{Ref: ref(pid), Comm: fmt.Sprint(b), Creator: new(ref(100 + i%16))}
 			p.StartNS += reused[pid]
-			if kinds[b%8] == "reaped" {
+			if kinds[int(b)%len(kinds)] == "reaped" {
 				reused[pid] += 100
 			}
 			s.at = max(s.at+uint64(b)*1000-100_000, 1)
-			s.tell(kinds[b%8], p)
+			ev := s.event(kinds[int(b)%len(kinds)], p)
+			if ev.Call = (&api.Call{ID: p.Comm}); b&1 == 1 {
+				ev.Call.Ended = ev.Time
+			}
+			s.trace.Event(ev)
 		}
 		s.end(t, nil)
 	})
 }
 
-// TestManyProcesses: 100,000 processes take no more memory than those that live.
+// TestManyProcesses: 100,000 processes take the memory of those that live.
 func TestManyProcesses(t *testing.T) {
 	const processes, alive = 100_000, 500
 	s := newStory()

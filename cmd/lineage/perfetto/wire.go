@@ -147,6 +147,7 @@ type track struct {
 	name         string
 	rank         uint64 // among its siblings, if their parent says byRank
 	children     uint64 // how they are ordered; 0: as the viewer likes
+	lanes        bool   // it is shown as one with those of its name; else never: PIDs are used again
 	counts       bool   // it is a counter's
 	unit         uint64 // of that; 0: a number
 }
@@ -171,7 +172,8 @@ func (t *track) encode() message {
 	if t.rank != 0 {
 		m.uint(trackRank, t.rank)
 	}
-	// Tracks with one name would be shown as one: PIDs are used again.
-	m.uint(trackMerge, mergeNever)
+	if !t.lanes {
+		m.uint(trackMerge, mergeNever)
+	}
 	return m
 }

@@ -24,14 +24,14 @@ type daemon struct {
 	cmd         *exec.Cmd
 }
 
-// startDaemon starts one and waits until it answers and has proved itself.
-func startDaemon(ctx context.Context) (*daemon, error) {
+// startDaemon starts one of that binary and waits until it answers and has proved itself.
+func startDaemon(ctx context.Context, binary string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
 	if err != nil {
 		return nil, err
 	}
 	d := &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
-	d.cmd = exec.Command(lineageBin, "daemon", "--socket", d.socket)
+	d.cmd = exec.Command(binary, "daemon", "--socket", d.socket)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager's
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *daemon) close() error {
 	}
 	_ = d.cmd.Process.Signal(unix.SIGTERM)
 	_ = d.cmd.Wait()
-	unload := exec.Command(lineageBin, "daemon", "--socket", d.socket, "--unload", "--force")
+	unload := exec.Command(d.cmd.Path, "daemon", "--socket", d.socket, "--unload", "--force")
 	if out, err := unload.CombinedOutput(); err != nil {
 		errs = append(errs, fmt.Errorf("unload: %w: %s", err, out))
 	}

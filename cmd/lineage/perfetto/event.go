@@ -95,8 +95,8 @@ func (t *Trace) fork(at uint64, p *api.Process) {
 	flow := uint64(0)
 	if p.Creator != nil {
 		if creator := t.known(*p.Creator); creator != nil && creator != m {
-			flow = id("fork", p.Ref.String())
-			t.emit(&happening{at: creator.clock(at), kind: instant, track: creator.track, category: "fork", name: "fork", begins: flow,
+			flow, at = id("fork", p.Ref.String()), creator.clock(at)
+			t.emit(&happening{at: at, kind: instant, track: creator.track, category: "fork", name: "fork", begins: flow,
 				notes: []note{{name: "child", n: int64(p.PID)}}})
 		}
 	}

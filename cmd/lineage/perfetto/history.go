@@ -32,17 +32,21 @@ func History(ctx context.Context, c api.Client, s *api.Session, w io.Writer) err
 		q.Until = s.Ended.Add(slack)
 	}
 	empty := true
+	var dropped *api.Event // what history says of older events, until it turns out whether they were of this session
 	err = c.Events(ctx, q, func(ev *api.Event) error {
 		switch {
 		case ev.Type == "":
 			return nil
-		case ev.Type == "lost" && ev.Where == "history" && empty:
-			t.lost(ev)
-			err := t.before(ctx, c, ev.Time)
-			empty = false
-			return err
+		case ev.Type == "lost" && ev.Where == "history":
+			dropped = ev
+			return nil
+		case dropped != nil && !t.opens(ev):
+			t.lost(dropped)
+			if err := t.before(ctx, c, dropped.Time); err != nil {
+				return err
+			}
 		}
-		empty = empty && ev.Process == nil
+		dropped, empty = nil, false
 		return t.Event(ev)
 	})
 	if err == nil && empty {
@@ -53,6 +57,13 @@ func History(ctx context.Context, c api.Client, s *api.Session, w io.Writer) err
 		return err
 	}
 	return t.Close(report)
+}
+
+// opens reports whether an event is the first of the session: the birth of its root, or its
+// own beginning.
+func (t *Trace) opens(ev *api.Event) bool {
+	root := ev.Type == "fork" && ev.Process != nil && ev.Process.Evidence != nil && ev.Process.Evidence.Kind == "root"
+	return ev.Session == t.session.ID && (root || ev.Type == "session" && ev.State == api.StateActive)
 }
 
 // before adds the processes that started before the oldest event that is kept; nil: none

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/exp/golden"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
 )
 
 const second = 1e9
@@ -85,12 +86,12 @@ func (s *story) state(state api.SessionState, reason string) {
 	s.trace.Event(ev)
 }
 
-func (s *story) end(t *testing.T, r *api.Report) *read {
+func (s *story) end(t *testing.T, r *api.Report) *perfettotest.Read {
 	t.Helper()
 	if err := s.trace.Close(r); err != nil {
 		t.Fatal(err)
 	}
-	return decode(t, s.out.Bytes())
+	return perfettotest.Decode(t, s.out.Bytes())
 }
 
 // sessions are the stories whose traces are kept as text in testdata.
@@ -218,10 +219,10 @@ func TestSessions(t *testing.T) {
 			s := newStory()
 			report := happen(s)
 			r := s.end(t, report)
-			if strings.Contains(r.dump.String(), "hunter2") {
+			if strings.Contains(r.Text(), "hunter2") {
 				t.Error("a secret is in the trace")
 			}
-			golden.RequireEqual(t, []byte(r.dump.String()))
+			golden.RequireEqual(t, []byte(r.Text()))
 		})
 	}
 }
@@ -232,8 +233,8 @@ func TestArgumentsAreLeftOut(t *testing.T) {
 	s.trace.redact = nil
 	s.root()
 	s.exec(100, "server", "--password=hunter2")
-	if r := s.end(t, nil); strings.Contains(r.dump.String(), "password") {
-		t.Errorf("the arguments are in\n%s", r.dump.String())
+	if r := s.end(t, nil); strings.Contains(r.Text(), "password") {
+		t.Errorf("the arguments are in\n%s", r.Text())
 	}
 }
 
@@ -248,14 +249,8 @@ func TestDeep(t *testing.T) {
 		s.reaped(pid - 1)
 	}
 	r := s.end(t, nil)
-	processes := 0
-	for _, track := range r.tracks {
-		if strings.HasSuffix(track.name, " chain") || strings.HasSuffix(track.name, " sh") {
-			processes++
-		}
-	}
-	if processes != chain || len(r.flows) != chain-1 {
-		t.Errorf("%d processes and %d arrows, want %d", processes, len(r.flows), chain)
+	if r.Processes != chain || r.Flows != chain-1 {
+		t.Errorf("%d processes and %d arrows, want %d", r.Processes, r.Flows, chain)
 	}
 	if len(s.trace.members) != 1 {
 		t.Errorf("%d members are remembered, want the living one", len(s.trace.members))

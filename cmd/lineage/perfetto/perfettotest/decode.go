@@ -1,4 +1,5 @@
-package perfetto
+// Package perfettotest reads a timeline as a viewer does, for tests.
+package perfettotest
 
 import (
 	"fmt"
@@ -45,16 +46,41 @@ func fields(t testing.TB, b []byte) (all []value) {
 	return all
 }
 
-// read is a trace as a viewer has it.
-type read struct {
-	t       testing.TB
-	dump    strings.Builder
-	tracks  map[uint64]*readTrack
-	flows   map[uint64]*readFlow
-	slices  map[string]int // by category
-	marks   map[string]int
-	gaps    []string
-	packets int
+// Read is a timeline as a viewer has it.
+type Read struct {
+	Processes int            // that have a track
+	Flows     int            // arrows
+	Slices    map[string]int // by category
+	Marks     map[string]int // instants by name
+	Gaps      []string       // names of the slices of missing events
+	Packets   int
+
+	t      testing.TB
+	dump   strings.Builder
+	tracks map[uint64]*readTrack
+	flows  map[uint64]*readFlow
+}
+
+// maxDump bounds what is kept as text.
+const maxDump = 1 << 20
+
+// Text is what was read, a line for each packet.
+func (r *Read) Text() string { return r.dump.String() }
+
+// Track reports whether there is a track of that name.
+func (r *Read) Track(name string) bool {
+	for _, track := range r.tracks {
+		if track.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Read) say(format string, args ...any) {
+	if r.dump.Len() < maxDump {
+		fmt.Fprintf(&r.dump, format, args...)
+	}
 }
 
 type readTrack struct {
@@ -72,12 +98,12 @@ type readFlow struct {
 	left, arrived uint64
 }
 
-// decode reads a trace, and fails the test if a viewer would drop or misplace anything of
+// Decode reads a timeline, and fails the test if a viewer would drop or misplace anything of
 // it: tracks are described before their events and below tracks that are, slices nest and
 // end, time runs forward on every track, and an arrow has two ends.
-func decode(t testing.TB, b []byte) *read {
+func Decode(t testing.TB, b []byte) *Read {
 	t.Helper()
-	r := &read{t: t, tracks: map[uint64]*readTrack{}, flows: map[uint64]*readFlow{}, slices: map[string]int{}, marks: map[string]int{}}
+	r := &Read{t: t, tracks: map[uint64]*readTrack{}, flows: map[uint64]*readFlow{}, Slices: map[string]int{}, Marks: map[string]int{}}
 	for _, p := range fields(t, b) {
 		if p.field != 1 {
 			t.Fatalf("field %d of the trace", p.field)
@@ -100,20 +126,24 @@ func decode(t testing.TB, b []byte) *read {
 			t.Errorf("flow %d: %+v", id, *f)
 		}
 	}
+	r.Flows = len(r.flows)
 	return r
 }
 
-func (r *read) text(b []byte) string {
+// maxText is what no name or note may exceed.
+const maxText = 2048
+
+func (r *Read) text(b []byte) string {
 	r.t.Helper()
-	if !utf8.Valid(b) || len(b) > maxNote {
+	if !utf8.Valid(b) || len(b) > maxText {
 		r.t.Errorf("invalid text: %.100q, %d bytes", b, len(b))
 	}
 	return string(b)
 }
 
-func (r *read) packet(b []byte) {
+func (r *Read) packet(b []byte) {
 	r.t.Helper()
-	r.packets++
+	r.Packets++
 	var at uint64
 	for _, f := range fields(r.t, b) {
 		switch f.field {
@@ -124,14 +154,14 @@ func (r *read) packet(b []byte) {
 				r.t.Errorf("field %d is %d", f.field, f.n)
 			}
 		case 6:
-			r.dump.WriteString("clocks")
+			r.say("clocks")
 			for _, c := range fields(r.t, f.bytes) {
 				if c.field == 1 {
 					one := fields(r.t, c.bytes)
-					fmt.Fprintf(&r.dump, " %d=%d", one[0].n, one[1].n)
+					r.say(" %d=%d", one[0].n, one[1].n)
 				}
 			}
-			r.dump.WriteString("\n")
+			r.say("\n")
 		case 60:
 			r.track(f.bytes)
 		case 11:
@@ -142,7 +172,7 @@ func (r *read) packet(b []byte) {
 	}
 }
 
-func (r *read) track(b []byte) {
+func (r *Read) track(b []byte) {
 	var uuid, rank, children uint64
 	track := &readTrack{}
 	for _, f := range fields(r.t, b) {
@@ -172,15 +202,18 @@ func (r *read) track(b []byte) {
 		if old.parent != track.parent {
 			r.t.Errorf("track %s moves to another parent", track.name)
 		}
-		fmt.Fprintf(&r.dump, "track %q is %q now\n", old.name, track.name)
+		r.say("track %q is %q now\n", old.name, track.name)
 		old.name = track.name
 		return
 	}
 	r.tracks[uuid] = track
-	fmt.Fprintf(&r.dump, "track %q below %q rank=%d children=%d\n", track.name, parent, rank, children)
+	if children == 2 {
+		r.Processes++
+	}
+	r.say("track %q below %q rank=%d children=%d\n", track.name, parent, rank, children)
 }
 
-func (r *read) event(at uint64, b []byte) {
+func (r *Read) event(at uint64, b []byte) {
 	r.t.Helper()
 	var kind, uuid uint64
 	var category, name, notes string
@@ -222,35 +255,35 @@ func (r *read) event(at uint64, b []byte) {
 		r.t.Errorf("track %s: %q at %d, after %d", track.name, name, at, track.last)
 	}
 	track.last = at
-	fmt.Fprintf(&r.dump, "%d %s: ", at, track.name)
+	r.say("%d %s: ", at, track.name)
 	switch kind {
 	case 1:
 		track.open = append(track.open, name)
-		r.slices[category]++
+		r.Slices[category]++
 		if category == "gap" {
-			r.gaps = append(r.gaps, name)
+			r.Gaps = append(r.Gaps, name)
 		}
-		fmt.Fprintf(&r.dump, "[ %s %q", category, name)
+		r.say("[ %s %q", category, name)
 	case 2:
 		if len(track.open) == 0 {
 			r.t.Fatalf("track %s: the end of nothing", track.name)
 		}
 		track.open = track.open[:len(track.open)-1]
-		r.dump.WriteString("]")
+		r.say("]")
 	case 3:
-		r.marks[name]++
-		fmt.Fprintf(&r.dump, "! %s %q", category, name)
+		r.Marks[name]++
+		r.say("! %s %q", category, name)
 	case 4:
 		track.max = max(track.max, count)
-		fmt.Fprintf(&r.dump, "%g", count)
+		r.say("%g", count)
 	default:
 		r.t.Errorf("type %d", kind)
 	}
 	r.flow(begins, ends, uuid, at)
-	fmt.Fprintf(&r.dump, "%s\n", notes)
+	r.say("%s\n", notes)
 }
 
-func (r *read) flow(begins, ends, uuid, at uint64) {
+func (r *Read) flow(begins, ends, uuid, at uint64) {
 	for _, id := range []uint64{begins, ends} {
 		if id != 0 && r.flows[id] == nil {
 			r.flows[id] = &readFlow{}
@@ -258,10 +291,10 @@ func (r *read) flow(begins, ends, uuid, at uint64) {
 	}
 	if f := r.flows[begins]; f != nil {
 		f.begins, f.from, f.left = f.begins+1, uuid, at
-		r.dump.WriteString(" ->")
+		r.say(" ->")
 	}
 	if f := r.flows[ends]; f != nil {
 		f.ends, f.to, f.arrived = f.ends+1, uuid, at
-		r.dump.WriteString(" <- " + r.tracks[f.from].name)
+		r.say(" <- %s", r.tracks[f.from].name)
 	}
 }

@@ -80,8 +80,8 @@ var overLimit = map[string]int{
 	"package files tracer":                                   29,
 	"package lines cmd/lineage":                              4800,
 	"package lines tracer":                                   4500,
-	"struct lineage.Node":                                    29,
-	"struct lineage.node":                                    46,
+	"struct lineage.Node":                                    30,
+	"struct lineage.node":                                    47,
 }
 
 // wideStructs have as many fields as what they describe: documents on the wire,

@@ -97,14 +97,12 @@ func (m *Model) over(e *api.Event, s *session) []*record.Record {
 	if s.info.Ended == nil {
 		s.info.Ended = new(r.Time)
 	}
-	r.Session = s.info
 	all := m.opening(s, e)
+	r.Session = s.info
 	for _, p := range m.members(e.Session) {
 		if p.Exited.IsZero() { // its exit was lost
 			p.Exited = r.Time
-			if run := m.end(p, e); run != nil {
-				r.Ended = append(r.Ended, &run.Run)
-			}
+			all = m.closing(all, r, m.end(p, e), e)
 			m.bury(p)
 		}
 	}
@@ -176,7 +174,7 @@ func (m *Model) Orphans(id string, all []api.Orphan, now time.Time) *record.Reco
 		words = append(words, all[i].Ref)
 	}
 	return &record.Record{ID: record.DerivedID(words...), Kind: record.Orphans, Host: m.host, Boot: m.boot, Time: now,
-		Session: m.session(id).info, Orphans: all}
+		Session: m.session(id).info, Orphans: all, Members: m.Members(id)}
 }
 
 // Status is a record of a changed status of the daemon.

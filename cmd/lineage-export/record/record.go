@@ -53,7 +53,7 @@ type Record struct {
 	Ended []*Run
 
 	Report  *api.Report          // of End, its command lines redacted; nil: the daemon does not have it
-	Members map[api.Ref]*Process // of End: the session's processes, as far as they are remembered
+	Members map[api.Ref]*Process // of End and Orphans: the session's processes, as far as they are remembered
 	Orphans []api.Orphan         // of Orphans, their command lines redacted
 	Status  *api.Status          // of Status
 	Before  *api.Status          // of Status; nil: the first one

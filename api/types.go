@@ -254,6 +254,18 @@ type Event struct {
 	Started *time.Time `json:"started,omitempty"` // when the daemon started
 }
 
+// Past is a session that has ended and its processes. `lineage history SESSION -o
+// json` makes it; no route gives it.
+type Past struct {
+	Head
+	Session *Session `json:"session"` // as it ended
+	Report  *Report  `json:"report"`  // its receipt
+	Roots   []Ref    `json:"roots"`   // where the tree begins
+	// Nodes are what was left over and its ancestors; with --all every process that the
+	// history has.
+	Nodes []Node `json:"nodes"`
+}
+
 // Doctor is what this host's kernel can do for lineage.
 type Doctor struct {
 	Head

@@ -20,13 +20,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// past is `lineage history SESSION -o json`.
-type past struct {
-	Session api.Session
-	Report  api.Report
-	Nodes   []api.Node
-}
-
 // historyFile is where the daemon of an instance keeps its history.
 func historyFile(i *stage.Instance) string { return filepath.Join(i.Socket+".state", "history.db") }
 
@@ -112,7 +105,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("an hour ago: %+v", got.Items)
 	}
 
-	first := stage.Query[past](i, "history", "first")
+	first := stage.Query[api.Past](i, "history", "first")
 	if first.Session.ID != list.Items[1].ID || first.Report.Verdict != "clean" || first.Report.EndReason != "root_exit" || !first.Report.ConfirmedEmpty {
 		t.Errorf("%+v %+v", first.Session, first.Report)
 	}
@@ -143,7 +136,7 @@ func TestHistory(t *testing.T) {
 		t.Error(p)
 	}
 
-	second := stage.Query[past](i, "history", "second")
+	second := stage.Query[api.Past](i, "history", "second")
 	by := second.Report.EndedBy
 	if by == nil || by.PID != end.Process.Pid || by.Comm != "lineage" || second.Report.EndReason != "end" {
 		t.Errorf("ended by %+v, want pid %d: %+v", by, end.Process.Pid, second.Report)
@@ -379,7 +372,7 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 		}
 		return nil
 	})
-	p := stage.Query[past](i, "history", "before")
+	p := stage.Query[api.Past](i, "history", "before")
 	if p.Session.EndReason != "reboot" || p.Report.Verdict != "clean" || !strings.Contains(p.Report.VerdictWhy, "restarted") || len(p.Nodes) == 0 {
 		t.Errorf("%+v %+v", p.Session, p.Report)
 	}

@@ -150,12 +150,17 @@ func TestOpenAPI(t *testing.T) {
 	get("/v1/status")
 	get("/healthz")
 	c.open("/v1/watch").until("WatchStatus.degraded")
-	c.note("doctor", openapi3.NewSchemaRef("#/components/schemas/Doctor", c.doc.Components.Schemas["Doctor"].Value), i.Lineage("doctor", "-o", "json").Out.Bytes())
+	command := func(what, document string, args ...string) {
+		schema := openapi3.NewSchemaRef("#/components/schemas/"+document, c.doc.Components.Schemas[document].Value)
+		c.note(what, schema, i.Lineage(append(args, "-o", "json")...).Out.Bytes())
+	}
+	command("doctor", "Doctor", "doctor")
 	writePolicy(t, i, "observe", "defaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
 	post("/v1/policy/reload", nil)
 	get("/v1/policy")
 	i.Must("run", "--name", "observed", "--", "sleep", "5")
 	get("/v1/sessions/observed/report")
+	command("history SESSION", "Past", "history", "observed")
 	writePolicy(t, i, "enforce", "defaults: {idle: 1s}\nbreaker: {ends_per_minute: 1}\n")
 	post("/v1/policy/reload", nil)
 	for range 3 {

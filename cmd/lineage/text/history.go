@@ -77,21 +77,12 @@ func verdictColor(verdict api.Verdict) string {
 	return yellow
 }
 
-// pastDocument is `history SESSION -o json`.
-type pastDocument struct {
-	api.Head
-	Session *api.Session `json:"session"`
-	Report  *api.Report  `json:"report"`
-	Roots   []api.Ref    `json:"roots"`
-	Nodes   []api.Node   `json:"nodes"`
-}
-
 // Past shows an ended session: what it was, how it ended, and the processes of t;
 // leftOut is how many processes t lacks.
 func Past(r *api.Report, t *api.Tree, leftOut int) Listing {
 	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
 	l := Trees([]api.Tree{*t}, true, false)
-	l.Doc = pastDocument{Head("history"), t.Session, r, append([]api.Ref{}, t.Roots...), append([]api.Node{}, t.Nodes...)}
+	l.Doc = api.Past{Head: Head("history"), Session: t.Session, Report: r, Roots: append([]api.Ref{}, t.Roots...), Nodes: append([]api.Node{}, t.Nodes...)}
 	l.Items = append([]any{t.Session, r}, l.Items...)
 	l.Names = []string{t.Session.ID}
 	draw := l.Text

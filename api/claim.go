@@ -42,7 +42,7 @@ type MarkRequest struct {
 	Phase string `json:"phase"`          // begin, end
 	ID    string `json:"id,omitempty"`   // of the call; at most 128 bytes. Absent at an end: all open calls of the agent
 	Tool  string `json:"tool,omitempty"` // its name; at most 64 bytes
-	Agent Ref    `json:"agent"`          // the agent's process, with start_ns
+	Agent Ref    `json:"agent"`          // the agent's process; as it is an ancestor of the caller, start_ns may be absent
 }
 
 // Mark is the reply to a MarkRequest.

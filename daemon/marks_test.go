@@ -108,7 +108,7 @@ func TestMarksEndWithTheAgent(t *testing.T) {
 	w, _ := office(t)
 	w.do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "end", ID: "none", Agent: w.pid(101)}).refused(api.CodeNotFound)
 	w.mark("103", "begin", "one", 101)
-	again := w.mark("103", "begin", "one", 101)
+	again := into[api.Mark](w.do("103", "POST", "/v1/marks", `{"phase":"begin","id":"one","agent":{"pid":101}}`), http.StatusOK)
 	if len(again.Calls) != 1 {
 		t.Errorf("%+v", again)
 	}
@@ -161,7 +161,9 @@ func TestMarksRefused(t *testing.T) {
 		{"for the owner", "103", of(userPID), api.CodeDenied},
 		{"from a nested session", "105", of(101), api.CodeDenied},
 		{"another start", "103", stale, api.CodeDenied},
-		{"no start", "103", `{"phase":"begin","id":"x","agent":{"pid":101}}`, api.CodeBadRequest},
+		{"no PID", "103", `{"phase":"begin","id":"x","agent":{"start_ns":"1"}}`, api.CodeBadRequest},
+		{"a negative PID", "103", `{"phase":"begin","id":"x","agent":{"pid":-101}}`, api.CodeBadRequest},
+		{"a PID of more than 32 bits", "103", `{"phase":"begin","id":"x","agent":{"pid":4294967397}}`, api.CodeDenied},
 		{"no agent", "103", `{"phase":"begin","id":"x"}`, api.CodeBadRequest},
 		{"no id", "103", api.MarkRequest{Phase: "begin", Agent: w.pid(101)}, api.CodeBadRequest},
 		{"no phase", "103", api.MarkRequest{ID: "x", Agent: w.pid(101)}, api.CodeBadRequest},
@@ -232,7 +234,10 @@ func TestMarksInTheHistory(t *testing.T) {
 		}
 	}
 	if named != 3 {
-		t.Errorf("%d processes name their call, want 3: %+v", named, tree.Nodes)
+		for _, n := range tree.Nodes {
+			t.Log(n.PID, n.Calls)
+		}
+		t.Errorf("%d processes name their call, want 3", named)
 	}
 	scan, closeIt := w.open("user", "/v1/events?session=office&since=10000h&type=mark,fork")
 	over := bound(t, closeIt)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 )
@@ -35,11 +34,12 @@ func (h marking) postMark(w http.ResponseWriter, r *http.Request, c access.Calle
 	if c.Foreign {
 		return lookup.Foreign()
 	}
-	if !h.marks.Descends(c, document.ID(req.Agent)) {
+	agent, ok := h.marks.Agent(c, req.Agent)
+	if !ok {
 		what := fmt.Sprintf("pid %d", req.Agent.PID)
 		return h.access.Refuse(c, access.Mark, what, access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
 	}
-	d, err := h.marks.Mark(c, &req)
+	d, err := h.marks.Mark(c, agent, &req)
 	if err != nil {
 		return err
 	}

@@ -183,8 +183,8 @@ func Check(q *api.MarkRequest) error {
 		return bad(fmt.Sprintf("invalid id %.40q: must be at most %d bytes of printable text", q.ID, maxID))
 	case !fits(q.Tool, maxTool):
 		return bad(fmt.Sprintf("invalid tool %.40q: must be at most %d bytes of printable text", q.Tool, maxTool))
-	case q.Agent.PID <= 0 || q.Agent.StartNS == 0:
-		return bad("agent must have a pid and start_ns")
+	case q.Agent.PID <= 0:
+		return bad("agent must have a pid")
 	}
 	return nil
 }
@@ -203,8 +203,7 @@ func fits(text string, most int) bool {
 
 // Mark notes that a call of an agent that the caller descends from begins or ends. The caller is a
 // member.
-func (m *Marks) Mark(c access.Caller, q *api.MarkRequest) (*api.Mark, error) {
-	agent := document.ID(q.Agent)
+func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
 	var d *api.Mark
 	var refused error
 	err := m.o.Registry.Update(func(t registry.Tx) { d, refused = m.mark(t, c.Member, agent, q) })
@@ -214,21 +213,22 @@ func (m *Marks) Mark(c access.Caller, q *api.MarkRequest) (*api.Mark, error) {
 	return d, refused
 }
 
-// Descends reports whether the caller is an agent, or was started by it, with everything in
-// between in the caller's session. All of them are alive, so the kernel knows.
-func (m *Marks) Descends(c access.Caller, agent tracer.Identity) bool {
-	at := c.ID
+// Agent finds the process that a request names, if it is the caller or has started it, with
+// everything in between in the caller's session. All of them are alive, so the kernel knows, and
+// their PIDs are their own.
+func (m *Marks) Agent(c access.Caller, named api.Ref) (agent tracer.Identity, ok bool) {
+	agent = c.ID
 	for range maxSteps {
-		e, err := m.o.Kernel.Lookup(at.PID)
-		if err != nil || e.Identity != at || e.Session != c.Member {
-			return false
+		e, err := m.o.Kernel.Lookup(agent.PID)
+		if err != nil || e.Identity != agent || e.Session != c.Member {
+			break
 		}
-		if at == agent {
-			return true
+		if int(agent.PID) == named.PID {
+			return agent, named.StartNS == 0 || uint64(named.StartNS) == agent.Start
 		}
-		at = e.Creator
+		agent = e.Creator
 	}
-	return false
+	return agent, false
 }
 
 func (m *Marks) mark(t registry.Tx, id tracer.SessionID, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 BUILT=${BUILT:-bin} # where the programs are: those of another architecture, for a package
 
-for made in "$BUILT/lineage" "$BUILT/lineage-mcp" "$BUILT/lineage-export" bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
+for made in "$BUILT/lineage" "$BUILT"/lineage-{mcp,export} bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
 	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
 done
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
@@ -37,7 +38,12 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 			Client: otlp.Client{Base: o.OTLP, Header: header, HTTP: client},
 			Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With("sink", "otlp"),
 		}
-		all = append(all, s)
+		if slices.Contains(o.Signals, "logs") {
+			s.Logs = ocsf.New()
+		}
+		if s.Traces || s.Logs != nil {
+			all = append(all, s)
+		}
 	}
 	return all, nil
 }

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
@@ -135,12 +133,4 @@ func pause(ctx context.Context, d time.Duration) time.Duration {
 	case <-time.After(d/2 + rand.N(d)):
 	}
 	return min(2*d, longestPause)
-}
-
-// worthTelling reports whether the status changed in what people must know.
-func worthTelling(before, now *api.Status) bool {
-	if before == nil {
-		return len(now.Degraded) > 0 || now.Breaker.Open
-	}
-	return before.Level != now.Level || before.Mode != now.Mode || before.Breaker.Open != now.Breaker.Open || !slices.Equal(before.Degraded, now.Degraded)
 }

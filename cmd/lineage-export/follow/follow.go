@@ -22,7 +22,7 @@ const (
 	batchRecords = 1024
 	batchTime    = time.Second      // a record waits for others
 	tickTime     = 5 * time.Second  // between two looks for what lives long
-	statusTime   = 10 * time.Second // between two looks at the daemon's status
+	lookTime     = 10 * time.Second // between two looks at what no event reports
 	modelTime    = 30 * time.Second // between two copies of the model
 	cursorTime   = 2 * time.Second  // between two writes of the cursor
 	readAhead    = 1024             // events between the stream and the model
@@ -47,7 +47,7 @@ type Follower struct {
 	batch  []*record.Record
 	lag    lag
 	wrote  struct{ cursor, model time.Time }
-	status *api.Status
+	seen   seen
 	unsaid bool // that the state cannot be written was said
 }
 
@@ -190,8 +190,8 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 	defer flush.Stop()
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
-	status := time.NewTicker(statusTime)
-	defer status.Stop()
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
 	quiet := false // no event came since the last tick
 	for {
 		select {
@@ -219,8 +219,10 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 				f.batch = append(f.batch, f.model.Tick(now)...)
 			}
 			continue
-		case <-status.C:
-			f.look(ctx, c, boot)
+		case <-look.C:
+			if f.model != nil && f.model.Boot() == boot {
+				f.look(ctx, c)
+			}
 			continue
 		case <-flush.C:
 		case <-ctx.Done():
@@ -315,19 +317,4 @@ func (f *Follower) missing(ctx context.Context, e *api.Event) (again bool) {
 	f.Stats.Behind.Add(1)
 	pause(ctx, firstPause) // it is written in batches
 	return true
-}
-
-// look makes a record of the daemon's status, if what people must know has changed.
-func (f *Follower) look(ctx context.Context, c api.Client, boot string) {
-	asking, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	s, err := c.Status(asking)
-	if err != nil || !worthTelling(f.status, s) {
-		return
-	}
-	now := time.Now()
-	e := &api.Event{TimeNS: api.U64(now.UnixNano())}
-	f.batch = append(f.batch, &record.Record{ID: record.EventID(f.Host.ID, boot, record.Status, e), Kind: record.Status,
-		Host: f.Host, Boot: boot, Time: now, Status: s, Before: f.status})
-	f.status = s
 }

@@ -206,10 +206,10 @@ func (m *Model) exec(e *api.Event) []*record.Record {
 	m.enter(p, before.CreatorRef)
 	r := m.about(record.Exec, e, p)
 	r.Was = before
-	if before.Forked && ended != nil && !ended.used {
+	if before.Forked && !ended.used && !ended.old() {
 		return []*record.Record{r} // fork and exec are one program that was started
 	}
-	return m.closing(r, ended, e)
+	return append(m.closing(nil, r, ended, e), r)
 }
 
 func (m *Model) exit(e *api.Event) []*record.Record {
@@ -222,7 +222,7 @@ func (m *Model) exit(e *api.Event) []*record.Record {
 	ended := m.end(p, e)
 	r := m.about(record.Exit, e, p)
 	m.bury(p)
-	return m.closing(r, ended, e)
+	return append(m.closing(nil, r, ended, e), r)
 }
 
 // bury forgets those that died first.
@@ -253,17 +253,21 @@ func (m *Model) mark(e *api.Event) []*record.Record {
 	return []*record.Record{m.about(record.Kind(e.Type), e, p)}
 }
 
-// find is the process that an event is about; if none is known, as much as the source and
-// the event say.
+// find is the process that an event is about, with what is claimed of it now. If none is
+// known, it is as much as the source and the event say.
 func (m *Model) find(d *api.Process) *process {
-	if p := m.processes[d.Ref]; p != nil {
-		return p
+	p := m.processes[d.Ref]
+	if p == nil {
+		m.look(d.Session)
+		p = m.known(d)
 	}
-	m.look(d.Session)
-	if p := m.processes[d.Ref]; p != nil {
-		return p
+	if d.Trace != nil {
+		p.Trace = d.Trace
 	}
-	return m.known(d)
+	if d.Calls != nil {
+		p.Calls = d.Calls
+	}
+	return p
 }
 
 // look asks for the tree of a session, once until events are lost.

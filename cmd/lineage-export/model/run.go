@@ -14,24 +14,24 @@ type ending struct {
 	used    bool
 }
 
-// end is the image of p up to an event; nil if none is known.
+// old: it has lived so long that it has an Open.
+func (x *ending) old() bool { return x.Until.Sub(x.Image.Began) >= record.OpenAfter }
+
+// end is the image of p up to an event.
 func (m *Model) end(p *process, e *api.Event) *ending {
-	if p.Image == nil {
-		return nil
-	}
 	return &ending{process: p, used: p.used, Run: record.Run{Image: p.Image, Session: p.Session, Span: m.span(p), Until: m.time(nil, e), Opened: p.opened,
 		ExitCode: p.ExitCode, Signal: p.Signal, Marks: p.marks, Dropped: p.dropped, Created: p.Created}}
 }
 
-// closing adds what ended to a record. What lived long had an Open: whether a clock came in
+// closing adds what ended to a record, and to those before it the Open that it lacks. What lived long had an Open: whether a clock came in
 // between must not matter, as the same span would look different when it comes again.
-func (m *Model) closing(r *record.Record, x *ending, e *api.Event) (all []*record.Record) {
-	if !x.Opened && x.Until.Sub(x.Image.Began) >= record.OpenAfter {
-		all = append(all, m.open(x, e))
+func (m *Model) closing(before []*record.Record, r *record.Record, x *ending, e *api.Event) []*record.Record {
+	if !x.Opened && x.old() {
+		before = append(before, m.open(x, e))
 		x.Opened = true
 	}
-	r.Ended = []*record.Run{&x.Run}
-	return append(all, r)
+	r.Ended = append(r.Ended, &x.Run)
+	return before
 }
 
 // open is the record of an image that lives long.

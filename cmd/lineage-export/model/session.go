@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -96,19 +97,16 @@ func (m *Model) over(e *api.Event, s *session) []*record.Record {
 	if s.info.Ended == nil {
 		s.info.Ended = new(r.Time)
 	}
-	r.Session = s.info
 	all := m.opening(s, e)
-	r.Members = make(map[api.Ref]*record.Process)
+	r.Session = s.info
 	for _, p := range m.members(e.Session) {
-		r.Members[p.Image.Ref] = new(p.Process)
 		if p.Exited.IsZero() { // its exit was lost
 			p.Exited = r.Time
-			if run := m.end(p, e); run != nil {
-				r.Ended = append(r.Ended, &run.Run)
-			}
+			all = m.closing(all, r, m.end(p, e), e)
 			m.bury(p)
 		}
 	}
+	r.Members = m.Members(e.Session)
 	s.tree = true // what comes now is known, or was forgotten
 	if m.ended = append(m.ended, e.Session); len(m.ended) > maxEnded {
 		delete(m.sessions, m.ended[0])
@@ -136,6 +134,18 @@ func (m *Model) members(id string) (all []*process) {
 	return all
 }
 
+// Members are the processes of a session that are remembered.
+func (m *Model) Members(id string) map[api.Ref]*record.Process {
+	all := make(map[api.Ref]*record.Process)
+	for _, p := range m.members(id) {
+		all[p.Image.Ref] = new(p.Process)
+	}
+	return all
+}
+
+// Session is what is known of a session.
+func (m *Model) Session(id string) *record.SessionInfo { return m.session(id).info }
+
 // Reboot ends what was alive when the host was restarted.
 func (m *Model) Reboot() (all []*record.Record) {
 	ids := make([]string, 0, len(m.sessions))
@@ -151,4 +161,24 @@ func (m *Model) Reboot() (all []*record.Record) {
 		all = append(all, m.Apply(e)...)
 	}
 	return all
+}
+
+// Orphans is a record of what a session left behind or handed to others.
+func (m *Model) Orphans(id string, all []api.Orphan, now time.Time) *record.Record {
+	words := []any{"orphans", m.host.ID, m.boot, id}
+	for i := range all {
+		all[i].Argv = m.from.Redact(all[i].Argv)
+		if b := all[i].Brokered; b != nil && b.Asked != nil {
+			b.Asked.Argv = m.from.Redact(b.Asked.Argv)
+		}
+		words = append(words, all[i].Ref)
+	}
+	return &record.Record{ID: record.DerivedID(words...), Kind: record.Orphans, Host: m.host, Boot: m.boot, Time: now,
+		Session: m.session(id).info, Orphans: all}
+}
+
+// Status is a record of a changed status of the daemon.
+func (m *Model) Status(before, status *api.Status, now time.Time) *record.Record {
+	return &record.Record{ID: record.DerivedID("status", m.host.ID, m.boot, now.UnixNano()), Kind: record.Status, Host: m.host, Boot: m.boot,
+		Time: now, Status: status, Before: before}
 }

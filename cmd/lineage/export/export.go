@@ -110,7 +110,10 @@ func checkAddress(text string) error {
 
 // Args are the flags that were given, as the program wants them.
 func Args(f *pflag.FlagSet) (args []string) {
-	f.Visit(func(flag *pflag.Flag) {
+	f.VisitAll(func(flag *pflag.Flag) {
+		if !flag.Changed {
+			return
+		}
 		value := flag.Value.String()
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
 			value = strings.Join(list.GetSlice(), ",")

@@ -47,7 +47,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-servers \
 	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm idle clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm scale pairs idle clean fmt
 
 ## help: list the targets
 help:
@@ -377,6 +377,19 @@ bench: deps build programs
 ## idle: CPU time of a quiet daemon, in pairs with another binary: OLD=path, PAIRS=3, SECONDS=60 (PAIRS x 5 min, root)
 idle: build
 	$(PRIVATE) testdata/idle.sh $(or $(OLD),bin/lineage) bin/lineage $(or $(PAIRS),3) $(or $(SECONDS),60)
+
+## scale: 1,000 sessions of 100 processes each, emulated, into BENCHMARKS.md (16 GiB of memory); samples in bin/scale.txt
+scale: KERNEL = 6.18
+scale: vm
+	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
+	LNGTEST_SECONDS=3600 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 16384 -pid-max 262144 -timeout 50m \
+		bin/bench -bench scale -live '1000 10000 100000' > bin/scale.txt
+	bin/bench -page bin/scale.txt
+
+## pairs: this build beside an older binary, OLD=path: ends, events, answers and memory as ratios (4 min, root)
+pairs: build programs
+	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
+	$(PRIVATE) bin/bench -old $(OLD)
 
 ## bench-vm: growth up to 60,000 live processes, emulated, into BENCHMARKS.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
 bench-vm: KERNEL = 6.18

@@ -46,7 +46,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-servers \
-	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
+	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm scale pairs idle clean fmt
 
 ## help: list the targets
@@ -256,6 +256,13 @@ compare: export LNGTEST_PAGE = $(CURDIR)/README.md
 compare: build programs
 	@$(call install,tini python3-psutil)
 	$(PRIVATE) $(GOTEST) -timeout 20m -run TestOthers ./internal/e2e/escapes
+
+## compare-systemd: the same for systemd-run, under a real systemd, in a virtual machine (15 min); writes docs/COMPARISON.md
+compare-systemd: export LNGTEST = 1
+compare-systemd: export LNGTEST_PAGE = $(CURDIR)/docs/COMPARISON.md
+compare-systemd: build programs
+	@$(call install,$(VM_PACKAGES))
+	$(GOTEST) -timeout 40m -run TestCompare ./internal/vm/systemd
 
 ## vm: bin/vmrun, which runs a test under another kernel of .cache/kernels, in QEMU
 vm: build programs

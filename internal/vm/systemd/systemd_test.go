@@ -141,8 +141,9 @@ type machine struct {
 	limit  time.Duration
 }
 
-// guest boots these folders, whose script runs the checks, and reports each as a test.
-func guest(t *testing.T, with machine, checks, asked []string, folders ...string) {
+// guest boots these folders, whose script runs the checks, and reports each as a test. It
+// gives what ran, by name.
+func guest(t *testing.T, with machine, checks, asked []string, folders ...string) map[string]boot.Job {
 	t.Helper()
 	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", with.series))
 	if err != nil {
@@ -188,4 +189,5 @@ func guest(t *testing.T, with machine, checks, asked []string, folders ...string
 	if errors.Is(err, boot.ErrUnfinished) || t.Failed() {
 		t.Logf("console:\n%s", r.Console)
 	}
+	return ran
 }

@@ -35,6 +35,7 @@ for name in policy.yaml policy.schema.json agents.yaml build-daemons.yaml alerts
 	remove "$docdir/$name"
 done
 remove "$sysusersdir/lineage.conf"
+remove "$apparmordir/lineage-daemon"
 remove "$presetdir/90-lineage.preset"
 for unit in $units; do
 	remove "$unitdir/$unit"
@@ -43,7 +44,7 @@ rmdir "$DESTDIR$docdir" 2>/dev/null || true
 managed && systemctl daemon-reload
 
 if [ -n "$PURGE" ]; then
-	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir"
+	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir" "$DESTDIR"/var/lib/{,private/}lineage-export
 	live && rm -rf /run/lineage
 	say 'removed, with policy, history and audit log; the group lineage stays'
 else

@@ -50,6 +50,9 @@ func run(ctx context.Context, args []string) int {
 		return api.ExitUsage
 	}
 	fmt.Fprintln(os.Stderr, "lineage: export:", err)
+	if refused := new(api.Error); errors.As(err, &refused) {
+		return refused.Exit
+	}
 	return api.ExitFailed
 }
 
@@ -77,7 +80,7 @@ func start(ctx context.Context, args []string, log *slog.Logger) error {
 		o.State = os.Getenv("STATE_DIRECTORY")
 	}
 	debug.SetMemoryLimit(memory)
-	e, err := build(&o, *socket, log)
+	e, err := build(ctx, &o, *socket, log)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"runtime"
@@ -22,11 +23,12 @@ import (
 type exporter struct {
 	store     *follow.Store
 	followers []*follow.Follower
+	scrapes   *scrapes // nil: none
 	log       *slog.Logger
 }
 
 // build makes the sinks that the options ask for, and reads their cursors.
-func build(o *export.Options, socket string, log *slog.Logger) (*exporter, error) {
+func build(ctx context.Context, o *export.Options, socket string, log *slog.Logger) (*exporter, error) {
 	sinks, err := sinksOf(o, log)
 	if err != nil {
 		return nil, usageError{err}
@@ -49,17 +51,30 @@ func build(o *export.Options, socket string, log *slog.Logger) (*exporter, error
 		}
 		e.followers = append(e.followers, f)
 	}
+	if o.Metrics != "" {
+		if e.scrapes, err = listen(ctx, o.Metrics, socket, log); err != nil {
+			return nil, err
+		}
+	}
 	return e, nil
 }
 
-// run follows until ctx is done.
-func (e *exporter) run(ctx context.Context) error {
+// run follows and serves until ctx is done.
+func (e *exporter) run(ctx context.Context) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var all sync.WaitGroup
 	for _, f := range e.followers {
 		all.Go(func() { f.Run(ctx) })
 	}
+	if e.scrapes != nil {
+		all.Go(func() {
+			err = e.scrapes.server.Serve(ctx, e.scrapes.ln)
+			stop() // the service manager starts all of it again
+		})
+	}
 	all.Wait()
-	return e.store.Close()
+	return errors.Join(err, e.store.Close())
 }
 
 // host is where the events happen.

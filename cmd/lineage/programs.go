@@ -52,11 +52,15 @@ history still has; a "lost" record says what it no longer has. After a restart
 records may come twice, with the same ids. The first time it begins with what
 happens now.
 
+With --metrics it serves GET /metrics of the daemon on TCP, and nothing else, to
+every client that can connect: prefer an address of the loopback.
+
 Headers and keys are read from files only. Secrets in command lines are hidden
 as in the history.`,
 		Example: `  lineage export --otlp http://127.0.0.1:4318 --state /var/lib/lineage-export
-  lineage export --otlp https://otlp.example.com --header-file /etc/lineage/otlp-headers
-  lineage export --ocsf - | jq .`,
+  lineage export --otlp https://otlp.example.com --header-file otlp-headers
+  lineage export --ocsf - | jq .
+  lineage export --metrics 127.0.0.1:9750`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -77,7 +77,6 @@ type Daemon struct {
 	Level     string   `key:"level" one:"auto|1|2|3|4" doc:"the guarantee level to use at most"`
 	RingSize  Size     `key:"ring_size" form:"power" min:"64KiB" max:"1GiB" doc:"of the events' ring buffer, a power of two; counts twice in RSS"`
 	SelfCheck Duration `key:"self_check" least:"1s" max:"8760h" doc:"how often a canary session is ended; 0: at start only"`
-	Metrics   Address  `key:"metrics" doc:"also serve /metrics on this address; empty: on the socket only"`
 	LogLevel  string   `key:"log_level" one:"debug|info|warn|error" doc:"what is logged"`
 	History   History  `key:"history" doc:"ended sessions on disk"`
 	Audit     Audit    `key:"audit" doc:"the audit log"`

@@ -24,7 +24,7 @@ func endStorm(ctx context.Context, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := startDaemon(ctx)
+	d, err := startDaemon(ctx, lineageBin)
 	if err != nil {
 		return err
 	}

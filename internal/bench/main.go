@@ -40,6 +40,7 @@ var parts = []part{
 	{"growth/sessions", "kernel cost against sessions", growSessions},
 	{"growth/depth", "kernel cost against ancestors", growDepth},
 	{"requests", "the daemon's answers and memory against processes", requests},
+	{"scale", "answers, ends and a new daemon against sessions of 100 processes", scale},
 	{"storm", "the daemon's CPU time under forks", storm},
 	{"run", "lineage run true against true", runCost},
 	{"events", "events in user space", events},
@@ -56,6 +57,7 @@ func main() {
 func run() error {
 	only := flag.String("bench", "", "only the parts that this expression matches")
 	list := flag.Bool("list", false, "list the parts")
+	older := flag.String("old", "", "compare bin/lineage with this older binary, and nothing else")
 	raw := flag.String("page", "", "write the tables of BENCHMARKS.md from the samples in this file")
 	flag.Var(&live, "live", "among how many live processes growth is measured, in ascending order")
 	flag.Parse()
@@ -77,6 +79,9 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
+	if *older != "" {
+		return compareBuilds(ctx, *older)
+	}
 	r := &report{out: os.Stdout}
 	if err := r.host(); err != nil {
 		return err

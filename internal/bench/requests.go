@@ -13,7 +13,7 @@ import (
 // while ever more processes live in that session, and looks at its memory.
 func requests(ctx context.Context, r *report) (err error) {
 	const rounds = 7
-	d, err := startDaemon(ctx)
+	d, err := startDaemon(ctx, lineageBin)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // runCost runs true by itself and under lineage run, in turn, with a daemon up.
 func runCost(ctx context.Context, r *report) (err error) {
 	const rounds = 101
-	d, err := startDaemon(ctx)
+	d, err := startDaemon(ctx, lineageBin)
 	if err != nil {
 		return err
 	}

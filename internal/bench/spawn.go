@@ -64,7 +64,7 @@ func spawn(ctx context.Context, r *report) error {
 
 // traced is the half of a round with a daemon.
 func traced(ctx context.Context, r *report, stranger *worker, b *build) (err error) {
-	d, err := startDaemon(ctx)
+	d, err := startDaemon(ctx, lineageBin)
 	if err != nil {
 		return err
 	}

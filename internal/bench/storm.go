@@ -13,7 +13,7 @@ import (
 // reads it all, uses of a CPU.
 func storm(ctx context.Context, r *report) (err error) {
 	const rate, seconds, rounds = 5000, 8, 3
-	d, err := startDaemon(ctx)
+	d, err := startDaemon(ctx, lineageBin)
 	if err != nil {
 		return err
 	}

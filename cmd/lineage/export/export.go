@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -42,7 +43,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates to trust, in place of the system's")
 	f.StringVar(&o.HeaderFile, "header-file", "", "`FILE` with headers for --otlp, one \"Name: value\" per line")
 	f.StringVar(&o.State, "state", "", "`DIR`ectory for cursors (default: $STATE_DIRECTORY)")
-	f.StringVar(&o.Metrics, "metrics", "", "serve the daemon's metrics on this TCP `ADDR`ess, as 127.0.0.1:9469")
+	f.StringVar(&o.Metrics, "metrics", "", "serve the daemon's metrics on this TCP `ADDR`ess, as 127.0.0.1:9750")
 }
 
 // Check says what is wrong with the flags, without reading a file.
@@ -72,8 +73,8 @@ func (o *Options) Check() error {
 		return errors.New("--header-file needs --otlp")
 	}
 	if o.Metrics != "" {
-		if _, _, err := net.SplitHostPort(o.Metrics); err != nil {
-			return fmt.Errorf("invalid --metrics %q: want ADDRESS:PORT", o.Metrics)
+		if err := checkAddress(o.Metrics); err != nil {
+			return fmt.Errorf("invalid --metrics %q: %w", o.Metrics, err)
 		}
 	}
 	return nil
@@ -92,6 +93,17 @@ func checkURL(text string) error {
 		return errors.New("must not contain a password; headers are read from a file")
 	case u.RawQuery != "" || u.Fragment != "":
 		return errors.New("must not have a query or a fragment")
+	}
+	return nil
+}
+
+func checkAddress(text string) error {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || strings.ContainsFunc(host, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return errors.New("use host:port, for instance 127.0.0.1:9750 or [::1]:9750")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return errors.New("the port must be 1 to 65535")
 	}
 	return nil
 }

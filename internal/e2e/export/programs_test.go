@@ -95,7 +95,7 @@ func TestJaeger(t *testing.T) {
 	otlp, query := freeAddr(t), freeAddr(t)
 	jaeger := stage.Start(t, exec.Command(program, "--collector.otlp.http.host-port="+otlp, "--query.http-server.host-port="+query,
 		"--collector.otlp.grpc.host-port=127.0.0.1:0", "--query.grpc-server.host-port=127.0.0.1:0", "--collector.grpc-server.host-port=127.0.0.1:0",
-		"--collector.http-server.host-port=127.0.0.1:0", "--admin.http.host-port=127.0.0.1:0", "--http-server.host-port=127.0.0.1:0", "--log-level=error"))
+		"--collector.http-server.host-port=127.0.0.1:0", "--admin.http.host-port=127.0.0.1:0", "--log-level=error"))
 	serves(t, jaeger, otlp)
 	serves(t, jaeger, query)
 	exporter(i, otlp, "traces", t.TempDir())

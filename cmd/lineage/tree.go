@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 )
@@ -64,13 +65,7 @@ always means the process.`,
 		case o.input != "":
 			return a.recordedTree(o, arg, format.value)
 		case len(*remote) > 0:
-			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
-				trees, err := askTrees(ctx, c, arg, o.all)
-				if err != nil {
-					return text.Listing{}, err
-				}
-				return text.Trees(trees, arg != "", o.plain), nil
-			})
+			return a.treesOnHosts(cmd.Context(), *remote, o, arg, format.value)
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -90,6 +85,17 @@ always means the process.`,
 		return a.print(format.value, text.Trees(trees, arg != "", o.plain))
 	}
 	return cmd
+}
+
+// treesOnHosts prints what the daemons of other hosts have of arg.
+func (a *app) treesOnHosts(ctx context.Context, list hosts.List, o treeOptions, arg, format string) error {
+	return a.onHosts(ctx, list, format, func(ctx context.Context, c api.Client) (text.Listing, error) {
+		trees, err := askTrees(ctx, c, arg, o.all)
+		if err != nil {
+			return text.Listing{}, err
+		}
+		return text.Trees(trees, arg != "", o.plain), nil
+	})
 }
 
 func (a *app) recordedTree(o treeOptions, arg, format string) error {

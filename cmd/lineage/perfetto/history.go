@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
 
 // slack is how much before its session, and after its end, an event may be.
@@ -33,7 +34,7 @@ func WriteHistory(ctx context.Context, c api.Client, s *api.Session, file string
 
 // History writes the trace of a session that is over, as far as the daemon remembers it.
 func History(ctx context.Context, c api.Client, s *api.Session, w io.Writer) error {
-	redact, err := Redactor(ctx, c)
+	redact, err := secrets.Redactor(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
@@ -77,11 +78,12 @@ func (h host) build(p parts, o Options) *service {
 		s.recorder.Degraded,
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 	)
+	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.proc, Clock: h.clock, Policy: r.Policy})
 	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Kernel: k, Proc: h.proc, Status: s.status.Watched})
 	s.api = httpapi.New(httpapi.Options{
 		Registry: own, Access: s.access, Enforcer: e, Kernel: k, Proc: h.proc, Find: find, Archive: archive, Holds: own.Holds(),
 		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock}),
-		Branches: branch.New(own, k),
+		Branches: branch.New(own, k), Marks: said,
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: own, Ring: s.ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
@@ -90,12 +92,12 @@ func (h host) build(p parts, o Options) *service {
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.clock, Every: h.heldPeriod, Log: log})
-	own.Attach(held.Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
+	own.Attach(said.Hooks(), held.Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
 	s.jobs = []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.hup, steward, h.manager) },
 		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
-		s.attribution.Run, feed.Run,
+		s.attribution.Run, feed.Run, said.Run,
 	}
 	steward.CarryOut(r.Policy())
 	return s

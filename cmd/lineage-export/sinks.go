@@ -12,13 +12,17 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/file"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/webhook"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
 
@@ -45,7 +49,31 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 			all = append(all, s)
 		}
 	}
+	if o.OCSF != "" {
+		s, err := ocsfSink(o.OCSF, log.With("sink", "ocsf"))
+		if err != nil {
+			return nil, fmt.Errorf("--ocsf: %w", err)
+		}
+		all = append(all, s)
+	}
+	if o.Webhook != "" {
+		key, err := webhook.ReadKey(o.WebhookKey)
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-key: %w", err)
+		}
+		all = append(all, &webhook.Sink{URL: o.Webhook, Key: key, HTTP: client, Encoder: ocsf.Findings(), Log: log.With("sink", "webhook")})
+	}
 	return all, nil
+}
+
+// ocsfSink writes to standard output, or to a file. Those that rotate files may send SIGHUP:
+// a file that was renamed is opened again without it.
+func ocsfSink(path string, log *slog.Logger) (record.Sink, error) {
+	if path == "-" {
+		return file.NewStream(os.Stdout, ocsf.New(), log), nil
+	}
+	signal.Ignore(syscall.SIGHUP)
+	return file.New(path, ocsf.New(), log)
 }
 
 // httpClient trusts the system's certificates, or those in a file.

@@ -90,6 +90,11 @@ func (s *source) report(id string) (d *api.Report) {
 	for i := range d.Processes {
 		d.Processes[i].Argv = s.Redact(d.Processes[i].Argv)
 	}
+	for i := range d.Brokered {
+		if asked := d.Brokered[i].Asked; asked != nil {
+			asked.Argv = s.Redact(asked.Argv)
+		}
+	}
 	return d
 }
 

@@ -174,7 +174,7 @@ func (m *Model) Orphans(id string, all []api.Orphan, now time.Time) *record.Reco
 		words = append(words, all[i].Ref)
 	}
 	return &record.Record{ID: record.DerivedID(words...), Kind: record.Orphans, Host: m.host, Boot: m.boot, Time: now,
-		Session: m.session(id).info, Orphans: all}
+		Session: m.session(id).info, Orphans: all, Members: m.Members(id)}
 }
 
 // Status is a record of a changed status of the daemon.

@@ -66,7 +66,7 @@ func (e *Encoder) receipt(r *record.Record) *event {
 	return v
 }
 
-// resultOf is what came of an end in OCSF's words.
+// resultOf is the result of an end in OCSF's words.
 func resultOf(d *api.Report, reason string) (status, severity) {
 	switch {
 	case reason == "released" || reason == "untracked":

@@ -87,7 +87,7 @@ func command(i *record.Image) string {
 	return display.Command(i.Argv, cmp.Or(i.Exe, i.Comm), i.ArgvTruncated, commandBytes)
 }
 
-// named is an image, or a process of which no more is known.
+// named is an image, or a process of which only the id is known.
 func named(i *record.Image, ref *api.Ref) string {
 	switch {
 	case i != nil:

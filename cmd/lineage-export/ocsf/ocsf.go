@@ -77,7 +77,7 @@ var severities = [...]struct {
 	otel int // OpenTelemetry's number
 }{informational: {"Informational", 9}, low: {"Low", 9}, medium: {"Medium", 13}, high: {"High", 17}}
 
-// Encode implements [record.Encoder]: what is no event of OCSF gives none.
+// Encode implements [record.Encoder]: other records than those of OCSF give none.
 func (e *Encoder) Encode(r *record.Record) (logs []record.Log, err error) {
 	var all []*event
 	switch r.Kind {
@@ -99,7 +99,7 @@ func (e *Encoder) Encode(r *record.Record) (logs []record.Log, err error) {
 		if err != nil {
 			return nil, err
 		}
-		logs = append(logs, record.Log{Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line})
+		logs = append(logs, record.Log{ID: v.Metadata.UID, Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line})
 	}
 	return logs, nil
 }

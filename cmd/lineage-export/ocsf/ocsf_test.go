@@ -152,7 +152,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestNothing: what is no event of OCSF gives none.
+// TestNothing: other records give no event.
 func TestNothing(t *testing.T) {
 	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session, record.Mark, record.Open} {
 		if logs := encoded(t, New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {

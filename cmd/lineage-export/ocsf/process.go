@@ -36,7 +36,7 @@ func (e *Encoder) launch(r *record.Record) *event {
 func launchType(id int, name string) launch { return launch{LaunchTypeID: id, LaunchType: name} }
 
 // exit is the event of the exit of a process's last thread. OCSF wants the process as its own
-// actor where it exits by itself, and where the origin of a signal is unknown.
+// actor where it exits on its own, and where the origin of a signal is unknown.
 func (e *Encoder) exit(r *record.Record) *event {
 	v := newEvent(r, terminated, informational, r.ID, string(r.Kind), exitMessage(r))
 	e.describe(v, r)

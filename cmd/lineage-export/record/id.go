@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -51,13 +51,23 @@ func unhex(to, from []byte) error {
 
 // digest is one hash of a list of words, none of which runs into the next.
 func digest(words ...any) [sha256.Size]byte {
-	h := sha256.New()
+	text := make([]byte, 0, 256)
 	for _, w := range words {
-		text := fmt.Sprint(w)
-		_ = binary.Write(h, binary.BigEndian, uint32(len(text)))
-		h.Write([]byte(text))
+		at := len(text)
+		text = append(text, 0, 0, 0, 0)
+		switch w := w.(type) {
+		case string:
+			text = append(text, w...)
+		case int:
+			text = strconv.AppendInt(text, int64(w), 10)
+		case uint64:
+			text = strconv.AppendUint(text, w, 10)
+		default:
+			text = fmt.Append(text, w)
+		}
+		binary.BigEndian.PutUint32(text[at:], uint32(len(text)-at-4))
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return sha256.Sum256(text)
 }
 
 // SessionTrace is the trace of a session that no agent claims.
@@ -109,8 +119,11 @@ func EventID(host, boot string, kind Kind, e *api.Event) string {
 	if e.Process != nil {
 		process = e.Process.Ref.String()
 	}
-	port, _ := json.Marshal(e.Port)
-	d := digest("event", host, boot, kind, uint64(e.TimeNS), process, e.Session, e.State, string(port),
+	port := ""
+	if e.Port != nil {
+		port = fmt.Sprint(e.Port.Proto, " ", e.Port.Addr, " ", e.Port.Port)
+	}
+	d := digest("event", host, boot, string(kind), uint64(e.TimeNS), process, e.Session, string(e.State), port,
 		uint64(e.LostFrom), uint64(e.LostTo), e.Count)
 	return hex.EncodeToString(d[:16])
 }

@@ -53,7 +53,7 @@ type Record struct {
 	Ended []*Run
 
 	Report  *api.Report          // of End, its command lines redacted; nil: the daemon does not have it
-	Members map[api.Ref]*Process // of End: the session's processes, as far as they are remembered
+	Members map[api.Ref]*Process // of End and Orphans: the session's processes, as far as they are remembered
 	Orphans []api.Orphan         // of Orphans, their command lines redacted
 	Status  *api.Status          // of Status
 	Before  *api.Status          // of Status; nil: the first one
@@ -145,6 +145,7 @@ func (i *Image) Ancestry() (all []*Image) {
 
 // Log is a record as a line of a log: what an encoder makes of it.
 type Log struct {
+	ID       string // the same whenever the same thing is delivered again
 	Time     time.Time
 	Severity int    // OpenTelemetry's number: 9 INFO, 13 WARN, 17 ERROR, 21 FATAL
 	Line     string // for people

@@ -4,10 +4,12 @@ package export
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +18,6 @@ import (
 	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
 	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
-	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -29,15 +30,18 @@ type receiver struct {
 	status atomic.Int32 // what it answers; 0: it takes what comes
 	delay  atomic.Int64 // before an answer, ns
 
+	counting bool // only names of spans are kept
+
 	mu       sync.Mutex
 	spans    map[string]*trace.Span // by trace and span
+	ids      map[[8]byte]bool       // counting: of images
+	names    map[string]int         // counting: how many of a name
 	repeated int                    // spans that came again
-	logs     int
-	changed  []string // spans that came again and were different
+	changed  []string               // spans that came again and were different
 }
 
 func newReceiver(t *testing.T) *receiver {
-	r := &receiver{t: t, spans: make(map[string]*trace.Span)}
+	r := &receiver{t: t, spans: make(map[string]*trace.Span), ids: make(map[[8]byte]bool), names: make(map[string]int)}
 	r.up("127.0.0.1:0")
 	t.Cleanup(r.down)
 	return r
@@ -89,6 +93,10 @@ func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {
 	for _, rs := range msg.ResourceSpans {
 		for _, ss := range rs.ScopeSpans {
 			for _, s := range ss.Spans {
+				if r.counting {
+					r.counted(s)
+					continue
+				}
 				key := hex.EncodeToString(s.TraceId) + hex.EncodeToString(s.SpanId)
 				if old := r.spans[key]; old != nil {
 					if r.repeated++; describe(old) != describe(s) {
@@ -101,15 +109,40 @@ func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {
 	}
 }
 
-func (r *receiver) takeLogs(msg *collogs.ExportLogsServiceRequest) {
+func (r *receiver) counted(s *trace.Span) {
+	if r.ids[[8]byte(s.SpanId)] {
+		r.repeated++
+		return
+	}
+	r.ids[[8]byte(s.SpanId)] = true
+	r.names[s.Name]++
+}
+
+// count is how many spans came, has how many of a name.
+func (r *receiver) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return len(r.ids)
+}
+
+func (r *receiver) has(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.names[name]
+}
+
+// takeLogs checks that each is one line and one object.
+func (r *receiver) takeLogs(msg *collogs.ExportLogsServiceRequest) {
 	for _, rl := range msg.ResourceLogs {
 		for _, sl := range rl.ScopeLogs {
-			r.logs += len(sl.LogRecords)
+			for _, l := range sl.LogRecords {
+				raw := attribute(l.Attributes, "ocsf.raw")
+				if body := l.Body.GetStringValue(); body == "" || strings.Contains(body, "\n") || !json.Valid([]byte(raw)) {
+					r.t.Errorf("log %q with %.300s", body, raw)
+				}
+			}
 		}
 	}
-	_ = logs.SeverityNumber(0)
 }
 
 // all are the spans that came.

@@ -1,10 +1,7 @@
-//go:build linux
-
-package supervise
+package outfile
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,39 +12,32 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
-// receiptFile is where the receipt goes. The command may own the directory and
-// change what the name means, so the name is looked up before the command
-// starts and never again. As nothing is opened with other rights than those of
-// the command's user, and no link is followed at the end of the name, nobody's
-// file is written but one that this user could write. It is never closed: a
-// write may still be waiting for a reader when the process exits.
-type receiptFile struct {
-	who *shim.Account // who writes it; nil: we
-	out *os.File      // open already; nil: a regular file is made in dir
+// File is a file that is to be written. It is never closed if it was open already: a write
+// may still be waiting for a reader when the process exits.
+type File struct {
+	who *User    // who writes it; nil: we
+	out *os.File // open already; nil: a regular file is made in dir
 
 	dir       int // O_PATH
 	base, tmp string
 }
 
-// openReceipt opens what is needed to write the receipt to name as who.
-func openReceipt(name string, who *shim.Account) (*receiptFile, error) {
+// Open opens what is needed to write to name as who; nil: with our own rights.
+func Open(name string, who *User) (*File, error) {
 	if fd, ok := ownDescriptor(name); ok {
 		return duplicate(fd)
 	}
-	f := &receiptFile{who: who, base: filepath.Base(name), tmp: ".lineage-" + rand.Text()}
+	f := &File{who: who, base: filepath.Base(name), tmp: ".lineage-" + rand.Text()}
 	if strings.HasSuffix(name, "/") || f.base == "." || f.base == ".." {
 		return nil, unix.EISDIR
 	}
 	return f, as(who, func() error { return f.open(filepath.Dir(name)) })
 }
 
-// open is openReceipt with the rights of who.
-func (f *receiptFile) open(dir string) (err error) {
+// open is Open with the rights of who.
+func (f *File) open(dir string) (err error) {
 	if f.dir, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
@@ -74,7 +64,7 @@ func (f *receiptFile) open(dir string) (err error) {
 
 // openSpecial opens a FIFO or a device as it is now. Without O_NONBLOCK a FIFO
 // that nobody reads would stop us here.
-func (f *receiptFile) openSpecial() error {
+func (f *File) openSpecial() error {
 	fd, err := unix.Openat(f.dir, f.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) {
 		return errors.New("nothing reads from it")
@@ -116,7 +106,7 @@ func ownDescriptor(name string) (fd int, ok bool) {
 
 // duplicate is for a descriptor that we inherited. The command has it too, and
 // may write to it whoever it runs as.
-func duplicate(fd int) (*receiptFile, error) {
+func duplicate(fd int) (*File, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 { // one of our own
 		return nil, unix.EBADF
@@ -129,46 +119,47 @@ func duplicate(fd int) (*receiptFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &receiptFile{out: os.NewFile(uintptr(fd), "report")}, nil
+	return &File{out: os.NewFile(uintptr(fd), "descriptor")}, nil
 }
 
-// write writes rep, so that a reader of a regular file sees all of it or
-// nothing. It may block as long as nobody reads the other end.
-func (f *receiptFile) write(rep *api.Report) error {
-	b, err := json.Marshal(rep)
-	if err != nil {
-		return err
-	}
-	b = append(b, '\n')
+// Create gives what is to be written to. A regular file is a new one beside the name,
+// which nobody has seen.
+func (f *File) Create() (out *os.File, err error) {
 	if f.out != nil {
-		_, err := f.out.Write(b)
-		return err
+		return f.out, nil
 	}
-	return as(f.who, func() error { return f.replace(b) })
+	err = as(f.who, func() error {
+		fd, err := unix.Openat(f.dir, f.tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666)
+		if err == nil {
+			out = os.NewFile(uintptr(fd), f.base)
+		}
+		return err
+	})
+	return out, err
 }
 
-// replace writes a file beside, which nobody has seen, and gives it the name.
-// Whatever has the name by now is replaced, never opened.
-func (f *receiptFile) replace(b []byte) error {
-	fd, err := unix.Openat(f.dir, f.tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666)
-	if err != nil {
+// Publish gives the name to a regular file that Create gave, or removes that file because
+// of failed. Whatever has the name by now is replaced, never opened.
+func (f *File) Publish(out *os.File, failed error) error {
+	if f.out != nil {
+		return failed
+	}
+	return as(f.who, func() error {
+		err := errors.Join(failed, out.Close())
+		if err == nil {
+			err = unix.Renameat(f.dir, f.tmp, f.dir, f.base)
+		}
+		if err != nil {
+			_ = unix.Unlinkat(f.dir, f.tmp, 0)
+		}
 		return err
-	}
-	tmp := os.NewFile(uintptr(fd), f.tmp)
-	_, err = tmp.Write(b)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = unix.Renameat(f.dir, f.tmp, f.dir, f.base)
-	}
-	if err != nil {
-		_ = unix.Unlinkat(f.dir, f.tmp, 0)
-	}
-	return err
+	})
 }
 
 // as calls f with the rights to files that who has, and no capability over
 // files: the kernel takes those from a thread whose fsuid is not 0. The thread
 // is nobody else's and ends with its goroutine.
-func as(who *shim.Account, f func() error) error {
+func as(who *User, f func() error) error {
 	if who == nil {
 		return f()
 	}
@@ -189,7 +180,7 @@ func as(who *shim.Account, f func() error) error {
 // borrow gives the calling thread alone the file rights of who: the wrappers of
 // package unix would change all threads. Our other ids stay root's, so that who
 // cannot signal or trace us meanwhile.
-func borrow(who *shim.Account) error {
+func borrow(who *User) error {
 	groups := make([]uint32, len(who.Groups)+1)
 	for i, gid := range who.Groups {
 		groups[i] = uint32(gid)

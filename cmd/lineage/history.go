@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -16,13 +18,18 @@ func (a *app) historyCommand() *cobra.Command {
 	var q api.HistoryQuery
 	var since, until string
 	var everybody bool
+	var timeline string
 	cmd := &cobra.Command{
 		Use:   "history [SESSION]",
 		Short: "List ended sessions, or show how one ended",
 		Long: `List the ended sessions that the daemon keeps on disk, the last one first. With
 SESSION, show one: its receipt, and the processes that were left over, with
 their ancestors; with --all, every process that is remembered. A name that
-several sessions had means the last one that ended.`,
+several sessions had means the last one that ended.
+
+With --perfetto, write a timeline of SESSION to FILE, as far as its events are
+kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
+--trace" writes it.`,
 		Example: `  lineage history --since 24h         # what ended today
   lineage history build               # how it ended, and what was left over
   lineage history build --all         # with all its processes`,
@@ -31,6 +38,7 @@ several sessions had means the last one that ended.`,
 	}
 	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "maximum `number` of sessions; 0: all")
 	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
+	cmd.Flags().StringVar(&timeline, "perfetto", "", "with SESSION: write a timeline of it to `FILE`, for Perfetto")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
@@ -47,6 +55,9 @@ several sessions had means the last one that ended.`,
 		}
 		if len(args) == 0 && everybody {
 			return usage("history: --all is for one SESSION, not for the list")
+		}
+		if timeline != "" && (len(args) == 0 || everybody || len(*remote) > 0) {
+			return usage("history: --perfetto is for one SESSION of this host, without --all")
 		}
 		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
 			return err
@@ -68,6 +79,9 @@ several sessions had means the last one that ended.`,
 			return err
 		}
 		defer c.Close()
+		if timeline != "" {
+			return writeTimeline(cmd.Context(), c, args[0], timeline)
+		}
 		if len(args) > 0 {
 			past, err := pastSession(cmd.Context(), c, args[0], everybody)
 			if err != nil {
@@ -90,14 +104,9 @@ several sessions had means the last one that ended.`,
 // pastSession is a session that is over, its receipt and its processes.
 func pastSession(ctx context.Context, c api.Client, name string, everybody bool) (text.Listing, error) {
 	var none text.Listing
-	s, err := c.Session(ctx, name)
+	s, err := endedSession(ctx, c, name)
 	if err != nil {
 		return none, err
-	}
-	if s.State != api.StateEnded {
-		if s, err = lastEnded(ctx, c, s, name); err != nil {
-			return none, err
-		}
 	}
 	r, err := c.Report(ctx, s.ID, 0)
 	if err != nil {
@@ -113,6 +122,32 @@ func pastSession(ctx context.Context, c api.Client, name string, everybody bool)
 		keepLeftovers(t, r)
 	}
 	return text.Past(r, t, remembered-len(t.Nodes)), nil
+}
+
+// writeTimeline writes the timeline of a session that is over to a file.
+func writeTimeline(ctx context.Context, c api.Client, name, file string) error {
+	s, err := endedSession(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	f, err := outfile.Open(file, nil)
+	if err != nil {
+		return fmt.Errorf("history: %s: %w", file, err)
+	}
+	out, err := f.Create()
+	if err != nil {
+		return fmt.Errorf("history: %s: %w", file, err)
+	}
+	return f.Publish(out, perfetto.History(ctx, c, s, out))
+}
+
+// endedSession is the session that is over with that id, or the last one with that name.
+func endedSession(ctx context.Context, c api.Client, name string) (*api.Session, error) {
+	s, err := c.Session(ctx, name)
+	if err != nil || s.State == api.StateEnded {
+		return s, err
+	}
+	return lastEnded(ctx, c, s, name)
 }
 
 // lastEnded is the session with that name that ended last; live has the name now.

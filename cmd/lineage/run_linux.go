@@ -37,6 +37,9 @@ least 1s later ends the session, and a third one ends it without grace.
 --user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
 /dev/fd/N is written to. A symbolic link is refused.
 
+--trace opens FILE in the same way, and writes a timeline of the session to it
+while CMD runs, which https://ui.perfetto.dev shows.
+
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
 CMD ran.`,
@@ -69,11 +72,11 @@ CMD ran.`,
 			o.OnExit, o.Args, o.Env = onExit.value, args, os.Environ()
 			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
 			socket := a.socketPath()
+			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
 			o.Connect = func(ctx context.Context) (api.Client, error) {
 				defer a.during(func(time.Time) string { return "lineage: starting the daemon" })()
 				return connect(ctx, socket)
 			}
-			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
 			if !o.Quiet {
 				o.Ending = func(s *api.Session) func() { return a.showEnd(o.Dial, s) }
 			}
@@ -96,6 +99,7 @@ CMD ran.`,
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `end` or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
+	f.StringVar(&o.Trace, "trace", "", "write a timeline of the session to `FILE`, for Perfetto")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
 	return cmd

@@ -1,6 +1,11 @@
 package policy
 
-import "time"
+import (
+	"regexp"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
+)
 
 // The tags of the fields are the policy's grammar, and its schema:
 //
@@ -73,7 +78,6 @@ type Daemon struct {
 	Level     string   `key:"level" one:"auto|1|2|3|4" doc:"the guarantee level to use at most"`
 	RingSize  Size     `key:"ring_size" form:"power" min:"64KiB" max:"1GiB" doc:"of the events' ring buffer, a power of two; counts twice in RSS"`
 	SelfCheck Duration `key:"self_check" least:"1s" max:"8760h" doc:"how often a canary session is ended; 0: at start only"`
-	Metrics   Address  `key:"metrics" doc:"also serve /metrics on this address; empty: on the socket only"`
 	LogLevel  string   `key:"log_level" one:"debug|info|warn|error" doc:"what is logged"`
 	History   History  `key:"history" doc:"ended sessions on disk"`
 	Audit     Audit    `key:"audit" doc:"the audit log"`
@@ -140,6 +144,16 @@ func (p *Policy) AcceptsTrace() bool { return p.Trace == "accept" }
 
 // Enforce reports whether the daemon may end what rules and budgets say.
 func (p *Policy) Enforce() bool { return p.Mode == "enforce" }
+
+// Redact hides secrets in an argv: those that redact knows, and what the policy's own
+// expressions match.
+func (p *Policy) Redact(argv []string) []string {
+	own := make([]*regexp.Regexp, len(p.Secrets))
+	for i, s := range p.Secrets {
+		own[i] = s.re
+	}
+	return redact.Argv(argv, own...)
+}
 
 // File is where the policy was read, empty if it is the built-in one.
 func (p *Policy) File() string { return p.file }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -246,6 +247,11 @@ func (u Until) Time() time.Time { return u.at }
 
 func (Until) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T.+)?$`}
+}
+
+// expression compiles expr when it is first needed: most commands read no policy.
+func expression(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 // forms are the further rules on strings.

@@ -228,7 +228,7 @@ func (h *Hook) say(message string) {
 	_ = json.NewEncoder(h.Out).Encode(map[string]string{"systemMessage": message})
 }
 
-// memory is the file that exists while no daemon answers; "": it has no place.
+// memory is the file that is there while no daemon answers; "": it cannot be kept.
 func (h *Hook) memory() string {
 	dir := h.Env("XDG_RUNTIME_DIR")
 	if !filepath.IsAbs(dir) {

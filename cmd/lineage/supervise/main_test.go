@@ -41,12 +41,12 @@ func TestMain(m *testing.M) {
 type script struct {
 	ShowEnd bool // say when the end begins, and when it is over
 	Options struct {
-		Name, OnExit, Report, User string
-		GraceMS                    *int64
-		NoSubreaper, Quiet         bool
-		MaxLifetime, Idle          time.Duration
-		MaxProcesses               int
-		MaxRSS                     int64
+		Name, OnExit, Report, Trace, User string
+		GraceMS                           *int64
+		NoSubreaper, Quiet                bool
+		MaxLifetime, Idle                 time.Duration
+		MaxProcesses                      int
+		MaxRSS                            int64
 	}
 	Log       string // file for one line a call
 	Refuse    *api.Error
@@ -61,6 +61,9 @@ type script struct {
 	Alive     *api.Tree
 	Times     int // of Run, to see what it leaves behind
 	GraceSecs float64
+	Streams   [][]string // the lines of each stream of events in turn; one without an end breaks
+	Forks     int        // of the first stream, before its last line
+	NoPolicy  bool
 }
 
 func runFake() int {
@@ -72,7 +75,7 @@ func runFake() int {
 	os.Unsetenv("LNGTEST_RUN")
 	f := &fake{script: s, ended: make(chan struct{})}
 	o := Options{
-		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, User: s.Options.User,
+		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, Trace: s.Options.Trace, User: s.Options.User,
 		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
 		MaxLifetime: s.Options.MaxLifetime, Idle: s.Options.Idle, MaxProcesses: s.Options.MaxProcesses, MaxRSS: s.Options.MaxRSS,
 		Args: os.Args[1:], Env: os.Environ(),
@@ -120,6 +123,7 @@ type fake struct {
 	script
 	mu    sync.Mutex
 	lost  bool
+	asked int // streams of events
 	once  sync.Once
 	ended chan struct{}
 }
@@ -211,6 +215,37 @@ func (f *fake) Report(ctx context.Context, s string, wait time.Duration) (*api.R
 }
 
 func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) { return f.script.Alive, nil }
+
+// Events sends the next stream. Behind the last one nothing comes.
+func (f *fake) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	f.log("events from=%d snapshot=%v", q.From, q.Snapshot)
+	f.mu.Lock()
+	n := f.asked
+	f.asked++
+	f.mu.Unlock()
+	if n >= len(f.Streams) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	lines := f.Streams[n]
+	if n == 0 {
+		for i := range f.Forks {
+			lines = slices.Insert(lines, len(lines)-1, forkLine(5+i, 101+i))
+		}
+	}
+	return api.ReadEvents(strings.NewReader(strings.Join(lines, "\n")+"\n"), each)
+}
+
+func (f *fake) Policy(context.Context) (*api.Policy, error) {
+	if f.NoPolicy {
+		return nil, api.NewError(api.CodeDenied, "policy: denied", "")
+	}
+	return &api.Policy{}, nil
+}
+
+func (f *fake) Session(context.Context, string) (*api.Session, error) {
+	return &api.Session{RSSBytes: 1 << 20}, nil
+}
 
 // command is one of the commands that tests run.
 func command(args []string) int {

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -25,40 +26,67 @@ const (
 // receiptWait is how long whoever reads the receipt from a FIFO may take.
 const receiptWait = 5 * time.Second
 
-// tell prints what was left over and writes the receipt. Nothing is said about
-// a command that left nothing; quiet, nothing about what was ended. hurried: a
+// traceWait is how long the last events of the session, and the reader of a timeline that
+// is a FIFO, may take.
+const traceWait = 10 * time.Second
+
+// tell prints what was left over and writes the receipt and the end of the timeline. Nothing
+// is said about a command that left nothing; quiet, nothing about what was ended. hurried: a
 // signal has asked us to end already, and the next one ends the writing.
 func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Signal) {
 	for _, line := range r.lines(rep, hurry) {
 		r.say("%s", line)
 	}
-	if r.receipt == nil {
-		return
+	if r.receipt != nil {
+		hurried = r.finishFile("report "+r.Report, receiptWait, hurried, signals, func() error { return r.writeReceipt(rep) })
 	}
+	if r.recorder != nil {
+		r.finishFile("trace "+r.Trace, traceWait, hurried, signals, func() error { return r.recorder.close(rep) })
+	}
+}
+
+// finishFile writes a file, unless that takes longer than limit, or until somebody has
+// asked us twice to end.
+func (r *runner) finishFile(what string, limit time.Duration, hurried bool, signals <-chan os.Signal, write func() error) bool {
 	written := make(chan error, 1)
-	go func() { written <- r.receipt.write(rep) }()
-	late := time.After(receiptWait)
+	go func() { written <- write() }()
+	late := time.After(limit)
 	for {
 		select {
 		case err := <-written:
 			if err != nil {
-				r.say("%s: report %s: %v", r.verb, r.Report, err)
+				r.say("%s: %s: %v", r.verb, what, err)
 			}
-			return
+			return hurried
 		case <-late:
-			r.say("%s: report %s: not written within %v", r.verb, r.Report, receiptWait)
-			return
+			r.say("%s: %s: not written within %v", r.verb, what, limit)
+			return hurried
 		case s := <-signals:
 			if !endsRun(s.(unix.Signal)) {
 				continue
 			}
 			if hurried {
-				r.say("%s: report %s: not written: %v", r.verb, r.Report, s)
-				return
+				r.say("%s: %s: not written: %v", r.verb, what, s)
+				return true
 			}
 			hurried = true
 		}
 	}
+}
+
+// writeReceipt writes rep, so that a reader of a regular file sees all of it or nothing. It
+// may block as long as nobody reads the other end.
+func (r *runner) writeReceipt(rep *api.Report) error {
+	b, err := json.Marshal(rep)
+	if err != nil {
+		return err
+	}
+	out, err := r.receipt.Create()
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(b, '\n'))
+	return r.receipt.Publish(out, err)
 }
 
 func (r *runner) lines(rep *api.Report, hurry bool) []string {

@@ -218,25 +218,6 @@ func TestReportOfACommandThatInterferes(t *testing.T) {
 	}
 }
 
-// A link that has the name of the temporary file is not followed.
-func TestReportTemporaryFile(t *testing.T) {
-	dir, secret := t.TempDir(), secret(t)
-	name := filepath.Join(dir, "r.json")
-	f, err := openReceipt(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(secret, filepath.Join(dir, f.tmp)); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.write(receipt("clean")); err == nil {
-		t.Error("written")
-	}
-	if b, _ := os.ReadFile(secret); string(b) != "secret" {
-		t.Errorf("written through the link: %q", b)
-	}
-}
-
 func TestReportToAFIFO(t *testing.T) {
 	s := script{Verdict: receipt("clean")}
 	for i := range 400 {

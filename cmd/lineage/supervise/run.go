@@ -17,6 +17,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
@@ -43,6 +44,7 @@ type Options struct {
 	Grace     *time.Duration // between SIGTERM and SIGKILL; nil: the daemon's default
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
 	Report    string         // file for the receipt as JSON; "": none
+	Trace     string         // file for the timeline of the session; "": none
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // no word about leftovers that were ended
 	User      string         // USER or USER:GROUP that the command runs as; "": the caller's
@@ -116,9 +118,11 @@ func (r *runner) code(code int, err error) int {
 
 type runner struct {
 	Options
-	tty     *terminal    // nil: no controlling terminal
-	receipt *receiptFile // nil: none is wanted
-	session *api.Session
+	tty      *terminal     // nil: no controlling terminal
+	receipt  *outfile.File // nil: none is wanted
+	timeline *outfile.File // nil: none is wanted
+	recorder *recorder     // of the timeline; nil: none is written
+	session  *api.Session
 }
 
 func (r *runner) run(ctx context.Context) (int, error) {
@@ -165,6 +169,12 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
+	if r.timeline != nil {
+		if r.recorder, err = r.record(ctx); err != nil {
+			child.abort()
+			return 0, fmt.Errorf("%s: trace %s: %w", r.verb, r.Trace, err)
+		}
+	}
 	j.insist = func(terms int) { go r.insisted(context.WithoutCancel(ctx), link, terms) }
 	j.start()
 	err = child.release(shim.Order{
@@ -174,6 +184,9 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		Account:    account,
 	})
 	if err != nil {
+		if r.recorder != nil {
+			r.recorder.discard()
+		}
 		child.abort()
 		j.settle(false)
 		return 0, err
@@ -209,13 +222,27 @@ func (r *runner) check() (*shim.Account, error) {
 	if err := shim.Executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
 		return nil, execFailure(r.verb, r.Args[0], err)
 	}
-	if r.Report != "" {
+	for _, f := range []struct {
+		what, name string
+		to         **outfile.File
+	}{{"report", r.Report, &r.receipt}, {"trace", r.Trace, &r.timeline}} {
+		if f.name == "" {
+			continue
+		}
 		var err error
-		if r.receipt, err = openReceipt(r.Report, who); err != nil {
-			return nil, fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
+		if *f.to, err = outfile.Open(f.name, writer(who)); err != nil {
+			return nil, fmt.Errorf("%s: %s %s: %w", r.verb, f.what, f.name, err)
 		}
 	}
 	return who, nil
+}
+
+// writer is the user with whose rights our files are written; nil: with ours.
+func writer(who *shim.Account) *outfile.User {
+	if who == nil {
+		return nil
+	}
+	return &outfile.User{Name: who.Name, UID: who.UID, GID: who.GID, Groups: who.Groups}
 }
 
 // unlessEnded gives what ask does, unless a signal that arrives meanwhile calls

@@ -1,0 +1,31 @@
+//go:build !linux
+
+package outfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// File is a file that is to be written.
+type File struct{ name string }
+
+// Open remembers the name.
+func Open(name string, _ *User) (*File, error) { return &File{name}, nil }
+
+// Create makes a new file beside the name.
+func (f *File) Create() (*os.File, error) { return os.CreateTemp(filepath.Dir(f.name), ".lineage-*") }
+
+// Publish gives the name to the file that Create gave, or removes that file because of
+// failed.
+func (f *File) Publish(out *os.File, failed error) error {
+	err := errors.Join(failed, out.Close())
+	if err == nil {
+		err = os.Rename(out.Name(), f.name)
+	}
+	if err != nil {
+		_ = os.Remove(out.Name())
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package perfetto
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
+)
+
+// kept is a daemon that has a history.
+type kept struct {
+	api.Client
+	events []api.Event
+	nodes  []api.Node
+	asked  api.EventsQuery
+}
+
+func (k *kept) Policy(context.Context) (*api.Policy, error) {
+	return &api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "hunter[0-9]"}, {Key: "mode", Value: "observe"}}}, nil
+}
+
+func (k *kept) Report(context.Context, string, time.Duration) (*api.Report, error) {
+	return &api.Report{Verdict: api.VerdictClean}, nil
+}
+
+func (k *kept) Tree(context.Context, string, string) (*api.Tree, error) {
+	return &api.Tree{Nodes: k.nodes}, nil
+}
+
+func (k *kept) Events(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	k.asked = q
+	for i := range k.events {
+		if err := each(&k.events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestHistory: what history has dropped of the session is a gap, with the processes that
+// are still known of it; what it has dropped of others is not.
+func TestHistory(t *testing.T) {
+	at := func(seconds uint64) api.Event {
+		return api.Event{TimeNS: api.U64(seconds * second), Time: wall(seconds * second)}
+	}
+	event := func(seconds uint64, kind string, p *api.Process) api.Event {
+		ev := at(seconds)
+		ev.Type, ev.Process, ev.Session = kind, p, "k3x9q2"
+		return ev
+	}
+	process := func(pid int, from, to uint64) api.Node {
+		n := api.Node{Process: api.Process{Ref: api.Ref{PID: pid, StartNS: api.U64(from * second)}, Comm: "p", Started: wall(from * second),
+			State: api.StateExited, Exited: wall(to * second), ExitCode: new(0), Argv: []string{"p", "hunter2"}}}
+		if pid != 100 {
+			n.Creator = &api.Ref{PID: pid - 1, StartNS: api.U64((from - 1) * second)}
+		}
+		return n
+	}
+	// A chain of three, of which the first is dead and the second lives when the kept
+	// events begin.
+	nodes := []api.Node{process(102, 1012, 1013), process(101, 1011, 1030), process(100, 1010, 1015)}
+	old := api.Event{Type: "lost", Where: "history", Time: wall(1020 * second)}
+	opened := at(1000)
+	opened.Type, opened.State, opened.Session = "session", api.StateActive, "k3x9q2"
+	born := event(1000, "fork", &api.Process{Ref: ref(100), Comm: "sh", Evidence: &api.Evidence{Kind: "root"}})
+	late := api.Process{Ref: api.Ref{PID: 103, StartNS: 1025 * second}, Creator: new(nodes[1].Ref), Comm: "late"}
+	lateNode := process(103, 1025, 1031)
+	for name, tt := range map[string]struct {
+		k         kept
+		processes int
+		gaps      string
+	}{
+		"whole":                 {kept{events: []api.Event{opened, event(1025, "fork", &late)}}, 1, ""},
+		"others were dropped":   {kept{events: []api.Event{old, opened, event(1025, "fork", &late)}}, 1, ""},
+		"its root was born":     {kept{events: []api.Event{old, born, event(1025, "fork", &late)}}, 2, ""},
+		"its beginning is gone": {kept{events: []api.Event{old, event(1025, "fork", &late), event(1030, "exit", &nodes[1].Process)}, nodes: append(nodes, lateNode)}, 4, "events missing: history"},
+		"all of it is gone":     {kept{events: []api.Event{old}, nodes: nodes}, 3, "events missing: history"},
+	} {
+		var out bytes.Buffer
+		ended := *wall(1040 * second)
+		k := tt.k
+		if err := History(t.Context(), &k, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out); err != nil {
+			t.Fatal(err)
+		}
+		r := perfettotest.Decode(t, out.Bytes())
+		if r.Processes != tt.processes || strings.Join(r.Gaps, ",") != tt.gaps || r.Marks["receipt: clean"] != 1 {
+			t.Errorf("%s: %d processes, want %d; gaps %q, marks %v\n%s", name, r.Processes, tt.processes, r.Gaps, r.Marks, r.Text())
+		}
+		if strings.Contains(r.Text(), "hunter2") || tt.processes > 2 && !strings.Contains(r.Text(), "[redacted]") {
+			t.Errorf("%s: a secret is in\n%s", name, r.Text())
+		}
+		if k.asked.Since.After(began) || k.asked.Until.Before(ended) {
+			t.Errorf("%s: asked for %+v", name, k.asked)
+		}
+		if tt.processes == 4 && !strings.Contains(r.Text(), `track "102 p" below "101 p"`) {
+			t.Errorf("%s: a dead creator is lost\n%s", name, r.Text())
+		}
+	}
+}

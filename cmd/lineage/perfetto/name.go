@@ -1,0 +1,56 @@
+package perfetto
+
+import (
+	"fmt"
+	"hash/fnv"
+	"path"
+	"unicode/utf8"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// What traced processes choose is bounded: bytes of a name, and of a note.
+const (
+	maxName = 128
+	maxNote = 2048
+)
+
+// clean is text as visible UTF-8 of at most limit bytes.
+func clean(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit] // before it is looked at: it may be megabytes
+	}
+	text = display.Text(text)
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len("…")
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// id names a track or a flow by what it is of. It is the same in each trace, and no table
+// of ids has to be kept.
+func id(kind, what string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(kind + "\x00" + what))
+	return max(h.Sum64(), 1)
+}
+
+func trackOf(ref api.Ref) uint64 { return id("process", ref.String()) }
+
+// image is the name of the program that a process runs.
+func image(p *api.Process) string {
+	if p.Exe != "" {
+		return path.Base(p.Exe)
+	}
+	if p.Comm != "" {
+		return p.Comm
+	}
+	return "?"
+}
+
+func label(p *api.Process) string { return fmt.Sprintf("%d %s", p.PID, image(p)) }

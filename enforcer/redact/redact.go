@@ -1,0 +1,132 @@
+// Package redact hides secrets in command lines, for everything that keeps them or passes
+// them on: the history, the audit log, the exporter.
+package redact
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Hidden stands where a secret was.
+const Hidden = "[redacted]"
+
+const secretName = `[\w.-]*(?:token|key|secret|passwd|password|passphrase)[\w.-]*`
+
+// expression compiles expr when it is first needed: most commands redact nothing.
+func expression(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
+// secretFlag is an option whose value is the next argument.
+var secretFlag = expression(`(?i)^--?` + secretName + `$`)
+
+// wholeArg is an argument that is a secret from the separator on, spaces
+// included.
+var wholeArg = expression(`(?is)^(-{0,2}` + secretName + `[=:])(.+)$`)
+
+// builtInSecrets are looked for inside of an argument; the group is the secret.
+var builtInSecrets = []func() *regexp.Regexp{
+	expression(`(?i)` + secretName + `["']?\s*[=:]\s*["']?([^\s"']+)`),
+	expression(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
+	expression(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
+	expression(`://[^\s/@:]*:([^\s/@]+)@`),
+	expression(`(?s)\bcurl\s(?:.*?\s)?(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)[\s=]?["']?[^\s:"'-][^\s:"']*:([^\s"']+)`),
+	expression(`(?s)\b(?:mysql|mariadb)\w*\s(?:.*?\s)?-p["']?([^\s"']+)`),
+	expression(`(?s)\bsshpass\s+-p\s*["']?([^\s"']+)`),
+	expression(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
+}
+
+// secretsOf are the arguments that are secrets in the command line of one program
+// only, by the beginning of its name: the group, up to the end of an argument
+// that follows the one before it and a NUL.
+var secretsOf = []struct {
+	program string
+	secret  func() *regexp.Regexp
+}{
+	{"curl", expression(`(?s)(?:^(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)\x00|\x00(?:-[a-zA-Z]*?[uU]|--(?:proxy-)?user=))[^:\x00]*:(.+)$`)},
+	{"mysql", expression(`(?s)\x00-p(.+)$`)},
+	{"mariadb", expression(`(?s)\x00-p(.+)$`)},
+	{"sshpass", expression(`(?s)(?:^-p\x00|\x00-p)(.+)$`)},
+}
+
+// Argv hides secrets in an argv: what follows an option or a name that
+// speaks of a token, key, secret or password, known forms of credentials, those
+// that curl, mysql and sshpass are given, and what the policy's own expressions match. The result has as many arguments;
+// argv is left as it is. It hides too much rather than too little.
+func Argv(argv []string, own ...*regexp.Regexp) []string {
+	if argv == nil {
+		return nil
+	}
+	out := make([]string, len(argv))
+	next := false
+	for i, arg := range argv {
+		switch m := wholeArg().FindStringSubmatch(arg); {
+		case next && !strings.HasPrefix(arg, "-"):
+			out[i] = Hidden
+		case m != nil:
+			out[i] = m[1] + Hidden
+		default:
+			one := []string{arg}
+			for _, re := range builtInSecrets {
+				one = hide(re(), one)
+			}
+			out[i] = one[0]
+		}
+		next = secretFlag().MatchString(arg)
+	}
+	for _, s := range secretsOf {
+		if len(argv) == 0 || !strings.HasPrefix(path.Base(argv[0]), s.program) {
+			continue
+		}
+		for i := 1; i < len(argv); i++ {
+			if m := s.secret().FindStringSubmatch(argv[i-1] + "\x00" + argv[i]); m != nil {
+				out[i] = strings.TrimSuffix(argv[i], m[1]) + Hidden
+			}
+		}
+	}
+	for _, re := range own {
+		out = hide(re, out)
+	}
+	return out
+}
+
+// hide hides what re matches in the arguments, joined by a space; of a match
+// with a group that took part only the first such group.
+func hide(re *regexp.Regexp, argv []string) []string {
+	line := strings.Join(argv, " ")
+	found := re.FindAllStringSubmatchIndex(line, -1)
+	if found == nil {
+		return argv
+	}
+	secret := make([]bool, len(line))
+	for _, m := range found {
+		from, to := m[0], m[1]
+		for g := 2; g < len(m); g += 2 {
+			if m[g] >= 0 {
+				from, to = m[g], m[g+1]
+				break
+			}
+		}
+		for i := from; i < to; i++ {
+			secret[i] = true
+		}
+	}
+	out := make([]string, len(argv))
+	at := 0
+	for i, arg := range argv {
+		var b strings.Builder
+		for j := range len(arg) {
+			switch {
+			case !secret[at+j]:
+				b.WriteByte(arg[j])
+			case j == 0 || !secret[at+j-1]:
+				b.WriteString(Hidden)
+			}
+		}
+		out[i] = b.String()
+		at += len(arg) + 1
+	}
+	return out
+}

@@ -46,17 +46,20 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-servers \
-	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm pairs idle clean fmt
+	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
+	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm scale pairs idle clean fmt
 
 ## help: list the targets
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk '{ t = $$1; sub(/:$$/, "", t); $$1 = ""; printf "  %-16s%s\n", t, $$0 }'
 
-## build: bin/lineage, and bin/lineage-mcp, which it starts; static
+# Programs that lineage starts, with dependencies that the daemon's must not have.
+HELPERS := lineage-mcp lineage-export
+
+## build: bin/lineage, and bin/lineage-mcp and bin/lineage-export, which it starts; static
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/lineage ./cmd/lineage
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/lineage-mcp ./cmd/lineage-mcp
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(HELPERS:%=./cmd/%)
 
 ## all: what is installed: the binary, the manual pages, the shells' completions
 all: build man completion bin/NOTICES
@@ -74,7 +77,7 @@ completion: build
 	for shell in bash zsh fish; do bin/lineage completion $$shell > bin/completion/lineage.$$shell; done
 
 bin/NOTICES: build
-	go run ./internal/release notices bin/lineage bin/lineage-mcp > $@
+	go run ./internal/release notices bin/lineage $(HELPERS:%=bin/%) > $@
 
 ## install: install what "make all" made; PREFIX (/usr/local), DESTDIR; a policy is never touched (root)
 install:
@@ -83,7 +86,7 @@ install:
 # The programs of each architecture, for the packages.
 $(ARCHS:%=bin/%/lineage): bin/%/lineage: build
 	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o $@ ./cmd/lineage
-	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@-mcp ./cmd/lineage-mcp
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(@D)/ $(HELPERS:%=./cmd/%)
 
 ## deb: packages for Debian and Ubuntu, of amd64 and arm64, into bin/dist/
 ## rpm: the same for Fedora, RHEL and SUSE
@@ -96,7 +99,7 @@ dist:
 	rm -rf bin/dist
 	$(MAKE) deb rpm image
 	for arch in $(ARCHS); do VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(EPOCH) packaging/tarball.sh $$arch bin/dist; done
-	for arch in $(ARCHS); do for p in lineage lineage-mcp; do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/$$p > bin/dist/$$p-$(VERSION)-linux-$$arch.cdx.json; done; done
+	for arch in $(ARCHS); do for p in lineage $(HELPERS); do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/$$p > bin/dist/$$p-$(VERSION)-linux-$$arch.cdx.json; done; done
 	cd bin/dist && rm -f SHA256SUMS && LC_ALL=C sha256sum * > SHA256SUMS
 
 ## image: a container image of the program alone, for docker and podman to load, into bin/dist
@@ -254,6 +257,13 @@ compare: build programs
 	@$(call install,tini python3-psutil)
 	$(PRIVATE) $(GOTEST) -timeout 20m -run TestOthers ./internal/e2e/escapes
 
+## compare-systemd: the same for systemd-run, under a real systemd, in a virtual machine (15 min); writes docs/COMPARISON.md
+compare-systemd: export LNGTEST = 1
+compare-systemd: export LNGTEST_PAGE = $(CURDIR)/docs/COMPARISON.md
+compare-systemd: build programs
+	@$(call install,$(VM_PACKAGES))
+	$(GOTEST) -timeout 40m -run TestCompare ./internal/vm/systemd
+
 ## vm: bin/vmrun, which runs a test under another kernel of .cache/kernels, in QEMU
 vm: build programs
 	@$(call install,$(VM_PACKAGES))
@@ -313,7 +323,7 @@ test-alerts:
 ## test-systemd: installed, and as a package, under a real systemd, in a virtual machine (30 min); LNGTEST_CHECKS="watchdog socket", LNGTEST_SESSIONS
 test-systemd: all deb
 	@$(call install,$(VM_PACKAGES))
-	$(GOTEST) -timeout 60m ./internal/vm/systemd
+	$(GOTEST) -timeout 100m ./internal/vm/systemd
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:
@@ -334,7 +344,7 @@ lint: programs
 ## docs: write COMMANDS, KEYS, LICENSES, METRICS.md and openapi.json of docs/ from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
-	go run ./internal/release licenses bin/lineage bin/lineage-mcp > docs/LICENSES.md
+	go run ./internal/release licenses bin/lineage $(HELPERS:%=bin/%) > docs/LICENSES.md
 	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./internal/openapi -run TestDocument -update
@@ -342,7 +352,7 @@ docs: build
 ## docs-check: fail if a written document or a link in the docs is out of date
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
-	go run ./internal/release licenses bin/lineage bin/lineage-mcp | diff -u docs/LICENSES.md -
+	go run ./internal/release licenses bin/lineage $(HELPERS:%=bin/%) | diff -u docs/LICENSES.md -
 	go test ./tui/keys -run TestDocument
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
@@ -374,6 +384,14 @@ bench: deps build programs
 ## idle: CPU time of a quiet daemon, in pairs with another binary: OLD=path, PAIRS=3, SECONDS=60 (PAIRS x 5 min, root)
 idle: build
 	$(PRIVATE) testdata/idle.sh $(or $(OLD),bin/lineage) bin/lineage $(or $(PAIRS),3) $(or $(SECONDS),60)
+
+## scale: 1,000 sessions of 100 processes each, emulated, into BENCHMARKS.md (16 GiB of memory); samples in bin/scale.txt
+scale: KERNEL = 6.18
+scale: vm
+	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
+	LNGTEST_SECONDS=3600 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 16384 -pid-max 262144 -timeout 50m \
+		bin/bench -bench scale -live '1000 10000 100000' > bin/scale.txt
+	bin/bench -page bin/scale.txt
 
 ## pairs: this build beside an older binary, OLD=path: ends, events, answers and memory as ratios (4 min, root)
 pairs: build programs

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"context"
+	"net/http"
+	"time"
+)
 
 // What a member says of itself and of what it starts is a claim: it is shown as one, and decides
 // nothing. A claim is about a process and about everything that this process starts later.
@@ -23,4 +27,32 @@ type Call struct {
 	Began   *time.Time `json:"began,omitempty"` // when its beginning was reported
 	Ended   *time.Time `json:"ended,omitempty"` // when its end was reported; absent: it is open, or its end was never reported
 	Claimed bool       `json:"claimed"`         // always true: a member said so
+}
+
+// The phases of a call.
+const (
+	PhaseBegin = "begin"
+	PhaseEnd   = "end"
+)
+
+// MarkRequest reports that a tool call begins or ends. Only a member may, and only for an agent
+// that it descends from by creator, in its own session. A call that begins again while it is open
+// is the same one.
+type MarkRequest struct {
+	Phase string `json:"phase"`          // begin, end
+	ID    string `json:"id,omitempty"`   // of the call; at most 128 bytes. Absent at an end: all open calls of the agent
+	Tool  string `json:"tool,omitempty"` // its name; at most 64 bytes
+	Agent Ref    `json:"agent"`          // the agent's process; as it is an ancestor of the caller, start_ns may be absent
+}
+
+// Mark is the reply to a MarkRequest.
+type Mark struct {
+	Head
+	Session string `json:"session"` // of the agent
+	Calls   []Call `json:"calls"`   // that began or ended
+}
+
+// Mark sends POST /v1/marks.
+func (c *client) Mark(ctx context.Context, q MarkRequest) (*Mark, error) {
+	return fetch[Mark](c, ctx, http.MethodPost, "/v1/marks", nil, q)
 }

@@ -56,6 +56,11 @@ type Client interface {
 	// Watch calls each for every line of the live picture until each fails, the
 	// stream ends or ctx is done.
 	Watch(ctx context.Context, q WatchQuery, each func(*Frame) error) error
+	// Mark reports the beginning or the end of a tool call of the caller's agent.
+	// CodeDenied: the caller is not a member, or the agent is not one of its
+	// ancestors. CodeTooMany: too many marks. CodeNotFound: the end of a call that is
+	// not open.
+	Mark(ctx context.Context, req MarkRequest) (*Mark, error)
 	// Policy gives the effective policy.
 	Policy(ctx context.Context) (*Policy, error)
 	// PolicyExplain gives the rules that match a process now.

@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
@@ -67,39 +68,36 @@ func (h host) build(p parts, o Options) *service {
 		Stall: h.limits.stall, Heartbeat: h.limits.heartbeat, Stopping: s.stopping, Clock: h.clock, Tally: &stream.Tally{}, Log: log,
 	}
 	started, growth := time.Now().UTC(), new(leaks.Growth)
-	exporter := &metrics.Exporter{
-		Address: r.Started().Daemon.Metrics.String(), ReadTimeout: h.limits.send, WriteTimeout: h.limits.stall, Log: log,
-	}
 	s.status = status.New(status.Options{
 		Registry: own, Access: s.access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.recorder, Kernel: k, Tally: lines.Tally,
 		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start,
 	},
-		r.Degraded, s.selfCheck.Degraded, exporter.Degraded,
+		r.Degraded, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
 		status.Failing("self_protect", func() error { return s.start.SelfProtectErr }),
 		s.recorder.Degraded,
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 	)
-	exporter.Handler = metrics.Handler(s.status.Snapshot)
+	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.proc, Clock: h.clock, Policy: r.Policy})
 	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Kernel: k, Proc: h.proc, Status: s.status.Watched})
 	s.api = httpapi.New(httpapi.Options{
 		Registry: own, Access: s.access, Enforcer: e, Kernel: k, Proc: h.proc, Find: find, Archive: archive, Holds: own.Holds(),
 		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock}),
-		Branches: branch.New(own, k),
+		Branches: branch.New(own, k), Marks: said,
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: own, Ring: s.ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
-		Feed: feed, Status: s.status, Metrics: exporter.Handler, Rules: r, Steward: steward, Attribution: s.attribution, Growth: growth,
+		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.attribution, Growth: growth,
 		SelfCheck: s.selfCheck, Version: o.Version, Send: h.limits.send, Managed: h.manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.clock, Every: h.heldPeriod, Log: log})
-	own.Attach(held.Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
+	own.Attach(said.Hooks(), held.Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
 	s.jobs = []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.hup, steward, h.manager) },
 		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
-		s.attribution.Run, exporter.Run, feed.Run,
+		s.attribution.Run, feed.Run, said.Run,
 	}
 	steward.CarryOut(r.Policy())
 	return s

@@ -5,10 +5,7 @@ package daemon
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -108,76 +105,4 @@ func TestManyScrapes(t *testing.T) {
 	for f := range failed {
 		t.Error(f)
 	}
-}
-
-// freeAddress is one that nobody listened on a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
-// metricsOn is a policy that has the metrics served there.
-func metricsOn(address string) worldOption {
-	return func(w *world) {
-		w.o.Policy = filepath.Join(w.dir, "policy.yaml")
-		text := fmt.Sprintf("version: 1\ndaemon: {metrics: '%s'}\n", address)
-		if err := os.WriteFile(w.o.Policy, []byte(text), 0o600); err != nil {
-			w.Fatal(err)
-		}
-	}
-}
-
-// TestExporter: the address has the metrics and no other route.
-func TestExporter(t *testing.T) {
-	address := freeAddress(t)
-	w := newWorld(t, metricsOn(address))
-	get := func(method, path string) (code int, body string) {
-		req, err := http.NewRequestWithContext(w.Context(), method, "http://"+address+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		w.until(func() bool {
-			resp, err := c.Do(req)
-			if err != nil {
-				return false // not yet
-			}
-			defer resp.Body.Close()
-			b, err := io.ReadAll(resp.Body)
-			code, body = resp.StatusCode, string(b)
-			return err == nil
-		})
-		return code, body
-	}
-	if code, body := get("GET", "/metrics"); code != http.StatusOK || !strings.Contains(body, "\nlineage_level 4\n") {
-		t.Errorf("%d %s", code, body)
-	}
-	for _, path := range []string{"/", "/v1/version", "/v1/status", "/v1/sessions", "/metrics/x", "/debug/pprof/"} {
-		if code, _ := get("GET", path); code != http.StatusNotFound {
-			t.Errorf("%s: %d", path, code)
-		}
-	}
-	if code, _ := get("POST", "/metrics"); code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d", code)
-	}
-}
-
-// TestExporterWithoutAddress: an address that is taken is said, and the daemon
-// serves its socket.
-func TestExporterWithoutAddress(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	w := newWorld(t, metricsOn(ln.Addr().String()))
-	w.until(func() bool {
-		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
-		return strings.Contains(fmt.Sprint(st.Degraded), "metrics are not served on "+ln.Addr().String())
-	})
 }

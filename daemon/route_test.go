@@ -29,6 +29,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 		"GET /v1/sessions/{s}":          {"target", "/v1/sessions/TARGET", ""},
 		"GET /v1/sessions/{s}/tree":     {"target", "/v1/sessions/TARGET/tree", ""},
 		"GET /v1/sessions/{s}/report":   {"target", "/v1/sessions/TARGET/report", ""},
+		"POST /v1/marks":                {"target", "/v1/marks", `{"phase":"begin","id":"x","agent":REF}`},
 		"POST /v1/keep":                 {"target", "/v1/keep", `{"refs":[REF],"reason":"r","until":"2999-01-02T15:04:05Z"}`},
 		"POST /v1/sessions/{s}/end":     {"target", "/v1/sessions/TARGET/end", `{"now":true}`},
 		"POST /v1/sessions/{s}/plan":    {"target", "/v1/sessions/TARGET/plan", ""},

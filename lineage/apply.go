@@ -23,6 +23,8 @@ func (g *Graph) Apply(e *Event) {
 		g.reparent(e)
 	case Reaped:
 		g.reap(e)
+	case Claimed:
+		g.claim(g.touch(e.ID), e.Claim)
 	default:
 		return
 	}
@@ -54,6 +56,9 @@ func (g *Graph) birth(e *Event) {
 	}
 	if first || !n.creatorID.names() {
 		g.link(n, e.Creator, e.Session, e.Evidence)
+	}
+	if e.Claim != nil && (n.claim == nil || n.creator != nil && n.claim == n.creator.claim) {
+		g.claim(n, e.Claim) // else it was Claimed, and that is the later word
 	}
 	g.alive(n, e.Time)
 }
@@ -205,6 +210,9 @@ func (g *Graph) link(n *node, id ID, session SessionID, evidence Evidence) {
 	g.mark(n)
 	g.attach(n, c)
 	g.inherit(n)
+	if n.claim == nil {
+		g.claim(n, c.claim)
+	}
 	g.enroll(n)
 	g.settle(c)
 }
@@ -242,6 +250,27 @@ func (n *node) describe(comm []byte, uid uint32, cgroup, at uint64) {
 	}
 	n.at, n.uid, n.cgroup = at, uid, cgroup
 	copyComm(&n.comm, comm)
+}
+
+// claim notes what is said of n, and so of all that have inherited what was said before.
+func (g *Graph) claim(n *node, c *Claim) {
+	was := n.claim
+	if c == was {
+		return
+	}
+	queue := append(g.queue[:0], n)
+	for len(queue) > 0 {
+		n := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		n.claim = c
+		g.mark(n)
+		for x := n.children.head; x != nil; x = x.links[siblings].next {
+			if x.claim == was {
+				queue = append(queue, x)
+			}
+		}
+	}
+	g.queue = queue
 }
 
 // maxMoves bounds the moves that a process remembers.

@@ -89,6 +89,15 @@ func (g *Graph) Comm(id ID) (comm [16]byte, ok bool) {
 	return n.comm, true
 }
 
+// Claim is what was said of a process, and its creator; nil: nothing.
+func (g *Graph) Claim(id ID) (c *Claim, creator ID) {
+	n := g.index.find(id)
+	if n == nil {
+		return nil, ID{}
+	}
+	return n.claim, n.creatorID
+}
+
 // ByPID returns the process that has pid now, else the youngest remembered one
 // that had it.
 func (g *Graph) ByPID(pid uint32) (ID, bool) {

@@ -76,6 +76,7 @@ type Node struct {
 	Reparents  []Move // by time; at most 64: the first and the latest
 	Reconciled bool   // known from a snapshot, its Birth was never seen
 	Ghost      bool   // neither Birth, Exec nor a snapshot told of it
+	Claim      *Claim // of itself or of an ancestor; nil: none
 	// Hops counts the dead creators between this process and the nearest
 	// remembered one that were left out (see Options). Creator is the first of
 	// them.
@@ -107,6 +108,7 @@ type node struct {
 	enrolled *session // whose lists and counts hold it, as standing says
 	shelved  *list
 
+	claim     *Claim
 	inherited *image // the creator's command at the fork
 	execs     []exec
 	moves     []Move
@@ -196,7 +198,7 @@ func (n *node) view() Node {
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss,
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
-		Commands: n.commands(),
+		Commands: n.commands(), Claim: n.claim,
 	}
 	if n.creator != nil {
 		v.Under = n.creator.id

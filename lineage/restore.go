@@ -17,6 +17,7 @@ func (g *Graph) Restore(n *Node) {
 	birth := Event{
 		Type: Birth, Time: n.ID.Start, ID: n.ID, Session: n.Session, Evidence: n.Evidence, Source: n.Source,
 		Creator: n.Creator, Parent: n.Parent, Comm: []byte(n.Comm), UID: n.UID, Cgroup: n.Cgroup,
+		Claim: n.Claim,
 	}
 	if len(n.Reparents) > 0 {
 		birth.Parent = n.Reparents[0].From

@@ -51,6 +51,7 @@ const (
 	Exit
 	Reparent
 	Reaped
+	Claimed
 )
 
 // Evidence is why a process is a member of its session.
@@ -93,6 +94,8 @@ type Event struct {
 	Flags   uint32 // Exit: opaque to the graph, handed back by Node
 	CPUTime uint64 // Exit: ns
 	MaxRSS  uint64 // Exit: bytes
+
+	Claim *Claim // Birth, Claimed; nil: nothing is said of it, but what is said of its creator
 }
 
 // Seen is one live or unreaped process of a snapshot.

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 BUILT=${BUILT:-bin} # where the programs are: those of another architecture, for a package
 
-for made in "$BUILT/lineage" "$BUILT/lineage-mcp" bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
+for made in "$BUILT/lineage" "$BUILT"/lineage-{mcp,export} bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
 	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
 done
 
@@ -16,14 +16,15 @@ put() { # MODE FROM TO
 
 put 755 "$BUILT/lineage" "$bindir/lineage"
 put 755 "$BUILT/lineage-mcp" "$libexecdir/lineage-mcp"
+put 755 "$BUILT/lineage-export" "$libexecdir/lineage-export"
 for page in bin/man/*; do
 	put 644 "$page" "$mandir/man${page##*.}/${page##*/}"
 done
 put 644 bin/completion/lineage.bash "$bashdir/lineage"
 put 644 bin/completion/lineage.zsh "$zshdir/_lineage"
 put 644 bin/completion/lineage.fish "$fishdir/lineage.fish"
-policy=$(mktemp) service=$(mktemp)
-trap 'rm -f "$policy" "$service"' EXIT
+policy=$(mktemp) filled=$(mktemp)
+trap 'rm -f "$policy" "$filled"' EXIT
 sed "s|\$schema=.*|\$schema=$docdir/policy.schema.json|" packaging/policy.yaml >"$policy"
 put 644 "$policy" "$docdir/policy.yaml"
 put 644 docs/policy.schema.json "$docdir/policy.schema.json"
@@ -36,11 +37,19 @@ put 644 bin/NOTICES "$docdir/NOTICES"
 put 644 packaging/sysusers.d/lineage.conf "$sysusersdir/lineage.conf"
 put 644 packaging/systemd/lineage.preset "$presetdir/90-lineage.preset"
 put 644 packaging/systemd/lineage.socket "$unitdir/lineage.socket"
-sed "s|@BINDIR@|$bindir|g" packaging/systemd/lineage.service.in >"$service"
-put 644 "$service" "$unitdir/lineage.service"
+for file in systemd/lineage.service systemd/lineage-export.service apparmor/lineage-daemon; do
+	sed "s|@BINDIR@|$bindir|g" "packaging/$file.in" >"$filled"
+	case $file in
+	systemd/*) put 644 "$filled" "$unitdir/${file##*/}" ;;
+	apparmor/*) put 644 "$filled" "$apparmordir/${file##*/}" ;;
+	esac
+done
 # The policy is the host's own: the folder is made, the file never.
 install -d -m 755 "$DESTDIR$confdir"
 
+if live && [ -e /sys/kernel/security/apparmor ] && command -v apparmor_parser >/dev/null; then
+	apparmor_parser -r "$apparmordir/lineage-daemon"
+fi
 if ! live; then
 	say "installed into $DESTDIR; nothing was started"
 elif managed; then

@@ -24,6 +24,7 @@ zshdir=$PREFIX/share/zsh/${ZSHDIR:-site-functions}
 fishdir=$PREFIX/share/fish/vendor_completions.d
 docdir=$PREFIX/share/doc/lineage
 confdir=/etc/lineage
+apparmordir=/etc/apparmor.d
 statedir=/var/lib/lineage
 logdir=/var/log/lineage
 

@@ -10,9 +10,9 @@ name=lineage-$VERSION-linux-$arch
 root=bin/package/$name
 rm -rf "$root"
 mkdir -p "$root/bin" "$root/docs" "$root/packaging"
-cp "bin/$arch"/lineage{,-mcp} "$root/bin/"
+cp "bin/$arch"/lineage{,-mcp,-export} "$root/bin/"
 cp -R bin/man bin/completion bin/NOTICES "$root/bin/"
-cp -R packaging/{layout,install,uninstall,unload}.sh packaging/{systemd,sysusers.d} packaging/*.y*ml packaging/dashboard.json "$root/packaging/"
+cp -R packaging/{layout,install,uninstall,unload}.sh packaging/{systemd,sysusers.d,apparmor} packaging/*.y*ml packaging/dashboard.json "$root/packaging/"
 cp docs/policy.schema.json "$root/docs/"
 cp LICENSE CHANGELOG.md docs/INSTALL.md "$root/"
 chmod -R u=rwX,go=rX "$root"

@@ -23,6 +23,7 @@ fi
 remove() { rm -f "$DESTDIR$1"; }
 remove "$binary"
 remove "$libexecdir/lineage-mcp"
+remove "$libexecdir/lineage-export"
 rmdir "$DESTDIR$libexecdir" 2>/dev/null || true
 for page in "$DESTDIR$mandir"/man[1578]/lineage.[1578] "$DESTDIR$mandir"/man[1578]/lineage-*.[1578]; do
 	rm -f "$page"
@@ -34,6 +35,7 @@ for name in policy.yaml policy.schema.json agents.yaml build-daemons.yaml alerts
 	remove "$docdir/$name"
 done
 remove "$sysusersdir/lineage.conf"
+remove "$apparmordir/lineage-daemon"
 remove "$presetdir/90-lineage.preset"
 for unit in $units; do
 	remove "$unitdir/$unit"
@@ -42,7 +44,7 @@ rmdir "$DESTDIR$docdir" 2>/dev/null || true
 managed && systemctl daemon-reload
 
 if [ -n "$PURGE" ]; then
-	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir"
+	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir" "$DESTDIR"/var/lib/{,private/}lineage-export
 	live && rm -rf /run/lineage
 	say 'removed, with policy, history and audit log; the group lineage stays'
 else

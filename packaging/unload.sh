@@ -5,7 +5,7 @@
 #   binary      the program
 #   force       not empty: with live sessions, too
 #   force_with  what a user writes to force it, for the message
-units='lineage.service lineage.socket'
+units='lineage.service lineage.socket lineage-export.service'
 
 managed_now() { [ -d /run/systemd/system ] && command -v systemctl >/dev/null; }
 
@@ -38,5 +38,9 @@ unload() {
 	if managed_now; then
 		# shellcheck disable=SC2086
 		systemctl disable --quiet $units 2>/dev/null || true
+	fi
+	profile=/etc/apparmor.d/lineage-daemon
+	if [ -e $profile ] && [ -e /sys/kernel/security/apparmor ] && command -v apparmor_parser >/dev/null; then
+		apparmor_parser -R $profile 2>/dev/null || true # it was not loaded
 	fi
 }

@@ -130,6 +130,10 @@ const (
 	EventLost                          // Count events of CPU were lost before this one
 	EventListen                        // a member listens on a TCP socket
 	EventUnlisten                      // a TCP socket that a member listened on was closed, by whomever
+	// Those that follow are the daemon's. They have their places here because the history keeps
+	// the numbers: the kernel's next one goes behind them.
+	EventMark  // a tool call of an agent, Process, began, or ended if Since is earlier than Time
+	EventTrace // a member's Claim was read
 )
 
 // Event is one decoded record of the ring buffer. Which fields are set depends
@@ -171,8 +175,11 @@ type Event struct {
 
 	Count uint64 // Lost; 0: not known
 	// Since is, in boottime ns: of Lost when the last event before the loss happened, 0: not known;
-	// of Listen and Unlisten when the process began to listen.
+	// of Listen and Unlisten when the process began to listen; of Mark when the call began.
 	Since uint64
+
+	// Claim is what members say of Process; of Mark its one call. The kernel knows nothing of it.
+	Claim *lineage.Claim
 }
 
 // Args splits Argv.

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "listen", "unlisten", "lost"}
+var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "listen", "unlisten", "lost", "mark", "trace"}
 
 func (a *app) eventsCommand() *cobra.Command {
 	var q api.EventsQuery

@@ -433,3 +433,7 @@ func (f *fake) Keep(_ context.Context, req api.KeepRequest) (*api.Session, error
 	f.kept = append(f.kept, req)
 	return &api.Session{ID: "kept00", Live: 2, Kept: true, Until: &req.Until, Reason: req.Reason, Warnings: []string{"pid 5 loses its terminal when pid 4 ends"}}, f.refuse
 }
+
+func (f *fake) Mark(context.Context, api.MarkRequest) (*api.Mark, error) {
+	return &api.Mark{}, f.refuse
+}

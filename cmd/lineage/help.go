@@ -23,7 +23,7 @@ var groups = []struct {
 	{"Run", "run adopt init"},
 	{"Inspect", "ls tree top why events history orphans report mcp"},
 	{"End", "end keep"},
-	{"Host", "daemon setup hook doctor policy version completion stdio"},
+	{"Host", "daemon setup hook export doctor policy version completion stdio"},
 }
 
 // otherNames are commands of other tools, and which of ours does that.

@@ -85,7 +85,6 @@ func (f *fake) policy() *api.Policy {
 			{Key: "defaults.grace", Value: "5s", Origin: "built-in"},
 			{Key: "defaults.signals", Value: []any{"TERM"}, Origin: "built-in"},
 			{Key: "protect.db", Value: map[string]any{"match": map[string]any{"exe": "/usr/lib/postgresql/*/bin/postgres"}, "name": "db", "reason": "\x1b[31m"}, Origin: "/etc/lineage/policy.yaml:9"},
-			{Key: "daemon.metrics", Value: "", Origin: "built-in"},
 		},
 	}
 }

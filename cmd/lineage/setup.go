@@ -27,8 +27,9 @@ func (a *app) setupCommand() *cobra.Command {
 		Short: "Have a coding agent call lineage, by hooks in its configuration",
 		Long: `Add hooks to the user's configuration of AGENT, one of
 ` + strings.Join(names, ", ") + `. The hooks run "lineage hook
-AGENT": it makes a session of the agent when it starts, and after each turn the
-agent shows which of its processes still listen on a port.
+AGENT": it makes a session of the agent when it starts, marks the beginning and
+the end of each tool call, and after each turn the agent shows which of its
+processes still listen on a port. A setup of an older version is completed.
 
 The change is shown first. Nothing else in the file changes: comments and order
 stay. A file that is invalid, a link, or another user's is left alone. Under

@@ -85,3 +85,35 @@ func TestWhyPortAt(t *testing.T) {
 		}
 	}
 }
+
+// TestClaims: what a member says of a process is shown as a claim, at the first process of a call,
+// and is safe to print.
+func TestClaims(t *testing.T) {
+	f := newFake()
+	call := api.Call{ID: "toolu_\x1b[2J", Tool: "Bash", Began: at(-90), Ended: at(-60), Claimed: true}
+	said := "tool call Bash toolu_\\x1b[2J (claimed)"
+	tree := f.trees["k3x9q2"]
+	for i := range tree.Nodes {
+		if tree.Nodes[i].Ref != tree.Roots[0] {
+			tree.Nodes[i].Calls = []api.Call{call}
+		}
+	}
+	_, out, _ := newWorld(t, f).run("tree", "build")
+	if got, top := strings.Count(out, said), strings.Count(out, "(claimed)"); got == 0 || got != top || got >= len(tree.Nodes)-1 {
+		t.Errorf("%d of %d rows name the call:\n%s", got, len(tree.Nodes), out)
+	}
+	why := f.whys[4130]
+	why.Process.Calls = []api.Call{call}
+	why.Process.Trace = &api.Trace{TraceID: "0af7", SpanID: "b7ad", Claimed: true}
+	if _, out, _ := newWorld(t, f).run("why", "4130"); !strings.Contains(out, "started by "+said+", which ended 1m0s ago · trace 0af7, below span b7ad (claimed)") {
+		t.Errorf("%s", out)
+	}
+	f.stream = []api.Event{
+		{Head: api.Head{Kind: "event"}, Type: "mark", Process: &api.Process{Ref: ref(4120), Comm: "claude"}, Call: &call},
+		{Head: api.Head{Kind: "event"}, Type: "trace", Process: &why.Process},
+		{Head: api.Head{Kind: "end"}},
+	}
+	if _, out, _ := newWorld(t, f).run("events"); !strings.Contains(out, "end of "+said) || !strings.Contains(out, "trace 0af7, below span b7ad") {
+		t.Errorf("%s", out)
+	}
+}

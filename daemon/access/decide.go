@@ -27,10 +27,11 @@ const (
 	Branch                  // end a member and all that it started
 	Manage                  // the daemon itself
 	Metrics                 // the figures of the whole host
+	Mark                    // say something about the caller's own session
 )
 
 func (v Verb) String() string {
-	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics"}[v]
+	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark"}[v]
 }
 
 // Caller is the process that asks, judged again for each request.
@@ -105,6 +106,9 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 	if c.Member != 0 {
 		return decideMember(c, v, s)
 	}
+	if v == Mark {
+		return Decision{Why: "the caller is not in a session"}
+	}
 	if c.UID == 0 {
 		return yes
 	}
@@ -135,6 +139,7 @@ func decideMember(c Caller, v Verb, s Scope) Decision {
 	switch {
 	case v == Create, // it will be nested
 		(v == Read || v == Branch) && depth >= 0,
+		v == Mark && depth == 0,
 		(v == End || v == Kill) && depth > 0:
 		return Decision{Allow: true}
 	case (v == End || v == Kill) && depth == 0:

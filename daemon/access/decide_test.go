@@ -37,11 +37,12 @@ func TestDecide(t *testing.T) {
 		"nested":                {UID: mine, Chain: []tracer.SessionID{9, 8, 7}},
 		"nested of another uid": {UID: others, Chain: []tracer.SessionID{8, 7, 6}},
 	}
-	verbs := []Verb{Hello, Read, Create, Adopt, Keep, End, Kill, Branch, Manage, Metrics}
+	verbs := []Verb{Hello, Read, Create, Adopt, Keep, End, Kill, Branch, Manage, Metrics, Mark}
 	member := map[string]bool{
 		"read own": true, "read own of another uid": true, "read nested": true, "read nested of another uid": true,
 		"end nested": true, "end nested of another uid": true,
 		"kill nested": true, "kill nested of another uid": true,
+		"mark own": true, "mark own of another uid": true,
 		"end branch own": true, "end branch own of another uid": true, "end branch nested": true, "end branch nested of another uid": true,
 	}
 	allowed := func(who, what string, v Verb) bool {
@@ -52,6 +53,8 @@ func TestDecide(t *testing.T) {
 			return false
 		case who == "member" || who == "root member" || who == "group member":
 			return v == Create || member[fmt.Sprintf("%v %s", v, what)]
+		case v == Mark: // root has no session of its own either
+			return false
 		case who == "root" || v == Create || v == Adopt:
 			return true
 		case v == Manage:
@@ -63,7 +66,7 @@ func TestDecide(t *testing.T) {
 		}
 		return scopes[what].UID == mine
 	}
-	if len(verbs) != int(Metrics) {
+	if len(verbs) != int(Mark) {
 		t.Fatalf("%d verbs, not all", len(verbs))
 	}
 	n := 0

@@ -19,6 +19,8 @@ var EventNames = [...]string{
 	tracer.EventLost:     "lost",
 	tracer.EventListen:   "listen",
 	tracer.EventUnlisten: "unlisten",
+	tracer.EventMark:     "mark",
+	tracer.EventTrace:    "trace",
 }
 
 // Event is an event and its number. It takes no graph, so that any goroutine can make
@@ -44,6 +46,11 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	}
 	p := &api.Process{Ref: Ref(e.Process), Comm: e.Comm.String(), Session: ev.Session}
 	ev.Process = p
+	if e.Type == tracer.EventMark {
+		ev.Call = mark(c, e)
+		return ev
+	}
+	claims(c, p, e.Claim)
 	reconciled := e.Evidence == tracer.EvidenceReconciled
 	if reconciled {
 		p.Evidence = evidence(lineage.Reconciled, 0)
@@ -73,6 +80,19 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		ev.Port = listened(e.Address)
 	}
 	return ev
+}
+
+// mark is the call that a mark is about, as it was then.
+func mark(k Clock, e *tracer.Event) *api.Call {
+	if e.Claim == nil || len(e.Claim.Calls) != 1 {
+		return nil // another version wrote it
+	}
+	call := Call(k, e.Claim.Calls[0])
+	call.Ended = nil
+	if e.Since < e.Time {
+		call.Ended = k.Wall(e.Time)
+	}
+	return &call
 }
 
 // listened is where a process listens, nil if the kernel could not tell.

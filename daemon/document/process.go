@@ -76,6 +76,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	if r.MayReadArgv(n.UID) {
 		p.Argv, p.ArgvTruncated = n.Argv, n.ArgvTruncated
 	}
+	claims(e.Clock, &p, n.Claim)
 	if n.StatusKnown {
 		p.ExitCode, p.Signal = Exit(n.Status)
 	}

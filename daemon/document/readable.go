@@ -44,3 +44,12 @@ func ReadableReport(d *api.Report, uid uint32, r Reader) *api.Report {
 	}
 	return &shown
 }
+
+// Redacted is a copy of outcomes without secrets.
+func Redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outcome {
+	out := append([]api.Outcome{}, outcomes...)
+	for i := range out {
+		out[i].Argv = redact(out[i].Argv)
+	}
+	return out
+}

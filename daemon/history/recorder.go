@@ -192,7 +192,7 @@ func (r *Recorder) record(x *recent.Event) journal.Record {
 		case tracer.EventExit, tracer.EventSession:
 			r.sessions[ev.Session] = true
 			fallthrough
-		case tracer.EventBirth, tracer.EventExec, tracer.EventReparent:
+		case tracer.EventBirth, tracer.EventExec, tracer.EventReparent, tracer.EventTrace:
 			if ev.Process.PID != 0 {
 				r.touched[ev.Process] = true
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -55,7 +56,7 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 	}
 	if x.report != nil {
 		shown := *x.report
-		shown.Processes = registry.Redacted(shown.Processes, r.redact)
+		shown.Processes = document.Redacted(shown.Processes, r.redact)
 		shown.Brokered = hushed(shown.Brokered, r.redact)
 		if s.Report, err = json.Marshal(&shown); err != nil {
 			return s, fmt.Errorf("encode receipt: %w", err)

@@ -23,6 +23,7 @@ func (s *Server) routes() map[string]route {
 		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth}
 		stream  = streams{o.Events, o.Feed}
 		ended   = past{o.Archive}
+		mark    = marking{a, o.Marks, b}
 		policy  = policies{o.Find, o.Registry, a, o.Kernel, o.Rules, o.Steward, o.Log}
 	)
 	fresh := func(rt route) route { return abreast(o.Registry, rt) }
@@ -36,6 +37,7 @@ func (s *Server) routes() map[string]route {
 		"GET /v1/sessions/{s}":          fresh(onTarget(session.getSession, access.Read)),
 		"GET /v1/sessions/{s}/tree":     fresh(onTarget(session.getTree, access.Read)),
 		"GET /v1/sessions/{s}/report":   onTarget(end.getReport, access.Read),
+		"POST /v1/marks":                onTarget(mark.postMark, access.Mark),
 		"POST /v1/keep":                 onTarget(keep.postKeep, access.Keep),
 		"POST /v1/sessions/{s}/end":     onTarget(end.postEnd, access.End),
 		"POST /v1/sessions/{s}/plan":    fresh(onTarget(end.postPlan, access.Read)),

@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
@@ -46,6 +47,7 @@ type Options struct {
 	Archive     *history.Archive
 	Plans       *plan.Planner
 	Branches    *branch.Branches
+	Marks       *marks.Marks
 	Holds       *resources.Reader
 	Events      *stream.Events
 	Feed        *watch.Feed

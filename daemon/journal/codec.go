@@ -27,8 +27,10 @@ const (
 	// maxPlain bounds a block before it is compressed, so that a damaged one
 	// cannot take the memory.
 	maxPlain = 64 << 20
-	// format is what is written; what was written without addresses is read, too.
-	format      = 2
+	// format is what is written. What was written without claims, and before that without
+	// addresses, is read, too.
+	format      = 3
+	noClaims    = 2
 	noAddresses = 1
 )
 
@@ -47,6 +49,7 @@ var writers = sync.Pool{New: func() any {
 func encode(records []Record) ([]byte, error) {
 	plain := binary.AppendUvarint([]byte{format}, uint64(len(records)))
 	var seq, at uint64
+	said := newClaims()
 	for i := range records {
 		r := &records[i]
 		for _, v := range [...]uint64{
@@ -56,7 +59,7 @@ func encode(records []Record) ([]byte, error) {
 			plain = binary.AppendUvarint(plain, v)
 		}
 		for _, id := range [...]tracer.Identity{r.Process, r.Creator, r.Parent, r.From} {
-			plain = binary.AppendUvarint(binary.AppendUvarint(plain, uint64(id.PID)), id.Start)
+			plain = appendIdentity(plain, id)
 		}
 		truncated := byte(0)
 		if r.ArgvTruncated {
@@ -66,6 +69,7 @@ func encode(records []Record) ([]byte, error) {
 		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), r.Filename, r.Argv, address(r.Address)} {
 			plain = append(binary.AppendUvarint(plain, uint64(len(b))), b...)
 		}
+		plain = said.append(plain, r.Claim)
 		seq, at = r.Seq, r.Time
 	}
 	if len(plain) > maxPlain {
@@ -87,13 +91,14 @@ func encode(records []Record) ([]byte, error) {
 // decode unpacks a block. It takes any bytes.
 func decode(packed []byte) ([]Record, error) {
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxPlain+1))
-	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] != format && plain[0] != noAddresses {
+	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] < noAddresses || plain[0] > format {
 		return nil, errBlock
 	}
 	d := decoder{b: plain[1:]}
 	n := d.uint(MaxBlock)
 	records := make([]Record, 0, n)
 	var seq, at uint64
+	var said unpacked
 	for range n {
 		var r Record
 		r.Seq = seq + d.uint(^uint64(0))
@@ -111,14 +116,16 @@ func decode(packed []byte) ([]Record, error) {
 		r.Cause = tracer.Cause(d.uint(1<<32 - 1))
 		r.Count, r.Since = d.uint(^uint64(0)), d.uint(^uint64(0))
 		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
-			id.PID = uint32(d.uint(1<<32 - 1))
-			id.Start = d.uint(^uint64(0))
+			*id = d.identity()
 		}
 		r.ArgvTruncated = d.bytes(1)[0] != 0
 		copy(r.Comm[:len(r.Comm)-1], d.text())
 		r.Filename, r.Argv = d.text(), d.text()
-		if plain[0] == format {
+		if plain[0] > noAddresses {
 			d.address(&r.Address)
+		}
+		if plain[0] > noClaims {
+			r.Claim = d.claim(&said)
 		}
 		if d.bad || r.Seq < seq {
 			return nil, errBlock
@@ -173,6 +180,11 @@ func (d *decoder) text() []byte {
 		return nil
 	}
 	return d.bytes(n)
+}
+
+func (d *decoder) identity() tracer.Identity {
+	pid := d.uint(1<<32 - 1)
+	return tracer.Identity{PID: uint32(pid), Start: d.uint(^uint64(0))}
 }
 
 func (d *decoder) address(a *netip.AddrPort) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -66,6 +67,9 @@ func TestCodec(t *testing.T) {
 		}
 		return b
 	}
+	calls := []*lineage.Call{{ID: "toolu_1", Tool: "Bash", Agent: tracer.Identity{PID: 1, Start: 2}, Began: 3}, {ID: "2"}}
+	calls[1].End(1 << 63)
+	traces := []lineage.Trace{{ID: [16]byte{1}, Span: [8]byte{7: 2}, Sampled: true, From: tracer.Identity{PID: 3, Start: 4}}, {Span: [8]byte{1}}}
 	for range 50 {
 		var all []Record
 		seq := r.Uint64() >> 1
@@ -86,6 +90,14 @@ func TestCodec(t *testing.T) {
 				x.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(r.Uint32())}), uint16(r.Uint32()))
 			case 1:
 				x.Address = netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(r.Uint32()))
+			}
+			switch r.IntN(4) {
+			case 0:
+				x.Claim = &lineage.Claim{Trace: traces[r.IntN(2)]}
+			case 1:
+				x.Claim = &lineage.Claim{Calls: calls[:1+r.IntN(2)]}
+			case 2:
+				x.Claim = &lineage.Claim{Trace: traces[r.IntN(2)], Calls: calls[r.IntN(2):]}
 			}
 			all = append(all, x)
 		}

@@ -4,6 +4,7 @@ package journal
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -15,10 +16,10 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// older is a file of the first schema, as that version wrote it.
-func older(t *testing.T) (path string) {
+// older is a file of an older schema, as that version wrote it.
+func older(t *testing.T, schema int) (path string) {
 	t.Helper()
-	f, err := os.Open("testdata/schema1.db.gz")
+	f, err := os.Open(fmt.Sprintf("testdata/schema%d.db.gz", schema))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,14 @@ func older(t *testing.T) (path string) {
 	return path
 }
 
-// A file of an older version is taken over with all that is in it.
+// A file of any older version is taken over with all that is in it.
 func TestOlder(t *testing.T) {
-	path := older(t)
+	for schema := 1; schema < len(steps); schema++ {
+		t.Run(fmt.Sprint(schema), func(t *testing.T) { takenOver(t, older(t, schema)) })
+	}
+}
+
+func takenOver(t *testing.T, path string) {
 	j := open(t, path)
 	write(t, j, Batch{Sessions: []Session{session(50, noon)}, Events: records(100, 1, 0), Zero: noon})
 	if st := j.Stats(); st.Aside != 0 || st.Damaged != 0 {
@@ -73,7 +79,7 @@ func TestOlder(t *testing.T) {
 // A port is found in the time between its two events, in a file of an older version too, and goes
 // with what is pruned.
 func TestListeners(t *testing.T) {
-	path := older(t)
+	path := older(t, 1)
 	now := noon
 	j := Open(path, Options{Boot: "b1", MaxAge: 24 * time.Hour, Now: func() time.Time { return now }})
 	t.Cleanup(func() { j.Close() })

@@ -50,6 +50,8 @@ CREATE TABLE listeners (
 CREATE INDEX listeners_port ON listeners (port, began);
 CREATE INDEX listeners_ended ON listeners (ended);
 CREATE INDEX listeners_session ON listeners (boot, session);
+`, `
+-- Blocks of events may be of format 3, which the version before cannot read.
 `}
 
 // Reasons for which a file is set aside.

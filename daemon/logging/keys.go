@@ -6,7 +6,6 @@ package logging
 // message and error.
 const (
 	KeyAdded        = "added"
-	KeyAddress      = "address"
 	KeyBusy         = "ports_busy"
 	KeyCapabilities = "capabilities"
 	KeyFreed        = "ports_freed"

@@ -140,9 +140,9 @@ func Document(w io.Writer) {
 
 <!-- Written from daemon/metrics/table.go; `+"`make docs`"+` writes it again. -->
 
-For Prometheus: at `+"`GET /metrics`"+` of the daemon's socket, for root and the group `+"`lineage`"+`, and, if
-`+"`daemon.metrics`"+` is set in the policy, on that TCP address, unauthenticated, metrics only. No label
-names a process, a session or a user. Counters start with the daemon, unless noted. The test sessions of
+For Prometheus: at `+"`GET /metrics`"+` of the daemon's socket, for root and the group `+"`lineage`"+`.
+`+"`lineage export --metrics 127.0.0.1:9750`"+` serves them on TCP, and nothing else, to every client that can connect.
+No label names a process, a session or a user. Counters start with the daemon, unless noted. The test sessions of
 self-checks are not counted. The Go library's own metrics, `+"`go_*` and `process_*`"+`, are there too.
 
 | metric | type | labels | what it is |

@@ -15,6 +15,7 @@ func graphEvent(ev *tracer.Event) lineage.Event {
 		From: ev.From, Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
 		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
+		Claim: ev.Claim,
 	}
 }
 
@@ -25,6 +26,7 @@ var graphTypes = [...]lineage.EventType{
 	tracer.EventReparent: lineage.Reparent,
 	tracer.EventReaped:   lineage.Reaped,
 	tracer.EventLost:     0,
+	tracer.EventTrace:    lineage.Claimed,
 }
 
 // graphSeen is one process of a snapshot; comm must outlive it.

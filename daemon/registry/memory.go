@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
@@ -26,7 +27,7 @@ type memory struct {
 
 // Redact implements [Memory].
 func (m *memory) Redact(redact func([]string) []string) {
-	m.Receipt.Outcomes = Redacted(m.Receipt.Outcomes, redact)
+	m.Receipt.Outcomes = document.Redacted(m.Receipt.Outcomes, redact)
 }
 
 // Memory copies what is remembered of a session, by the registry and by the features.
@@ -82,13 +83,4 @@ func (v View) restore(s *Session, text json.RawMessage) {
 			h.Persistent.Restore(v, s, text)
 		}
 	}
-}
-
-// Redacted is a copy of outcomes without secrets.
-func Redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outcome {
-	out := append([]api.Outcome{}, outcomes...)
-	for i := range out {
-		out[i].Argv = redact(out[i].Argv)
-	}
-	return out
 }

@@ -218,6 +218,11 @@ func (r *Registry) apply(batch []tracer.Event) {
 	if hidden {
 		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return r.canaries.find(ev.Session) != nil })
 	}
+	for i := range batch {
+		if ev := &batch[i]; ev.Type != tracer.EventMark { // whose claim is the one call
+			ev.Claim, _ = r.graph.Claim(ev.Process)
+		}
+	}
 	r.meter.told(batch)
 	r.view().publish(batch...)
 	for id := range r.watch {

@@ -26,6 +26,7 @@ type View struct{ r *Registry }
 type Graph interface {
 	Node(id lineage.ID) (lineage.Node, bool)
 	ByPID(pid uint32) (lineage.ID, bool)
+	Claim(id lineage.ID) (c *lineage.Claim, creator lineage.ID)
 	Ancestry(id lineage.ID) []lineage.Edge
 	Tree(all bool, sessions ...lineage.SessionID) []lineage.Branch
 	Count(session lineage.SessionID) lineage.Count

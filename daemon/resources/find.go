@@ -48,13 +48,11 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held
 		}
 		return nil
 	}
-	if p, err := r.self(); err == nil {
-		err = take(p)
-		p.close()
-		if err != nil {
+	r.own(func(p *process) {
+		if err := take(p); err != nil && !denied(err) { // host meets it again
 			held.unknown("ports: %v", err)
 		}
-	}
+	})
 	if err := r.host(ctx, take); err != nil {
 		held.unknown("ports: %v", err)
 	}
@@ -187,35 +185,27 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 
 // ownMounts gives our mount namespace and that of the host's init.
 func (r *Reader) ownMounts() (own []uint64) {
-	for _, open := range []func() (*process, error){r.self, func() (*process, error) { return r.open(1) }} {
-		p, err := open()
-		if err != nil {
-			continue
-		}
+	r.own(func(p *process) {
 		if ns, err := p.namespace("mnt"); err == nil {
 			own = append(own, ns)
 		}
-		p.close()
-	}
+	})
 	return own
 }
 
-// unixSockets gives the listening unix sockets of a name in our network
-// namespace.
+// unixSockets gives the listening unix sockets of a name in our network namespace and in
+// that of the host's init.
 func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[uint64]listener {
-	p, err := r.self()
-	if err != nil {
-		return nil
-	}
-	defer p.close()
-	netns, err := p.namespace("net")
-	if err != nil {
-		return nil
-	}
 	n := network{listeners: make(map[uint64]listener)}
-	if err := n.table(ctx, p.dir, "net/unix", "unix", netns, false); err != nil && !errors.Is(err, unix.ENOENT) {
-		held.unknown("unix sockets: %v", err)
-	}
+	r.own(func(p *process) {
+		netns, err := p.namespace("net")
+		if err != nil {
+			return
+		}
+		if err := n.table(ctx, p.dir, "net/unix", "unix", netns, false); err != nil && !errors.Is(err, unix.ENOENT) {
+			held.unknown("unix sockets: %v", err)
+		}
+	})
 	for inode, l := range n.listeners {
 		if l.path != path {
 			delete(n.listeners, inode)

@@ -87,6 +87,28 @@ func TestFixture(t *testing.T) {
 	}
 }
 
+// TestPrivateNetwork: the host's sockets are found by a reader that has a network
+// namespace of its own, also those that a process in a third one holds.
+func TestPrivateNetwork(t *testing.T) {
+	files := server()
+	files["self/ns/net"], files["1/ns/net"], files["10/ns/net"] = "->net:[7]", "->net:[42]", "->net:[50]"
+	files["1/net/tcp"], files["self/net/tcp"], files["10/net/tcp"] = files["10/net/tcp"], header, header
+	files["1/net/unix"] = "Num RefCount Protocol Flags Type St Inode Path\n0000: 00000002 00000000 00010000 0001 01 4 /run/s\n"
+	files["1/stat"], files["1/task/1/x"] = stat(1, 1), ""
+	r := tree(t, files)
+	h := r.Of(t.Context(), ten)
+	slices.SortFunc(h.Ports, ComparePorts)
+	if len(h.Unknown) != 0 || len(h.Ports) != 2 || h.Ports[0].Netns != 42 || h.Ports[0].String() != "tcp 127.0.0.1:631" || h.Ports[1].Path != "/run/s" {
+		t.Errorf("held %+v", h)
+	}
+	if _, found := r.Holders(t.Context(), Wanted{Path: "/run/s"}); len(found.Ports) != 1 || found.Ports[0].Holder != ten[0] {
+		t.Errorf("unix socket %+v", found)
+	}
+	if found, _ := r.Listeners(t.Context(), "tcp", 631); len(found.Ports) != 1 || found.Ports[0].Holder != ten[0] {
+		t.Errorf("port %+v", found)
+	}
+}
+
 func TestFixtures(t *testing.T) {
 	for _, c := range []struct {
 		name    string

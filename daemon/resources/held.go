@@ -174,7 +174,7 @@ func (c *collection) lock(l Lock) {
 func lockFile(path string) bool { return strings.HasSuffix(path, ".lock") }
 
 // networks finds out which of the sockets listen, in the namespaces of their
-// holders and in our own: a socket stays where it was made.
+// holders, in our own and in the host's: a socket stays where it was made.
 func (c *collection) networks(ctx context.Context) {
 	if len(c.sockets) == 0 {
 		return
@@ -192,18 +192,15 @@ func (c *collection) networks(ctx context.Context) {
 		}
 		c.listen(n)
 	}
-	p, err := c.reader.self()
-	if err != nil {
-		return // its namespace is none of theirs as far as we know
-	}
-	defer p.close()
-	netns, err := p.namespace("net")
-	if _, done := c.spaces[netns]; err != nil || done {
-		return
-	}
-	if n, err := p.network(ctx, netns, false); err == nil {
-		c.listen(n)
-	}
+	c.reader.own(func(p *process) {
+		netns, err := p.namespace("net")
+		if _, done := c.spaces[netns]; err != nil || done {
+			return
+		}
+		if n, err := p.network(ctx, netns, false); err == nil {
+			c.listen(n)
+		}
+	})
 }
 
 // networkOf reads a namespace through whichever of its processes is still

@@ -146,13 +146,16 @@ func (p *process) network(ctx context.Context, netns uint64, waits bool) (networ
 	return readNetwork(ctx, p.dir, "net", netns, waits)
 }
 
-// self opens the reader's own process.
-func (r *Reader) self() (*process, error) {
-	dir, err := unix.Open(filepath.Join(r.Root, "self"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
+// own calls each for the reader's own process and for the host's init: a service manager
+// gives us namespaces that are not the host's. One that cannot be opened is skipped.
+func (r *Reader) own(each func(*process)) {
+	for _, name := range []string{"self", "1"} {
+		if dir, err := unix.Open(filepath.Join(r.Root, name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+			p := &process{dir: dir}
+			each(p)
+			p.close()
+		}
 	}
-	return &process{dir: dir}, nil
 }
 
 // socketInode reads the inode of a descriptor that is a socket.

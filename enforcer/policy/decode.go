@@ -121,6 +121,11 @@ func fields(t reflect.Type) (all []field) {
 	return all
 }
 
+// moved are former keys, with what does their work now.
+var moved = map[string]string{
+	"daemon.metrics": `the daemon opens no network: remove the key, and run "lineage export --metrics 127.0.0.1:9750"`,
+}
+
 // mapping reads a struct. A key that is given takes the place of the built-in
 // value; lists are added to it.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
@@ -150,6 +155,9 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 			return at(key, fmt.Sprintf("%s: a key must be a word, not %s", where, kind(key)), "use "+oneOf(words))
 		}
 		which := slices.Index(words, key.Value)
+		if hint := moved[join(path, key.Value)]; hint != "" {
+			return at(key, join(path, key.Value)+" is no longer supported", hint)
+		}
 		if which < 0 {
 			return at(key, fmt.Sprintf("unknown key %q in %s", key.Value, where), suggest(key.Value, words))
 		}

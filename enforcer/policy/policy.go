@@ -35,6 +35,7 @@ type Policy struct {
 	Breaker     Breaker      `key:"breaker" doc:"how many automatic ends are allowed"`
 	Wait        Wait         `key:"wait" doc:"how long an end waits before its verdict"`
 	Secrets     []Pattern    `key:"redact" doc:"RE2 on argv, its arguments joined by a space; with a group only the group is hidden; added to the built-in list"`
+	Trace       string       `key:"trace" one:"accept|ignore" doc:"accept: the daemon reads TRACEPARENT, and nothing else, of the environment of an agent's children, and shows it as what the member claims"`
 	SelfProtect bool         `key:"self_protect" doc:"refuse signals, ptrace and bpf(2) from members to the daemon; read at start only"`
 	Daemon      Daemon       `key:"daemon" doc:"of the daemon itself; read at start only"`
 
@@ -77,7 +78,6 @@ type Daemon struct {
 	Level     string   `key:"level" one:"auto|1|2|3|4" doc:"the guarantee level to use at most"`
 	RingSize  Size     `key:"ring_size" form:"power" min:"64KiB" max:"1GiB" doc:"of the events' ring buffer, a power of two; counts twice in RSS"`
 	SelfCheck Duration `key:"self_check" least:"1s" max:"8760h" doc:"how often a canary session is ended; 0: at start only"`
-	Metrics   Address  `key:"metrics" doc:"also serve /metrics on this address; empty: on the socket only"`
 	LogLevel  string   `key:"log_level" one:"debug|info|warn|error" doc:"what is logged"`
 	History   History  `key:"history" doc:"ended sessions on disk"`
 	Audit     Audit    `key:"audit" doc:"the audit log"`
@@ -100,6 +100,7 @@ func Default() *Policy {
 	return &Policy{
 		Version: 1,
 		Mode:    "observe",
+		Trace:   "ignore",
 		Defaults: Defaults{
 			Grace:   Duration(5 * time.Second),
 			Signals: []string{"TERM"},
@@ -137,6 +138,9 @@ func builtInProtection() []Protection {
 		rule("containerd", "/usr/bin/containerd*", "/usr/sbin/containerd*"),
 	}
 }
+
+// AcceptsTrace reports whether the place in a trace that a member claims is read.
+func (p *Policy) AcceptsTrace() bool { return p.Trace == "accept" }
 
 // Enforce reports whether the daemon may end what rules and budgets say.
 func (p *Policy) Enforce() bool { return p.Mode == "enforce" }

@@ -109,15 +109,13 @@ func TestGood(t *testing.T) {
 		"brokers: {adopt: [unit, env], end: none}": with(func(p *Policy) {
 			p.Brokers = Brokers{Adopt: []string{"unit", "env"}, End: "none"}
 		}),
-		"breaker: {ends_per_minute: 1}":           with(func(p *Policy) { p.Breaker.EndsPerMinute = 1 }),
-		"wait: {killed: 100ms, ports: 0}":         with(func(p *Policy) { p.Wait = Wait{Killed: Duration(100 * time.Millisecond)} }),
-		"daemon: {level: 2, ring_size: 64KiB}":    with(func(p *Policy) { p.Daemon.Level, p.Daemon.RingSize = "2", 64<<10 }),
-		"daemon: {log_level: debug, metrics: ''}": with(func(p *Policy) { p.Daemon.LogLevel = "debug" }),
-		"daemon: {metrics: '[::1]:9750'}":         with(func(p *Policy) { p.Daemon.Metrics = "[::1]:9750" }),
-		"daemon: {metrics: ':9750'}":              with(func(p *Policy) { p.Daemon.Metrics = ":9750" }),
-		"daemon: {self_check: 0}":                 with(func(p *Policy) { p.Daemon.SelfCheck = 0 }),
-		"daemon: {self_check: 1m}":                with(func(p *Policy) { p.Daemon.SelfCheck = Duration(time.Minute) }),
-		"daemon: {audit: {max_size: 1MiB}}":       with(func(p *Policy) { p.Daemon.Audit.MaxSize = 1 << 20 }),
+		"breaker: {ends_per_minute: 1}":        with(func(p *Policy) { p.Breaker.EndsPerMinute = 1 }),
+		"wait: {killed: 100ms, ports: 0}":      with(func(p *Policy) { p.Wait = Wait{Killed: Duration(100 * time.Millisecond)} }),
+		"daemon: {level: 2, ring_size: 64KiB}": with(func(p *Policy) { p.Daemon.Level, p.Daemon.RingSize = "2", 64<<10 }),
+		"daemon: {log_level: debug}":           with(func(p *Policy) { p.Daemon.LogLevel = "debug" }),
+		"daemon: {self_check: 0}":              with(func(p *Policy) { p.Daemon.SelfCheck = 0 }),
+		"daemon: {self_check: 1m}":             with(func(p *Policy) { p.Daemon.SelfCheck = Duration(time.Minute) }),
+		"daemon: {audit: {max_size: 1MiB}}":    with(func(p *Policy) { p.Daemon.Audit.MaxSize = 1 << 20 }),
 	} {
 		t.Run(text, func(t *testing.T) {
 			got := parse(t, text)

@@ -82,8 +82,6 @@ func wanted(v reflect.Value, words []string) string {
 		return "an expression"
 	case Glob:
 		return "a path"
-	case Address:
-		return "an address"
 	case Until:
 		return "a date or a time"
 	}

@@ -40,7 +40,7 @@ func TestCompatible(t *testing.T) {
 
 // TestCompatibleSees: each way to break the promise is noticed.
 func TestCompatibleSees(t *testing.T) {
-	then := []string{"a type integer", "request a type string", "request a.required b"}
+	then := []string{"a type integer", "request a.type string", "request a.required b"}
 	for _, tt := range []struct {
 		now  []string
 		want int
@@ -51,6 +51,7 @@ func TestCompatibleSees(t *testing.T) {
 		{[]string{"a type string", then[1], then[2]}, 1},
 		{append(slices.Clone(then), "request a.required c"), 1},
 		{append(slices.Clone(then), "reply a.required c"), 0},
+		{append(slices.Clone(then), "request b.type object", "request b.required c"), 0}, // a new request
 	} {
 		if got := broken(then, tt.now); len(got) != tt.want {
 			t.Errorf("%q: %q", tt.now, got)
@@ -66,7 +67,9 @@ func broken(then, now []string) (why []string) {
 		}
 	}
 	for _, line := range now {
-		if strings.HasPrefix(line, "request ") && strings.Contains(line, ".required ") && !slices.Contains(then, line) {
+		object, _, required := strings.Cut(line, ".required ")
+		ofRelease := func(line string) bool { return strings.HasPrefix(line, object+".") }
+		if strings.HasPrefix(line, "request ") && required && slices.ContainsFunc(then, ofRelease) && !slices.Contains(then, line) {
 			why = append(why, "was not required by the release: "+line)
 		}
 	}

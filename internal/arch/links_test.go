@@ -7,12 +7,13 @@ import (
 )
 
 // TestLinked: what must not be in a binary. The daemon's runs as root and talks to no
-// network; the MCP server is a client, and has nothing of the daemon.
+// network; the MCP server and the exporter are clients, and have nothing of the daemon.
 func TestLinked(t *testing.T) {
 	for binary, without := range map[string][]string{
-		"./cmd/lineage":     {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", module + "/cmd/lineage-mcp"},
-		"./cmd/lineage-mcp": {module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
-		"./api/run":         {"github.com/", "golang.org/x/"}, // but our own
+		"./cmd/lineage":        {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", "go.opentelemetry.io/", module + "/cmd/lineage-mcp", module + "/cmd/lineage-export"},
+		"./cmd/lineage-mcp":    {module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
+		"./cmd/lineage-export": {module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
+		"./api/run":            {"github.com/", "golang.org/x/"}, // but our own
 	} {
 		cmd := exec.Command("go", "list", "-deps", binary)
 		cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")

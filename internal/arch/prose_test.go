@@ -21,7 +21,7 @@ var phrases = map[string]int{
 	"by itself":    38,
 	"goes on":      25,
 	"is no":        57,
-	"is none":      52,
+	"is none":      51,
 	"is told":      50,
 	"no more":      17,
 	"not taken":    3,

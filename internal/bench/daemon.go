@@ -31,18 +31,26 @@ func startDaemon(ctx context.Context, binary string) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
+	if err := d.run(ctx, binary); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// run starts it and waits until it answers and has proved itself.
+func (d *daemon) run(ctx context.Context, binary string) error {
 	d.cmd = exec.Command(binary, "daemon", "--socket", d.socket)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager's
-	log, err := os.Create(filepath.Join(dir, "log"))
+	log, err := os.Create(filepath.Join(d.dir, "log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
 	d.cmd.Stderr = log
 	if err := d.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		var err error
 		if d.Client == nil {
 			d.Client, err = api.Dial(ctx, d.socket)
@@ -50,11 +58,11 @@ func startDaemon(ctx context.Context, binary string) (*daemon, error) {
 		if err == nil {
 			var st *api.Status
 			if st, err = d.Status(ctx); err == nil && st.SelfCheck != nil {
-				return d, nil
+				return nil
 			}
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			return nil, errors.Join(err, d.close())
+			return errors.Join(errors.New("the daemon did not start"), err, ctx.Err())
 		}
 	}
 }
@@ -65,8 +73,10 @@ func (d *daemon) close() error {
 	if d.Client != nil {
 		errs = append(errs, d.Client.Close())
 	}
-	_ = d.cmd.Process.Signal(unix.SIGTERM)
-	_ = d.cmd.Wait()
+	if d.cmd.Process != nil {
+		_ = d.cmd.Process.Signal(unix.SIGTERM)
+		_ = d.cmd.Wait()
+	}
 	unload := exec.Command(d.cmd.Path, "daemon", "--socket", d.socket, "--unload", "--force")
 	if out, err := unload.CombinedOutput(); err != nil {
 		errs = append(errs, fmt.Errorf("unload: %w: %s", err, out))

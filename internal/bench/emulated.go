@@ -15,10 +15,33 @@ func (s *samples) emulated() bool { return strings.HasPrefix(s.host["cpu"], "QEM
 
 // emulatedTables are of how figures grow.
 func (s *samples) emulatedTables() []table {
-	return []table{
-		{document, "emulated host", s.machine()},
-		{document, "emulated", s.shapeTable()},
+	var all []table
+	for name, text := range map[string]string{"emulated": s.shapeTable(), "scale": s.scaleTable()} {
+		if text != "" {
+			all = append(all, table{document, name + " host", s.machine()}, table{document, name, text})
+		}
 	}
+	return all
+}
+
+// scaleTable has what the daemon needs with many sessions, as multiples of what it needed with
+// the fewest.
+func (s *samples) scaleTable() string {
+	sizes := s.sizesOf("Scale/", "live")
+	if len(sizes) == 0 {
+		return ""
+	}
+	t := page.NewTable("sessions:", "processes:", "ls, ×:", "tree of one, ×:", "why, ×:", "end of one, ×:", "first picture, ×:", "new daemon, ×:", "RSS, MiB:")
+	for _, n := range sizes {
+		times := func(what string) string {
+			of := func(n int) []float64 { return s.values[fmt.Sprintf("Scale/live=%d/do=%s ns/op", n, what)] }
+			return multiple(of(n), of(sizes[0]))
+		}
+		rss := scaled(s.values[fmt.Sprintf("Daemon/live=%d B-rss", n)], 1<<20)
+		t.Row(grouped(int64(n/scaleEach)), grouped(int64(n)), times("ls"), times("tree"), times("why"), times("end"),
+			times("picture"), times("takeover"), cell(rss))
+	}
+	return t.String()
 }
 
 // shapeTable has growth among live processes as multiples of what it was among

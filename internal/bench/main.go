@@ -40,6 +40,7 @@ var parts = []part{
 	{"growth/sessions", "kernel cost against sessions", growSessions},
 	{"growth/depth", "kernel cost against ancestors", growDepth},
 	{"requests", "the daemon's answers and memory against processes", requests},
+	{"scale", "answers, ends and a new daemon against sessions of 100 processes", scale},
 	{"storm", "the daemon's CPU time under forks", storm},
 	{"run", "lineage run true against true", runCost},
 	{"events", "events in user space", events},

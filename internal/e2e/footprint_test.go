@@ -19,8 +19,9 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A footprint is what an instance takes of its host, in bytes.
+// A footprint is what an instance takes of its host: bytes, and what the daemon has open.
 type footprint struct {
+	open     int // descriptors
 	kernel   int // its maps
 	resident int // RSS of the daemon
 	heap     int // in use by Go
@@ -30,13 +31,18 @@ type footprint struct {
 
 func (f footprint) String() string {
 	const MiB = 1 << 20
-	return fmt.Sprintf("maps %.1f MiB, RSS %.1f, heap %.1f, history %.1f and its log %.1f",
-		float64(f.kernel)/MiB, float64(f.resident)/MiB, float64(f.heap)/MiB, float64(f.history)/MiB, float64(f.log)/MiB)
+	return fmt.Sprintf("%d descriptors, maps %.1f MiB, RSS %.1f, heap %.1f, history %.1f and its log %.1f",
+		f.open, float64(f.kernel)/MiB, float64(f.resident)/MiB, float64(f.heap)/MiB, float64(f.history)/MiB, float64(f.log)/MiB)
 }
 
 func footprintOf(i *stage.Instance, k kernelSide, pid int) footprint {
 	i.T.Helper()
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		i.T.Fatal(err)
+	}
 	return footprint{
+		open:     len(open),
 		kernel:   k.size(i),
 		resident: stage.Number(i.T, strings.TrimSuffix(stage.ProcStatus(pid, "VmRSS"), " kB")) << 10,
 		heap:     metric(i, "go_memstats_heap_inuse_bytes"),

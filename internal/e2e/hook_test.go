@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +28,7 @@ func hooked(i *stage.Instance, m *stage.Marker, script string) *stage.Process {
 		i.T.Fatal(err)
 	}
 	cmd := exec.Command(agent, "-c", `hook() { printf '{"hook_event_name": "%s", "session_id": "s"}' "$1" | sh -c "$LNGTEST_LINEAGE hook claude-code"; echo "exit $?"; }
+call() { printf '{"hook_event_name": "%s", "session_id": "s", "tool_name": "Bash", "tool_use_id": "%s"}' "$1" "$2" | sh -c "$LNGTEST_LINEAGE hook claude-code"; echo "exit $?"; }
 exec 9>"$LNGTEST_MARKER"
 `+script)
 	cmd.Env = append(os.Environ(), m.Env()...)
@@ -69,18 +71,78 @@ hook Stop; exit 0`)
 	}
 }
 
+// What was started in a tool call names it, while the session lives and in its history. What was
+// started after an interrupted call does not.
+func TestHookMarks(t *testing.T) {
+	i := stage.NewDaemon(t)
+	m := stage.NewMarker(t, i.Dir)
+	p := hooked(i, m, `hook SessionStart; call PreToolUse toolu_1
+(setsid sh -c '`+stage.Program("port")+` 0' &)
+read -r go <"$LNGTEST_MARKER.go"
+call PostToolUse toolu_1; call PreToolUse interrupted; hook Stop
+(setsid `+stage.Program("port")+` 0 &)
+read -r go <"$LNGTEST_MARKER.go"; exit 0`)
+	hold := m.Path + ".go"
+	if err := unix.Mkfifo(hold, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	proceed := func() {
+		if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inside := m.Line("port", 1)[0]
+	const said = "tool call Bash toolu_1 (claimed)"
+	if out := i.Must("why", ":"+inside).Out.String(); !strings.Contains(out, "started by "+said) {
+		t.Error(out)
+	}
+	proceed()
+	outside := m.Line("port", 2)[0]
+	if out := i.Must("why", ":"+outside).Out.String(); strings.Contains(out, "claimed") {
+		t.Error(out)
+	}
+	if out := i.Must("why", ":"+inside).Out.String(); !strings.Contains(out, said+", which ended") {
+		t.Error(out)
+	}
+	name := fmt.Sprintf("claude-code-%d", p.Process.Pid)
+	id := i.Session(name).ID
+	if out := i.Must("tree", name).Out.String(); strings.Count(out, said) != 1 {
+		t.Error(out)
+	}
+	proceed()
+	p.Wait()
+	m.Gone()
+	i.Receipt(id)
+	if out := i.Must("history", id).Out.String(); strings.Count(out, said) != 1 || strings.Contains(out, "interrupted") {
+		t.Error(out)
+	}
+	var marks []string
+	for line := range strings.Lines(i.Must("events", "--since", "1h", "--type", "mark").Out.String()) {
+		if _, what, mark := strings.Cut(strings.TrimSpace(line), "lngtest-agent  "); mark { // else the beginning of the history
+			marks = append(marks, what)
+		}
+	}
+	want := []string{said, "end of " + said, "tool call Bash interrupted (claimed)", "end of tool call Bash interrupted (claimed)"}
+	if !slices.Equal(marks, want) {
+		t.Errorf("%q, want %q", marks, want)
+	}
+	if out := p.Out.String(); strings.Count(out, "exit 0") != 5 || strings.Contains(out, "systemMessage\":\"lineage: no daemon") || p.Err.Len() != 0 {
+		t.Errorf("%v", p)
+	}
+}
+
 // Whatever the daemon does, the agent continues, and says once that no daemon answers.
 func TestHooksWithoutDaemon(t *testing.T) {
 	i := stage.New(t)
 	calls := func(what string) {
 		t.Helper()
 		m := stage.NewMarker(t, i.Dir)
-		p := hooked(i, m, `hook SessionStart; hook SessionStart; hook Stop`)
+		p := hooked(i, m, `call PreToolUse one; hook SessionStart; call PostToolUse one; hook SessionStart; hook Stop`)
 		began := time.Now()
 		p.Wait()
-		took := time.Since(began) / 3
+		took := time.Since(began) / 5
 		t.Logf("figure: a hook returned after %v, daemon %s", took.Round(time.Millisecond), what)
-		if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 || strings.Count(out, "exit 0") != 3 || p.Err.Len() != 0 {
+		if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 || strings.Count(out, "exit 0") != 5 || p.Err.Len() != 0 {
 			t.Errorf("daemon %s: %v", what, p)
 		}
 		m.Gone()

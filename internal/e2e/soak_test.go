@@ -89,7 +89,8 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	early, late := thirds[0], thirds[2]
-	if late.kernel != early.kernel || late.resident > early.resident+grows || late.heap > early.heap+grows {
+	// A connection or two of the commands may still be open.
+	if late.open > early.open+4 || late.kernel != early.kernel || late.resident > early.resident+grows || late.heap > early.heap+grows {
 		t.Errorf("grown: %v after a third, %v in the end", early, late)
 	}
 	var edges int

@@ -54,6 +54,8 @@ var routes = []route{
 	{pattern: "GET /v1/sessions/{s}/report", id: "report", does: "Show the receipt of a session; 202 while it has no verdict",
 		query:   []parameter{{name: "wait", does: "how long to wait for the verdict, up to 1m"}},
 		answers: map[int][]any{http.StatusOK: {api.Report{}}, http.StatusAccepted: {api.Report{}}}},
+	{pattern: "POST /v1/marks", id: "mark", does: "Report that a tool call of the caller's agent begins or ends",
+		body: api.MarkRequest{}, answers: ok(api.Mark{})},
 	{pattern: "POST /v1/sessions/{s}/end", id: "end", does: "End a session; 200 if it had ended before",
 		body: api.EndRequest{}, answers: map[int][]any{http.StatusOK: {api.Report{}}, http.StatusAccepted: {api.Report{}}}},
 	{pattern: "POST /v1/sessions/{s}/plan", id: "plan", does: "Show what an end would do; nothing is signalled", answers: ok(api.Plan{})},

@@ -116,6 +116,8 @@ func (p *pane) process(r *picture.Row, a Answer) {
 	if s != nil {
 		p.fact("session", label.Session(s.Session)+", "+string(cmp.Or(s.Session.State, "not known")))
 	}
+	p.fact("call", display.Calls(pr.Calls))
+	p.fact("trace", strings.TrimPrefix(display.Trace(pr.Trace), "trace "))
 	p.fact("parent", p.parent(pr, why))
 	p.fact("exe", pr.Exe)
 	p.fact("cwd", pr.Cwd)

@@ -211,6 +211,14 @@ func line(l *label.Labels, ev *api.Event, columns int) string {
 		if ev.Port != nil {
 			about = display.Port(ev.Port)
 		}
+	case "mark":
+		if ev.Call != nil {
+			about = display.Mark(ev.Call)
+		}
+	case "trace":
+		if pr != nil {
+			about = display.Trace(pr.Trace)
+		}
 	case "session":
 		paint = l.Session
 		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))

@@ -4,6 +4,8 @@ package hook
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -38,28 +41,48 @@ type Hook struct {
 
 // event has what is used of the agents' events.
 type event struct {
-	Name string `json:"hook_event_name"`
+	Name    string          `json:"hook_event_name"`
+	Session string          `json:"session_id"`
+	Tool    string          `json:"tool_name"`
+	Call    string          `json:"tool_use_id"`
+	Input   json.RawMessage `json:"tool_input"`
 }
 
-// verbs are what is done at which event; each agent has its own names.
-var verbs = map[string]func(h *Hook, ctx context.Context, c api.Client) error{
-	"SessionStart": (*Hook).adopt,
-	"Stop":         (*Hook).sum,
-	"AfterAgent":   (*Hook).sum, // gemini-cli's name for Stop
+// A verb is what is done at an event.
+type verb struct {
+	do    func(h *Hook, ctx context.Context, c api.Client, e *event) error
+	often bool // once and again in a turn: the others say if no daemon answers
+}
+
+// verbs are those of the events; each agent has its own names.
+var verbs = map[string]verb{
+	"SessionStart":       {do: (*Hook).adopt},
+	"Stop":               {do: (*Hook).sum},
+	"PreToolUse":         {(*Hook).begin, true},
+	"PostToolUse":        {(*Hook).end, true},
+	"PostToolUseFailure": {(*Hook).end, true}, // claude-code's: the tool failed, or was not allowed
+	"PermissionDenied":   {(*Hook).end, true},
+	"AfterAgent":         {do: (*Hook).sum}, // gemini-cli's names
+	"BeforeTool":         {(*Hook).begin, true},
+	"AfterTool":          {(*Hook).end, true},
 }
 
 // Run never fails: an agent may show an error of its hooks, or stop.
 func (h *Hook) Run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	verb := verbs[h.read(ctx).Name]
-	if verb == nil {
+	e := h.read(ctx)
+	v, known := verbs[e.Name]
+	if !known || v.often && h.remembers() {
 		return
 	}
 	c, err := h.Dial(ctx)
 	if err == nil {
-		err = verb(h, ctx, c)
+		err = v.do(h, ctx, c, &e)
 		c.Close()
+	}
+	if v.often {
+		return
 	}
 	_, unreachable := errors.AsType[*api.UnreachableError](err)
 	h.remember(unreachable || errors.Is(err, context.DeadlineExceeded))
@@ -109,7 +132,7 @@ func session(ctx context.Context, c api.Client, p *api.Process) (*api.Session, e
 }
 
 // adopt makes a session of the agent, unless it is in one.
-func (h *Hook) adopt(ctx context.Context, c api.Client) error {
+func (h *Hook) adopt(ctx context.Context, c api.Client, _ *event) error {
 	p := h.agent()
 	if p == nil {
 		return nil
@@ -121,17 +144,59 @@ func (h *Hook) adopt(ctx context.Context, c api.Client) error {
 	return err
 }
 
+// begin reports that a tool call begins, and end that it is over.
+func (h *Hook) begin(ctx context.Context, c api.Client, e *event) error {
+	return h.mark(ctx, c, api.PhaseBegin, e)
+}
+
+func (h *Hook) end(ctx context.Context, c api.Client, e *event) error {
+	return h.mark(ctx, c, api.PhaseEnd, e)
+}
+
+func (h *Hook) mark(ctx context.Context, c api.Client, phase string, e *event) error {
+	p := h.agent()
+	if p == nil {
+		return nil
+	}
+	_, err := c.Mark(ctx, api.MarkRequest{Phase: phase, ID: e.id(), Tool: fitting(e.Tool, mostTool), Agent: p.Ref})
+	return err
+}
+
+// What the daemon takes of a call, in bytes.
+const mostID, mostTool = 128, 64
+
+// id names the call. An agent that gives it no name gives the same input at its end; of that
+// nothing can be read in the name.
+func (e *event) id() string {
+	if e.Call != "" {
+		return fitting(e.Call, mostID)
+	}
+	input := sha256.Sum256(slices.Concat([]byte(e.Session+"\x00"+e.Tool+"\x00"), e.Input))
+	return hex.EncodeToString(input[:8])
+}
+
+// fitting is a name as the daemon takes it: printable, and not too long.
+func fitting(name string, most int) string {
+	name = display.Text(name)
+	for len(name) > most || !utf8.ValidString(name) {
+		name = name[:min(len(name)-1, most)]
+	}
+	return name
+}
+
 const (
 	mostPorts   = 8  // are named in one answer
 	mostCommand = 60 // columns of each command
 )
 
 // sum names the processes of the agent's session that listen on a port when a turn is over.
-func (h *Hook) sum(ctx context.Context, c api.Client) error {
+func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	p := h.agent()
 	if p == nil {
 		return nil
 	}
+	// A call that the user has interrupted has no end of its own.
+	_, _ = c.Mark(ctx, api.MarkRequest{Phase: api.PhaseEnd, Agent: p.Ref})
 	s, err := session(ctx, c, p)
 	if s == nil || err != nil {
 		return err
@@ -163,13 +228,27 @@ func (h *Hook) say(message string) {
 	_ = json.NewEncoder(h.Out).Encode(map[string]string{"systemMessage": message})
 }
 
-// remember says once that no daemon answers, until one does again.
-func (h *Hook) remember(unreachable bool) {
+// memory is the file that is there while no daemon answers; "": it cannot be kept.
+func (h *Hook) memory() string {
 	dir := h.Env("XDG_RUNTIME_DIR")
 	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, "lineage-hook-unreachable")
+}
+
+// remembers reports that no daemon answered the last time.
+func (h *Hook) remembers() bool {
+	_, err := os.Lstat(h.memory())
+	return err == nil
+}
+
+// remember says once that no daemon answers, until one does again.
+func (h *Hook) remember(unreachable bool) {
+	path := h.memory()
+	if path == "" {
 		return
 	}
-	path := filepath.Join(dir, "lineage-hook-unreachable")
 	if !unreachable {
 		_ = os.Remove(path)
 		return

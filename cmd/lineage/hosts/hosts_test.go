@@ -199,3 +199,22 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// TestWriteAfterEnd: ssh may be gone before the first request is written. What Read found out
+// is then why Write fails, also if the connection was closed in between.
+func TestWriteAfterEnd(t *testing.T) {
+	fakeSSH(t)
+	c, err := connect("down")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, found := c.Read(make([]byte, 1))
+	_, open := c.Write([]byte("GET"))
+	c.Close()
+	_, closed := c.Write([]byte("GET"))
+	for _, err := range []error{found, open, closed} {
+		if _, ok := errors.AsType[*Failure](err); !ok {
+			t.Errorf("%v", err)
+		}
+	}
+}

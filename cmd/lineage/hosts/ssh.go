@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,6 +45,8 @@ type conn struct {
 	out    io.ReadCloser
 	stderr tail
 	wait   func() error
+	why    atomic.Pointer[Failure] // why ssh went
+	closed atomic.Bool             // by us
 }
 
 func connect(host string) (net.Conn, error) {
@@ -86,9 +89,13 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// failure says why ssh went, if that is why err happened.
+// failure says why ssh went, if that is why err happened. One direction may have found out
+// and the connection be closed before the other one notices.
 func (c *conn) failure(err error) error {
-	if errors.Is(err, os.ErrClosed) {
+	if f := c.why.Load(); f != nil {
+		return f
+	}
+	if c.closed.Load() {
 		return err
 	}
 	c.in.Close()
@@ -106,11 +113,14 @@ func (c *conn) failure(err error) error {
 	case said == "":
 		said = fmt.Sprintf("ssh exited with %d", code)
 	}
-	return &Failure{strings.TrimPrefix(said, "lineage: ")}
+	f := &Failure{strings.TrimPrefix(said, "lineage: ")}
+	c.why.Store(f)
+	return f
 }
 
 // Close ends ssh, and with it the command on the host.
 func (c *conn) Close() error {
+	c.closed.Store(true)
 	err := errors.Join(c.in.Close(), c.out.Close())
 	_ = c.cmd.Process.Kill() // it may be gone
 	go func() { _ = c.wait() }()

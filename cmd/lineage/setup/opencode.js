@@ -16,7 +16,10 @@ const hook = (event) => new Promise((resolve) => {
 
 export const Lineage = async ({ client }) => {
   await hook({ hook_event_name: "SessionStart" });
+  const mark = (name) => ({ tool, callID }) => hook({ hook_event_name: name, tool_name: tool, tool_use_id: callID });
   return {
+    "tool.execute.before": mark("PreToolUse"),
+    "tool.execute.after": mark("PostToolUse"),
     event: async ({ event }) => {
       if (event.type !== "session.idle") return;
       try {

@@ -25,11 +25,11 @@ type Agent struct {
 // Agents are those that a setup is known for.
 var Agents = []Agent{
 	{Name: "claude-code", dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
-		events: []string{"SessionStart", "Stop"}},
+		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
 	{Name: "codex", dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", Next: "codex runs new hooks once you have trusted them: /hooks",
-		events: []string{"SessionStart", "Stop"}},
+		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "Stop"}},
 	{Name: "gemini-cli", dir: ".gemini", file: "settings.json",
-		events: []string{"SessionStart", "AfterAgent"}},
+		events: []string{"SessionStart", "BeforeTool", "AfterTool", "AfterAgent"}},
 	{Name: "opencode", dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
 }
 

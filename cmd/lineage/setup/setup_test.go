@@ -117,6 +117,41 @@ func TestSetupAndUndo(t *testing.T) {
 	}
 }
 
+// A setup of a version that knew fewer events is completed: each event has one hook of ours, what
+// the user wrote stays, and an undo removes all of it.
+func TestSetupOfAnOlderVersion(t *testing.T) {
+	const mine = `{"hooks": [{"type": "command", "command": "notify-send done"}]}`
+	ours := func(a Agent, program string) string {
+		return `{"hooks": [{"type": "command", "command": "` + program + " hook " + a.Name + `"}]}`
+	}
+	for _, a := range Agents {
+		if a.plugin != "" {
+			continue
+		}
+		last := a.events[len(a.events)-1]
+		text := `{"hooks": {"SessionStart": [` + ours(a, "/old/lineage") + `], "` + last + `": [` + ours(a, "/old/lineage") + `, ` + mine + `]}}`
+		dir, path := home(t, a, text)
+		apply(t, a, dir, false)
+		after, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(after), "/usr/local/bin/lineage hook "+a.Name); n != len(a.events) || strings.Contains(string(after), "/old/") ||
+			!strings.Contains(string(after), "notify-send") {
+			t.Errorf("%s: %d hooks:\n%s", a.Name, n, after)
+		}
+		for _, event := range a.events {
+			if !strings.Contains(string(after), `"`+event+`"`) {
+				t.Errorf("%s has no %s:\n%s", a.Name, event, after)
+			}
+		}
+		apply(t, a, dir, true)
+		if after, err := os.ReadFile(path); err != nil || strings.Contains(string(after), "lineage") || !strings.Contains(string(after), "notify-send") {
+			t.Errorf("%s: %v\n%s", a.Name, err, after)
+		}
+	}
+}
+
 // Without a file one is made, for the user alone. Undo removes a file that has nothing else.
 func TestNoFile(t *testing.T) {
 	for _, a := range Agents {

@@ -182,7 +182,13 @@ func (d *drawing) notes(n *api.Process) string {
 	if e := n.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
 		note("%s", evidence(e))
 	}
+	if said := display.Calls(n.Calls); said != "" && said != d.callsOf(n.Creator) {
+		note("%s", said)
+	}
 	if d.p.Wide {
+		if said := display.Trace(n.Trace); said != "" && n.Trace.From == n.Ref {
+			note("%s", said)
+		}
 		if n.UID != nil {
 			note("uid %d", *n.UID)
 		}
@@ -191,6 +197,14 @@ func (d *drawing) notes(n *api.Process) string {
 		}
 	}
 	return display.Text(b.String())
+}
+
+// callsOf says it of a creator: what it has started belongs to the same calls.
+func (d *drawing) callsOf(creator *api.Ref) string {
+	if creator == nil || d.nodes[*creator] == nil {
+		return ""
+	}
+	return display.Calls(d.nodes[*creator].Calls)
 }
 
 // dead tells that ref is known to have exited. The parent of an orphan is dead

@@ -54,6 +54,14 @@ func Event(p *Page, kind string, ev *api.Event) string {
 		if ev.Port != nil {
 			add("%s", display.Port(ev.Port))
 		}
+	case "mark":
+		if ev.Call != nil {
+			add("%s", display.Mark(ev.Call))
+		}
+	case "trace":
+		if pr != nil && pr.Trace != nil {
+			add("%s", display.Trace(pr.Trace))
+		}
 	case "session":
 		add("%s", display.Text(strings.Join(strings.Fields(ev.Name+" "+string(ev.State)+" "+ev.Reason), " ")))
 	case "lost":

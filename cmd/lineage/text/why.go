@@ -50,6 +50,9 @@ func writeWhy(p *Page, why *api.Why, what string) {
 		writeSteps(p, why.Edges)
 	}
 	p.Wrap(2, facts(p, why))
+	if said := claims(p, &why.Process); said != "" {
+		p.Wrap(2, said)
+	}
 	writeHolds(p, why.Holds)
 	if b := why.Brokered; b != nil && why.Session != nil {
 		p.Wrap(2, display.Brokered(b, why.Session.ID))
@@ -174,6 +177,22 @@ func facts(p *Page, why *api.Why) string {
 	}
 	if pr.Evidence != nil && why.Session != nil {
 		all = append(all, "evidence: "+display.Text(evidence(pr.Evidence)))
+	}
+	return strings.Join(all, " · ")
+}
+
+// claims says what members say of the process.
+func claims(p *Page, pr *api.Process) string {
+	var all []string
+	if len(pr.Calls) > 0 {
+		said := "started by " + display.Calls(pr.Calls)
+		if ended := pr.Calls[0].Ended; len(pr.Calls) == 1 && ended != nil {
+			said += ", which ended " + p.since(ended) + " ago"
+		}
+		all = append(all, said)
+	}
+	if pr.Trace != nil {
+		all = append(all, display.Trace(pr.Trace))
 	}
 	return strings.Join(all, " · ")
 }

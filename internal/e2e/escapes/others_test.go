@@ -27,6 +27,8 @@ type tool struct {
 	leaves string // for the table
 	// wrap are the words before the command that it is started with.
 	wrap func(*match) []string
+	// service: what wrap starts is a child of systemd, and waits for its session.
+	service bool
 	// end ends everything. The root may be dead.
 	end func(*match)
 }
@@ -37,8 +39,8 @@ type match struct {
 	tool *tool
 	// first is the PID of what was started: of the tool if it starts the root itself, else of the root.
 	first int
-	// cgroup is what wrap made.
-	cgroup string
+	// cgroup is what wrap made, and unit what it named.
+	cgroup, unit string
 }
 
 const cookie = "LNGTEST_COOKIE"
@@ -60,9 +62,9 @@ var tools = []*tool{
 		}, end: func(x *match) { _ = unix.Kill(x.first, unix.SIGKILL) }},
 }
 
-// compared are the rows that are tried: one for each way to leave, none that needs
+// programs are the rows that are tried: one for each way to leave, none that needs
 // more than the program.
-var compared = []string{
+var programs = []string{
 	"plain", "bg_orphan", "setpgid", "setsid", "daemon", "daemon_noenv", "env_exec_clear", "env_scrub", "ignore_all", "hop_fast", "hop_slow",
 	"bomb_active", "respawn_supervisor", "nested_subreaper", "clone_parent", "posix_spawn", "zombie_leader", "sigstopped", "cg_migrate", "threaded_cg",
 }
@@ -71,10 +73,21 @@ var compared = []string{
 // counts after how many something is left, and under lineage, where that fails.
 // LNGTEST_PAGE=FILE: where the table goes.
 func TestOthers(t *testing.T) {
+	text := compared(t, tools)
+	if path := os.Getenv("LNGTEST_PAGE"); path != "" && !t.Failed() {
+		if err := page.Write(path, "others", text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// compared tries the programs under each of the tools, and under lineage, and gives the table.
+func compared(t *testing.T, tools []*tool) string {
+	t.Helper()
 	i := stage.NewDaemon(t)
 	var tried []*row
 	for n := range rows {
-		if slices.Contains(compared, rows[n].name) {
+		if slices.Contains(programs, rows[n].name) {
 			tried = append(tried, &rows[n])
 		}
 	}
@@ -102,11 +115,7 @@ func TestOthers(t *testing.T) {
 	})
 	head := fmt.Sprintf("%s, %s: one trial of each of %d programs.\n\n", time.Now().UTC().Format(time.DateOnly), machine(), len(tried))
 	t.Logf("figure: %s", head+table.String())
-	if path := os.Getenv("LNGTEST_PAGE"); path != "" && !t.Failed() {
-		if err := page.Write(path, "others", head+table.String()); err != nil {
-			t.Error(err)
-		}
-	}
+	return head + table.String()
 }
 
 // play starts the program, has the tool end it, and tells whether something is
@@ -114,7 +123,11 @@ func TestOthers(t *testing.T) {
 func (o *tool) play(t *testing.T, i *stage.Instance, r *row, f failure) (left bool) {
 	t.Run(fmt.Sprintf("%s/%s/%d_%s", o.name, f, r.number, r.name), func(t *testing.T) {
 		x := &match{trial: &trial{row: r, Instance: i.In(t), t: t, name: "net", m: stage.NewMarker(t, i.Dir)}, tool: o}
-		x.start()
+		if o.service {
+			x.startService()
+		} else {
+			x.start()
+		}
 		defer x.finish()
 		if f == rootKilled {
 			x.kill(x.root, unix.SIGKILL)
@@ -173,7 +186,10 @@ func (x *match) start() {
 
 // finish ends what is left.
 func (x *match) finish() {
-	x.Must("end", "--yes", "--now", x.name)
+	// A service's session has ended if nothing was left.
+	if end := x.Lineage("end", "--yes", "--now", x.name); end.Code() != 0 && !x.tool.service {
+		x.t.Fatal(end)
+	}
 	x.m.Gone()
 }
 

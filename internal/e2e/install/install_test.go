@@ -23,7 +23,7 @@ const repository = "../../.."
 
 func TestMain(m *testing.M) {
 	stage.OnlyFrom("test-install")
-	for _, made := range []string{"bin/lineage", "bin/lineage-mcp", "bin/man/lineage.1", "bin/completion/lineage.bash"} {
+	for _, made := range []string{"bin/lineage", "bin/lineage-mcp", "bin/lineage-export", "bin/man/lineage.1", "bin/completion/lineage.bash"} {
 		if _, err := os.Stat(filepath.Join(repository, made)); err != nil {
 			fmt.Fprintf(os.Stderr, "install: %v; run make all\n", err)
 			os.Exit(1)
@@ -86,7 +86,10 @@ func manifest(t *testing.T, prefix string) (list []string) {
 	}
 	for line := range strings.Lines(string(text)) {
 		mode, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		list = append(list, mode+" "+filepath.Join(prefix, name)[1:])
+		if !strings.HasPrefix(name, "/") {
+			name = filepath.Join(prefix, name)
+		}
+		list = append(list, mode+" "+name[1:])
 	}
 	commands, err := os.ReadFile(filepath.Join(repository, "docs/COMMANDS.md"))
 	if err != nil {
@@ -145,9 +148,14 @@ func TestInstall(t *testing.T) {
 			if example := read(t, dest, prefix, "share/doc/lineage/policy.yaml"); !strings.Contains(example, schema) {
 				t.Errorf("the example does not name %s", schema)
 			}
-			unit := read(t, dest, prefix, "lib/systemd/system/lineage.service")
-			if !strings.Contains(unit, "\nExecStart="+prefix+"/bin/lineage daemon ") || strings.Contains(unit, "@BINDIR@/") {
-				t.Errorf("the unit does not start %s/bin/lineage:\n%s", prefix, unit)
+			for file, want := range map[string]string{
+				filepath.Join(prefix, "lib/systemd/system/lineage.service"):        "\nExecStart=" + prefix + "/bin/lineage daemon ",
+				filepath.Join(prefix, "lib/systemd/system/lineage-export.service"): "\nExecStart=" + prefix + "/bin/lineage export ",
+				"/etc/apparmor.d/lineage-daemon":                                   "\n  " + prefix + "/bin/lineage mrix,\n",
+			} {
+				if text := read(t, dest, file); !strings.Contains(text, want) || strings.Contains(text, "@BINDIR@/") {
+					t.Errorf("%s has not %q:\n%s", file, want, text)
+				}
 			}
 			if info, err := os.Stat(filepath.Join(dest, "etc/lineage")); err != nil || info.Mode().Perm() != 0o755 {
 				t.Errorf("/etc/lineage: %v %v", info, err)

@@ -140,7 +140,7 @@ func TestRPM(t *testing.T) {
 // The bill of materials of a program is what Go says about it, and knows its bytes.
 func TestSBOM(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
-		for name, modules := range map[string]int{"lineage": 20, "lineage-mcp": 3} {
+		for name, modules := range map[string]int{"lineage": 20, "lineage-mcp": 3, "lineage-export": 3} {
 			t.Run(name+"_"+arch, func(t *testing.T) { testSBOM(t, name, arch, modules) })
 		}
 	}

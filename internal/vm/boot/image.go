@@ -105,7 +105,7 @@ func (i *Image) Tree(name, host string) {
 // what is built, and the test data of the packages in dirs. Each of them is a
 // directory of the guest too.
 func (i *Image) Checkout(root string, dirs ...string) {
-	for _, program := range []string{"lineage", "lineage-mcp"} {
+	for _, program := range []string{"lineage", "lineage-mcp", "lineage-export"} {
 		i.File(filepath.Join(guest.Root, "bin", program), filepath.Join(i.bin, program))
 	}
 	i.File(guest.Root+"/docs/openapi.json", filepath.Join(root, "docs/openapi.json"))

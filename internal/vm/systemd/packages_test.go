@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
@@ -18,11 +19,13 @@ import (
 // over it. It is the last one before lineage had packages: this tree packs its program.
 const previous = "928c362cf920b487f138b3192a183b39963a94ed"
 
+// debians are the suites, each with the series of its own kernel.
+var debians = []struct{ suite, series string }{{"bookworm", "6.1"}, {"trixie", "6.12"}}
+
 // TestPackages installs, upgrades with live sessions, rolls back, removes and purges the
 // package on each Debian.
 func TestPackages(t *testing.T) {
 	fetched(t, scripts+"/fetch-qemu.sh", cache+"/qemu")
-	fetched(t, scripts+"/fetch-kernels.sh", cache+"/kernels", series)
 	found, err := filepath.Glob(repository + "/bin/dist/lineage_*_amd64.deb")
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%v %v; run make deb", found, err)
@@ -39,10 +42,11 @@ func TestPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	starts(t, dir, "packages.sh")
-	for _, suite := range []string{"bookworm", "trixie"} {
-		t.Run(suite, func(t *testing.T) {
-			fetched(t, scripts+"/systemd/debian.sh", cache+"/systemd", suite)
-			guest(t, 2560, names(t, "packages.sh"), nil, filepath.Join(cache, "systemd", suite), dir)
+	for _, d := range debians {
+		t.Run(d.suite, func(t *testing.T) {
+			fetched(t, scripts+"/fetch-kernels.sh", cache+"/kernels", d.series)
+			fetched(t, scripts+"/systemd/debian.sh", cache+"/systemd", d.suite)
+			guest(t, machine{d.series, 2560, 40 * time.Minute}, names(t, "packages.sh"), nil, filepath.Join(cache, "systemd", d.suite), dir)
 		})
 	}
 }
@@ -52,7 +56,7 @@ func packed(t *testing.T, dir string) string {
 	t.Helper()
 	script := `tree=$1/tree; git clone -q --no-checkout . "$tree"; git -C "$tree" checkout -q "$2"
 		(cd "$tree"; CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=0.0.1 -E lineage_start' -o "$1/lineage" ./cmd/lineage)
-		cp bin/lineage-mcp "$1/" # it had none
+		cp bin/lineage-mcp bin/lineage-export "$1/" # it had none
 		BUILT=$1 VERSION=0.0.1 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$2") packaging/package.sh deb amd64 "$1"`
 	build := exec.Command("bash", "-euc", script, "packed", dir, previous)
 	build.Dir = repository

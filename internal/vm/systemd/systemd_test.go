@@ -21,7 +21,7 @@ const (
 	repository = "../../.."
 	cache      = repository + "/.cache"
 	scripts    = repository + "/testdata/vm"
-	series     = "6.18" // of the guest's kernel
+	series     = "6.18" // of the kernel that the units are tried on
 )
 
 func TestMain(m *testing.M) {
@@ -85,7 +85,7 @@ func upgraded(t *testing.T, to string) {
 func overlay(t *testing.T, asked []string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"bin/lineage", "bin/lineage-mcp", "bin/man", "bin/completion", "bin/NOTICES", "packaging", "docs/policy.schema.json", "LICENSE", "docs/RECIPES.md", "testdata/vm/systemd/guest"} {
+	for _, name := range []string{"bin/lineage", "bin/lineage-mcp", "bin/lineage-export", "bin/man", "bin/completion", "bin/NOTICES", "packaging", "docs/policy.schema.json", "LICENSE", "docs/RECIPES.md", "testdata/vm/systemd/guest"} {
 		from, to := filepath.Join(repository, name), filepath.Join(dir, "src", name)
 		err := os.MkdirAll(filepath.Dir(to), 0o755)
 		if err == nil {
@@ -131,13 +131,21 @@ func TestSystemd(t *testing.T) {
 	fetched(t, scripts+"/systemd/rootfs.sh", cache+"/systemd")
 	checks := names(t, "checks.sh")
 	asked := only(t, checks)
-	guest(t, 1536, checks, asked, cache+"/systemd/root", overlay(t, asked))
+	guest(t, machine{series, 1536, 20 * time.Minute}, checks, asked, cache+"/systemd/root", overlay(t, asked))
 }
 
-// guest boots these folders, whose script runs the checks, and reports each as a test.
-func guest(t *testing.T, memory int, checks, asked []string, folders ...string) {
+// machine is what differs between the guests.
+type machine struct {
+	series string // of the kernel
+	memory int    // in MiB
+	limit  time.Duration
+}
+
+// guest boots these folders, whose script runs the checks, and reports each as a test. It
+// gives what ran, by name.
+func guest(t *testing.T, with machine, checks, asked []string, folders ...string) map[string]boot.Job {
 	t.Helper()
-	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", series))
+	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", with.series))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +154,8 @@ func guest(t *testing.T, memory int, checks, asked []string, folders ...string) 
 		t.Fatal(err)
 	}
 	m := boot.Machine{
-		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: memory,
-		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning systemd.default_timeout_start_sec=10min", Timeout: 20 * time.Minute,
+		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: with.memory,
+		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning systemd.default_timeout_start_sec=10min", Timeout: with.limit,
 	}
 	r, err := m.Run(t.Context(), initramfs)
 	if r == nil {
@@ -181,4 +189,5 @@ func guest(t *testing.T, memory int, checks, asked []string, folders ...string) 
 	if errors.Is(err, boot.ErrUnfinished) || t.Failed() {
 		t.Logf("console:\n%s", r.Console)
 	}
+	return ran
 }

@@ -10,9 +10,10 @@ install_() {
 	systemctl cat lineage.service lineage.socket >/dev/null
 }
 verify() {
-	systemd-analyze verify --man=no lineage.service lineage.socket 2>&1 | tee /tmp/verify
+	systemd-analyze verify --man=no lineage.service lineage.socket lineage-export.service 2>&1 | tee /tmp/verify
 	[ ! -s /tmp/verify ]
-	systemd-analyze security --no-pager --threshold=36 lineage.service | grep -E '^(✗|→)'
+	systemd-analyze security --no-pager --threshold=25 lineage.service | grep -E '^(✗|→)'
+	systemd-analyze security --no-pager --threshold=20 lineage-export.service | grep -E '^(✗|→)'
 }
 start() {
 	systemctl enable --quiet --now lineage || { journalctl -u lineage -o cat; return 1; }
@@ -37,6 +38,58 @@ journal() { # in its own words, with their level and fields
 	has "$said" '"PRIORITY":"6"'
 	has "$said" '"_PID":"'"$(daemon_pid)"'"'
 }
+network() { # the daemon has none; the host's ports and sockets it knows all the same
+	for space in net mnt; do
+		[ "$(readlink "/proc/$(daemon_pid)/ns/$space")" != "$(readlink /proc/1/ns/$space)" ]
+	done
+	systemd-run --quiet --unit=lngtest-stranger systemd-socket-activate -l 127.0.0.1:8101 sleep 1
+	agent ports 'systemd-socket-activate -l 127.0.0.1:8102 sleep 1 &
+		systemd-socket-activate -d -l 127.0.0.1:8103 sleep 1 &
+		systemd-socket-activate -l /tmp/ports.sock sleep 1 &'
+	listening() { has "$(lineage why "$1" 2>&1)" "$2"; }
+	until_ listening :8101 'holds tcp 127.0.0.1:8101'
+	for at in :8102 :8103/udp /tmp/ports.sock; do
+		until_ listening "$at" 'session ports ('
+	done
+	for port in 'tcp 127.0.0.1:8102' 'udp 127.0.0.1:8103' 'unix /tmp/ports.sock'; do
+		has "$(lineage end --dry-run ports)" "$port"
+	done
+	lineage end --yes ports | tee /tmp/end
+	has "$(cat /tmp/end)" 'freed tcp 127.0.0.1:8102'
+	! lineage why :8102 || return 1
+	systemctl stop lngtest-stranger
+}
+exports() { # the metrics on TCP, by a user with no right but to read
+	echo 'LINEAGE_EXPORT_FLAGS=--metrics 127.0.0.1:9750' >/etc/default/lineage-export
+	systemctl start lineage-export
+	scraped() { # shellcheck disable=SC2094
+		has "$(exec 3<>/dev/tcp/127.0.0.1/9750 && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3)" "$1"
+	}
+	until_ scraped '^lineage_level [234]'
+	status=/proc/$(property lineage-export MainPID)/status
+	for want in 'CapEff:0000000000000000' 'CapBnd:0000000000000000' 'NoNewPrivs:1' 'Seccomp:2'; do
+		has "$(tr -d '\t' <"$status")" "^$want\$"
+	done
+	[ "$(stat -c %u "$status")" -ge 61184 ] # of systemd's dynamic users
+	code=0
+	out=$(tester lineage export --metrics 127.0.0.1:9751 2>&1) || code=$?
+	is "$code" 4 'exit code of a user outside the group'
+	has "$out" 'only root and the group lineage may'
+	code=0
+	out=$(lineage export --metrics 127.0.0.1:9750 2>&1) || code=$?
+	is "$code" 1 'exit code with an address that is in use'
+	systemctl stop lineage
+	until_ scraped '502 Bad Gateway'
+	systemctl start lineage
+	until_ scraped '^lineage_level [234]'
+	systemctl stop lineage-export
+	printf 'version: 1\ndaemon: {metrics: 127.0.0.1:9750}\n' >/etc/lineage/policy.yaml
+	systemctl reload lineage
+	refused() { property lineage StatusText | grep -q 'policy not applied'; }
+	until_ refused
+	has "$(lineage policy check /etc/lineage/policy.yaml 2>&1)" 'lineage export --metrics' || return 1
+	policy ''
+}
 sessions() { session one 3001; lineage tree one; }
 others() { # what other users hold: procfs of theirs is read
 	tester lineage run --name theirs --grace 0s -- bash -c 'exec 9>/tmp/held; exec sleep 3002' &
@@ -52,7 +105,7 @@ reload() {
 	has "$(lineage policy show)" 'mode.*enforce'
 	printf 'nonsense\n' >/etc/lineage/policy.yaml
 	systemctl reload lineage
-	refused() { property lineage StatusText | grep -q 'policy file was not taken'; }
+	refused() { property lineage StatusText | grep -q 'policy not applied'; }
 	until_ refused
 	has "$(lineage policy show)" 'mode.*enforce'
 	is "$(property lineage ActiveState)" active 'after a bad policy'

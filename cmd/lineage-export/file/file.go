@@ -1,0 +1,152 @@
+//go:build linux
+
+// Package file writes records as lines to a file, or to standard output.
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// Sink appends a line for each event. A batch is on disk when Deliver returns. What renames the
+// file, as logrotate does, need not say so: the next batch goes to a new file of the same name.
+type Sink struct {
+	lines
+	path string
+	out  *os.File // nil: not open
+}
+
+// New opens the file. An error is one that the user has to mend.
+func New(path string, encoder record.Encoder, log *slog.Logger) (*Sink, error) {
+	s := &Sink{lines: lines{encoder: encoder, log: log}, path: path}
+	return s, s.open()
+}
+
+// Close closes the file.
+func (s *Sink) Close() error {
+	if s.out == nil {
+		return nil
+	}
+	return s.out.Close()
+}
+
+// Deliver writes the events of a batch: all of them, or after an error none.
+func (s *Sink) Deliver(_ context.Context, batch []*record.Record) error {
+	text := s.encode(batch)
+	if len(text) == 0 {
+		return nil
+	}
+	if err := s.reopen(); err != nil {
+		return err
+	}
+	return s.append(text)
+}
+
+// append writes lines and waits until they are on disk. A disk that is full in between may
+// leave half a line: it is taken back.
+func (s *Sink) append(lines []byte) error {
+	before, err := s.out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("append to %s: %w", s.path, err)
+	}
+	n, err := s.out.Write(lines)
+	if err == nil {
+		err = s.out.Sync()
+	}
+	if err == nil {
+		return nil
+	}
+	if after, sought := s.out.Seek(0, io.SeekEnd); n > 0 && sought == nil && after == before+int64(n) {
+		_ = s.out.Truncate(before) // else the next open ends the line
+	}
+	s.drop()
+	return fmt.Errorf("append to %s: %w", s.path, err)
+}
+
+func (s *Sink) drop() {
+	s.out.Close()
+	s.out = nil
+}
+
+// reopen opens the file if it is not open, or another one has its name now.
+func (s *Sink) reopen() error {
+	if s.out != nil {
+		named, err := os.Lstat(s.path)
+		open, err2 := s.out.Stat()
+		if err == nil && err2 == nil && os.SameFile(named, open) {
+			return nil
+		}
+		s.drop()
+	}
+	return s.open()
+}
+
+// open opens the file for appending, or makes it. What others could have put in its place, a
+// link, a pipe or a device, is refused.
+func (s *Sink) open() error {
+	const flags = os.O_RDWR | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	_, absent := os.Lstat(s.path)
+	f, err := os.OpenFile(s.path, flags, 0o640)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return fmt.Errorf("open %s: a symbolic link is not followed", s.path)
+	case err != nil:
+		return err // names the path
+	}
+	if err := s.ready(f, errors.Is(absent, fs.ErrNotExist)); err != nil {
+		f.Close()
+		return fmt.Errorf("open %s: %w", s.path, err)
+	}
+	s.out = f
+	return nil
+}
+
+// ready checks a file that was opened, takes its lock, and ends a line that a crash cut off.
+func (s *Sink) ready(f *os.File, made bool) error {
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular():
+		return errors.New("not a regular file")
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return errors.New("another exporter writes to it")
+	}
+	if made {
+		if err := syncDir(filepath.Dir(s.path)); err != nil {
+			return err
+		}
+	}
+	last := make([]byte, 1)
+	if st.Size() == 0 {
+		return nil
+	}
+	if _, err := f.ReadAt(last, st.Size()-1); err != nil {
+		return err
+	}
+	if last[0] != '\n' {
+		_, err = f.Write([]byte("\n"))
+	}
+	return err
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,244 @@
+//go:build linux
+
+package file
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// numbered encodes a record as its id. Those without one cannot be encoded.
+type numbered struct{}
+
+func (numbered) Encode(r *record.Record) ([]record.Log, error) {
+	if r.ID == "" {
+		return nil, errors.New("no id")
+	}
+	return []record.Log{{JSON: []byte(r.ID)}}, nil
+}
+
+func batch(ids ...string) (all []*record.Record) {
+	for _, id := range ids {
+		all = append(all, &record.Record{ID: id})
+	}
+	return all
+}
+
+func open(t *testing.T, path string) *Sink {
+	t.Helper()
+	s, err := New(path, numbered{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func deliver(t *testing.T, s record.Sink, ids ...string) {
+	t.Helper()
+	if err := s.Deliver(t.Context(), batch(ids...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func holds(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s has %q (%v), want %q", filepath.Base(path), got, err, want)
+	}
+}
+
+func TestAppend(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	s := open(t, path)
+	deliver(t, s, "1", "", "2")
+	holds(t, path, "1\n2\n")
+	if s.Refused() != 1 {
+		t.Errorf("%d records refused, want 1", s.Refused())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, open(t, path), "3")
+	holds(t, path, "1\n2\n3\n")
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm()&0o007 != 0 {
+		t.Errorf("%v, %v: others may read it", st.Mode(), err)
+	}
+}
+
+// TestRotate does what logrotate does: by rename with and without a new file, by copy and
+// truncation, and by removal.
+func TestRotate(t *testing.T) {
+	dir := t.TempDir()
+	path, old := filepath.Join(dir, "log"), filepath.Join(dir, "log.1")
+	s := open(t, path)
+	deliver(t, s, "1")
+	for _, rotate := range []func() error{
+		func() error { return os.Rename(path, old) },
+		func() error { return errors.Join(os.Rename(path, old), os.WriteFile(path, nil, 0o600)) },
+		func() error { return errors.Join(os.Rename(path, old), os.WriteFile(path, nil, 0o600)) },
+		func() error {
+			b, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(old, b, 0o600), os.Truncate(path, 0))
+		},
+	} {
+		if err := rotate(); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, old, "1\n")
+		deliver(t, s, "1")
+		holds(t, path, "1\n")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, s, "2")
+	holds(t, path, "2\n")
+}
+
+// TestCutOff: a line that a crash cut off is ended, so that only that line is broken.
+func TestCutOff(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("1\nhal"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, open(t, path), "2")
+	holds(t, path, "1\nhal\n2\n")
+}
+
+func TestRefusedPaths(t *testing.T) {
+	dir := t.TempDir()
+	for name, make := range map[string]func(path string) error{
+		"symbolic link":  func(path string) error { return os.Symlink(filepath.Join(dir, "target"), path) },
+		"regular":        func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"is a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"no such file":   func(path string) error { return nil },
+	} {
+		path := filepath.Join(dir, name)
+		if err := make(path); err != nil {
+			t.Fatal(err)
+		}
+		if name == "no such file" {
+			path = filepath.Join(dir, "absent", "log")
+		}
+		s, err := New(path, numbered{}, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "target")); err == nil {
+		t.Error("the target of the link was made")
+	}
+}
+
+// TestSwapped: a link that is put in the place of the file later is not followed either, and what
+// could not be written comes when the file is a file again.
+func TestSwapped(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "log")
+	s := open(t, path)
+	if err := errors.Join(os.Remove(path), os.Symlink("victim", path)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Deliver(t.Context(), batch("1")); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+			t.Fatalf("%v, want the link refused", err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, s, "1")
+	holds(t, path, "1\n")
+	if _, err := os.Stat(filepath.Join(dir, "victim")); err == nil {
+		t.Error("the link was followed")
+	}
+}
+
+func TestTwoWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	s := open(t, path)
+	if _, err := New(path, numbered{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another exporter") {
+		t.Errorf("%v, want the second one refused", err)
+	}
+	s.Close()
+	open(t, path)
+}
+
+// TestFullDisk fills a small file system: no half line stays, and the batch arrives as a whole
+// when there is room again.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir := t.TempDir()
+	runtime.LockOSThread() // for good: the mount goes with the thread
+	err := errors.Join(unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("none", dir, "tmpfs", 0, "size=64k"))
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	path, ballast := filepath.Join(dir, "log"), filepath.Join(dir, "ballast")
+	s := open(t, path)
+	deliver(t, s, "first")
+	if err := os.WriteFile(ballast, make([]byte, 40<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range 8 {
+		ids = append(ids, fmt.Sprintf("%d%s", i, strings.Repeat("x", 4000)))
+	}
+	for range 3 {
+		if err := s.Deliver(t.Context(), batch(ids...)); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("%v, want a full disk", err)
+		}
+		holds(t, path, "first\n")
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, s, ids...)
+	holds(t, path, "first\n"+strings.Join(ids, "\n")+"\n")
+}
+
+// TestBlockedStream: a reader that does not read blocks no longer than the context lasts, and gets
+// each line once when it reads again.
+func TestBlockedStream(t *testing.T) {
+	in, out := io.Pipe()
+	s := NewStream(out, numbered{}, slog.New(slog.DiscardHandler))
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if err := s.Deliver(ctx, batch("1", "2")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v, want the deadline", err)
+		}
+		cancel()
+	}
+	var got bytes.Buffer
+	read := make(chan error)
+	go func() {
+		_, err := io.Copy(&got, in)
+		read <- err
+	}()
+	deliver(t, s, "1", "2")
+	deliver(t, s, "3")
+	out.Close()
+	if err := <-read; err != nil || got.String() != "1\n2\n3\n" {
+		t.Errorf("%q, %v", got.String(), err)
+	}
+}

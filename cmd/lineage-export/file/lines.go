@@ -1,0 +1,83 @@
+//go:build linux
+
+package file
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// lines makes the lines of a batch.
+type lines struct {
+	encoder record.Encoder
+	log     *slog.Logger
+	refused atomic.Uint64
+	buffer  bytes.Buffer
+}
+
+// Name is ocsf.
+func (l *lines) Name() string { return "ocsf" }
+
+// Refused counts records that could not be encoded.
+func (l *lines) Refused() uint64 { return l.refused.Load() }
+
+// encode gives text that is valid until the next call.
+func (l *lines) encode(batch []*record.Record) []byte {
+	l.buffer.Reset()
+	for _, r := range batch {
+		logs, err := l.encoder.Encode(r)
+		if err != nil {
+			l.refused.Add(1)
+			l.log.Error("record not encoded", "kind", r.Kind, "id", r.ID, "err", err)
+			continue
+		}
+		for _, x := range logs {
+			l.buffer.Write(x.JSON)
+			l.buffer.WriteByte('\n')
+		}
+	}
+	return l.buffer.Bytes()
+}
+
+// Stream writes lines to standard output, or any other stream that may block.
+type Stream struct {
+	lines
+	out     io.Writer
+	writing chan error // not nil: a write has not returned
+}
+
+// NewStream makes a sink of a stream.
+func NewStream(out io.Writer, encoder record.Encoder, log *slog.Logger) *Stream {
+	return &Stream{lines: lines{encoder: encoder, log: log}, out: out}
+}
+
+// Deliver writes the events of a batch. If the reader of the stream does not read, it returns when
+// ctx is done; the write continues, and the next Deliver, which is of the same batch, waits for it.
+func (s *Stream) Deliver(ctx context.Context, batch []*record.Record) error {
+	if s.writing == nil {
+		text := s.encode(batch)
+		if len(text) == 0 {
+			return nil
+		}
+		s.writing = make(chan error, 1)
+		go func(done chan<- error) {
+			_, err := s.out.Write(text)
+			done <- err
+		}(s.writing)
+	}
+	select {
+	case err := <-s.writing:
+		s.writing = nil
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close does nothing: the stream is not its own.
+func (s *Stream) Close() error { return nil }

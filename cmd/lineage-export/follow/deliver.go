@@ -1,0 +1,136 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+const (
+	firstPause   = 250 * time.Millisecond
+	longestPause = 30 * time.Second
+	attemptTime  = 30 * time.Second // one delivery may take
+	lastTime     = 5 * time.Second  // the last one
+)
+
+// Stats are counts of one follower.
+type Stats struct {
+	Delivered atomic.Uint64 // records
+	Failed    atomic.Uint64 // deliveries, which were tried again
+	Behind    atomic.Uint64 // times that the events had to be read from the history
+	Lost      atomic.Uint64 // events that neither the stream nor the history had
+	Unwritten atomic.Uint64 // times that the state could not be written
+}
+
+// Later is the error of a receiver that said how long to wait.
+type Later struct {
+	Err error
+	In  time.Duration
+}
+
+func (e *Later) Error() string { return e.Err.Error() }
+func (e *Later) Unwrap() error { return e.Err }
+
+// deliver hands the batch to the sink until the sink has taken it. From the first failure
+// on nothing is read: the daemon must not wait for a sink.
+func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) error {
+	wait, stopped := firstPause, false
+	for {
+		err := f.deliverOnce(ctx)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		f.Stats.Failed.Add(1)
+		if !stopped {
+			f.Log.Warn("the receiver does not take records; trying again", "err", err)
+			stopped = true
+			stopReading()
+		}
+		if later, ok := errors.AsType[*Later](err); ok {
+			wait = min(max(wait, later.In), longestPause)
+		}
+		wait = pause(ctx, wait)
+	}
+	f.save(false)
+	if stopped {
+		f.Log.Info("the receiver takes records again")
+		return errAgain
+	}
+	return nil
+}
+
+// deliverOnce tries it once.
+func (f *Follower) deliverOnce(ctx context.Context) error {
+	if len(f.batch) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, attemptTime)
+		defer cancel()
+		if err := f.Sink.Deliver(ctx, f.batch); err != nil {
+			return err
+		}
+		f.Stats.Delivered.Add(uint64(len(f.batch)))
+		for _, r := range f.batch {
+			if r.Kind == record.Lost {
+				f.Stats.Lost.Add(max(r.Event.Count, 1))
+			}
+		}
+		clear(f.batch)
+		f.batch = f.batch[:0]
+	}
+	f.acked = f.at
+	return nil
+}
+
+// save keeps how far the sink is, and now and then the model: both are of the same event
+// here, because everything that was read has been delivered. At the end both are written.
+func (f *Follower) save(last bool) {
+	if f.acked.Boot == "" || f.acked == f.early && !last {
+		return
+	}
+	now := time.Now()
+	modelDue := f.model != nil && (last || now.Sub(f.wrote.model) >= modelTime)
+	if modelDue || last || now.Sub(f.wrote.cursor) >= cursorTime {
+		f.wrote.cursor = now
+		f.written(f.Store.write(f.Sink.Name()+".cursor", &f.acked))
+	}
+	if !modelDue {
+		return
+	}
+	f.wrote.model = now
+	doc, err := f.model.Save()
+	if err == nil {
+		err = f.Store.write(f.Sink.Name()+".model", &keptModel{At: f.acked, Model: json.RawMessage(doc)})
+	}
+	f.written(err)
+}
+
+// written says once that the state cannot be written. Records are delivered all the same.
+func (f *Follower) written(err error) {
+	switch {
+	case err != nil:
+		f.Stats.Unwritten.Add(1)
+		if !f.unsaid {
+			f.Log.Error("the cursor cannot be written; after a restart records come again", "err", err)
+		}
+		f.unsaid = true
+	case f.unsaid:
+		f.Log.Info("the cursor is written again")
+		f.unsaid = false
+	}
+}
+
+// pause waits, and gives how long to wait the next time.
+func pause(ctx context.Context, d time.Duration) time.Duration {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d/2 + rand.N(d)):
+	}
+	return min(2*d, longestPause)
+}

@@ -1,0 +1,320 @@
+// Package follow reads the daemon's events from a cursor on and hands records of them to a
+// sink. What the sink took moves the cursor.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+const (
+	batchRecords = 1024
+	batchTime    = time.Second      // a record waits for others
+	tickTime     = 5 * time.Second  // between two looks for what lives long
+	lookTime     = 10 * time.Second // between two looks at what no event reports
+	modelTime    = 30 * time.Second // between two copies of the model
+	cursorTime   = 2 * time.Second  // between two writes of the cursor
+	readAhead    = 1024             // events between the stream and the model
+	lagTime      = 30 * time.Second // the history may be behind what the ring has lost
+)
+
+// Follower brings the events to one sink, in one goroutine. Its exported fields do not
+// change after Run.
+type Follower struct {
+	Sink  record.Sink
+	Dial  func(context.Context) (api.Client, error)
+	Host  *record.Host
+	Store *Store
+	Log   *slog.Logger
+	Stats Stats
+
+	model  *model.Model
+	source *source
+	at     place // the last event that was read
+	acked  place // the last event that the sink took
+	early  place // up to here records were delivered before this program began
+	batch  []*record.Record
+	lag    lag
+	wrote  struct{ cursor, model time.Time }
+	seen   seen
+	unsaid bool // that the state cannot be written was said
+}
+
+// lag is what the ring has lost and the history does not have yet.
+type lag struct {
+	from  api.U64
+	since time.Time
+}
+
+// errAgain: the stream is to be opened again, at the last event that was read.
+var errAgain = errors.New("read again")
+
+// Open reads the cursor. An error is one that the user has to mend.
+func (f *Follower) Open() error {
+	cursor, err := f.Store.cursor(f.Sink.Name())
+	if err != nil || cursor == nil {
+		return err
+	}
+	f.early, f.acked, f.at = *cursor, *cursor, *cursor
+	return nil
+}
+
+// Run follows until ctx is done.
+func (f *Follower) Run(ctx context.Context) {
+	f.restore()
+	wait, told := firstPause, false
+	for ctx.Err() == nil {
+		before := f.at
+		err := f.connect(ctx)
+		if errors.Is(err, errAgain) || f.at != before {
+			wait, told = firstPause, false
+		}
+		if errors.Is(err, errAgain) {
+			continue
+		}
+		if ctx.Err() == nil && err != nil && !told {
+			f.Log.Warn("the daemon's events cannot be read; trying again", "err", err)
+			told = true
+		}
+		wait = pause(ctx, wait)
+	}
+	last, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	if f.deliverOnce(last) == nil {
+		f.save(true)
+	}
+	if err := f.Sink.Close(); err != nil {
+		f.Log.Warn("sink not closed", "err", err)
+	}
+}
+
+// restore takes the model that was kept, if it is not ahead of the cursor.
+func (f *Follower) restore() {
+	if f.early.Boot == "" {
+		return
+	}
+	kept, err := f.Store.model(f.Sink.Name())
+	if err == nil && kept == nil {
+		return
+	}
+	if err == nil && (kept.At.Boot != f.early.Boot || kept.At.TimeNS > f.early.TimeNS) {
+		err = errors.New("it does not belong to the cursor")
+	}
+	if err == nil {
+		f.model, err = model.Load(kept.Model, f.Host, nil)
+	}
+	if err != nil {
+		f.Log.Warn("the kept model is not used", "err", err)
+		return
+	}
+	f.at = kept.At
+}
+
+// connect reads from the daemon until the connection, the sink or ctx ends.
+func (f *Follower) connect(ctx context.Context) error {
+	c, err := f.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if f.source, err = newSource(ctx, c); err != nil {
+		return err
+	}
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	if f.model != nil {
+		f.model.Ask(f.source)
+	}
+	q := api.EventsQuery{Types: record.Types}
+	switch {
+	case f.at.Boot == "": // nothing was ever read
+		q.Snapshot = true
+	case f.at.Boot == boot && f.at.Seq != 0:
+		q.From, q.Snapshot = uint64(f.at.Seq), f.model == nil
+	default:
+		q.Since = f.at.Time.Add(-time.Second)
+	}
+	return f.stream(ctx, c, q, boot)
+}
+
+func boottime() api.U64 {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // it exists since 2.6.39
+	return api.U64(ts.Nano())
+}
+
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read the boot's id: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// stream reads one stream. A goroutine takes the lines, so that a batch is also delivered
+// while the next line is waited for.
+func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, boot string) (err error) {
+	reading, stop := context.WithCancel(ctx)
+	events := make(chan *api.Event, readAhead)
+	broke := make(chan error, 1)
+	defer func() {
+		stop()
+		for range events { // what was read ahead is read again
+		}
+	}()
+	go func() {
+		defer close(events)
+		broke <- c.Events(reading, q, func(e *api.Event) error {
+			select {
+			case events <- e:
+				return nil
+			case <-reading.Done():
+				return reading.Err()
+			}
+		})
+	}()
+	flush := time.NewTicker(batchTime / 2)
+	defer flush.Stop()
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	quiet := false // no event came since the last tick
+	for {
+		select {
+		case e, more := <-events:
+			if !more {
+				err := f.deliver(ctx, stop)
+				if err == nil {
+					err = <-broke
+				}
+				return err
+			}
+			quiet = false
+			if err := f.take(ctx, e, boot); err != nil {
+				return err
+			}
+			if len(f.batch) < batchRecords {
+				continue
+			}
+		case <-tick.C:
+			now := f.at.Time
+			if quiet {
+				now = time.Now()
+			}
+			if quiet = true; f.model != nil {
+				f.batch = append(f.batch, f.model.Tick(now)...)
+			}
+			continue
+		case <-look.C:
+			if f.model != nil && f.model.Boot() == boot {
+				f.look(ctx, c)
+			}
+			continue
+		case <-flush.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := f.deliver(ctx, stop); err != nil {
+			return err
+		}
+	}
+}
+
+// take gives an event to the model, and its records to the batch.
+func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
+	switch e.Kind {
+	case "recording", "process":
+		f.of(boot)
+		if f.at.Boot == "" { // what happens from now on is wanted, also if the connection breaks before
+			f.at = place{Schema: schema, Boot: boot, TimeNS: boottime(), Time: time.Now()}
+		}
+		f.model.Prime(e)
+		return nil
+	case "event":
+	default:
+		return nil
+	}
+	if e.Type == "session" && e.TimeNS == 0 { // of the snapshot
+		f.of(boot)
+		f.model.Prime(e)
+		return nil
+	}
+	if e.Type == "lost" {
+		if again := f.missing(ctx, e); again {
+			return errAgain
+		}
+		if e.Where == "history" && e.LostFrom != 0 && e.LostFrom == f.at.Seq { // asked for again, to see whether it is kept
+			if e.LostFrom++; e.LostFrom > e.LostTo {
+				return nil
+			}
+			e.Count = max(e.Count, 1) - 1
+		}
+	}
+	if e.BootID != "" {
+		boot = e.BootID
+	}
+	here := place{Schema: schema, Boot: boot, Seq: e.Seq, TimeNS: e.TimeNS, Time: f.at.Time}
+	if e.Time != nil {
+		here.Time = *e.Time
+	}
+	placed := e.TimeNS != 0
+	if placed && f.at.Boot == boot && here.behind(&f.at) {
+		return nil // it was read before
+	}
+	f.of(boot)
+	records := f.model.Apply(e)
+	if placed {
+		f.at = here
+	}
+	if placed && boot == f.early.Boot && here.behind(&f.early) {
+		return nil // it was delivered before
+	}
+	for _, r := range records {
+		if r.Kind == record.End {
+			r.Report = f.source.report(r.Session.ID)
+		}
+	}
+	f.batch = append(f.batch, records...)
+	return nil
+}
+
+// of makes the model that of a boot. What was alive in the one before has ended.
+func (f *Follower) of(boot string) {
+	if f.model != nil && f.model.Boot() == boot {
+		return
+	}
+	if f.model != nil {
+		f.batch = append(f.batch, f.model.Reboot()...)
+	}
+	f.model = model.New(f.Host, boot, f.source)
+}
+
+// missing reports whether the history may still have what this reader was too slow for.
+func (f *Follower) missing(ctx context.Context, e *api.Event) (again bool) {
+	if e.Where != "reader" || f.at.Seq == 0 {
+		return false
+	}
+	if f.lag.from != f.at.Seq {
+		f.lag = lag{f.at.Seq, time.Now()}
+	}
+	if time.Since(f.lag.since) > lagTime {
+		return false
+	}
+	f.Stats.Behind.Add(1)
+	pause(ctx, firstPause) // it is written in batches
+	return true
+}

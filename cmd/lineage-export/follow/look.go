@@ -1,0 +1,57 @@
+package follow
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// seen is what the daemon said when it was last asked for what no event reports.
+type seen struct {
+	status *api.Status
+	left   map[string]map[api.Ref]bool // by session: leftovers and brokered work
+}
+
+// look makes records of what no event reports, where it has changed.
+func (f *Follower) look(ctx context.Context, c api.Client) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	now := time.Now()
+	if s, err := c.Status(ctx); err == nil {
+		if worthTelling(f.seen.status, s) {
+			f.batch = append(f.batch, f.model.Status(f.seen.status, s, now))
+		}
+		f.seen.status = s
+	}
+	all, err := c.Orphans(ctx, "")
+	if err != nil {
+		return
+	}
+	left, fresh := make(map[string]map[api.Ref]bool), make(map[string][]api.Orphan)
+	for _, o := range all.Items {
+		if o.Session == "" || o.Brokered == nil && (o.Why != api.WhyLeftover || o.Kept) {
+			continue
+		}
+		if left[o.Session] == nil {
+			left[o.Session] = make(map[api.Ref]bool)
+		}
+		left[o.Session][o.Ref] = true
+		if !f.seen.left[o.Session][o.Ref] {
+			fresh[o.Session] = append(fresh[o.Session], o)
+		}
+	}
+	f.seen.left = left
+	for session, orphans := range fresh {
+		f.batch = append(f.batch, f.model.Orphans(session, orphans, now))
+	}
+}
+
+// worthTelling reports whether the status changed in what people must know.
+func worthTelling(before, now *api.Status) bool {
+	if before == nil {
+		return len(now.Degraded) > 0 || now.Breaker.Open
+	}
+	return before.Level != now.Level || before.Mode != now.Mode || before.Breaker.Open != now.Breaker.Open || !slices.Equal(before.Degraded, now.Degraded)
+}

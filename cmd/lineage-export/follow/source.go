@@ -1,0 +1,117 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
+)
+
+// askTime bounds one question to the daemon, reportTime the wait for a receipt.
+const (
+	askTime    = 5 * time.Second
+	reportTime = 10 * time.Second
+)
+
+// source answers for the model, from the daemon.
+type source struct {
+	ctx    context.Context
+	client api.Client
+	own    []*regexp.Regexp // secrets, by the daemon's policy
+}
+
+// newSource asks for the policy: what it redacts must not leave the host.
+func newSource(ctx context.Context, c api.Client) (*source, error) {
+	asking, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	p, err := c.Policy(asking)
+	if err != nil {
+		return nil, fmt.Errorf("read the policy: %w", err)
+	}
+	s := &source{ctx: ctx, client: c}
+	for _, v := range p.Items {
+		text, isText := v.Value.(string)
+		if !strings.HasPrefix(v.Key, "redact.") || !isText {
+			continue
+		}
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return nil, fmt.Errorf("read the policy: %s: %w", v.Key, err)
+		}
+		s.own = append(s.own, re)
+	}
+	return s, nil
+}
+
+// Redact hides secrets in a command line.
+func (s *source) Redact(argv []string) []string { return redact.Argv(argv, s.own...) }
+
+// Session is what the daemon knows of a session, or its history.
+func (s *source) Session(id string) (d *api.Session) {
+	_ = s.ask(func(ctx context.Context) (err error) {
+		d, err = s.client.Session(ctx, id)
+		return err
+	})
+	if d != nil {
+		if d.Root != nil {
+			d.Root.Argv = s.Redact(d.Root.Argv)
+		}
+		d.Token = ""
+	}
+	return d
+}
+
+// Tree is the processes of a session.
+func (s *source) Tree(id string) []api.Node {
+	var d *api.Tree
+	if s.ask(func(ctx context.Context) (err error) {
+		d, err = s.client.Tree(ctx, id, "ancestors")
+		return err
+	}) != nil {
+		return nil
+	}
+	return d.Nodes
+}
+
+// report is the receipt of a session that has ended; nil: the daemon has none.
+func (s *source) report(id string) (d *api.Report) {
+	err := s.ask(func(ctx context.Context) (err error) {
+		d, err = s.client.Report(ctx, id, reportTime)
+		return err
+	})
+	if err != nil || d.Verdict == "" {
+		return nil
+	}
+	for i := range d.Processes {
+		d.Processes[i].Argv = s.Redact(d.Processes[i].Argv)
+	}
+	for i := range d.Brokered {
+		if asked := d.Brokered[i].Asked; asked != nil {
+			asked.Argv = s.Redact(asked.Argv)
+		}
+	}
+	return d
+}
+
+// ask asks, and again while the daemon says that it is asked too often.
+func (s *source) ask(f func(context.Context) error) error {
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, askTime+reportTime)
+		err := f(ctx)
+		cancel()
+		e, refused := errors.AsType[*api.Error](err)
+		if !refused || e.Code != api.CodeTooMany {
+			return err
+		}
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package follow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// place is a place in the events of the host: an event, of this boot or an earlier one.
+type place struct {
+	Schema string    `json:"schema"`
+	Boot   string    `json:"boot"`
+	Seq    api.U64   `json:"seq,omitempty"` // 0: an event of an earlier boot, whose number is not known
+	TimeNS api.U64   `json:"time_ns"`
+	Time   time.Time `json:"time"`
+}
+
+const schema = "lineage-export/1"
+
+// behind: the event at p was read before that at q, in the same boot.
+func (p *place) behind(q *place) bool {
+	if p.Seq != 0 && q.Seq != 0 {
+		return p.Seq <= q.Seq
+	}
+	return p.TimeNS+slackNS < q.TimeNS
+}
+
+// slackNS is how far the times of two events, on two CPUs, may contradict their order.
+const slackNS = 10e6
+
+// Store is the directory that cursors are kept in; "": nothing is kept.
+type Store struct {
+	dir  string
+	lock *os.File
+}
+
+// OpenStore locks a directory, which it makes if need be: two exporters would overwrite
+// each other's cursors.
+func OpenStore(dir string) (*Store, error) {
+	if dir == "" {
+		return &Store{}, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make state directory: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open state directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("state directory %s: another exporter uses it", dir)
+	}
+	return &Store{dir, f}, nil
+}
+
+// Close gives the directory free.
+func (s *Store) Close() error {
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
+}
+
+// cursor reads how far a sink is; nil: it has none.
+func (s *Store) cursor(sink string) (*place, error) {
+	path := filepath.Join(s.dir, sink+".cursor")
+	b, err := s.read(path)
+	if b == nil {
+		return nil, err
+	}
+	var p place
+	if err := json.Unmarshal(b, &p); err != nil {
+		return nil, fmt.Errorf("invalid cursor %s: %w; remove it to begin with what happens now", path, err)
+	}
+	if p.Schema != schema || p.Boot == "" || p.TimeNS == 0 || p.Time.IsZero() {
+		return nil, fmt.Errorf("invalid cursor %s: want %s with boot, time_ns and time; remove it to begin with what happens now", path, schema)
+	}
+	return &p, nil
+}
+
+// keptModel is what a sink's model was at a place.
+type keptModel struct {
+	At    place           `json:"at"`
+	Model json.RawMessage `json:"model"`
+}
+
+// model reads the model of a sink; nil: it was never kept.
+func (s *Store) model(sink string) (*keptModel, error) {
+	path := filepath.Join(s.dir, sink+".model")
+	b, err := s.read(path)
+	if b == nil {
+		return nil, err
+	}
+	var k keptModel
+	if err := json.Unmarshal(b, &k); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return &k, nil
+}
+
+func (s *Store) read(path string) ([]byte, error) {
+	if s.dir == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// write replaces a file as a whole, or leaves it as it was.
+func (s *Store) write(name string, doc any) error {
+	if s.dir == "" {
+		return nil
+	}
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encode state: %w", err)
+	}
+	f, err := os.CreateTemp(s.dir, name+".new-")
+	if err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(s.dir, name))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("write state: %w", err)
+	}
+	return nil
+}

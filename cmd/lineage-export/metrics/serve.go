@@ -1,0 +1,130 @@
+//go:build linux
+
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Limits of a server: scrapes are few and small. None of them waits for the daemon, or
+// keeps it busy, for longer than this.
+const (
+	maxConns = 64              // open connections; the others wait to be accepted
+	maxAsked = 4               // scrapes that ask the daemon at once
+	maxReply = 8 << 20         // bytes of one
+	answerIn = 5 * time.Second // as api.ErrSilent says
+)
+
+// A Server gives what the daemon behind a socket says of itself to everybody who can
+// connect to its address.
+type Server struct {
+	socket   string
+	daemon   http.Client
+	asked    chan struct{}
+	answerIn time.Duration
+}
+
+// New makes a server of the daemon behind this socket.
+func New(socket string) *Server {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	return &Server{
+		socket: socket, asked: make(chan struct{}, maxAsked), answerIn: answerIn,
+		// The daemon counts connections; a scrape a minute is not worth one.
+		daemon: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}},
+	}
+}
+
+// Check asks the daemon once. Its refusal is an *api.Error, and a daemon that cannot be
+// reached an *api.UnreachableError.
+func (s *Server) Check(ctx context.Context) error {
+	_, err := s.ask(ctx, "")
+	return err
+}
+
+// Serve serves GET /metrics, and nothing else, until ctx is done.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", s.scrape)
+	httpd := &http.Server{
+		Handler: mux, ReadTimeout: s.answerIn, WriteTimeout: 6 * s.answerIn, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 << 10,
+	}
+	stop := context.AfterFunc(ctx, func() { httpd.Close() })
+	defer stop()
+	if err := httpd.Serve(&narrow{ln, make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+// scrape answers 502 without a daemon, so that Prometheus counts it as down.
+func (s *Server) scrape(w http.ResponseWriter, r *http.Request) {
+	reply, err := s.ask(r.Context(), r.Header.Get("Accept"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	w.Header().Set("Content-Type", reply.kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(reply.body)))
+	_, _ = w.Write(reply.body) // a reader that left has its own loss
+}
+
+// A reply is what the daemon said, complete.
+type reply struct {
+	kind string
+	body []byte
+}
+
+func (s *Server) ask(ctx context.Context, accept string) (reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.answerIn)
+	defer cancel()
+	select {
+	case s.asked <- struct{}{}:
+		defer func() { <-s.asked }()
+	case <-ctx.Done():
+		return reply{}, errors.New("too many scrapes at once")
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage/metrics", nil)
+	if err != nil {
+		return reply{}, err
+	}
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	got, err := s.daemon.Do(r)
+	if err != nil {
+		return reply{}, s.unreachable(ctx, err)
+	}
+	defer got.Body.Close()
+	switch {
+	case got.StatusCode == http.StatusForbidden:
+		return reply{}, api.NewError(api.CodeDenied, "the daemon refuses its metrics: only root and the group lineage may read them", "run as a member of the group")
+	case got.StatusCode != http.StatusOK:
+		return reply{}, s.unreachable(ctx, fmt.Errorf("%w: /metrics: %s", api.ErrNotLineage, got.Status))
+	}
+	body, err := io.ReadAll(io.LimitReader(got.Body, maxReply+1))
+	if err != nil {
+		return reply{}, s.unreachable(ctx, err)
+	}
+	if len(body) > maxReply {
+		return reply{}, s.unreachable(ctx, fmt.Errorf("%w: more than %d bytes of metrics", api.ErrNotLineage, maxReply))
+	}
+	return reply{got.Header.Get("Content-Type"), body}, nil
+}
+
+func (s *Server) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = api.ErrSilent
+	}
+	return &api.UnreachableError{Socket: s.socket, Err: err}
+}

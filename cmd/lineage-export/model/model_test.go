@@ -1,0 +1,318 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+var (
+	began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	here  = &record.Host{ID: "host", Name: "host"}
+)
+
+// world is a source, and what makes events.
+type world struct {
+	now    uint64 // ns since began, and boottime
+	events []*api.Event
+	live   []api.Ref
+	next   int
+	asked  int // trees
+}
+
+func (w *world) Session(id string) *api.Session {
+	return &api.Session{ID: id, Name: "name", Started: new(began), Root: &api.Process{Ref: api.Ref{PID: 1, StartNS: 1}, Comm: "root", Session: id, Started: new(began)}}
+}
+func (w *world) Tree(string) []api.Node { w.asked++; return nil }
+func (w *world) Redact(argv []string) []string {
+	return slices.Clone(argv)
+}
+
+func (w *world) event(typ string, ref api.Ref, change func(*api.Event)) *api.Event {
+	w.now += uint64(time.Millisecond)
+	e := &api.Event{Head: api.Head{Kind: "event"}, Type: typ, Seq: api.U64(len(w.events) + 1), TimeNS: api.U64(w.now), Time: new(began.Add(time.Duration(w.now))),
+		Session: "aaaaaa", Process: &api.Process{Ref: ref, Session: "aaaaaa"}}
+	if change != nil {
+		change(e)
+	}
+	w.events = append(w.events, e)
+	return e
+}
+
+func (w *world) fork(creator api.Ref) api.Ref {
+	w.next++
+	ref := api.Ref{PID: 100 + w.next%50, StartNS: api.U64(w.now + uint64(time.Millisecond))}
+	w.event("fork", ref, func(e *api.Event) {
+		e.Process.Creator, e.Process.Parent, e.Process.Comm, e.Process.Started = &creator, &creator, "fork", e.Time
+	})
+	w.live = append(w.live, ref)
+	return ref
+}
+
+func (w *world) exec(ref api.Ref) {
+	w.event("exec", ref, func(e *api.Event) {
+		e.Process.Exe, e.Process.Comm, e.Process.Argv = fmt.Sprintf("/bin/x%d", w.next), "x", []string{"x", "--y"}
+	})
+}
+
+func (w *world) exit(ref api.Ref, code int) {
+	w.event("exit", ref, func(e *api.Event) { e.Process.ExitCode, e.Process.Exited = &code, e.Time })
+	w.live = slices.DeleteFunc(w.live, func(r api.Ref) bool { return r == ref })
+}
+
+func (w *world) end() {
+	w.event("session", api.Ref{}, func(e *api.Event) { e.Process, e.State, e.Reason = nil, api.StateEnded, "end" })
+}
+
+// copied is the events as another reader gets them.
+func (w *world) copied() (all []*api.Event) {
+	for _, e := range w.events {
+		b, err := json.Marshal(e)
+		if err != nil {
+			panic(err)
+		}
+		c := new(api.Event)
+		if err := json.Unmarshal(b, c); err != nil {
+			panic(err)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// spans are what records end, in words: with their places in the trace.
+func spans(all []*record.Record) (texts []string) {
+	for _, r := range all {
+		for _, run := range r.Ended {
+			texts = append(texts, fmt.Sprintf("%v %s %v %v %v-%v code %v %v %v marks %d+%d", run.Image.Ref, run.Image.Exe, run.Span, run.Running,
+				run.Image.Began.Sub(began), run.Until.Sub(began), run.ExitCode != nil && *run.ExitCode == 0, run.Signal, run.Opened, len(run.Marks), run.Dropped))
+		}
+		if r.Kind == record.End || r.Kind == record.Open && r.Process == nil {
+			texts = append(texts, fmt.Sprintf("session %s %v %s %v", r.Session.ID, r.Session.Span, r.Kind, r.Session.Opened))
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// drawn is a session of random processes.
+func drawn(t *rapid.T) *world {
+	w := &world{live: []api.Ref{{PID: 1, StartNS: 1}}}
+	for range rapid.IntRange(1, 60).Draw(t, "events") {
+		if len(w.live) == 0 {
+			break
+		}
+		p := rapid.SampledFrom(w.live).Draw(t, "process")
+		switch rapid.IntRange(0, 6).Draw(t, "what") {
+		case 0, 1, 2:
+			w.fork(p)
+		case 3:
+			w.exec(p)
+		case 4:
+			w.event("listen", p, func(e *api.Event) { e.Port = &api.Port{Proto: "tcp", Addr: "::", Port: 80} })
+		case 5:
+			w.exit(p, rapid.IntRange(0, 1).Draw(t, "code"))
+		case 6:
+			w.now += uint64(rapid.IntRange(0, 90).Draw(t, "seconds")) * uint64(time.Second)
+		}
+	}
+	w.end()
+	return w
+}
+
+// TestRestart: a model that is saved and loaded anywhere, under any clock, gives the same
+// records and spans as one that ran without a break: what is delivered twice is the same.
+func TestRestart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawn(t)
+		var whole, parts []*record.Record
+		m := New(here, "boot", w)
+		for _, e := range w.copied() {
+			whole = append(whole, m.Apply(e)...)
+		}
+		m = New(here, "boot", w)
+		for i, e := range w.copied() {
+			parts = append(parts, m.Apply(e)...)
+			if rapid.IntRange(0, 4).Draw(t, "tick") == 0 {
+				parts = append(parts, m.Tick(*w.events[i].Time)...)
+			}
+			if rapid.IntRange(0, 4).Draw(t, "restart") == 0 {
+				b, err := m.Save()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m, err = Load(b, here, w); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if a, b := spans(whole), spans(parts); !slices.Equal(a, b) {
+			t.Fatalf("without a break:\n%q\nwith breaks:\n%q", a, b)
+		}
+	})
+}
+
+// TestParents: every span has its parent in the same trace, and no two have the same name.
+func TestParents(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawn(t)
+		m := New(here, "boot", w)
+		known, parents := map[record.Trace]bool{}, map[record.Trace]string{}
+		add := func(s record.Span, closes bool, what string) {
+			if closes {
+				s.Parent, s.SpanID = s.SpanID, record.ClosingSpan(s.SpanID)
+			}
+			if known[s.Trace] {
+				t.Fatalf("%s: a second span %v", what, s.Trace)
+			}
+			known[s.Trace] = true
+			if s.Parent != (record.SpanID{}) {
+				parents[record.Trace{TraceID: s.TraceID, SpanID: s.Parent}] = what
+			}
+		}
+		for _, e := range w.copied() {
+			for _, r := range m.Apply(e) {
+				for _, run := range r.Ended {
+					add(run.Span, run.Opened, run.Image.Ref.String())
+				}
+				if r.Kind == record.End || r.Kind == record.Open && r.Process == nil {
+					add(r.Session.Span, r.Kind == record.End && r.Session.Opened, "session")
+				}
+			}
+		}
+		for p, child := range parents {
+			if !known[p] {
+				t.Errorf("the parent of %s did not come", child)
+			}
+		}
+		if len(m.processes) != len(m.dead) {
+			t.Errorf("%d processes are remembered as live", len(m.processes)-len(m.dead))
+		}
+	})
+}
+
+// TestChain: what is remembered of processes that fork a successor and exit has a bound.
+func TestChain(t *testing.T) {
+	w := &world{}
+	m := New(here, "boot", w)
+	last := api.Ref{PID: 1, StartNS: 1}
+	for range 20000 {
+		w.events = w.events[:0]
+		next := w.fork(last)
+		w.exit(last, 0)
+		w.live = nil
+		for _, e := range w.events {
+			m.Apply(e)
+		}
+		last = next
+	}
+	p := m.processes[last]
+	if n := len(p.Image.Ancestry()); n != record.MaxAncestry {
+		t.Errorf("%d ancestors", n)
+	}
+	known := 0
+	for i := p.Image; i != nil; i = i.Creator {
+		known++
+	}
+	if known > 2*record.MaxAncestry+1 || len(m.processes) > maxDead+1 {
+		t.Errorf("%d images and %d processes are remembered", known, len(m.processes))
+	}
+}
+
+// TestSiblings: of a process that is deep in a chain and forks, all children share its creators.
+func TestSiblings(t *testing.T) {
+	w := &world{}
+	last := api.Ref{PID: 1, StartNS: 1}
+	for range 3 * record.MaxAncestry {
+		last = w.fork(last)
+	}
+	for range 1000 {
+		w.fork(last)
+	}
+	m := New(here, "boot", w)
+	for _, e := range w.events {
+		m.Apply(e)
+	}
+	images := make(map[*record.Image]bool)
+	for _, p := range m.processes {
+		for i := p.Image; i != nil && !images[i]; i = i.Creator {
+			images[i] = true
+		}
+	}
+	if want := len(w.live) + 4*record.MaxAncestry; len(images) > want {
+		t.Errorf("%d images for %d processes", len(images), len(w.live))
+	}
+}
+
+// TestFolded: fork and exec are one program, unless something was done in between.
+func TestFolded(t *testing.T) {
+	w := &world{}
+	root := api.Ref{PID: 1, StartNS: 1}
+	plain, busy := w.fork(root), w.fork(root)
+	w.exec(plain)
+	child := w.fork(busy)
+	w.exec(busy)
+	w.exit(child, 0)
+	w.exit(plain, 0)
+	w.exit(busy, 0)
+	m := New(here, "boot", w)
+	count := map[api.Ref]int{}
+	for _, e := range w.events {
+		for _, r := range m.Apply(e) {
+			for _, run := range r.Ended {
+				count[run.Image.Ref]++
+			}
+		}
+	}
+	if count[plain] != 1 || count[busy] != 2 || count[child] != 1 {
+		t.Errorf("spans: %d of fork and exec, %d of one that forked before its exec, %d of one without an exec", count[plain], count[busy], count[child])
+	}
+}
+
+// TestClaim: what an agent claims is the trace of its tool and of all below it, not of others.
+func TestClaim(t *testing.T) {
+	w := &world{}
+	root := api.Ref{PID: 1, StartNS: 1}
+	tool, other := w.fork(root), w.fork(root)
+	w.exec(tool)
+	w.events[len(w.events)-1].Process.Trace = &api.Trace{TraceID: "0123456789abcdef0123456789abcdef", SpanID: "0123456789abcdef", From: tool, Claimed: true}
+	below := w.fork(tool)
+	w.exit(below, 0)
+	w.exit(tool, 0)
+	w.exit(other, 0)
+	m := New(here, "boot", w)
+	got := map[api.Ref]record.Span{}
+	for _, e := range w.events {
+		for _, r := range m.Apply(e) {
+			for _, run := range r.Ended {
+				got[run.Image.Ref] = run.Span
+			}
+		}
+	}
+	own := record.SessionTrace("host", "boot", "aaaaaa")
+	if s := got[tool]; s.TraceID.String() != "0123456789abcdef0123456789abcdef" || s.Parent.String() != "0123456789abcdef" {
+		t.Errorf("the tool: %+v", s)
+	}
+	if s := got[below]; s.TraceID != got[tool].TraceID || s.Parent != got[tool].SpanID {
+		t.Errorf("below the tool: %+v", s)
+	}
+	if s := got[other]; s.TraceID != own {
+		t.Errorf("beside the tool: %+v", s)
+	}
+}
+
+// TestLoad: a file that is not a model is an error, never a panic.
+func TestLoad(t *testing.T) {
+	for _, text := range []string{"", "{", `{"images":[{"Creator":7}]}`, `{"images":[{"Creator":-1}]}`, `{"processes":[{"Image":0}]}`, `{"processes":[{"Image":-1}]}`, `{"images":[{"Creator":1}]}`} {
+		if _, err := Load([]byte(text), here, &world{}); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// session is the session of that id; the source is asked for it when it is first needed.
+func (m *Model) session(id string) *session {
+	if s := m.sessions[id]; s != nil {
+		return s
+	}
+	s := &session{info: &record.SessionInfo{Session: api.Session{ID: id}}}
+	if id == "" {
+		return s
+	}
+	m.sessions[id] = s // first: a session may name itself through others
+	if d := m.from.Session(id); d != nil {
+		s.info.Session = *d
+		if d.Root != nil && d.Root.StartNS != 0 {
+			m.known(d.Root)
+		}
+	}
+	s.info.Span = m.sessionSpan(&s.info.Session)
+	return s
+}
+
+// sessionSpan is where the session is in the trace of the session around it, or of the one
+// whose work it holds; else in one of its own.
+func (m *Model) sessionSpan(d *api.Session) record.Span {
+	sp := record.Span{Trace: record.Trace{TraceID: record.SessionTrace(m.host.ID, m.boot, d.ID), SpanID: record.SessionSpan(m.host.ID, m.boot, d.ID)}}
+	above := d.Parent
+	if above == "" {
+		above = d.BrokeredBy
+	}
+	if above == "" || above == d.ID {
+		return sp
+	}
+	outer := m.session(above).info.Span
+	sp.TraceID, sp.Parent = outer.TraceID, outer.SpanID
+	if root := d.Root; root != nil && d.Parent != "" {
+		if p := m.processes[root.Ref]; p != nil && p.Image.Creator != nil && p.Trace == nil {
+			sp.Parent = p.Image.Creator.Span
+		}
+	}
+	return sp
+}
+
+// span is where a process's image is in a trace: below its creator's image, if that is in
+// the same one, else below what the agent claims, else below the session.
+func (m *Model) span(p *process) record.Span {
+	s := m.session(p.Session).info
+	sp := record.Span{Trace: record.Trace{TraceID: s.Span.TraceID, SpanID: p.Image.Span}, Parent: s.Span.SpanID}
+	root := s.Root != nil && s.Root.Ref == p.Image.Ref
+	if t := p.Trace; t != nil {
+		var claimed record.Trace
+		if claimed.TraceID.UnmarshalText([]byte(t.TraceID)) == nil && claimed.SpanID.UnmarshalText([]byte(t.SpanID)) == nil {
+			sp.TraceID, sp.Parent = claimed.TraceID, claimed.SpanID
+			root = t.From == p.Image.Ref
+		}
+	}
+	if c := p.Image.Creator; c != nil && !root {
+		sp.Parent = c.Span
+	}
+	return sp
+}
+
+// state takes a session's event.
+func (m *Model) state(e *api.Event) []*record.Record {
+	old := m.session(e.Session)
+	info := *old.info
+	info.State = e.State
+	if e.Name != "" {
+		info.Name = e.Name
+	}
+	if e.Reason != "" {
+		info.EndReason = e.Reason
+	}
+	if len(info.Marks) < record.MaxMarks {
+		info.Marks = append(slices.Clip(info.Marks), *e)
+	}
+	old.info = &info
+	if e.State == api.StateEnded {
+		return m.over(e, old)
+	}
+	r := m.record(record.Session, e)
+	r.Session = &info
+	return []*record.Record{r}
+}
+
+// over takes the end of a session.
+func (m *Model) over(e *api.Event, s *session) []*record.Record {
+	r := m.record(record.End, e)
+	if s.info.Ended == nil {
+		s.info.Ended = new(r.Time)
+	}
+	all := m.opening(s, e)
+	r.Session = s.info
+	for _, p := range m.members(e.Session) {
+		if p.Exited.IsZero() { // its exit was lost
+			p.Exited = r.Time
+			all = m.closing(all, r, m.end(p, e), e)
+			m.bury(p)
+		}
+	}
+	r.Members = m.Members(e.Session)
+	s.tree = true // what comes now is known, or was forgotten
+	if m.ended = append(m.ended, e.Session); len(m.ended) > maxEnded {
+		delete(m.sessions, m.ended[0])
+		m.ended = m.ended[1:]
+	}
+	return append(all, r)
+}
+
+// members are the processes of a session in the order of their starts.
+func (m *Model) members(id string) (all []*process) {
+	for _, p := range m.processes {
+		if p.Session == id {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b *process) int {
+		if a.Image.StartNS != b.Image.StartNS {
+			if a.Image.StartNS < b.Image.StartNS {
+				return -1
+			}
+			return 1
+		}
+		return a.Image.PID - b.Image.PID
+	})
+	return all
+}
+
+// Members are the processes of a session that are remembered.
+func (m *Model) Members(id string) map[api.Ref]*record.Process {
+	all := make(map[api.Ref]*record.Process)
+	for _, p := range m.members(id) {
+		all[p.Image.Ref] = new(p.Process)
+	}
+	return all
+}
+
+// Session is what is known of a session.
+func (m *Model) Session(id string) *record.SessionInfo { return m.session(id).info }
+
+// Reboot ends what was alive when the host was restarted.
+func (m *Model) Reboot() (all []*record.Record) {
+	ids := make([]string, 0, len(m.sessions))
+	for id, s := range m.sessions {
+		if s.info.State != api.StateEnded {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		e := &api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: api.StateEnded, Reason: "reboot",
+			TimeNS: m.last.TimeNS, Time: m.last.Time}
+		all = append(all, m.Apply(e)...)
+	}
+	return all
+}
+
+// Orphans is a record of what a session left behind or handed to others.
+func (m *Model) Orphans(id string, all []api.Orphan, now time.Time) *record.Record {
+	words := []any{"orphans", m.host.ID, m.boot, id}
+	for i := range all {
+		all[i].Argv = m.from.Redact(all[i].Argv)
+		if b := all[i].Brokered; b != nil && b.Asked != nil {
+			b.Asked.Argv = m.from.Redact(b.Asked.Argv)
+		}
+		words = append(words, all[i].Ref)
+	}
+	return &record.Record{ID: record.DerivedID(words...), Kind: record.Orphans, Host: m.host, Boot: m.boot, Time: now,
+		Session: m.session(id).info, Orphans: all, Members: m.Members(id)}
+}
+
+// Status is a record of a changed status of the daemon.
+func (m *Model) Status(before, status *api.Status, now time.Time) *record.Record {
+	return &record.Record{ID: record.DerivedID("status", m.host.ID, m.boot, now.UnixNano()), Kind: record.Status, Host: m.host, Boot: m.boot,
+		Time: now, Status: status, Before: before}
+}

@@ -1,0 +1,143 @@
+package ocsf
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// end is the events of an end: its receipt, and each process that was alive when it began.
+func (e *Encoder) end(r *record.Record) []*event {
+	all := []*event{e.receipt(r)}
+	if r.Report == nil {
+		return all
+	}
+	for i := range r.Report.Processes {
+		all = append(all, e.outcome(r, &r.Report.Processes[i]))
+	}
+	return all
+}
+
+// remediate begins an event of an end.
+func (e *Encoder) remediate(r *record.Record, s severity, uid, code, message string) *event {
+	v := newEvent(r, evicted, s, uid, code, message)
+	v.CommandUID = record.DerivedID("end", r.Host.ID, r.Boot, r.Session.ID)
+	v.Remediation = &remediation{"end the session, with SIGKILL for what does not exit in the grace period"}
+	v.Actor = &actor{AppName: "lineage"}
+	if by := endedBy(r); by != nil {
+		v.Actor = &actor{User: e.users.user(by.UID)}
+		if by.PID != 0 {
+			v.Actor.Process = &process{entity: entity{PID: by.PID, Name: by.Comm}, User: v.Actor.User}
+		}
+	}
+	return v
+}
+
+func endedBy(r *record.Record) *api.Caller {
+	if r.Report == nil {
+		return nil
+	}
+	return r.Report.EndedBy
+}
+
+// receipt is the event of the end as a whole. Its process is the root of the session.
+func (e *Encoder) receipt(r *record.Record) *event {
+	d := cmp.Or(r.Report, new(api.Report))
+	reason := cmp.Or(d.EndReason, r.Session.EndReason)
+	result, s := resultOf(d, reason)
+	v := e.remediate(r, s, r.ID, "end", endMessage(r, reason))
+	v.status = result
+	v.Process = &process{entity: entity{UID: v.Metadata.CorrelationUID}}
+	if root := r.Session.Root; root != nil {
+		v.Process, _ = e.member(r, root.Ref, root.Comm, root.Argv)
+	}
+	if d.DurationMS > 0 {
+		v.Duration, v.EndTime = int64(d.DurationMS), v.Time
+		v.StartTime = millis(r.Time.Add(-time.Duration(d.DurationMS * float64(time.Millisecond))))
+	}
+	v.Metadata.IsTruncated = v.Metadata.IsTruncated || d.Truncated
+	v.Unmapped.Lineage.Receipt = &receipt{
+		Reason: reason, Verdict: string(cmp.Or(d.Verdict, api.VerdictUnknown)), Why: d.VerdictWhy, Confirmed: d.ConfirmedEmpty,
+		Processes: len(d.Processes), Killed: d.Killed, Left: d.Left, Started: d.Started, Exited: d.Exited, WouldEnd: d.WouldEnd, Truncated: d.Truncated,
+	}
+	return v
+}
+
+// resultOf is the result of an end in OCSF's words.
+func resultOf(d *api.Report, reason string) (status, severity) {
+	switch {
+	case reason == "released" || reason == "untracked":
+		return statusOf(99, capital(reason), "nothing was signalled"), informational
+	case d.Verdict == api.VerdictClean && len(d.Processes) == 0:
+		return statusOf(3, "Does Not Exist", "no process was alive"), informational
+	case d.Verdict == api.VerdictClean:
+		return statusOf(1, "Success", "the kernel confirms that no process is left"), informational
+	case d.Verdict == api.VerdictLeft:
+		return statusOf(4, "Partial", d.VerdictWhy), high
+	}
+	return statusOf(0, "Unknown", cmp.Or(d.VerdictWhy, "there is no receipt")), medium
+}
+
+func statusOf(id int, name, detail string) status {
+	return status{StatusID: &id, Status: name, StatusDetail: detail}
+}
+
+// outcomes are OCSF's words for how a process of an ended session went.
+var outcomes = map[api.OutcomeKind]struct {
+	id           int
+	name, detail string
+}{
+	api.OutcomeSelf: {1, "Success", "exited on its own"},
+	api.OutcomeTerm: {1, "Success", "ended by SIGTERM"},
+	api.OutcomeKill: {1, "Success", "needed SIGKILL"},
+	api.OutcomeKept: {99, "Kept", "moved to a kept session"},
+	api.OutcomeLeft: {2, "Failure", "is still alive"},
+}
+
+// outcome is the event of one process of an end.
+func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
+	is, known := outcomes[o.Outcome]
+	if !known {
+		is.id, is.name = 99, cmp.Or(capital(string(o.Outcome)), "Other")
+	}
+	s := informational
+	if o.Outcome == api.OutcomeLeft {
+		s = high
+	}
+	v := e.remediate(r, s, record.DerivedID("outcome", r.ID, o.Ref), "outcome", outcomeMessage(r, o))
+	detail := is.detail
+	if o.Why != "" {
+		detail = strings.TrimPrefix(detail+": "+o.Why, ": ")
+	}
+	v.status = statusOf(is.id, is.name, detail)
+	v.Process, v.Metadata.IsTruncated = e.member(r, o.Ref, o.Comm, o.Argv)
+	if o.Container != "" && v.Process.Container == nil {
+		v.Process.Container = &container{Name: o.Container}
+	}
+	x := &v.Unmapped.Lineage
+	x.Outcome, x.Why, x.Leftover = string(o.Outcome), o.Why, o.Leftover
+	if p := r.Members[o.Ref]; p != nil {
+		x.Creator = creatorOf(r, p.Image)
+	}
+	return v
+}
+
+// member is a process of the session: as the events had it, else as the daemon names it.
+func (e *Encoder) member(r *record.Record, ref api.Ref, comm string, argv []string) (*process, bool) {
+	if p := r.Members[ref]; p != nil {
+		return e.process(r, p)
+	}
+	d := &process{entity: entityOf(r, ref)}
+	d.Name, d.CmdLine = comm, strings.Join(argv, " ")
+	return d, false
+}
+
+func capital(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}

@@ -1,0 +1,216 @@
+package ocsf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// maxEvidences bounds the processes that a finding names.
+const maxEvidences = 32
+
+// rule is what finds something.
+type rule struct{ uid, title, about string }
+
+// The five findings.
+var (
+	leftoversRule = rule{"leftovers", "Processes left behind", "Orphaned processes"}
+	budgetRule    = rule{"budget", "Budget of a session crossed", "Resource limit"}
+	degradedRule  = rule{"degraded", "lineage is degraded", "Sensor health"}
+	breakerRule   = rule{"breaker", "Circuit breaker open", "Sensor health"}
+	brokeredRule  = rule{"brokered", "Work of another daemon that was not found", "Unattributed work"}
+)
+
+// budgets are the reasons of an end that are limits of a session.
+var budgets = map[string]string{
+	"max_lifetime": "its time limit", "max_processes": "its limit of processes", "max_rss": "its limit of memory", "idle": "its idle time",
+}
+
+// findings are what a record says that people should look at.
+func (e *Encoder) findings(r *record.Record) (all []*event) {
+	switch r.Kind {
+	case record.Status:
+		return health(r)
+	case record.Orphans:
+		all = append(all, e.present(r)...)
+		for i := range r.Orphans {
+			if o := &r.Orphans[i]; o.Brokered != nil {
+				all = append(all, e.brokered(r, o.Brokered)...)
+			}
+		}
+	case record.End:
+		if r.Report == nil {
+			return nil
+		}
+		all = append(e.leftovers(r), e.budget(r)...)
+		for i := range r.Report.Brokered {
+			all = append(all, e.brokered(r, &r.Report.Brokered[i])...)
+		}
+	}
+	return all
+}
+
+// find begins a finding. What finding of a rule it is, subject says.
+func find(r *record.Record, a activity, s severity, rule rule, message string, subject ...any) *event {
+	key := append([]any{"finding", rule.uid, r.Host.ID, r.Boot}, subject...)
+	uid := record.DerivedID(key...)
+	v := newEvent(r, a, s, record.DerivedID("finding", r.ID, uid, a.id), rule.uid, message)
+	v.FindingInfo = &findingInfo{
+		UID: uid, Title: rule.title, Desc: message, Types: []string{rule.about}, CreatedTime: v.Time,
+		Analytic: analytic{UID: rule.uid, Name: rule.title, TypeID: 1, Type: "Rule"},
+	}
+	status, name := 1, "New"
+	if a.id == closed.id {
+		status, name = 4, "Resolved"
+	}
+	v.StatusID, v.Status = &status, name
+	v.IsAlert = a.id == created.id
+	return v
+}
+
+// leftovers is the finding of members that the root left, and that an end had to signal.
+func (e *Encoder) leftovers(r *record.Record) []*event {
+	left := slices.DeleteFunc(slices.Clone(r.Report.Processes), func(o api.Outcome) bool {
+		return !o.Leftover || o.Outcome == api.OutcomeSelf
+	})
+	if len(left) == 0 {
+		return nil
+	}
+	s := low
+	for _, o := range left {
+		if o.Outcome == api.OutcomeLeft {
+			s = high
+		}
+	}
+	v := e.leftBehind(r, s, len(left), "ended now")
+	for i, o := range left[:min(len(left), maxEvidences)] {
+		p, cut := e.member(r, o.Ref, o.Comm, o.Argv)
+		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
+		v.Evidences = append(v.Evidences, evidence{Process: p, Data: map[string]string{"outcome": string(left[i].Outcome)}})
+	}
+	return []*event{v}
+}
+
+// present is the finding of members that are alive while the root is gone.
+func (e *Encoder) present(r *record.Record) []*event {
+	left := slices.DeleteFunc(slices.Clone(r.Orphans), func(o api.Orphan) bool { return o.Why != api.WhyLeftover || o.Kept })
+	if len(left) == 0 {
+		return nil
+	}
+	v := e.leftBehind(r, medium, len(left), "still alive")
+	for _, o := range left[:min(len(left), maxEvidences)] {
+		p, cut := e.member(r, o.Ref, o.Comm, o.Argv)
+		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
+		v.Evidences = append(v.Evidences, evidence{Process: p})
+	}
+	return []*event{v}
+}
+
+func (e *Encoder) leftBehind(r *record.Record, s severity, n int, now string) *event {
+	v := find(r, created, s, leftoversRule, fmt.Sprintf("the root of %s exited and left %s behind, %s",
+		sessionName(r), display.Count(n, "process", "processes"), now), r.Session.ID)
+	v.Count, v.Metadata.IsTruncated = uint64(n), n > maxEvidences
+	return v
+}
+
+// budget is the finding of a session that ended over a limit, or would have, were the policy enforced.
+func (e *Encoder) budget(r *record.Record) (all []*event) {
+	crossed := func(reason, what string) {
+		limit, is := budgets[reason]
+		if !is {
+			return
+		}
+		v := find(r, created, medium, budgetRule, fmt.Sprintf("%s reached %s: %s", sessionName(r), limit, what), r.Session.ID, reason)
+		v.Unmapped.Lineage.Why = reason
+		if root := r.Session.Root; root != nil {
+			p, _ := e.member(r, root.Ref, root.Comm, root.Argv)
+			v.Evidences = []evidence{{Process: p}}
+		}
+		all = append(all, v)
+	}
+	crossed(r.Report.EndReason, "it was ended")
+	for _, reason := range r.Report.WouldEnd {
+		if reason != r.Report.EndReason {
+			crossed(reason, "the policy only reports it")
+		}
+	}
+	return all
+}
+
+// brokered is the finding of work that a member asked another daemon for, and of which no
+// process was found.
+func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
+	if b.State != "unattributed" {
+		return nil
+	}
+	asked, at := api.Ref{}, ""
+	if b.Asked != nil {
+		asked = b.Asked.Ref
+	}
+	if b.Time != nil {
+		at = b.Time.UTC().String()
+	}
+	v := find(r, created, medium, brokeredRule, fmt.Sprintf("%s asked %s for work, and no process of it was found",
+		sessionName(r), display.Text(b.Broker)), r.Session.ID, b.Broker, asked, at)
+	x := evidence{Data: map[string]string{"broker": b.Broker}}
+	if b.Asked != nil {
+		p, cut := e.member(r, asked, b.Asked.Comm, b.Asked.Argv)
+		x.Actor, v.Metadata.IsTruncated = &actor{Process: p}, cut
+	}
+	v.Evidences = []evidence{x}
+	return []*event{v}
+}
+
+// health is the findings of a change of the daemon's status.
+func health(r *record.Record) (all []*event) {
+	now, before := r.Status, r.Before
+	if before == nil {
+		before = &api.Status{Level: now.Level}
+	}
+	add := func(a activity, rule rule, message string, subject ...any) {
+		v := find(r, a, severityOf(a), rule, message, subject...)
+		v.Unmapped.Lineage.Condition = &condition{Level: now.Level, Mode: now.Mode, Degraded: now.Degraded}
+		if before.Level != now.Level {
+			v.Unmapped.Lineage.Condition.Before = before.Level
+		}
+		all = append(all, v)
+	}
+	switch {
+	case len(now.Degraded) > 0 && !slices.Equal(now.Degraded, before.Degraded):
+		add(created, degradedRule, "lineage is degraded: "+display.Text(strings.Join(now.Degraded, "; ")), "degraded")
+	case len(now.Degraded) == 0 && len(before.Degraded) > 0:
+		add(closed, degradedRule, "lineage is no longer degraded", "degraded")
+	}
+	switch {
+	case now.Level < before.Level:
+		add(created, degradedRule, fmt.Sprintf("the guarantee level fell from %d to %d", before.Level, now.Level), "level")
+	case now.Level > before.Level:
+		add(closed, degradedRule, fmt.Sprintf("the guarantee level rose from %d to %d", before.Level, now.Level), "level")
+	}
+	switch {
+	case now.Breaker.Open && !before.Breaker.Open:
+		add(created, breakerRule, "the circuit breaker is open: nothing is ended automatically", since(now.Breaker))
+	case !now.Breaker.Open && before.Breaker.Open:
+		add(closed, breakerRule, "the circuit breaker is closed", since(before.Breaker))
+	}
+	return all
+}
+
+func severityOf(a activity) severity {
+	if a.id == closed.id {
+		return informational
+	}
+	return high
+}
+
+// since is when the breaker opened.
+func since(b api.Breaker) string {
+	if b.Since == nil {
+		return ""
+	}
+	return b.Since.UTC().String()
+}

@@ -1,0 +1,115 @@
+package ocsf
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// commandBytes bounds a command in a message.
+const commandBytes = 160
+
+// The messages: one line each, safe to print.
+
+func launchMessage(r *record.Record) string {
+	i := r.Process.Image
+	if r.Kind == record.Exec {
+		return fmt.Sprintf("%s executed %s%s", named(r.Was, &i.Ref), command(i), ofSession(r))
+	}
+	return fmt.Sprintf("%s forked process %d%s", named(i.Creator, i.CreatorRef), i.PID, ofSession(r))
+}
+
+func exitMessage(r *record.Record) string {
+	p := r.Process
+	how := "exited"
+	switch {
+	case p.Signal != "":
+		how = "was killed by " + display.Text(p.Signal)
+	case p.ExitCode != nil:
+		how = fmt.Sprintf("exited with code %d", *p.ExitCode)
+	}
+	return fmt.Sprintf("%s %s%s", named(p.Image, nil), how, ofSession(r))
+}
+
+func endMessage(r *record.Record, reason string) string {
+	d := r.Report
+	s := sessionName(r) + " ended"
+	if reason != "" {
+		s += " (" + display.Text(reason) + ")"
+	}
+	if d == nil {
+		return s + ": no receipt"
+	}
+	s += fmt.Sprintf(": verdict %s, %s", display.Text(d.Verdict), display.Count(len(d.Processes), "process", "processes"))
+	if d.Left > 0 {
+		s += fmt.Sprintf(", %d left", d.Left)
+	}
+	return s
+}
+
+func outcomeMessage(r *record.Record, o *api.Outcome) string {
+	what := strings.TrimSpace(outcomes[o.Outcome].detail)
+	if what == "" {
+		what = "outcome " + display.Text(string(o.Outcome))
+	}
+	return fmt.Sprintf("%s %s at the end of %s", nameOf(o.Ref, o.Comm), what, sessionName(r))
+}
+
+func lostMessage(e *api.Event) string {
+	switch e.Where {
+	case "restart":
+		return "events are missing: no daemon ran"
+	case "ring":
+		return fmt.Sprintf("%s missing: the kernel's buffer was full", are(e.Count))
+	case "history":
+		return are(e.Count) + " missing: older than the history"
+	}
+	return are(e.Count) + " missing: " + display.Text(e.Where)
+}
+
+// are is how many events there are.
+func are(n uint64) string {
+	switch n {
+	case 0:
+		return "events are"
+	case 1:
+		return "1 event is"
+	}
+	return fmt.Sprintf("%d events are", n)
+}
+
+// command is the program of an image with its arguments.
+func command(i *record.Image) string {
+	return display.Command(i.Argv, cmp.Or(i.Exe, i.Comm), i.ArgvTruncated, commandBytes)
+}
+
+// named is an image, or a process of which only the id is known.
+func named(i *record.Image, ref *api.Ref) string {
+	switch {
+	case i != nil:
+		return nameOf(i.Ref, i.Comm)
+	case ref != nil:
+		return fmt.Sprintf("process %d", ref.PID)
+	}
+	return "a process that is not known"
+}
+
+func nameOf(p api.Ref, comm string) string {
+	if comm == "" {
+		return fmt.Sprintf("process %d", p.PID)
+	}
+	return fmt.Sprintf("%s (%d)", display.Text(comm), p.PID)
+}
+
+func ofSession(r *record.Record) string { return " in " + sessionName(r) }
+
+func sessionName(r *record.Record) string {
+	if r.Session == nil {
+		return "no session"
+	}
+	return "session " + display.Text(cmp.Or(r.Session.Name, r.Session.ID))
+}

@@ -1,0 +1,181 @@
+// Package ocsf makes OCSF 1.8.0 events of records: Process Activity of a process that is
+// started or exits, Process Remediation Activity of an end, Detection Finding of what people
+// should look at, and a Base Event where events are missing.
+package ocsf
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// Version is that of the schema.
+const Version = "1.8.0"
+
+// Encoder makes events. It is not safe for concurrent use.
+type Encoder struct {
+	users users
+	only  int // class_uid of the events to make; 0: all
+}
+
+// New makes an encoder of all events.
+func New() *Encoder { return &Encoder{users: users{name: nameOnHost}} }
+
+// Findings makes an encoder of findings alone.
+func Findings() *Encoder {
+	e := New()
+	e.only = detectionFinding.uid
+	return e
+}
+
+// class is an event class.
+type class struct {
+	uid         int
+	name        string
+	categoryUID int
+	category    string
+}
+
+var (
+	baseEvent          = class{0, "Base Event", 0, "Uncategorized"}
+	processActivity    = class{1007, "Process Activity", 1, "System Activity"}
+	detectionFinding   = class{2004, "Detection Finding", 2, "Findings"}
+	processRemediation = class{7003, "Process Remediation Activity", 7, "Remediation"}
+)
+
+// activity is one of a class.
+type activity struct {
+	class
+	id   int
+	name string
+	own  string // instead of name, where OCSF has no name
+}
+
+var (
+	launched   = activity{processActivity, 1, "Launch", ""}
+	terminated = activity{processActivity, 2, "Terminate", ""}
+	created    = activity{detectionFinding, 1, "Create", ""}
+	closed     = activity{detectionFinding, 3, "Close", ""}
+	evicted    = activity{processRemediation, 2, "Evict", ""}
+	missed     = activity{baseEvent, 99, "Other", "Lost"}
+)
+
+// severity is how urgent an event is.
+type severity int
+
+const (
+	informational severity = iota + 1
+	low
+	medium
+	high
+)
+
+var severities = [...]struct {
+	name string
+	otel int // OpenTelemetry's number
+}{informational: {"Informational", 9}, low: {"Low", 9}, medium: {"Medium", 13}, high: {"High", 17}}
+
+// Encode implements [record.Encoder]: other records than those of OCSF give none.
+func (e *Encoder) Encode(r *record.Record) (logs []record.Log, err error) {
+	var all []*event
+	switch r.Kind {
+	case record.Fork, record.Exec:
+		all = append(all, e.launch(r))
+	case record.Exit:
+		all = append(all, e.exit(r))
+	case record.Lost:
+		all = append(all, lostEvents(r))
+	case record.End:
+		all = e.end(r)
+	}
+	all = append(all, e.findings(r)...)
+	for _, v := range all {
+		if e.only != 0 && v.ClassUID != e.only {
+			continue
+		}
+		line, err := encode(v)
+		if err != nil {
+			return nil, err
+		}
+		logs = append(logs, record.Log{ID: v.Metadata.UID, Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line})
+	}
+	return logs, nil
+}
+
+// encode writes an event without a newline. Text of processes stays as it is, apart from
+// what JSON escapes.
+func encode(v *event) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// event begins an event of a record. Uid distinguishes those of one record; code is
+// lineage's word for what happened.
+func newEvent(r *record.Record, a activity, s severity, uid, code, message string) *event {
+	v := &event{
+		Time: millis(r.Time), Message: message,
+		classification: classification{
+			ClassUID: a.uid, ClassName: a.class.name, CategoryUID: a.categoryUID, CategoryName: a.category,
+			ActivityID: a.id, ActivityName: a.name, TypeUID: a.uid*100 + a.id, TypeName: a.class.name + ": " + a.name,
+			SeverityID: int(s), Severity: severities[s].name,
+		},
+		Metadata: metadata{
+			Version: Version, UID: uid, EventCode: code, Profiles: []string{"container", "host"},
+			Product: product{Name: "lineage", VendorName: "lineage", Version: r.Host.Version},
+		},
+		Device: device{
+			UID: r.Host.ID, Hostname: r.Host.Name, BootUID: r.Boot, Type: "Unknown",
+			OS: system{Name: "Linux", TypeID: 200, Type: "Linux", KernelRelease: r.Host.Kernel},
+		},
+	}
+	if a.own != "" {
+		v.ActivityName = a.own
+	}
+	if r.Event != nil {
+		v.Metadata.Sequence = uint64(r.Event.Seq)
+	}
+	if s := r.Session; s != nil {
+		v.Metadata.CorrelationUID = record.SessionUID(r, s.ID)
+		v.Unmapped.Lineage.Session = sessionOf(r)
+		if s.Rule != "" {
+			v.Unmapped.AIAgent = &aiAgent{UID: s.Rule, Name: s.Rule, InstanceUID: v.Metadata.CorrelationUID}
+		}
+	}
+	return v
+}
+
+// sessionOf is the session of a record.
+func sessionOf(r *record.Record) *session {
+	s := r.Session
+	d := &session{
+		ID: s.ID, UID: record.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule, UserUID: number(s.UID),
+		Parent: s.Parent, Brokered: s.BrokeredBy,
+	}
+	if s.Started != nil {
+		d.Started = millis(*s.Started)
+	}
+	if s.Root != nil {
+		d.Root = whoOf(r, s.Root.Ref, s.Root.Comm)
+	}
+	return d
+}
+
+// lostEvents says that events are missing.
+func lostEvents(r *record.Record) *event {
+	x := r.Event
+	v := newEvent(r, missed, low, r.ID, "lost", lostMessage(x))
+	v.Count = x.Count
+	if x.SinceNS != 0 && x.UntilNS > x.SinceNS && x.TimeNS >= x.UntilNS {
+		end := r.Time.Add(-time.Duration(x.TimeNS - x.UntilNS))
+		v.StartTime, v.EndTime = millis(end.Add(-time.Duration(x.UntilNS-x.SinceNS))), millis(end)
+	}
+	v.Unmapped.Lineage.Lost = &lost{Where: x.Where, From: uint64(x.LostFrom), To: uint64(x.LostTo)}
+	return v
+}
+
+func millis(t time.Time) int64 { return t.UnixMilli() }

@@ -1,0 +1,198 @@
+package ocsf
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/ocsf"
+	"github.com/lineage-ebpf/lineage/internal/page"
+)
+
+var update = flag.Bool("update", false, "write the samples in docs again")
+
+const (
+	samplesPath = "../../../docs/siem-samples.jsonl"
+	pagePath    = "../../../docs/SIEM.md"
+)
+
+// TestSamples: each event is valid, and the documents show what is made.
+func TestSamples(t *testing.T) {
+	e := newEncoder()
+	var lines bytes.Buffer
+	shown := make(map[string]string) // the first event of a kind, indented
+	for _, s := range samples() {
+		logs := encoded(t, e, s.Record)
+		if len(logs) == 0 {
+			t.Errorf("%s gives no event", s.name)
+		}
+		for _, l := range logs {
+			if err := ocsf.Validate(l.JSON); err != nil {
+				t.Errorf("%s: %v", s.name, err)
+			}
+			lines.Write(append(l.JSON, '\n'))
+			var v event
+			var b bytes.Buffer
+			if json.Unmarshal(l.JSON, &v) != nil || json.Indent(&b, l.JSON, "", "  ") != nil {
+				t.Fatalf("%s: %s", s.name, l.JSON)
+			}
+			if shown[v.Metadata.EventCode] == "" {
+				shown[v.Metadata.EventCode] = "```json\n" + b.String() + "\n```"
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(samplesPath, lines.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(samplesPath); err != nil || !bytes.Equal(have, lines.Bytes()) {
+		t.Errorf("docs/siem-samples.jsonl is old (%v): go test ./cmd/lineage-export/ocsf -update", err)
+	}
+	for _, code := range []string{"exec", "outcome", "leftovers", "lost"} {
+		if *update {
+			if err := page.Write(pagePath, "sample "+code, shown[code]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if before, after, err := page.Replaced(pagePath, "sample "+code, shown[code]); err != nil || before != after {
+			t.Errorf("docs/SIEM.md has an old sample of %s (%v): go test ./cmd/lineage-export/ocsf -update", code, err)
+		}
+	}
+}
+
+// TestFields: the page names every field, and no other.
+func TestFields(t *testing.T) {
+	fields := make(map[string]bool)
+	collect(fields, "", reflect.TypeFor[event]())
+	text, err := os.ReadFile(pagePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "<!-- begin fields -->")
+	table, _, _ = strings.Cut(table, "<!-- end fields -->")
+	named := make(map[string]bool)
+	for line := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for _, m := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(first, -1) {
+			named[m[1]] = true
+		}
+	}
+	for f := range fields {
+		if !named[f] {
+			t.Errorf("docs/SIEM.md lacks field %s", f)
+		}
+	}
+	for f := range named {
+		if !fields[f] {
+			t.Errorf("docs/SIEM.md names %s, which is not a field", f)
+		}
+	}
+}
+
+// once is where the fields of what is in many places are named.
+var once = map[reflect.Type]string{
+	reflect.TypeFor[process](): "process", reflect.TypeFor[account](): "process.user", reflect.TypeFor[actor](): "actor",
+	reflect.TypeFor[who](): "unmapped.lineage.creator",
+}
+
+// collect adds the paths of the values of a type.
+func collect(to map[string]bool, path string, t reflect.Type) {
+	list := t.Kind() == reflect.Slice
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if place, many := once[t]; t.Kind() != reflect.Struct || many && place != path || list && t == reflect.TypeFor[entity]() {
+		to[path] = true
+		return
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" {
+			name = strings.TrimPrefix(path+"."+name, ".")
+		}
+		collect(to, cmp.Or(name, path), f.Type) // embedded structs have no name
+	}
+}
+
+// TestFindings: the encoder of findings makes those, and nothing else.
+func TestFindings(t *testing.T) {
+	all, findings := newEncoder(), Findings()
+	findings.users = all.users
+	seen := make(map[string]bool)
+	for _, s := range samples() {
+		var want, got []string
+		for _, l := range encoded(t, all, s.Record) {
+			var v event
+			if err := json.Unmarshal(l.JSON, &v); err != nil {
+				t.Fatal(err)
+			}
+			if v.ClassUID == 2004 {
+				want = append(want, string(l.JSON))
+				seen[v.FindingInfo.Analytic.UID] = true
+			}
+		}
+		for _, l := range encoded(t, findings, s.Record) {
+			got = append(got, string(l.JSON))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", s.name, got, want)
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("the samples have the findings %v, want all five", seen)
+	}
+}
+
+// TestNothing: other records give no event.
+func TestNothing(t *testing.T) {
+	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session, record.Mark, record.Open} {
+		if logs := encoded(t, New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
+			t.Errorf("%s gives %s", k, logs[0].JSON)
+		}
+	}
+}
+
+// TestHealth: a condition that is over closes the finding that it opened.
+func TestHealth(t *testing.T) {
+	for _, s := range samples() {
+		if s.Kind != record.Status {
+			continue
+		}
+		over := *s.Record
+		over.ID, over.Status, over.Before = "over", s.Before, s.Status
+		opened, resolved := events(t, s.Record), events(t, &over)
+		if len(opened) != len(resolved) {
+			t.Fatalf("%s: %d opened, %d closed", s.name, len(opened), len(resolved))
+		}
+		for i, v := range resolved {
+			if o := opened[i]; v.FindingInfo.UID != o.FindingInfo.UID || v.ActivityName != "Close" || v.Status != "Resolved" || v.IsAlert || v.Metadata.UID == o.Metadata.UID {
+				t.Errorf("%s: %+v, want it to close %+v", s.name, v.FindingInfo, o.FindingInfo)
+			}
+		}
+	}
+}
+
+// events are the events of a record, read back.
+func events(t *testing.T, r *record.Record) (all []event) {
+	t.Helper()
+	for _, l := range encoded(t, newEncoder(), r) {
+		if err := ocsf.Validate(l.JSON); err != nil {
+			t.Errorf("%v: %s", err, l.JSON)
+		}
+		var v event
+		if err := json.Unmarshal(l.JSON, &v); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}

@@ -1,0 +1,197 @@
+package ocsf
+
+import (
+	"os/user"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// maxAncestry bounds the ancestry of an event: a chain of processes that fork a successor and
+// exit has no end.
+const maxAncestry = 32
+
+// launch is the event of a fork, or of an exec. Its actor is the creator, or the process
+// with the program that it ran before.
+func (e *Encoder) launch(r *record.Record) *event {
+	v := newEvent(r, launched, informational, r.ID, string(r.Kind), launchMessage(r))
+	e.describe(v, r)
+	if r.Kind == record.Exec {
+		v.launch = launchType(3, "Exec")
+		v.Actor.Process = e.image(r, r.Was, &r.Process.Image.Ref)
+		if argv := r.Event.Process.Argv; argv != nil { // the model may have less of it
+			v.Process.CmdLine, v.Metadata.IsTruncated = strings.Join(argv, " "), r.Event.Process.ArgvTruncated
+		}
+		return v
+	}
+	v.launch = launchType(2, "Fork")
+	v.Actor.Process = e.image(r, r.Process.Image.Creator, r.Process.Image.CreatorRef)
+	return v
+}
+
+func launchType(id int, name string) launch { return launch{LaunchTypeID: id, LaunchType: name} }
+
+// exit is the event of the exit of a process's last thread. OCSF wants the process as its own
+// actor where it exits on its own, and where the origin of a signal is unknown.
+func (e *Encoder) exit(r *record.Record) *event {
+	v := newEvent(r, terminated, informational, r.ID, string(r.Kind), exitMessage(r))
+	e.describe(v, r)
+	v.Actor.Process = &process{entity: v.Process.entity}
+	v.ExitCode = r.Process.ExitCode
+	v.Unmapped.Lineage.Signal = r.Process.Signal
+	if d := r.Event.Process; d != nil {
+		v.Unmapped.Lineage.CPUSeconds, v.Unmapped.Lineage.MaxRSS = d.CPUSeconds, d.RSSBytes
+	}
+	return v
+}
+
+// describe adds what every event of a process has.
+func (e *Encoder) describe(v *event, r *record.Record) {
+	p := r.Process
+	v.Actor = &actor{AppUID: v.Metadata.CorrelationUID}
+	if r.Session != nil {
+		v.Actor.AppName = r.Session.Name
+	}
+	v.Process, v.Metadata.IsTruncated = e.process(r, p)
+	x := &v.Unmapped.Lineage
+	x.Creator, x.Cgroup = creatorOf(r, p.Image), p.Cgroup
+	if p.Evidence != nil {
+		x.Evidence, x.Confidence = p.Evidence.Kind, p.Evidence.Confidence
+	}
+	if p.Span.TraceID != (record.TraceID{}) {
+		x.Trace = &trace{p.Span.TraceID.String(), p.Span.SpanID.String(), p.Trace != nil && p.Trace.TraceID == p.Span.TraceID.String()}
+	}
+	for _, c := range p.Calls {
+		x.Calls = append(x.Calls, call{c.ID, c.Tool})
+	}
+}
+
+// process is a process with its parent and its ancestors, and whether something was cut.
+func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut bool) {
+	d = e.image(r, p.Image, nil)
+	d.CreatedTime, cut = millisOf(p.Created), p.Image.ArgvTruncated
+	if p.Container != "" {
+		d.Container = &container{UID: p.Container}
+	}
+	d.TerminatedTime = millisOf(p.Exited)
+	ancestors := p.Image.Ancestry()
+	if p.Parent != nil {
+		d.Parent = e.image(r, imageOf(*p.Parent, ancestors), p.Parent)
+	}
+	if len(ancestors) > maxAncestry {
+		ancestors, cut = ancestors[:maxAncestry], true
+	}
+	for _, a := range ancestors {
+		d.Ancestry = append(d.Ancestry, entityOfImage(r, a))
+	}
+	if len(ancestors) == 0 && p.Image.CreatorRef != nil {
+		d.Ancestry = []entity{entityOf(r, *p.Image.CreatorRef)}
+	}
+	return d, cut
+}
+
+// imageOf finds a process among images; nil: it is not one of them.
+func imageOf(ref api.Ref, among []*record.Image) *record.Image {
+	for _, i := range among {
+		if i.Ref == ref {
+			return i
+		}
+	}
+	return nil
+}
+
+// creatorOf is the process that forked that of i; nil: not known.
+func creatorOf(r *record.Record, i *record.Image) *who {
+	switch {
+	case i.Creator != nil:
+		return whoOf(r, i.Creator.Ref, i.Creator.Comm)
+	case i.CreatorRef != nil:
+		return whoOf(r, *i.CreatorRef, "")
+	}
+	return nil
+}
+
+func whoOf(r *record.Record, p api.Ref, comm string) *who {
+	return &who{record.ProcessUID(r, p), p.PID, comm}
+}
+
+// image is a process that ran a program; if that is not known, the process alone. Nil: that is
+// not known either.
+func (e *Encoder) image(r *record.Record, i *record.Image, ref *api.Ref) *process {
+	if i == nil {
+		if ref == nil {
+			return nil
+		}
+		return &process{entity: entityOf(r, *ref)}
+	}
+	d := &process{entity: entityOfImage(r, i)}
+	if i.Exe != "" {
+		d.File = &file{Name: path.Base(i.Exe), Path: i.Exe, TypeID: 1, Type: "Regular File"}
+	}
+	if i.UID != nil {
+		d.User = e.users.user(*i.UID)
+	}
+	return d
+}
+
+func entityOfImage(r *record.Record, i *record.Image) entity {
+	d := entityOf(r, i.Ref)
+	d.Name, d.Path, d.CmdLine = i.Comm, i.Exe, strings.Join(i.Argv, " ")
+	if i.BeganNS >= uint64(i.StartNS) && i.StartNS != 0 { // both of one clock
+		d.CreatedTime = millisOf(i.Began.Add(-time.Duration(i.BeganNS - uint64(i.StartNS))))
+	}
+	return d
+}
+
+func entityOf(r *record.Record, p api.Ref) entity {
+	return entity{UID: record.ProcessUID(r, p), PID: p.PID}
+}
+
+// millisOf is 0 for a time that is not known.
+func millisOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return millis(t)
+}
+
+func number(n int) string { return strconv.Itoa(n) }
+
+// maxUsers bounds the users whose names are remembered.
+const maxUsers = 1024
+
+// users are the users of the host.
+type users struct {
+	name  func(uid string) string // empty: the host has none
+	known map[int]*account
+}
+
+// nameOnHost is the name of a user in the host's list.
+func nameOnHost(uid string) string {
+	u, err := user.LookupId(uid)
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// user describes a user.
+func (u *users) user(uid int) *account {
+	if d := u.known[uid]; d != nil {
+		return d
+	}
+	if u.known == nil || len(u.known) >= maxUsers {
+		u.known = make(map[int]*account)
+	}
+	d := &account{UID: number(uid), TypeID: 1, Type: "User"}
+	if uid == 0 {
+		d.TypeID, d.Type = 2, "Admin"
+	}
+	d.Name = u.name(d.UID)
+	u.known[uid] = d
+	return d
+}

@@ -1,0 +1,134 @@
+package ocsf
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
+)
+
+// A story whose records are the samples: an agent starts a shell, the shell a server, the
+// shell exits, and the session is ended.
+
+const (
+	sampleBoot = "6d3f0f6e-9d0c-4c1e-8b0a-1f2d3c4b5a69"
+	second     = uint64(time.Second)
+)
+
+var (
+	sampleHost = &record.Host{ID: "8f0c2b6e5a1d4f3e9c7b6a5d4e3f2a1b", Name: "build-7", Arch: "amd64", Kernel: "6.18.44", Version: "0.1.0"}
+	booted     = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+
+	agentRef  = api.Ref{PID: 4100, StartNS: api.U64(100 * second)}
+	shellRef  = api.Ref{PID: 4242, StartNS: api.U64(110 * second)}
+	serverRef = api.Ref{PID: 4243, StartNS: api.U64(111 * second)}
+	outerRef  = api.Ref{PID: 900, StartNS: api.U64(5 * second)}
+	initRef   = api.Ref{PID: 1, StartNS: 1}
+)
+
+func sampleSession() *api.Session {
+	return &api.Session{
+		ID: "k3x9q2", Name: "claude", UID: 1000, State: api.StateActive, Rule: "claude", Started: at(100 * second),
+		Root: &api.Process{Ref: agentRef, Session: "k3x9q2", Comm: "claude", Exe: "/usr/local/bin/claude", Argv: []string{"claude", "-p", "start the server"},
+			UID: new(1000), Started: at(100 * second), Creator: &outerRef, Parent: &outerRef, Evidence: &api.Evidence{Kind: "root", Confidence: "strong"}},
+	}
+}
+
+func at(ns uint64) *time.Time { return new(booted.Add(time.Duration(ns))) }
+
+// oneSession is a source that knows one session.
+type oneSession struct{ session *api.Session }
+
+func (s oneSession) Session(string) *api.Session   { return s.session }
+func (s oneSession) Tree(string) []api.Node        { return nil }
+func (s oneSession) Redact(argv []string) []string { return redact.Argv(argv) }
+
+// story gives events numbers and times.
+type story struct {
+	seq uint64
+	m   *model.Model
+}
+
+func newStory() *story {
+	return &story{m: model.New(sampleHost, sampleBoot, oneSession{sampleSession()})}
+}
+
+func (s *story) tell(ns uint64, kind string, e api.Event) *record.Record {
+	s.seq++
+	e.Head, e.Seq, e.TimeNS, e.Time, e.Type = api.Head{Kind: "event"}, api.U64(s.seq), api.U64(ns), at(ns), kind
+	if e.Process != nil {
+		e.Session = e.Process.Session
+	}
+	all := s.m.Apply(&e)
+	return all[len(all)-1]
+}
+
+// sample is a record and what its events are samples of.
+type sample struct {
+	name string
+	*record.Record
+}
+
+func samples() (all []sample) {
+	s := newStory()
+	add := func(name string, r *record.Record) *record.Record {
+		all = append(all, sample{name, r})
+		return r
+	}
+	strong := &api.Evidence{Kind: "fork", Confidence: "strong"}
+	add("a fork", s.tell(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "claude", UID: new(1000),
+		Creator: &agentRef, Parent: &agentRef, Started: at(110 * second), Evidence: strong,
+		Calls: []api.Call{{ID: "toolu_01", Tool: "Bash", Agent: &agentRef, Began: at(109 * second), Claimed: true}},
+		Trace: &api.Trace{TraceID: "0af7651916cd43dd8448eb211c80319c", SpanID: "b7ad6b7169203331", From: shellRef, Claimed: true}}}))
+	add("an exec", s.tell(110*second+4e6, "exec", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "bash", UID: new(1000),
+		Exe: "/usr/bin/bash", Argv: []string{"bash", "-c", "API_TOKEN=s3cret python3 -m http.server 8123 &"}}}))
+	s.tell(111*second, "fork", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "bash", UID: new(1000),
+		Creator: &shellRef, Parent: &shellRef, Started: at(111 * second), Evidence: strong}})
+	s.tell(111*second+3e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", UID: new(1000),
+		Exe: "/usr/bin/python3", Argv: []string{"python3", "-m", "http.server", "8123"}}})
+	add("an exit", s.tell(111*second+5e6, "exit", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "bash",
+		Exited: at(111*second + 5e6), ExitCode: new(0), CPUSeconds: 0.004, RSSBytes: 3 << 20}}))
+	s.tell(111*second+5e6, "reparent", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2"}, From: &shellRef, To: &initRef})
+	s.tell(200*second, "exit", api.Event{Process: &api.Process{Ref: agentRef, Session: "k3x9q2", Comm: "claude", Exited: at(200 * second), ExitCode: new(0)}})
+
+	info := &record.SessionInfo{Session: *sampleSession()}
+	add("leftovers that are alive", &record.Record{ID: "leftovers", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(205 * second), Session: info,
+		Orphans: []api.Orphan{{Why: api.WhyLeftover, Process: api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}})
+	add("brokered work that was not found", &record.Record{ID: "brokered", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(206 * second), Session: info,
+		Orphans: []api.Orphan{{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"}, Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
+			Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}}})
+
+	s.tell(300*second+4e6, "exit", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Exited: at(300*second + 4e6), Signal: "SIGKILL"}})
+	end := add("an end", s.tell(300*second+6e6, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "max_lifetime"}))
+	end.Report = &api.Report{
+		Session: "k3x9q2", Name: "claude", State: api.StateEnded, Ended: at(300*second + 6e6), EndReason: "max_lifetime", Verdict: api.VerdictClean,
+		DurationMS: 5006, Started: 3, Exited: 2, Killed: 1, ConfirmedEmpty: true,
+		Processes: []api.Outcome{{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}, Outcome: api.OutcomeKill, Leftover: true}},
+	}
+	add("missing events", s.tell(310*second, "lost", api.Event{Where: "ring", Count: 412, SinceNS: api.U64(309 * second), UntilNS: api.U64(310 * second)}))
+	add("a degraded daemon", &record.Record{ID: "degraded", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(400 * second),
+		Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history: no space left on device"}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
+	add("an open breaker", &record.Record{ID: "breaker", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(500 * second),
+		Status: &api.Status{Level: 4, Mode: "observe", Breaker: api.Breaker{Open: true, Since: at(499 * second)}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
+	return all
+}
+
+// newEncoder is an encoder on a host with two users.
+func newEncoder() *Encoder {
+	e := New()
+	e.users.name = func(uid string) string { return map[string]string{"0": "root", "1000": "me"}[uid] }
+	return e
+}
+
+// encoded are the events of a record.
+func encoded(t *testing.T, e *Encoder, r *record.Record) []record.Log {
+	t.Helper()
+	logs, err := e.Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logs
+}

@@ -1,0 +1,255 @@
+package otlp
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// exited is the record of a process that ran a program and exited.
+func exited(pid int, argv ...string) *record.Record {
+	i := &record.Image{Ref: api.Ref{PID: pid, StartNS: 7}, Exe: "/usr/bin/" + argv[0], Argv: argv, UID: new(1000), Began: began, CreatorRef: &api.Ref{PID: 1, StartNS: 1}}
+	run := &record.Run{Image: i, Session: "aaaaaa", Until: began.Add(time.Second), Created: began, ExitCode: new(0),
+		Span: record.Span{Trace: record.Trace{TraceID: record.TraceID{1}, SpanID: record.ImageSpan("h", "b", i.Ref, 0)}, Parent: record.SpanID{9}}}
+	return &record.Record{ID: "id", Kind: record.Exit, Time: run.Until, Host: &record.Host{}, Ended: []*record.Run{run},
+		Session: &record.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}}, Process: &record.Process{Image: i, Span: run.Span}}
+}
+
+// stub is a receiver that answers by what a request contains.
+type stub struct {
+	*httptest.Server
+	spans  []string // of requests that were taken
+	logs   int
+	answer func(names []string) int // status; nil: 200
+	reply  *coltrace.ExportTraceServiceResponse
+	asked  int
+}
+
+func newStub(t *testing.T) (*stub, *Sink) {
+	st := &stub{reply: new(coltrace.ExportTraceServiceResponse)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /base/v1/traces", func(w http.ResponseWriter, r *http.Request) {
+		st.asked++
+		body, _ := io.ReadAll(r.Body)
+		var msg coltrace.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &msg); err != nil {
+			t.Error(err)
+		}
+		var names []string
+		for _, s := range msg.ResourceSpans[0].ScopeSpans[0].Spans {
+			names = append(names, s.Name)
+		}
+		if st.answer != nil {
+			if status := st.answer(names); status != http.StatusOK {
+				w.Header().Set("Retry-After", "7")
+				http.Error(w, "no", status)
+				return
+			}
+		}
+		st.spans = append(st.spans, names...)
+		b, _ := proto.Marshal(st.reply)
+		w.Write(b)
+	})
+	mux.HandleFunc("POST /base/v1/logs", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var msg collogs.ExportLogsServiceRequest
+		if err := proto.Unmarshal(body, &msg); err != nil {
+			t.Error(err)
+		}
+		st.logs += len(msg.ResourceLogs[0].ScopeLogs[0].LogRecords)
+		if st.logs == 1 {
+			http.Error(w, "no", http.StatusBadGateway)
+		}
+	})
+	st.Server = httptest.NewServer(mux)
+	t.Cleanup(st.Close)
+	return st, &Sink{Client: Client{Base: st.URL + "/base/", HTTP: st.Client()}, Traces: true, Host: &record.Host{ID: "h"}, Log: slog.New(slog.DiscardHandler)}
+}
+
+// TestRefusedRecord: a record that a receiver will never take is left out and counted; all
+// others arrive.
+func TestRefusedRecord(t *testing.T) {
+	st, s := newStub(t)
+	st.answer = func(names []string) int {
+		if slices.Contains(names, "bad") {
+			return http.StatusBadRequest
+		}
+		return http.StatusOK
+	}
+	var batch []*record.Record
+	for i := range 100 {
+		batch = append(batch, exited(i+1, "good"))
+	}
+	batch[17], batch[80] = exited(18, "bad"), exited(81, "bad")
+	if err := s.Deliver(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if len(st.spans) != 98 || s.Refused() != 2 {
+		t.Errorf("%d spans arrived, %d refused", len(st.spans), s.Refused())
+	}
+}
+
+// TestRefusesAll: a receiver that refuses an empty request too is at fault itself: nothing is
+// left out.
+func TestRefusesAll(t *testing.T) {
+	st, s := newStub(t)
+	st.answer = func([]string) int { return http.StatusBadRequest }
+	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a"), exited(2, "b")}); err == nil || s.Refused() != 0 {
+		t.Errorf("%v, %d refused", err, s.Refused())
+	}
+	st.answer = nil
+	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a"), exited(2, "b")}); err != nil || len(st.spans) != 2 {
+		t.Errorf("%v, %v", err, st.spans)
+	}
+}
+
+// TestLater: other errors are the receiver's, and it may say how long to wait.
+func TestLater(t *testing.T) {
+	for _, status := range []int{401, 403, 404, 429, 500, 502, 503, 504} {
+		st, s := newStub(t)
+		st.answer = func([]string) int { return status }
+		err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")})
+		later, _ := errors.AsType[*follow.Later](err)
+		if err == nil || refuses(err) || st.asked != 1 || s.Refused() != 0 {
+			t.Errorf("%d: %v after %d requests", status, err, st.asked)
+		}
+		if status != 404 && (later == nil || later.In != 7*time.Second) {
+			t.Errorf("%d: %v says not when to try again", status, err)
+		}
+	}
+}
+
+// TestRejected: a receiver may take a request and not all that is in it.
+func TestRejected(t *testing.T) {
+	st, s := newStub(t)
+	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "full"}
+	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err != nil || s.Refused() != 3 {
+		t.Errorf("%v, %d refused", err, s.Refused())
+	}
+}
+
+// TestNotOTLP: a server that says 200 to everything is not a receiver.
+func TestNotOTLP(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>hello</html>") }))
+	defer web.Close()
+	_, s := newStub(t)
+	s.Client.Base = web.URL
+	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err == nil || !strings.Contains(err.Error(), "not an OTLP receiver") {
+		t.Error(err)
+	}
+}
+
+// lines makes one line of each record.
+type lines struct{}
+
+func (lines) Encode(r *record.Record) ([]record.Log, error) {
+	return []record.Log{{Time: r.Time, Severity: 9, Line: r.ID, JSON: []byte("{}")}}, nil
+}
+
+// TestHalfSent: if only the logs of a batch have to be sent again, the spans are not.
+func TestHalfSent(t *testing.T) {
+	st, s := newStub(t)
+	s.Logs = lines{}
+	batch := []*record.Record{exited(1, "a")}
+	if err := s.Deliver(t.Context(), batch); err == nil {
+		t.Error("no error of the logs")
+	}
+	if err := s.Deliver(t.Context(), batch); err != nil {
+		t.Error(err)
+	}
+	if len(st.spans) != 1 || st.logs != 2 {
+		t.Errorf("%d spans, %d logs", len(st.spans), st.logs)
+	}
+}
+
+// TestSpan: the convention for the execution of programs.
+func TestSpan(t *testing.T) {
+	r := exited(42, "make", "-j8")
+	r.Ended[0].ExitCode = new(2)
+	r.Ended[0].Marks = []api.Event{{Type: "reparent", To: &api.Ref{PID: 1}, Time: &began}, {Type: "listen", Port: &api.Port{Addr: "::", Port: 80}}}
+	s := spansOf(r)[0]
+	got := map[string]string{}
+	for _, a := range s.Attributes {
+		got[a.Key] = strings.TrimSpace(a.Value.String())
+	}
+	for key, want := range map[string]string{
+		"process.pid": "int_value:42", "process.executable.name": `string_value:"make"`, "process.executable.path": `string_value:"/usr/bin/make"`,
+		"process.exit.code": "int_value:2", "error.type": `string_value:"2"`, "gen_ai.agent.name": `string_value:"agent"`,
+		"lineage.session.id": `string_value:"aaaaaa"`, "process.user.id": "int_value:1000", "process.creation.time": `string_value:"2026-11-22T12:00:00Z"`,
+		"lineage.process.creator.pid": "int_value:1",
+	} {
+		if strings.ReplaceAll(got[key], " ", "") != want {
+			t.Errorf("%s is %s, want %s", key, got[key], want)
+		}
+	}
+	if s.Name != "make" || s.Kind != trace.Span_SPAN_KIND_INTERNAL || s.Status.Code != trace.Status_STATUS_CODE_ERROR || len(s.ParentSpanId) != 8 {
+		t.Errorf("%v", s)
+	}
+	if _, there := got["gen_ai.operation.name"]; there {
+		t.Error("a process is counted as an operation of a model")
+	}
+	if len(s.Events) != 2 || s.Events[0].Name != "lineage.reparent" || s.Events[1].Name != "lineage.listen" {
+		t.Errorf("%v", s.Events)
+	}
+}
+
+// TestSignal: a process that died of a signal has no exit code.
+func TestSignal(t *testing.T) {
+	r := exited(42, "sleep")
+	r.Ended[0].ExitCode, r.Ended[0].Signal = nil, "SIGKILL"
+	s := spansOf(r)[0]
+	if s.Status.GetMessage() != "killed by SIGKILL" || len(s.Events) != 1 || s.Events[0].Name != "lineage.signal" {
+		t.Errorf("%v", s)
+	}
+}
+
+// TestOpened: what lives long has two spans, the second below the first.
+func TestOpened(t *testing.T) {
+	r := exited(42, "agent")
+	r.Ended[0].Opened = true
+	closing := spansOf(r)[0]
+	r = exited(42, "agent")
+	r.Kind, r.Ended[0].Running = record.Open, true
+	opening := spansOf(r)[0]
+	if string(closing.ParentSpanId) != string(opening.SpanId) || string(closing.SpanId) == string(opening.SpanId) || string(closing.TraceId) != string(opening.TraceId) {
+		t.Errorf("opening %v, closing %v", opening, closing)
+	}
+	if opening.Status != nil || len(opening.Events) != 0 {
+		t.Errorf("opening %v", opening)
+	}
+}
+
+// FuzzNames: what processes choose never makes a message that cannot be encoded.
+func FuzzNames(f *testing.F) {
+	f.Add("\xff\xfe", "a\x00b", "SIG\x80")
+	f.Fuzz(func(t *testing.T, exe, arg, why string) {
+		r := exited(42, "x"+exe, arg)
+		r.Ended[0].Image.Comm, r.Session.Name = why, arg
+		r.Kind = record.End
+		r.Session.Ended = &began
+		r.Report = &api.Report{Verdict: api.VerdictLeft, VerdictWhy: why, Processes: []api.Outcome{{Comm: exe, Why: arg}}}
+		if _, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: spansOf(r)}}}}}); err != nil {
+			t.Error(err)
+		}
+		if _, err := proto.Marshal(logOf(r, &record.Log{Line: arg, JSON: []byte(exe)})); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,239 @@
+package otlp
+
+import (
+	"path"
+	"strconv"
+	"time"
+
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// sessionName is the name of the span of a session.
+const sessionName = "lineage.session"
+
+// spansOf are the spans that a record ends.
+func spansOf(r *record.Record) (all []*trace.Span) {
+	for _, run := range r.Ended {
+		all = append(all, imageSpan(r, run))
+	}
+	switch {
+	case r.Kind == record.End:
+		all = append(all, sessionSpan(r))
+	case r.Kind == record.Open && r.Process == nil:
+		all = append(all, openSession(r))
+	}
+	return all
+}
+
+// placed is a span at its place in a trace. One that closes what an earlier span opened is
+// below that one, because a receiver keeps what it has.
+func placed(at record.Span, closes bool, name string, from, to time.Time) *trace.Span {
+	s := &trace.Span{TraceId: at.TraceID[:], SpanId: at.SpanID[:], Kind: trace.Span_SPAN_KIND_INTERNAL, Name: valid(name), Flags: 1,
+		StartTimeUnixNano: nanos(from), EndTimeUnixNano: max(nanos(to), nanos(from))}
+	switch {
+	case closes:
+		id := record.ClosingSpan(at.SpanID)
+		s.SpanId, s.ParentSpanId = id[:], at.SpanID[:]
+	case at.Parent != record.SpanID{}:
+		s.ParentSpanId = at.Parent[:]
+	}
+	return s
+}
+
+func nanos(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(max(t.UnixNano(), 0))
+}
+
+// imageSpan is the span of a program, by the convention for the execution of programs.
+func imageSpan(r *record.Record, run *record.Run) *trace.Span {
+	i := run.Image
+	s := placed(run.Span, run.Opened, programName(i), i.Began, run.Until)
+	s.Attributes = imageAttributes(r, run)
+	if run.Running {
+		return s
+	}
+	replaced := r.Kind == record.Exec
+	switch {
+	case replaced:
+		s.Attributes = append(s.Attributes, attributes{}.truth("lineage.process.replaced", true)...)
+	case run.Signal != "":
+		s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "killed by " + run.Signal}
+		s.Attributes = append(s.Attributes, attributes{}.text("error.type", run.Signal)...)
+	case run.ExitCode != nil:
+		s.Attributes = append(s.Attributes, attributes{}.number("process.exit.code", int64(*run.ExitCode))...)
+		if *run.ExitCode != 0 {
+			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "exit code " + strconv.Itoa(*run.ExitCode)}
+			s.Attributes = append(s.Attributes, attributes{}.text("error.type", strconv.Itoa(*run.ExitCode))...)
+		}
+	}
+	for k := range run.Marks {
+		s.Events = append(s.Events, spanEvent(&run.Marks[k]))
+	}
+	if run.Signal != "" {
+		s.Events = append(s.Events, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal", Attributes: attributes{}.text("lineage.signal", run.Signal)})
+	}
+	s.DroppedEventsCount = uint32(run.Dropped)
+	return s
+}
+
+// programName is the name of the file, or the kernel's name of the process.
+func programName(i *record.Image) string {
+	if i.Exe != "" {
+		return path.Base(i.Exe)
+	}
+	return i.Comm
+}
+
+func imageAttributes(r *record.Record, run *record.Run) attributes {
+	i := run.Image
+	a := attributes{}.
+		number("process.pid", int64(i.PID)).
+		text("process.executable.name", programName(i)).text("process.executable.path", i.Exe).
+		list("process.command_args", i.Argv).
+		time("process.creation.time", run.Created).
+		text("lineage.session.id", run.Session).
+		text("lineage.process.start_ns", strconv.FormatUint(uint64(i.StartNS), 10)).
+		truth("lineage.process.running", run.Running).
+		truth("lineage.process.forked", i.Forked).
+		truth("lineage.process.command_args.truncated", i.ArgvTruncated)
+	if i.UID != nil {
+		a = a.number("process.user.id", int64(*i.UID))
+	}
+	if i.CreatorRef != nil {
+		a = a.number("lineage.process.creator.pid", int64(i.CreatorRef.PID))
+	}
+	if p := r.Process; p != nil {
+		if p.Parent != nil {
+			a = a.number("process.parent_pid", int64(p.Parent.PID))
+		}
+		a = a.text("process.linux.cgroup", p.Cgroup).text("container.id", p.Container)
+		if p.Evidence != nil {
+			a = a.text("lineage.evidence", p.Evidence.Kind)
+		}
+		if p.Trace != nil {
+			a = a.truth("lineage.trace.claimed", true)
+		}
+		if len(p.Calls) == 1 { // of several it belongs to one, and which is unknown
+			a = a.text("gen_ai.tool.call.id", p.Calls[0].ID).text("gen_ai.tool.name", p.Calls[0].Tool)
+		}
+	}
+	if r.Session != nil {
+		a = a.text("lineage.session.name", r.Session.Name).text("gen_ai.agent.name", r.Session.Rule)
+	}
+	return a
+}
+
+// spanEvent is what happened to a process or a session beside its life.
+func spanEvent(e *api.Event) *trace.Span_Event {
+	ev := &trace.Span_Event{Name: "lineage." + e.Type}
+	if e.Time != nil {
+		ev.TimeUnixNano = nanos(*e.Time)
+	}
+	a := attributes{}.text("lineage.session.state", string(e.State)).text("lineage.session.end_reason", e.Reason)
+	if e.From != nil {
+		a = a.number("lineage.reparent.from_pid", int64(e.From.PID))
+	}
+	if e.To != nil {
+		a = a.number("process.parent_pid", int64(e.To.PID))
+	}
+	if e.Port != nil {
+		a = a.text("network.transport", "tcp").text("server.address", e.Port.Addr).number("server.port", int64(e.Port.Port))
+	}
+	ev.Attributes = a
+	return ev
+}
+
+func sessionAttributes(d *record.SessionInfo) attributes {
+	a := attributes{}.text("lineage.session.id", d.ID).text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
+		number("process.user.id", int64(d.UID)).count("lineage.level", d.Level).text("lineage.mode", d.Mode).
+		text("lineage.session.parent", d.Parent).text("lineage.session.brokered_by", d.BrokeredBy).truth("lineage.session.kept", d.Kept)
+	if d.Root != nil {
+		a = a.number("process.pid", int64(d.Root.PID))
+	}
+	return a
+}
+
+// openSession is the first span of a session that lives long.
+func openSession(r *record.Record) *trace.Span {
+	d := r.Session
+	s := placed(d.Span, false, sessionName, *d.Started, r.Time)
+	s.Attributes = sessionAttributes(d).truth("lineage.session.running", true)
+	return s
+}
+
+// sessionSpan is the span of a session that has ended, with its receipt.
+func sessionSpan(r *record.Record) *trace.Span {
+	d := r.Session
+	began := r.Time
+	if d.Started != nil {
+		began = *d.Started
+	}
+	s := placed(d.Span, d.Opened, sessionName, began, *d.Ended)
+	a := sessionAttributes(d).text("lineage.session.end_reason", d.EndReason)
+	for i := range d.Marks {
+		s.Events = append(s.Events, spanEvent(&d.Marks[i]))
+	}
+	if p := r.Report; p != nil {
+		a = a.text("lineage.session.verdict", string(p.Verdict)).count("lineage.session.started", p.Started).
+			count("lineage.session.exited", p.Exited).count("lineage.session.killed", p.Killed).count("lineage.session.left", p.Left)
+		if p.Verdict != api.VerdictClean {
+			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: valid(string(p.Verdict) + ": " + p.VerdictWhy)}
+			a = a.text("error.type", string(p.Verdict))
+		}
+		for i := range p.Processes {
+			if i == record.MaxMarks {
+				s.DroppedEventsCount = uint32(len(p.Processes) - i)
+				break
+			}
+			s.Events = append(s.Events, outcomeEvent(*d.Ended, &p.Processes[i]))
+		}
+	}
+	s.Attributes = a
+	return s
+}
+
+func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
+	return &trace.Span_Event{TimeUnixNano: nanos(at), Name: "lineage.end", Attributes: attributes{}.
+		number("process.pid", int64(o.PID)).text("process.executable.name", o.Comm).
+		text("lineage.outcome", string(o.Outcome)).text("lineage.outcome.why", o.Why).truth("lineage.leftover", o.Leftover)}
+}
+
+// logOf is one line of a log, in the trace of what it is about.
+func logOf(r *record.Record, l *record.Log) *logs.LogRecord {
+	out := &logs.LogRecord{
+		TimeUnixNano: nanos(l.Time), ObservedTimeUnixNano: nanos(r.Time), EventName: "lineage." + string(r.Kind),
+		SeverityNumber: logs.SeverityNumber(l.Severity), SeverityText: severityText(l.Severity),
+		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw", Value: textValue(string(l.JSON))}},
+	}
+	at := record.Span{}
+	switch {
+	case r.Process != nil:
+		at = r.Process.Span
+	case r.Session != nil:
+		at = r.Session.Span
+	}
+	if at.TraceID != (record.TraceID{}) {
+		out.TraceId, out.SpanId, out.Flags = at.TraceID[:], at.SpanID[:], 1
+	}
+	return out
+}
+
+func severityText(n int) string {
+	switch {
+	case n >= 21:
+		return "FATAL"
+	case n >= 17:
+		return "ERROR"
+	case n >= 13:
+		return "WARN"
+	}
+	return "INFO"
+}

@@ -1,0 +1,129 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// TraceID and SpanID are OpenTelemetry's.
+type (
+	TraceID [16]byte
+	SpanID  [8]byte
+)
+
+// Trace is a place in a trace: TRACEPARENT has one.
+type Trace struct {
+	TraceID TraceID `json:"trace_id"`
+	SpanID  SpanID  `json:"span_id"`
+}
+
+// Span is the name of a span, and of the one above it.
+type Span struct {
+	Trace
+	Parent SpanID `json:"parent,omitzero"` // zero: it is a root
+}
+
+func (t TraceID) String() string { return hex.EncodeToString(t[:]) }
+func (s SpanID) String() string  { return hex.EncodeToString(s[:]) }
+
+// MarshalText and UnmarshalText are the hexadecimal form.
+func (t TraceID) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+func (s SpanID) MarshalText() ([]byte, error)  { return []byte(s.String()), nil }
+
+// UnmarshalText reads the hexadecimal form.
+func (t *TraceID) UnmarshalText(b []byte) error { return unhex(t[:], b) }
+
+// UnmarshalText reads the hexadecimal form.
+func (s *SpanID) UnmarshalText(b []byte) error { return unhex(s[:], b) }
+
+func unhex(to, from []byte) error {
+	if hex.DecodedLen(len(from)) != len(to) {
+		return fmt.Errorf("parse id %q: want %d hexadecimal digits", from, hex.EncodedLen(len(to)))
+	}
+	_, err := hex.Decode(to, from)
+	return err
+}
+
+// digest is one hash of a list of words, none of which runs into the next.
+func digest(words ...any) [sha256.Size]byte {
+	text := make([]byte, 0, 256)
+	for _, w := range words {
+		at := len(text)
+		text = append(text, 0, 0, 0, 0)
+		switch w := w.(type) {
+		case string:
+			text = append(text, w...)
+		case int:
+			text = strconv.AppendInt(text, int64(w), 10)
+		case uint64:
+			text = strconv.AppendUint(text, w, 10)
+		default:
+			text = fmt.Append(text, w)
+		}
+		binary.BigEndian.PutUint32(text[at:], uint32(len(text)-at-4))
+	}
+	return sha256.Sum256(text)
+}
+
+// SessionTrace is the trace of a session that no agent claims.
+func SessionTrace(host, boot, session string) (t TraceID) {
+	d := digest("trace", host, boot, session)
+	copy(t[:], d[:])
+	return t
+}
+
+// SessionSpan is the span of a session.
+func SessionSpan(host, boot, session string) (s SpanID) {
+	d := digest("session", host, boot, session)
+	copy(s[:], d[:])
+	return s
+}
+
+// ImageSpan is the span of a program image. When it began names it among those of its
+// process: a number would change if an exec before it is lost.
+func ImageSpan(host, boot string, p api.Ref, began uint64) (s SpanID) {
+	d := digest("image", host, boot, p.PID, uint64(p.StartNS), began)
+	copy(s[:], d[:])
+	return s
+}
+
+// ClosingSpan is the second span of what had an Open.
+func ClosingSpan(s SpanID) (closing SpanID) {
+	d := digest("closing", s)
+	copy(closing[:], d[:])
+	return closing
+}
+
+// ProcessUID names a process, whatever program it runs.
+func ProcessUID(r *Record, p api.Ref) string { return DerivedID("process", r.Host.ID, r.Boot, p) }
+
+// SessionUID names a session of all hosts and boots. It is the trace of a session that no agent
+// claims.
+func SessionUID(r *Record, id string) string { return SessionTrace(r.Host.ID, r.Boot, id).String() }
+
+// DerivedID names what follows from other names.
+func DerivedID(words ...any) string {
+	d := digest(words...)
+	return hex.EncodeToString(d[:16])
+}
+
+// EventID names an event. Its sequence number is not in it: events of an earlier boot
+// come without.
+func EventID(host, boot string, kind Kind, e *api.Event) string {
+	process := ""
+	if e.Process != nil {
+		process = e.Process.Ref.String()
+	}
+	port := ""
+	if e.Port != nil {
+		port = fmt.Sprint(e.Port.Proto, " ", e.Port.Addr, " ", e.Port.Port)
+	}
+	d := digest("event", host, boot, string(kind), uint64(e.TimeNS), process, e.Session, string(e.State), port,
+		uint64(e.LostFrom), uint64(e.LostTo), e.Count)
+	return hex.EncodeToString(d[:16])
+}

@@ -1,0 +1,61 @@
+package record
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// TestIDs: ids are what receivers recognise a repeated record by, also one that another
+// version of the exporter sent. They do not change.
+func TestIDs(t *testing.T) {
+	ref := api.Ref{PID: 42, StartNS: 1234567890123}
+	e := &api.Event{Type: "listen", Seq: 7, TimeNS: 99, Time: new(time.Now()), Session: "aaaaaa", Process: &api.Process{Ref: ref}, Port: &api.Port{Proto: "tcp", Addr: "::", Port: 80}}
+	for got, want := range map[string]string{
+		SessionTrace("host", "boot", "aaaaaa").String():        "9735f352af6b3fe1bec157b6e3e98a38",
+		SessionSpan("host", "boot", "aaaaaa").String():         "75ae84b8f35bb0d0",
+		ImageSpan("host", "boot", ref, 1234567890123).String(): "d4852cc3a3987de3",
+		ClosingSpan(SpanID{1, 2, 3}).String():                  "646d6a99d322c746",
+		EventID("host", "boot", Listen, e):                     "b89d223acd3b888f4e406da4774650fa",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	seq := *e
+	seq.Seq = 0 // of an earlier boot
+	if EventID("host", "boot", Listen, &seq) != EventID("host", "boot", Listen, e) {
+		t.Error("the id depends on the sequence number")
+	}
+	for what, change := range map[string]func(*api.Event){
+		"time": func(e *api.Event) { e.TimeNS++ }, "session": func(e *api.Event) { e.Session = "bbbbbb" },
+		"process": func(e *api.Event) { e.Process = &api.Process{Ref: api.Ref{PID: 43}} }, "port": func(e *api.Event) { e.Port = &api.Port{Proto: "tcp", Addr: "::", Port: 81} },
+		"loss": func(e *api.Event) { e.LostFrom = 1 }, "state": func(e *api.Event) { e.State = api.StateEnded },
+	} {
+		other := *e
+		change(&other)
+		if EventID("host", "boot", Listen, &other) == EventID("host", "boot", Listen, e) {
+			t.Errorf("another %s has the same id", what)
+		}
+	}
+	if digestOf("ab", "c") == digestOf("a", "bc") {
+		t.Error("words run into each other")
+	}
+}
+
+func digestOf(words ...any) string { return DerivedID(words...) }
+
+// TestTexts: ids are read back as they were written.
+func TestTexts(t *testing.T) {
+	id := SessionTrace("h", "b", "s")
+	var back TraceID
+	if err := back.UnmarshalText([]byte(id.String())); err != nil || back != id {
+		t.Error(back, err)
+	}
+	for _, bad := range []string{"", "00", "zz" + id.String()[2:], id.String() + "00"} {
+		if back.UnmarshalText([]byte(bad)) == nil {
+			t.Errorf("%q is read as an id", bad)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
+)
+
+// exporter is what runs: a follower for each sink.
+type exporter struct {
+	store     *follow.Store
+	followers []*follow.Follower
+	scrapes   *scrapes // nil: none
+	log       *slog.Logger
+}
+
+// build makes the sinks that the options ask for, and reads their cursors.
+func build(ctx context.Context, o *export.Options, socket string, log *slog.Logger) (*exporter, error) {
+	sinks, err := sinksOf(o, log)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	store, err := follow.OpenStore(o.State)
+	if err != nil {
+		return nil, err
+	}
+	if o.State == "" && len(sinks) > 0 {
+		log.Warn("no state directory: each start begins with what happens then")
+	}
+	e := &exporter{store: store, log: log}
+	for _, s := range sinks {
+		f := &follow.Follower{
+			Sink: s, Store: store, Host: host(), Log: log.With("sink", s.Name()),
+			Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) },
+		}
+		if err := f.Open(); err != nil {
+			return nil, usageError{err}
+		}
+		e.followers = append(e.followers, f)
+	}
+	if o.Metrics != "" {
+		if e.scrapes, err = listen(ctx, o.Metrics, socket, log); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// run follows and serves until ctx is done.
+func (e *exporter) run(ctx context.Context) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	for _, f := range e.followers {
+		all.Go(func() { f.Run(ctx) })
+	}
+	if e.scrapes != nil {
+		all.Go(func() {
+			err = e.scrapes.server.Serve(ctx, e.scrapes.ln)
+			stop() // the service manager starts all of it again
+		})
+	}
+	all.Wait()
+	return errors.Join(err, e.store.Close())
+}
+
+// host is where the events happen.
+func host() *record.Host {
+	h := &record.Host{Arch: runtime.GOARCH, Version: version}
+	if b, err := os.ReadFile("/etc/machine-id"); err == nil {
+		h.ID = string(bytes.TrimSpace(b))
+	}
+	if name, err := os.Hostname(); err == nil {
+		h.Name = name
+	}
+	if h.ID == "" {
+		h.ID = h.Name
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		h.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	return h
+}

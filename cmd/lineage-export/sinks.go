@@ -1,0 +1,144 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/file"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/webhook"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
+)
+
+// sinksOf makes a sink for each receiver. An error is one of the options or of a file that they
+// name.
+func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error) {
+	client, err := httpClient(o.CA)
+	if err != nil {
+		return nil, err
+	}
+	if o.OTLP != "" {
+		header, err := readHeader(o.HeaderFile)
+		if err != nil {
+			return nil, err
+		}
+		s := &otlp.Sink{
+			Client: otlp.Client{Base: o.OTLP, Header: header, HTTP: client},
+			Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With("sink", "otlp"),
+		}
+		if slices.Contains(o.Signals, "logs") {
+			s.Logs = ocsf.New()
+		}
+		if s.Traces || s.Logs != nil {
+			all = append(all, s)
+		}
+	}
+	if o.OCSF != "" {
+		s, err := ocsfSink(o.OCSF, log.With("sink", "ocsf"))
+		if err != nil {
+			return nil, fmt.Errorf("--ocsf: %w", err)
+		}
+		all = append(all, s)
+	}
+	if o.Webhook != "" {
+		key, err := webhook.ReadKey(o.WebhookKey)
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-key: %w", err)
+		}
+		all = append(all, &webhook.Sink{URL: o.Webhook, Key: key, HTTP: client, Encoder: ocsf.Findings(), Log: log.With("sink", "webhook")})
+	}
+	return all, nil
+}
+
+// ocsfSink writes to standard output, or to a file. Those that rotate files may send SIGHUP:
+// a file that was renamed is opened again without it.
+func ocsfSink(path string, log *slog.Logger) (record.Sink, error) {
+	if path == "-" {
+		return file.NewStream(os.Stdout, ocsf.New(), log), nil
+	}
+	signal.Ignore(syscall.SIGHUP)
+	return file.New(path, ocsf.New(), log)
+}
+
+// httpClient trusts the system's certificates, or those in a file.
+func httpClient(ca string) (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	transport.ResponseHeaderTimeout = 20 * time.Second
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--ca %s: no certificate in PEM form", ca)
+		}
+	}
+	// A redirect could lead records and headers elsewhere.
+	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: transport, CheckRedirect: refuse}, nil
+}
+
+// readHeader reads a file of headers, one in each line. What is in it is not repeated in an
+// error: it may be a password.
+func readHeader(file string) (http.Header, error) {
+	h := make(http.Header)
+	if file == "" {
+		return h, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--header-file: %w", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		if name, value = strings.TrimSpace(name), strings.TrimSpace(value); !found || !validHeader(name, value) {
+			return nil, fmt.Errorf("--header-file %s: line %d is not \"Name: value\"", file, n)
+		}
+		h.Add(name, value)
+	}
+	if lines.Err() != nil {
+		return nil, fmt.Errorf("--header-file %s: a line is too long", file)
+	}
+	if len(h) == 0 {
+		return nil, errors.New("--header-file " + file + ": it has no header")
+	}
+	return h, nil
+}
+
+// validHeader reports whether net/http would send a header as it is.
+func validHeader(name, value string) bool {
+	for _, c := range []byte(name) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	for _, c := range []byte(value) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return name != ""
+}

@@ -1,0 +1,124 @@
+// Package export is the flags of "lineage export", which lineage describes and
+// lineage-export reads.
+package export
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Program has dependencies that the daemon's binary must not have.
+const Program = "lineage-export"
+
+// Signals are what can be sent by OTLP.
+var Signals = []string{"traces", "logs", "metrics"}
+
+// Options are what the flags set.
+type Options struct {
+	OTLP       string
+	Signals    []string
+	OCSF       string
+	Webhook    string
+	WebhookKey string
+	CA         string
+	HeaderFile string
+	State      string
+	Metrics    string
+}
+
+// Flags adds the flags to a set.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	f.StringVar(&o.OTLP, "otlp", "", "send by OTLP/HTTP to this base `URL`, as http://127.0.0.1:4318")
+	f.StringSliceVar(&o.Signals, "signals", []string{"traces", "logs"}, "what --otlp sends: "+strings.Join(Signals, ", "))
+	f.StringVar(&o.OCSF, "ocsf", "", "append OCSF records to this `FILE`, one JSON object per line; - is stdout")
+	f.StringVar(&o.Webhook, "webhook", "", "post findings to this `URL`, signed")
+	f.StringVar(&o.WebhookKey, "webhook-key", "", "`FILE` with the key that signs what is posted")
+	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates to trust, in place of the system's")
+	f.StringVar(&o.HeaderFile, "header-file", "", "`FILE` with headers for --otlp, one \"Name: value\" per line")
+	f.StringVar(&o.State, "state", "", "`DIR`ectory for cursors (default: $STATE_DIRECTORY)")
+	f.StringVar(&o.Metrics, "metrics", "", "serve the daemon's metrics on this TCP `ADDR`ess, as 127.0.0.1:9750")
+}
+
+// Check says what is wrong with the flags, without reading a file.
+func (o *Options) Check() error {
+	if o.OTLP == "" && o.OCSF == "" && o.Webhook == "" && o.Metrics == "" {
+		return errors.New("nothing to export to: give one of --otlp, --ocsf, --webhook and --metrics")
+	}
+	for _, f := range []struct{ flag, value string }{{"otlp", o.OTLP}, {"webhook", o.Webhook}} {
+		if f.value == "" {
+			continue
+		}
+		if err := checkURL(f.value); err != nil {
+			return fmt.Errorf("invalid --%s %q: %w", f.flag, f.value, err)
+		}
+	}
+	for _, s := range o.Signals {
+		if !slices.Contains(Signals, s) {
+			return fmt.Errorf("invalid --signals %q: must be some of %s", s, strings.Join(Signals, ", "))
+		}
+	}
+	switch {
+	case o.OTLP != "" && len(o.Signals) == 0:
+		return errors.New("invalid --signals: must not be empty")
+	case (o.Webhook == "") != (o.WebhookKey == ""):
+		return errors.New("--webhook and --webhook-key belong together")
+	case o.HeaderFile != "" && o.OTLP == "":
+		return errors.New("--header-file needs --otlp")
+	}
+	if o.Metrics != "" {
+		if err := checkAddress(o.Metrics); err != nil {
+			return fmt.Errorf("invalid --metrics %q: %w", o.Metrics, err)
+		}
+	}
+	return nil
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("must begin with http:// or https://")
+	case u.Host == "" || u.Hostname() == "":
+		return errors.New("has no host")
+	case u.User != nil:
+		return errors.New("must not contain a password; headers are read from a file")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("must not have a query or a fragment")
+	}
+	return nil
+}
+
+func checkAddress(text string) error {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || strings.ContainsFunc(host, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return errors.New("use host:port, for instance 127.0.0.1:9750 or [::1]:9750")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return errors.New("the port must be 1 to 65535")
+	}
+	return nil
+}
+
+// Args are the flags that were given, as the program wants them.
+func Args(f *pflag.FlagSet) (args []string) {
+	f.VisitAll(func(flag *pflag.Flag) {
+		if !flag.Changed {
+			return
+		}
+		value := flag.Value.String()
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		args = append(args, "--"+flag.Name+"="+value)
+	})
+	return args
+}

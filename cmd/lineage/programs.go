@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
+)
+
+// mcpProgram has dependencies that the daemon's binary must not have.
+const mcpProgram = "lineage-mcp"
+
+func (a *app) mcpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve an agent's questions about what it left running (MCP)",
+		Long: `Serve the Model Context Protocol on stdin and stdout, for an agent's
+configuration. The tools are list_running, explain and ports, which change
+nothing, end_branch, which needs the token of a plan, and keep, which the policy
+has to allow. They are about the session of the agent that starts the server:
+the daemon gives it a member's rights, and nothing about other sessions.
+
+Without a daemon every answer comes within 300ms, and the reason is given once.`,
+		Example: `  claude mcp add lineage -- lineage mcp
+  codex mcp add lineage -- lineage mcp`,
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return become(cmd, mcpProgram, "-socket", a.socketPath())
+		},
+	}
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var o export.Options
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Send events as traces, logs and findings to other systems",
+		Long: `Send what the daemon reports to an OpenTelemetry Collector (--otlp), as OCSF
+records to a file (--ocsf), and findings to a webhook (--webhook), until Ctrl-C.
+It needs no privilege: run it as a user of the group lineage.
+
+Each receiver has a cursor in the state directory, which moves when the receiver
+has taken the records. A receiver that is down gets later what the daemon's
+history still has; a "lost" record says what it no longer has. After a restart
+records may come twice, with the same ids. The first time it begins with what
+happens now.
+
+With --metrics it serves GET /metrics of the daemon on TCP, and nothing else, to
+every client that can connect: prefer an address of the loopback.
+
+Headers and keys are read from files only. Secrets in command lines are hidden
+as in the history.`,
+		Example: `  lineage export --otlp http://127.0.0.1:4318 --state /var/lib/lineage-export
+  lineage export --otlp https://otlp.example.com --header-file otlp-headers
+  lineage export --ocsf - | jq .
+  lineage export --metrics 127.0.0.1:9750`,
+		Args:              argsCount(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.Flags(own)
+	cmd.Flags().AddFlagSet(own)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.Check(); err != nil {
+			return usage("export: %w", err)
+		}
+		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(own)...)...)
+	}
+	return cmd
+}
+
+// become replaces this process by a program of ours.
+func become(cmd *cobra.Command, program string, args ...string) error {
+	path, err := findProgram(program)
+	if err != nil {
+		return fmt.Errorf("%s: %w", cmd.Name(), err)
+	}
+	if err := syscall.Exec(path, append([]string{program}, args...), os.Environ()); err != nil {
+		return fmt.Errorf("%s: start %s: %w", cmd.Name(), path, err)
+	}
+	return nil
+}
+
+// findProgram looks beside this binary, where "make install" puts it, and in PATH.
+func findProgram(program string) (string, error) {
+	if self, err := os.Executable(); err == nil {
+		dir := filepath.Dir(self)
+		for _, path := range []string{filepath.Join(dir, program), filepath.Join(dir, "../libexec/lineage", program)} {
+			if path, err := exec.LookPath(path); err == nil {
+				return path, nil
+			}
+		}
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("%s is not installed: it belongs beside lineage, in libexec/lineage, or in PATH", program)
+	}
+	return path, nil
+}

@@ -1,0 +1,47 @@
+//go:build linux
+
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/marks"
+)
+
+// marking takes what members say of their own session.
+type marking struct {
+	access *access.Access
+	marks  *marks.Marks
+	bodies bodies
+}
+
+// postMark notes the beginning or the end of a tool call.
+func (h marking) postMark(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	var req api.MarkRequest
+	if err := h.bodies.decode(w, r, &req); err != nil {
+		return err
+	}
+	if err := marks.Check(&req); err != nil {
+		return err
+	}
+	if d := access.Decide(c, access.Mark, c.Scope()); !d.Allow {
+		return h.access.Refuse(c, access.Mark, "session", d)
+	}
+	if c.Foreign {
+		return lookup.Foreign()
+	}
+	agent, ok := h.marks.Agent(c, req.Agent)
+	if !ok {
+		what := fmt.Sprintf("pid %d", req.Agent.PID)
+		return h.access.Refuse(c, access.Mark, what, access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
+	}
+	d, err := h.marks.Mark(c, agent, &req)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, d)
+}

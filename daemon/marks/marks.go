@@ -1,0 +1,295 @@
+//go:build linux
+
+package marks
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// What the members of one session can take.
+const (
+	maxID, maxTool = 128, 64 // bytes
+	maxOpen        = 16      // calls; the oldest ends when there is one more
+	maxAgents      = 64      // processes that marks named
+	perSecond      = 20      // marks
+	burst          = 100
+)
+
+const (
+	// lateBirth is how late the event of a birth may come: as long a call is remembered that
+	// ended after it.
+	lateBirth = 10 * time.Second
+	// maxSteps bounds the walks up to an agent: from a hook, and from what a helper of the agent,
+	// such as an MCP server, starts.
+	maxSteps = 16
+)
+
+// Kernel knows the live processes.
+type Kernel interface {
+	Identify(pid uint32) (tracer.Identity, error)
+	Lookup(pid uint32) (tracer.Entry, error)
+}
+
+// Options are what Marks stand on.
+type Options struct {
+	Registry *registry.Registry
+	Kernel   Kernel
+	Proc     procfs.FS
+	Clock    registry.Clock
+	Policy   func() *policy.Policy
+}
+
+// Marks are the claims of all sessions. Mark may be called from any goroutine.
+type Marks struct {
+	o     Options
+	books map[tracer.SessionID]*book // of the registry's goroutine
+	traces
+}
+
+// New makes Marks; its hooks are to be attached.
+func New(o Options) *Marks {
+	return &Marks{o: o, books: make(map[tracer.SessionID]*book), traces: newTraces()}
+}
+
+// book is what was said in one session. It belongs to the registry's goroutine.
+type book struct {
+	limit  *rate.Limiter
+	agents []tracer.Identity // that marks named, the oldest first
+	open   []*lineage.Call   // the oldest first
+	past   []*lineage.Call   // that ended a moment ago
+}
+
+func (m *Marks) book(id tracer.SessionID) *book {
+	b := m.books[id]
+	if b == nil {
+		b = &book{limit: rate.NewLimiter(perSecond, burst)}
+		m.books[id] = b
+	}
+	return b
+}
+
+// Hooks keep the claims with the processes that they are about.
+func (m *Marks) Hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Forked: m.forked,
+		Execed: m.execed,
+		Exited: m.exited,
+		Closed: func(_ registry.View, s *registry.Session) { delete(m.books, s.ID()) },
+		Forgotten: func(_ registry.View, s *registry.Session) {
+			delete(m.books, s.ID()) // it was let go of
+		},
+		Persistent: m,
+	}
+}
+
+// forked says of a newborn to which calls it may belong. What a process of a call starts belongs
+// to that call, whatever else is open.
+func (m *Marks) forked(v registry.View, s *registry.Session, ev *tracer.Event) {
+	b := m.books[s.ID()]
+	m.born(s, b, ev)
+	if b == nil || len(b.open)+len(b.past) == 0 {
+		return
+	}
+	said, above := v.Graph().Claim(ev.Creator)
+	agent := ev.Creator
+	if !b.named(agent) {
+		if said != nil && len(said.Calls) > 0 {
+			return
+		}
+		for range maxSteps {
+			if agent = above; b.named(agent) || agent.IsZero() {
+				break
+			}
+			_, above = v.Graph().Claim(agent)
+		}
+	}
+	calls := b.during(agent, ev.Time)
+	if calls == nil {
+		return
+	}
+	ev.Claim = &lineage.Claim{Calls: calls}
+	if said != nil {
+		ev.Claim.Trace = said.Trace
+	}
+}
+
+func (b *book) named(id tracer.Identity) bool { return b != nil && slices.Contains(b.agents, id) }
+
+// during gives the calls of an agent that were open at a time.
+func (b *book) during(agent tracer.Identity, at uint64) (all []*lineage.Call) {
+	for _, calls := range [...][]*lineage.Call{b.past, b.open} {
+		for _, c := range calls {
+			if c.Agent == agent && c.Began <= at && (c.Ended() == 0 || at < c.Ended()) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// exited ends the calls of an agent: nothing else will.
+func (m *Marks) exited(_ registry.View, s *registry.Session, ev *tracer.Event) {
+	m.forget(ev.Process)
+	b := m.books[s.ID()]
+	if !b.named(ev.Process) {
+		return
+	}
+	b.end(ev.Time, func(c *lineage.Call) bool { return c.Agent == ev.Process })
+	b.agents = slices.DeleteFunc(b.agents, func(id tracer.Identity) bool { return id == ev.Process })
+}
+
+// end takes calls as over, and gives them.
+func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.Call) {
+	b.past = slices.DeleteFunc(b.past, func(c *lineage.Call) bool { return c.Ended()+uint64(lateBirth) < at })
+	b.open = slices.DeleteFunc(b.open, func(c *lineage.Call) bool {
+		if !which(c) {
+			return false
+		}
+		c.End(at)
+		ended = append(ended, c)
+		return true
+	})
+	b.past = append(b.past, ended...)
+	if n := len(b.past) - 2*burst; n > 0 {
+		b.past = slices.Delete(b.past, 0, n)
+	}
+	return ended
+}
+
+// Check is what is wrong with any request.
+func Check(q *api.MarkRequest) error {
+	bad := func(what string) error { return api.NewError(api.CodeBadRequest, what, "") }
+	switch {
+	case q.Phase != api.PhaseBegin && q.Phase != api.PhaseEnd:
+		return bad(fmt.Sprintf("invalid phase %.20q: must be begin or end", q.Phase))
+	case q.ID == "" && q.Phase == api.PhaseBegin:
+		return bad("id is missing")
+	case !fits(q.ID, maxID):
+		return bad(fmt.Sprintf("invalid id %.40q: must be at most %d bytes of printable text", q.ID, maxID))
+	case !fits(q.Tool, maxTool):
+		return bad(fmt.Sprintf("invalid tool %.40q: must be at most %d bytes of printable text", q.Tool, maxTool))
+	case q.Agent.PID <= 0:
+		return bad("agent must have a pid")
+	}
+	return nil
+}
+
+func fits(text string, most int) bool {
+	if len(text) > most || !utf8.ValidString(text) {
+		return false
+	}
+	for _, r := range text {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// Mark notes that a call of an agent that the caller descends from begins or ends. The caller is a
+// member.
+func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
+	var d *api.Mark
+	var refused error
+	err := m.o.Registry.Update(func(t registry.Tx) { d, refused = m.mark(t, c.Member, agent, q) })
+	if err != nil {
+		return nil, err
+	}
+	return d, refused
+}
+
+// Agent finds the process that a request names, if it is the caller or has started it, with
+// everything in between in the caller's session. All of them are alive, so the kernel knows, and
+// their PIDs are their own.
+func (m *Marks) Agent(c access.Caller, named api.Ref) (agent tracer.Identity, ok bool) {
+	agent = c.ID
+	for range maxSteps {
+		e, err := m.o.Kernel.Lookup(agent.PID)
+		if err != nil || e.Identity != agent || e.Session != c.Member {
+			break
+		}
+		if int(agent.PID) == named.PID {
+			return agent, named.StartNS == 0 || uint64(named.StartNS) == agent.Start
+		}
+		agent = e.Creator
+	}
+	return agent, false
+}
+
+func (m *Marks) mark(t registry.Tx, id tracer.SessionID, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
+	s := t.Ask(id)
+	if s == nil || s.Closed() {
+		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %v not found", id), "")
+	}
+	now := m.o.Clock.Boottime()
+	b := m.book(id)
+	if !b.limit.AllowN(time.Unix(0, int64(now)), 1) {
+		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")
+	}
+	if !b.named(agent) {
+		b.agents = append(b.agents, agent)
+		if len(b.agents) > maxAgents {
+			b.agents = slices.Delete(b.agents, 0, 1)
+		}
+	}
+	var began, ended []*lineage.Call
+	its := func(x *lineage.Call) bool { return x.Agent == agent && (q.ID == "" || x.ID == q.ID) }
+	i := slices.IndexFunc(b.open, its)
+	switch {
+	case q.Phase == api.PhaseEnd:
+		if ended = b.end(now, its); ended == nil && q.ID != "" {
+			return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("call %q of pid %d is not open", q.ID, agent.PID), "")
+		}
+	case i >= 0:
+		return reply(t, id, b.open[i:i+1]), nil
+	default:
+		began = []*lineage.Call{{ID: q.ID, Tool: q.Tool, Agent: agent, Began: now}}
+		if len(b.open) == maxOpen {
+			oldest := b.open[0]
+			ended = b.end(now, func(x *lineage.Call) bool { return x == oldest })
+		}
+		b.open = append(b.open, began...)
+	}
+	m.publish(t, id, now, slices.Concat(ended, began))
+	t.Save(s)
+	if began != nil {
+		return reply(t, id, began), nil
+	}
+	return reply(t, id, ended), nil
+}
+
+// publish gives marks to the readers of the events.
+func (m *Marks) publish(t registry.Tx, id tracer.SessionID, at uint64, calls []*lineage.Call) {
+	var events []tracer.Event
+	for _, c := range calls {
+		ev := tracer.Event{Type: tracer.EventMark, Time: at, Session: id, Process: c.Agent, Since: c.Began, Claim: &lineage.Claim{Calls: []*lineage.Call{c}}}
+		if n, ok := t.Graph().Node(c.Agent); ok {
+			copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+		}
+		events = append(events, ev)
+	}
+	t.Apply(events)
+}
+
+func reply(t registry.Tx, id tracer.SessionID, calls []*lineage.Call) *api.Mark {
+	d := &api.Mark{Head: api.NewHead("mark"), Session: id.String(), Calls: []api.Call{}}
+	for _, c := range calls {
+		d.Calls = append(d.Calls, document.Call(t.Encoder().Clock, c))
+	}
+	return d
+}

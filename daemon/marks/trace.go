@@ -1,0 +1,159 @@
+//go:build linux
+
+package marks
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"io"
+	"os"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	// maxEnviron bounds what is read of an environment. A variable behind that is not found.
+	maxEnviron = 128 << 10
+	// readers read at once. A member can keep one of them waiting, by what it does with its
+	// memory; nothing else of the daemon waits for that.
+	readers = 8
+	maxWait = 1024 // programs that wait to be read
+	maxBorn = 4096 // children of agents that have not executed a program yet
+)
+
+// traces read the variable TRACEPARENT of the children of agents, once for each, when it executes
+// its first program.
+type traces struct {
+	unread map[tracer.Identity]bool // of the registry's goroutine
+	asked  chan program
+}
+
+// program is a process that has executed its first program.
+type program struct {
+	id      tracer.Identity
+	session tracer.SessionID
+}
+
+func newTraces() traces {
+	return traces{make(map[tracer.Identity]bool), make(chan program, maxWait)}
+}
+
+// born notes the child of an agent: of the session's root, or of a process that marks named.
+func (m *Marks) born(s *registry.Session, b *book, ev *tracer.Event) {
+	if !m.o.Policy().AcceptsTrace() || ev.Creator != s.Info().Root && !b.named(ev.Creator) {
+		return
+	}
+	if len(m.unread) == maxBorn {
+		clear(m.unread) // their events were lost
+	}
+	m.unread[ev.Process] = true
+}
+
+func (m *Marks) forget(id tracer.Identity) { delete(m.unread, id) }
+
+func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
+	if !m.unread[ev.Process] {
+		return
+	}
+	m.forget(ev.Process)
+	select {
+	case m.asked <- program{ev.Process, ev.Session}:
+	default:
+	}
+}
+
+// Run reads until ctx is done. It does not wait for a reader that a member keeps waiting.
+func (m *Marks) Run(ctx context.Context) {
+	for range readers {
+		go m.read(ctx)
+	}
+	<-ctx.Done()
+}
+
+func (m *Marks) read(ctx context.Context) {
+	var buffer []byte
+	for ctx.Err() == nil {
+		var p program
+		select {
+		case <-ctx.Done():
+			return
+		case p = <-m.asked:
+		}
+		if buffer == nil {
+			buffer = make([]byte, maxEnviron)
+		}
+		trace, ok := m.traceOf(p.id, buffer)
+		if !ok {
+			continue
+		}
+		err := m.o.Registry.Update(func(t registry.Tx) {
+			c := &lineage.Claim{Trace: trace}
+			if said, _ := t.Graph().Claim(p.id); said != nil {
+				c.Calls = said.Calls
+			}
+			ev := tracer.Event{Type: tracer.EventTrace, Time: m.o.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
+			if n, known := t.Graph().Node(p.id); known {
+				copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+				t.Apply([]tracer.Event{ev})
+			}
+		})
+		if err != nil {
+			return // the daemon stops
+		}
+	}
+}
+
+// traceOf reads the variable of a process. Nothing else of its environment is kept.
+func (m *Marks) traceOf(id tracer.Identity, buffer []byte) (lineage.Trace, bool) {
+	f, err := os.Open(m.o.Proc.Path(id.PID, "environ"))
+	if err != nil {
+		return lineage.Trace{}, false
+	}
+	defer f.Close()
+	n, _ := io.ReadFull(f, buffer)
+	defer clear(buffer[:n])
+	t, ok := Parse(variable(buffer[:n], "TRACEPARENT"))
+	if !ok {
+		return t, false
+	}
+	// The file was opened by PID: was it still this process?
+	now, err := m.o.Kernel.Identify(id.PID)
+	t.From = id
+	return t, err == nil && now == id
+}
+
+// variable is the first value of a name, as for getenv(3).
+func variable(environ []byte, name string) []byte {
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+		if key, value, ok := bytes.Cut(entry, []byte{'='}); ok && string(key) == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// Parse reads a traceparent as W3C Trace Context has it: version, trace, span and flags, in lower
+// case. A version after 00 may have more behind them. False: it is invalid, or all zero.
+func Parse(text []byte) (t lineage.Trace, ok bool) {
+	const length = len("00-00112233445566778899aabbccddeeff-0011223344556677-01")
+	if len(text) < length || text[2] != '-' || text[35] != '-' || text[52] != '-' {
+		return t, false
+	}
+	var version, flags [1]byte
+	for _, field := range [...]struct{ to, from []byte }{
+		{version[:], text[:2]}, {t.ID[:], text[3:35]}, {t.Span[:], text[36:52]}, {flags[:], text[53:55]},
+	} {
+		if _, err := hex.Decode(field.to, field.from); err != nil || !bytes.Equal(field.from, bytes.ToLower(field.from)) {
+			return lineage.Trace{}, false
+		}
+	}
+	later := version[0] > 0 && (len(text) == length || text[length] == '-')
+	if version[0] == 0xff || version[0] == 0 && len(text) != length || version[0] > 0 && !later || t.ID == [16]byte{} || t.Span == [8]byte{} {
+		return lineage.Trace{}, false
+	}
+	t.Sampled = flags[0]&1 != 0
+	return t, true
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package marks
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+func TestParse(t *testing.T) {
+	for _, text := range []string{
+		"", "00", traceparent[:54], traceparent + "0", strings.ToUpper(traceparent), "ff" + traceparent[2:], traceparent[:54] + "g", "0g" + traceparent[2:],
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+		"00_" + traceparent[3:], traceparent + "-more", " " + traceparent, traceparent + "\n", "01" + traceparent[2:] + ".", strings.Repeat("0", 1<<16),
+	} {
+		if got, ok := Parse([]byte(text)); ok || got != (lineage.Trace{}) {
+			t.Errorf("%.80q is taken: %+v", text, got)
+		}
+	}
+	for text, sampled := range map[string]bool{
+		traceparent: true, traceparent[:53] + "00": false, traceparent[:53] + "03": true, "01" + traceparent[2:]: true, "cc" + traceparent[2:] + "-later": true,
+	} {
+		got, ok := Parse([]byte(text))
+		if !ok || got.Sampled != sampled || fmt.Sprintf("%x-%x", got.ID, got.Span) != traceparent[3:52] {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(traceparent))
+	f.Add([]byte("01" + traceparent[2:] + "-x"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, ok := Parse(text)
+		if ok != (got != lineage.Trace{}) || ok && fmt.Sprintf("%x-%x", got.ID, got.Span) != string(text[3:52]) {
+			t.Errorf("%q: %+v %v", text, got, ok)
+		}
+	})
+}
+
+// holder is a kernel in which one process has each PID.
+type holder struct {
+	Kernel
+	now tracer.Identity
+}
+
+func (h holder) Identify(uint32) (tracer.Identity, error) { return h.now, nil }
+
+// The first value counts, as for getenv(3), and the PID must still be the process's. Nothing of
+// the environment stays in memory.
+func TestEnvironment(t *testing.T) {
+	id := tracer.Identity{PID: 7, Start: 1}
+	proc := procfs.FS(t.TempDir())
+	path := proc.Path(7, "environ")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 4096)
+	for _, tt := range []struct {
+		what    string
+		environ []string
+		now     tracer.Identity
+		ok      bool
+	}{
+		{"alone", []string{"TRACEPARENT=" + traceparent}, id, true},
+		{"among others", []string{"A=b", "", "XTRACEPARENT=x", "TRACEPARENT=" + traceparent, "SECRET=hunter2"}, id, true},
+		{"the first is invalid", []string{"TRACEPARENT=x", "TRACEPARENT=" + traceparent}, id, false},
+		{"another name", []string{"traceparent=" + traceparent, "TRACEPARENTS=" + traceparent}, id, false},
+		{"no value", []string{"TRACEPARENT"}, id, false},
+		{"none", nil, id, false},
+		{"behind what is read", []string{strings.Repeat("x", 4096), "TRACEPARENT=" + traceparent}, id, false},
+		{"cut off", []string{strings.Repeat("x", 4040), "TRACEPARENT=" + traceparent}, id, false},
+		{"another process has the PID", []string{"TRACEPARENT=" + traceparent}, tracer.Identity{PID: 7, Start: 2}, false},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(strings.Join(tt.environ, "\x00")+"\x00"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m := Marks{o: Options{Proc: proc, Kernel: holder{now: tt.now}}}
+			got, ok := m.traceOf(id, buffer)
+			if ok != tt.ok || ok && (got.From != id || fmt.Sprintf("%x", got.ID) != traceparent[3:35]) {
+				t.Errorf("%+v %v", got, ok)
+			}
+			if strings.Trim(string(buffer), "\x00") != "" {
+				t.Error("the buffer still has the environment")
+			}
+		})
+	}
+}

@@ -1,0 +1,396 @@
+//go:build linux
+
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// office is a session of the user with an agent, 101, below its root 100, and a hook of it, 103,
+// below a shell 102.
+func office(t *testing.T, options ...worldOption) (w *world, s *api.Session) {
+	t.Helper()
+	w = newWorld(t, options...)
+	s = w.session("user", 100, api.NewSession{Name: "office", GraceMS: ms(0)})
+	w.forks(100, 101, 101, 102, 102, 103)
+	return w, s
+}
+
+// forks has the first of each pair fork the second.
+func (w *world) forks(pairs ...uint32) {
+	for p := range slices.Chunk(pairs, 2) {
+		name := fmt.Sprintf("lngtest-%d", p[1])
+		w.proc(p[1], p[0], 1000, name)
+		w.k.Fork(p[0], p[1], name)
+	}
+}
+
+// pid is a process as requests name it.
+func (w *world) pid(pid uint32) api.Ref {
+	return api.Ref{PID: int(pid), StartNS: api.U64(w.k.Proc(pid).Identity.Start)}
+}
+
+func (w *world) mark(who, phase, id string, agent uint32) *api.Mark {
+	w.Helper()
+	return into[api.Mark](w.do(who, "POST", "/v1/marks", api.MarkRequest{Phase: phase, ID: id, Tool: "Bash", Agent: w.pid(agent)}), http.StatusOK)
+}
+
+// calls are the ids of the calls that a process may belong to.
+func (w *world) calls(ref string) (ids []string) {
+	w.Helper()
+	for _, c := range into[api.Process](w.do("user", "GET", "/v1/processes/"+ref, nil), http.StatusOK).Calls {
+		if !c.Claimed || c.Agent == nil || c.Began == nil || c.Tool != "Bash" {
+			w.Errorf("%+v", c)
+		}
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func (w *world) haveCalls(pid uint32, want ...string) {
+	w.Helper()
+	if got := w.calls(fmt.Sprint(pid)); !slices.Equal(got, want) {
+		w.Errorf("%d belongs to %q, want %q", pid, got, want)
+	}
+}
+
+// What the agent starts while one call is open belongs to that call, with all that it starts
+// later. While several are open all of them are named, and what was there before has none.
+func TestMarks(t *testing.T) {
+	w, s := office(t)
+	w.forks(101, 110) // an MCP server
+	w.mark("103", "begin", "one", 101)
+	w.forks(101, 120, 120, 121, 110, 111)
+	w.mark("103", "begin", "two", 101)
+	w.forks(101, 130, 121, 122, 100, 140)
+	ended := w.mark("103", "end", "one", 101)
+	if len(ended.Calls) != 1 || ended.Calls[0].ID != "one" || ended.Calls[0].Ended == nil || ended.Session != s.ID {
+		t.Errorf("%+v", ended)
+	}
+	w.forks(101, 150, 122, 123)
+	w.mark("103", "end", "", 101)
+	w.forks(101, 160, 123, 124)
+	for pid, want := range map[uint32][]string{
+		100: nil, 101: nil, 103: nil, 110: nil, 140: nil, 160: nil,
+		120: {"one"}, 121: {"one"}, 111: {"one"}, 122: {"one"}, 123: {"one"}, 124: {"one"},
+		130: {"one", "two"}, 150: {"two"},
+	} {
+		w.haveCalls(pid, want...)
+	}
+	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=124", nil), http.StatusOK)
+	if c := why.Process.Calls; len(c) != 1 || c[0].Ended == nil || c[0].Agent.PID != 101 {
+		t.Errorf("%+v", c)
+	}
+	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/office/tree", nil), http.StatusOK)
+	named := 0
+	for _, n := range tree.Nodes {
+		if len(n.Calls) > 0 {
+			named++
+		}
+	}
+	if named != 8 {
+		t.Errorf("the tree names calls of %d processes, want 8", named)
+	}
+}
+
+// An end of the agent ends its calls, and an end without a beginning is refused.
+func TestMarksEndWithTheAgent(t *testing.T) {
+	w, _ := office(t)
+	w.do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "end", ID: "none", Agent: w.pid(101)}).refused(api.CodeNotFound)
+	w.mark("103", "begin", "one", 101)
+	again := into[api.Mark](w.do("103", "POST", "/v1/marks", `{"phase":"begin","id":"one","agent":{"pid":101}}`), http.StatusOK)
+	if len(again.Calls) != 1 {
+		t.Errorf("%+v", again)
+	}
+	w.forks(101, 120)
+	w.k.Exit(101, 0)
+	w.forks(100, 130, 103, 140)
+	w.haveCalls(120, "one")
+	w.haveCalls(130)
+	w.haveCalls(140)
+	if c := into[api.Process](w.do("user", "GET", "/v1/processes/120", nil), http.StatusOK).Calls; c[0].Ended == nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A subagent's calls are nearer than those of the agent that started it.
+func TestMarksOfASubagent(t *testing.T) {
+	w, _ := office(t)
+	w.mark("103", "begin", "outer", 101)
+	w.forks(101, 200, 200, 201) // a subagent and its hook
+	w.mark("201", "begin", "inner", 200)
+	w.forks(200, 210, 210, 211)
+	w.mark("201", "end", "inner", 200)
+	w.forks(200, 220)
+	w.haveCalls(211, "inner")
+	w.haveCalls(220, "outer")
+}
+
+// Only a member may mark, only its own session, and only for an agent that it descends from.
+func TestMarksRefused(t *testing.T) {
+	w, s := office(t)
+	other := w.session("user", 300, api.NewSession{Name: "other"})
+	w.forks(300, 301, 101, 104)
+	nested := into[api.Session](w.do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 104}}), http.StatusCreated)
+	w.forks(104, 105)
+	good := api.MarkRequest{Phase: "begin", ID: "x", Tool: "Bash", Agent: w.pid(101)}
+	of := func(pid uint32) api.MarkRequest { q := good; q.Agent = w.pid(pid); return q }
+	stale := good
+	stale.Agent.StartNS++
+	for _, tt := range []struct {
+		what, who string
+		body      any
+		code      string
+	}{
+		{"root", "root", good, api.CodeDenied},
+		{"the session's user", "user", good, api.CodeDenied},
+		{"a member of another session", "301", good, api.CodeDenied},
+		{"for an agent of another session", "103", of(300), api.CodeDenied},
+		{"for a sibling", "103", of(104), api.CodeDenied},
+		{"for its child", "101", of(103), api.CodeDenied},
+		{"for the owner", "103", of(userPID), api.CodeDenied},
+		{"from a nested session", "105", of(101), api.CodeDenied},
+		{"another start", "103", stale, api.CodeDenied},
+		{"no PID", "103", `{"phase":"begin","id":"x","agent":{"start_ns":"1"}}`, api.CodeBadRequest},
+		{"a negative PID", "103", `{"phase":"begin","id":"x","agent":{"pid":-101}}`, api.CodeBadRequest},
+		{"a PID of more than 32 bits", "103", `{"phase":"begin","id":"x","agent":{"pid":4294967397}}`, api.CodeDenied},
+		{"no agent", "103", `{"phase":"begin","id":"x"}`, api.CodeBadRequest},
+		{"no id", "103", api.MarkRequest{Phase: "begin", Agent: w.pid(101)}, api.CodeBadRequest},
+		{"no phase", "103", api.MarkRequest{ID: "x", Agent: w.pid(101)}, api.CodeBadRequest},
+		{"a long id", "103", api.MarkRequest{Phase: "begin", ID: strings.Repeat("x", 129), Agent: w.pid(101)}, api.CodeBadRequest},
+		{"a long tool", "103", api.MarkRequest{Phase: "begin", ID: "x", Tool: strings.Repeat("x", 65), Agent: w.pid(101)}, api.CodeBadRequest},
+		{"an escape", "103", api.MarkRequest{Phase: "begin", ID: "x", Tool: "\x1b[2J", Agent: w.pid(101)}, api.CodeBadRequest},
+		{"a bidi override", "103", api.MarkRequest{Phase: "begin", ID: "\u202ex", Agent: w.pid(101)}, api.CodeBadRequest},
+		{"a new line", "103", api.MarkRequest{Phase: "begin", ID: "a\nb", Agent: w.pid(101)}, api.CodeBadRequest},
+		{"no JSON", "103", `{"phase`, api.CodeBadRequest},
+		{"an unknown field", "103", `{"phase":"begin","id":"x","session":"` + s.ID + `"}`, api.CodeBadRequest},
+		{"huge", "103", `{"phase":"begin","id":"` + strings.Repeat("x", 64<<10) + `"}`, api.CodeTooLarge},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			a := w.do(tt.who, "POST", "/v1/marks", tt.body)
+			a.T = t
+			a.refused(tt.code)
+		})
+	}
+	w.forks(101, 120, 300, 320, 104, 106)
+	for _, pid := range []uint32{120, 320, 106} {
+		w.haveCalls(pid)
+	}
+	_, _ = other, nested
+}
+
+// A flood of marks is refused, keeps calls up to the limit, and is one session's only.
+func TestMarksFlood(t *testing.T) {
+	w, _ := office(t)
+	w.session("user", 300, api.NewSession{Name: "other"})
+	w.forks(300, 301)
+	refused := 0
+	for n := range 300 {
+		a := w.do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "begin", ID: fmt.Sprint(n), Tool: "Bash", Agent: w.pid(101)})
+		if a.status != http.StatusOK {
+			a.refused(api.CodeTooMany)
+			refused++
+		}
+	}
+	if refused < 100 {
+		t.Errorf("%d of 300 marks refused", refused)
+	}
+	w.forks(101, 120)
+	if got := w.calls("120"); len(got) != 16 {
+		t.Errorf("%d calls are open", len(got))
+	}
+	w.mark("301", "begin", "x", 300)
+}
+
+// Marks and what they are about outlive the daemon and the session: in the events, the tree and
+// the processes of the history.
+func TestMarksInTheHistory(t *testing.T) {
+	w, s := office(t, boot("b1"))
+	w.mark("103", "begin", "one", 101)
+	w.forks(101, 120)
+	w.again()
+	w.forks(101, 130, 120, 121)
+	w.haveCalls(121, "one")
+	w.haveCalls(130, "one")
+	w.mark("103", "end", "one", 101)
+	w.k.Exit(100, 0)
+	w.receipt(s.ID)
+	w.again()
+	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/office/tree?dead=all", nil), http.StatusOK)
+	named := 0
+	for _, n := range tree.Nodes {
+		if len(n.Calls) == 1 && n.Calls[0].ID == "one" && n.Calls[0].Claimed {
+			named++
+		}
+	}
+	if named != 3 {
+		for _, n := range tree.Nodes {
+			t.Log(n.PID, n.Calls)
+		}
+		t.Errorf("%d processes name their call, want 3", named)
+	}
+	scan, closeIt := w.open("user", "/v1/events?session=office&since=10000h&type=mark,fork")
+	over := bound(t, closeIt)
+	var marks, forks int
+	for scan.Scan() && marks+forks < 5 {
+		var ev api.Event
+		if err := json.Unmarshal(scan.Bytes(), &ev); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case ev.Type == "mark":
+			if ev.Call == nil || ev.Call.ID != "one" || !ev.Call.Claimed || (ev.Call.Ended != nil) != (marks == 1) || ev.Process.PID != 101 {
+				t.Errorf("%+v %+v", ev, ev.Call)
+			}
+			marks++
+		case ev.Type == "fork" && len(ev.Process.Calls) == 1:
+			forks++
+		}
+	}
+	over()
+	if marks != 2 || forks != 3 {
+		t.Errorf("%d marks and %d forks of the call", marks, forks)
+	}
+}
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// accepts has the policy accept traces.
+func accepts(w *world) {
+	path := w.dir + "/policy.yaml"
+	if err := os.WriteFile(path, []byte("version: 1\ntrace: accept\n"), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	w.o.Policy = path
+}
+
+// environ gives a process an environment.
+func (w *world) environ(pid uint32, variables ...string) {
+	w.Helper()
+	if err := os.WriteFile(w.h.proc.Path(pid, "environ"), []byte(strings.Join(variables, "\x00")+"\x00"), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) trace(pid uint32) *api.Trace {
+	w.Helper()
+	return into[api.Process](w.do("user", "GET", fmt.Sprintf("/v1/processes/%d", pid), nil), http.StatusOK).Trace
+}
+
+// The trace of a child of the agent is read at its first exec, and is that of all below it. Of
+// other processes, and without the policy, no environment is read.
+func TestTrace(t *testing.T) {
+	for _, accepted := range []bool{true, false} {
+		t.Run(fmt.Sprint(accepted), func(t *testing.T) {
+			var options []worldOption
+			if accepted {
+				options = append(options, accepts)
+			}
+			w, _ := office(t, options...)
+			w.mark("103", "begin", "one", 101)
+			w.forks(101, 120, 120, 121, 121, 122)
+			w.environ(120, "HOME=/", "TRACEPARENT="+traceparent, "SECRET=hunter2")
+			w.environ(122, "TRACEPARENT=00-11111111111111111111111111111111-2222222222222222-00")
+			w.k.Exec(122, "/bin/lngtest", "lngtest\x00")
+			w.k.Exec(120, "/bin/sh", "sh\x00")
+			w.until(func() bool { return !accepted || w.trace(120) != nil })
+			w.environ(120, "TRACEPARENT=00-33333333333333333333333333333333-2222222222222222-00")
+			w.k.Exec(120, "/bin/sh", "sh\x00")
+			w.forks(122, 123)
+			if !accepted {
+				for _, pid := range []uint32{120, 122, 123} {
+					if got := w.trace(pid); got != nil {
+						t.Errorf("%d: %+v", pid, got)
+					}
+				}
+				return
+			}
+			w.until(func() bool { return w.trace(123) != nil })
+			want := api.Trace{TraceID: traceparent[3:35], SpanID: traceparent[36:52], Sampled: true, From: w.pid(120), Claimed: true}
+			for _, pid := range []uint32{120, 121, 122, 123} {
+				if got := w.trace(pid); got == nil || *got != want {
+					t.Errorf("%d: %+v", pid, got)
+				}
+				w.haveCalls(pid, "one")
+			}
+			if got := w.trace(101); got != nil {
+				t.Errorf("the agent: %+v", got)
+			}
+		})
+	}
+}
+
+// A member that keeps the readers of environments waiting keeps nothing else of the daemon, nor its
+// end. What is not a traceparent is as good as none.
+func TestTraceKeptWaiting(t *testing.T) {
+	w, s := office(t, accepts)
+	w.forks(100, 399)
+	w.environ(399, "TRACEPARENT=none", "TRACEPARENT="+traceparent)
+	w.k.Exec(399, "/bin/sh", "sh\x00")
+	for pid := uint32(400); pid < 420; pid++ {
+		w.forks(100, pid)
+		path := w.h.proc.Path(pid, "environ")
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { // a reader that waits for a writer has one
+			if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+				f.Close()
+			}
+		})
+		w.k.Exec(pid, "/bin/sh", "sh\x00")
+	}
+	w.mark("103", "begin", "one", 101)
+	w.forks(101, 430)
+	w.haveCalls(430, "one")
+	if got := w.trace(399); got != nil {
+		t.Errorf("%+v", got)
+	}
+	into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil), http.StatusAccepted)
+	if err := w.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The event of the trace, and those behind it, carry it.
+func TestTraceInEvents(t *testing.T) {
+	w, _ := office(t, accepts)
+	scan, closeIt := w.open("user", "/v1/events?session=office&type=trace,fork,exec,exit")
+	w.forks(101, 119) // 101 is not the root, and no mark has named it
+	w.environ(119, "TRACEPARENT="+traceparent)
+	w.k.Exec(119, "/bin/sh", "sh\x00")
+	w.forks(100, 120)
+	w.environ(120, "TRACEPARENT="+traceparent)
+	w.k.Exec(120, "/bin/sh", "sh\x00")
+	w.until(func() bool { return w.trace(120) != nil })
+	w.forks(120, 121)
+	w.k.Exit(121, 0)
+	over := bound(t, closeIt)
+	var got []string
+	for scan.Scan() {
+		var ev api.Event
+		if err := json.Unmarshal(scan.Bytes(), &ev); err != nil {
+			t.Fatal(err)
+		}
+		if ev.Process != nil && ev.Process.Trace != nil {
+			got = append(got, fmt.Sprintf("%s %d", ev.Type, ev.Process.PID))
+		}
+		if ev.Type == "exit" && ev.Process.PID == 121 {
+			break
+		}
+	}
+	over()
+	if want := []string{"trace 120", "fork 121", "exit 121"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// scaleEach is how many processes a session of scale has.
+const scaleEach = 100
+
+// scale has ever more sessions of a hundred processes each on one host, and asks the daemon
+// of all and of one, ends one, and starts another daemon that takes over.
+func scale(ctx context.Context, r *report) (err error) {
+	const rounds = 5
+	d, err := startDaemon(ctx, lineageBin)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	var sessions []*api.Session
+	for _, n := range live {
+		for len(sessions) < n/scaleEach {
+			w, s, err := d.crowd(ctx, scaleEach)
+			if err != nil {
+				return err
+			}
+			defer w.stop()
+			sessions = append(sessions, s)
+		}
+		if len(sessions) == 0 {
+			continue
+		}
+		name := func(what string) string { return fmt.Sprintf("Scale/live=%d/do=%s", n, what) }
+		for round := range rounds {
+			one := sessions[len(sessions)*round/rounds]
+			for _, q := range []struct {
+				what string
+				ask  func() error
+			}{
+				{"ls", func() error { _, err := d.Sessions(ctx, "", ""); return err }},
+				{"tree", func() error { _, err := d.Tree(ctx, one.ID, ""); return err }},
+				{"why", func() error { _, err := d.Why(ctx, fmt.Sprint(one.Root.PID)); return err }},
+				{"picture", func() error { return d.picture(ctx) }},
+				{"takeover", func() error { return d.again(ctx) }},
+			} {
+				began := time.Now()
+				if err := q.ask(); err != nil {
+					return fmt.Errorf("%s of %d: %w", q.what, n, err)
+				}
+				r.took(name(q.what), time.Since(began))
+			}
+			w, s, err := d.crowd(ctx, scaleEach)
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			err = d.end(ctx, s.ID)
+			r.took(name("end"), time.Since(began))
+			w.stop()
+			if err != nil {
+				return err
+			}
+		}
+		if err := d.memory(r, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crowd makes a session of n processes.
+func (d *daemon) crowd(ctx context.Context, n int) (*worker, *api.Session, error) {
+	if err := roomFor(n); err != nil {
+		return nil, nil, err
+	}
+	w, err := start(ctx, -1, "crowd")
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := d.adopt(ctx, w)
+	if err == nil {
+		err = errors.Join(fill(w, n-1), d.knows(ctx, s.ID, n-1))
+	}
+	if err != nil {
+		w.stop()
+		return nil, nil, err
+	}
+	return w, s, nil
+}
+
+// picture reads the live picture of all sessions once, as lineage top does when it starts.
+func (d *daemon) picture(ctx context.Context) error {
+	whole := errors.New("that was all")
+	err := d.Watch(ctx, api.WatchQuery{}, func(f *api.Frame) error {
+		if f.Kind != "heartbeat" && !f.Partial { // what follows a part of a snapshot are diffs
+			return whole
+		}
+		return nil
+	})
+	if errors.Is(err, whole) {
+		return nil
+	}
+	return err
+}
+
+// again stops the daemon and starts another one for the same sessions.
+func (d *daemon) again(ctx context.Context) error {
+	if err := errors.Join(d.Close(), d.cmd.Process.Signal(unix.SIGTERM), d.cmd.Wait()); err != nil {
+		return err
+	}
+	d.Client = nil
+	return d.run(ctx, d.cmd.Path)
+}

@@ -1,0 +1,242 @@
+//go:build linux
+
+package export
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// TestDelivery: every image that the history has arrives as a span, with its parent, whatever
+// happens to the receiver.
+func TestDelivery(t *testing.T) {
+	i := stage.NewDaemon(t)
+	r := newReceiver(t)
+	outages(t, i, r, r.addr, r.down, func() { r.up(r.addr) })
+}
+
+// outages has a receiver that is down, slow and refuses, a disk that is full and an exporter
+// that is killed, LNGTEST_SECONDS in all, under some hundred forks a second. What arrives is
+// at r; the exporter sends it to addr.
+func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up func()) {
+	state := smallDisk(t, i.Dir)
+	began := time.Now()
+	x := exporter(i, addr, "traces", state)
+	phase := time.Duration(stage.FromEnv(t, "LNGTEST_SECONDS", 30)) * time.Second / 6
+	load := loaded(i, "load", 6*phase)
+
+	time.Sleep(phase)
+	down()
+	time.Sleep(phase)
+	up()
+	r.delay.Store(int64(time.Second))
+	time.Sleep(phase)
+	r.delay.Store(0)
+	r.status.Store(http.StatusServiceUnavailable)
+	time.Sleep(phase / 2)
+	r.status.Store(http.StatusUnauthorized)
+	time.Sleep(phase / 2)
+	r.status.Store(0)
+	fill(t, state)
+	time.Sleep(phase)
+	x.Process.Signal(syscall.SIGKILL)
+	if said := x.Wait().Err.String(); !strings.Contains(said, "cursor cannot be written") || !strings.Contains(said, "does not take records") {
+		t.Errorf("what went wrong is not reported: %s", said)
+	}
+	time.Sleep(phase / 2)
+	os.Remove(filepath.Join(state, "ballast"))
+	x = exporter(i, addr, "traces", state)
+	load.Wait()
+	i.Receipt(i.Record("load").ID)
+	compare(t, i, r, began)
+	t.Logf("figure: %d spans, of which some came again, %d times in all; %s of memory", len(r.all()), r.repeated, peak(t, x))
+	if s := i.Status(); s.Lost != 0 {
+		t.Errorf("the daemon lost %d events", s.Lost)
+	}
+}
+
+// peak is the most memory that a process had.
+func peak(t *testing.T, p *stage.Process) string {
+	t.Helper()
+	return stage.ProcStatus(p.Process.Pid, "VmHWM")
+}
+
+// exporter starts one.
+func exporter(i *stage.Instance, addr, signals, state string) *stage.Process {
+	i.T.Helper()
+	x := i.Start([]string{"export", "--otlp", "http://" + addr, "--signals", signals, "--state", state}, nil)
+	i.Until("cursor", func() bool { // from there on nothing is missed
+		_, err := os.Stat(filepath.Join(state, "otlp.cursor"))
+		return err == nil || x.Exited()
+	})
+	return x
+}
+
+// loaded runs a session that forks and execs for so long.
+func loaded(i *stage.Instance, name string, d time.Duration) *stage.Process {
+	i.T.Helper()
+	m := stage.NewMarker(i.T, i.Dir)
+	script := fmt.Sprintf(`end=$(($(date +%%s)+%d)); while [ $(date +%%s) -lt $end ]; do
+		printf 'exec 100 1000\nfork 100 1000\nvfork 50 1000\n' | "$1" >/dev/null; done`, int(d.Seconds()))
+	return i.Start([]string{"run", "--name", name, "--grace", "0s", "--", "sh", "-c", script, "sh", stage.Program("pulse")}, m.Env())
+}
+
+// smallDisk is a file system that a test can fill.
+func smallDisk(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "state")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("lngtest", path, "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "ballast"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+}
+
+// compare waits until the receiver has a span for everything that the history has.
+func compare(t *testing.T, i *stage.Instance, r *receiver, since time.Time) {
+	t.Helper()
+	var missing, other []string
+	for deadline := time.Now().Add(stage.Patience); ; <-time.After(200 * time.Millisecond) {
+		want := images(t, i, since)
+		missing, other = difference(want, r)
+		if len(missing)+len(other) == 0 && len(r.orphans()) == 0 {
+			t.Logf("figure: %d images and sessions in the history", len(want))
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d spans are missing: %.800q", len(missing), missing)
+			t.Errorf("%d spans are of nothing in the history: %.800q", len(other), other)
+			t.Errorf("spans without their parent: %.800q", r.orphans())
+			break
+		}
+	}
+	if len(r.changed) > 0 {
+		t.Errorf("%d spans came again and were different: %.800q", len(r.changed), r.changed)
+	}
+}
+
+// difference is what is not on both sides.
+func difference(want []string, r *receiver) (missing, other []string) {
+	left := make(map[string]int)
+	for _, w := range want {
+		left[w]++
+	}
+	for _, s := range r.all() {
+		if attribute(s.Attributes, "lineage.process.running") != "" || attribute(s.Attributes, "lineage.session.running") != "" {
+			continue
+		}
+		left[describe(s)]--
+	}
+	for text, n := range left {
+		switch {
+		case n > 0:
+			missing = append(missing, text)
+		case n < 0:
+			other = append(other, text)
+		}
+	}
+	slices.Sort(missing)
+	slices.Sort(other)
+	return missing, other
+}
+
+// process is a process in an independent reading of the events.
+type process struct {
+	ref        api.Ref
+	name       string
+	forked     bool // it runs its creator's program
+	referredTo bool // it created others, or something happened to it
+}
+
+// images reads the history, and says what has ended as describe does.
+func images(t *testing.T, i *stage.Instance, since time.Time) (want []string) {
+	t.Helper()
+	c, err := api.Dial(t.Context(), i.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	live := make(map[api.Ref]*process)
+	add := func(p *process, end string) {
+		want = append(want, fmt.Sprintf("%s %d %d %s", p.name, p.ref.PID, p.ref.StartNS, end))
+	}
+	err = c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now()}, func(e *api.Event) error {
+		var p *process
+		if e.Process != nil {
+			if p = live[e.Process.Ref]; p == nil {
+				p = &process{ref: e.Process.Ref, name: e.Process.Comm}
+				live[p.ref] = p
+			}
+		}
+		switch e.Type {
+		case "fork":
+			p.forked = true
+			if c := e.Process.Creator; c != nil && live[*c] != nil {
+				live[*c].referredTo = true
+				p.name = live[*c].name
+			}
+		case "exec":
+			if !p.forked || p.referredTo {
+				add(p, "  true STATUS_CODE_UNSET")
+			}
+			p.name, p.forked, p.referredTo = path.Base(e.Process.Exe), false, false
+		case "reparent", "listen", "unlisten":
+			p.referredTo = true
+		case "exit":
+			switch {
+			case e.Process.Signal != "":
+				add(p, " "+e.Process.Signal+"  STATUS_CODE_ERROR")
+			case e.Process.ExitCode != nil && *e.Process.ExitCode != 0:
+				add(p, fmt.Sprintf("%[1]d %[1]d  STATUS_CODE_ERROR", *e.Process.ExitCode))
+			default:
+				add(p, "0   STATUS_CODE_UNSET")
+			}
+			delete(live, p.ref)
+		case "session":
+			if e.State == api.StateEnded {
+				root := i.Record(e.Session).Root
+				want = append(want, fmt.Sprintf("lineage.session %d     STATUS_CODE_UNSET", root.PID))
+			}
+		case "lost":
+			t.Logf("the history lacks %d events (%s)", e.Count, e.Where)
+		}
+		return nil
+	})
+	if err != nil && t.Context().Err() == nil && err != context.Canceled {
+		t.Fatal(err)
+	}
+	return want
+}

@@ -1,0 +1,333 @@
+//go:build linux
+
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/ocsf"
+)
+
+// TestOCSF: sessions that launch, daemonise, leak, reach a limit, ask another daemon, and a daemon
+// whose policy is wrong and whose breaker opens, through a rotation of the file and an exporter that is
+// killed. Every event is valid, none of the history's is missing, and the webhook gets all five
+// findings.
+func TestOCSF(t *testing.T) {
+	i := stage.New(t)
+	policy := filepath.Join(i.Dir, "policy.yaml")
+	program := func(of, name string) string { // that only this test has
+		path := filepath.Join(i.Dir, name)
+		if err := os.Rename(i.Copy(of), path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	agent := program("/bin/sh", "lngt-agent")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(policy, []byte("version: 1\nmode: enforce\nbreaker: {ends_per_minute: 2}\n"+text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rule := fmt.Sprintf("agents:\n  - {name: lngt-agent, enabled: true, match: {comm: lngt-agent, exe: %s}, grace: 0s}\n", agent)
+	write(rule)
+	daemon := i.Daemon("--policy", policy)
+	began := time.Now()
+	hook := newHook(t)
+	x := ocsfExporter(i, hook)
+
+	// A launch with a secret, an orphan, a leftover that an end kills.
+	m := stage.NewMarker(t, i.Dir)
+	leak := i.Run(m, []string{"--name", "leak", "--grace", "100ms"}, "daemonise")
+	m.Gone()
+	leak.Wait()
+	i.Start([]string{"run", "--name", "secret", "--", "sh", "-c", "true --token=hunter2hunter2; exit 7"}, nil).Wait()
+
+	// Over a limit, and killed by a signal.
+	long := i.Run(m, []string{"--name", "long", "--max-lifetime", "300ms", "--grace", "0s"}, "ignoreterm")
+	m.Gone()
+	long.Wait()
+
+	// The file is renamed, and the exporter is killed and starts again.
+	log := filepath.Join(i.Dir, "ocsf.jsonl")
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	x.Process.Signal(syscall.SIGKILL)
+	x.Wait()
+	x = ocsfExporter(i, hook)
+
+	// A client of a broker that starts nothing.
+	i.Start([]string{"run", "--name", "asks", "--", program("/bin/true", "docker"), "run", "--name", "lngtest-none", "image"}, nil).Wait()
+
+	// Leftovers that nothing ends.
+	kept := stage.NewMarker(t, i.Dir)
+	i.Run(kept, []string{"--name", "left", "--on-exit", "report"}, "daemonise").Wait()
+	kept.Ready()
+
+	// A policy that is wrong, and then right again.
+	mistaken := func(wrong bool) {
+		t.Helper()
+		if err := daemon.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		i.Until("status of the policy", func() bool { return (len(i.Status().Degraded) > 0) == wrong })
+	}
+	write("mode: enforce\n")
+	mistaken(true)
+	i.Until("finding of leftovers that are alive, and of a wrong policy", func() bool { return hook.has("leftovers", "left") && hook.has("degraded", "") })
+	write(rule)
+	mistaken(false)
+
+	// Agents that leave something, whose ends are automatic. Each lives until it is looked at.
+	for n := 0; !i.Status().Breaker.Open; n++ {
+		if err := exec.Command(agent, "-c", "sleep 20 & sleep 1").Run(); err != nil || n == 10 {
+			t.Fatalf("the breaker is closed after %d ends (%v)", n, err)
+		}
+	}
+	for _, rule := range []string{"leftovers", "budget", "degraded", "breaker", "brokered"} {
+		i.Until("finding of "+rule, func() bool { return hook.has(rule, "") })
+	}
+	i.Must("end", "--all", "--yes", "--now")
+	kept.Gone()
+
+	want := happened(t, i, began)
+	var have map[string]int
+	i.Until("events of all that happened", func() bool {
+		have = written(t, log+".1", log)
+		return !slices.ContainsFunc(want, func(w string) bool { return have[w] == 0 })
+	})
+	for what, n := range have {
+		if n > 1 || !slices.Contains(want, what) {
+			t.Errorf("%d events with different ids of %s", n, what)
+		}
+	}
+	t.Logf("figure: %d launches and exits, %d findings", len(want), len(hook.taken))
+	if said := x.Err.String(); strings.Contains(said, "level=ERROR") {
+		t.Error(said)
+	}
+}
+
+const hookKey = "0123456789abcdef0123456789abcdef"
+
+func ocsfExporter(i *stage.Instance, h *hook) *stage.Process {
+	i.T.Helper()
+	key := filepath.Join(i.Dir, "key")
+	if err := os.WriteFile(key, []byte(hookKey), 0o600); err != nil {
+		i.T.Fatal(err)
+	}
+	x := i.Start([]string{"export", "--ocsf", filepath.Join(i.Dir, "ocsf.jsonl"), "--webhook", h.URL, "--webhook-key", key,
+		"--state", filepath.Join(i.Dir, "state")}, nil)
+	i.Until("cursors", func() bool {
+		_, err := os.Stat(filepath.Join(i.Dir, "state", "ocsf.cursor"))
+		_, err2 := os.Stat(filepath.Join(i.Dir, "state", "webhook.cursor"))
+		return err == nil && err2 == nil || x.Exited()
+	})
+	if x.Exited() {
+		i.T.Fatalf("exporter: %v", x.Wait())
+	}
+	return x
+}
+
+// event is what the tests look at.
+type event struct {
+	Time     int64 `json:"time"`
+	Metadata struct {
+		UID  string `json:"uid"`
+		Code string `json:"event_code"`
+	} `json:"metadata"`
+	Class   int `json:"class_uid"`
+	Actor   struct{ Process struct{ PID int } }
+	Process struct {
+		PID      int
+		Name     string
+		CmdLine  string `json:"cmd_line"`
+		Ancestry []struct{ PID int }
+	}
+	Exit     *int `json:"exit_code"`
+	Unmapped struct {
+		Lineage struct {
+			Session struct{ Name string }
+			Signal  string
+			Creator struct{ PID int }
+		}
+	}
+}
+
+// describe names a launch or an exit as happened does. Empty: it is another event.
+func (e *event) describe() string {
+	switch e.Metadata.Code {
+	case "fork":
+		return fmt.Sprintf("%d %d forked %d", e.Time, e.Actor.Process.PID, e.Process.PID)
+	case "exec":
+		return fmt.Sprintf("%d %d executed %s", e.Time, e.Process.PID, e.Process.Name)
+	case "exit":
+		code := -1
+		if e.Exit != nil {
+			code = *e.Exit
+		}
+		return fmt.Sprintf("%d %d exited %d%s", e.Time, e.Process.PID, code, e.Unmapped.Lineage.Signal)
+	}
+	return ""
+}
+
+// happened reads the events of the history on its own.
+func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
+	t.Helper()
+	c, err := api.Dial(t.Context(), i.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now()}, func(e *api.Event) error {
+		if e.Type == "lost" && e.Where != "history" { // it begins where the daemon did
+			t.Errorf("the daemon lost events: %+v", e)
+		}
+		p := e.Process
+		if p == nil || e.Time == nil {
+			return nil
+		}
+		what := fmt.Sprintf("%d ", e.Time.UnixMilli())
+		switch e.Type {
+		case "fork":
+			creator := 0
+			if p.Creator != nil {
+				creator = p.Creator.PID
+			}
+			all = append(all, what+fmt.Sprintf("%d forked %d", creator, p.PID))
+		case "exec":
+			all = append(all, what+fmt.Sprintf("%d executed %s", p.PID, p.Comm))
+		case "exit":
+			code := -1
+			if p.ExitCode != nil {
+				code = *p.ExitCode
+			}
+			all = append(all, what+fmt.Sprintf("%d exited %d%s", p.PID, code, p.Signal))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// written reads the files: how many events with different ids there are of each launch and exit.
+func written(t *testing.T, files ...string) map[string]int {
+	t.Helper()
+	have, seen := make(map[string]int), make(map[string]string)
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			e := valid(t, lines.Bytes())
+			what := e.describe()
+			if old, again := seen[e.Metadata.UID]; again {
+				if old != what {
+					t.Errorf("%s has the id of %s", what, old)
+				}
+				continue
+			}
+			if seen[e.Metadata.UID] = what; what != "" {
+				have[what]++
+			}
+		}
+		if err := lines.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return have
+}
+
+// valid is an event that OCSF allows, and that has no secret.
+func valid(t *testing.T, line []byte) *event {
+	t.Helper()
+	if err := ocsf.Validate(line); err != nil {
+		t.Errorf("%v: %s", err, line)
+	}
+	if bytes.Contains(line, []byte("hunter2")) {
+		t.Errorf("a secret: %s", line)
+	}
+	e := new(event)
+	if err := json.Unmarshal(line, e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// hook is a receiver of findings, which fails each second request.
+type hook struct {
+	*httptest.Server
+	t        *testing.T
+	mu       sync.Mutex
+	requests int
+	taken    map[string]*event // by webhook-id
+}
+
+func newHook(t *testing.T) *hook {
+	h := &hook{t: t, taken: make(map[string]*event)}
+	h.Server = httptest.NewServer(h)
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *hook) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.requests++; h.requests%2 == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		return
+	}
+	id, at := q.Header.Get("webhook-id"), q.Header.Get("webhook-timestamp")
+	mac := hmac.New(sha256.New, []byte(hookKey))
+	io.WriteString(mac, id+"."+at+"."+string(body))
+	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); q.Header.Get("webhook-signature") != want {
+		h.t.Errorf("signature %s, want %s", q.Header.Get("webhook-signature"), want)
+	}
+	e := valid(h.t, body)
+	if e.Class != 2004 || e.Metadata.UID != id {
+		h.t.Errorf("id %s: %s", id, body)
+	}
+	h.taken[id] = e
+}
+
+// has reports whether a finding of a rule came, of a session if that is named.
+func (h *hook) has(rule, session string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.taken {
+		if e.Metadata.Code == rule && (session == "" || e.Unmapped.Lineage.Session.Name == session) {
+			return true
+		}
+	}
+	return false
+}

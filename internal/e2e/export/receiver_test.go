@@ -1,0 +1,196 @@
+//go:build linux
+
+package export
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// receiver is an OTLP/HTTP server that can be down, slow or refuse.
+type receiver struct {
+	t      *testing.T
+	addr   string
+	server *http.Server
+	status atomic.Int32 // what it answers; 0: it takes what comes
+	delay  atomic.Int64 // before an answer, ns
+
+	counting bool // only names of spans are kept
+
+	mu       sync.Mutex
+	spans    map[string]*trace.Span // by trace and span
+	ids      map[[8]byte]bool       // counting: of images
+	names    map[string]int         // counting: how many of a name
+	repeated int                    // spans that came again
+	changed  []string               // spans that came again and were different
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{t: t, spans: make(map[string]*trace.Span), ids: make(map[[8]byte]bool), names: make(map[string]int)}
+	r.up("127.0.0.1:0")
+	t.Cleanup(r.down)
+	return r
+}
+
+// up listens, on the same port as before.
+func (r *receiver) up(addr string) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/traces", func(w http.ResponseWriter, req *http.Request) {
+		serve(r, w, req, new(coltrace.ExportTraceServiceRequest), r.takeSpans, new(coltrace.ExportTraceServiceResponse))
+	})
+	mux.HandleFunc("POST /v1/logs", func(w http.ResponseWriter, req *http.Request) {
+		serve(r, w, req, new(collogs.ExportLogsServiceRequest), r.takeLogs, new(collogs.ExportLogsServiceResponse))
+	})
+	r.server = &http.Server{Handler: mux}
+	go r.server.Serve(l)
+}
+
+// down closes the port and every connection.
+func (r *receiver) down() { r.server.Close() }
+
+func serve[T proto.Message](r *receiver, w http.ResponseWriter, req *http.Request, msg T, take func(T), reply proto.Message) {
+	time.Sleep(time.Duration(r.delay.Load()))
+	if status := r.status.Load(); status != 0 {
+		http.Error(w, "not now", int(status))
+		return
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return
+	}
+	if err := proto.Unmarshal(body, msg); err != nil || req.Header.Get("Content-Type") != "application/x-protobuf" {
+		r.t.Errorf("a request that is not OTLP: %v", err)
+	}
+	take(msg)
+	answer, _ := proto.Marshal(reply)
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	w.Write(answer)
+}
+
+func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rs := range msg.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			for _, s := range ss.Spans {
+				if r.counting {
+					r.counted(s)
+					continue
+				}
+				key := hex.EncodeToString(s.TraceId) + hex.EncodeToString(s.SpanId)
+				if old := r.spans[key]; old != nil {
+					if r.repeated++; describe(old) != describe(s) {
+						r.changed = append(r.changed, describe(old)+" came again as "+describe(s))
+					}
+				}
+				r.spans[key] = s
+			}
+		}
+	}
+}
+
+func (r *receiver) counted(s *trace.Span) {
+	if r.ids[[8]byte(s.SpanId)] {
+		r.repeated++
+		return
+	}
+	r.ids[[8]byte(s.SpanId)] = true
+	r.names[s.Name]++
+}
+
+// count is how many spans came, has how many of a name.
+func (r *receiver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ids)
+}
+
+func (r *receiver) has(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.names[name]
+}
+
+// takeLogs checks that each is one line and one object.
+func (r *receiver) takeLogs(msg *collogs.ExportLogsServiceRequest) {
+	for _, rl := range msg.ResourceLogs {
+		for _, sl := range rl.ScopeLogs {
+			for _, l := range sl.LogRecords {
+				raw := attribute(l.Attributes, "ocsf.raw")
+				if body := l.Body.GetStringValue(); body == "" || strings.Contains(body, "\n") || !json.Valid([]byte(raw)) {
+					r.t.Errorf("log %q with %.300s", body, raw)
+				}
+			}
+		}
+	}
+}
+
+// all are the spans that came.
+func (r *receiver) all() []*trace.Span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*trace.Span
+	for _, s := range r.spans {
+		all = append(all, s)
+	}
+	return all
+}
+
+// orphans are spans whose parent did not come, in the same trace.
+func (r *receiver) orphans() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.spans {
+		if len(s.ParentSpanId) > 0 && r.spans[hex.EncodeToString(s.TraceId)+hex.EncodeToString(s.ParentSpanId)] == nil {
+			all = append(all, describe(s))
+		}
+	}
+	return all
+}
+
+// attribute is an attribute of a span, as text.
+func attribute(all []*common.KeyValue, key string) string {
+	for _, a := range all {
+		if a.Key != key {
+			continue
+		}
+		switch v := a.Value.Value.(type) {
+		case *common.AnyValue_StringValue:
+			return v.StringValue
+		case *common.AnyValue_IntValue:
+			return strconv.FormatInt(v.IntValue, 10)
+		case *common.AnyValue_BoolValue:
+			return strconv.FormatBool(v.BoolValue)
+		}
+	}
+	return ""
+}
+
+// describe is what must be the same whenever a span comes.
+func describe(s *trace.Span) string {
+	text := s.Name
+	for _, key := range []string{"process.pid", "lineage.process.start_ns", "process.exit.code", "error.type", "lineage.process.replaced"} {
+		text += " " + attribute(s.Attributes, key)
+	}
+	return text + " " + s.Status.GetCode().String()
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package export
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// mostMemory is what the exporter may take in a storm.
+const mostMemory = 64 << 10 // KiB
+
+// TestStorm: as many forks as two processes can make, LNGTEST_STORM seconds. Everything that
+// the history has arrives, the rest is one "lost"; the daemon loses nothing.
+func TestStorm(t *testing.T) {
+	i := stage.NewDaemon(t)
+	r := newReceiver(t)
+	r.counting = true
+	x := exporter(i, r.addr, "traces,logs", t.TempDir())
+	began := time.Now()
+	seconds := stage.FromEnv(t, "LNGTEST_STORM", 3)
+	m := stage.NewMarker(t, i.Dir)
+	// Each vfork is waited for; the shell counts what is left of the time.
+	script := fmt.Sprintf(`storm() { end=$(($(date +%%s)+%d)); while [ $(date +%%s) -lt $end ]; do printf 'vfork 5000 0\n' | "$1"; done; }
+		storm "$1" >/dev/null & storm "$1" >/dev/null; wait`, seconds)
+	i.Start([]string{"run", "--name", "storm", "--grace", "0s", "--", "sh", "-c", script, "sh", stage.Program("pulse")}, m.Env()).Wait()
+	took := time.Since(began)
+	id := i.Record("storm").ID
+	i.Receipt(id)
+
+	forks, lost := history(t, i, began)
+	for deadline := time.Now().Add(10 * time.Duration(seconds) * time.Second).Add(stage.Patience); r.has("lineage.session") == 0; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the end of the session has not arrived; %d spans have", r.count())
+		}
+	}
+	behind := time.Since(began) - took
+	memory, _ := strconv.Atoi(strings.TrimSuffix(peak(t, x), " kB"))
+	t.Logf("figure: %d forks in %.1f s, %.0f/s; %d images arrived, %d requests repeated; all had arrived %.1f s after the end; %d KiB; the history lacks %d events",
+		forks, took.Seconds(), float64(forks)/took.Seconds(), r.count()-1, r.repeated, behind.Seconds(), memory, lost)
+	if r.count()-1 < forks {
+		t.Errorf("%d of %d processes arrived", r.count()-1, forks)
+	}
+	if memory == 0 || memory > mostMemory {
+		t.Errorf("the exporter took %d KiB", memory)
+	}
+	if s := i.Status(); s.Lost != 0 {
+		t.Errorf("the daemon lost %d events", s.Lost)
+	}
+}
+
+// history counts the forks that the history has, and the events that it lacks.
+func history(t *testing.T, i *stage.Instance, since time.Time) (forks int, lost uint64) {
+	t.Helper()
+	c, err := api.Dial(t.Context(), i.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []string{"fork", "lost"}}, func(e *api.Event) error {
+		switch e.Type {
+		case "fork":
+			forks++
+		case "lost":
+			lost += e.Count
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return forks, lost
+}

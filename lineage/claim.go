@@ -1,0 +1,61 @@
+package lineage
+
+import (
+	"encoding/json"
+	"sync/atomic"
+)
+
+// Claim is what a member says of a process and of all that this process starts. It proves nothing
+// and decides nothing. Nothing of it changes once the graph has it, but for the ends of its calls.
+type Claim struct {
+	Trace Trace
+	// Calls are the tool calls that were open when the process was started: it belongs to one of
+	// them, and which is known only if there is one.
+	Calls []*Call `json:",omitempty"`
+}
+
+// Trace is a place in a distributed trace (W3C Trace Context). The zero value: it is in no trace.
+type Trace struct {
+	ID      [16]byte
+	Span    [8]byte
+	Sampled bool
+	From    ID // the process that said so
+}
+
+// Call is a tool call of an agent.
+type Call struct {
+	ID    string
+	Tool  string
+	Agent ID     // its process
+	Began uint64 // boottime, ns
+	ended atomic.Uint64
+}
+
+// Ended is the boottime of its end; 0: it has none, as far as is known.
+func (c *Call) Ended() uint64 { return c.ended.Load() }
+
+// End notes its end. It may be called while others read the call.
+func (c *Call) End(at uint64) { c.ended.Store(at) }
+
+// plainCall is a Call on disk.
+type plainCall struct {
+	ID, Tool     string
+	Agent        ID
+	Began, Ended uint64
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (c *Call) MarshalJSON() ([]byte, error) {
+	return json.Marshal(plainCall{c.ID, c.Tool, c.Agent, c.Began, c.Ended()})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (c *Call) UnmarshalJSON(b []byte) error {
+	var p plainCall
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	c.ID, c.Tool, c.Agent, c.Began = p.ID, p.Tool, p.Agent, p.Began
+	c.End(p.Ended)
+	return nil
+}

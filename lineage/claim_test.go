@@ -1,0 +1,78 @@
+package lineage
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+// What is said of a process holds for all that it starts, whatever order the events come in: but
+// not for its creator, its siblings, and those of whom something else is said.
+func TestClaim(t *testing.T) {
+	calls := &Claim{Calls: []*Call{{ID: "toolu_1"}}}
+	whole := &Claim{Calls: calls.Calls, Trace: Trace{ID: [16]byte{1}, From: id(30)}}
+	inner := &Claim{Trace: Trace{ID: [16]byte{2}, From: id(50)}}
+	claimed := func(pid uint32, c *Claim) Event { return Event{Type: Claimed, ID: id(pid), Claim: c} }
+	child := fork(30, 20, 300)
+	child.Claim = calls
+	events := []Event{root(20, 10, 1, 200), child, claimed(30, whole), fork(40, 30, 400), fork(50, 40, 500), claimed(50, inner), fork(60, 50, 600), fork(25, 20, 250)}
+	want := map[uint32]*Claim{20: nil, 25: nil, 30: whole, 40: whole, 50: inner, 60: inner}
+	n := 0
+	permute(events, func(order []Event) {
+		n++
+		g := graph(order...)
+		for pid, c := range want {
+			if got, _ := g.Claim(id(pid)); got != c {
+				t.Fatalf("of %d: %+v, want %+v; order %v", pid, got, c, order)
+			}
+		}
+	})
+	if n != 40320 {
+		t.Fatal(n)
+	}
+}
+
+// A claim outlives the daemon with its process, and the end of a call with the claim.
+func TestClaimIsRestored(t *testing.T) {
+	call := &Call{ID: "toolu_1", Tool: "Bash", Agent: id(20), Began: 250}
+	child := fork(30, 20, 300)
+	child.Claim = &Claim{Calls: []*Call{call}, Trace: Trace{ID: [16]byte{1}, Span: [8]byte{2}, Sampled: true, From: id(30)}}
+	g := graph(root(20, 10, 1, 200), child, fork(40, 30, 400))
+	call.End(450)
+	again := New(Options{})
+	for _, pid := range []uint32{40, 20, 30} {
+		n, _ := g.Node(id(pid))
+		doc, err := json.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Node
+		if err := json.Unmarshal(doc, &back); err != nil {
+			t.Fatal(err)
+		}
+		again.Restore(&back)
+	}
+	for _, pid := range []uint32{30, 40} {
+		c, creator := again.Claim(id(pid))
+		if c == nil || c.Trace != child.Claim.Trace || len(c.Calls) != 1 || c.Calls[0].Tool != "Bash" || c.Calls[0].Agent != id(20) || c.Calls[0].Ended() != 450 || creator != id(pid-10) {
+			t.Errorf("%d: %+v", pid, c)
+		}
+	}
+	if c, _ := again.Claim(id(20)); c != nil {
+		t.Errorf("the creator: %+v", c)
+	}
+}
+
+// Who watches the graph learns of all that a claim is about.
+func TestClaimIsAChange(t *testing.T) {
+	g := graph(root(20, 10, 1, 200), fork(30, 20, 300), fork(40, 30, 400), fork(25, 20, 250))
+	var c Changes
+	g.Track(true)
+	g.Take(10, &c)
+	g.Apply(&Event{Type: Claimed, ID: id(30), Claim: &Claim{Trace: Trace{ID: [16]byte{1}}}})
+	g.Take(10, &c)
+	slices.SortFunc(c.Changed, ID.compare)
+	if !slices.Equal(c.Changed, []ID{id(30), id(40)}) {
+		t.Error(c.Changed)
+	}
+}

@@ -45,7 +45,6 @@ always means the process.`,
 		Example: `  lineage tree                  # all live sessions
   lineage tree build --all      # with processes that have exited
   lineage tree 4130             # what process 4130 started
-  lineage tree build --follow   # as it changes
   lineage tree build --format dot | dot -Tsvg > build.svg`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),

@@ -15,6 +15,7 @@ import (
 // TestUnharmed: ends take as long, and the daemon as much memory, with an exporter whose
 // receiver is down as without an exporter: pairs, under forks.
 func TestUnharmed(t *testing.T) {
+	onDemand(t)
 	pairs := stage.FromEnv(t, "LNGTEST_PAIRS", 5)
 	i := stage.NewDaemon(t)
 	r := newReceiver(t)

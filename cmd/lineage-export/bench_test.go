@@ -32,7 +32,7 @@ type nowhere struct{}
 
 func (nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	io.Copy(io.Discard, r.Body)
-	return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 }
 
 // BenchmarkEvents is what one event costs, from the line of the stream to the body of the

@@ -145,7 +145,7 @@ func (f *Follower) connect(ctx context.Context) error {
 	case f.at.Boot == boot && f.at.Seq != 0:
 		q.From, q.Snapshot = uint64(f.at.Seq), f.model == nil
 	default:
-		q.Since = f.at.Time.Add(-time.Second)
+		q.Since, q.Snapshot = f.at.Time.Add(-time.Second), f.at.Boot == boot && f.model == nil
 	}
 	return f.stream(ctx, c, q, boot)
 }
@@ -239,8 +239,10 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 	switch e.Kind {
 	case "recording", "process":
 		f.of(boot)
-		if f.at.Boot == "" { // what happens from now on is wanted, also if the connection breaks before
+		if f.at.Boot == "" { // what happens from now on is wanted, whatever breaks before the first event
 			f.at = place{Schema: schema, Boot: boot, TimeNS: boottime(), Time: time.Now()}
+			f.acked = f.at
+			f.written(f.Store.write(f.Sink.Name()+".cursor", &f.acked))
 		}
 		f.model.Prime(e)
 		return nil

@@ -333,6 +333,21 @@ func TestFirst(t *testing.T) {
 	until(t, "record", func() bool { return len(l.pids()) == 1 })
 }
 
+// TestFirstDown: a receiver that was down from the first start on gets what happened since
+// then, also if the exporter was killed meanwhile.
+func TestFirstDown(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{err: errors.New("down")}, t.TempDir()
+	f, stop := follower(t, d, l, dir)
+	until(t, "reader", d.read)
+	time.Sleep(20 * time.Millisecond)
+	d.add(fork(10), exit(10))
+	until(t, "try", func() bool { return f.Stats.Failed.Load() > 0 })
+	stop()
+	l.fail(nil)
+	follower(t, d, l, dir)
+	until(t, "record", func() bool { return len(l.pids()) == 1 })
+}
+
 // TestReboot: what the history has of an earlier boot arrives, and what was alive then ends.
 func TestReboot(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()

@@ -36,7 +36,7 @@ start() {
 agent() { systemd-run --quiet --unit="lngtest-agent$1" --service-type=exec /usr/local/bin/lngtest-agent -c "sleep $((5000 + $1)) & wait"; }
 several() { # sessions, one after the other, some of agents, and one that forks as fast as it can
 	cp /bin/bash /usr/local/bin/lngtest-agent
-	printf '%s\n' 'version: 1' 'agents:' '  - {name: worker, match: {comm: lngtest-agent, exe: /usr/local/bin/lngtest-agent}}' >/etc/lineage/policy.yaml
+	printf '%s\n' 'version: 1' 'agents:' '  - {name: worker, enabled: true, match: {comm: lngtest-agent, exe: /usr/local/bin/lngtest-agent}}' >/etc/lineage/policy.yaml
 	lineage policy check /etc/lineage/policy.yaml
 	systemctl reload lineage
 	for n in 1 2 3; do agent "$n"; done

@@ -189,7 +189,7 @@ func TestMarksRefused(t *testing.T) {
 	_, _ = other, nested
 }
 
-// A flood of marks is refused, keeps as many calls as the limit says, and is one session's only.
+// A flood of marks is refused, keeps calls up to the limit, and is one session's only.
 func TestMarksFlood(t *testing.T) {
 	w, _ := office(t)
 	w.session("user", 300, api.NewSession{Name: "other"})
@@ -218,7 +218,7 @@ func TestMarksInTheHistory(t *testing.T) {
 	w, s := office(t, boot("b1"))
 	w.mark("103", "begin", "one", 101)
 	w.forks(101, 120)
-	w.haveCalls(120, "one")
+	w.haveCalls(120, "one") // the registry has its birth
 	w.again()
 	w.forks(101, 130, 120, 121)
 	w.haveCalls(121, "one")
@@ -344,7 +344,7 @@ func TestTraceKeptWaiting(t *testing.T) {
 		if err := unix.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { // a reader that waits for a writer has one now
+		t.Cleanup(func() { // a reader that waits for a writer has one
 			if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 				f.Close()
 			}

@@ -171,7 +171,7 @@ func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.
 	return ended
 }
 
-// Check is what is wrong with a request of any caller.
+// Check is what is wrong with any request.
 func Check(q *api.MarkRequest) error {
 	bad := func(what string) error { return api.NewError(api.CodeBadRequest, what, "") }
 	switch {

@@ -16,7 +16,7 @@ import (
 )
 
 // traced is Claude Code with its tracing on. Behind another base URL than the vendor's it gives
-// its children a TRACEPARENT only if a variable asks for it.
+// its children a TRACEPARENT only if that is asked for.
 func traced() *agent {
 	a := *claude
 	a.env = func(url string) []string {

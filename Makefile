@@ -46,7 +46,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-servers \
-	test-install test-alerts test-systemd test-e2e test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm scale pairs idle clean fmt
 
 ## help: list the targets
@@ -165,7 +165,7 @@ test: deps build programs
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-agents test-fleet test-library test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-export test-agents test-fleet test-library test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## test-unit: what needs no root
 test-unit:
@@ -177,7 +177,7 @@ test-race:
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
 test-e2e: build programs
-	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
+	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) -p 1 ./internal/e2e ./internal/e2e/export
 
 ## test-library: six escape programs and the fallbacks through the libraries of api/run (2 min, root)
 test-library: build programs
@@ -194,6 +194,15 @@ library: test-library leftovers
 test-fleet: build programs
 	@$(call install,openssh-server openssh-client)
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/fleet
+
+## test-export: lineage export against a Collector and Jaeger, which it builds (6 min the first time), and a storm of forks (2 min, root); SECONDS=600
+test-export: export LNGTEST_TELEMETRY = $(CURDIR)/.cache/telemetry
+test-export: export LNGTEST_SECONDS = $(or $(SECONDS),30)
+test-export: export LNGTEST_STORM = 20
+test-export: build programs
+	testdata/fetch-collector.sh $(LNGTEST_TELEMETRY)
+	testdata/fetch-jaeger.sh $(LNGTEST_TELEMETRY)
+	$(PRIVATE) $(GOTEST) -timeout 1h ./internal/e2e/export
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs

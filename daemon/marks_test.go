@@ -218,6 +218,7 @@ func TestMarksInTheHistory(t *testing.T) {
 	w, s := office(t, boot("b1"))
 	w.mark("103", "begin", "one", 101)
 	w.forks(101, 120)
+	w.haveCalls(120, "one") // the registry has its birth
 	w.again()
 	w.forks(101, 130, 120, 121)
 	w.haveCalls(121, "one")

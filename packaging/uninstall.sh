@@ -44,7 +44,7 @@ rmdir "$DESTDIR$docdir" 2>/dev/null || true
 managed && systemctl daemon-reload
 
 if [ -n "$PURGE" ]; then
-	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir" "$DESTDIR"/var/lib/{,private/}lineage-export
+	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir" "$DESTDIR"/var/{lib,log}/{,private/}lineage-export
 	live && rm -rf /run/lineage
 	say 'removed, with policy, history and audit log; the group lineage stays'
 else

@@ -17,7 +17,9 @@ processors: [{gomod: go.opentelemetry.io/collector/processor/batchprocessor v$ve
 exporters:
   - gomod: go.opentelemetry.io/collector/exporter/debugexporter v$version
   - gomod: go.opentelemetry.io/collector/exporter/otlphttpexporter v$version
-providers: [{gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider v1.56.0}]
+providers:
+  - gomod: go.opentelemetry.io/collector/confmap/provider/envprovider v1.56.0
+  - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider v1.56.0
 END
 "$work/builder" --config "$work/builder.yaml"
 mv "$work/build/collector" "$dir/collector"

@@ -84,6 +84,7 @@ func newModel(ctx context.Context, o Options) *model {
 		}
 		return connected{c, only}, q, nil
 	})
+	m.view.Picture.Wall = o.Hosts
 	m.view.HideExited(true)
 	m.setTheme(o.Theme)
 	return m

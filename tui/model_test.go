@@ -240,3 +240,17 @@ func TestRecordingTime(t *testing.T) {
 		t.Errorf("30 s later\n%s", s.draw())
 	}
 }
+
+// TestHostsAreNotCounted: the rows of hosts are no sessions, and have their members' sums.
+func TestHostsAreNotCounted(t *testing.T) {
+	for hosts, want := range map[bool]string{false: "2 sessions 6 live", true: "1 session 3 live"} {
+		m := newModel(t.Context(), Options{Hosts: hosts, Theme: "mono", Now: func() time.Time { return noon }})
+		b := picture.NewBatch()
+		b.Add(&api.Frame{Head: api.Head{Kind: "snapshot"}, Sessions: []api.Session{{ID: "h1", State: api.StateActive, Live: 3},
+			{ID: "h1/aaaaaa", Parent: "h1", State: api.StateActive, Live: 3}}})
+		m.view.Apply(b)
+		if sessions, live, _ := m.totals(); sessions+" "+live != want {
+			t.Errorf("%s %s, want %s", sessions, live, want)
+		}
+	}
+}

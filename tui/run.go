@@ -21,6 +21,7 @@ type Options struct {
 	// It is tried again until it succeeds.
 	Connect  func(ctx context.Context) (Client, *api.Session, error)
 	Source   string // what is watched, if it is no daemon: the recording's name
+	Hosts    bool   // several hosts are watched: the sessions at the top are hosts, the times are those of the day
 	ReadOnly bool   // nothing can be ended
 	Theme    string // see ink.Themes
 	ASCII    bool

@@ -70,7 +70,7 @@ func (m *model) statusLine() string {
 func (m *model) totals() (sessions, live, orphans string) {
 	var n, alive, lost int
 	m.view.Picture.AllSessions(func(r *picture.Row) {
-		if r.Session.State == api.StateEnded {
+		if r.Session.State == api.StateEnded || m.opts.Hosts && r.Session.Parent == "" {
 			return
 		}
 		n++

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/file"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -34,14 +35,11 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 		return nil, err
 	}
 	if o.OTLP != "" {
-		header, err := readHeader(o.HeaderFile)
+		receiver, err := otlpClient(o)
 		if err != nil {
 			return nil, err
 		}
-		s := &otlp.Sink{
-			Client: otlp.Client{Base: o.OTLP, Header: header, HTTP: client},
-			Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With("sink", "otlp"),
-		}
+		s := &otlp.Sink{Client: receiver, Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With("sink", "otlp")}
 		if slices.Contains(o.Signals, "logs") {
 			s.Logs = ocsf.New()
 		}
@@ -64,6 +62,23 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 		all = append(all, &webhook.Sink{URL: o.Webhook, Key: key, HTTP: client, Encoder: ocsf.Findings(), Log: log.With("sink", "webhook")})
 	}
 	return all, nil
+}
+
+// metricsOf is what sends the daemon's metrics, nil if nobody asked for it.
+func metricsOf(o *export.Options, socket string, log *slog.Logger) (*otlp.Metrics, error) {
+	if o.OTLP == "" || !slices.Contains(o.Signals, "metrics") {
+		return nil, nil
+	}
+	receiver, err := otlpClient(o)
+	return &otlp.Metrics{Client: receiver, Host: host(), Read: metrics.New(socket).Text, Log: log.With("sink", "otlp metrics")}, err
+}
+
+func otlpClient(o *export.Options) (c otlp.Client, err error) {
+	c.Base = o.OTLP
+	if c.Header, err = readHeader(o.HeaderFile); err == nil {
+		c.HTTP, err = httpClient(o.CA)
+	}
+	return c, err
 }
 
 // ocsfSink writes to standard output, or to a file. Those that rotate files may send SIGHUP:

@@ -16,6 +16,8 @@ import (
 // hostTime is how long one of many hosts may take to be reached and to answer.
 const hostTime = 10 * time.Second
 
+var errSocketWithHosts = usage("--socket is for the daemon of this host, not with -H")
+
 // hostFlag adds -H to a command.
 func hostFlag(cmd *cobra.Command) *hosts.List {
 	list := &hosts.List{}
@@ -45,7 +47,7 @@ func (a *app) onHosts(ctx context.Context, list hosts.List, format string, ask a
 // askHosts is hosts.Each, with the beginnings of ids.
 func askHosts[T any](ctx context.Context, a *app, list hosts.List, timeout time.Duration, ask func(context.Context, string, api.Client) (T, error)) ([]hosts.Answer[T], error) {
 	if a.socket != "" {
-		return nil, usage("--socket is for the daemon of this host, not with -H")
+		return nil, errSocketWithHosts
 	}
 	return hosts.Each(ctx, a.dialHost, list, timeout, func(ctx context.Context, host string, c api.Client) (T, error) {
 		return ask(ctx, host, finder{c})

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -80,7 +79,11 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 		}
 		defer c.Close()
 		if timeline != "" {
-			return writeTimeline(cmd.Context(), c, args[0], timeline)
+			s, err := endedSession(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return perfetto.WriteHistory(cmd.Context(), c, s, timeline)
 		}
 		if len(args) > 0 {
 			past, err := pastSession(cmd.Context(), c, args[0], everybody)
@@ -122,23 +125,6 @@ func pastSession(ctx context.Context, c api.Client, name string, everybody bool)
 		keepLeftovers(t, r)
 	}
 	return text.Past(r, t, remembered-len(t.Nodes)), nil
-}
-
-// writeTimeline writes the timeline of a session that is over to a file.
-func writeTimeline(ctx context.Context, c api.Client, name, file string) error {
-	s, err := endedSession(ctx, c, name)
-	if err != nil {
-		return err
-	}
-	f, err := outfile.Open(file, nil)
-	if err != nil {
-		return fmt.Errorf("history: %s: %w", file, err)
-	}
-	out, err := f.Create()
-	if err != nil {
-		return fmt.Errorf("history: %s: %w", file, err)
-	}
-	return f.Publish(out, perfetto.History(ctx, c, s, out))
 }
 
 // endedSession is the session that is over with that id, or the last one with that name.

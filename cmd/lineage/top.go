@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
@@ -35,6 +36,9 @@ func (a *app) topCommand() *cobra.Command {
 to its session, what it holds, and how to end it. "?" lists the keys; q quits
 and ends nothing. Without a daemon it waits for one.
 
+With -H it shows several hosts, each as a row around its sessions. A host that
+cannot be reached says why, and is tried again.
+
 With --input it plays a recording back, without a daemon and without root.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
@@ -43,6 +47,7 @@ reader, "lineage tree --follow --plain" writes one line for each change.
 Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		Example: `  sudo lineage top                     # all sessions
   sudo lineage top web --mouse         # one session, with the mouse
+  lineage top -H web1,web2             # two hosts, over ssh
   lineage top --input build.jsonl      # a recording`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
@@ -55,6 +60,7 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 	f.Var(&o.theme, "theme", "`auto`, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.BoolVar(&o.ascii, "ascii", false, "ASCII only (default: as the locale says)")
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
+	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		theme, err := a.topTheme(o.theme.value, cmd.Flags().Changed("theme"))
 		if err != nil {
@@ -71,12 +77,18 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		switch {
 		case o.input == "" && cmd.Flags().Changed("speed"):
 			return usage("top: --speed is for a recording; name it with --input")
+		case len(*remote) > 0 && (o.input != "" || session != ""):
+			return usage("top: SESSION and --input are for one host, not with -H")
+		case len(*remote) > view.MostHosts:
+			return usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case o.speed < 0 || math.IsNaN(o.speed) || math.IsInf(o.speed, 0):
 			return usage("top: invalid --speed %v: must be 0 or more", o.speed)
 		case o.input != "" && !a.fullScreen():
 			return a.recordedTree(treeOptions{input: o.input, plain: o.ascii}, session, "table")
 		case o.input != "":
 			return a.recordedTop(cmd.Context(), o, session, show)
+		case len(*remote) > 0:
+			return a.topOnHosts(cmd.Context(), *remote, show)
 		case a.fullScreen():
 			return a.liveTop(cmd.Context(), session, show)
 		}
@@ -100,11 +112,24 @@ func (a *app) fullScreen() bool {
 	return ok && a.env("TERM") != "dumb"
 }
 
+// topOnHosts shows what the daemons of other hosts say.
+func (a *app) topOnHosts(ctx context.Context, list hosts.List, o tui.Options) error {
+	switch {
+	case !a.fullScreen():
+		return a.treesOnHosts(ctx, list, treeOptions{plain: o.ASCII}, "", "table")
+	case a.socket != "":
+		return errSocketWithHosts
+	}
+	o.Connect, o.Hosts = view.Hosts(list, a.dialHost), true
+	return a.top(ctx, o)
+}
+
 // liveTop shows what a daemon says.
 func (a *app) liveTop(ctx context.Context, session string, o tui.Options) (err error) {
 	if o.Connect, err = view.Daemon(ctx, a.client, session); err != nil {
 		return err
 	}
+	o.Tasks, o.User = view.Tasks, view.User
 	return a.top(ctx, o)
 }
 
@@ -146,7 +171,6 @@ func (a *app) top(ctx context.Context, o tui.Options) error {
 	o.Output, _ = a.stdout.(*os.File)
 	o.Square = ink.SquareTerminal(a.env("TERM"))
 	o.State = saved.File(a.env)
-	o.Tasks, o.User = view.Tasks, view.User
 	return tui.Run(ctx, o)
 }
 

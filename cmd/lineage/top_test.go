@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,11 @@ func TestTopErrors(t *testing.T) {
 		{"top nosuch", "", 3, "session nosuch: not found"},
 		{"top a b", "", 2, `unexpected argument "b"`},
 		{"top --theme night", "", 2, "must be one of auto, dark, light, contrast, mono"},
+		{"top -H web1 build", "", 2, "SESSION and --input are for one host, not with -H"},
+		{"top -H web1 -i x", "", 2, "SESSION and --input are for one host, not with -H"},
+		{"top -H web1 --socket /x", "", 2, "--socket is for the daemon of this host"},
+		{"top -H " + strings.Repeat("w,", 5) + "-x", "", 2, "must not begin with -"},
+		{"top -H " + manyHosts(33), "", 2, "33 hosts are too many: at most 32 can be watched at once"},
 		{"top", "night", 2, `LINEAGE_THEME: invalid theme "night": must be one of auto, dark, light, contrast, mono`},
 	} {
 		w := newWorld(t, newFake())
@@ -42,6 +48,14 @@ func TestTopErrors(t *testing.T) {
 	if code, _, stderr := newWorld(t, nil).run("top"); code != 5 {
 		t.Errorf("no daemon: exit %d, %s", code, stderr)
 	}
+}
+
+func manyHosts(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("web%d", i))
+	}
+	return strings.Join(list, ",")
 }
 
 func TestTopTheme(t *testing.T) {

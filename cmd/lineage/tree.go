@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 )
@@ -18,10 +20,11 @@ type treeOptions struct {
 	input         string
 	follow, plain bool
 	all           bool
+	graph         choice // a language to draw it in; "": as text
 }
 
 func (a *app) treeCommand() *cobra.Command {
-	var o treeOptions
+	o := treeOptions{graph: choice{"", text.Graphs}}
 	cmd := &cobra.Command{
 		Use:   "tree [SESSION|PID]",
 		Short: "Show sessions as trees, with dead ancestors and orphans",
@@ -33,12 +36,16 @@ With --follow it is drawn again when something changes; with --follow --plain
 it is drawn once, and then each change is one line, for screen readers and
 pipes.
 
+--format writes a graph for an incident report, in the language of Graphviz or
+Mermaid. Secrets in arguments are hidden as in the history. A graph for Mermaid
+has at most 300 processes.
+
 A number is the id or name of a session if there is one, else a PID; PID@START
 always means the process.`,
 		Example: `  lineage tree                  # all live sessions
   lineage tree build --all      # with processes that have exited
   lineage tree 4130             # what process 4130 started
-  lineage tree build --follow   # as it changes`,
+  lineage tree build --format dot | dot -Tsvg > build.svg`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
@@ -47,6 +54,8 @@ always means the process.`,
 	f.BoolVarP(&o.follow, "follow", "f", false, "draw again when something changes, until the session is over")
 	f.BoolVar(&o.plain, "plain", false, "ASCII only")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
+	f.Var(&o.graph, "format", "write a graph: `dot` or mermaid")
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(text.Graphs, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -59,18 +68,14 @@ always means the process.`,
 			return usage("tree: --follow needs a daemon, it cannot follow a recording")
 		case o.follow && format.value != "table" && format.value != "wide":
 			return usage(`tree: --follow draws for people; use "lineage events -o jsonl"`)
+		case o.graph.value != "" && (o.follow || o.plain || len(*remote) > 0 || format.value != "table"):
+			return usage("tree: --format has no use for --follow, --plain, -o and -H")
 		case len(*remote) > 0 && (o.follow || o.input != ""):
 			return usage("tree: --follow and --input are for this host, not with -H")
 		case o.input != "":
 			return a.recordedTree(o, arg, format.value)
 		case len(*remote) > 0:
-			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
-				trees, err := askTrees(ctx, c, arg, o.all)
-				if err != nil {
-					return text.Listing{}, err
-				}
-				return text.Trees(trees, arg != "", o.plain), nil
-			})
+			return a.treesOnHosts(cmd.Context(), *remote, o, arg, format.value)
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -87,9 +92,27 @@ always means the process.`,
 		if len(trees) == 0 {
 			a.explainEmpty(format, `no live session; "lineage run -- CMD" starts one`)
 		}
+		if o.graph.value != "" {
+			hide, err := secrets.Redactor(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return a.print("table", text.Graph(trees, o.graph.value, hide))
+		}
 		return a.print(format.value, text.Trees(trees, arg != "", o.plain))
 	}
 	return cmd
+}
+
+// treesOnHosts prints what the daemons of other hosts have of arg.
+func (a *app) treesOnHosts(ctx context.Context, list hosts.List, o treeOptions, arg, format string) error {
+	return a.onHosts(ctx, list, format, func(ctx context.Context, c api.Client) (text.Listing, error) {
+		trees, err := askTrees(ctx, c, arg, o.all)
+		if err != nil {
+			return text.Listing{}, err
+		}
+		return text.Trees(trees, arg != "", o.plain), nil
+	})
 }
 
 func (a *app) recordedTree(o treeOptions, arg, format string) error {
@@ -116,6 +139,9 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 			return err
 		}
 	}
+	if o.graph.value != "" {
+		return a.print(format, text.Graph(trees, o.graph.value, secrets.Known))
+	}
 	return a.print(format, text.Trees(trees, arg != "", o.plain))
 }
 
@@ -130,7 +156,7 @@ func pick(trees []api.Tree, arg string) ([]api.Tree, error) {
 		// A number is used again: the newest process that has it is meant.
 		var newest *api.Tree
 		for i := range trees {
-			if t, ok := subtree(&trees[i], ref); ok && (newest == nil || t.Roots[0].StartNS > newest.Roots[0].StartNS) {
+			if t, ok := text.Subtree(&trees[i], ref); ok && (newest == nil || t.Roots[0].StartNS > newest.Roots[0].StartNS) {
 				newest = t
 			}
 		}
@@ -139,38 +165,6 @@ func pick(trees []api.Tree, arg string) ([]api.Tree, error) {
 		}
 	}
 	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("%s: not in the recording", arg), "")
-}
-
-// subtree is the part of t under the process ref, without start the newest one
-// of that PID.
-func subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
-	byRef := text.Index(t)
-	var root *api.Node
-	for i := range t.Nodes {
-		n := &t.Nodes[i]
-		if n.PID == ref.PID && (ref.StartNS == 0 || n.StartNS == ref.StartNS) && (root == nil || n.StartNS > root.StartNS) {
-			root = n
-		}
-	}
-	if root == nil {
-		return nil, false
-	}
-	sub := &api.Tree{Head: t.Head, Session: t.Session, Roots: []api.Ref{root.Ref}}
-	seen := map[api.Ref]bool{}
-	for stack := []api.Ref{root.Ref}; len(stack) > 0; {
-		ref := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		n, ok := byRef[ref]
-		if !ok || seen[ref] {
-			continue
-		}
-		seen[ref] = true
-		sub.Nodes = append(sub.Nodes, *n)
-		for i := len(n.Children) - 1; i >= 0; i-- {
-			stack = append(stack, n.Children[i])
-		}
-	}
-	return sub, true
 }
 
 var (
@@ -208,7 +202,7 @@ func askTrees(ctx context.Context, c api.Client, arg string, all bool) ([]api.Tr
 	if err != nil {
 		return nil, err
 	}
-	sub, ok := subtree(t, p.Ref)
+	sub, ok := text.Subtree(t, p.Ref)
 	if !ok {
 		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s is gone", p.Ref), "see it with --all")
 	}

@@ -62,7 +62,8 @@ func (d *daemon) run(ctx context.Context, binary string) error {
 			}
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			return errors.Join(errors.New("the daemon did not start"), err, ctx.Err())
+			said, _ := os.ReadFile(log.Name())
+			return errors.Join(fmt.Errorf("the daemon did not start:\n%s", said), err, ctx.Err())
 		}
 	}
 }

@@ -38,6 +38,9 @@ func scale(ctx context.Context, r *report) (err error) {
 		if len(sessions) == 0 {
 			continue
 		}
+		if err := d.knows(ctx, sessions[len(sessions)-1].ID, scaleEach-1); err != nil {
+			return err
+		}
 		name := func(what string) string { return fmt.Sprintf("Scale/live=%d/do=%s", n, what) }
 		for round := range rounds {
 			one := sessions[len(sessions)*round/rounds]
@@ -85,9 +88,10 @@ func (d *daemon) crowd(ctx context.Context, n int) (*worker, *api.Session, error
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := d.adopt(ctx, w)
+	grace := int64(0)
+	s, err := d.Create(ctx, api.NewSession{Root: api.Ref{PID: w.pid()}, GraceMS: &grace})
 	if err == nil {
-		err = errors.Join(fill(w, n-1), d.knows(ctx, s.ID, n-1))
+		err = w.grow(n - 1)
 	}
 	if err != nil {
 		w.stop()

@@ -27,7 +27,7 @@ var never = map[string]string{
 	"Growth.processes_per_hour": tenMinutes, "Growth.bytes_per_hour": tenMinutes, "Leak.exhausts": tenMinutes, "Leak.hours_to_exhaustion": tenMinutes,
 	"Frame.partial": large, "Leaks.truncated": large, "Report.truncated": large, "Resync.truncated": large,
 	"Holders.hidden":        "a caller who is not root",
-	"WatchStatus.read_only": "a caller inside a session",
+	"WatchStatus.read_only": member,
 	"Holders.time_wait":     timeWait, "Port.connections": timeWait, "Report.ports_time_wait": timeWait,
 	"Report.ports_busy":  "a process outside that shares the listening socket",
 	"Report.locks_held":  "a process outside that shares the lock",
@@ -38,6 +38,7 @@ var never = map[string]string{
 	"Session.degraded": "a kernel side that is damaged",
 	"Session.warnings": "a member that keeps its terminal",
 	"Leak.schema":      "a leak as a document; leaks are items",
+	"Mark.schema":      member, "Mark.kind": member, "Mark.session": member, "Mark.calls": member,
 }
 
 // perhaps are those that the kernel, the host or chance decides about.
@@ -54,6 +55,7 @@ const (
 	large      = "more processes than a document names"
 	timeWait   = "connections that a member closed first"
 	unkillable = "a process that cannot be killed: internal/e2e/escapes"
+	member     = "a caller inside a session"
 	kernel     = "a kernel that lacks something"
 	lostEvent  = "an event that is late or lost"
 	unreadable = "a process that the daemon may not read"
@@ -182,7 +184,7 @@ func TestOpenAPI(t *testing.T) {
 	c.open("/v1/events?from=1&until=0s").read()
 	ended()
 
-	unsent := c.unsent("NewSession", "EndRequest", "KeepRequest", "KillRequest", "StopRequest")
+	unsent := c.unsent("NewSession", "EndRequest", "KeepRequest", "KillRequest", "MarkRequest", "StopRequest")
 	for _, field := range unsent {
 		if never[field] == "" && perhaps[field] == "" {
 			t.Errorf("%s is documented, and was not sent", field)
@@ -205,7 +207,8 @@ func writePolicy(t *testing.T, i *stage.Instance, mode, text string) (path strin
 }
 
 func rules(i *stage.Instance) string {
-	return fmt.Sprintf(`agents:
+	return fmt.Sprintf(`trace: accept
+agents:
   - {name: oapi, enabled: true, match: {comm: lngtest-oapi}, grace: 1s}
 keep:
   - {name: kept-by-rule, match: {exe: %[1]s/lngtest-kept}, reason: a test, until: 2099-01-01}
@@ -243,6 +246,8 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 	plain("outer", stage.Lineage, "run", "--name", "inner", "--", "sleep", "60")
 	kept := named(t, i.Dir, "daemonise", "lngtest-kept")
 	plain("keeping", "sh", "-c", kept+" stay & sleep 60")
+	plain("calling", "env", "TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "timeout", "100", "sh", "-c", `hook() { echo "{\"hook_event_name\":\"$1\",\"tool_name\":\"Bash\",\"tool_use_id\":\"one\"}" | `+stage.Lineage+` hook claude-code; }
+		hook PreToolUse; sleep 60 & hook PostToolUse; wait`)
 	agent := named(t, i.Dir, "port", "lngtest-oapi")
 	cmd := exec.Command(agent, "10")
 	cmd.Env = append(os.Environ(), stage.NewMarker(t, i.Dir).Env()...)

@@ -9,6 +9,10 @@ import (
 
 // Picture is every session and process that the daemon shows.
 type Picture struct {
+	// Wall: the times of the frames are times of day, in ns, as they are of several hosts.
+	// Else they are the boottime of one host.
+	Wall bool
+
 	top       *Row
 	processes map[api.Ref]*Row
 	sessions  map[string]*Row
@@ -76,6 +80,14 @@ func (p *Picture) AllSessions(each func(*Row)) {
 	}
 }
 
+// started is when a process did, by the clock of the frames.
+func (p *Picture) started(pr *api.Process) api.U64 {
+	if p.Wall && pr.Started != nil {
+		return api.U64(pr.Started.UnixNano())
+	}
+	return pr.StartNS
+}
+
 // New counts the processes of b that are not in the picture.
 func (p *Picture) New(b *Batch) int {
 	n := 0
@@ -118,7 +130,7 @@ func (p *Picture) Apply(b *Batch) {
 			changed = append(changed, r)
 			continue
 		}
-		r := &Row{Kind: ProcessRow, Process: pr, start: ref.StartNS, pid: int32(ref.PID), size: 1, index: -1}
+		r := &Row{Kind: ProcessRow, Process: pr, start: p.started(pr), pid: int32(ref.PID), size: 1, index: -1}
 		r.usage.note(pr.CPUSeconds, b.TimeNS)
 		r.Ports = p.listening[ref]
 		p.countLive(r)

@@ -133,7 +133,7 @@ func (p *Picture) refreshSession(r *Row) {
 	s := r.Session
 	start, pid := api.U64(0), int32(0)
 	if s.Root != nil {
-		start, pid = s.Root.StartNS, int32(s.Root.PID)
+		start, pid = p.started(s.Root), int32(s.Root.PID)
 	}
 	if s.Parent != "" {
 		if p.nested[s.Parent] == nil {

@@ -23,6 +23,12 @@ func launchMessage(r *record.Record) string {
 	return fmt.Sprintf("%s forked process %d%s", named(i.Creator, i.CreatorRef), i.PID, ofSession(r))
 }
 
+func setUserMessage(r *record.Record, v *event) string {
+	return fmt.Sprintf("%s became user %s, before %s%s", named(r.Process.Image, nil), userName(v.Process.User), userName(v.Actor.Process.User), ofSession(r))
+}
+
+func userName(u *account) string { return display.Text(cmp.Or(u.Name, u.UID)) }
+
 func exitMessage(r *record.Record) string {
 	p := r.Process
 	how := "exited"

@@ -56,6 +56,7 @@ type activity struct {
 var (
 	launched   = activity{processActivity, 1, "Launch", ""}
 	terminated = activity{processActivity, 2, "Terminate", ""}
+	setUserID  = activity{processActivity, 5, "Set User ID", ""}
 	created    = activity{detectionFinding, 1, "Create", ""}
 	closed     = activity{detectionFinding, 3, "Close", ""}
 	evicted    = activity{processRemediation, 2, "Evict", ""}
@@ -81,8 +82,13 @@ var severities = [...]struct {
 func (e *Encoder) Encode(r *record.Record) (logs []record.Log, err error) {
 	var all []*event
 	switch r.Kind {
-	case record.Fork, record.Exec:
+	case record.Fork:
 		all = append(all, e.launch(r))
+	case record.Exec:
+		all = append(all, e.launch(r))
+		if changed(r) {
+			all = append(all, e.setUser(r))
+		}
 	case record.Exit:
 		all = append(all, e.exit(r))
 	case record.Lost:

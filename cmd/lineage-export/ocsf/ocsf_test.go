@@ -154,7 +154,7 @@ func TestFindings(t *testing.T) {
 
 // TestNothing: other records give no event.
 func TestNothing(t *testing.T) {
-	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session, record.Mark, record.Open} {
+	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session, record.Open} {
 		if logs := encoded(t, New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
 			t.Errorf("%s gives %s", k, logs[0].JSON)
 		}

@@ -11,9 +11,12 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// maxAncestry bounds the ancestry of an event: a chain of processes that fork a successor and
-// exit has no end.
-const maxAncestry = 32
+// The bounds of the ancestry of an event, and of each command line in it: a chain of processes that
+// fork a successor and exit has no end.
+const (
+	maxAncestry    = 32
+	maxAncestorArg = 256 // bytes
+)
 
 // launch is the event of a fork, or of an exec. Its actor is the creator, or the process
 // with the program that it ran before.
@@ -30,6 +33,22 @@ func (e *Encoder) launch(r *record.Record) *event {
 	}
 	v.launch = launchType(2, "Fork")
 	v.Actor.Process = e.image(r, r.Process.Image.Creator, r.Process.Image.CreatorRef)
+	return v
+}
+
+// changed reports whether a process has another effective user since its last program began: it
+// executed a set-user-ID program, or called setuid before.
+func changed(r *record.Record) bool {
+	return r.Was != nil && r.Was.UID != nil && r.Process.Image.UID != nil && *r.Was.UID != *r.Process.Image.UID
+}
+
+// setUser is the event of a process that has another user. Its actor is the process with the
+// program and the user that it had before.
+func (e *Encoder) setUser(r *record.Record) *event {
+	v := newEvent(r, setUserID, informational, record.DerivedID("setuid", r.ID), "setuid", "")
+	e.describe(v, r)
+	v.Actor.Process = e.image(r, r.Was, nil)
+	v.Message = setUserMessage(r, v)
 	return v
 }
 
@@ -86,7 +105,11 @@ func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut 
 		ancestors, cut = ancestors[:maxAncestry], true
 	}
 	for _, a := range ancestors {
-		d.Ancestry = append(d.Ancestry, entityOfImage(r, a))
+		x := entityOfImage(r, a)
+		if len(x.CmdLine) > maxAncestorArg {
+			x.CmdLine, cut = strings.ToValidUTF8(x.CmdLine[:maxAncestorArg], ""), true
+		}
+		d.Ancestry = append(d.Ancestry, x)
 	}
 	if len(ancestors) == 0 && p.Image.CreatorRef != nil {
 		d.Ancestry = []entity{entityOf(r, *p.Image.CreatorRef)}

@@ -87,7 +87,9 @@ func samples() (all []sample) {
 		Exe: "/usr/bin/bash", Argv: []string{"bash", "-c", "API_TOKEN=s3cret python3 -m http.server 8123 &"}}}))
 	s.tell(111*second, "fork", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "bash", UID: new(1000),
 		Creator: &shellRef, Parent: &shellRef, Started: at(111 * second), Evidence: strong}})
-	s.tell(111*second+3e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", UID: new(1000),
+	add("another user", s.tell(111*second+2e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "sudo", UID: new(0),
+		Exe: "/usr/bin/sudo", Argv: []string{"sudo", "python3", "-m", "http.server", "8123"}}}))
+	s.tell(111*second+3e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", UID: new(0),
 		Exe: "/usr/bin/python3", Argv: []string{"python3", "-m", "http.server", "8123"}}})
 	add("an exit", s.tell(111*second+5e6, "exit", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "bash",
 		Exited: at(111*second + 5e6), ExitCode: new(0), CPUSeconds: 0.004, RSSBytes: 3 << 20}}))

@@ -61,7 +61,7 @@ func (s *Sink) sendSpans(ctx context.Context, batch []*record.Record) error {
 	return send(ctx, s, all, func(part []*trace.Span) error {
 		reply := new(coltrace.ExportTraceServiceResponse)
 		err := s.Client.post(ctx, "traces", &coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
-			Resource: s.resource(), ScopeSpans: []*trace.ScopeSpans{{Scope: s.scope(), Spans: part}},
+			Resource: resourceOf(s.Host), ScopeSpans: []*trace.ScopeSpans{{Scope: scopeOf(s.Host), Spans: part}},
 		}}}, reply)
 		s.rejected(reply.GetPartialSuccess().GetRejectedSpans(), reply.GetPartialSuccess().GetErrorMessage())
 		return err
@@ -84,7 +84,7 @@ func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
 	return send(ctx, s, all, func(part []*logs.LogRecord) error {
 		reply := new(collogs.ExportLogsServiceResponse)
 		err := s.Client.post(ctx, "logs", &collogs.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
-			Resource: s.resource(), ScopeLogs: []*logs.ScopeLogs{{Scope: s.scope(), LogRecords: part}},
+			Resource: resourceOf(s.Host), ScopeLogs: []*logs.ScopeLogs{{Scope: scopeOf(s.Host), LogRecords: part}},
 		}}}, reply)
 		s.rejected(reply.GetPartialSuccess().GetRejectedLogRecords(), reply.GetPartialSuccess().GetErrorMessage())
 		return err
@@ -133,11 +133,9 @@ func (s *Sink) rejected(n int64, why string) {
 	}
 }
 
-func (s *Sink) scope() *common.InstrumentationScope {
-	return &common.InstrumentationScope{Name: "github.com/lineage-ebpf/lineage", Version: s.Host.Version}
+func scopeOf(h *record.Host) *common.InstrumentationScope {
+	return &common.InstrumentationScope{Name: "github.com/lineage-ebpf/lineage", Version: h.Version}
 }
-
-func (s *Sink) resource() *resource.Resource { return resourceOf(s.Host) }
 
 func resourceOf(h *record.Host) *resource.Resource {
 	return &resource.Resource{Attributes: attributes{}.

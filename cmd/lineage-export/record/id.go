@@ -100,7 +100,9 @@ func ClosingSpan(s SpanID) (closing SpanID) {
 }
 
 // ProcessUID names a process, whatever program it runs.
-func ProcessUID(r *Record, p api.Ref) string { return DerivedID("process", r.Host.ID, r.Boot, p) }
+func ProcessUID(r *Record, p api.Ref) string {
+	return DerivedID("process", r.Host.ID, r.Boot, p.PID, uint64(p.StartNS))
+}
 
 // SessionUID names a session of all hosts and boots. It is the trace of a session that no agent
 // claims.

@@ -21,7 +21,6 @@ const (
 	Unlisten Kind = "unlisten"
 	Session  Kind = "session" // it began, or its state changed
 	End      Kind = "end"     // it has ended; with its receipt, if that could be read
-	Mark     Kind = "mark"    // a tool call of an agent began or ended, as the agent claims
 	Lost     Kind = "lost"    // events are missing, neither the stream nor the history has them
 	Open     Kind = "open"    // an image or a session is older than OpenAfter
 	Status   Kind = "status"  // the daemon's status changed

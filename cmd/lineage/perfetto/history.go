@@ -3,19 +3,38 @@ package perfetto
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
 
 // slack is how much before its session, and after its end, an event may be.
 const slack = time.Second
 
+// WriteHistory writes the trace of a session that is over to a file.
+func WriteHistory(ctx context.Context, c api.Client, s *api.Session, file string) error {
+	f, err := outfile.Open(file, nil)
+	if err != nil {
+		return fmt.Errorf("write timeline %s: %w", file, err)
+	}
+	out, err := f.Create()
+	if err == nil {
+		err = f.Publish(out, History(ctx, c, s, out))
+	}
+	if err != nil {
+		return fmt.Errorf("write timeline %s: %w", file, err)
+	}
+	return nil
+}
+
 // History writes the trace of a session that is over, as far as the daemon remembers it.
 func History(ctx context.Context, c api.Client, s *api.Session, w io.Writer) error {
-	redact, err := Redactor(ctx, c)
+	redact, err := secrets.Redactor(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
 
 const (
@@ -126,7 +127,7 @@ func (c *recorder) begin(ctx context.Context, client api.Client) error {
 	if c.trace != nil {
 		return nil
 	}
-	redact, err := perfetto.Redactor(ctx, client)
+	redact, err := secrets.Redactor(ctx, client)
 	if lost(err) {
 		return err
 	}

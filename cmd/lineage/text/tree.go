@@ -13,6 +13,38 @@ func Index(t *api.Tree) map[api.Ref]*api.Node {
 	return m
 }
 
+// Subtree is the part of t under the process ref, without start the newest one
+// of that PID.
+func Subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
+	byRef := Index(t)
+	var root *api.Node
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if n.PID == ref.PID && (ref.StartNS == 0 || n.StartNS == ref.StartNS) && (root == nil || n.StartNS > root.StartNS) {
+			root = n
+		}
+	}
+	if root == nil {
+		return nil, false
+	}
+	sub := &api.Tree{Head: t.Head, Session: t.Session, Roots: []api.Ref{root.Ref}}
+	seen := map[api.Ref]bool{}
+	for stack := []api.Ref{root.Ref}; len(stack) > 0; {
+		ref := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		n, ok := byRef[ref]
+		if !ok || seen[ref] {
+			continue
+		}
+		seen[ref] = true
+		sub.Nodes = append(sub.Nodes, *n)
+		for i := len(n.Children) - 1; i >= 0; i-- {
+			stack = append(stack, n.Children[i])
+		}
+	}
+	return sub, true
+}
+
 // trees is the document of several trees.
 type treesDocument struct {
 	api.Head

@@ -39,7 +39,7 @@ var (
 			return map[string]any{
 				".claude.json": map[string]any{"hasCompletedOnboarding": true, "theme": "dark", "mcpServers": mcp, "projects": map[string]any{
 					x.work: map[string]any{"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}}},
-				".claude/settings.json": map[string]any{"permissions": map[string]any{"allow": []string{"Bash", "mcp__one"}}},
+				".claude/settings.json": map[string]any{"permissions": map[string]any{"allow": []string{"Bash", "mcp__one", "mcp__lineage"}}},
 			}
 		},
 	}

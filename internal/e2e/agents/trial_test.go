@@ -96,6 +96,11 @@ func (x *trial) configure() {
 func (x *trial) command(name string, flags []string, args ...string) []string {
 	x.T.Helper()
 	x.configure()
+	return x.commandAgain(name, flags, args...)
+}
+
+// commandAgain is command with the configuration as it is.
+func (x *trial) commandAgain(name string, flags []string, args ...string) []string {
 	env := slices.Concat([]string{"env", "-i", "--chdir=" + x.work, "HOME=" + x.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "LANG=C.UTF-8",
 		"SHELL=/bin/bash", "LINEAGE_SOCKET=" + x.Socket}, x.agent.env(x.model.URL))
 	if x.traced {

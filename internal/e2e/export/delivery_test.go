@@ -33,7 +33,7 @@ func TestDelivery(t *testing.T) {
 // that is killed, LNGTEST_SECONDS in all, under some hundred forks a second. What arrives is
 // at r; the exporter sends it to addr.
 func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up func()) {
-	state := smallDisk(t, i.Dir)
+	state := smallDisk(t, filepath.Join(i.Dir, "state"), "8m")
 	began := time.Now()
 	x := exporter(i, addr, "traces", state)
 	phase := time.Duration(stage.FromEnv(t, "LNGTEST_SECONDS", 30)) * time.Second / 6
@@ -96,13 +96,12 @@ func loaded(i *stage.Instance, name string, d time.Duration) *stage.Process {
 }
 
 // smallDisk is a file system that a test can fill.
-func smallDisk(t *testing.T, dir string) string {
+func smallDisk(t *testing.T, path, size string) string {
 	t.Helper()
-	path := filepath.Join(dir, "state")
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("lngtest", path, "tmpfs", 0, "size=8m"); err != nil {
+	if err := unix.Mount("lngtest", path, "tmpfs", 0, "size="+size); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

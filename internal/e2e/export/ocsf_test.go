@@ -63,6 +63,8 @@ func TestOCSF(t *testing.T) {
 	leak.Wait()
 	i.Start([]string{"run", "--name", "secret", "--", "sh", "-c", "true --token=hunter2hunter2; exit 7"}, nil).Wait()
 
+	i.Start([]string{"run", "--name", "user", "--", "setpriv", "--reuid", "65534", "true"}, nil).Wait()
+
 	// Over a limit, and killed by a signal.
 	long := i.Run(m, []string{"--name", "long", "--max-lifetime", "300ms", "--grace", "0s"}, "ignoreterm")
 	m.Gone()
@@ -112,6 +114,11 @@ func TestOCSF(t *testing.T) {
 	kept.Gone()
 
 	want := happened(t, i, began)
+	for _, kind := range []string{"forked", "executed", "became", "exited 7", "SIGKILL"} {
+		if !slices.ContainsFunc(want, func(w string) bool { return strings.Contains(w, kind) }) {
+			t.Errorf("no process %s", kind)
+		}
+	}
 	var have map[string]int
 	i.Until("events of all that happened", func() bool {
 		have = written(t, log+".1", log)
@@ -126,6 +133,49 @@ func TestOCSF(t *testing.T) {
 	if said := x.Err.String(); strings.Contains(said, "level=ERROR") {
 		t.Error(said)
 	}
+}
+
+// TestOCSFDisk: the disk of the file is full for 5 s of 15, under some hundred
+// forks a second. No event of the history is missing, and the daemon loses none.
+func TestOCSFDisk(t *testing.T) {
+	i := stage.NewDaemon(t)
+	dir := smallDisk(t, filepath.Join(i.Dir, "log"), "128m")
+	log := filepath.Join(dir, "ocsf.jsonl")
+	x := i.Start([]string{"export", "--ocsf", log, "--state", filepath.Join(i.Dir, "state")}, nil)
+	i.Until("cursor", func() bool {
+		_, err := os.Stat(filepath.Join(i.Dir, "state", "ocsf.cursor"))
+		return err == nil
+	})
+	began := time.Now()
+	const phase = 5 * time.Second
+	load := loaded(i, "load", 3*phase)
+	time.Sleep(phase)
+	fill(t, dir)
+	time.Sleep(phase)
+	if !strings.Contains(x.Err.String(), "no space left on device") {
+		t.Errorf("a full disk is not reported: %s", x.Err.String())
+	}
+	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
+		t.Fatal(err)
+	}
+	load.Wait()
+	i.Receipt(i.Record("load").ID)
+	want := happened(t, i, began)
+	var have map[string]int
+	i.Until("events of all that happened", func() bool {
+		have = written(t, log)
+		return !slices.ContainsFunc(want, func(w string) bool { return have[w] == 0 })
+	})
+	for _, w := range want {
+		if have[w] != 1 {
+			t.Errorf("%d events with different ids of %s", have[w], w)
+		}
+	}
+	st, err := os.Stat(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("figure: %d launches and exits in %v, %d MB", len(want), 3*phase, st.Size()>>20)
 }
 
 const hookKey = "0123456789abcdef0123456789abcdef"
@@ -161,7 +211,7 @@ type event struct {
 	Process struct {
 		PID      int
 		Name     string
-		CmdLine  string `json:"cmd_line"`
+		User     struct{ UID string }
 		Ancestry []struct{ PID int }
 	}
 	Exit     *int `json:"exit_code"`
@@ -181,6 +231,8 @@ func (e *event) describe() string {
 		return fmt.Sprintf("%d %d forked %d", e.Time, e.Actor.Process.PID, e.Process.PID)
 	case "exec":
 		return fmt.Sprintf("%d %d executed %s", e.Time, e.Process.PID, e.Process.Name)
+	case "setuid":
+		return fmt.Sprintf("%d %d became %s", e.Time, e.Process.PID, e.Process.User.UID)
 	case "exit":
 		code := -1
 		if e.Exit != nil {
@@ -199,6 +251,7 @@ func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	users := make(map[api.Ref]int)
 	err = c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now()}, func(e *api.Event) error {
 		if e.Type == "lost" && e.Where != "history" { // it begins where the daemon did
 			t.Errorf("the daemon lost events: %+v", e)
@@ -208,6 +261,12 @@ func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 			return nil
 		}
 		what := fmt.Sprintf("%d ", e.Time.UnixMilli())
+		if p.UID != nil {
+			if before, known := users[p.Ref]; known && before != *p.UID {
+				all = append(all, what+fmt.Sprintf("%d became %d", p.PID, *p.UID))
+			}
+			users[p.Ref] = *p.UID
+		}
 		switch e.Type {
 		case "fork":
 			creator := 0

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -56,19 +57,21 @@ func serves(t *testing.T, p *stage.Process, addr string) {
 	}
 }
 
-// collectorConfig passes on what it receives, and answers only then: what a batch or a queue
-// in memory holds is lost when the Collector is killed, after its sender was told that it was taken.
-const collectorConfig = `
-receivers: {otlp: {protocols: {http: {endpoint: "%s"}}}}
-exporters:
-  debug: {verbosity: basic}
-  otlphttp: {endpoint: "http://%s", compression: none, sending_queue: {enabled: false}, retry_on_failure: {enabled: false}}
-service:
-  telemetry: {metrics: {level: none}}
-  pipelines:
-    traces: {receivers: [otlp], exporters: [otlphttp, debug]}
-    logs: {receivers: [otlp], exporters: [otlphttp, debug]}
-`
+// documented is the configuration of the Collector in docs/TELEMETRY.md, with other addresses.
+func documented(t *testing.T, addr, to string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(repository, "docs/TELEMETRY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("docs/TELEMETRY.md has no configuration")
+	}
+	// Its own metrics would take a port of the host.
+	return strings.NewReplacer("127.0.0.1:4318", addr, "127.0.0.1:4319", to, "service:\n", "service:\n  telemetry: {metrics: {level: none}}\n").Replace(text)
+}
 
 // TestCollector is TestDelivery through a real OpenTelemetry Collector, which is killed.
 func TestCollector(t *testing.T) {
@@ -76,7 +79,7 @@ func TestCollector(t *testing.T) {
 	i := stage.NewDaemon(t)
 	r := newReceiver(t)
 	addr, config := freeAddr(t), filepath.Join(i.Dir, "collector.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, collectorConfig, addr, r.addr), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(documented(t, addr, r.addr)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var collector *stage.Process
@@ -95,7 +98,7 @@ func TestJaeger(t *testing.T) {
 	otlp, query := freeAddr(t), freeAddr(t)
 	jaeger := stage.Start(t, exec.Command(program, "--collector.otlp.http.host-port="+otlp, "--query.http-server.host-port="+query,
 		"--collector.otlp.grpc.host-port=127.0.0.1:0", "--query.grpc-server.host-port=127.0.0.1:0", "--collector.grpc-server.host-port=127.0.0.1:0",
-		"--collector.http-server.host-port=127.0.0.1:0", "--admin.http.host-port=127.0.0.1:0", "--http-server.host-port=127.0.0.1:0", "--log-level=error"))
+		"--collector.http-server.host-port=127.0.0.1:0", "--admin.http.host-port=127.0.0.1:0", "--log-level=error"))
 	serves(t, jaeger, otlp)
 	serves(t, jaeger, query)
 	exporter(i, otlp, "traces", t.TempDir())

@@ -44,6 +44,8 @@ type fleet struct {
 	t     *testing.T
 	dir   string
 	hosts []*stage.Instance
+
+	daemons []*stage.Process // of the hosts
 }
 
 func start(t *testing.T) *fleet {
@@ -76,8 +78,8 @@ func start(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	for n := range good {
-		i := stage.NewDaemon(t)
-		f.hosts = append(f.hosts, i)
+		i := stage.New(t)
+		f.hosts, f.daemons = append(f.hosts, i), append(f.daemons, i.Daemon())
 		add(fmt.Sprintf("h%d", n), fmt.Sprintf("SetEnv PATH=%s:/usr/bin:/bin LINEAGE_SOCKET=%s", binary, i.Socket))
 	}
 	add("down")

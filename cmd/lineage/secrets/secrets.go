@@ -1,4 +1,6 @@
-package perfetto
+// Package secrets hides secrets in arguments as the history does, in what this command
+// writes for others to read.
+package secrets
 
 import (
 	"context"
@@ -13,6 +15,9 @@ import (
 
 // maxCommands bounds the command lines whose redaction is remembered: most come again.
 const maxCommands = 1024
+
+// Known hides the secrets that are known as such without a policy.
+func Known(argv []string) []string { return redact.Argv(argv) }
 
 // Redactor gives what hides secrets in arguments as the daemon's history does it. It is nil
 // with an error, if the expressions of the policy are not known.

@@ -1,0 +1,319 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/tui"
+)
+
+const (
+	// MostHosts bounds the hosts of one view: each has an ssh for as long as it is shown.
+	MostHosts = hosts.AtOnce
+	// hostTime is how long a host may take to be reached, hostPause the time between two
+	// attempts.
+	hostTime  = 10 * time.Second
+	hostPause = 3 * time.Second
+)
+
+// Hosts is what the daemons of several hosts say. Each host is a session in which its own
+// are nested: so it is a row with their sums, and one that cannot be reached says why. Ids
+// of sessions have the host before them.
+func Hosts(list []string, dial hosts.Dialer) Connect {
+	f := &fleet{dial: dial, hosts: map[string]*host{}}
+	for _, name := range list {
+		f.hosts[name] = &host{name: name, state: "connecting", plans: map[string]string{}}
+		f.hosts[name].forget()
+	}
+	return func(context.Context) (tui.Client, *api.Session, error) { return f, nil, nil }
+}
+
+// fleet is several daemons as one client of the view.
+type fleet struct {
+	dial hosts.Dialer
+
+	mu    sync.Mutex
+	hosts map[string]*host
+}
+
+// host is what is known of one daemon.
+type host struct {
+	name      string
+	client    api.Client // nil: not connected
+	state     api.SessionState
+	status    api.WatchStatus
+	sessions  map[string]*api.Session // by their id there
+	processes map[api.Ref]bool
+	parts     *api.Frame        // of a frame that is not whole yet
+	plans     map[string]string // the token of the last plan, by session
+}
+
+// forget drops what the host has said: it may not be true for long.
+func (h *host) forget() {
+	h.client, h.parts, h.status = nil, nil, api.WatchStatus{}
+	h.sessions, h.processes = map[string]*api.Session{}, map[api.Ref]bool{}
+}
+
+// Watch merges the pictures of the hosts, each as often as it changes.
+func (f *fleet) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	first := &api.Frame{Head: api.Head{Kind: "snapshot"}, TimeNS: now(), Status: &api.WatchStatus{Level: 4}}
+	for _, h := range f.inOrder() {
+		first.Sessions = append(first.Sessions, h.row())
+	}
+	if err := each(first); err != nil {
+		return err
+	}
+	frames := make(chan *api.Frame)
+	for _, h := range f.inOrder() {
+		all.Go(func() { f.follow(ctx, h, q, frames) })
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case frame := <-frames:
+			if err := each(frame); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// now is the time of a frame, that of the day: the hosts were started at different times.
+func now() api.U64 { return api.U64(time.Now().UnixNano()) }
+
+func (f *fleet) inOrder() []*host {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*host
+	for _, h := range f.hosts {
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b *host) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// follow reads what one host says, and connects again when that breaks.
+func (f *fleet) follow(ctx context.Context, h *host, q api.WatchQuery, frames chan<- *api.Frame) {
+	send := func(frame *api.Frame) error {
+		select {
+		case frames <- frame:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for ctx.Err() == nil {
+		err := f.watch(ctx, h, q, send)
+		if ctx.Err() != nil || send(f.gone(h, err)) != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(hostPause):
+		}
+	}
+}
+
+func (f *fleet) watch(ctx context.Context, h *host, q api.WatchQuery, send func(*api.Frame) error) error {
+	dialing, cancel := context.WithTimeout(ctx, hostTime)
+	c, err := f.dial(dialing, h.name)
+	if dialing.Err() != nil && err != nil {
+		err = fmt.Errorf("no answer within %v", hostTime)
+	}
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f.mu.Lock()
+	h.client = c
+	f.mu.Unlock()
+	reason := "stream over"
+	err = c.Watch(ctx, q, func(frame *api.Frame) error {
+		switch frame.Kind {
+		case "end":
+			reason = "the daemon is " + frame.Reason
+		case "snapshot", "diff":
+			if merged := f.take(h, frame); merged != nil {
+				return send(merged)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = errors.New(reason)
+	}
+	return err
+}
+
+// gone takes everything of a host from the picture but its row, which says why.
+func (f *fleet) gone(h *host, why error) *api.Frame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	frame := h.frame()
+	h.dropped(frame, nil, nil)
+	h.forget()
+	h.state = api.SessionState("unreachable: " + reason(why))
+	return f.closed(frame, h)
+}
+
+// reason is an error without what HTTP says about it.
+func reason(err error) string {
+	if failure, ok := errors.AsType[*hosts.Failure](err); ok {
+		err = failure
+	}
+	return err.Error()
+}
+
+// take makes of a frame of one host one of all; nil: a part is still to come.
+func (f *fleet) take(h *host, frame *api.Frame) *api.Frame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h.parts == nil {
+		h.parts = frame
+	} else {
+		p := h.parts
+		p.Upsert, p.Remove = append(p.Upsert, frame.Upsert...), append(p.Remove, frame.Remove...)
+		p.Sessions, p.Closed = append(p.Sessions, frame.Sessions...), append(p.Closed, frame.Closed...)
+		p.Status = cmp.Or(frame.Status, p.Status)
+	}
+	if frame.Partial {
+		return nil
+	}
+	whole := h.parts
+	h.parts, h.state = nil, api.StateActive
+	return f.closed(h.merge(whole), h)
+}
+
+// closed adds to a frame what concerns the host as a whole, and all of them.
+func (f *fleet) closed(frame *api.Frame, h *host) *api.Frame {
+	frame.Sessions = append(frame.Sessions, h.row())
+	frame.Status = f.status()
+	return frame
+}
+
+// status is the worst of the hosts' levels, and the sum of what they count.
+func (f *fleet) status() *api.WatchStatus {
+	all := &api.WatchStatus{Level: 4, ReadOnly: true}
+	for _, h := range f.hosts {
+		if h.client == nil {
+			continue
+		}
+		s := h.status
+		all.Level, all.Mode = min(all.Level, cmp.Or(s.Level, 4)), cmp.Or(all.Mode, s.Mode)
+		all.Lost, all.Forks, all.Live = all.Lost+s.Lost, all.Forks+s.Forks, all.Live+s.Live
+		all.ReadOnly = all.ReadOnly && s.ReadOnly
+		for _, d := range s.Degraded {
+			all.Degraded = append(all.Degraded, h.name+": "+d)
+		}
+		if s.Breaker.Open {
+			all.Breaker = s.Breaker
+		}
+		if s.SelfCheck != nil && (all.SelfCheck == nil || all.SelfCheck.OK) {
+			all.SelfCheck = s.SelfCheck
+		}
+	}
+	slices.Sort(all.Degraded)
+	return all
+}
+
+// row is the host as a session around its own.
+func (h *host) row() api.Session {
+	s := api.Session{ID: h.name, State: h.state, Level: h.status.Level, Mode: h.status.Mode}
+	for _, in := range h.sessions {
+		if in.Parent != "" || in.State == api.StateEnded {
+			continue
+		}
+		s.Live, s.Orphans, s.Leftovers, s.Zombies = s.Live+in.Live, s.Orphans+in.Orphans, s.Leftovers+in.Leftovers, s.Zombies+in.Zombies
+		s.CPUSeconds, s.RSSBytes = s.CPUSeconds+in.CPUSeconds, s.RSSBytes+in.RSSBytes
+		s.Forks += in.Forks
+	}
+	return s
+}
+
+func (h *host) frame() *api.Frame { return &api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: now()} }
+
+// merge notes what a frame of the host says, and gives it as a change of the whole
+// picture.
+func (h *host) merge(f *api.Frame) *api.Frame {
+	out := h.frame()
+	if f.Kind == "snapshot" {
+		h.dropped(out, f.Upsert, f.Sessions)
+	}
+	if f.Status != nil {
+		h.status = *f.Status
+	}
+	for _, ref := range f.Remove {
+		delete(h.processes, ref)
+		out.Remove = append(out.Remove, ref)
+	}
+	for _, id := range f.Closed {
+		delete(h.sessions, id)
+		delete(h.plans, id)
+		out.Closed = append(out.Closed, h.id(id))
+	}
+	for i := range f.Sessions {
+		h.sessions[f.Sessions[i].ID] = &f.Sessions[i]
+		out.Sessions = append(out.Sessions, *h.session(&f.Sessions[i]))
+	}
+	for _, p := range f.Upsert {
+		h.processes[p.Ref] = true
+		p.Session = h.id(p.Session)
+		out.Upsert = append(out.Upsert, p)
+	}
+	return out
+}
+
+// dropped removes what the host had said from the picture, but for what it says now.
+func (h *host) dropped(out *api.Frame, processes []api.Process, sessions []api.Session) {
+	stay, open := map[api.Ref]bool{}, map[string]bool{}
+	for i := range processes {
+		stay[processes[i].Ref] = true
+	}
+	for i := range sessions {
+		open[sessions[i].ID] = true
+	}
+	for ref := range h.processes {
+		if !stay[ref] {
+			delete(h.processes, ref)
+			out.Remove = append(out.Remove, ref)
+		}
+	}
+	for id := range h.sessions {
+		if !open[id] {
+			delete(h.sessions, id)
+			out.Closed = append(out.Closed, h.id(id))
+		}
+	}
+}
+
+// id is the id of a session of the host among those of all hosts.
+func (h *host) id(session string) string {
+	if session == "" {
+		return ""
+	}
+	return h.name + "/" + session
+}
+
+// session is a session of the host among those of all hosts; nested in another one, or in
+// the host's row.
+func (h *host) session(s *api.Session) *api.Session {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	out.ID, out.Parent, out.BrokeredBy = h.id(s.ID), cmp.Or(h.id(s.Parent), h.name), h.id(s.BrokeredBy)
+	return &out
+}

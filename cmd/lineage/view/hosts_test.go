@@ -1,0 +1,233 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// remote is the daemon of a host, in memory.
+type remote struct {
+	api.Client
+	name string
+	up   bool
+	feed chan *api.Frame // closed: the connection breaks
+
+	mu   sync.Mutex
+	sent []string
+}
+
+func (d *remote) Close() error { return nil }
+
+func (d *remote) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {
+	d.mu.Lock()
+	feed := d.feed
+	d.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case f, ok := <-feed:
+			if !ok {
+				return errors.New("connection reset")
+			}
+			if err := each(f); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (d *remote) Plan(_ context.Context, s string) (*api.Plan, error) {
+	return &api.Plan{Session: s, Token: "plan of " + d.name}, nil
+}
+
+func (d *remote) End(_ context.Context, s string, req api.EndRequest) (*api.Report, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent = append(d.sent, fmt.Sprintf("end %s under %q", s, req.PlanToken))
+	return &api.Report{Session: s}, nil
+}
+
+func (d *remote) Kill(_ context.Context, ref string, req api.KillRequest) (*api.Killed, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent = append(d.sent, "kill "+ref)
+	return &api.Killed{}, nil
+}
+
+func (d *remote) Leaks(context.Context, string) (*api.Leaks, error) {
+	return &api.Leaks{Items: []api.Leak{{Session: "aaaaaa"}}}, nil
+}
+
+func (d *remote) Events(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	return each(&api.Event{Session: q.Session, Process: &api.Process{Session: q.Session}})
+}
+
+// fleetOf is a view of hosts, and the picture that it gives.
+type fleetOf struct {
+	t      *testing.T
+	client tui.Client
+	hosts  map[string]*remote
+
+	mu      sync.Mutex
+	picture *picture.Picture
+	status  api.WatchStatus
+}
+
+func newFleet(t *testing.T, down string, names ...string) *fleetOf {
+	t.Helper()
+	f := &fleetOf{t: t, hosts: map[string]*remote{}, picture: picture.New()}
+	for _, name := range names {
+		f.hosts[name] = &remote{name: name, up: name != down, feed: make(chan *api.Frame)}
+	}
+	dial := func(_ context.Context, name string) (api.Client, error) {
+		d := f.hosts[name]
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.up {
+			return nil, errors.New("connection refused")
+		}
+		return d, nil
+	}
+	var err error
+	if f.client, _, err = Hosts(names, dial)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-over })
+	go func() {
+		defer close(over)
+		f.client.Watch(ctx, api.WatchQuery{}, func(frame *api.Frame) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			b := picture.NewBatch()
+			b.Add(frame)
+			f.picture.Apply(b)
+			if frame.Status != nil {
+				f.status = *frame.Status
+			}
+			return nil
+		})
+	}()
+	return f
+}
+
+// rows are the sessions with their states and members, in order.
+func (f *fleetOf) rows() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []string
+	f.picture.AllSessions(func(r *picture.Row) {
+		all = append(all, fmt.Sprintf("%s %s %d", r.Session.ID, r.Session.State, r.Session.Live))
+	})
+	slices.Sort(all)
+	return fmt.Sprintf("%s; %d processes, %d live", strings.Join(all, ", "), f.picture.Len(), f.status.Live)
+}
+
+func (f *fleetOf) wants(want string) {
+	f.t.Helper()
+	got := ""
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if got = f.rows(); got == want {
+			return
+		}
+	}
+	f.t.Fatalf("shows %s\nwant  %s", got, want)
+}
+
+// snapshot is a session of one process.
+func snapshot(pid int, partial bool) *api.Frame {
+	ref := api.Ref{PID: pid, StartNS: 5}
+	return &api.Frame{Head: api.Head{Kind: "snapshot"}, TimeNS: 7, Partial: partial, Status: &api.WatchStatus{Level: 3, Live: 1},
+		Sessions: []api.Session{{ID: "aaaaaa", State: api.StateActive, Live: 1}},
+		Upsert:   []api.Process{{Ref: ref, Session: "aaaaaa", State: api.StateLive}}}
+}
+
+// TestHosts: two hosts with a session of the same id are told apart, one that breaks is a
+// row that says why, and comes back.
+func TestHosts(t *testing.T) {
+	f := newFleet(t, "ssh://db", "web1", "web2", "ssh://db")
+	f.hosts["web1"].feed <- snapshot(11, true)
+	f.hosts["web1"].feed <- &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{{Ref: api.Ref{PID: 12, StartNS: 5}, Session: "aaaaaa"}}}
+	f.hosts["web2"].feed <- snapshot(21, false)
+	f.wants("ssh://db unreachable: connection refused 0, web1 active 1, web1/aaaaaa active 1, web2 active 1, web2/aaaaaa active 1; 3 processes, 2 live")
+	if r := f.picture.Session("web2/aaaaaa"); r.Session.Parent != "web2" {
+		t.Errorf("%+v", r.Session)
+	}
+
+	// What is asked goes to the host that has it, an end under the plan that was shown.
+	ctx := t.Context()
+	if p, err := f.client.Plan(ctx, "web2/aaaaaa"); err != nil || p.Session != "web2/aaaaaa" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if r, err := f.client.End(ctx, "web2/aaaaaa", api.EndRequest{}); err != nil || r.Session != "web2/aaaaaa" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := f.client.Kill(ctx, "12@5", api.KillRequest{}); err != nil {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(f.hosts["web1"].sent, f.hosts["web2"].sent); got != `[kill 12@5] [end aaaaaa under "plan of web2"]` {
+		t.Errorf("sent %s", got)
+	}
+	for what, err := range map[string]error{
+		"is a host":          second(f.client.Plan(ctx, "web1")),
+		"not found":          second(f.client.Plan(ctx, "web9/aaaaaa")),
+		"pid 99@5":           second(f.client.Kill(ctx, "99@5", api.KillRequest{})),
+		"connection refused": second(f.client.End(ctx, "ssh://db/aaaaaa", api.EndRequest{})),
+	} {
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want %s", err, what)
+		}
+	}
+	if l, err := f.client.Leaks(ctx, ""); err != nil || len(l.Items) != 2 || !strings.HasSuffix(l.Items[0].Session, "/aaaaaa") {
+		t.Errorf("%+v, %v", l, err)
+	}
+	f.client.Events(ctx, api.EventsQuery{Session: "web1/aaaaaa"}, func(ev *api.Event) error {
+		if ev.Session != "web1/aaaaaa" || ev.Process.Session != ev.Session {
+			t.Errorf("%+v", ev)
+		}
+		return nil
+	})
+
+	// Another host gets a process of the same identity: then it is nobody's.
+	f.hosts["web2"].feed <- &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{{Ref: api.Ref{PID: 12, StartNS: 5}, Session: "aaaaaa"}}}
+	f.hosts["web2"].feed <- &api.Frame{Head: api.Head{Kind: "heartbeat"}}
+	if _, err := f.client.Kill(ctx, "12@5", api.KillRequest{}); err == nil || !strings.Contains(err.Error(), "both have it") {
+		t.Errorf("%v", err)
+	}
+
+	// A connection breaks: nothing of that host stays but its row. It is tried again, and
+	// so is the one that could not be reached.
+	web1 := f.hosts["web1"]
+	web1.mu.Lock()
+	broken := web1.feed
+	web1.feed = make(chan *api.Frame)
+	web1.mu.Unlock()
+	close(broken)
+	f.wants("ssh://db unreachable: connection refused 0, web1 unreachable: connection reset 0, web2 active 1, web2/aaaaaa active 1; 1 processes, 1 live")
+	db := f.hosts["ssh://db"]
+	db.mu.Lock()
+	db.up = true
+	db.mu.Unlock()
+	db.feed <- snapshot(31, false)
+	web1.feed <- snapshot(13, false)
+	f.wants("ssh://db active 1, ssh://db/aaaaaa active 1, web1 active 1, web1/aaaaaa active 1, web2 active 1, web2/aaaaaa active 1; 3 processes, 3 live")
+	// A host says all of it again: the process that it leaves out has gone.
+	web1.feed <- snapshot(14, false)
+	f.wants("ssh://db active 1, ssh://db/aaaaaa active 1, web1 active 1, web1/aaaaaa active 1, web2 active 1, web2/aaaaaa active 1; 3 processes, 3 live")
+	web1.feed <- &api.Frame{Head: api.Head{Kind: "diff"}, Closed: []string{"aaaaaa"}, Remove: []api.Ref{{PID: 14, StartNS: 5}}}
+	f.wants("ssh://db active 1, ssh://db/aaaaaa active 1, web1 active 0, web2 active 1, web2/aaaaaa active 1; 2 processes, 3 live")
+}
+
+func second[T any](_ T, err error) error { return err }

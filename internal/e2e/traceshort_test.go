@@ -1,0 +1,49 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// The environment goes with the process, and the daemon hears of an exec up to 10 ms late, so of
+// children of the agent that live for a moment only some have a trace. Of those that live for
+// 100 ms all have, but for one that had to wait for a CPU.
+func TestTraceOfShortProcesses(t *testing.T) {
+	const children = 50
+	i := stage.New(t)
+	policy := filepath.Join(i.Dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	i.Daemon("--policy", policy)
+	for _, life := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
+		name := fmt.Sprintf("life%d", life.Milliseconds())
+		command := "/bin/true"
+		if life > 0 {
+			command = fmt.Sprintf("/bin/sleep %.3f", life.Seconds())
+		}
+		i.Must("run", "--name", name, "--", "bash", "-c", fmt.Sprintf(
+			`for n in $(seq 1000 %d); do TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920$n-01 %s; done`, 1000+children-1, command))
+		caught, all := 0, 0
+		scan := i.Must("events", "--since", "10m", "--type", "trace,exec", "--session", name, "-o", "jsonl").Out.String()
+		for line := range strings.Lines(scan) {
+			if strings.Contains(line, `"type":"trace"`) {
+				caught++
+			} else if strings.Contains(line, `"exe":"`+strings.Fields(command)[0]+`"`) {
+				all++
+			}
+		}
+		t.Logf("figure: of %d children that lived for %v %d have their trace", all, life, caught)
+		if all != children || life >= 100*time.Millisecond && caught < all-1 {
+			t.Errorf("%d of %d", caught, all)
+		}
+	}
+}

@@ -87,7 +87,7 @@ again() {
 	pid=$(daemon_pid) before=$(ids)
 	installing 30 ./new.deb
 	same "$pid" "$before"
-	lineage ls storm
+	has "$(lineage why "$(pgrep -o -f "^bash -c while")")" "session storm ("
 	touch /tmp/calm
 }
 # confine gives the daemon its profile, and says that what it is told is done all the same.

@@ -6,10 +6,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
@@ -40,7 +41,7 @@ func (nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 func BenchmarkEvents(b *testing.B) {
 	for _, logs := range []bool{false, true} {
 		name := "traces"
-		s := &otlp.Sink{Client: otlp.Client{Base: "http://x", HTTP: &http.Client{Transport: nowhere{}}}, Traces: true, Host: host(), Log: slog.New(slog.DiscardHandler)}
+		s := &otlp.Sink{Client: otlp.Client{Base: "http://x", HTTP: &http.Client{Transport: nowhere{}}}, Traces: true, Host: host(), Log: zerolog.Nop()}
 		if logs {
 			name, s.Logs = "traces,logs", ocsf.New()
 		}

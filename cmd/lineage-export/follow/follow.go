@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -36,7 +36,7 @@ type Follower struct {
 	Dial  func(context.Context) (api.Client, error)
 	Host  *record.Host
 	Store *Store
-	Log   *slog.Logger
+	Log   zerolog.Logger
 	Stats Stats
 
 	model  *model.Model
@@ -84,7 +84,7 @@ func (f *Follower) Run(ctx context.Context) {
 			continue
 		}
 		if ctx.Err() == nil && err != nil && !told {
-			f.Log.Warn("the daemon's events cannot be read; trying again", "err", err)
+			f.Log.Warn().Err(err).Msg("the daemon's events cannot be read; trying again")
 			told = true
 		}
 		wait = pause(ctx, wait)
@@ -95,7 +95,7 @@ func (f *Follower) Run(ctx context.Context) {
 		f.save(true)
 	}
 	if err := f.Sink.Close(); err != nil {
-		f.Log.Warn("sink not closed", "err", err)
+		f.Log.Warn().Err(err).Msg("sink not closed")
 	}
 }
 
@@ -115,7 +115,7 @@ func (f *Follower) restore() {
 		f.model, err = model.Load(kept.Model, f.Host, nil)
 	}
 	if err != nil {
-		f.Log.Warn("the kept model is not used", "err", err)
+		f.Log.Warn().Err(err).Msg("the kept model is not used")
 		return
 	}
 	f.at = kept.At

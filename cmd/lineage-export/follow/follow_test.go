@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -208,7 +209,7 @@ func follower(t *testing.T, d *daemon, l *list, dir string) (f *Follower, stop f
 	if err != nil {
 		t.Fatal(err)
 	}
-	f = &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: slog.New(slog.DiscardHandler),
+	f = &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.Nop(),
 		Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, d.socket) }}
 	if err := f.Open(); err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ confined() {
 	if lineage doctor | grep -q 'level 2 of'; then
 		is "$code" 6 'exit code of end'
 	fi
-	rm /etc/systemd/system/lineage.service.d/apparmor.conf
+	rm -r /etc/systemd/system/lineage.service.d
 	systemctl daemon-reload
 	systemctl restart lineage
 	is "$(cat "/proc/$(daemon_pid)/attr/current")" unconfined 'the profile of the daemon'

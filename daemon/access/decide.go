@@ -50,6 +50,7 @@ type Caller struct {
 	Redact func(argv []string) []string
 
 	asked *Asked // nil: nobody wants to know
+	owed  *owed  // by [Caller.RedactAfter]; nil: Argv redacts at once
 }
 
 // Asked notes what [Decide] was asked about one caller.

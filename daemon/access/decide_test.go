@@ -3,6 +3,7 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -118,5 +119,37 @@ func TestSees(t *testing.T) {
 	}
 	if c := (Caller{UID: 1000, Group: true}); c.Argv(1001, []string{"a"}) != nil {
 		t.Error("without a redaction a command line is whole")
+	}
+}
+
+// TestRedactAfter: what others wait for does no redaction. What is read meanwhile is blank, not a
+// secret, and redacted afterwards, also when it is redacted twice.
+func TestRedactAfter(t *testing.T) {
+	reading := false
+	c := Caller{UID: 1, Group: true, owed: new(owed), Redact: func(argv []string) []string {
+		if reading {
+			t.Error("it is redacted while others wait")
+		}
+		return []string{argv[0], strings.ReplaceAll(argv[1], "secret", "hidden")}
+	}}
+	line := []string{"x", "secret"}
+	var once, twice, nested, empty []string
+	err := c.RedactAfter(func() error {
+		reading = true
+		once = c.Argv(2, line)
+		twice = c.Argv(2, once)
+		empty = c.Argv(2, nil)
+		if got := fmt.Sprintf("%q %q", once, twice); got != `["" ""] ["" ""]` {
+			t.Errorf("read before it is redacted: %s", got)
+		}
+		inner := c.RedactAfter(func() error { nested = c.Argv(2, line); return nil })
+		reading = false
+		return errors.Join(inner, errors.New("of read"))
+	})
+	if got := fmt.Sprint(once, twice, nested, empty, err); got != "[x hidden] [x hidden] [x hidden] [] of read" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(c.Argv(2, line), line); got != "[x hidden] [x secret]" {
+		t.Error(got)
 	}
 }

@@ -195,10 +195,9 @@ test-fleet: build programs
 	@$(call install,openssh-server openssh-client)
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/fleet
 
-## test-export: lineage export against a Collector and Jaeger, which it builds (6 min the first time), and a storm of forks (2 min, root); SECONDS=600
+## test-export: lineage export against a Collector and Jaeger, which it builds (6 min the first time), and a storm of forks (6 min, root); SECONDS=600
 test-export: export LNGTEST_TELEMETRY = $(CURDIR)/.cache/telemetry
 test-export: export LNGTEST_SECONDS = $(or $(SECONDS),30)
-test-export: export LNGTEST_STORM = 20
 test-export: build programs
 	testdata/fetch-collector.sh $(LNGTEST_TELEMETRY)
 	testdata/fetch-jaeger.sh $(LNGTEST_TELEMETRY)

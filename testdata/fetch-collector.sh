@@ -8,7 +8,7 @@ dir=$1
 mkdir -p "$dir"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export GOFLAGS= CGO_ENABLED=0
+export GOFLAGS='' CGO_ENABLED=0
 GOBIN=$work go install go.opentelemetry.io/collector/cmd/builder@v$version
 cat > "$work/builder.yaml" <<END
 dist: {name: collector, output_path: $work/build}

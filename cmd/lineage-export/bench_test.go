@@ -6,10 +6,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
@@ -32,7 +33,7 @@ type nowhere struct{}
 
 func (nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	io.Copy(io.Discard, r.Body)
-	return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 }
 
 // BenchmarkEvents is what one event costs, from the line of the stream to the body of the
@@ -40,7 +41,7 @@ func (nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 func BenchmarkEvents(b *testing.B) {
 	for _, logs := range []bool{false, true} {
 		name := "traces"
-		s := &otlp.Sink{Client: otlp.Client{Base: "http://x", HTTP: &http.Client{Transport: nowhere{}}}, Traces: true, Host: host(), Log: slog.New(slog.DiscardHandler)}
+		s := &otlp.Sink{Client: otlp.Client{Base: "http://x", HTTP: &http.Client{Transport: nowhere{}}}, Traces: true, Host: host(), Log: zerolog.Nop()}
 		if logs {
 			name, s.Logs = "traces,logs", ocsf.New()
 		}

@@ -11,12 +11,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -40,7 +40,7 @@ func main() {
 type usageError struct{ error }
 
 func run(ctx context.Context, args []string) int {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
 	err := start(ctx, args, log)
 	switch {
 	case err == nil || errors.Is(err, pflag.ErrHelp):
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) int {
 }
 
 // start reads the flags and follows the daemon until ctx is done.
-func start(ctx context.Context, args []string, log *slog.Logger) error {
+func start(ctx context.Context, args []string, log zerolog.Logger) error {
 	flags := pflag.NewFlagSet(export.Program, pflag.ContinueOnError)
 	flags.SetOutput(os.Stdout)
 	flags.Usage = func() { fmt.Printf("Usage: lineage export [flags]\n\n%s", flags.FlagUsages()) }

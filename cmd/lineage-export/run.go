@@ -6,11 +6,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"runtime"
 	"sync"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -26,11 +26,11 @@ type exporter struct {
 	followers []*follow.Follower
 	scrapes   *scrapes      // nil: none
 	metrics   *otlp.Metrics // nil: none
-	log       *slog.Logger
+	log       zerolog.Logger
 }
 
 // build makes the sinks that the options ask for, and reads their cursors.
-func build(ctx context.Context, o *export.Options, socket string, log *slog.Logger) (*exporter, error) {
+func build(ctx context.Context, o *export.Options, socket string, log zerolog.Logger) (*exporter, error) {
 	sinks, err := sinksOf(o, log)
 	if err != nil {
 		return nil, usageError{err}
@@ -40,12 +40,12 @@ func build(ctx context.Context, o *export.Options, socket string, log *slog.Logg
 		return nil, err
 	}
 	if o.State == "" && len(sinks) > 0 {
-		log.Warn("no state directory: each start begins with what happens then")
+		log.Warn().Msg("no state directory: each start begins with what happens then")
 	}
 	e := &exporter{store: store, log: log}
 	for _, s := range sinks {
 		f := &follow.Follower{
-			Sink: s, Store: store, Host: host(), Log: log.With("sink", s.Name()),
+			Sink: s, Store: store, Host: host(), Log: log.With().Str("sink", s.Name()).Logger(),
 			Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) },
 		}
 		if err := f.Open(); err != nil {

@@ -6,8 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
@@ -21,10 +22,10 @@ type scrapes struct {
 
 // listen takes the address, and asks the daemon whether it lets this user read its metrics.
 // A daemon that does not run may come later.
-func listen(ctx context.Context, address, socket string, log *slog.Logger) (*scrapes, error) {
+func listen(ctx context.Context, address, socket string, log zerolog.Logger) (*scrapes, error) {
 	s := &scrapes{server: metrics.New(socket)}
 	if err := s.server.Check(ctx); errors.As(err, new(*api.UnreachableError)) {
-		log.Warn("the metrics cannot be read yet", "error", err)
+		log.Warn().Err(err).Msg("the metrics cannot be read yet")
 	} else if err != nil {
 		return nil, err
 	}
@@ -32,6 +33,6 @@ func listen(ctx context.Context, address, socket string, log *slog.Logger) (*scr
 	if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
-	log.Info("serving metrics", "address", s.ln.Addr().String())
+	log.Info().Str("address", s.ln.Addr().String()).Msg("serving metrics")
 	return s, nil
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/file"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
@@ -29,7 +30,7 @@ import (
 
 // sinksOf makes a sink for each receiver. An error is one of the options or of a file that they
 // name.
-func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error) {
+func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err error) {
 	client, err := httpClient(o.CA)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 		if err != nil {
 			return nil, err
 		}
-		s := &otlp.Sink{Client: receiver, Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With("sink", "otlp")}
+		s := &otlp.Sink{Client: receiver, Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With().Str("sink", "otlp").Logger()}
 		if slices.Contains(o.Signals, "logs") {
 			s.Logs = ocsf.New()
 		}
@@ -48,7 +49,7 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 		}
 	}
 	if o.OCSF != "" {
-		s, err := ocsfSink(o.OCSF, log.With("sink", "ocsf"))
+		s, err := ocsfSink(o.OCSF, log.With().Str("sink", "ocsf").Logger())
 		if err != nil {
 			return nil, fmt.Errorf("--ocsf: %w", err)
 		}
@@ -59,18 +60,18 @@ func sinksOf(o *export.Options, log *slog.Logger) (all []record.Sink, err error)
 		if err != nil {
 			return nil, fmt.Errorf("--webhook-key: %w", err)
 		}
-		all = append(all, &webhook.Sink{URL: o.Webhook, Key: key, HTTP: client, Encoder: ocsf.Findings(), Log: log.With("sink", "webhook")})
+		all = append(all, &webhook.Sink{URL: o.Webhook, Key: key, HTTP: client, Encoder: ocsf.Findings(), Log: log.With().Str("sink", "webhook").Logger()})
 	}
 	return all, nil
 }
 
 // metricsOf is what sends the daemon's metrics, nil if nobody asked for it.
-func metricsOf(o *export.Options, socket string, log *slog.Logger) (*otlp.Metrics, error) {
+func metricsOf(o *export.Options, socket string, log zerolog.Logger) (*otlp.Metrics, error) {
 	if o.OTLP == "" || !slices.Contains(o.Signals, "metrics") {
 		return nil, nil
 	}
 	receiver, err := otlpClient(o)
-	return &otlp.Metrics{Client: receiver, Host: host(), Read: metrics.New(socket).Text, Log: log.With("sink", "otlp metrics")}, err
+	return &otlp.Metrics{Client: receiver, Host: host(), Read: metrics.New(socket).Text, Log: log.With().Str("sink", "otlp metrics").Logger()}, err
 }
 
 func otlpClient(o *export.Options) (c otlp.Client, err error) {
@@ -83,7 +84,7 @@ func otlpClient(o *export.Options) (c otlp.Client, err error) {
 
 // ocsfSink writes to standard output, or to a file. Those that rotate files may send SIGHUP:
 // a file that was renamed is opened again without it.
-func ocsfSink(path string, log *slog.Logger) (record.Sink, error) {
+func ocsfSink(path string, log zerolog.Logger) (record.Sink, error) {
 	if path == "-" {
 		return file.NewStream(os.Stdout, ocsf.New(), log), nil
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +140,36 @@ func TestEventsEnd(t *testing.T) {
 		if q := f.eventsAsked[0]; !q.Since.Equal(want.since) || !q.Until.Equal(want.until) {
 			t.Errorf("events %s: asked for %v to %v", args, q.Since, q.Until)
 		}
+	}
+}
+
+// A timeline is written to a file, of one session that is over; what is wrong is one line,
+// and leaves the file as it was.
+func TestHistoryTimeline(t *testing.T) {
+	f := newFake()
+	f.sessions[0].State, f.sessions[0].Started = api.StateEnded, at(-60)
+	file := filepath.Join(t.TempDir(), "t.pftrace")
+	code, stdout, stderr := newWorld(t, f).run("history", "k3x9q2", "--perfetto", file)
+	if b, err := os.ReadFile(file); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "session build") {
+		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)
+	}
+	link := filepath.Join(filepath.Dir(file), "link")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]int{
+		"history --perfetto " + file:                       2,
+		"history k3x9q2 --all --perfetto " + file:          2,
+		"history k3x9q2 -H web1 --perfetto " + file:        2,
+		"history nosuch --perfetto " + file:                3,
+		"history k3x9q2 --perfetto " + link:                1,
+		"history k3x9q2 --perfetto " + link + "/none/file": 1,
+	} {
+		if code, stdout, stderr := newWorld(t, f).run(strings.Fields(line)...); code != want || stdout != "" || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, want %d: %s%s", line, code, want, stdout, stderr)
+		}
+	}
+	if all, _ := os.ReadDir(filepath.Dir(file)); len(all) != 2 {
+		t.Errorf("left behind: %v", all)
 	}
 }

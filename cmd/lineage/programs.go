@@ -27,7 +27,7 @@ has to allow. They are about the session of the agent that starts the server:
 the daemon gives it a member's rights, and nothing about other sessions.
 
 Without a daemon every answer comes within 300ms, and the reason is given once.`,
-		Example: `  claude mcp add lineage -- lineage mcp
+		Example: `  claude mcp add --scope user lineage -- lineage mcp
   codex mcp add lineage -- lineage mcp`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,

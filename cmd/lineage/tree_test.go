@@ -281,3 +281,21 @@ func TestOrphanWithUnknownParent(t *testing.T) {
 		t.Errorf("shows %s", stdout)
 	}
 }
+
+// A graph is drawn of what the daemon has, and of a recording.
+func TestTreeGraph(t *testing.T) {
+	for _, format := range []string{"dot", "mermaid"} {
+		code, live, stderr := newWorld(t, newFake()).run("tree", "build", "--format", format)
+		if code != 0 || !strings.Contains(live, "session build k3x9q2") || !strings.Contains(live, "n0") {
+			t.Errorf("%s: exit %d, %s%s", format, code, live, stderr)
+		}
+		if code, recorded, stderr := newWorld(t, nil).run("tree", "-i", recordingFile(t), "--format", format); code != 0 || !strings.Contains(recorded, "session k3x9q2") {
+			t.Errorf("%s of a recording: exit %d, %s%s", format, code, recorded, stderr)
+		}
+	}
+	for _, line := range []string{"tree --format svg", "tree --format dot -f", "tree --format dot -o json", "tree --format dot -H web1", "tree --format dot --plain"} {
+		if code, stdout, stderr := newWorld(t, newFake()).run(strings.Fields(line)...); code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s%s", line, code, stdout, stderr)
+		}
+	}
+}

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -28,7 +28,7 @@ type Sink struct {
 }
 
 // New opens the file. An error is one that the user has to mend.
-func New(path string, encoder record.Encoder, log *slog.Logger) (*Sink, error) {
+func New(path string, encoder record.Encoder, log zerolog.Logger) (*Sink, error) {
 	s := &Sink{lines: lines{encoder: encoder, log: log}, path: path}
 	return s, s.open()
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -41,7 +41,7 @@ func batch(ids ...string) (all []*record.Record) {
 
 func open(t *testing.T, path string) *Sink {
 	t.Helper()
-	s, err := New(path, numbered{}, slog.New(slog.DiscardHandler))
+	s, err := New(path, numbered{}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestRefusedPaths(t *testing.T) {
 		if name == "no such file" {
 			path = filepath.Join(dir, "absent", "log")
 		}
-		s, err := New(path, numbered{}, slog.New(slog.DiscardHandler))
+		s, err := New(path, numbered{}, zerolog.Nop())
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
@@ -173,7 +173,7 @@ func TestSwapped(t *testing.T) {
 func TestTwoWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	s := open(t, path)
-	if _, err := New(path, numbered{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another exporter") {
+	if _, err := New(path, numbered{}, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "another exporter") {
 		t.Errorf("%v, want the second one refused", err)
 	}
 	s.Close()
@@ -221,7 +221,7 @@ func TestFullDisk(t *testing.T) {
 // each line once when it reads again.
 func TestBlockedStream(t *testing.T) {
 	in, out := io.Pipe()
-	s := NewStream(out, numbered{}, slog.New(slog.DiscardHandler))
+	s := NewStream(out, numbered{}, zerolog.Nop())
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if err := s.Deliver(ctx, batch("1", "2")); !errors.Is(err, context.DeadlineExceeded) {

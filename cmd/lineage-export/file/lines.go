@@ -6,8 +6,9 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"sync/atomic"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
@@ -15,7 +16,7 @@ import (
 // lines makes the lines of a batch.
 type lines struct {
 	encoder record.Encoder
-	log     *slog.Logger
+	log     zerolog.Logger
 	refused atomic.Uint64
 	buffer  bytes.Buffer
 }
@@ -33,7 +34,7 @@ func (l *lines) encode(batch []*record.Record) []byte {
 		logs, err := l.encoder.Encode(r)
 		if err != nil {
 			l.refused.Add(1)
-			l.log.Error("record not encoded", "kind", r.Kind, "id", r.ID, "err", err)
+			l.log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
 			continue
 		}
 		for _, x := range logs {
@@ -52,7 +53,7 @@ type Stream struct {
 }
 
 // NewStream makes a sink of a stream.
-func NewStream(out io.Writer, encoder record.Encoder, log *slog.Logger) *Stream {
+func NewStream(out io.Writer, encoder record.Encoder, log zerolog.Logger) *Stream {
 	return &Stream{lines: lines{encoder: encoder, log: log}, out: out}
 }
 

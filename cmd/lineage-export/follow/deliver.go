@@ -50,7 +50,7 @@ func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) 
 		}
 		f.Stats.Failed.Add(1)
 		if !stopped {
-			f.Log.Warn("the receiver does not take records; trying again", "err", err)
+			f.Log.Warn().Err(err).Msg("the receiver does not take records; trying again")
 			stopped = true
 			stopReading()
 		}
@@ -61,7 +61,7 @@ func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) 
 	}
 	f.save(false)
 	if stopped {
-		f.Log.Info("the receiver takes records again")
+		f.Log.Info().Msg("the receiver takes records again")
 		return errAgain
 	}
 	return nil
@@ -117,11 +117,11 @@ func (f *Follower) written(err error) {
 	case err != nil:
 		f.Stats.Unwritten.Add(1)
 		if !f.unsaid {
-			f.Log.Error("the cursor cannot be written; after a restart records come again", "err", err)
+			f.Log.Error().Err(err).Msg("the cursor cannot be written; after a restart records come again")
 		}
 		f.unsaid = true
 	case f.unsaid:
-		f.Log.Info("the cursor is written again")
+		f.Log.Info().Msg("the cursor is written again")
 		f.unsaid = false
 	}
 }

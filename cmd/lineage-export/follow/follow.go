@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -36,7 +36,7 @@ type Follower struct {
 	Dial  func(context.Context) (api.Client, error)
 	Host  *record.Host
 	Store *Store
-	Log   *slog.Logger
+	Log   zerolog.Logger
 	Stats Stats
 
 	model  *model.Model
@@ -84,7 +84,7 @@ func (f *Follower) Run(ctx context.Context) {
 			continue
 		}
 		if ctx.Err() == nil && err != nil && !told {
-			f.Log.Warn("the daemon's events cannot be read; trying again", "err", err)
+			f.Log.Warn().Err(err).Msg("the daemon's events cannot be read; trying again")
 			told = true
 		}
 		wait = pause(ctx, wait)
@@ -95,7 +95,7 @@ func (f *Follower) Run(ctx context.Context) {
 		f.save(true)
 	}
 	if err := f.Sink.Close(); err != nil {
-		f.Log.Warn("sink not closed", "err", err)
+		f.Log.Warn().Err(err).Msg("sink not closed")
 	}
 }
 
@@ -115,7 +115,7 @@ func (f *Follower) restore() {
 		f.model, err = model.Load(kept.Model, f.Host, nil)
 	}
 	if err != nil {
-		f.Log.Warn("the kept model is not used", "err", err)
+		f.Log.Warn().Err(err).Msg("the kept model is not used")
 		return
 	}
 	f.at = kept.At
@@ -145,7 +145,7 @@ func (f *Follower) connect(ctx context.Context) error {
 	case f.at.Boot == boot && f.at.Seq != 0:
 		q.From, q.Snapshot = uint64(f.at.Seq), f.model == nil
 	default:
-		q.Since = f.at.Time.Add(-time.Second)
+		q.Since, q.Snapshot = f.at.Time.Add(-time.Second), f.at.Boot == boot && f.model == nil
 	}
 	return f.stream(ctx, c, q, boot)
 }
@@ -239,8 +239,10 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 	switch e.Kind {
 	case "recording", "process":
 		f.of(boot)
-		if f.at.Boot == "" { // what happens from now on is wanted, also if the connection breaks before
+		if f.at.Boot == "" { // what happens from now on is wanted, whatever breaks before the first event
 			f.at = place{Schema: schema, Boot: boot, TimeNS: boottime(), Time: time.Now()}
+			f.acked = f.at
+			f.written(f.Store.write(f.Sink.Name()+".cursor", &f.acked))
 		}
 		f.model.Prime(e)
 		return nil

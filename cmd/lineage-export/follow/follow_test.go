@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -208,7 +209,7 @@ func follower(t *testing.T, d *daemon, l *list, dir string) (f *Follower, stop f
 	if err != nil {
 		t.Fatal(err)
 	}
-	f = &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: slog.New(slog.DiscardHandler),
+	f = &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.Nop(),
 		Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, d.socket) }}
 	if err := f.Open(); err != nil {
 		t.Fatal(err)
@@ -329,6 +330,21 @@ func TestFirst(t *testing.T) {
 	stop()
 	time.Sleep(20 * time.Millisecond) // more than the slack of two CPUs
 	d.add(fork(10), exit(10))
+	follower(t, d, l, dir)
+	until(t, "record", func() bool { return len(l.pids()) == 1 })
+}
+
+// TestFirstDown: a receiver that was down from the first start on gets what happened since
+// then, also if the exporter was killed meanwhile.
+func TestFirstDown(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{err: errors.New("down")}, t.TempDir()
+	f, stop := follower(t, d, l, dir)
+	until(t, "reader", d.read)
+	time.Sleep(20 * time.Millisecond)
+	d.add(fork(10), exit(10))
+	until(t, "try", func() bool { return f.Stats.Failed.Load() > 0 })
+	stop()
+	l.fail(nil)
 	follower(t, d, l, dir)
 	until(t, "record", func() bool { return len(l.pids()) == 1 })
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/prometheus/common/model"
 	colmetrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
@@ -26,7 +27,7 @@ type Metrics struct {
 	Client Client
 	Host   *record.Host
 	Read   func(context.Context) ([]byte, error) // Prometheus text
-	Log    *slog.Logger
+	Log    zerolog.Logger
 }
 
 // Run sends until ctx is done. What could not be sent is not sent later: the next reading
@@ -41,9 +42,9 @@ func (m *Metrics) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failed:
-			m.Log.Warn("metrics not sent; trying again", "err", err)
+			m.Log.Warn().Err(err).Msg("metrics not sent; trying again")
 		case err == nil && failed:
-			m.Log.Info("metrics are sent again")
+			m.Log.Info().Msg("metrics are sent again")
 		}
 		failed = err != nil
 		select {

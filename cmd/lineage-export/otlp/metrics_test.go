@@ -3,7 +3,6 @@ package otlp
 import (
 	"context"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,8 @@ import (
 	colmetrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
@@ -46,7 +47,7 @@ func TestMetrics(t *testing.T) {
 		got <- msg
 	}))
 	defer web.Close()
-	m := &Metrics{Client: Client{Base: web.URL, HTTP: web.Client()}, Host: &record.Host{ID: "h"}, Log: slog.New(slog.DiscardHandler),
+	m := &Metrics{Client: Client{Base: web.URL, HTTP: web.Client()}, Host: &record.Host{ID: "h"}, Log: zerolog.Nop(),
 		Read: func(context.Context) ([]byte, error) { return []byte(prometheus), nil }}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -3,7 +3,6 @@ package otlp
 import (
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
@@ -80,7 +81,7 @@ func newStub(t *testing.T) (*stub, *Sink) {
 	})
 	st.Server = httptest.NewServer(mux)
 	t.Cleanup(st.Close)
-	return st, &Sink{Client: Client{Base: st.URL + "/base/", HTTP: st.Client()}, Traces: true, Host: &record.Host{ID: "h"}, Log: slog.New(slog.DiscardHandler)}
+	return st, &Sink{Client: Client{Base: st.URL + "/base/", HTTP: st.Client()}, Traces: true, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
 }
 
 // TestRefusedRecord: a record that a receiver will never take is left out and counted; all

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 
 	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
@@ -13,6 +12,8 @@ import (
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rs/zerolog"
+
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
@@ -22,7 +23,7 @@ type Sink struct {
 	Traces bool
 	Logs   record.Encoder // nil: no logs
 	Host   *record.Host
-	Log    *slog.Logger
+	Log    zerolog.Logger
 
 	refused atomic.Uint64
 	sent    *record.Record // the last of a batch whose spans were taken, and its logs not yet
@@ -73,7 +74,7 @@ func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
 	for _, r := range batch {
 		lines, err := s.Logs.Encode(r)
 		if err != nil {
-			s.Log.Error("record not encoded", "kind", r.Kind, "id", r.ID, "err", err)
+			s.Log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
 			s.refused.Add(1)
 			continue
 		}
@@ -109,7 +110,7 @@ func send[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]T)
 
 func halves[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]T) error, err error) error {
 	if len(all) == 1 {
-		s.Log.Error("the receiver refuses a record; it is left out", "err", err)
+		s.Log.Error().Err(err).Msg("the receiver refuses a record; it is left out")
 		s.refused.Add(1)
 		return nil
 	}
@@ -129,7 +130,7 @@ func halves[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]
 func (s *Sink) rejected(n int64, why string) {
 	if n > 0 {
 		s.refused.Add(uint64(n))
-		s.Log.Error("the receiver rejected records", "count", n, "err", why)
+		s.Log.Error().Int64("count", n).Str("error", why).Msg("the receiver rejected records")
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -35,7 +36,7 @@ type Sink struct {
 	Key     []byte
 	HTTP    *http.Client // which follows no redirect
 	Encoder record.Encoder
-	Log     *slog.Logger
+	Log     zerolog.Logger
 
 	refused atomic.Uint64
 	taken   map[string]bool // ids of the batch under way that the receiver has taken
@@ -81,7 +82,7 @@ func (s *Sink) Deliver(ctx context.Context, batch []*record.Record) error {
 
 func (s *Sink) refuse(r *record.Record, err error) {
 	s.refused.Add(1)
-	s.Log.Error("a finding is left out", "kind", r.Kind, "id", r.ID, "err", err)
+	s.Log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("a finding is left out")
 }
 
 // refusal is a reply that says that this event will never be taken.

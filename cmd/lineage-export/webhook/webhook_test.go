@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -93,7 +94,7 @@ func newReceiver(t *testing.T, answers ...func(http.ResponseWriter, *http.Reques
 	t.Cleanup(r.Close)
 	client := r.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return r, &Sink{URL: r.URL + "/hook", Key: key, HTTP: client, Encoder: numbered{}, Log: slog.New(slog.DiscardHandler)}
+	return r, &Sink{URL: r.URL + "/hook", Key: key, HTTP: client, Encoder: numbered{}, Log: zerolog.Nop()}
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {

@@ -38,9 +38,9 @@ type Trace struct {
 
 // gap is a time of which events are missing.
 type gap struct {
-	what, where string
-	count       uint64
-	since       uint64 // ns; 0: not known
+	where string
+	count uint64
+	since uint64 // ns; 0: not known
 }
 
 // New begins the trace of a session. redact hides secrets in arguments; nil leaves

@@ -120,7 +120,7 @@ func (g *graph) full() bool {
 func (g *graph) tree(number int, t *api.Tree) {
 	title := "processes"
 	if t.Session != nil {
-		title = strings.TrimSpace("session " + t.Session.Name + " " + t.Session.ID)
+		title = strings.Join(strings.Fields("session "+t.Session.Name+" "+t.Session.ID), " ")
 	}
 	g.p.Line(g.lang.subgraph, number, g.lang.escape(Fit(display.Text(title), labelWidth)))
 	d := newDrawing(g.p, t, false)

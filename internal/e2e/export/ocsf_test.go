@@ -130,7 +130,7 @@ func TestOCSF(t *testing.T) {
 		}
 	}
 	t.Logf("figure: %d launches and exits, %d findings", len(want), len(hook.taken))
-	if said := x.Err.String(); strings.Contains(said, "level=ERROR") {
+	if said := x.Err.String(); strings.Contains(said, `"level":"error"`) {
 		t.Error(said)
 	}
 }

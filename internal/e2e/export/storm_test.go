@@ -19,12 +19,13 @@ const mostMemory = 64 << 10 // KiB
 // TestStorm: as many forks as two processes can make, LNGTEST_STORM seconds. Everything that
 // the history has arrives, the rest is one "lost"; the daemon loses nothing.
 func TestStorm(t *testing.T) {
+	onDemand(t)
 	i := stage.NewDaemon(t)
 	r := newReceiver(t)
 	r.counting = true
 	x := exporter(i, r.addr, "traces,logs", t.TempDir())
 	began := time.Now()
-	seconds := stage.FromEnv(t, "LNGTEST_STORM", 3)
+	seconds := stage.FromEnv(t, "LNGTEST_STORM", 20)
 	m := stage.NewMarker(t, i.Dir)
 	// Each vfork is waited for; the shell counts what is left of the time.
 	script := fmt.Sprintf(`storm() { end=$(($(date +%%s)+%d)); while [ $(date +%%s) -lt $end ]; do printf 'vfork 5000 0\n' | "$1"; done; }

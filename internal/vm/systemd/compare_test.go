@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +29,7 @@ func TestCompare(t *testing.T) {
 	build := exec.Command("go", "test", "-c", "-ldflags", "-s -w", "-o", filepath.Join(src, "bin/escapes.test"), "./internal/e2e/escapes")
 	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
-	for _, name := range []string{"bin/lineage", "bin/testdata", "testdata/bpffs.sh", "testdata/vm/systemd/guest", "internal/e2e/escapes/doc.go"} {
+	for _, name := range []string{"bin/lineage", "docs/openapi.json", "bin/testdata", "testdata/bpffs.sh", "testdata/vm/systemd/guest", "internal/e2e/escapes/doc.go"} {
 		if err == nil {
 			to := filepath.Join(src, name)
 			err = errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), exec.Command("cp", "-a", filepath.Join(repository, name), to).Run())
@@ -41,18 +40,12 @@ func TestCompare(t *testing.T) {
 	}
 	starts(t, dir, "compare.sh")
 	ran := guest(t, machine{series, 1536, 30 * time.Minute}, []string{"compare"}, nil, cache+"/systemd/root", dir)
-	said := string(ran["compare"].Output)
-	head := regexp.MustCompile(`(?m)figure: (.* programs\.)$`).FindStringSubmatch(said)
-	var table strings.Builder
-	for line := range strings.Lines(said) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "| ") {
-			table.WriteString(line + "\n")
-		}
+	said := regexp.MustCompile(`figure: (.* programs\.)\n\s*\n((?: *\|.*\n)+)`).FindSubmatch(ran["compare"].Output)
+	if t.Failed() || said == nil {
+		t.Fatal("no table in the output")
 	}
-	if t.Failed() || head == nil || table.Len() == 0 {
-		t.Fatalf("no table in the output: %q", head)
-	}
-	if err := page.Write(to, "systemd", head[1]+"\n\n"+table.String()); err != nil {
+	table := regexp.MustCompile(`(?m)^ +`).ReplaceAllString(string(said[2]), "")
+	if err := page.Write(to, "systemd", string(said[1])+"\n\n"+table); err != nil {
 		t.Error(err)
 	}
 }

@@ -119,7 +119,7 @@ type Process struct {
 	Parent        *Ref         `json:"parent,omitempty"`         // the kernel's parent now
 	Comm          string       `json:"comm,omitempty"`           // the kernel's name, at most 15 bytes
 	Exe           string       `json:"exe,omitempty"`            // path of the program
-	Argv          []string     `json:"argv,omitempty"`           // arguments, for its own user and root; others get the name only
+	Argv          []string     `json:"argv,omitempty"`           // arguments, for its own user and root; redacted for the group lineage; others get the name only
 	ArgvTruncated bool         `json:"argv_truncated,omitempty"` // it is longer
 	UID           *int         `json:"uid,omitempty"`            // effective user
 	Cgroup        string       `json:"cgroup,omitempty"`         // path in the version 2 hierarchy

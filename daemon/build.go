@@ -48,7 +48,7 @@ func (h host) build(p parts, o Options) *service {
 	}
 	s.access = access.New(access.Options{
 		Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
-		Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Log: log,
+		Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	steward := rules.New(rules.Options{
 		Policy: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.proc, Clock: h.clock, Audit: p.audit, Log: log,
@@ -61,7 +61,7 @@ func (h host) build(p parts, o Options) *service {
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: p.self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
 	})
 	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
-	s.recorder = history.New(own, s.ring, p.journal, p.bootID, h.clock, r.Policy, log)
+	s.recorder = history.New(own, s.ring, p.journal, p.bootID, h.clock, r.Redact, log)
 	archive := history.NewArchive(s.recorder, s.access, k)
 	find := lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
 	lines := stream.Lines{

@@ -79,7 +79,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	var crowd sync.WaitGroup
 	counts := make([]readCount, readers)
 	for n := range readers {
-		who := []string{"root", "reader"}[n/2%2] // who is not its uid, sees no command line
+		who := []string{"root", "reader"}[n/2%2] // who is not its uid, gets command lines redacted
 		r := w.reads(who)
 		if n%2 == 0 {
 			counts[n].at.Store(from)
@@ -115,7 +115,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	crowd.Wait()
 	for n := range counts {
 		c := &counts[n]
-		if n%2 == 0 && (c.err != nil || c.at.Load() != end || c.argv != (n/2%2 == 0) || c.read+c.lost != end-from) {
+		if n%2 == 0 && (c.err != nil || c.at.Load() != end || !c.argv || c.read+c.lost != end-from) {
 			t.Errorf("reader %d: %d read and %d lost to %d, command lines %v, %v; want all from %d to %d",
 				n, c.read, c.lost, c.at.Load(), c.argv, c.err, from, end)
 		}

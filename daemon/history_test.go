@@ -104,7 +104,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	d := into[api.Sessions](w.do("reader", "GET", "/v1/history", nil), http.StatusOK)
-	if d.Items[0].Root.Argv != nil {
+	if fmt.Sprint(d.Items[0].Root.Argv) != "[lngtest --password [redacted]]" {
 		t.Errorf("argv of another uid: %+v", d.Items[0].Root)
 	}
 	for _, path := range []string{"", "/report", "/tree"} {
@@ -146,7 +146,7 @@ func TestHistoryOfProcesses(t *testing.T) {
 		if p.Kind != "process" || p.Ref != child || p.State == "live" || p.Session != report.Session {
 			t.Errorf("%s: %+v", word, p)
 		}
-		if p := into[api.Process](w.do("reader", "GET", "/v1/processes/"+word, nil), http.StatusOK); p.Argv != nil {
+		if p := into[api.Process](w.do("reader", "GET", "/v1/processes/"+word, nil), http.StatusOK); fmt.Sprint(p.Argv) != "[child --token=[redacted]]" {
 			t.Errorf("argv of another uid: %+v", p)
 		}
 		w.do("else", "GET", "/v1/why?ref="+word, nil).refused(api.CodeDenied)
@@ -415,7 +415,7 @@ func TestEventsOfThePast(t *testing.T) {
 	}
 	all, _ := w.stream("reader", "since=2026-01-02T04:30:00Z&until=2026-01-02T06:00:00Z&type=exec")
 	for _, ev := range all {
-		if ev.Process != nil && ev.Process.Argv != nil {
+		if ev.Process != nil && strings.Contains(fmt.Sprint(ev.Process.Argv), "hunter2") {
 			t.Errorf("another uid's argv: %+v", ev.Process)
 		}
 	}

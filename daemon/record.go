@@ -35,7 +35,7 @@ func openAudit(path string, r *rules.Policy, log zerolog.Logger) auditLog {
 	size := r.Started().Daemon.Audit
 	l, err := audit.Open(path, audit.Options{
 		MaxBytes: int64(size.MaxSize), Keep: size.Keep, Failed: failing,
-		Redact: func(argv []string) []string { return r.Policy().Redact(argv) },
+		Redact: r.Redact,
 	})
 	if err != nil {
 		failing(err)

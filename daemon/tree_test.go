@@ -63,21 +63,6 @@ func TestTree(t *testing.T) {
 	w.do("away", "GET", "/v1/sessions/x/tree?at=100", nil).refused(api.CodePIDNamespace)
 }
 
-// TestArgvOfOthers: a reader of the group sees the tree, not the arguments.
-func TestArgvOfOthers(t *testing.T) {
-	w := newWorld(t)
-	family(w)
-	for who, want := range map[string]bool{"root": true, "user": true, "reader": false} {
-		d := into[api.Tree](w.do(who, "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
-		if got := d.Nodes[1].Argv != nil; got != want {
-			t.Errorf("%s sees the argv of the dead: %v", who, got)
-		}
-		if got := d.Nodes[2].Argv != nil; got != want {
-			t.Errorf("%s sees the argv of the living: %v", who, got)
-		}
-	}
-}
-
 func TestWhy(t *testing.T) {
 	w := newWorld(t)
 	s := family(w)

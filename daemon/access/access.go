@@ -34,7 +34,8 @@ type Options struct {
 	Clock        func() time.Duration         // monotonic
 	Limits       Limits
 	Audit        func(audit.Record)
-	Mode         func() string // of the policy, for the audit log
+	Mode         func() string                // of the policy, for the audit log
+	Redact       func(argv []string) []string // by the policy in force
 	Log          zerolog.Logger
 }
 

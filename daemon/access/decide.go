@@ -46,8 +46,11 @@ type Caller struct {
 	Lost bool
 	// Foreign: it lives in another PID namespace, its PIDs mean nothing here.
 	Foreign bool
+	// Redact hides the secrets of a command line. Nil: the caller gets none redacted.
+	Redact func(argv []string) []string
 
 	asked *Asked // nil: nobody wants to know
+	owed  *owed  // by [Caller.RedactAfter]; nil: Argv redacts at once
 }
 
 // Asked notes what [Decide] was asked about one caller.
@@ -61,9 +64,6 @@ func (c Caller) Noting() (Caller, *Asked) {
 	c.asked = new(Asked)
 	return c, c.asked
 }
-
-// MayReadArgv reports whether c may see the command lines of a user's processes.
-func (c Caller) MayReadArgv(uid uint32) bool { return c.UID == uid || c.Root() }
 
 // Root reports whether c is root and in no session: nothing is refused to it.
 func (c Caller) Root() bool { return c.UID == 0 && c.Member == 0 }

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -89,20 +90,66 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestArgvIsForItsUID(t *testing.T) {
+// TestSees: every kind of caller, and whose command line it is.
+func TestSees(t *testing.T) {
+	hide := func(argv []string) []string { return []string{"hidden"} }
 	for _, c := range []struct {
 		who  Caller
 		uid  uint32
-		want bool
+		want Sight
+		argv string
 	}{
-		{Caller{UID: 0}, 1000, true},
-		{Caller{UID: 1000}, 1000, true},
-		{Caller{UID: 1000}, 0, false},
-		{Caller{UID: 1000, Group: true}, 1001, false},
-		{Caller{UID: 0, Member: 3}, 1000, false},
+		{Caller{UID: 0}, 1000, Whole, "[a b]"},
+		{Caller{UID: 1000}, 1000, Whole, "[a b]"},
+		{Caller{UID: 1000}, 0, Nothing, "[]"},
+		{Caller{UID: 1000, Group: true}, 1000, Whole, "[a b]"},
+		{Caller{UID: 1000, Group: true}, 1001, Redacted, "[hidden]"},
+		{Caller{UID: 1000, Group: true}, 0, Redacted, "[hidden]"},
+		{Caller{UID: 0, Group: true}, 1000, Whole, "[a b]"},
+		{Caller{UID: 1000, Member: 3}, 1000, Whole, "[a b]"},
+		{Caller{UID: 1000, Group: true, Member: 3}, 1000, Whole, "[a b]"},
+		{Caller{UID: 1000, Group: true, Member: 3}, 1001, Nothing, "[]"},
+		{Caller{UID: 0, Member: 3}, 1000, Nothing, "[]"},
+		{Caller{UID: 0, Group: true, Member: 3}, 1000, Nothing, "[]"},
 	} {
-		if got := c.who.MayReadArgv(c.uid); got != c.want {
-			t.Errorf("%+v reads argv of uid %d: %v", c.who, c.uid, got)
+		c.who.Redact = hide
+		if got, argv := c.who.Sees(c.uid), fmt.Sprint(c.who.Argv(c.uid, []string{"a", "b"})); got != c.want || argv != c.argv {
+			t.Errorf("%+v gets of uid %d: %v, %s", c.who, c.uid, got, argv)
 		}
+	}
+	if c := (Caller{UID: 1000, Group: true}); c.Argv(1001, []string{"a"}) != nil {
+		t.Error("without a redaction a command line is whole")
+	}
+}
+
+// TestRedactAfter: what others wait for does no redaction. What is read meanwhile is blank, not a
+// secret, and redacted afterwards, also when it is redacted twice.
+func TestRedactAfter(t *testing.T) {
+	reading := false
+	c := Caller{UID: 1, Group: true, owed: new(owed), Redact: func(argv []string) []string {
+		if reading {
+			t.Error("it is redacted while others wait")
+		}
+		return []string{argv[0], strings.ReplaceAll(argv[1], "secret", "hidden")}
+	}}
+	line := []string{"x", "secret"}
+	var once, twice, nested, empty []string
+	err := c.RedactAfter(func() error {
+		reading = true
+		once = c.Argv(2, line)
+		twice = c.Argv(2, once)
+		empty = c.Argv(2, nil)
+		if got := fmt.Sprintf("%q %q", once, twice); got != `["" ""] ["" ""]` {
+			t.Errorf("read before it is redacted: %s", got)
+		}
+		inner := c.RedactAfter(func() error { nested = c.Argv(2, line); return nil })
+		reading = false
+		return errors.Join(inner, errors.New("of read"))
+	})
+	if got := fmt.Sprint(once, twice, nested, empty, err); got != "[x hidden] [x hidden] [x hidden] [] of read" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(c.Argv(2, line), line); got != "[x hidden] [x secret]" {
+		t.Error(got)
 	}
 }

@@ -123,7 +123,7 @@ func (a *Access) judge(c *Connection) Caller {
 	}
 	return Caller{
 		UID: c.peer.UID, ID: c.id, Comm: c.comm, Group: c.group, Member: c.member,
-		Lost: c.lost, Foreign: c.alien,
+		Lost: c.lost, Foreign: c.alien, Redact: a.o.Redact, owed: new(owed),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,14 +13,24 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// user reads the command lines of one uid, everyone those of all.
+// user gets the command lines of one uid, everyone those of all, and guest each argument of them
+// as a dot.
 type user uint32
 
-func (u user) MayReadArgv(uid uint32) bool { return uint32(u) == uid }
+func (u user) Argv(uid uint32, argv []string) []string {
+	if uint32(u) != uid {
+		return nil
+	}
+	return argv
+}
 
 type everyone struct{}
 
-func (everyone) MayReadArgv(uint32) bool { return true }
+func (everyone) Argv(_ uint32, argv []string) []string { return argv }
+
+type guest struct{}
+
+func (guest) Argv(_ uint32, argv []string) []string { return slices.Repeat([]string{"."}, len(argv)) }
 
 // running are the processes that the kernel has.
 type running map[uint32]lineage.ID

@@ -62,8 +62,8 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		p.UID = new(int(e.UID))
 	case tracer.EventExec:
 		p.State, p.Exe, p.UID = api.StateLive, string(e.Filename), new(int(e.UID))
-		if r.MayReadArgv(e.UID) {
-			p.Argv, p.ArgvTruncated = e.Args(), e.ArgvTruncated
+		if p.Argv = r.Argv(e.UID, e.Args()); p.Argv != nil {
+			p.ArgvTruncated = e.ArgvTruncated
 		}
 	case tracer.EventExit:
 		p.State, p.Exited = api.StateZombie, c.Wall(e.Time)

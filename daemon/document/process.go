@@ -11,9 +11,9 @@ import (
 
 // Reader is the caller that a document is made for.
 type Reader interface {
-	// MayReadArgv reports whether the reader may see the command lines of a
-	// user's processes.
-	MayReadArgv(uid uint32) bool
+	// Argv is the command line of a user's process as the reader gets it: whole,
+	// without secrets, or nil.
+	Argv(uid uint32, argv []string) []string
 }
 
 // Kernel knows the processes that the graph does not.
@@ -49,7 +49,7 @@ func RefOrNil(id lineage.ID) *api.Ref {
 	return &r
 }
 
-// Process is a node, without its command line if r may not read that.
+// Process is a node, with its command line as r gets it.
 func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	p := api.Process{
 		Ref:   Ref(n.ID),
@@ -73,8 +73,8 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	if n.Session != 0 {
 		p.Session = n.Session.String()
 	}
-	if r.MayReadArgv(n.UID) {
-		p.Argv, p.ArgvTruncated = n.Argv, n.ArgvTruncated
+	if p.Argv = r.Argv(n.UID, n.Argv); p.Argv != nil {
+		p.ArgvTruncated = n.ArgvTruncated
 	}
 	claims(e.Clock, &p, n.Claim)
 	if n.StatusKnown {

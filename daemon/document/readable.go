@@ -6,26 +6,35 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// ReadableProcess is a copy without the command line, if r may not read that.
+// ReadableProcess is a copy with the command line as r gets it.
 func ReadableProcess(p *api.Process, r Reader) api.Process {
 	d := *p
 	uid := uint32(0)
 	if d.UID != nil {
 		uid = uint32(*d.UID)
 	}
-	if !r.MayReadArgv(uid) {
-		d.Argv, d.ArgvTruncated = nil, false
+	if d.Argv = r.Argv(uid, d.Argv); d.Argv == nil {
+		d.ArgvTruncated = false
 	}
 	return d
 }
 
-// ReadableBrokered is a copy without the command lines that r may not read.
+// KnownArgv is the command line of a process as r gets it; nil if the user of the process is
+// not known.
+func KnownArgv(p *api.Process, r Reader) []string {
+	if p.UID == nil {
+		return nil
+	}
+	return r.Argv(uint32(*p.UID), p.Argv)
+}
+
+// ReadableBrokered is a copy with the command lines as r gets them.
 func ReadableBrokered(all []api.Brokered, r Reader) []api.Brokered {
 	out := slices.Clone(all)
 	for i := range out {
-		if asked := out[i].Asked; asked != nil && (asked.UID == nil || !r.MayReadArgv(uint32(*asked.UID))) {
+		if asked := out[i].Asked; asked != nil {
 			shown := *asked
-			shown.Argv = nil
+			shown.Argv = KnownArgv(asked, r)
 			out[i].Asked = &shown
 		}
 	}
@@ -36,12 +45,7 @@ func ReadableBrokered(all []api.Brokered, r Reader) []api.Brokered {
 func ReadableReport(d *api.Report, uid uint32, r Reader) *api.Report {
 	shown := *d
 	shown.Brokered = ReadableBrokered(d.Brokered, r)
-	if !r.MayReadArgv(uid) {
-		shown.Processes = slices.Clone(d.Processes)
-		for i := range shown.Processes {
-			shown.Processes[i].Argv = nil
-		}
-	}
+	shown.Processes = Redacted(d.Processes, func(argv []string) []string { return r.Argv(uid, argv) })
 	return &shown
 }
 

@@ -48,7 +48,12 @@ func TestBrokered(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if b[0].Asked.Argv == nil {
+	for i, x := range e.Brokered(&w, guest{}) {
+		if x.Asked.Argv[1] != "." || text(t, x) != text(t, ReadableBrokered(b, guest{})[i]) {
+			t.Errorf("%+v", x)
+		}
+	}
+	if b[0].Asked.Argv[1] != "new" {
 		t.Error("the reader who may not has changed what the one who may has")
 	}
 	r := api.Report{Processes: []api.Outcome{{Ref: Ref(id(102))}, {Ref: Ref(id(101))}}}
@@ -73,5 +78,8 @@ func TestReadableReport(t *testing.T) {
 	}
 	if d := ReadableReport(r, 5, user(5)); d.Processes[0].Argv == nil {
 		t.Errorf("%+v", d)
+	}
+	if d := ReadableReport(r, 5, guest{}); d.Processes[0].Argv[0] != "." || r.Processes[0].Argv[0] != "a" {
+		t.Errorf("%+v of %+v", d, r)
 	}
 }

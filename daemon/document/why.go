@@ -52,8 +52,6 @@ func (e Encoder) edge(edge *lineage.Edge, r Reader) api.Edge {
 		now, err := e.Kernel.Identify(edge.Creator.PID)
 		d.Creator.Alive = err == nil && now == edge.Creator
 	}
-	if r.MayReadArgv(uid) {
-		d.Creator.Argv = edge.CreatorArgv
-	}
+	d.Creator.Argv = r.Argv(uid, edge.CreatorArgv)
 	return d
 }

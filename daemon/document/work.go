@@ -58,10 +58,7 @@ func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
 
 // request says which member asked, when, and for what.
 func (e Encoder) request(q *Request, r Reader) api.Brokered {
-	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID))}
-	if r.MayReadArgv(q.UID) {
-		asked.Argv = q.Argv
-	}
+	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID)), Argv: r.Argv(q.UID, q.Argv)}
 	return api.Brokered{Broker: q.Broker, Asked: &asked, Time: e.Clock.Wall(q.Time)}
 }
 

@@ -108,8 +108,8 @@ func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope 
 
 // show leaves out what c may not know.
 func (p *Past) show(c access.Caller) {
-	if r := p.doc.Root; r != nil && (r.UID == nil || !c.MayReadArgv(uint32(*r.UID))) {
-		r.Argv = nil
+	if r := p.doc.Root; r != nil {
+		r.Argv = document.KnownArgv(r, c)
 	}
 	p.doc.Brokered = document.ReadableBrokered(p.doc.Brokered, c)
 	p.doc.Token = ""

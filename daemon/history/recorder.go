@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -48,11 +47,11 @@ type Recorder struct {
 	journal  *journal.Journal
 	boot     string
 	clock    registry.Clock
-	redactor
-	log    zerolog.Logger
-	period time.Duration
-	limit  time.Duration // of the last batch
-	lost   atomic.Uint64 // events that fell off the ring before they were written
+	redact   func(argv []string) []string // hides secrets
+	log      zerolog.Logger
+	period   time.Duration
+	limit    time.Duration // of the last batch
+	lost     atomic.Uint64 // events that fell off the ring before they were written
 
 	marks  marks
 	saving chan struct{} // a session is unsaved
@@ -75,9 +74,9 @@ type marks struct {
 }
 
 // New makes a recorder of what the registry has; its hooks are to be attached.
-func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, p func() *policy.Policy, log zerolog.Logger) *Recorder {
+func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
 	return &Recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redactor: redactor{policy: p}, log: log, period: recordPeriod, limit: recordClose, next: g.End(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, period: recordPeriod, limit: recordClose, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),

@@ -31,7 +31,7 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	})
 	ring := recent.New(1, recent.Size)
 	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{})
-	r = New(o, ring, j, "boot", c, policy.Default, zerolog.Nop())
+	r = New(o, ring, j, "boot", c, policy.Default().Redact, zerolog.Nop())
 	o.Attach(ring.Hooks(), r.Hooks())
 	ctx, cancel := context.WithCancel(t.Context())
 	go o.Run(ctx)

@@ -5,6 +5,7 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -73,4 +74,17 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	return s, nil
+}
+
+// hushed is a copy of brokered work without secrets.
+func hushed(all []api.Brokered, redact func([]string) []string) []api.Brokered {
+	out := slices.Clone(all)
+	for i := range out {
+		if out[i].Asked != nil {
+			asked := *out[i].Asked
+			asked.Argv = redact(asked.Argv)
+			out[i].Asked = &asked
+		}
+	}
+	return out
 }

@@ -49,14 +49,16 @@ func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 		}
 		full.Task, full.NSPID, full.Cgroup = string(rune(stat.State)), int(st.NSPID), f.o.Proc.Cgroup(pid)
 		full.Container = broker.ShortID(broker.Container(full.Cgroup))
-		if c.MayReadArgv(st.UIDs[1]) {
+		sight := c.Sees(st.UIDs[1])
+		if sight == access.Whole {
 			full.Cwd = f.o.Proc.Link(pid, "cwd")
 		}
 		if exe := f.o.Proc.Link(pid, "exe"); exe != "" {
 			full.Exe = exe
 		}
-		if full.Argv == nil && c.MayReadArgv(st.UIDs[1]) {
-			full.Argv, full.ArgvTruncated = broker.Argv(f.o.Proc, pid)
+		if full.Argv == nil && sight != access.Nothing {
+			argv, truncated := broker.Argv(f.o.Proc, pid)
+			full.Argv, full.ArgvTruncated = c.Argv(st.UIDs[1], argv), truncated
 		}
 		if id, err := f.o.Kernel.Identify(pid); err == nil && document.Ref(id) == p.Ref {
 			*p = full

@@ -160,17 +160,19 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 		d.Unknown = append(d.Unknown, err.Error())
 	}
 	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[string]bool), made: p.o.Clock.Monotonic()}
-	err = p.o.Registry.Update(func(v registry.Tx) {
-		d.Processes = v.Encoder().Plan(of.Session, now, c)
-		for i := range now {
-			n.members[now[i].Identity] = now[i].Flags & sparing
-			if run := (commands{v.View, now}).of(now[i].Identity); run != "" && !of.Root.IsZero() {
-				n.commands[run] = true
+	err = c.RedactAfter(func() error {
+		return p.o.Registry.Update(func(v registry.Tx) {
+			d.Processes = v.Encoder().Plan(of.Session, now, c)
+			for i := range now {
+				n.members[now[i].Identity] = now[i].Flags & sparing
+				if run := (commands{v.View, now}).of(now[i].Identity); run != "" && !of.Root.IsZero() {
+					n.commands[run] = true
+				}
 			}
-		}
-		if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
-			v.Holds(x, held, began) // an end at once has no time to look again
-		}
+			if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
+				v.Holds(x, held, began) // an end at once has no time to look again
+			}
+		})
 	})
 	if err != nil {
 		return err

@@ -280,7 +280,7 @@ func (r *Registry) ReadFor(c access.Caller, f func(View)) error {
 	if c.Root() {
 		return r.Read(f)
 	}
-	return r.ReadLast(f)
+	return c.RedactAfter(func() error { return r.ReadLast(f) })
 }
 
 // Update is Read for what changes something.

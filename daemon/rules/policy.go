@@ -28,6 +28,7 @@ type Policy struct {
 	clock   registry.Clock
 
 	reloading sync.Mutex
+	redacted  redacted
 
 	mu      sync.Mutex
 	current *policy.Policy

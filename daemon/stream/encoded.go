@@ -24,7 +24,7 @@ const (
 // and not by each of a thousand readers. Whoever needs a line first makes it;
 // with nobody reading nothing is made.
 type encodedEvents struct {
-	shown, redacted [recentLines]atomic.Pointer[line]
+	lines [access.Whole + 1][recentLines]atomic.Pointer[line] // by what the reader sees of a command line
 }
 
 // line is one event on the wire.
@@ -33,14 +33,14 @@ type line struct {
 	text []byte // ends with a newline; never changed
 }
 
-// line is an event at the time of a clock as a caller may see it. Command lines alone are not for
-// everybody.
+// line is an event at the time of a clock as a caller may see it. Callers differ in what they see of
+// command lines alone.
 func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
-	slots := &l.shown
-	if r.Type == tracer.EventExec && !c.MayReadArgv(r.UID) {
-		slots = &l.redacted
+	sight := access.Whole
+	if r.Type == tracer.EventExec {
+		sight = c.Sees(r.UID)
 	}
-	slot := &slots[r.Seq%recentLines]
+	slot := &l.lines[sight][r.Seq%recentLines]
 	held := slot.Load()
 	if held != nil && held.seq == r.Seq {
 		return held.text, nil

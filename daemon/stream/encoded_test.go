@@ -20,6 +20,8 @@ func TestRecentLines(t *testing.T) {
 	var lines encodedEvents
 	clock := document.Fixed(time.Unix(0, 0))
 	root, other := access.Caller{UID: 0}, access.Caller{UID: 1}
+	redacted := 0
+	group := access.Caller{UID: 2, Group: true, Redact: func([]string) []string { redacted++; return []string{"x", "--hidden"} }}
 	r := recent.Event{Seq: 7}
 	r.Type, r.UID, r.Filename, r.Argv = tracer.EventExec, 1000, []byte("/bin/x"), []byte("x\x00--secret\x00")
 	get := func(c access.Caller) []byte {
@@ -32,6 +34,17 @@ func TestRecentLines(t *testing.T) {
 	shown, hidden := get(root), get(other)
 	if !bytes.Contains(shown, []byte("--secret")) || bytes.Contains(hidden, []byte("--secret")) {
 		t.Errorf("root gets %s, another uid %s", shown, hidden)
+	}
+	first := get(group)
+	if !bytes.Contains(first, []byte("--hidden")) || bytes.Contains(first, []byte("--secret")) {
+		t.Errorf("the group gets %s", first)
+	}
+	group.UID = 3
+	if again := get(group); &again[0] != &first[0] || redacted != 1 {
+		t.Errorf("it was made for the group again, and redacted %d times", redacted)
+	}
+	if again := get(other); &again[0] != &hidden[0] {
+		t.Error("it was made twice for a caller who gets no command line")
 	}
 	if again := get(root); &again[0] != &shown[0] {
 		t.Error("it was made twice")

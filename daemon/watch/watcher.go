@@ -105,7 +105,7 @@ func (w *watcher) run(ctx context.Context) {
 func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
 	for {
 		var f api.Frame
-		f, over, wake = w.next()
+		_ = w.caller.RedactAfter(func() error { f, over, wake = w.next(); return nil })
 		if f.Kind != "" {
 			w.out.Encode(f)
 			if !w.out.Flush() {
@@ -174,7 +174,7 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 	case !v.current(it):
 	case it.process != nil && w.sees(it.process.scope):
 		p := document.ReadableProcess(&it.process.doc, w.caller)
-		for _, arg := range p.Argv {
+		for _, arg := range it.process.doc.Argv {
 			text += len(arg)
 		}
 		f.Upsert = append(f.Upsert, p)

@@ -33,7 +33,7 @@ var mayImport = map[string]string{
 	"daemon/broker":              "tracer/procfs",
 	"daemon/document":            "api daemon/resources lineage tracer",
 	"daemon/heldwatch":           "daemon/pace daemon/registry daemon/resources tracer",
-	"daemon/history":             "api daemon/access daemon/document daemon/journal daemon/logging daemon/pace daemon/recent daemon/registry enforcer enforcer/policy lineage tracer",
+	"daemon/history":             "api daemon/access daemon/document daemon/journal daemon/logging daemon/pace daemon/recent daemon/registry enforcer lineage tracer",
 	"daemon/httpapi":             "api daemon/access daemon/attribution daemon/branch daemon/document daemon/history daemon/journal daemon/leaks daemon/logging daemon/lookup daemon/marks daemon/plan daemon/registry daemon/resources daemon/rules daemon/selfcheck daemon/status daemon/stream daemon/watch enforcer enforcer/policy lineage tracer tracer/procfs",
 	"daemon/instance":            "api",
 	"daemon/journal":             "lineage tracer",

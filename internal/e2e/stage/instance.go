@@ -54,7 +54,12 @@ func NewDaemon(t *testing.T) *Instance {
 // Daemon starts a daemon and waits until it answers.
 func (i *Instance) Daemon(args ...string) *Process {
 	i.T.Helper()
-	cmd := i.Command(append([]string{"daemon", "--socket", i.Socket}, args...), nil)
+	return i.serve(i.Command(append([]string{"daemon", "--socket", i.Socket}, args...), nil))
+}
+
+// serve starts a daemon and waits until it answers.
+func (i *Instance) serve(cmd *exec.Cmd) *Process {
+	i.T.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // as a service manager does
 	d := spawn(i.T, cmd)
 	i.daemons = append(i.daemons, d) // close stops it, after everything else has ended

@@ -3,22 +3,51 @@
 package stage
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 )
 
-// Nobody is a caller without rights.
-const Nobody = 65534
+// Nobody is a caller without rights, Group the group lineage of [Instance.GroupDaemon].
+const (
+	Nobody = 65534
+	Group  = 65531
+)
 
 // StartNobody runs lineage as a caller without rights, from where nobody can
 // reach it: the checkout may be in a home that is closed to others.
 func (i *Instance) StartNobody(env []string, args ...string) *Process {
 	i.T.Helper()
+	return i.startAs(Nobody, env, args)
+}
+
+// StartReader runs lineage as a caller whose only right is that of the group lineage.
+func (i *Instance) StartReader(env []string, args ...string) *Process {
+	i.T.Helper()
+	i.Copy(Lineage + "-export")
+	return i.startAs(Group, env, args)
+}
+
+func (i *Instance) startAs(gid uint32, env, args []string) *Process {
+	i.T.Helper()
 	cmd := i.Command(args, env)
 	cmd.Path = i.Copy(Lineage)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: Nobody, Gid: Nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: Nobody, Gid: gid}}
 	return Start(i.T, cmd)
+}
+
+// GroupDaemon starts a daemon on a host that has the group lineage: its own /etc/group does.
+func (i *Instance) GroupDaemon() *Process {
+	i.T.Helper()
+	groups := filepath.Join(i.Dir, "group")
+	if err := os.WriteFile(groups, fmt.Appendf(nil, "root:x:0:\nlineage:x:%d:\n", Group), 0o644); err != nil {
+		i.T.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", `mount --bind "$0" /etc/group && exec "$@"`,
+		groups, Lineage, "daemon", "--socket", i.Socket)
+	return i.serve(cmd)
 }
 
 // Copy puts a program where everybody can run it.

@@ -1,0 +1,209 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// guarded is a command line with an argument that everybody may read who gets command lines,
+// a secret that is known as such, and one that only the policy's own expression finds.
+const guarded = "lngtest\x00--shown\x00--password\x00hunter2\x00pin-1234\x00"
+
+var (
+	shown  = regexp.MustCompile("--shown")
+	secret = regexp.MustCompile("hunter2|pin-1234")
+)
+
+// TestCommandLines walks all routes that read, with each kind of caller: live processes, dead ones,
+// those outside of sessions, work of other daemons, and a session that only the history has.
+func TestCommandLines(t *testing.T) {
+	w := &work{policed: newPoliced(t, "redact: ['pin-[0-9]+']\n")}
+	boot("b1")(w.policed.world)
+	w.h.files = w.dir
+	w.restart()
+	past := w.session("user", 200, api.NewSession{Name: "past", GraceMS: ms(0)})
+	w.k.Exec(200, "/bin/lngtest", guarded)
+	w.k.Fork(200, 201, "lngtest")
+	w.k.Exit(200, 0)
+	w.receipt(past.ID)
+	w.k.AllRead()
+	w.restart()
+
+	w.s = w.session("user", 100, api.NewSession{Name: "work", GraceMS: ms(0)})
+	w.k.Exec(100, "/bin/lngtest", guarded)
+	w.runs(102, "/usr/bin/tmux", "new", "-d", "--shown", "--password", "hunter2")
+	for _, p := range [][2]uint32{{100, 103}, {103, 104}, {100, 105}} {
+		w.k.Fork(p[0], p[1], "lngtest")
+		w.proc(p[1], p[0], 1000, "lngtest")
+	}
+	w.k.Exit(103, 0)
+	w.host(300, shell, 1000, "lngtest-outside")
+	w.file(300, "cmdline", guarded)
+	orphan := api.Ref{PID: 104, StartNS: api.U64(w.k.Proc(104).Identity.Start)}
+	execs := func() { w.k.Exec(105, "/bin/lngtest", guarded); w.k.AllRead() }
+
+	const none, live, written = "none", "live", "written" // the history is redacted for everybody
+	type request struct {
+		sort, path string
+		until      string // the line that a stream is read to
+		act        func() // while it is read
+	}
+	requests := map[string][]request{
+		"GET /v1/version":               {{none, "/v1/version", "", nil}},
+		"GET /v1/status":                {{none, "/v1/status", "", nil}},
+		"GET /healthz":                  {{none, "/healthz", "", nil}},
+		"GET /metrics":                  {{none, "/metrics", "", nil}},
+		"GET /v1/leaks":                 {{none, "/v1/leaks", "", nil}},
+		"GET /v1/policy":                {{none, "/v1/policy", "", nil}},
+		"GET /v1/history":               {{written, "/v1/history", "", nil}},
+		"GET /v1/sessions":              {{live, "/v1/sessions", "", nil}, {written, "/v1/sessions?state=ended", "", nil}},
+		"GET /v1/sessions/{s}":          {{live, "/v1/sessions/work", "", nil}, {written, "/v1/sessions/past", "", nil}},
+		"GET /v1/sessions/{s}/tree":     {{live, "/v1/sessions/work/tree?dead=all", "", nil}, {written, "/v1/sessions/past/tree?dead=all", "", nil}},
+		"GET /v1/sessions/{s}/report":   {{live, "/v1/sessions/work/report", "", nil}, {written, "/v1/sessions/past/report", "", nil}},
+		"GET /v1/processes/{ref}":       {{live, "/v1/processes/104", "", nil}, {live, "/v1/processes/300", "", nil}, {written, "/v1/processes/201", "", nil}},
+		"GET /v1/why":                   {{live, "/v1/why?ref=104", "", nil}, {live, "/v1/why?ref=300", "", nil}, {written, "/v1/why?ref=201", "", nil}},
+		"GET /v1/policy/explain":        {{live, "/v1/policy/explain?ref=104", "", nil}, {live, "/v1/policy/explain?ref=300", "", nil}},
+		"GET /v1/orphans":               {{live, "/v1/orphans", "", nil}},
+		"GET /v1/watch":                 {{live, "/v1/watch?session=work", `"pid":104`, nil}},
+		"POST /v1/sessions/{s}/plan":    {{live, "/v1/sessions/work/plan", "", nil}},
+		"POST /v1/processes/{ref}/plan": {{live, "/v1/processes/" + orphan.String() + "/plan", "", nil}},
+		"GET /v1/events": {
+			{live, "/v1/events?session=work", `"exec".*"pid":105`, execs}, {live, "/v1/events", `"exec".*"pid":105`, execs},
+			{live, "/v1/events?snapshot=1", `"pid":105`, nil},
+			{written, "/v1/events?session=past&since=2026-01-01T00:00:00Z", "", nil},
+		},
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(w.policed.world.s.api.Routes())) {
+		method, _, _ := strings.Cut(pattern, " ")
+		if method == http.MethodGet && requests[pattern] == nil {
+			t.Errorf("this test has no request for %s", pattern)
+		}
+		for _, q := range requests[pattern] {
+			for who, gets := range map[string]string{"root": "whole", "user": "whole", "reader": "redacted", "else": "nothing"} {
+				if who == "else" && strings.HasPrefix(q.path, "/v1/events") && q.until != "" {
+					continue // a stream in which nothing comes
+				}
+				text := w.read(who, method, q.path, q.until, q.act)
+				wantShown := q.sort != none && gets != "nothing"
+				wantSecret := q.sort == live && gets == "whole"
+				if shown.MatchString(text) != wantShown || secret.MatchString(text) != wantSecret {
+					t.Errorf("%s %s is to get %s: %s", who, q.path, gets, text)
+				}
+			}
+		}
+	}
+}
+
+// read gives an answer, of a stream up to a line.
+func (w *world) read(who, method, path, until string, act func()) string {
+	w.Helper()
+	if until == "" {
+		return string(w.do(who, method, path, nil).body)
+	}
+	w.k.AllRead()
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	resp, err := w.client(who).Do(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if act != nil {
+		act()
+	}
+	last := regexp.MustCompile(until)
+	var text strings.Builder
+	for b := make([]byte, 64<<10); ; {
+		n, err := resp.Body.Read(b)
+		text.Write(b[:n])
+		if err == io.EOF || strings.HasSuffix(text.String(), "\n") && last.MatchString(text.String()) {
+			return text.String()
+		}
+		if err != nil {
+			w.Fatalf("%s %s: %v after %s", who, path, err, text.String())
+		}
+	}
+}
+
+// TestGroupInsideASession: an agent of an operator of the group is not that operator.
+func TestGroupInsideASession(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("reader", 400, api.NewSession{Name: "agent"})
+	w.grouped(400)
+	w.k.Exec(400, "/bin/lngtest", guarded)
+	w.k.Fork(400, 401, "lngtest-setuid")
+	w.k.Edit(401, func(p *kerneltest.Proc) { p.UID = 1000 })
+	w.proc(401, 400, 1000, "lngtest-setuid")
+	w.k.Exec(401, "/bin/lngtest", guarded)
+	w.host(410, shell, 1001, "lngtest-peer")
+	w.grouped(410)
+	for who, want := range map[string][2]string{
+		"root":   {"--password hunter2", "--password hunter2"},
+		"reader": {"--password hunter2", "--password [redacted]"}, // its own, and that of another user
+		"410":    {"--password [redacted]", "--password [redacted]"},
+		"400":    {"--password hunter2", "[]"},
+	} {
+		d := into[api.Tree](w.do(who, "GET", "/v1/sessions/"+s.ID+"/tree", nil), http.StatusOK)
+		for i, argv := range want {
+			if got := fmt.Sprint(d.Nodes[i].Argv); !strings.Contains(got, argv) {
+				t.Errorf("%s gets %s of %d, want %s", who, got, d.Nodes[i].PID, argv)
+			}
+			if cwd := d.Nodes[i].Cwd != ""; cwd != (strings.Contains(argv, "hunter2")) {
+				t.Errorf("%s gets the directory of %d: %v", who, d.Nodes[i].PID, cwd)
+			}
+		}
+	}
+}
+
+// TestRedactAfterReload: the redaction is that of the policy in force, for a stream that was open
+// before too.
+func TestRedactAfterReload(t *testing.T) {
+	p := newPoliced(t, "")
+	p.session("user", 100, api.NewSession{Name: "x"})
+	events := p.events("reader", "?type=exec")
+	next := func(want string) {
+		t.Helper()
+		p.k.Exec(100, "/bin/lngtest", "lngtest\x00pin-1234\x00")
+		p.k.AllRead()
+		if ev := events.next(); ev == nil || fmt.Sprint(ev.Process.Argv) != want {
+			t.Errorf("%+v, want %s", ev, want)
+		}
+		if d := into[api.Session](p.do("reader", "GET", "/v1/sessions/x", nil), http.StatusOK); fmt.Sprint(d.Root.Argv) != want {
+			t.Errorf("%s, want %s", d.Root.Argv, want)
+		}
+	}
+	next("[lngtest pin-1234]")
+	p.write("redact: ['pin-[0-9]+']\n")
+	into[api.Policy](p.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	next("[lngtest [redacted]]")
+}
+
+// grouped puts a process into the group that reads everything.
+func (w *world) grouped(pid uint32) {
+	w.Helper()
+	path := w.h.proc.Path(pid, "status")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(strings.Replace(string(text), "Groups:\t100", fmt.Sprintf("Groups:\t%d", grouped), 1)), 0o600)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}

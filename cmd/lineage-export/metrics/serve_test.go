@@ -19,8 +19,8 @@ import (
 )
 
 // serving starts a daemon whose /metrics are answered by h, if that is not nil, and a
-// server for it, and gives the URL of that.
-func serving(t *testing.T, h http.HandlerFunc) (*Server, string) {
+// server for it that waits for so long, and gives the URL of that.
+func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	if h != nil {
@@ -39,6 +39,7 @@ func serving(t *testing.T, h http.HandlerFunc) (*Server, string) {
 		t.Fatal(err)
 	}
 	s := New(socket)
+	s.answerIn = wait
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
 	go func() { over <- s.Serve(ctx, ln) }()
@@ -78,7 +79,7 @@ func TestServe(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		io.WriteString(w, "lineage_level 4\n")
-	})
+	}, answerIn)
 	code, body, header := request(t, "GET", url+"/metrics")
 	if code != 200 || body != "lineage_level 4\n" || header.Get("Content-Type") != "text/plain; version=0.0.4" {
 		t.Errorf("%d %q %v", code, body, header)
@@ -123,11 +124,11 @@ func TestDaemonFails(t *testing.T) {
 		}, "more than 8388608 bytes", isUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, url := serving(t, tt.daemon)
-			s.answerIn = 300 * time.Millisecond
+			wait := 300 * time.Millisecond
 			if name == "endless" {
-				s.answerIn = answerIn
+				wait = answerIn
 			}
+			s, url := serving(t, tt.daemon, wait)
 			code, body, _ := request(t, "GET", url+"/metrics")
 			if code != http.StatusBadGateway || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") || strings.Count(body, "\n") != 1 {
 				t.Errorf("%d %q", code, body)
@@ -159,7 +160,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 		io.WriteString(w, "lineage_level 4\n")
-	})
+	}, answerIn)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {

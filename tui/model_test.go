@@ -241,7 +241,7 @@ func TestRecordingTime(t *testing.T) {
 	}
 }
 
-// TestHostsAreNotCounted: the rows of hosts are no sessions, and have their members' sums.
+// TestHostsAreNotCounted: the row of a host is not counted as a session. It has the sums of its members.
 func TestHostsAreNotCounted(t *testing.T) {
 	for hosts, want := range map[bool]string{false: "2 sessions 6 live", true: "1 session 3 live"} {
 		m := newModel(t.Context(), Options{Hosts: hosts, Theme: "mono", Now: func() time.Time { return noon }})

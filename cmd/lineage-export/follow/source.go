@@ -3,12 +3,11 @@ package follow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
@@ -29,23 +28,11 @@ type source struct {
 func newSource(ctx context.Context, c api.Client) (*source, error) {
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	p, err := c.Policy(asking)
+	own, err := secrets.Expressions(asking, c)
 	if err != nil {
-		return nil, fmt.Errorf("read the policy: %w", err)
+		return nil, err
 	}
-	s := &source{ctx: ctx, client: c}
-	for _, v := range p.Items {
-		text, isText := v.Value.(string)
-		if !strings.HasPrefix(v.Key, "redact.") || !isText {
-			continue
-		}
-		re, err := regexp.Compile(text)
-		if err != nil {
-			return nil, fmt.Errorf("read the policy: %s: %w", v.Key, err)
-		}
-		s.own = append(s.own, re)
-	}
-	return s, nil
+	return &source{ctx: ctx, client: c, own: own}, nil
 }
 
 // Redact hides secrets in a command line.

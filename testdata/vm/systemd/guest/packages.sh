@@ -90,7 +90,7 @@ again() {
 	has "$(lineage why "$(pgrep -o -f "^bash -c while")")" "session storm ("
 	touch /tmp/calm
 }
-# confine gives the daemon its profile, and says that what it is told is done all the same.
+# confine gives the daemon its profile, and checks that every command still works.
 confine() {
 	mkdir -p /etc/systemd/system/lineage.service.d
 	printf '[Service]\nAppArmorProfile=lineage-daemon\n' >/etc/systemd/system/lineage.service.d/apparmor.conf

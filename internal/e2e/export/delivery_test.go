@@ -61,9 +61,10 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	time.Sleep(phase / 2)
 	os.Remove(filepath.Join(state, "ballast"))
 	x = exporter(i, addr, "traces", state)
+	time.Sleep(time.Until(began.Add(6 * phase)))
 	load.Wait()
 	i.Receipt(i.Record("load").ID)
-	compare(t, i, r, began)
+	compare(t, i, r, began, stage.Patience+phase)
 	t.Logf("figure: %d spans, of which some came again, %d times in all; %s of memory", len(r.all()), r.repeated, peak(t, x))
 	if s := i.Status(); s.Lost != 0 {
 		t.Errorf("the daemon lost %d events", s.Lost)
@@ -125,11 +126,11 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// compare waits until the receiver has a span for everything that the history has.
-func compare(t *testing.T, i *stage.Instance, r *receiver, since time.Time) {
+// compare waits until the receiver has a span for everything that the history has, so long at most.
+func compare(t *testing.T, i *stage.Instance, r *receiver, since time.Time, most time.Duration) {
 	t.Helper()
 	var missing, other []string
-	for deadline := time.Now().Add(stage.Patience); ; <-time.After(200 * time.Millisecond) {
+	for deadline := time.Now().Add(most); ; <-time.After(200 * time.Millisecond) {
 		want := images(t, i, since)
 		missing, other = difference(want, r)
 		if len(missing)+len(other) == 0 && len(r.orphans()) == 0 {

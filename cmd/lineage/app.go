@@ -92,17 +92,16 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return api.ExitOK
 	}
-	exit, ok := errors.AsType[*exitError](err)
-	if !ok || exit.err != nil {
+	if exit, ok := errors.AsType[*exitError](err); !ok || exit.err != nil {
 		a.complain(err)
-	}
-	if ok {
-		return exit.code
 	}
 	return exitCode(err)
 }
 
 func exitCode(err error) int {
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e.Exit
 	}

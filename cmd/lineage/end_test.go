@@ -119,6 +119,15 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
+// The worst code counts, of sessions that are not found and of plans that are refused.
+func TestPlanRefusedAndNotFound(t *testing.T) {
+	f := newFake()
+	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
+	if code, stdout, stderr := newWorld(t, f).run("end", "--dry-run", "nosuch", "build"); code != api.ExitDenied || !strings.Contains(stderr, "nosuch: not found") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+}
+
 func TestEndNotPermitted(t *testing.T) {
 	for message, want := range map[string]string{"read build: not permitted": "end build: not permitted", "end build: not permitted": "end build: not permitted"} {
 		f := newFake()

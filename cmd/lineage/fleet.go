@@ -60,9 +60,6 @@ func hostAnswer(host string, l *text.Listing, err error) text.HostAnswer {
 		return answer
 	}
 	answer.Exit = exitCode(err)
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		answer.Exit = exit.code
-	}
 	if _, ok := errors.AsType[*hosts.Failure](err); ok {
 		answer.Exit = api.ExitUnreachable
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -46,18 +47,18 @@ same PID later.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ref, err := api.ParseRef(args[0])
 		if err != nil {
-			return usage("adopt %s: not a process; name it as PID or PID@START", args[0])
+			return exit.Usage("adopt %s: not a process; name it as PID or PID@START", args[0])
 		}
 		if cmd.Flags().Changed("grace") {
 			if grace < 0 || grace > api.MaxGrace {
-				return usage("adopt: invalid --grace %v: must be 0 to %s", grace, "10m")
+				return exit.Usage("adopt: invalid --grace %v: must be 0 to %s", grace, "10m")
 			}
 			ms := grace.Milliseconds()
 			req.GraceMS = &ms
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": lifetime, "idle": idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
-				return usage("adopt: invalid --%s %v: must be at least 1ms", name, d)
+				return exit.Usage("adopt: invalid --%s %v: must be at least 1ms", name, d)
 			}
 		}
 		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.value
@@ -101,12 +102,12 @@ root of a session cannot be kept.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range []string{"reason", "until"} {
 			if !cmd.Flags().Changed(name) {
-				return usage("keep: --%s is missing; see \"lineage keep --help\"", name)
+				return exit.Usage("keep: --%s is missing; see \"lineage keep --help\"", name)
 			}
 		}
 		var ok bool
 		if req.Until, ok = moment(until, time.Now()); !ok {
-			return usage("keep: invalid --until %q: use a duration such as 8h, a date such as 2027-06-30, or an RFC 3339 time", until)
+			return exit.Usage("keep: invalid --until %q: use a duration such as 8h, a date such as 2027-06-30, or an RFC 3339 time", until)
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -116,7 +117,7 @@ root of a session cannot be kept.`,
 		for _, arg := range args {
 			ref, err := api.ParseRef(arg)
 			if err != nil {
-				return usage("keep %s: not a process; name it as PID or PID@START", arg)
+				return exit.Usage("keep %s: not a process; name it as PID or PID@START", arg)
 			}
 			if ref.StartNS == 0 {
 				p, err := c.Process(cmd.Context(), arg)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -60,19 +61,6 @@ type host struct {
 	commands func(*app) []*cobra.Command
 }
 
-// exitError ends the command line with code; a nil err has been told already.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-func usage(format string, args ...any) error {
-	return &exitError{api.ExitUsage, fmt.Errorf(format, args...)}
-}
-
 // main runs one command line and gives its exit code.
 func (a *app) main(ctx context.Context, args []string) int {
 	root := a.root()
@@ -81,8 +69,8 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
-	if _, ok := errors.AsType[*exitError](err); err != nil && !ok && !a.begun {
-		err = &exitError{api.ExitUsage, err}
+	if _, ok := errors.AsType[*exit.Error](err); err != nil && !ok && !a.begun {
+		err = exit.Usage("%w", err)
 	}
 	return a.exit(err)
 }
@@ -92,23 +80,10 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return api.ExitOK
 	}
-	if exit, ok := errors.AsType[*exitError](err); !ok || exit.err != nil {
+	if e, ok := errors.AsType[*exit.Error](err); !ok || e.Err != nil {
 		a.complain(err)
 	}
-	return exitCode(err)
-}
-
-func exitCode(err error) int {
-	if e, ok := errors.AsType[*exitError](err); ok {
-		return e.code
-	}
-	if e, ok := errors.AsType[*api.Error](err); ok {
-		return e.Exit
-	}
-	if _, ok := errors.AsType[*api.UnreachableError](err); ok {
-		return api.ExitUnreachable
-	}
-	return api.ExitFailed
+	return exit.Code(err)
 }
 
 // complain writes an error as one line.
@@ -171,9 +146,9 @@ of them.`,
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !cmd.HasParent() {
-			return usage(`%w; see "lineage --help"`, err)
+			return exit.Usage(`%w; see "lineage --help"`, err)
 		}
-		return usage(`%s: %w; see "%s --help"`, cmd.Name(), err, cmd.CommandPath())
+		return exit.Usage(`%s: %w; see "%s --help"`, cmd.Name(), err, cmd.CommandPath())
 	})
 	a.color = choice{"auto", []string{"auto", "always", "never"}}
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the daemon's `path` (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
@@ -196,9 +171,9 @@ func argsCount(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
+			return exit.Usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
 		case len(args) > most:
-			return usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
+			return exit.Usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
 		}
 		return nil
 	}

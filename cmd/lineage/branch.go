@@ -6,6 +6,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -58,7 +59,7 @@ func (a *app) endBranch(ctx context.Context, c api.Client, o endOptions, word, f
 func memberRef(ctx context.Context, c api.Client, word string) (string, error) {
 	ref, err := api.ParseRef(word)
 	if err != nil {
-		return "", usage("end %s: not a process; name it as PID or PID@START", word)
+		return "", exit.Usage("end %s: not a process; name it as PID or PID@START", word)
 	}
 	if ref.StartNS != 0 {
 		return ref.String(), nil
@@ -103,8 +104,5 @@ func (a *app) showPlans(plans []*api.Plan, how map[*api.Plan]string, several boo
 			return err
 		}
 	}
-	if worst == api.ExitOK {
-		return nil
-	}
-	return &exitError{code: worst}
+	return exit.Told(worst)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 )
 
 // columnList is a flag that chooses columns of a table.
@@ -50,11 +52,11 @@ func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (
 			return nil
 		}
 		if !table || format.value != "table" && format.value != "wide" {
-			return usage("%s: --columns and --no-headers are for lists with -o table or wide", cmd.Name())
+			return exit.Usage("%s: --columns and --no-headers are for lists with -o table or wide", cmd.Name())
 		}
 		for _, name := range c.chosen {
 			if !slices.Contains(known, name) {
-				return usage("%s: this list has no column %s: must be some of %s", cmd.Name(), name, strings.Join(known, ","))
+				return exit.Usage("%s: this list has no column %s: must be some of %s", cmd.Name(), name, strings.Join(known, ","))
 			}
 		}
 		a.columns = c.chosen

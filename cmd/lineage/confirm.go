@@ -3,13 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -58,8 +58,8 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 }
 
 var (
-	errNotConfirmed = &exitError{api.ExitFailed, errors.New("end: not confirmed, nothing was sent")}
-	errCannotAsk    = usage("end: cannot ask for confirmation (not a terminal); use --yes")
+	errNotConfirmed = exit.Errorf(api.ExitFailed, "end: not confirmed, nothing was sent")
+	errCannotAsk    = exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
 )
 
 // confirm asks, below what the page has, for a yes.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
@@ -41,11 +42,11 @@ everything from the kernel instead.`,
 			o.Socket, o.SocketMode = a.socketPath(), os.FileMode(mode)
 			switch {
 			case force && !takeDown:
-				return usage("daemon: --force belongs to --unload")
+				return exit.Usage("daemon: --force belongs to --unload")
 			case o.Level < 0 || o.Level >= len(text.Levels):
-				return usage("daemon: invalid --level %d: must be 0 to %d", o.Level, len(text.Levels)-1)
+				return exit.Usage("daemon: invalid --level %d: must be 0 to %d", o.Level, len(text.Levels)-1)
 			case cmd.Flags().Changed("ephemeral") && o.Ephemeral <= 0:
-				return usage("daemon: invalid --ephemeral %v: must be more than 0", o.Ephemeral)
+				return exit.Usage("daemon: invalid --ephemeral %v: must be more than 0", o.Ephemeral)
 			case takeDown:
 				return refused(unload(cmd.Context(), o.Socket, force))
 			}
@@ -70,9 +71,9 @@ everything from the kernel instead.`,
 func refused(err error) error {
 	switch {
 	case errors.Is(err, tracer.ErrNotRoot), errors.Is(err, daemon.ErrMember):
-		return &exitError{api.ExitDenied, fmt.Errorf("daemon: %w", err)}
+		return exit.Errorf(api.ExitDenied, "daemon: %w", err)
 	case errors.Is(err, tracer.ErrUnsupported):
-		return &exitError{api.ExitUnsupported, fmt.Errorf("daemon: %w", err)}
+		return exit.Errorf(api.ExitUnsupported, "daemon: %w", err)
 	}
 	return err
 }

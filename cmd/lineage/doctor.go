@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -34,7 +35,7 @@ capabilities and its problems are shown too.`,
 			return err
 		}
 		if !d.Supported {
-			return &exitError{code: api.ExitUnsupported}
+			return exit.Told(api.ExitUnsupported)
 		}
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -33,27 +34,27 @@ func (o *endOptions) chooses() bool { return o.all || o.mine }
 func (o *endOptions) check(sessions int) error {
 	switch {
 	case o.branch && (o.chooses() || o.kept || sessions != 1):
-		return usage("end: --branch takes one PID@START, and not --all, --mine or --kept")
+		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine or --kept")
 	case o.all && o.mine:
-		return usage("end: give only one of --all and --mine")
+		return exit.Usage("end: give only one of --all and --mine")
 	case o.chooses() && sessions > 0:
-		return usage("end: --all and --mine choose the sessions; name none")
+		return exit.Usage("end: --all and --mine choose the sessions; name none")
 	case o.chooses() && o.plan != "":
-		return usage("end: --if-plan is for one SESSION, the plan's own")
+		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.kept && !o.chooses():
-		return usage("end: --kept belongs to --all and --mine; a SESSION that is named is ended in any case")
+		return exit.Usage("end: --kept belongs to --all and --mine; a SESSION that is named is ended in any case")
 	case !o.chooses() && sessions == 0:
-		return usage(`end: SESSION is missing; see "lineage end --help"`)
+		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.dryRun && o.plan != "":
-		return usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
+		return exit.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
 	case o.plan != "" && sessions != 1:
-		return usage("end: --if-plan is for one SESSION, the plan's own")
+		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.graceSet && o.now:
-		return usage("end: --now means a grace of 0; give only one of --grace and --now")
+		return exit.Usage("end: --now means a grace of 0; give only one of --grace and --now")
 	case o.grace < 0 || o.grace > api.MaxGrace:
-		return usage("end: invalid --grace %v: must be 0 to %s", o.grace, "10m")
+		return exit.Usage("end: invalid --grace %v: must be 0 to %s", o.grace, "10m")
 	case o.timeout < 0:
-		return usage("end: invalid --timeout %v: must be 0 or more", o.timeout)
+		return exit.Usage("end: invalid --timeout %v: must be 0 or more", o.timeout)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -52,13 +53,13 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		}
 		switch {
 		case follow && until != "":
-			return usage("events: --follow has no end; give only one of --follow and --until")
+			return exit.Usage("events: --follow has no end; give only one of --follow and --until")
 		case since != "" && until == "" && !follow:
 			q.Until = a.now()
 		}
 		for _, t := range q.Types {
 			if !slices.Contains(eventTypes, t) {
-				return usage("events: invalid --type %q: must be one of %s", t, strings.Join(eventTypes, ", "))
+				return exit.Usage("events: invalid --type %q: must be one of %s", t, strings.Join(eventTypes, ", "))
 			}
 		}
 		c, err := a.client(cmd.Context())

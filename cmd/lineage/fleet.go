@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -16,7 +17,7 @@ import (
 // hostTime is how long one of many hosts may take to be reached and to answer.
 const hostTime = 10 * time.Second
 
-var errSocketWithHosts = usage("--socket is for the daemon of this host, not with -H")
+var errSocketWithHosts = exit.Usage("--socket is for the daemon of this host, not with -H")
 
 // hostFlag adds -H to a command.
 func hostFlag(cmd *cobra.Command) *hosts.List {
@@ -59,7 +60,7 @@ func hostAnswer(host string, l *text.Listing, err error) text.HostAnswer {
 	if err == nil {
 		return answer
 	}
-	answer.Exit = exitCode(err)
+	answer.Exit = exit.Code(err)
 	if _, ok := errors.AsType[*hosts.Failure](err); ok {
 		answer.Exit = api.ExitUnreachable
 	}
@@ -86,9 +87,9 @@ func (a *app) printHosts(format string, answers []text.HostAnswer) error {
 	}
 	switch {
 	case failed > 0:
-		return &exitError{code: api.ExitLeft}
+		return exit.Told(api.ExitLeft)
 	case found == 0:
-		return &exitError{code: api.ExitNotFound}
+		return exit.Told(api.ExitNotFound)
 	}
 	return nil
 }

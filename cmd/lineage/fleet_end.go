@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -17,11 +16,11 @@ import (
 func (o *endOptions) checkHosts(list hosts.List) error {
 	switch {
 	case len(list) == 0 && o.allOrNone:
-		return usage("end: --all-or-none belongs to -H")
+		return exit.Usage("end: --all-or-none belongs to -H")
 	case len(list) > 0 && o.chooses():
-		return usage("end: --all and --mine are for this host; with -H name the sessions")
+		return exit.Usage("end: --all and --mine are for this host; with -H name the sessions")
 	case len(list) > 0 && o.plan != "":
-		return usage("end: --if-plan is for this host; -H makes a plan on each host, and ends under it")
+		return exit.Usage("end: --if-plan is for this host; -H makes a plan on each host, and ends under it")
 	}
 	return nil
 }
@@ -80,12 +79,12 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 		a.say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
 		return err
 	case !o.yes && !a.canAsk():
-		return usage("end: cannot ask for confirmation (not a terminal); use --yes")
+		return exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
 	case !o.yes:
 		if goOn, err := a.askHostsEnd(shown, ready, plans); err != nil {
 			return err
 		} else if !goOn {
-			return &exitError{api.ExitFailed, errors.New("end: not confirmed, nothing was sent")}
+			return exit.Errorf(api.ExitFailed, "end: not confirmed, nothing was sent")
 		}
 	}
 	ended, err := askHosts(ctx, a, ready, hostTime+grace+o.timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
@@ -121,7 +120,7 @@ func planOn(ctx context.Context, c api.Client, o endOptions, args []string) (*pl
 			plan, t.err = c.Plan(ctx, t.session.ID)
 		}
 		if t.err == nil && plan.RefusedBy != "" {
-			t.err = &exitError{api.ExitDenied, fmt.Errorf("end %s: it would be refused: %s", t.session.ID, plan.RefusedBy)}
+			t.err = exit.Errorf(api.ExitDenied, "end %s: it would be refused: %s", t.session.ID, plan.RefusedBy)
 		}
 		switch {
 		case t.err != nil:
@@ -146,7 +145,7 @@ func worstOf(failed []error) error {
 		said[i] = err.Error()
 		worst = max(worst, hostAnswer("", nil, err).Exit)
 	}
-	return &exitError{worst, errors.New(strings.Join(said, "; "))}
+	return exit.Errorf(worst, "%s", strings.Join(said, "; "))
 }
 
 // endOn ends what is planned on one host, and waits for the verdicts.
@@ -179,7 +178,7 @@ func endOn(ctx context.Context, c api.Client, o endOptions, p *planned) (*text.L
 		r.Head = text.Head("report")
 		receipts = append(receipts, text.Receipt{Report: r})
 		if r.Verdict != api.VerdictClean {
-			failed = append(failed, &exitError{api.ExitLeft, errors.New(text.Shortfall(r))})
+			failed = append(failed, exit.Errorf(api.ExitLeft, "%s", text.Shortfall(r)))
 		}
 	}
 	if len(receipts) == 0 {

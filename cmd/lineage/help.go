@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
@@ -173,9 +174,9 @@ func unknown(what string, cmd *cobra.Command, name string) error {
 	}
 	switch {
 	case len(meant) > 1:
-		return usage("unknown %s %q; did you mean %q or %q?", what, name, meant[0], meant[1])
+		return exit.Usage("unknown %s %q; did you mean %q or %q?", what, name, meant[0], meant[1])
 	case len(meant) == 1:
-		return usage("unknown %s %q; did you mean %q?", what, name, meant[0])
+		return exit.Usage("unknown %s %q; did you mean %q?", what, name, meant[0])
 	}
-	return usage(`unknown %s %q; see "%s --help"`, what, name, cmd.CommandPath())
+	return exit.Usage(`unknown %s %q; see "%s --help"`, what, name, cmd.CommandPath())
 }

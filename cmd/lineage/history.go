@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -47,16 +47,16 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 			return err
 		}
 		if q.Limit < 0 {
-			return usage("history: invalid --limit %d: must be 0 or more", q.Limit)
+			return exit.Usage("history: invalid --limit %d: must be 0 or more", q.Limit)
 		}
 		if len(args) > 0 && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
-			return usage("history: --since, --until and --limit are for the list, not for one SESSION")
+			return exit.Usage("history: --since, --until and --limit are for the list, not for one SESSION")
 		}
 		if len(args) == 0 && everybody {
-			return usage("history: --all is for one SESSION, not for the list")
+			return exit.Usage("history: --all is for one SESSION, not for the list")
 		}
 		if timeline != "" && (len(args) == 0 || everybody || len(*remote) > 0) {
-			return usage("history: --perfetto is for one SESSION of this host, without --all")
+			return exit.Usage("history: --perfetto is for one SESSION of this host, without --all")
 		}
 		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
 			return err
@@ -150,7 +150,7 @@ func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string
 		}
 	}
 	if last == nil {
-		return nil, &exitError{api.ExitNotFound, fmt.Errorf("history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)}
+		return nil, exit.Errorf(api.ExitNotFound, "history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)
 	}
 	return last, nil
 }
@@ -224,11 +224,11 @@ func timeRange(command, since, until string, now time.Time) (from, to time.Time,
 			continue
 		}
 		if *x.t, err = api.ParseTime(x.text, now); err != nil {
-			return from, to, usage("%s: --%s: %w", command, x.flag, err)
+			return from, to, exit.Usage("%s: --%s: %w", command, x.flag, err)
 		}
 	}
 	if !from.IsZero() && !to.IsZero() && from.After(to) {
-		return from, to, usage("%s: --since %s is after --until %s", command, since, until)
+		return from, to, exit.Usage("%s: --since %s is after --until %s", command, since, until)
 	}
 	return from, to, nil
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
@@ -18,7 +18,7 @@ func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cob
 	o := supervise.Options{}
 	var grace time.Duration
 	before := func(format string, args ...any) error {
-		return &exitError{exitBeforeCommand, fmt.Errorf(format, args...)}
+		return exit.Errorf(exitBeforeCommand, format, args...)
 	}
 	cmd := &cobra.Command{
 		Use:   "init [flags] -- CMD [ARG...]",
@@ -54,7 +54,7 @@ CMD ran.`,
 			}
 			o.Args, o.Env = args, os.Environ()
 			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
-			return &exitError{code: run(cmd.Context(), o)}
+			return exit.Told(run(cmd.Context(), o))
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {

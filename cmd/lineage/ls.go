@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -79,16 +80,16 @@ ended session is how long it lasted.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case o.uid < 0 && cmd.Flags().Changed("uid"):
-			return usage("ls: invalid --uid %d: must be 0 or more", o.uid)
+			return exit.Usage("ls: invalid --uid %d: must be 0 or more", o.uid)
 		case o.watch && format.value != "table" && format.value != "wide":
-			return usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
+			return exit.Usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
 		}
 		if err := takeColumns(true, text.SessionColumns); err != nil {
 			return err
 		}
 		if len(*remote) > 0 {
 			if o.watch {
-				return usage("ls: --watch is for this host, not with -H")
+				return exit.Usage("ls: --watch is for this host, not with -H")
 			}
 			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
 				list, err := o.list(ctx, c)

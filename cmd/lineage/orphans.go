@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -51,13 +51,13 @@ is ended: "lineage adopt PID" makes such a process a session first.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case end && nudge:
-			return usage("orphans: give only one of --end and --nudge")
+			return exit.Usage("orphans: give only one of --end and --nudge")
 		case outside && (end || nudge || len(args) > 0):
-			return usage("orphans: --host only lists, and takes no SESSION")
+			return exit.Usage("orphans: --host only lists, and takes no SESSION")
 		case yes && !end:
-			return usage("orphans: --yes belongs to --end")
+			return exit.Usage("orphans: --yes belongs to --end")
 		case end && !yes && !a.canAsk():
-			return usage("orphans: cannot ask for confirmation (not a terminal); use --yes")
+			return exit.Usage("orphans: cannot ask for confirmation (not a terminal); use --yes")
 		}
 		columns := text.OrphanColumns
 		if outside {
@@ -96,7 +96,7 @@ is ended: "lineage adopt PID" makes such a process a session first.`,
 // hostOrphans lists orphans of the host that are in no session.
 func (a *app) hostOrphans(ctx context.Context, c api.Client, format *choice) error {
 	if a.host.orphans == nil {
-		return &exitError{api.ExitUnsupported, errors.New("orphans: --host reads /proc of a Linux host")}
+		return exit.Errorf(api.ExitUnsupported, "orphans: --host reads /proc of a Linux host")
 	}
 	orphans, unknown, err := a.host.orphans(ctx)
 	if err != nil {
@@ -243,7 +243,7 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 		k, err := c.Kill(ctx, o.Ref.String(), api.KillRequest{Signal: "CHLD"})
 		if err != nil {
 			a.complain(err)
-			worst = max(worst, exitCode(err))
+			worst = max(worst, exit.Code(err))
 			continue
 		}
 		k.Head = api.Head{Kind: "killed"}
@@ -261,8 +261,5 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 	if err := a.print(format, l); err != nil {
 		return err
 	}
-	if worst != api.ExitOK {
-		return &exitError{code: worst}
-	}
-	return nil
+	return exit.Told(worst)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 )
 
 // dryRun shows what an end would do.
@@ -19,15 +20,15 @@ func (a *app) dryRun(ctx context.Context, c api.Client, o endOptions, args []str
 		}
 		if t.err != nil {
 			a.complain(t.err)
-			worst = max(worst, exitCode(t.err))
+			worst = max(worst, exit.Code(t.err))
 			continue
 		}
 		plans = append(plans, plan)
 		how[plan] = signals(t.session, o)
 	}
 	err := a.showPlans(plans, how, len(targets) > 1, format)
-	if worst == api.ExitOK || exitCode(err) > worst {
+	if worst == api.ExitOK || exit.Code(err) > worst {
 		return err
 	}
-	return &exitError{code: worst}
+	return exit.Told(worst)
 }

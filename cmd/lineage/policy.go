@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
@@ -100,7 +101,7 @@ code is 1.`,
 		if mistaken {
 			// Editors find the place by it: nothing stands before it.
 			fmt.Fprintln(a.stderr, display.Text(bad.Error()))
-			return &exitError{code: api.ExitFailed}
+			return exit.Told(api.ExitFailed)
 		}
 		return err
 	}
@@ -137,7 +138,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
 			return err
 		}
 		if _, err := api.ParseRef(args[0]); err != nil {
-			return usage("explain %s: not a process; name it as PID or PID@START", args[0])
+			return exit.Usage("explain %s: not a process; name it as PID or PID@START", args[0])
 		}
 		return nil
 	}

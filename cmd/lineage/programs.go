@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
 
@@ -69,7 +70,7 @@ as in the history.`,
 	cmd.Flags().AddFlagSet(own)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Check(); err != nil {
-			return usage("export: %w", err)
+			return exit.Usage("export: %w", err)
 		}
 		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(own)...)...)
 	}

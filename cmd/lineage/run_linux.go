@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
@@ -19,7 +19,7 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 	var grace time.Duration
 	onExit := choice{supervise.OnExitEnd, []string{supervise.OnExitEnd, supervise.OnExitReport}}
 	before := func(format string, args ...any) error {
-		return &exitError{exitBeforeCommand, fmt.Errorf(format, args...)}
+		return exit.Errorf(exitBeforeCommand, format, args...)
 	}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
@@ -80,7 +80,7 @@ CMD ran.`,
 			if !o.Quiet {
 				o.Ending = func(s *api.Session) func() { return a.showEnd(o.Dial, s) }
 			}
-			return &exitError{code: run(cmd.Context(), o)}
+			return exit.Told(run(cmd.Context(), o))
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
 )
 
@@ -47,7 +48,7 @@ sudo it is the file of the user who called sudo.`,
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		agent, known := setup.Find(args[0])
 		if !known {
-			return usage("setup: unknown agent %q: must be one of %s", args[0], strings.Join(names, ", "))
+			return exit.Usage("setup: unknown agent %q: must be one of %s", args[0], strings.Join(names, ", "))
 		}
 		home, err := a.becomeUser()
 		if err != nil {
@@ -72,10 +73,10 @@ sudo it is the file of the user who called sudo.`,
 			return nil
 		}
 		if _, asks := terminal(a.stdin); !yes && !asks {
-			return usage("setup: cannot ask for confirmation (not a terminal); use --yes")
+			return exit.Usage("setup: cannot ask for confirmation (not a terminal); use --yes")
 		}
 		if !yes && !a.agreed("Write this?") {
-			return &exitError{code: api.ExitFailed}
+			return exit.Told(api.ExitFailed)
 		}
 		if err := c.Write(); err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)

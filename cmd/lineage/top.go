@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
@@ -76,13 +77,13 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		}
 		switch {
 		case o.input == "" && cmd.Flags().Changed("speed"):
-			return usage("top: --speed is for a recording; name it with --input")
+			return exit.Usage("top: --speed is for a recording; name it with --input")
 		case len(*remote) > 0 && (o.input != "" || session != ""):
-			return usage("top: SESSION and --input are for one host, not with -H")
+			return exit.Usage("top: SESSION and --input are for one host, not with -H")
 		case len(*remote) > view.MostHosts:
-			return usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
+			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case o.speed < 0 || math.IsNaN(o.speed) || math.IsInf(o.speed, 0):
-			return usage("top: invalid --speed %v: must be 0 or more", o.speed)
+			return exit.Usage("top: invalid --speed %v: must be 0 or more", o.speed)
 		case o.input != "" && !a.fullScreen():
 			return a.recordedTree(treeOptions{input: o.input, plain: o.ascii}, session, "table")
 		case o.input != "":
@@ -179,7 +180,7 @@ func (a *app) topTheme(flag string, given bool) (string, error) {
 	theme := flag
 	if env := a.env("LINEAGE_THEME"); env != "" && !given {
 		if err := ink.CheckTheme(env); err != nil {
-			return "", usage("top: LINEAGE_THEME: %w", err)
+			return "", exit.Usage("top: LINEAGE_THEME: %w", err)
 		}
 		theme = env
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -65,13 +66,13 @@ always means the process.`,
 		}
 		switch {
 		case o.follow && o.input != "":
-			return usage("tree: --follow needs a daemon, it cannot follow a recording")
+			return exit.Usage("tree: --follow needs a daemon, it cannot follow a recording")
 		case o.follow && format.value != "table" && format.value != "wide":
-			return usage(`tree: --follow draws for people; use "lineage events -o jsonl"`)
+			return exit.Usage(`tree: --follow draws for people; use "lineage events -o jsonl"`)
 		case o.graph.value != "" && (o.follow || o.plain || len(*remote) > 0 || format.value != "table"):
-			return usage("tree: --format has no use for --follow, --plain, -o and -H")
+			return exit.Usage("tree: --format has no use for --follow, --plain, -o and -H")
 		case len(*remote) > 0 && (o.follow || o.input != ""):
-			return usage("tree: --follow and --input are for this host, not with -H")
+			return exit.Usage("tree: --follow and --input are for this host, not with -H")
 		case o.input != "":
 			return a.recordedTree(o, arg, format.value)
 		case len(*remote) > 0:

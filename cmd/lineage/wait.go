@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -177,14 +178,11 @@ func (a *app) report(targets []*target, format string) error {
 		switch {
 		case t.err != nil:
 			a.complain(t.err)
-			worst = max(worst, exitCode(t.err))
+			worst = max(worst, exit.Code(t.err))
 		case t.report.Verdict != "clean":
 			a.say("%s", text.Shortfall(t.report))
 			worst = max(worst, api.ExitLeft)
 		}
 	}
-	if worst == api.ExitOK {
-		return nil
-	}
-	return &exitError{code: worst}
+	return exit.Told(worst)
 }

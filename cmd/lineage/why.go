@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -81,7 +82,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 			proto = "tcp"
 		}
 		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
-			return nil, usage("why %s: use :PORT, :PORT/tcp or :PORT/udp; a file with that name is ./%s", arg, arg)
+			return nil, exit.Usage("why %s: use :PORT, :PORT/tcp or :PORT/udp; a file with that name is ./%s", arg, arg)
 		}
 		return func(ctx context.Context, c api.Client) (text.Listing, error) {
 			h, err := c.WhyPort(ctx, proto, int(n))
@@ -95,7 +96,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 		return a.askProcess(ref, remote), nil
 	}
 	if pidLike.MatchString(arg) || arg == "" {
-		return nil, usage("why %s: not a process; name it as PID or PID@START", arg)
+		return nil, exit.Usage("why %s: not a process; name it as PID or PID@START", arg)
 	}
 	if remote {
 		return askRemotePath(arg)
@@ -107,12 +108,12 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 func (a *app) portAt(arg, when string) (asker, error) {
 	at, err := api.ParseTime(when, a.now())
 	if err != nil {
-		return nil, usage("why: --at: %w", err)
+		return nil, exit.Usage("why: --at: %w", err)
 	}
 	port, isPort := strings.CutPrefix(arg, ":")
 	n, err := strconv.ParseUint(strings.TrimSuffix(port, "/tcp"), 10, 16)
 	if !isPort || err != nil {
-		return nil, usage("why %s: --at belongs to a TCP port, as in :8080", arg)
+		return nil, exit.Usage("why %s: --at belongs to a TCP port, as in :8080", arg)
 	}
 	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		h, err := c.WhyPortAt(ctx, int(n), at)
@@ -154,7 +155,7 @@ func (a *app) askProcess(ref api.Ref, remote bool) asker {
 // its inode is not known here.
 func askRemotePath(arg string) (asker, error) {
 	if !filepath.IsAbs(arg) {
-		return nil, usage("why %s: with -H, want an absolute path", arg)
+		return nil, exit.Usage("why %s: with -H, want an absolute path", arg)
 	}
 	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		h, err := c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
@@ -208,7 +209,7 @@ func pathRef(arg string) (api.PathRef, error) {
 	f := api.PathRef{Path: path}
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrPermission) {
-		return f, &exitError{api.ExitDenied, fmt.Errorf("why %s: not permitted; run with sudo", arg)}
+		return f, exit.Errorf(api.ExitDenied, "why %s: not permitted; run with sudo", arg)
 	}
 	if err != nil {
 		return f, nil

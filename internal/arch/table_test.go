@@ -6,7 +6,7 @@ package arch
 var mayImport = map[string]string{
 	"api/display":                "api",
 	"api/run":                    "api",
-	"cmd/lineage":                "api api/display cmd/lineage/export cmd/lineage/hook cmd/lineage/hosts cmd/lineage/outside cmd/lineage/perfetto cmd/lineage/secrets cmd/lineage/setup cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",
+	"cmd/lineage":                "api api/display cmd/lineage/exit cmd/lineage/export cmd/lineage/hook cmd/lineage/hosts cmd/lineage/outside cmd/lineage/perfetto cmd/lineage/secrets cmd/lineage/setup cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",
 	"cmd/lineage-export":         "api cmd/lineage-export/file cmd/lineage-export/follow cmd/lineage-export/metrics cmd/lineage-export/ocsf cmd/lineage-export/otlp cmd/lineage-export/record cmd/lineage-export/webhook cmd/lineage/export",
 	"cmd/lineage-export/file":    "cmd/lineage-export/record",
 	"cmd/lineage-export/follow":  "api cmd/lineage-export/model cmd/lineage-export/record cmd/lineage/secrets enforcer/redact",
@@ -17,6 +17,7 @@ var mayImport = map[string]string{
 	"cmd/lineage-export/record":  "api",
 	"cmd/lineage-export/webhook": "cmd/lineage-export/follow cmd/lineage-export/record",
 	"cmd/lineage-mcp":            "api api/display",
+	"cmd/lineage/exit":           "api",
 	"cmd/lineage/hook":           "api api/display",
 	"cmd/lineage/hosts":          "api",
 	"cmd/lineage/outside":        "api cmd/lineage/text daemon/document daemon/resources tracer tracer/procfs",

@@ -1,0 +1,48 @@
+// Package exit gives errors the exit code of the command that they end.
+package exit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Error ends the command with Code. If Err is nil, the user has been told already.
+type Error struct {
+	Code int
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf is an error that ends the command with code.
+func Errorf(code int, format string, args ...any) error {
+	return &Error{code, fmt.Errorf(format, args...)}
+}
+
+// Usage is a mistake in the command line.
+func Usage(format string, args ...any) error { return Errorf(api.ExitUsage, format, args...) }
+
+// Told ends the command with code and says nothing more. It is nil for [api.ExitOK].
+func Told(code int) error {
+	if code == api.ExitOK {
+		return nil
+	}
+	return &Error{Code: code}
+}
+
+// Code is the exit code of a command that fails with err.
+func Code(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e.Exit
+	}
+	if _, ok := errors.AsType[*api.UnreachableError](err); ok {
+		return api.ExitUnreachable
+	}
+	return api.ExitFailed
+}

@@ -72,7 +72,7 @@ same PID later.`,
 		if err != nil {
 			return err
 		}
-		return a.print(format.value, a.opened(s, "adopted"))
+		return a.Print(format.value, a.opened(s, "adopted"))
 	}
 	return cmd
 }
@@ -133,9 +133,9 @@ root of a session cannot be kept.`,
 			return err
 		}
 		for _, w := range s.Warnings {
-			a.say("keep: %s", w)
+			a.Say("keep: %s", w)
 		}
-		return a.print(format.value, a.opened(s, "kept"))
+		return a.Print(format.value, a.opened(s, "kept"))
 	}
 	return cmd
 }

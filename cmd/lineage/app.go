@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -25,23 +22,13 @@ const exitBeforeCommand = 125
 // app is what the commands share: the world around them, injected, and the
 // flags that all of them take.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	env            func(string) string
-	now            func() time.Time
-	dial           func(ctx context.Context, socket string) (api.Client, error)
-	dialHost       hosts.Dialer // the daemon of another host
-	// interrupts gives the SIGINTs and SIGTERMs from now on, until stop.
-	interrupts func() (c <-chan os.Signal, stop func())
-	host       host
+	console.Console
+	dial     func(ctx context.Context, socket string) (api.Client, error)
+	dialHost hosts.Dialer // the daemon of another host
+	host     host
 
 	socket string
-	color  choice
 	begun  bool // the command line was understood
-
-	// What tables show, if a command has these flags.
-	columns   []string
-	noHeaders bool
 }
 
 // host is what needs this machine instead of a daemon.
@@ -65,9 +52,9 @@ type host struct {
 func (a *app) main(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
 	if _, ok := errors.AsType[*exit.Error](err); err != nil && !ok && !a.begun {
 		err = exit.Usage("%w", err)
@@ -81,27 +68,9 @@ func (a *app) exit(err error) int {
 		return api.ExitOK
 	}
 	if e, ok := errors.AsType[*exit.Error](err); !ok || e.Err != nil {
-		a.complain(err)
+		a.Complain(err)
 	}
 	return exit.Code(err)
-}
-
-// complain writes an error as one line.
-func (a *app) complain(err error) {
-	text := err.Error()
-	if e, ok := errors.AsType[*api.Error](err); ok && len(e.Items) > 0 {
-		var ids []string
-		for _, s := range e.Items {
-			ids = append(ids, fmt.Sprintf("%s (%s, uid %d)", s.ID, s.State, s.UID))
-		}
-		text += ": " + strings.Join(ids, ", ")
-	}
-	a.say("%s", text)
-}
-
-// say writes one line to stderr.
-func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "lineage: %s\n", display.Text(fmt.Sprintf(format, args...)))
 }
 
 // client connects to the daemon.
@@ -117,13 +86,14 @@ func (a *app) socketPath() string {
 	if a.socket != "" {
 		return a.socket
 	}
-	if s := a.env("LINEAGE_SOCKET"); s != "" {
+	if s := a.Env("LINEAGE_SOCKET"); s != "" {
 		return s
 	}
 	return api.DefaultSocket
 }
 
 func (a *app) root() *cobra.Command {
+	color := choice{"auto", []string{"auto", "always", "never"}}
 	root := &cobra.Command{
 		Use:   "lineage",
 		Short: "Track every process that a command starts, and end them all",
@@ -140,7 +110,7 @@ of them.`,
 		SilenceUsage:     true,
 		Args:             subcommand,
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) { a.begun = true },
+		PersistentPreRun: func(*cobra.Command, []string) { a.begun, a.Color = true, color.value },
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -150,10 +120,9 @@ of them.`,
 		}
 		return exit.Usage(`%s: %w; see "%s --help"`, cmd.Name(), err, cmd.CommandPath())
 	})
-	a.color = choice{"auto", []string{"auto", "always", "never"}}
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the daemon's `path` (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
-	root.PersistentFlags().Var(&a.color, "color", "colour the output: `auto`, always or never")
-	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(a.color.words, cobra.ShellCompDirectiveNoFileComp))
+	root.PersistentFlags().Var(&color, "color", "colour the output: `auto`, always or never")
+	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
 	root.AddCommand(a.lsCommand(), a.orphansCommand(), a.reportCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(),

@@ -28,7 +28,7 @@ func (a *app) endBranch(ctx context.Context, c api.Client, o endOptions, word, f
 		if o.dryRun {
 			return a.showPlans([]*api.Plan{plan}, map[*api.Plan]string{plan: signals(s, o)}, false, format)
 		}
-		if !a.canAsk() {
+		if !a.CanAsk() {
 			return errCannotAsk
 		}
 		goOn, err := a.askBranch(plan, signals(s, o))
@@ -76,7 +76,7 @@ func (a *app) askBranch(plan *api.Plan, how string) (bool, error) {
 	if plan.RefusedBy != "" || len(plan.Processes) == 0 {
 		return true, nil // the daemon says what is wrong
 	}
-	p := a.page(a.stderr, false)
+	p := a.Page(a.Stderr, false)
 	p.Wrap(0, fmt.Sprintf("pid %d and what it started in session %s: %s will get %s", plan.Branch.PID,
 		display.Text(plan.Session), display.Count(len(plan.Processes), "process", "processes"), how))
 	for i := range plan.Processes {
@@ -95,12 +95,12 @@ func (a *app) showPlans(plans []*api.Plan, how map[*api.Plan]string, several boo
 	for _, plan := range plans {
 		plan.Head = text.Head("plan")
 		if plan.RefusedBy != "" {
-			a.say("end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
+			a.Say("end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
 			worst = max(worst, api.ExitDenied)
 		}
 	}
 	if len(plans) > 0 {
-		if err := a.print(format, text.Plans(plans, how, several)); err != nil {
+		if err := a.Print(format, text.Plans(plans, how, several)); err != nil {
 			return err
 		}
 	}

@@ -45,10 +45,10 @@ func (c *columnList) complete(_ *cobra.Command, _ []string, begun string) (words
 func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (take func(table bool, known []string) error) {
 	c := columnList{known: known}
 	cmd.Flags().Var(&c, "columns", "only these `columns`, in this order: "+strings.Join(known, ", "))
-	cmd.Flags().BoolVar(&a.noHeaders, "no-headers", false, "no line with the names of the columns")
+	cmd.Flags().BoolVar(&a.NoHeaders, "no-headers", false, "no line with the names of the columns")
 	cmd.RegisterFlagCompletionFunc("columns", c.complete)
 	return func(table bool, known []string) error {
-		if len(c.chosen) == 0 && !a.noHeaders {
+		if len(c.chosen) == 0 && !a.NoHeaders {
 			return nil
 		}
 		if !table || format.value != "table" && format.value != "wide" {
@@ -59,7 +59,7 @@ func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (
 				return exit.Usage("%s: this list has no column %s: must be some of %s", cmd.Name(), name, strings.Join(known, ","))
 			}
 		}
-		a.columns = c.chosen
+		a.Columns = c.chosen
 		return nil
 	}
 }

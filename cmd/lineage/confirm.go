@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strings"
@@ -19,7 +18,7 @@ const listed = 20
 // ask shows what will die and asks for a yes. There is nothing to ask when
 // all is over already.
 func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOptions) (bool, error) {
-	p := a.page(a.stderr, false)
+	p := a.Page(a.Stderr, false)
 	sessions := 0
 	for _, t := range targets {
 		if t.err != nil || t.session.State == api.StateEnded {
@@ -64,20 +63,10 @@ var (
 
 // confirm asks, below what the page has, for a yes.
 func (a *app) confirm(p *text.Page, what string) (bool, error) {
-	p.Print("End %s? [y/N] ", what)
 	if err := p.Flush(); err != nil {
 		return false, err
 	}
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil {
-		fmt.Fprintln(a.stderr)
-		return false, nil
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return true, nil
-	}
-	return false, nil
+	return a.Agreed("End " + what + "?"), nil
 }
 
 // graceOf is the time between SIGTERM and SIGKILL that s will have.

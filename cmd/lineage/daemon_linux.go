@@ -50,7 +50,7 @@ everything from the kernel instead.`,
 			case takeDown:
 				return refused(unload(cmd.Context(), o.Socket, force))
 			}
-			ctx, stop := a.untilInterrupt(cmd.Context())
+			ctx, stop := a.UntilInterrupt(cmd.Context())
 			defer stop()
 			return refused(serve(ctx, o))
 		},

@@ -31,7 +31,7 @@ capabilities and its problems are shown too.`,
 		if st := a.askStatus(cmd.Context()); st != nil {
 			d.SelfCheck, d.Capabilities, d.Degraded = st.SelfCheck, st.Capabilities, st.Degraded
 		}
-		if err := a.print(format.value, text.Doctor(d)); err != nil {
+		if err := a.Print(format.value, text.Doctor(d)); err != nil {
 			return err
 		}
 		if !d.Supported {

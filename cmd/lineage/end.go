@@ -148,8 +148,8 @@ kills.`,
 				return err
 			}
 			if len(args) == 0 {
-				a.say("end: no session to end")
-				return a.print(format.value, text.Receipts([]text.Receipt{}, true))
+				a.Say("end: no session to end")
+				return a.Print(format.value, text.Receipts([]text.Receipt{}, true))
 			}
 		}
 		switch {
@@ -157,7 +157,7 @@ kills.`,
 			return a.endBranch(ctx, c, o, args[0], format.value)
 		case o.dryRun:
 			return a.dryRun(ctx, c, o, args, format.value)
-		case !o.yes && !a.canAsk():
+		case !o.yes && !a.CanAsk():
 			for _, t := range resolve(ctx, c, o, args) {
 				if t.err != nil {
 					return t.err // it matters more
@@ -179,7 +179,7 @@ func (a *app) choose(ctx context.Context, c api.Client, o endOptions) ([]string,
 	uid := a.host.euid()
 	ids, spared := o.chosen(list.Items, uid, o.all && uid == 0)
 	for _, why := range spared {
-		a.say("end: %s", why)
+		a.Say("end: %s", why)
 	}
 	return ids, nil
 }
@@ -212,13 +212,6 @@ func (o *endOptions) chosen(sessions []api.Session, uid int, everybody bool) (id
 	return ids, spared
 }
 
-// canAsk tells whether somebody is there to read a question and answer it.
-func (a *app) canAsk() bool {
-	_, in := terminal(a.stdin)
-	_, out := terminal(a.stderr)
-	return in && out
-}
-
 // target is one session that is to end.
 type target struct {
 	word    string       // by which the daemon finds it
@@ -232,7 +225,7 @@ type target struct {
 // alive; the worst of their exit codes counts.
 func (a *app) end(ctx context.Context, c api.Client, o endOptions, args []string, format string) error {
 	answered := a.sayIfSlow()
-	asked := a.now()
+	asked := a.Now()
 	targets := []*target{{word: args[0]}}
 	// One session that need not be shown is ended before anything is asked: in a
 	// storm each answer may take long.
@@ -273,7 +266,7 @@ const slow = 3 * time.Second
 // sayIfSlow says that the daemon has not answered, unless answered is called
 // soon.
 func (a *app) sayIfSlow() (answered func()) {
-	t := time.AfterFunc(slow, func() { a.say("end: no answer from the daemon yet; still waiting, Ctrl-C gives up") })
+	t := time.AfterFunc(slow, func() { a.Say("end: no answer from the daemon yet; still waiting, Ctrl-C gives up") })
 	return func() { t.Stop() }
 }
 

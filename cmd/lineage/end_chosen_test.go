@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 )
 
 // --all and --mine end the outermost sessions that the caller may end; kept ones, and
@@ -106,7 +107,7 @@ func TestEndProgress(t *testing.T) {
 	w := newWorld(t, f)
 	said := w.terminal("")
 	go func() {
-		time.Sleep(3*patience + patience/2) // between two of the states that are shown
+		time.Sleep(3*console.Patience + console.Patience/2) // between two of the states that are shown
 		w.signals <- os.Interrupt
 	}()
 	code, out, _ := w.run("end", "-y", "--grace", "30s", "k3x9q2")

@@ -304,7 +304,7 @@ func (w *world) terminal(answer string) (said func() string) {
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 60}); err != nil {
 		w.t.Fatal(err)
 	}
-	w.stdin, w.stderr = tty, tty
+	w.Stdin, w.Stderr = tty, tty
 	all := make(chan string)
 	go func() {
 		var b strings.Builder
@@ -345,7 +345,7 @@ func TestEndSaysThatNobodyAnswers(t *testing.T) {
 			f := newFake()
 			w := newWorld(t, f)
 			said := make(chan string, 1)
-			w.stderr = writerFunc(func(b []byte) { said <- string(b) })
+			w.Stderr = writerFunc(func(b []byte) { said <- string(b) })
 			tt.held(f, func() {
 				select {
 				case line := <-said:

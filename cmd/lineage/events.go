@@ -48,14 +48,14 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if q.Since, q.Until, err = timeRange("events", since, until, a.now()); err != nil {
+		if q.Since, q.Until, err = timeRange("events", since, until, a.Now()); err != nil {
 			return err
 		}
 		switch {
 		case follow && until != "":
 			return exit.Usage("events: --follow has no end; give only one of --follow and --until")
 		case since != "" && until == "" && !follow:
-			q.Until = a.now()
+			q.Until = a.Now()
 		}
 		for _, t := range q.Types {
 			if !slices.Contains(eventTypes, t) {
@@ -67,7 +67,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 			return err
 		}
 		defer c.Close()
-		ctx, stop := a.untilInterrupt(cmd.Context())
+		ctx, stop := a.UntilInterrupt(cmd.Context())
 		defer stop()
 		err = a.streamEvents(ctx, c, q, format.value)
 		if ctx.Err() != nil {
@@ -81,7 +81,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 // streamEvents writes events until the stream ends. A broken stream is taken
 // up again where it broke, as long as that makes progress.
 func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, format string) error {
-	p := a.page(a.stdout, format == "wide")
+	p := a.Page(a.Stdout, format == "wide")
 	enc := p.JSON()
 	for {
 		from := q.From
@@ -97,7 +97,7 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 		if !errors.Is(err, api.ErrBroken) || q.From == from {
 			return err
 		}
-		a.say("%v: resuming at event %d", api.ErrBroken, q.From)
+		a.Say("%v: resuming at event %d", api.ErrBroken, q.From)
 		q.Snapshot = false
 	}
 }
@@ -124,7 +124,7 @@ func (a *app) writeEvent(p *text.Page, enc interface{ Encode(any) error }, forma
 	case "recording":
 	case "end":
 		if ev.Reason != "session_over" && ev.Reason != "until" {
-			a.say("events: the daemon ended the stream: %s", ev.Reason)
+			a.Say("events: the daemon ended the stream: %s", ev.Reason)
 		}
 	case "process":
 		p.Line("%s", text.Event(p, "present", ev))

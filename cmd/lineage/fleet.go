@@ -70,7 +70,7 @@ func hostAnswer(host string, l *text.Listing, err error) text.HostAnswer {
 // printHosts prints what the hosts said, and gives the exit code as a told error. That a
 // host does not have what was asked for is an answer, unless no host has it.
 func (a *app) printHosts(format string, answers []text.HostAnswer) error {
-	if err := a.print(format, text.Hosts(answers)); err != nil {
+	if err := a.Print(format, text.Hosts(answers)); err != nil {
 		return err
 	}
 	found, failed := 0, 0
@@ -82,7 +82,7 @@ func (a *app) printHosts(format string, answers []text.HostAnswer) error {
 			failed++
 		}
 		if format == "name" && answers[i].Err != nil {
-			a.complain(fmt.Errorf("%s: %w", answers[i].Host, answers[i].Err))
+			a.Complain(fmt.Errorf("%s: %w", answers[i].Host, answers[i].Err))
 		}
 	}
 	switch {

@@ -76,9 +76,9 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 		return a.printHosts(format, shown)
 	case o.allOrNone && len(missed) > 0:
 		err := a.printHosts(format, shown)
-		a.say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
+		a.Say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
 		return err
-	case !o.yes && !a.canAsk():
+	case !o.yes && !a.CanAsk():
 		return exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
 	case !o.yes:
 		if goOn, err := a.askHostsEnd(shown, ready, plans); err != nil {
@@ -190,7 +190,7 @@ func endOn(ctx context.Context, c api.Client, o endOptions, p *planned) (*text.L
 
 // askHostsEnd shows the plans of all hosts and asks for a yes.
 func (a *app) askHostsEnd(shown []text.HostAnswer, ready hosts.List, plans map[string]*planned) (bool, error) {
-	p := a.page(a.stderr, false)
+	p := a.Page(a.Stderr, false)
 	text.Hosts(shown).Text(p)
 	sessions := 0
 	for _, host := range ready {

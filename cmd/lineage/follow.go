@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -17,7 +18,7 @@ const redraw = 200 * time.Millisecond
 // changed, until the session is over or the caller has seen enough. A terminal
 // is drawn over; elsewhere one drawing follows the other.
 func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, format string) error {
-	ctx, stop := a.untilInterrupt(ctx)
+	ctx, stop := a.UntilInterrupt(ctx)
 	defer stop()
 	trees, err := askTrees(ctx, c, arg, o.all)
 	if err != nil {
@@ -84,20 +85,6 @@ func (a *app) lastTree(ctx context.Context, c api.Client, s *screen, o treeOptio
 	return s.draw(text.Trees(trees, false, o.plain).Text)
 }
 
-// untilInterrupt is ctx until the first SIGINT or SIGTERM.
-func (a *app) untilInterrupt(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	c, stop := a.interrupts()
-	go func() {
-		select {
-		case <-c:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { cancel(); stop() }
-}
-
 // screen is where something that changes is drawn.
 type screen struct {
 	app  *app
@@ -107,11 +94,11 @@ type screen struct {
 
 func (s *screen) draw(write func(*text.Page)) error {
 	var drawn strings.Builder
-	p := s.app.page(s.app.stdout, s.wide).On(&drawn)
+	p := s.app.Page(s.app.Stdout, s.wide).On(&drawn)
 	write(p)
 	p.Flush()
 	out := drawn.String()
-	if size, ok := terminal(s.app.stdout); ok {
+	if size, ok := console.Terminal(s.app.Stdout); ok {
 		out = overdraw(out, int(size.Row), s.last == "")
 	} else if out == s.last {
 		return nil
@@ -119,7 +106,7 @@ func (s *screen) draw(write func(*text.Page)) error {
 		out = "\n" + out
 	}
 	s.last = drawn.String()
-	if _, err := fmt.Fprint(s.app.stdout, out); err != nil {
+	if _, err := fmt.Fprint(s.app.Stdout, out); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
@@ -164,7 +151,7 @@ func (a *app) linearTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 	if err != nil {
 		return err
 	}
-	p := a.page(a.stdout, format == "wide")
+	p := a.Page(a.Stdout, format == "wide")
 	text.WriteTrees(p, trees, true)
 	if err := p.Flush(); err != nil {
 		return err
@@ -172,7 +159,7 @@ func (a *app) linearTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 	for {
 		select {
 		case ev := <-events:
-			p.Now = a.now()
+			p.Now = a.Now()
 			if err := a.writeEvent(p, nil, format, ev); err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 	remote := hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if q.Since, q.Until, err = timeRange("history", since, until, a.now()); err != nil {
+		if q.Since, q.Until, err = timeRange("history", since, until, a.Now()); err != nil {
 			return err
 		}
 		if q.Limit < 0 {
@@ -90,7 +90,7 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 			if err != nil {
 				return err
 			}
-			return a.print(format.value, past)
+			return a.Print(format.value, past)
 		}
 		list, err := allPages(cmd.Context(), c, q)
 		if err != nil {
@@ -99,7 +99,7 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 		if len(list.Items) == 0 {
 			a.explainEmpty(format, "no session ended then, or none is remembered")
 		}
-		return a.print(format.value, text.History(list))
+		return a.Print(format.value, text.History(list))
 	}
 	return cmd
 }

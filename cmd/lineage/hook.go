@@ -27,7 +27,7 @@ agent says so once, until a daemon answers again.`,
 		Args:    argsCount(1, 1, "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h := hook.Hook{
-				Agent: args[0], In: a.stdin, Out: a.stdout, Env: a.env, PID: os.Getpid(), Ancestors: a.host.ancestors,
+				Agent: args[0], In: a.Stdin, Out: a.Stdout, Env: a.Env, PID: os.Getpid(), Ancestors: a.host.ancestors,
 				Dial: func(ctx context.Context) (api.Client, error) { return a.dial(ctx, a.socketPath()) },
 			}
 			h.Run(cmd.Context())

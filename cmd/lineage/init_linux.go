@@ -53,7 +53,7 @@ CMD ran.`,
 				o.Grace = &grace
 			}
 			o.Args, o.Env = args, os.Environ()
-			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
+			o.Stdin, o.Stdout, o.Stderr = file(a.Stdin), file(a.Stdout), file(a.Stderr)
 			return exit.Told(run(cmd.Context(), o))
 		},
 	}

@@ -114,7 +114,7 @@ ended session is how long it lasted.`,
 		if len(list.Items) == 0 {
 			a.explainEmpty(format, `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`)
 		}
-		return a.print(format.value, text.Sessions(list))
+		return a.Print(format.value, text.Sessions(list))
 	}
 	return cmd
 }
@@ -140,7 +140,7 @@ func (o *lsOptions) list(ctx context.Context, c api.Client) (*api.Sessions, erro
 
 // watchSessions shows the list again and again.
 func (a *app) watchSessions(ctx context.Context, c api.Client, o *lsOptions, format string) error {
-	ctx, stop := a.untilInterrupt(ctx)
+	ctx, stop := a.UntilInterrupt(ctx)
 	defer stop()
 	screen := &screen{app: a, wide: format == "wide"}
 	for {

@@ -64,7 +64,7 @@ func TestLsWatch(t *testing.T) {
 	w := newWorld(t, f)
 	first := make(chan struct{}, 1)
 	var out strings.Builder
-	w.stdout = writerFunc(func(b []byte) {
+	w.Stdout = writerFunc(func(b []byte) {
 		out.Write(b)
 		select {
 		case first <- struct{}{}:

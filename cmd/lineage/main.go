@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 )
 
 func main() {
 	dispatch(os.Args)
 	a := &app{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		env: os.Getenv, now: time.Now, dial: api.Dial, dialHost: hosts.Dial, interrupts: interrupts, host: thisHost(),
+		Console: console.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now, Interrupts: interrupts},
+		dial:    api.Dial, dialHost: hosts.Dial, host: thisHost(),
 	}
 	os.Exit(a.main(context.Background(), os.Args[1:]))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -40,16 +41,18 @@ type world struct {
 func newWorld(t *testing.T, c api.Client) *world {
 	w := &world{t: t, signals: make(chan os.Signal), vars: map[string]string{}}
 	w.app = &app{
-		stdin: strings.NewReader(""), stdout: &w.out, stderr: &w.err,
-		env: func(name string) string { return w.vars[name] },
-		now: func() time.Time { return noon },
+		Console: console.Console{
+			Stdin: strings.NewReader(""), Stdout: &w.out, Stderr: &w.err,
+			Env:        func(name string) string { return w.vars[name] },
+			Now:        func() time.Time { return noon },
+			Interrupts: func() (<-chan os.Signal, func()) { return w.signals, func() {} },
+		},
 		dial: func(_ context.Context, socket string) (api.Client, error) {
 			if c == nil {
 				return nil, &api.UnreachableError{Socket: socket, Err: os.ErrNotExist}
 			}
 			return c, nil
 		},
-		interrupts: func() (<-chan os.Signal, func()) { return w.signals, func() {} },
 		host: host{
 			version: "v1.2.3", euid: func() int { return 1000 },
 			orphans: func(context.Context) ([]text.HostOrphan, []string, error) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 )
 
 // main of the build with the tag man writes the manual pages of the same commands
@@ -40,7 +42,10 @@ func writePages(args []string) error {
 	if err := os.MkdirAll(args[0], 0o755); err != nil {
 		return fmt.Errorf("make the folder: %w", err)
 	}
-	a := &app{stdout: os.Stdout, stderr: os.Stderr, env: func(string) string { return "" }, host: thisHost()}
+	a := &app{
+		Console: console.Console{Stdout: os.Stdout, Stderr: os.Stderr, Env: func(string) string { return "" }},
+		host:    thisHost(),
+	}
 	root := a.root()
 	m := manual{dir: args[0], date: date.UTC().Format(time.DateOnly), about: map[string]string{}}
 	for _, topic := range topics() {

@@ -56,7 +56,7 @@ is ended: "lineage adopt PID" makes such a process a session first.`,
 			return exit.Usage("orphans: --host only lists, and takes no SESSION")
 		case yes && !end:
 			return exit.Usage("orphans: --yes belongs to --end")
-		case end && !yes && !a.canAsk():
+		case end && !yes && !a.CanAsk():
 			return exit.Usage("orphans: cannot ask for confirmation (not a terminal); use --yes")
 		}
 		columns := text.OrphanColumns
@@ -88,7 +88,7 @@ is ended: "lineage adopt PID" makes such a process a session first.`,
 		if nudge {
 			return a.nudge(cmd.Context(), c, list, format.value)
 		}
-		return a.print(format.value, text.Orphans(list))
+		return a.Print(format.value, text.Orphans(list))
 	}
 	return cmd
 }
@@ -123,7 +123,7 @@ func (a *app) hostOrphans(ctx context.Context, c api.Client, format *choice) err
 	if len(doc.Items) == 0 {
 		a.explainEmpty(format, "no orphan outside sessions holds a port, a deleted directory or a dead terminal")
 	}
-	return a.print(format.value, text.OutsideOrphans(&doc))
+	return a.Print(format.value, text.OutsideOrphans(&doc))
 }
 
 // endLeftovers ends the sessions whose root is gone.
@@ -141,11 +141,11 @@ func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, ye
 	}
 	ids, spared := leftBehind(list.Items, session)
 	for _, why := range spared {
-		a.say("orphans: %s", why)
+		a.Say("orphans: %s", why)
 	}
 	if len(ids) == 0 {
-		a.say("orphans: nothing to end: no session that may be ended is without its root")
-		return a.print(format, text.Receipts([]text.Receipt{}, true))
+		a.Say("orphans: nothing to end: no session that may be ended is without its root")
+		return a.Print(format, text.Receipts([]text.Receipt{}, true))
 	}
 	return a.end(ctx, c, endOptions{yes: yes, timeout: 10 * time.Second}, ids, format)
 }
@@ -242,7 +242,7 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 	for _, o := range first {
 		k, err := c.Kill(ctx, o.Ref.String(), api.KillRequest{Signal: "CHLD"})
 		if err != nil {
-			a.complain(err)
+			a.Complain(err)
 			worst = max(worst, exit.Code(err))
 			continue
 		}
@@ -258,7 +258,7 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 			p.Line("%s", line)
 		}
 	}
-	if err := a.print(format, l); err != nil {
+	if err := a.Print(format, l); err != nil {
 		return err
 	}
 	return exit.Told(worst)

@@ -19,7 +19,7 @@ func (a *app) dryRun(ctx context.Context, c api.Client, o endOptions, args []str
 			plan, t.err = c.Plan(ctx, t.session.ID)
 		}
 		if t.err != nil {
-			a.complain(t.err)
+			a.Complain(t.err)
 			worst = max(worst, exit.Code(t.err))
 			continue
 		}

@@ -87,20 +87,20 @@ code is 1.`,
 		case err != nil:
 			return err
 		default:
-			doc.take(p, a.now())
+			doc.take(p, a.Now())
 		}
 		if doc.OK || format.value == "json" || format.value == "jsonl" || format.value == "yaml" {
-			err = a.print(format.value, text.Listing{
+			err = a.Print(format.value, text.Listing{
 				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
 				Text: func(p *text.Page) { p.Line("%s", doc.String()) },
 			})
 		}
 		for _, warning := range doc.Warnings {
-			a.say("policy check: %s", warning)
+			a.Say("policy check: %s", warning)
 		}
 		if mistaken {
 			// Editors find the place by it: nothing stands before it.
-			fmt.Fprintln(a.stderr, display.Text(bad.Error()))
+			fmt.Fprintln(a.Stderr, display.Text(bad.Error()))
 			return exit.Told(api.ExitFailed)
 		}
 		return err

@@ -9,43 +9,12 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 )
-
-// patience is how long something may take before its state is shown, and how often that
-// is then shown again.
-const patience = time.Second
-
-func (a *app) status() *text.Status { return text.NewStatus(a.stderr, columns(a.stderr)) }
-
-// during shows on a terminal what is being done, from a second after now until done is
-// called. what gets the time.
-func (a *app) during(what func(now time.Time) string) (done func()) {
-	line := a.status()
-	if !line.Possible() {
-		return func() {}
-	}
-	over := make(chan struct{})
-	var shown sync.WaitGroup
-	shown.Go(func() {
-		ticks := time.NewTicker(patience)
-		defer ticks.Stop()
-		for {
-			select {
-			case now := <-ticks.C:
-				line.Show(what(now))
-			case <-over:
-				line.Clear()
-				return
-			}
-		}
-	})
-	return sync.OnceFunc(func() { close(over); shown.Wait() })
-}
 
 // showEnd shows how far the end of a session is that the exit of its root began.
 func (a *app) showEnd(dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
-	if !a.status().Possible() {
+	if !a.Status().Possible() {
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -59,7 +28,7 @@ func (a *app) showEnd(dial func(context.Context) (api.Client, error), s *api.Ses
 			counts.count(ctx)
 		}
 	}()
-	clear := a.during(counts.text)
+	clear := a.During(counts.text)
 	return func() { stop(); clear() }
 }
 
@@ -110,7 +79,7 @@ func (n *census) count(ctx context.Context) {
 			n.mu.Unlock()
 		}
 		select {
-		case <-time.After(patience / 2):
+		case <-time.After(console.Patience / 2):
 		case <-ctx.Done():
 		}
 	}

@@ -70,11 +70,11 @@ CMD ran.`,
 				return before("run: invalid --max-processes %d: must be at least 1", o.MaxProcesses)
 			}
 			o.OnExit, o.Args, o.Env = onExit.value, args, os.Environ()
-			o.Stdin, o.Stdout, o.Stderr = file(a.stdin), file(a.stdout), file(a.stderr)
+			o.Stdin, o.Stdout, o.Stderr = file(a.Stdin), file(a.Stdout), file(a.Stderr)
 			socket := a.socketPath()
 			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
 			o.Connect = func(ctx context.Context) (api.Client, error) {
-				defer a.during(func(time.Time) string { return "lineage: starting the daemon" })()
+				defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
 				return connect(ctx, socket)
 			}
 			if !o.Quiet {

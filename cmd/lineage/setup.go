@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/user"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
 )
@@ -58,32 +58,32 @@ sudo it is the file of the user who called sudo.`,
 		if err != nil {
 			return fmt.Errorf("setup: %w", err)
 		}
-		c, err := agent.Plan(home, a.env, program, undo)
+		c, err := agent.Plan(home, a.Env, program, undo)
 		if err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)
 		}
 		if c.Empty() {
-			a.say("%s: nothing to change", c.Path)
+			a.Say("%s: nothing to change", c.Path)
 			return nil
 		}
 		for line := range strings.Lines(c.Diff()) {
-			fmt.Fprintln(a.stdout, display.Text(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(a.Stdout, display.Text(strings.TrimSuffix(line, "\n")))
 		}
 		if printed {
 			return nil
 		}
-		if _, asks := terminal(a.stdin); !yes && !asks {
+		if _, asks := console.Terminal(a.Stdin); !yes && !asks {
 			return exit.Usage("setup: cannot ask for confirmation (not a terminal); use --yes")
 		}
-		if !yes && !a.agreed("Write this?") {
+		if !yes && !a.Agreed("Write this?") {
 			return exit.Told(api.ExitFailed)
 		}
 		if err := c.Write(); err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)
 		}
-		a.say("%s: written", c.Path)
+		a.Say("%s: written", c.Path)
 		if agent.Next != "" && !undo {
-			a.say("%s", agent.Next)
+			a.Say("%s", agent.Next)
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ sudo it is the file of the user who called sudo.`,
 // becomeUser is the user's home. Under sudo this process becomes the user who called it, for
 // good: then it cannot be led to write what that user may not write.
 func (a *app) becomeUser() (home string, err error) {
-	uid, err := strconv.Atoi(a.env("SUDO_UID"))
+	uid, err := strconv.Atoi(a.Env("SUDO_UID"))
 	if err != nil || uid == 0 || a.host.euid() != 0 {
 		return os.UserHomeDir()
 	}
@@ -115,16 +115,4 @@ func (a *app) becomeUser() (home string, err error) {
 		}
 	}
 	return u.HomeDir, nil
-}
-
-// agreed asks on the terminal.
-func (a *app) agreed(question string) bool {
-	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil {
-		fmt.Fprintln(a.stderr)
-		return false
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
 }

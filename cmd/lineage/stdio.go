@@ -27,8 +27,8 @@ command on HOST over ssh. It may do there what the user of that ssh may do.`,
 			defer conn.Close()
 			// Either end closes both: HTTP has no use for half a connection.
 			over := make(chan error, 2)
-			go func() { _, err := io.Copy(conn, a.stdin); over <- err }()
-			go func() { _, err := io.Copy(a.stdout, conn); over <- err }()
+			go func() { _, err := io.Copy(conn, a.Stdin); over <- err }()
+			go func() { _, err := io.Copy(a.Stdout, conn); over <- err }()
 			if err := <-over; err != nil {
 				return &api.UnreachableError{Socket: a.socketPath(), Err: err}
 			}

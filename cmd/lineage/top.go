@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -71,9 +72,9 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		if len(args) > 0 {
 			session = args[0]
 		}
-		show := tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii, Mouse: o.mouse, Input: a.stdin}
+		show := tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii, Mouse: o.mouse, Input: a.Stdin}
 		if !cmd.Flags().Changed("ascii") {
-			show.ASCII = ink.ASCIILocale(a.env)
+			show.ASCII = ink.ASCIILocale(a.Env)
 		}
 		switch {
 		case o.input == "" && cmd.Flags().Changed("speed"):
@@ -102,15 +103,15 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		if err != nil {
 			return err
 		}
-		return a.print("table", text.Trees(trees, session != "", o.ascii))
+		return a.Print("table", text.Trees(trees, session != "", o.ascii))
 	}
 	return cmd
 }
 
 // fullScreen tells that there is a terminal that can be drawn on.
 func (a *app) fullScreen() bool {
-	_, ok := terminal(a.stdout)
-	return ok && a.env("TERM") != "dumb"
+	_, ok := console.Terminal(a.Stdout)
+	return ok && a.Env("TERM") != "dumb"
 }
 
 // topOnHosts shows what the daemons of other hosts say.
@@ -137,7 +138,7 @@ func (a *app) liveTop(ctx context.Context, session string, o tui.Options) (err e
 // recordedTop plays a recording back. If that comes from stdin, keys come from
 // the terminal that controls us.
 func (a *app) recordedTop(ctx context.Context, o topOptions, session string, show tui.Options) error {
-	in := a.stdin
+	in := a.Stdin
 	show.Source = "stdin"
 	if o.input == "-" {
 		show.Input = nil
@@ -161,30 +162,30 @@ func (a *app) recordedTop(ctx context.Context, o topOptions, session string, sho
 		return err
 	}
 	if r.Cut() {
-		a.say("%s: the last line is cut off and was left out", o.input)
+		a.Say("%s: the last line is cut off and was left out", o.input)
 	}
 	return nil
 }
 
 // top shows the view on this terminal.
 func (a *app) top(ctx context.Context, o tui.Options) error {
-	o.Now, o.Environ = a.now, os.Environ()
-	o.Output, _ = a.stdout.(*os.File)
-	o.Square = ink.SquareTerminal(a.env("TERM"))
-	o.State = saved.File(a.env)
+	o.Now, o.Environ = a.Now, os.Environ()
+	o.Output, _ = a.Stdout.(*os.File)
+	o.Square = ink.SquareTerminal(a.Env("TERM"))
+	o.State = saved.File(a.Env)
 	return tui.Run(ctx, o)
 }
 
 // topTheme is the flag's, else the environment's. Who wants no colour gets none.
 func (a *app) topTheme(flag string, given bool) (string, error) {
 	theme := flag
-	if env := a.env("LINEAGE_THEME"); env != "" && !given {
+	if env := a.Env("LINEAGE_THEME"); env != "" && !given {
 		if err := ink.CheckTheme(env); err != nil {
 			return "", exit.Usage("top: LINEAGE_THEME: %w", err)
 		}
 		theme = env
 	}
-	if a.color.value == "never" || a.env("NO_COLOR") != "" && a.color.value != "always" {
+	if a.Color == "never" || a.Env("NO_COLOR") != "" && a.Color != "always" {
 		return "mono", nil
 	}
 	return theme, nil

@@ -56,7 +56,7 @@ func (tt sitting) run(t *testing.T) {
 	f.watch = tt.watch
 	w, y := newWorld(t, f), newTypist(t, tt.see, tt.keys)
 	before := settings(t, y.tty)
-	w.stdin, w.stdout = y.tty, y.tty
+	w.Stdin, w.Stdout = y.tty, y.tty
 	args := []string{"top"}
 	if tt.watch == nil {
 		args = append(args, "--speed", "0", "-i", recordingFile(t))

@@ -73,6 +73,7 @@ func TestTopTheme(t *testing.T) {
 		if err := cmd.ParseFlags(args); err != nil {
 			t.Fatal(err)
 		}
+		root.PersistentPreRun(cmd, args)
 		got, err := w.topTheme(cmd.Flag("theme").Value.String(), cmd.Flags().Changed("theme"))
 		if err != nil || got != tt.want {
 			t.Errorf("%+v: %s, %v", tt, got, err)
@@ -120,7 +121,7 @@ func TestTopRecording(t *testing.T) {
 			w := newWorld(t, nil)
 			if onTerminal {
 				y := newTypist(t, "lngtest-never", "")
-				w.stdin, w.stdout = y.tty, y.tty
+				w.Stdin, w.Stdout = y.tty, y.tty
 			}
 			code, stdout, stderr := w.run(strings.Fields(line)...)
 			if code != want.code || stdout != "" || !strings.Contains(stderr, want.says) || strings.Count(stderr, "\n") != 1 {

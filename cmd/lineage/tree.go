@@ -98,9 +98,9 @@ always means the process.`,
 			if err != nil {
 				return err
 			}
-			return a.print("table", text.Graph(trees, o.graph.value, hide))
+			return a.Print("table", text.Graph(trees, o.graph.value, hide))
 		}
-		return a.print(format.value, text.Trees(trees, arg != "", o.plain))
+		return a.Print(format.value, text.Trees(trees, arg != "", o.plain))
 	}
 	return cmd
 }
@@ -117,7 +117,7 @@ func (a *app) treesOnHosts(ctx context.Context, list hosts.List, o treeOptions, 
 }
 
 func (a *app) recordedTree(o treeOptions, arg, format string) error {
-	in := a.stdin
+	in := a.Stdin
 	if o.input != "-" {
 		f, err := os.Open(o.input)
 		if err != nil {
@@ -132,7 +132,7 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 	}
 	defer r.Close()
 	if r.Cut() {
-		a.say("%s: the last line is cut off and was left out", o.input)
+		a.Say("%s: the last line is cut off and was left out", o.input)
 	}
 	trees := r.Trees()
 	if arg != "" {
@@ -141,9 +141,9 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 		}
 	}
 	if o.graph.value != "" {
-		return a.print(format, text.Graph(trees, o.graph.value, secrets.Known))
+		return a.Print(format, text.Graph(trees, o.graph.value, secrets.Known))
 	}
-	return a.print(format, text.Trees(trees, arg != "", o.plain))
+	return a.Print(format, text.Trees(trees, arg != "", o.plain))
 }
 
 // pick selects the session or the process that arg names.

@@ -31,7 +31,7 @@ func TestRecording(t *testing.T) {
 	t.Run("stdin", func(t *testing.T) {
 		_, want, _ := newWorld(t, nil).run("tree", "-i", file, "k3x9q2")
 		w := newWorld(t, nil)
-		w.stdin = strings.NewReader(recorded)
+		w.Stdin = strings.NewReader(recorded)
 		if code, got, stderr := w.run("tree", "-i", "-", "k3x9q2"); code != 0 || got != want {
 			t.Errorf("exit %d, %s%s", code, got, stderr)
 		}
@@ -51,7 +51,7 @@ func TestRecording(t *testing.T) {
 	t.Run("every prefix", func(t *testing.T) {
 		for n := range len(recorded) {
 			w := newWorld(t, nil)
-			w.stdin = strings.NewReader(recorded[:n])
+			w.Stdin = strings.NewReader(recorded[:n])
 			code, _, stderr := w.run("tree", "-i", "-")
 			switch cut := recorded[:n]; {
 			case !strings.Contains(cut, "\n"):
@@ -77,7 +77,7 @@ func TestRecording(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.stdin = strings.NewReader(text)
+			w.Stdin = strings.NewReader(text)
 			if code, stdout, stderr := w.run("tree", "-i", "-"); code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
 				t.Errorf("exit %d, %s%s", code, stdout, stderr)
 			}
@@ -92,7 +92,7 @@ func FuzzRecording(f *testing.F) {
 		`{"type":"reparent","process":{"pid":3,"start_ns":"1"}}`)
 	f.Fuzz(func(t *testing.T, lines string) {
 		w := newWorld(t, nil)
-		w.stdin = strings.NewReader(`{"kind":"recording"}` + "\n" + lines + "\n")
+		w.Stdin = strings.NewReader(`{"kind":"recording"}` + "\n" + lines + "\n")
 		code, stdout, stderr := w.run("tree", "-i", "-")
 		if bad := unprintable(stdout + stderr); bad != "" || code != 0 && code != 1 {
 			t.Errorf("exit %d, prints %q: %s%s", code, bad, stdout, stderr)
@@ -204,7 +204,7 @@ func TestFollow(t *testing.T) {
 		}
 		defer master.Close()
 		pty.Setsize(tty, &pty.Winsize{Rows: 5, Cols: 40})
-		w.stdout = tty
+		w.Stdout = tty
 		shown := make(chan string)
 		go func() {
 			b, _ := io.ReadAll(master)

@@ -36,7 +36,7 @@ that replaces one with another abi takes its sessions over.`,
 			defer c.Close()
 			doc.Daemon, daemonErr = c.Version(cmd.Context())
 		}
-		return a.print(format.value, text.Version(&doc, a.socketPath(), daemonErr))
+		return a.Print(format.value, text.Version(&doc, a.socketPath(), daemonErr))
 	}
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -27,13 +28,13 @@ func (t *target) grace(ctx context.Context, c api.Client, o endOptions) (time.Du
 
 // wait returns when every target has a verdict, an error or no time left.
 func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*target) {
-	interrupts, stop := a.interrupts()
+	interrupts, stop := a.Interrupts()
 	defer stop()
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	hurried, hurry := context.WithCancel(ctx)
 	defer hurry()
-	line := a.status()
+	line := a.Status()
 	defer line.Clear()
 	counts := census{c: c}
 	over := make(chan struct{})
@@ -65,7 +66,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 	if line.Possible() && len(counts.ending) > 0 {
 		go counts.count(ctx)
 	}
-	ticks := time.NewTicker(patience)
+	ticks := time.NewTicker(console.Patience)
 	defer ticks.Stop()
 	for asked := false; ; {
 		select {
@@ -81,7 +82,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 				leave(errLeft)
 			case asked || line.Shown:
 				line.Clear()
-				a.say("end: killing now")
+				a.Say("end: killing now")
 				hurry()
 			default:
 				asked = true
@@ -93,7 +94,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 					}
 				}
 				mu.Unlock()
-				a.say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session", "sessions"))
+				a.Say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session", "sessions"))
 			}
 		}
 	}
@@ -169,7 +170,7 @@ func (a *app) report(targets []*target, format string) error {
 		}
 	}
 	if len(reports) > 0 {
-		if err := a.print(format, text.Receipts(reports, len(targets) > 1)); err != nil {
+		if err := a.Print(format, text.Receipts(reports, len(targets) > 1)); err != nil {
 			return err
 		}
 	}
@@ -177,10 +178,10 @@ func (a *app) report(targets []*target, format string) error {
 	for _, t := range targets {
 		switch {
 		case t.err != nil:
-			a.complain(t.err)
+			a.Complain(t.err)
 			worst = max(worst, exit.Code(t.err))
 		case t.report.Verdict != "clean":
-			a.say("%s", text.Shortfall(t.report))
+			a.Say("%s", text.Shortfall(t.report))
 			worst = max(worst, api.ExitLeft)
 		}
 	}

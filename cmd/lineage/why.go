@@ -62,7 +62,7 @@ prints it, never means another process that got the same PID later.`,
 		if err != nil {
 			return err
 		}
-		return a.print(format.value, l)
+		return a.Print(format.value, l)
 	}
 	return cmd
 }
@@ -106,7 +106,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 
 // portAt asks which members listened on a port at a time.
 func (a *app) portAt(arg, when string) (asker, error) {
-	at, err := api.ParseTime(when, a.now())
+	at, err := api.ParseTime(when, a.Now())
 	if err != nil {
 		return nil, exit.Usage("why: --at: %w", err)
 	}

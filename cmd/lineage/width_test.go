@@ -36,7 +36,7 @@ func onTerminal(t *testing.T, c api.Client, columns int, args ...string) string 
 	over := make(chan struct{})
 	go func() { io.Copy(&out, master); close(over) }() // until EIO: nobody has the tty open
 	w := newWorld(t, c)
-	w.stdout, w.stderr = tty, tty
+	w.Stdout, w.Stderr = tty, tty
 	w.vars["NO_COLOR"] = "1"
 	w.main(t.Context(), args)
 	tty.Close()

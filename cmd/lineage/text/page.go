@@ -86,9 +86,6 @@ func (p *Page) hang(label string, column int, text string) {
 	}
 }
 
-// Print writes text without the end of a line.
-func (p *Page) Print(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
-
 // Flush writes out what the page has.
 func (p *Page) Flush() error {
 	if err := p.w.Flush(); err != nil {

@@ -1,0 +1,81 @@
+// Package console is what a command reads from and writes to: its streams, pages for
+// people, questions, and the state of what takes long.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+// Console is the world around a command, injected, and how that wants its output.
+type Console struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Env            func(string) string
+	Now            func() time.Time
+	// Interrupts gives the SIGINTs and SIGTERMs from now on, until stop.
+	Interrupts func() (c <-chan os.Signal, stop func())
+
+	Color string // auto, always or never
+	// What tables show, if a command has these flags.
+	Columns   []string
+	NoHeaders bool
+}
+
+// Say writes one line to stderr.
+func (c *Console) Say(format string, args ...any) {
+	fmt.Fprintf(c.Stderr, "lineage: %s\n", display.Text(fmt.Sprintf(format, args...)))
+}
+
+// Complain writes an error as one line.
+func (c *Console) Complain(err error) {
+	text := err.Error()
+	if e, ok := errors.AsType[*api.Error](err); ok && len(e.Items) > 0 {
+		var ids []string
+		for _, s := range e.Items {
+			ids = append(ids, fmt.Sprintf("%s (%s, uid %d)", s.ID, s.State, s.UID))
+		}
+		text += ": " + strings.Join(ids, ", ")
+	}
+	c.Say("%s", text)
+}
+
+// Print writes l to stdout: all of it, or nothing.
+func (c *Console) Print(format string, l text.Listing) error {
+	return l.Write(c.Page(c.Stdout, format == "wide"), format)
+}
+
+// Page is a page on one of the streams.
+func (c *Console) Page(w io.Writer, wide bool) *text.Page {
+	p := text.NewPage(w, c.Now())
+	p.Wide, p.Width = wide, width(w)
+	p.Columns, p.NoHeaders = c.Columns, c.NoHeaders
+	p.Color = c.Color == "always"
+	if c.Color == "auto" {
+		p.Color = p.Width > 0 && c.Env("NO_COLOR") == "" && c.Env("TERM") != "dumb"
+	}
+	return p
+}
+
+// UntilInterrupt is ctx until the first SIGINT or SIGTERM.
+func (c *Console) UntilInterrupt(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals, stop := c.Interrupts()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); stop() }
+}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -42,9 +40,9 @@ func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 			return nil
 		})
 	}()
-	screen := &screen{app: a, wide: format == "wide"}
+	screen := a.Screen(format == "wide")
 	for {
-		if err := screen.draw(text.Trees(trees, false, o.plain).Text); err != nil {
+		if err := screen.Draw(text.Trees(trees, false, o.plain).Text); err != nil {
 			return err
 		}
 		select {
@@ -68,7 +66,7 @@ func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 
 // lastTree draws once more when the stream has ended, and tells why it did if
 // that was neither the session's end nor the caller's wish.
-func (a *app) lastTree(ctx context.Context, c api.Client, s *screen, o treeOptions, arg string, why error) error {
+func (a *app) lastTree(ctx context.Context, c api.Client, s *console.Screen, o treeOptions, arg string, why error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -82,52 +80,7 @@ func (a *app) lastTree(ctx context.Context, c api.Client, s *screen, o treeOptio
 	if err != nil {
 		return err
 	}
-	return s.draw(text.Trees(trees, false, o.plain).Text)
-}
-
-// screen is where something that changes is drawn.
-type screen struct {
-	app  *app
-	wide bool
-	last string
-}
-
-func (s *screen) draw(write func(*text.Page)) error {
-	var drawn strings.Builder
-	p := s.app.Page(s.app.Stdout, s.wide).On(&drawn)
-	write(p)
-	p.Flush()
-	out := drawn.String()
-	if size, ok := console.Terminal(s.app.Stdout); ok {
-		out = overdraw(out, int(size.Row), s.last == "")
-	} else if out == s.last {
-		return nil
-	} else if s.last != "" {
-		out = "\n" + out
-	}
-	s.last = drawn.String()
-	if _, err := fmt.Fprint(s.app.Stdout, out); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
-}
-
-// overdraw writes text over a terminal of so many rows, without the flicker of
-// clearing it first.
-func overdraw(text string, rows int, first bool) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if room := max(rows-1, 2); rows > 0 && len(lines) > room {
-		hidden := len(lines) - room + 1
-		lines = append(lines[:room-1], fmt.Sprintf("… %d more", hidden))
-	}
-	out := "\x1b[?7l\x1b[H" // no wrapping: one row is one line
-	if first {
-		out += "\x1b[2J"
-	}
-	for _, l := range lines {
-		out += l + "\x1b[K\n"
-	}
-	return out + "\x1b[J\x1b[?7h"
+	return s.Draw(text.Trees(trees, false, o.plain).Text)
 }
 
 // linearTree draws the trees once and then writes a line for each change: a

@@ -142,7 +142,7 @@ func (o *lsOptions) list(ctx context.Context, c api.Client) (*api.Sessions, erro
 func (a *app) watchSessions(ctx context.Context, c api.Client, o *lsOptions, format string) error {
 	ctx, stop := a.UntilInterrupt(ctx)
 	defer stop()
-	screen := &screen{app: a, wide: format == "wide"}
+	screen := a.Screen(format == "wide")
 	for {
 		list, err := o.list(ctx, c)
 		if ctx.Err() != nil {
@@ -151,7 +151,7 @@ func (a *app) watchSessions(ctx context.Context, c api.Client, o *lsOptions, for
 		if err != nil {
 			return err
 		}
-		if err := screen.draw(text.Sessions(list).Text); err != nil {
+		if err := screen.Draw(text.Sessions(list).Text); err != nil {
 			return err
 		}
 		select {

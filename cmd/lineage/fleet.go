@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,9 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
-
-// hostTime is how long one of many hosts may take to be reached and to answer.
-const hostTime = 10 * time.Second
 
 var errSocketWithHosts = exit.Usage("--socket is for the daemon of this host, not with -H")
 
@@ -26,70 +20,36 @@ func hostFlag(cmd *cobra.Command) *hosts.List {
 	return list
 }
 
+// hostDialer connects to the daemons of other hosts, which find the beginnings of ids.
+func (a *app) hostDialer() (hosts.Dialer, error) {
+	if a.socket != "" {
+		return nil, errSocketWithHosts
+	}
+	return func(ctx context.Context, host string) (api.Client, error) {
+		c, err := a.dialHost(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		return finder{c}, nil
+	}, nil
+}
+
 // onHosts asks the daemons of other hosts, and prints what they say.
 func (a *app) onHosts(ctx context.Context, list hosts.List, format string, ask asker) error {
-	answers, err := askHosts(ctx, a, list, hostTime, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
+	dial, err := a.hostDialer()
+	if err != nil {
+		return err
+	}
+	answers := hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
 		l, err := ask(ctx, c)
 		if err != nil {
 			return nil, err
 		}
 		return &l, nil
 	})
-	if err != nil {
-		return err
-	}
 	all := make([]text.HostAnswer, len(answers))
 	for i, answer := range answers {
-		all[i] = hostAnswer(answer.Host, answer.Value, answer.Err)
+		all[i] = hosts.Listed(answer.Host, answer.Value, answer.Err)
 	}
-	return a.printHosts(format, all)
-}
-
-// askHosts is hosts.Each, with the beginnings of ids.
-func askHosts[T any](ctx context.Context, a *app, list hosts.List, timeout time.Duration, ask func(context.Context, string, api.Client) (T, error)) ([]hosts.Answer[T], error) {
-	if a.socket != "" {
-		return nil, errSocketWithHosts
-	}
-	return hosts.Each(ctx, a.dialHost, list, timeout, func(ctx context.Context, host string, c api.Client) (T, error) {
-		return ask(ctx, host, finder{c})
-	}), nil
-}
-
-func hostAnswer(host string, l *text.Listing, err error) text.HostAnswer {
-	answer := text.HostAnswer{Host: host, Listing: l, Err: err}
-	if err == nil {
-		return answer
-	}
-	answer.Exit = exit.Code(err)
-	if _, ok := errors.AsType[*hosts.Failure](err); ok {
-		answer.Exit = api.ExitUnreachable
-	}
-	return answer
-}
-
-// printHosts prints what the hosts said, and gives the exit code as a told error. That a
-// host does not have what was asked for is an answer, unless no host has it.
-func (a *app) printHosts(format string, answers []text.HostAnswer) error {
-	if err := a.Print(format, text.Hosts(answers)); err != nil {
-		return err
-	}
-	found, failed := 0, 0
-	for i := range answers {
-		switch answer := &answers[i]; {
-		case answer.Err == nil:
-			found++
-		case answer.Exit != api.ExitNotFound:
-			failed++
-		}
-		if format == "name" && answers[i].Err != nil {
-			a.Complain(fmt.Errorf("%s: %w", answers[i].Host, answers[i].Err))
-		}
-	}
-	switch {
-	case failed > 0:
-		return exit.Told(api.ExitLeft)
-	case found == 0:
-		return exit.Told(api.ExitNotFound)
-	}
-	return nil
+	return hosts.Print(&a.Console, format, all)
 }

@@ -45,12 +45,13 @@ func (p *planned) listing() *text.Listing {
 // endOnHosts makes a plan on every host, asks once, and ends on every host under its plan:
 // what has come in meanwhile is not hit.
 func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, args []string, format string) error {
-	answers, err := askHosts(ctx, a, list, hostTime, func(ctx context.Context, _ string, c api.Client) (*planned, error) {
-		return planOn(ctx, c, o, args)
-	})
+	dial, err := a.hostDialer()
 	if err != nil {
 		return err
 	}
+	answers := hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*planned, error) {
+		return planOn(ctx, c, o, args)
+	})
 	shown := make([]text.HostAnswer, len(answers))
 	plans := map[string]*planned{}
 	var ready hosts.List
@@ -61,7 +62,7 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 		if p == nil {
 			p = &planned{}
 		}
-		shown[i] = hostAnswer(answer.Host, p.listing(), answer.Err)
+		shown[i] = hosts.Listed(answer.Host, p.listing(), answer.Err)
 		if shown[i].Err != nil && shown[i].Exit != api.ExitNotFound {
 			missed = append(missed, answer.Host)
 		}
@@ -73,9 +74,9 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 	}
 	switch {
 	case o.dryRun || len(ready) == 0:
-		return a.printHosts(format, shown)
+		return hosts.Print(&a.Console, format, shown)
 	case o.allOrNone && len(missed) > 0:
-		err := a.printHosts(format, shown)
+		err := hosts.Print(&a.Console, format, shown)
 		a.Say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
 		return err
 	case !o.yes && !a.CanAsk():
@@ -87,15 +88,12 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 			return exit.Errorf(api.ExitFailed, "end: not confirmed, nothing was sent")
 		}
 	}
-	ended, err := askHosts(ctx, a, ready, hostTime+grace+o.timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
+	ended := hosts.Each(ctx, dial, ready, hosts.Time+grace+o.timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
 		return endOn(ctx, c, o, plans[host])
 	})
-	if err != nil {
-		return err
-	}
 	byHost := map[string]text.HostAnswer{}
 	for _, answer := range ended {
-		byHost[answer.Host] = hostAnswer(answer.Host, answer.Value, answer.Err)
+		byHost[answer.Host] = hosts.Listed(answer.Host, answer.Value, answer.Err)
 	}
 	for i := range shown {
 		result, ok := byHost[shown[i].Host]
@@ -107,7 +105,7 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 		}
 		shown[i] = result
 	}
-	return a.printHosts(format, shown)
+	return hosts.Print(&a.Console, format, shown)
 }
 
 // planOn makes the plans of one host. What cannot be ended is in the error; the rest can.
@@ -143,7 +141,7 @@ func worstOf(failed []error) error {
 	worst, said := api.ExitOK, make([]string, len(failed))
 	for i, err := range failed {
 		said[i] = err.Error()
-		worst = max(worst, hostAnswer("", nil, err).Exit)
+		worst = max(worst, hosts.Listed("", nil, err).Exit)
 	}
 	return exit.Errorf(worst, "%s", strings.Join(said, "; "))
 }

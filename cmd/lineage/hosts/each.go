@@ -13,6 +13,9 @@ import (
 // AtOnce is how many hosts are asked at the same time.
 const AtOnce = 32
 
+// Time is how long one of many hosts may take to be reached and to answer.
+const Time = 10 * time.Second
+
 // Answer is what one host said.
 type Answer[T any] struct {
 	Host  string

@@ -1,0 +1,51 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+// Listed is what a host said, or why it did not, as [Print] takes it.
+func Listed(host string, l *text.Listing, err error) text.HostAnswer {
+	answer := text.HostAnswer{Host: host, Listing: l, Err: err}
+	if err == nil {
+		return answer
+	}
+	answer.Exit = exit.Code(err)
+	if _, ok := errors.AsType[*Failure](err); ok {
+		answer.Exit = api.ExitUnreachable
+	}
+	return answer
+}
+
+// Print prints what the hosts said, and gives the exit code as a told error. That a
+// host does not have what was asked for is an answer, unless no host has it.
+func Print(c *console.Console, format string, answers []text.HostAnswer) error {
+	if err := c.Print(format, text.Hosts(answers)); err != nil {
+		return err
+	}
+	found, failed := 0, 0
+	for i := range answers {
+		switch answer := &answers[i]; {
+		case answer.Err == nil:
+			found++
+		case answer.Exit != api.ExitNotFound:
+			failed++
+		}
+		if format == "name" && answers[i].Err != nil {
+			c.Complain(fmt.Errorf("%s: %w", answers[i].Host, answers[i].Err))
+		}
+	}
+	switch {
+	case failed > 0:
+		return exit.Told(api.ExitLeft)
+	case found == 0:
+		return exit.Told(api.ExitNotFound)
+	}
+	return nil
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -177,39 +178,11 @@ func (a *app) choose(ctx context.Context, c api.Client, o endOptions) ([]string,
 		return nil, err
 	}
 	uid := a.host.euid()
-	ids, spared := o.chosen(list.Items, uid, o.all && uid == 0)
+	ids, spared := ending.Chosen(list.Items, uid, o.all && uid == 0, o.kept)
 	for _, why := range spared {
 		a.Say("end: %s", why)
 	}
 	return ids, nil
-}
-
-// chosen names the sessions of uid, or of everybody, and says which are spared. Only the
-// outermost is named of sessions in each other: the others end with it.
-func (o *endOptions) chosen(sessions []api.Session, uid int, everybody bool) (ids, spared []string) {
-	within := nesting(sessions)
-	ending := map[string]bool{}
-	for i := range sessions {
-		s := &sessions[i]
-		if s.State == api.StateEnded || s.UID != uid && !everybody {
-			continue
-		}
-		kept := within.find(s.ID, func(n *api.Session) bool { return n.Kept })
-		switch {
-		case s.Kept && !o.kept:
-			spared = append(spared, fmt.Sprintf("session %s is kept: not ended; --kept ends it, too", s.ID))
-		case kept != nil && !o.kept:
-			spared = append(spared, fmt.Sprintf("session %s: not ended: session %s in it is kept; --kept ends both", s.ID, kept.ID))
-		default:
-			ending[s.ID] = true
-		}
-	}
-	for _, s := range sessions {
-		if ending[s.ID] && !ending[s.Parent] {
-			ids = append(ids, s.ID)
-		}
-	}
-	return ids, spared
 }
 
 // target is one session that is to end.

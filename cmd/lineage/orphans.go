@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -139,7 +140,7 @@ func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, ye
 		}
 		session = s.ID
 	}
-	ids, spared := leftBehind(list.Items, session)
+	ids, spared := ending.LeftBehind(list.Items, session)
 	for _, why := range spared {
 		a.Say("orphans: %s", why)
 	}
@@ -148,69 +149,6 @@ func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, ye
 		return a.Print(format, text.Receipts([]text.Receipt{}, true))
 	}
 	return a.end(ctx, c, endOptions{yes: yes, timeout: 10 * time.Second}, ids, format)
-}
-
-// leftBehind names the sessions whose root is gone and that may be ended with
-// all they hold, and says why others of them may not. only: that one alone.
-func leftBehind(sessions []api.Session, only string) (ids, spared []string) {
-	within := nesting(sessions)
-	ending := map[string]bool{}
-	for _, s := range sessions {
-		if s.Leftovers == 0 || s.State != api.StateActive || only != "" && s.ID != only {
-			continue
-		}
-		if s.Kept {
-			spared = append(spared, fmt.Sprintf("session %s is kept: not ended", s.ID))
-		} else if n := within.find(s.ID, lives); n != nil {
-			spared = append(spared, fmt.Sprintf("session %s: not ended: in it is session %s, which is kept or whose root lives; name it to \"lineage end\"", s.ID, n.ID))
-		} else {
-			ending[s.ID] = true
-		}
-	}
-	for _, s := range sessions {
-		// Those within end with the one around them.
-		if ending[s.ID] && !ending[s.Parent] {
-			ids = append(ids, s.ID)
-		}
-	}
-	return ids, spared
-}
-
-// lives reports a session that is not a leftover itself.
-func lives(s *api.Session) bool { return s.Kept || s.Live > 0 && s.Leftovers == 0 }
-
-// nested has the sessions directly in each session, by its id.
-type nested map[string][]*api.Session
-
-func nesting(sessions []api.Session) nested {
-	n := nested{}
-	for i := range sessions {
-		s := &sessions[i]
-		n[s.Parent] = append(n[s.Parent], s)
-	}
-	return n
-}
-
-// deepest is more than the kernel nests.
-const deepest = 16
-
-// find gives a session somewhere in the session id for which is holds, or nil.
-func (n nested) find(id string, is func(*api.Session) bool) *api.Session {
-	return n.below(id, is, 0)
-}
-
-func (n nested) below(id string, is func(*api.Session) bool, depth int) *api.Session {
-	for _, s := range n[id] {
-		if is(s) {
-			return s
-		}
-		if depth < deepest {
-			if found := n.below(s.ID, is, depth+1); found != nil {
-				return found
-			}
-		}
-	}
-	return nil
 }
 
 // nudgesDocument is `orphans --nudge -o json`.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -148,7 +147,7 @@ func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, ye
 		a.Say("orphans: nothing to end: no session that may be ended is without its root")
 		return a.Print(format, text.Receipts([]text.Receipt{}, true))
 	}
-	return a.end(ctx, c, endOptions{yes: yes, timeout: 10 * time.Second}, ids, format)
+	return a.end(ctx, c, ending.Options{Yes: yes, Timeout: ending.Timeout}, ids, format)
 }
 
 // nudgesDocument is `orphans --nudge -o json`.

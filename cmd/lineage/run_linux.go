@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
@@ -78,7 +79,7 @@ CMD ran.`,
 				return connect(ctx, socket)
 			}
 			if !o.Quiet {
-				o.Ending = func(s *api.Session) func() { return a.showEnd(o.Dial, s) }
+				o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
 			}
 			return exit.Told(run(cmd.Context(), o))
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
@@ -107,7 +108,7 @@ func TestShowEnd(t *testing.T) {
 	f.sessions[0].Live = 5
 	w := newWorld(t, f)
 	said := w.terminal("")
-	done := w.showEnd(func(context.Context) (api.Client, error) { return f, nil }, &api.Session{ID: "k3x9q2", Name: "build", GraceSeconds: 60})
+	done := ending.Show(&w.Console, func(context.Context) (api.Client, error) { return f, nil }, &api.Session{ID: "k3x9q2", Name: "build", GraceSeconds: 60})
 	time.Sleep(2*console.Patience + console.Patience/2) // between two of the states that are shown
 	done()
 	text := said()
@@ -116,7 +117,7 @@ func TestShowEnd(t *testing.T) {
 	}
 	// Off a terminal, and if it is quick, nothing is shown.
 	w = newWorld(t, f)
-	w.showEnd(nil, &f.sessions[0])()
+	ending.Show(&w.Console, nil, &f.sessions[0])()
 	w.During(func(time.Time) string { t.Error("asked for a line"); return "" })()
 	if w.err.Len() > 0 {
 		t.Errorf("%q", w.err.String())

@@ -6,10 +6,10 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Chosen names the live sessions of uid, or of everybody, and says which are spared: those
+// chosen names the live sessions of uid, or of everybody, and says which are spared: those
 // that are kept, or have a kept one in them, unless these may end, too. Only the outermost
 // is named of sessions in each other: the others end with it.
-func Chosen(sessions []api.Session, uid int, everybody, mayEndKept bool) (ids, spared []string) {
+func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
 	for i := range sessions {

@@ -1,4 +1,4 @@
-package main
+package ending
 
 import (
 	"context"
@@ -11,32 +11,30 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // grace is the time between SIGTERM and SIGKILL of a target whose end has begun.
-func (t *target) grace(ctx context.Context, c api.Client, o endOptions) (time.Duration, error) {
-	if t.session == nil && !o.now && !o.graceSet {
+func (t *target) grace(ctx context.Context, c api.Client, o *Options) (time.Duration, error) {
+	if t.session == nil && !o.Now && o.Grace == nil {
 		var err error
 		if t.session, err = c.Session(ctx, t.report.Session); err != nil {
 			return 0, err
 		}
 	}
-	return graceOf(t.session, o), nil
+	return o.grace(t.session), nil
 }
 
 // wait returns when every target has a verdict, an error or no time left.
-func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*target) {
-	interrupts, stop := a.Interrupts()
+func (e *Ender) wait(ctx context.Context, targets []*target) {
+	interrupts, stop := e.Console.Interrupts()
 	defer stop()
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	hurried, hurry := context.WithCancel(ctx)
 	defer hurry()
-	line := a.Status()
+	line := e.Console.Status()
 	defer line.Clear()
-	counts := census{c: c}
+	counts := census{c: e.Client}
 	over := make(chan struct{})
 	var mu sync.Mutex // guards the targets' reports and errors
 	var all sync.WaitGroup
@@ -47,9 +45,9 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 		}
 		counts.begin(t.report)
 		all.Go(func() {
-			w := waiting{c: c, id: t.report.Session, hurried: hurried, timeout: o.timeout}
+			w := waiting{c: e.Client, id: t.report.Session, hurried: hurried, timeout: e.Timeout}
 			var report *api.Report
-			grace, err := t.grace(ctx, c, o)
+			grace, err := t.grace(ctx, e.Client, &e.Options)
 			if err == nil {
 				counts.kills(began.Add(grace))
 				report, err = w.report(ctx, grace)
@@ -82,7 +80,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 				leave(errLeft)
 			case asked || line.Shown:
 				line.Clear()
-				a.Say("end: killing now")
+				e.Console.Say("end: killing now")
 				hurry()
 			default:
 				asked = true
@@ -94,7 +92,7 @@ func (a *app) wait(ctx context.Context, c api.Client, o endOptions, targets []*t
 					}
 				}
 				mu.Unlock()
-				a.Say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session", "sessions"))
+				e.Console.Say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session", "sessions"))
 			}
 		}
 	}
@@ -157,33 +155,4 @@ func (w *waiting) report(ctx context.Context, grace time.Duration) (*api.Report,
 			}
 		}
 	}
-}
-
-// report prints the receipts, says on stderr what went wrong, and gives the
-// worst exit code as a told error.
-func (a *app) report(targets []*target, format string) error {
-	var reports []text.Receipt
-	for _, t := range targets {
-		if t.report != nil {
-			t.report.Head = text.Head("report")
-			reports = append(reports, text.Receipt{Report: t.report, Before: t.before})
-		}
-	}
-	if len(reports) > 0 {
-		if err := a.Print(format, text.Receipts(reports, len(targets) > 1)); err != nil {
-			return err
-		}
-	}
-	worst := api.ExitOK
-	for _, t := range targets {
-		switch {
-		case t.err != nil:
-			a.Complain(t.err)
-			worst = max(worst, exit.Code(t.err))
-		case t.report.Verdict != "clean":
-			a.Say("%s", text.Shortfall(t.report))
-			worst = max(worst, api.ExitLeft)
-		}
-	}
-	return exit.Told(worst)
 }

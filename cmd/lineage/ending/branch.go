@@ -1,4 +1,4 @@
-package main
+package ending
 
 import (
 	"context"
@@ -7,31 +7,30 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // endBranch ends one process and everything that it ever started.
-func (a *app) endBranch(ctx context.Context, c api.Client, o endOptions, word, format string) error {
-	ref, err := memberRef(ctx, c, word)
+func (e *Ender) endBranch(ctx context.Context, word string) error {
+	ref, err := memberRef(ctx, e.Client, word)
 	if err != nil {
 		return err
 	}
-	if o.dryRun || !o.yes {
-		plan, err := c.PlanBranch(ctx, ref)
+	if e.DryRun || !e.Yes {
+		plan, err := e.Client.PlanBranch(ctx, ref)
 		if err != nil {
 			return err
 		}
-		s, err := c.Session(ctx, plan.Session)
+		s, err := e.Client.Session(ctx, plan.Session)
 		if err != nil {
 			return err
 		}
-		if o.dryRun {
-			return a.showPlans([]*api.Plan{plan}, map[*api.Plan]string{plan: signals(s, o)}, false, format)
+		if e.DryRun {
+			return e.showPlans([]*api.Plan{plan}, map[*api.Plan]string{plan: e.signals(s)}, false)
 		}
-		if !a.CanAsk() {
+		if !e.Console.CanAsk() {
 			return errCannotAsk
 		}
-		goOn, err := a.askBranch(plan, signals(s, o))
+		goOn, err := e.askBranch(plan, e.signals(s))
 		if err != nil {
 			return err
 		}
@@ -39,8 +38,8 @@ func (a *app) endBranch(ctx context.Context, c api.Client, o endOptions, word, f
 			return errNotConfirmed
 		}
 	}
-	answered := a.sayIfSlow()
-	report, err := c.EndBranch(ctx, ref, o.request())
+	answered := e.sayIfSlow()
+	report, err := e.Client.EndBranch(ctx, ref, e.request())
 	answered()
 	if err != nil {
 		return err
@@ -48,11 +47,11 @@ func (a *app) endBranch(ctx context.Context, c api.Client, o endOptions, word, f
 	targets := []*target{{word: report.Session, report: report}}
 	for _, id := range report.Also {
 		t := &target{word: id}
-		t.report, t.err = c.Report(ctx, id, 0)
+		t.report, t.err = e.Client.Report(ctx, id, 0)
 		targets = append(targets, t)
 	}
-	a.wait(ctx, c, o, targets)
-	return a.report(targets, format)
+	e.wait(ctx, targets)
+	return e.report(targets)
 }
 
 // memberRef gives PID@START: of a PID alone, that of the process that has it now.
@@ -72,11 +71,11 @@ func memberRef(ctx context.Context, c api.Client, word string) (string, error) {
 }
 
 // askBranch shows what will die and asks for a yes.
-func (a *app) askBranch(plan *api.Plan, how string) (bool, error) {
+func (e *Ender) askBranch(plan *api.Plan, how string) (bool, error) {
 	if plan.RefusedBy != "" || len(plan.Processes) == 0 {
 		return true, nil // the daemon says what is wrong
 	}
-	p := a.Page(a.Stderr, false)
+	p := e.Console.Page(e.Console.Stderr, false)
 	p.Wrap(0, fmt.Sprintf("pid %d and what it started in session %s: %s will get %s", plan.Branch.PID,
 		display.Text(plan.Session), display.Count(len(plan.Processes), "process", "processes"), how))
 	for i := range plan.Processes {
@@ -86,23 +85,5 @@ func (a *app) askBranch(plan *api.Plan, how string) (bool, error) {
 		}
 		p.Line("  %d %s", plan.Processes[i].PID, p.Command(&plan.Processes[i].Process))
 	}
-	return a.confirm(p, "them")
-}
-
-// showPlans prints plans. One that a guard would refuse makes it fail as the end would.
-func (a *app) showPlans(plans []*api.Plan, how map[*api.Plan]string, several bool, format string) error {
-	worst := api.ExitOK
-	for _, plan := range plans {
-		plan.Head = text.Head("plan")
-		if plan.RefusedBy != "" {
-			a.Say("end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
-			worst = max(worst, api.ExitDenied)
-		}
-	}
-	if len(plans) > 0 {
-		if err := a.Print(format, text.Plans(plans, how, several)); err != nil {
-			return err
-		}
-	}
-	return exit.Told(worst)
+	return confirm(e.Console, p, "them")
 }

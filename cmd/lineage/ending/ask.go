@@ -1,15 +1,20 @@
-package main
+package ending
 
 import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+var (
+	errNotConfirmed = exit.Errorf(api.ExitFailed, "end: not confirmed, nothing was sent")
+	errCannotAsk    = exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
 )
 
 // listed bounds the processes that a question names, by session.
@@ -17,8 +22,8 @@ const listed = 20
 
 // ask shows what will die and asks for a yes. There is nothing to ask when
 // all is over already.
-func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOptions) (bool, error) {
-	p := a.Page(a.Stderr, false)
+func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
+	p := e.Console.Page(e.Console.Stderr, false)
 	sessions := 0
 	for _, t := range targets {
 		if t.err != nil || t.session.State == api.StateEnded {
@@ -26,8 +31,8 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 		}
 		sessions++
 		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
-			display.Count(t.session.Live, "process", "processes"), signals(t.session, o), listening(t.session)))
-		tree, err := c.Tree(ctx, t.session.ID, "ancestors")
+			display.Count(t.session.Live, "process", "processes"), e.signals(t.session), listening(t.session)))
+		tree, err := e.Client.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
 			p.Line("  (not listed: %s)", display.Text(err.Error()))
 			continue
@@ -53,31 +58,7 @@ func (a *app) ask(ctx context.Context, c api.Client, targets []*target, o endOpt
 	if sessions > 1 {
 		what = fmt.Sprintf("these %d sessions", sessions)
 	}
-	return a.confirm(p, what)
-}
-
-var (
-	errNotConfirmed = exit.Errorf(api.ExitFailed, "end: not confirmed, nothing was sent")
-	errCannotAsk    = exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
-)
-
-// confirm asks, below what the page has, for a yes.
-func (a *app) confirm(p *text.Page, what string) (bool, error) {
-	if err := p.Flush(); err != nil {
-		return false, err
-	}
-	return a.Agreed("End " + what + "?"), nil
-}
-
-// graceOf is the time between SIGTERM and SIGKILL that s will have.
-func graceOf(s *api.Session, o endOptions) time.Duration {
-	switch {
-	case o.now:
-		return 0
-	case o.graceSet:
-		return o.grace
-	}
-	return time.Duration(s.GraceSeconds * float64(time.Second))
+	return confirm(e.Console, p, what)
 }
 
 // listening says on which ports a session listens.
@@ -88,9 +69,10 @@ func listening(s *api.Session) string {
 	return "; it listens on " + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Ports), " ", ", "), "[]")
 }
 
-func signals(s *api.Session, o endOptions) string {
-	if g := graceOf(s, o); g > 0 {
-		return fmt.Sprintf("SIGTERM, and SIGKILL after %v", g)
+// confirm asks, below what the page has, for a yes.
+func confirm(c *console.Console, p *text.Page, what string) (bool, error) {
+	if err := p.Flush(); err != nil {
+		return false, err
 	}
-	return "SIGKILL"
+	return c.Agreed("End " + what + "?"), nil
 }

@@ -1,4 +1,4 @@
-package main
+package ending
 
 import (
 	"cmp"
@@ -12,15 +12,15 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 )
 
-// showEnd shows how far the end of a session is that the exit of its root began.
-func (a *app) showEnd(dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
-	if !a.Status().Possible() {
+// Show shows how far the end of a session is that the exit of its root began.
+func Show(c *console.Console, dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
+	if !c.Status().Possible() {
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	counts := census{}
 	counts.begin(&api.Report{Session: s.ID, Name: s.Name})
-	counts.kills(time.Now().Add(graceOf(s, endOptions{})))
+	counts.kills(time.Now().Add((&Options{}).grace(s)))
 	go func() {
 		var err error
 		if counts.c, err = dial(ctx); err == nil {
@@ -28,7 +28,7 @@ func (a *app) showEnd(dial func(context.Context) (api.Client, error), s *api.Ses
 			counts.count(ctx)
 		}
 	}()
-	clear := a.During(counts.text)
+	clear := c.During(counts.text)
 	return func() { stop(); clear() }
 }
 

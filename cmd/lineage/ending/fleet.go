@@ -1,4 +1,4 @@
-package main
+package ending
 
 import (
 	"context"
@@ -7,30 +7,26 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// checkHosts refuses what cannot be meant on many hosts.
-func (o *endOptions) checkHosts(list hosts.List) error {
-	switch {
-	case len(list) == 0 && o.allOrNone:
-		return exit.Usage("end: --all-or-none belongs to -H")
-	case len(list) > 0 && o.chooses():
-		return exit.Usage("end: --all and --mine are for this host; with -H name the sessions")
-	case len(list) > 0 && o.plan != "":
-		return exit.Usage("end: --if-plan is for this host; -H makes a plan on each host, and ends under it")
-	}
-	return nil
+// Fleet ends the sessions of the same names on many hosts.
+type Fleet struct {
+	Options
+	Console *console.Console
+	Dial    hosts.Dialer
+	Hosts   hosts.List
+	Format  string // of plans and receipts
 }
 
 // planned is what an end would do on one host.
 type planned struct {
-	targets []*target
-	plans   []*api.Plan // of the targets that can be ended
-	how     map[*api.Plan]string
-	grace   time.Duration // the longest
+	plans []*api.Plan // of the sessions that can be ended
+	how   map[*api.Plan]string
+	grace time.Duration // the longest
 }
 
 // listing shows the plans of a host.
@@ -42,21 +38,16 @@ func (p *planned) listing() *text.Listing {
 	return &l
 }
 
-// endOnHosts makes a plan on every host, asks once, and ends on every host under its plan:
-// what has come in meanwhile is not hit.
-func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, args []string, format string) error {
-	dial, err := a.hostDialer()
-	if err != nil {
-		return err
-	}
-	answers := hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*planned, error) {
-		return planOn(ctx, c, o, args)
+// End makes a plan on every host, asks once, and ends on every host under its plan: what
+// has come in meanwhile is not hit.
+func (f *Fleet) End(ctx context.Context, words []string) error {
+	answers := hosts.Each(ctx, f.Dial, f.Hosts, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*planned, error) {
+		return planOn(ctx, c, &f.Options, words)
 	})
 	shown := make([]text.HostAnswer, len(answers))
 	plans := map[string]*planned{}
 	var ready hosts.List
 	var missed []string
-	grace := time.Duration(0)
 	for i, answer := range answers {
 		p := answer.Value
 		if p == nil {
@@ -69,34 +60,27 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 		if len(p.plans) > 0 {
 			plans[answer.Host] = p
 			ready = append(ready, answer.Host)
-			grace = max(grace, p.grace)
 		}
 	}
 	switch {
-	case o.dryRun || len(ready) == 0:
-		return hosts.Print(&a.Console, format, shown)
-	case o.allOrNone && len(missed) > 0:
-		err := hosts.Print(&a.Console, format, shown)
-		a.Say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
+	case f.DryRun || len(ready) == 0:
+		return hosts.Print(f.Console, f.Format, shown)
+	case f.AllOrNone && len(missed) > 0:
+		err := hosts.Print(f.Console, f.Format, shown)
+		f.Console.Say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
 		return err
-	case !o.yes && !a.CanAsk():
-		return exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
-	case !o.yes:
-		if goOn, err := a.askHostsEnd(shown, ready, plans); err != nil {
+	case !f.Yes && !f.Console.CanAsk():
+		return errCannotAsk
+	case !f.Yes:
+		if goOn, err := f.ask(shown, ready, plans); err != nil {
 			return err
 		} else if !goOn {
-			return exit.Errorf(api.ExitFailed, "end: not confirmed, nothing was sent")
+			return errNotConfirmed
 		}
 	}
-	ended := hosts.Each(ctx, dial, ready, hosts.Time+grace+o.timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
-		return endOn(ctx, c, o, plans[host])
-	})
-	byHost := map[string]text.HostAnswer{}
-	for _, answer := range ended {
-		byHost[answer.Host] = hosts.Listed(answer.Host, answer.Value, answer.Err)
-	}
+	ended := f.end(ctx, ready, plans)
 	for i := range shown {
-		result, ok := byHost[shown[i].Host]
+		result, ok := ended[shown[i].Host]
 		if !ok {
 			continue
 		}
@@ -105,14 +89,40 @@ func (a *app) endOnHosts(ctx context.Context, list hosts.List, o endOptions, arg
 		}
 		shown[i] = result
 	}
-	return hosts.Print(&a.Console, format, shown)
+	return hosts.Print(f.Console, f.Format, shown)
+}
+
+// ask shows the plans of all hosts and asks for a yes.
+func (f *Fleet) ask(shown []text.HostAnswer, ready hosts.List, plans map[string]*planned) (bool, error) {
+	p := f.Console.Page(f.Console.Stderr, false)
+	text.Hosts(shown).Text(p)
+	sessions := 0
+	for _, host := range ready {
+		sessions += len(plans[host].plans)
+	}
+	return confirm(f.Console, p, display.Count(sessions, "session", "sessions")+" on "+display.Count(len(ready), "host", "hosts"))
+}
+
+// end ends what is planned, and gives what each host says.
+func (f *Fleet) end(ctx context.Context, ready hosts.List, plans map[string]*planned) map[string]text.HostAnswer {
+	grace := time.Duration(0)
+	for _, p := range plans {
+		grace = max(grace, p.grace)
+	}
+	ended := map[string]text.HostAnswer{}
+	for _, answer := range hosts.Each(ctx, f.Dial, ready, hosts.Time+grace+f.Timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
+		return endOn(ctx, c, &f.Options, plans[host])
+	}) {
+		ended[answer.Host] = hosts.Listed(answer.Host, answer.Value, answer.Err)
+	}
+	return ended
 }
 
 // planOn makes the plans of one host. What cannot be ended is in the error; the rest can.
-func planOn(ctx context.Context, c api.Client, o endOptions, args []string) (*planned, error) {
-	p := &planned{targets: resolve(ctx, c, o, args), how: map[*api.Plan]string{}}
+func planOn(ctx context.Context, c api.Client, o *Options, words []string) (*planned, error) {
+	p := &planned{how: map[*api.Plan]string{}}
 	var failed []error
-	for _, t := range p.targets {
+	for _, t := range resolve(ctx, c, o, words) {
 		plan := &api.Plan{}
 		if t.err == nil {
 			plan, t.err = c.Plan(ctx, t.session.ID)
@@ -126,8 +136,8 @@ func planOn(ctx context.Context, c api.Client, o endOptions, args []string) (*pl
 		case t.session.State != api.StateEnded:
 			plan.Head = text.Head("plan")
 			p.plans = append(p.plans, plan)
-			p.how[plan] = signals(t.session, o)
-			p.grace = max(p.grace, graceOf(t.session, o))
+			p.how[plan] = o.signals(t.session)
+			p.grace = max(p.grace, o.grace(t.session))
 		}
 	}
 	return p, worstOf(failed)
@@ -147,7 +157,7 @@ func worstOf(failed []error) error {
 }
 
 // endOn ends what is planned on one host, and waits for the verdicts.
-func endOn(ctx context.Context, c api.Client, o endOptions, p *planned) (*text.Listing, error) {
+func endOn(ctx context.Context, c api.Client, o *Options, p *planned) (*text.Listing, error) {
 	var receipts []text.Receipt
 	var failed []error
 	reports := make([]*api.Report, len(p.plans))
@@ -165,7 +175,7 @@ func endOn(ctx context.Context, c api.Client, o endOptions, p *planned) (*text.L
 			continue
 		}
 		if r.Verdict == "" {
-			w := waiting{c: c, id: r.Session, hurried: ctx, timeout: o.timeout}
+			w := waiting{c: c, id: r.Session, hurried: ctx, timeout: o.Timeout}
 			last, err := w.report(ctx, p.grace)
 			if err != nil {
 				failed = append(failed, err)
@@ -184,15 +194,4 @@ func endOn(ctx context.Context, c api.Client, o endOptions, p *planned) (*text.L
 	}
 	l := text.Receipts(receipts, true)
 	return &l, worstOf(failed)
-}
-
-// askHostsEnd shows the plans of all hosts and asks for a yes.
-func (a *app) askHostsEnd(shown []text.HostAnswer, ready hosts.List, plans map[string]*planned) (bool, error) {
-	p := a.Page(a.Stderr, false)
-	text.Hosts(shown).Text(p)
-	sessions := 0
-	for _, host := range ready {
-		sessions += len(plans[host].plans)
-	}
-	return a.confirm(p, display.Count(sessions, "session", "sessions")+" on "+display.Count(len(ready), "host", "hosts"))
 }

@@ -1,0 +1,188 @@
+package ending
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+// Ender ends sessions of one daemon, and says so on the console.
+type Ender struct {
+	Options
+	Console *console.Console
+	Client  api.Client
+	UID     int    // the caller's
+	Format  string // of plans and receipts
+}
+
+// End ends what the options and words name: sessions, or a process with its branch. On a
+// terminal it asks first; elsewhere it fails unless it need not ask.
+func (e *Ender) End(ctx context.Context, words []string) (err error) {
+	if e.chooses() {
+		if words, err = e.choose(ctx); err != nil {
+			return err
+		}
+		if len(words) == 0 {
+			e.Console.Say("end: no session to end")
+			return e.Console.Print(e.Format, text.Receipts([]text.Receipt{}, true))
+		}
+	}
+	switch {
+	case e.Branch:
+		return e.endBranch(ctx, words[0])
+	case e.DryRun:
+		return e.dryRun(ctx, words)
+	case !e.Yes && !e.Console.CanAsk():
+		for _, t := range resolve(ctx, e.Client, &e.Options, words) {
+			if t.err != nil {
+				return t.err // it matters more
+			}
+		}
+		return errCannotAsk
+	}
+	return e.endSessions(ctx, words)
+}
+
+// choose gives the sessions that --all or --mine mean.
+func (e *Ender) choose(ctx context.Context) ([]string, error) {
+	list, err := e.Client.Sessions(ctx, "live", "")
+	if err != nil {
+		return nil, err
+	}
+	ids, spared := chosen(list.Items, e.UID, e.All && e.UID == 0, e.Kept)
+	for _, why := range spared {
+		e.Console.Say("end: %s", why)
+	}
+	return ids, nil
+}
+
+// target is one session that is to end.
+type target struct {
+	word    string       // by which the daemon finds it
+	session *api.Session // nil: not asked for yet
+	report  *api.Report
+	before  *time.Time // when it had ended, if that was before we asked for it
+	err     error
+}
+
+// endSessions ends what words name. One that cannot be ended does not keep the others
+// alive; the worst of their exit codes counts.
+func (e *Ender) endSessions(ctx context.Context, words []string) error {
+	answered := e.sayIfSlow()
+	asked := e.Console.Now()
+	targets := []*target{{word: words[0]}}
+	// One session that need not be shown is ended before anything is asked: in a
+	// storm each answer may take long.
+	if !e.Yes || len(words) > 1 || e.Plan != "" {
+		targets = resolve(ctx, e.Client, &e.Options, words)
+	}
+	answered()
+	if !e.Yes {
+		goOn, err := e.ask(ctx, targets)
+		if err != nil {
+			return err
+		}
+		if !goOn {
+			return errNotConfirmed
+		}
+	}
+	answered = e.sayIfSlow()
+	// All are told before one is waited for: their graces run together.
+	for _, t := range targets {
+		if t.err == nil {
+			t.report, t.err = e.Client.End(ctx, t.word, e.request())
+			t.err = asEnd(t.err)
+		}
+	}
+	for _, t := range targets {
+		if t.err == nil && t.report.Ended != nil && t.report.Ended.Before(asked) {
+			t.before = t.report.Ended
+		}
+	}
+	answered()
+	e.wait(ctx, targets)
+	return e.report(targets)
+}
+
+// slow is how long the daemon may take before the caller gets a word.
+const slow = 3 * time.Second
+
+// sayIfSlow says that the daemon has not answered, unless answered is called
+// soon.
+func (e *Ender) sayIfSlow() (answered func()) {
+	t := time.AfterFunc(slow, func() { e.Console.Say("end: no answer from the daemon yet; still waiting, Ctrl-C gives up") })
+	return func() { t.Stop() }
+}
+
+// resolve asks for the sessions that words name, each of them once. The beginning of an id
+// is enough only if nothing is ended by it alone.
+func resolve(ctx context.Context, c api.Client, o *Options, words []string) []*target {
+	var targets []*target
+	seen := map[string]bool{}
+	for _, word := range words {
+		s, err := c.Session(ctx, word)
+		if err == nil && s.ID != word && s.Name != word && !o.DryRun && o.Plan == "" {
+			s, err = nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %s: not found", word), fmt.Sprintf("to end %s name it in full", s.ID))
+		}
+		if err == nil && seen[s.ID] {
+			continue
+		}
+		t := &target{session: s, err: asEnd(err)}
+		if err == nil {
+			seen[s.ID] = true
+			t.word = s.ID
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+// asEnd names what the caller asked for in a refusal to read, which end has to
+// do first.
+func asEnd(err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeDenied {
+		return err
+	}
+	what, ok := strings.CutPrefix(e.Message, "read ")
+	if !ok {
+		return err
+	}
+	return api.NewError(e.Code, "end "+what, e.Hint)
+}
+
+// report prints the receipts, says on stderr what went wrong, and gives the
+// worst exit code as a told error.
+func (e *Ender) report(targets []*target) error {
+	var reports []text.Receipt
+	for _, t := range targets {
+		if t.report != nil {
+			t.report.Head = text.Head("report")
+			reports = append(reports, text.Receipt{Report: t.report, Before: t.before})
+		}
+	}
+	if len(reports) > 0 {
+		if err := e.Console.Print(e.Format, text.Receipts(reports, len(targets) > 1)); err != nil {
+			return err
+		}
+	}
+	worst := api.ExitOK
+	for _, t := range targets {
+		switch {
+		case t.err != nil:
+			e.Console.Complain(t.err)
+			worst = max(worst, exit.Code(t.err))
+		case t.report.Verdict != api.VerdictClean:
+			e.Console.Say("%s", text.Shortfall(t.report))
+			worst = max(worst, api.ExitLeft)
+		}
+	}
+	return exit.Told(worst)
+}

@@ -1,0 +1,121 @@
+package ending
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+)
+
+// Timeout is how long dying processes are waited for after SIGKILL by default.
+const Timeout = 10 * time.Second
+
+// Options are how something is to end: the flags of "lineage end".
+type Options struct {
+	Grace   *time.Duration // between SIGTERM and SIGKILL; nil: the session's
+	Now     bool
+	Yes     bool // do not ask
+	DryRun  bool
+	Plan    string        // the token of a plan that has to hold
+	Timeout time.Duration // how long to wait after SIGKILL
+
+	All, Mine, Kept bool
+	Branch          bool // a process with what it started, not a session
+	AllOrNone       bool // on many hosts
+}
+
+// Flags adds the flags to a set.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	f.Func("grace", "`time` between SIGTERM and SIGKILL, at most 10m (default the session's)", func(text string) error {
+		grace, err := time.ParseDuration(text)
+		o.Grace = &grace
+		return err
+	})
+	f.BoolVar(&o.Now, "now", false, "SIGKILL at once")
+	f.DurationVar(&o.Timeout, "timeout", Timeout, "how long to wait for dying processes after SIGKILL")
+	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and send nothing")
+	f.StringVar(&o.Plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
+	f.BoolVar(&o.Branch, "branch", false, "end a process, named by PID@START, and what it started")
+	f.BoolVar(&o.All, "all", false, "end every session that you may end")
+	f.BoolVar(&o.Mine, "mine", false, "end every session of your user")
+	f.BoolVar(&o.Kept, "kept", false, "with --all and --mine: kept sessions, too")
+	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
+}
+
+// chooses reports that the sessions are not named but chosen.
+func (o *Options) chooses() bool { return o.All || o.Mine }
+
+// Check says what is wrong with the flags if that number of sessions is named.
+func (o *Options) Check(sessions int, remote hosts.List) error {
+	switch {
+	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
+		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine or --kept")
+	case o.All && o.Mine:
+		return exit.Usage("end: give only one of --all and --mine")
+	case o.chooses() && sessions > 0:
+		return exit.Usage("end: --all and --mine choose the sessions; name none")
+	case o.chooses() && o.Plan != "":
+		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
+	case o.Kept && !o.chooses():
+		return exit.Usage("end: --kept belongs to --all and --mine; a SESSION that is named is ended in any case")
+	case !o.chooses() && sessions == 0:
+		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
+	case o.DryRun && o.Plan != "":
+		return exit.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
+	case o.Plan != "" && sessions != 1:
+		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
+	case o.Grace != nil && o.Now:
+		return exit.Usage("end: --now means a grace of 0; give only one of --grace and --now")
+	case o.Grace != nil && (*o.Grace < 0 || *o.Grace > api.MaxGrace):
+		return exit.Usage("end: invalid --grace %v: must be 0 to %s", *o.Grace, "10m")
+	case o.Timeout < 0:
+		return exit.Usage("end: invalid --timeout %v: must be 0 or more", o.Timeout)
+	}
+	return o.checkHosts(remote)
+}
+
+// checkHosts refuses what cannot be meant on many hosts.
+func (o *Options) checkHosts(remote hosts.List) error {
+	switch {
+	case len(remote) == 0 && o.AllOrNone:
+		return exit.Usage("end: --all-or-none belongs to -H")
+	case len(remote) > 0 && o.chooses():
+		return exit.Usage("end: --all and --mine are for this host; with -H name the sessions")
+	case len(remote) > 0 && o.Plan != "":
+		return exit.Usage("end: --if-plan is for this host; -H makes a plan on each host, and ends under it")
+	}
+	return nil
+}
+
+func (o *Options) request() api.EndRequest {
+	req := api.EndRequest{Now: o.Now, PlanToken: o.Plan}
+	if o.Grace != nil {
+		ms := o.Grace.Milliseconds()
+		req.GraceMS = &ms
+	}
+	return req
+}
+
+// grace is the time between SIGTERM and SIGKILL that a session will have.
+func (o *Options) grace(s *api.Session) time.Duration {
+	switch {
+	case o.Now:
+		return 0
+	case o.Grace != nil:
+		return *o.Grace
+	}
+	return time.Duration(s.GraceSeconds * float64(time.Second))
+}
+
+// signals says what the processes of a session will get.
+func (o *Options) signals(s *api.Session) string {
+	if g := o.grace(s); g > 0 {
+		return fmt.Sprintf("SIGTERM, and SIGKILL after %v", g)
+	}
+	return "SIGKILL"
+}

@@ -73,6 +73,7 @@ func TestHostsExit(t *testing.T) {
 		{"end --all -H web1 --yes", api.ExitUsage},
 		{"end build --if-plan x -H web1 --yes", api.ExitUsage},
 		{"end build --all-or-none --yes", api.ExitUsage},
+		{"end build --branch -H web1 --yes", api.ExitUsage}, // not the whole session of that name
 	} {
 		on := twoHosts()
 		code, _, stderr := fleet(t, on).run(strings.Fields(tt.args)...)

@@ -86,6 +86,8 @@ func (o *Options) checkHosts(remote hosts.List) error {
 		return exit.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && o.chooses():
 		return exit.Usage("end: --all and --mine are for this host; with -H name the sessions")
+	case len(remote) > 0 && o.Branch:
+		return exit.Usage("end: --branch is for this host, not with -H")
 	case len(remote) > 0 && o.Plan != "":
 		return exit.Usage("end: --if-plan is for this host; -H makes a plan on each host, and ends under it")
 	}

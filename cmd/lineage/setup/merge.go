@@ -169,25 +169,22 @@ func member(o *hujson.Object, name string) (found *hujson.Value, err error) {
 }
 
 func objectIn(o *hujson.Object, name string) (*hujson.Object, error) {
-	v, err := member(o, name)
-	if v == nil || err != nil {
-		return nil, err
-	}
-	inner, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return nil, fmt.Errorf("invalid: %q is not an object", name)
-	}
-	return inner, nil
+	return valueIn[*hujson.Object](o, name, "object")
 }
 
 func arrayIn(o *hujson.Object, name string) (*hujson.Array, error) {
+	return valueIn[*hujson.Array](o, name, "array")
+}
+
+// valueIn is the value of a name, nil without one. It has to be of that kind.
+func valueIn[T hujson.ValueTrimmed](o *hujson.Object, name, kind string) (found T, err error) {
 	v, err := member(o, name)
 	if v == nil || err != nil {
-		return nil, err
+		return found, err
 	}
-	list, ok := v.Value.(*hujson.Array)
+	found, ok := v.Value.(T)
 	if !ok {
-		return nil, fmt.Errorf("invalid: %q is not an array", name)
+		return found, fmt.Errorf("invalid: %q is not an %s", name, kind)
 	}
-	return list, nil
+	return found, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -28,10 +29,10 @@ type Policy struct {
 	clock   registry.Clock
 
 	reloading sync.Mutex
-	redacted  redacted
 
 	mu      sync.Mutex
 	current *policy.Policy
+	redact  func(argv []string) []string // by current
 	loaded  time.Time
 	refused string          // why the file as it is was not taken
 	unarmed string          // why the kernel does not look for agents
@@ -48,7 +49,8 @@ func Load(path string, must bool, c registry.Clock) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.started, r.current, r.loaded = p, p, time.Now().UTC()
+	r.started, r.loaded = p, time.Now().UTC()
+	r.current, r.redact = p, redact.Remembering(p.Redact)
 	r.breaker = enforcer.NewBreaker(p.Breaker.EndsPerMinute, c.Monotonic)
 	return r, nil
 }
@@ -113,7 +115,8 @@ func (r *Policy) reload(apply func(*policy.Policy)) error {
 		r.mu.Unlock()
 		return err
 	}
-	r.current, r.loaded, r.refused = p, time.Now().UTC(), ""
+	r.current, r.redact = p, redact.Remembering(p.Redact)
+	r.loaded, r.refused = time.Now().UTC(), ""
 	r.mu.Unlock()
 	r.breaker.SetLimit(p.Breaker.EndsPerMinute)
 	apply(p)
@@ -134,6 +137,15 @@ func (r *Policy) Policy() *policy.Policy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
+}
+
+// Redact hides secrets in a command line, as the policy in force says. The result is
+// shared and must not be changed.
+func (r *Policy) Redact(argv []string) []string {
+	r.mu.Lock()
+	hide := r.redact
+	r.mu.Unlock()
+	return hide(argv)
 }
 
 // Mode is the policy's, but observe while the breaker is open.

@@ -6,15 +6,11 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
-
-// maxCommands bounds the command lines whose redaction is remembered: most come again.
-const maxCommands = 1024
 
 // Known hides the secrets that are known as such without a policy.
 func Known(argv []string) []string { return redact.Argv(argv) }
@@ -47,16 +43,5 @@ func Redactor(ctx context.Context, c api.Client) (func(argv []string) []string, 
 	if err != nil {
 		return nil, err
 	}
-	hidden := make(map[string][]string)
-	return func(argv []string) []string {
-		key := strings.Join(argv, "\x00")
-		if known, ok := hidden[key]; ok {
-			return known
-		}
-		if len(hidden) >= maxCommands {
-			clear(hidden)
-		}
-		hidden[key] = slices.Clone(redact.Argv(argv, own...))
-		return hidden[key]
-	}, nil
+	return redact.Remembering(func(argv []string) []string { return redact.Argv(argv, own...) }), nil
 }

@@ -1,0 +1,51 @@
+package redact
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+func TestRemembering(t *testing.T) {
+	asked := map[string]int{}
+	hide := Remembering(func(argv []string) []string {
+		asked[argv[0]]++
+		return Argv(argv)
+	})
+	for range 2 {
+		if got := hide([]string{"login", "--token", "abc"}); !slices.Equal(got, []string{"login", "--token", Hidden}) {
+			t.Errorf("hidden: %q", got)
+		}
+		hide([]string{"login --token", "abc"}) // another command line with the same text
+	}
+	if asked["login"] != 1 || asked["login --token"] != 1 {
+		t.Errorf("asked %v times", asked)
+	}
+	if got := hide(nil); got != nil {
+		t.Errorf("of nothing: %q", got)
+	}
+	// It does not grow without a bound: the first is forgotten.
+	for i := range maxRemembered {
+		hide([]string{strconv.Itoa(i)})
+	}
+	if hide([]string{"login", "--token", "abc"}); asked["login"] != 2 {
+		t.Errorf("asked %d times after %d others", asked["login"], maxRemembered)
+	}
+}
+
+// Readers of the daemon share it.
+func TestRememberingAtOnce(t *testing.T) {
+	hide := Remembering(func(argv []string) []string { return Argv(argv) })
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				if got := hide([]string{"login", "--token", strconv.Itoa(i)}); got[2] != Hidden {
+					t.Errorf("%q", got)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

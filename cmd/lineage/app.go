@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -108,7 +109,7 @@ of them.`,
 		Version:          a.host.version,
 		SilenceErrors:    true,
 		SilenceUsage:     true,
-		Args:             subcommand,
+		Args:             help.Subcommand,
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRun: func(*cobra.Command, []string) { a.begun, a.Color = true, color.value },
 	}
@@ -130,7 +131,7 @@ of them.`,
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)
 	}
-	addHelp(root)
+	help.Add(root)
 	completeFiles(root)
 	return root
 }

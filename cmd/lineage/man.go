@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 )
 
 // main of the build with the tag man writes the manual pages of the same commands
@@ -48,7 +49,7 @@ func writePages(args []string) error {
 	}
 	root := a.root()
 	m := manual{dir: args[0], date: date.UTC().Format(time.DateOnly), about: map[string]string{}}
-	for _, topic := range topics() {
+	for _, topic := range help.Topics() {
 		m.about[topic.Name()] = topic.Long
 	}
 	return m.write(root)

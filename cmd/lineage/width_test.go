@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 )
 
 // shown are the command lines that print something for people.
@@ -97,7 +98,7 @@ func TestHelp(t *testing.T) {
 			t.Error(err)
 		}
 		for l := range strings.Lines(out.String()) {
-			if l = strings.TrimSuffix(l, "\n"); ansi.StringWidth(l) > helpColumns {
+			if l = strings.TrimSuffix(l, "\n"); ansi.StringWidth(l) > help.Columns {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), ansi.StringWidth(l), l)
 			}
 		}

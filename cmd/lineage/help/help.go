@@ -1,4 +1,6 @@
-package main
+// Package help is the help of the commands: their groups, topics, and what was meant by a
+// command that is unknown.
+package help
 
 import (
 	"slices"
@@ -13,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
-// helpColumns is how wide a help text is at most.
-const helpColumns = 80
+// Columns is how wide a help text is at most.
+const Columns = 80
 
 // groups are the commands by what one wants to do, in the order of the overview.
 var groups = []struct {
@@ -35,8 +37,8 @@ var otherNames = map[string][]string{
 	"exec": {"run"}, "start": {"run"}, "list": {"ls"}, "status": {"ls"},
 }
 
-// topics are pages of help that belong to no command.
-func topics() []*cobra.Command {
+// Topics are pages of help that belong to no command.
+func Topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "environment", Short: "Variables that the commands read", Long: `LINEAGE_SOCKET    the daemon's socket (default ` + api.DefaultSocket + `);
                   --socket takes precedence
@@ -77,12 +79,12 @@ which are in /sys/fs/bpf/lineage-HASH.`},
 // templateFuncs adds to functions that all of cobra's commands share.
 var templateFuncs = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("flags", func(f *pflag.FlagSet) string {
-		return strings.TrimRight(f.FlagUsagesWrapped(helpColumns), " \n")
+		return strings.TrimRight(f.FlagUsagesWrapped(Columns), " \n")
 	})
 })
 
-// addHelp gives the commands of root their groups, topics, and help that fits a terminal.
-func addHelp(root *cobra.Command) {
+// Add gives the commands of root their groups, topics, and help that fits a terminal.
+func Add(root *cobra.Command) {
 	templateFuncs()
 	usage := root.UsageTemplate()
 	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
@@ -99,7 +101,7 @@ func addHelp(root *cobra.Command) {
 			}
 		}
 	}
-	root.AddCommand(topics()...)
+	root.AddCommand(Topics()...)
 	root.SetHelpCommandGroupID("Host")
 	root.SetHelpCommand(&cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",
@@ -133,7 +135,7 @@ func addHelp(root *cobra.Command) {
 	})
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
-			cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2
+			cmd.Args, cmd.SuggestionsMinimumDistance = Subcommand, 2
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 			cmd.Example = "  lineage completion bash > /etc/bash_completion.d/lineage\n  lineage completion zsh > \"${fpath[1]}/_lineage\""
 		}
@@ -150,8 +152,8 @@ func child(cmd *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// subcommand refuses an argument of a command that has only commands.
-func subcommand(cmd *cobra.Command, args []string) error {
+// Subcommand refuses an argument of a command that has only commands.
+func Subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}

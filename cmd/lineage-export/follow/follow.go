@@ -48,6 +48,7 @@ type Follower struct {
 	lag    lag
 	wrote  struct{ cursor, model time.Time }
 	seen   seen
+	doubt  bool // the end of a session may have been missed
 	unsaid bool // that the state cannot be written was said
 }
 
@@ -193,6 +194,7 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
 	quiet := false // no event came since the last tick
+	f.doubt = true
 	for {
 		select {
 		case e, more := <-events:
@@ -247,6 +249,11 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		f.model.Prime(e)
 		return nil
 	case "event":
+	case "heartbeat": // comes when nothing is left to send
+		if f.doubt && f.model != nil && f.model.Boot() == boot {
+			f.overlooked(ctx, e.TimeNS)
+		}
+		return nil
 	default:
 		return nil
 	}
@@ -256,6 +263,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil
 	}
 	if e.Type == "lost" {
+		f.doubt = true
 		if again := f.missing(ctx, e); again {
 			return errAgain
 		}
@@ -278,20 +286,26 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil // it was read before
 	}
 	f.of(boot)
-	records := f.model.Apply(e)
 	if placed {
 		f.at = here
 	}
 	if placed && boot == f.early.Boot && here.behind(&f.early) {
+		f.model.Apply(e)
 		return nil // it was delivered before
 	}
+	f.apply(e)
+	return nil
+}
+
+// apply adds the records of an event to the batch.
+func (f *Follower) apply(e *api.Event) {
+	records := f.model.Apply(e)
 	for _, r := range records {
 		if r.Kind == record.End {
 			r.Report = f.source.report(r.Session.ID)
 		}
 	}
 	f.batch = append(f.batch, records...)
-	return nil
 }
 
 // of makes the model that of a boot. What was alive in the one before has ended.

@@ -48,7 +48,6 @@ type Follower struct {
 	lag    lag
 	wrote  struct{ cursor, model time.Time }
 	seen   seen
-	doubt  bool // the end of a session may have been missed
 	unsaid bool // that the state cannot be written was said
 }
 
@@ -194,7 +193,6 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
 	quiet := false // no event came since the last tick
-	f.doubt = true
 	for {
 		select {
 		case e, more := <-events:
@@ -250,7 +248,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil
 	case "event":
 	case "heartbeat": // comes when nothing is left to send
-		if f.doubt && f.model != nil && f.model.Boot() == boot {
+		if f.model != nil && f.model.Boot() == boot {
 			f.overlooked(ctx, e.TimeNS)
 		}
 		return nil
@@ -263,7 +261,6 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil
 	}
 	if e.Type == "lost" {
-		f.doubt = true
 		if again := f.missing(ctx, e); again {
 			return errAgain
 		}

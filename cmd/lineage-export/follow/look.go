@@ -61,8 +61,8 @@ func worthTelling(before, now *api.Status) bool {
 }
 
 // overlooked makes records of the sessions that are over without an event: the ring had no
-// room for it, or the kernel's record of the session was removed while no daemon ran. Everything
-// that had happened at the boottime caught was read.
+// room for it, the kernel's record was removed while no daemon ran, or the daemon let the session
+// go. Everything that had happened at the boottime caught was read.
 func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -75,18 +75,16 @@ func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
 		live[list.Items[i].ID] = true
 	}
 	before := time.Now().Add(-time.Duration(boottime()-caught) - settleTime)
-	f.doubt = false
 	for _, id := range f.model.Live() {
 		if live[id] {
 			continue
 		}
 		d, err := f.source.client.Session(ctx, id)
 		if e, refused := errors.AsType[*api.Error](err); refused && e.Code == api.CodeNotFound {
-			d, err = &api.Session{State: api.StateEnded, EndReason: "untracked"}, nil // nothing has it
+			d, err = &api.Session{State: api.StateEnded, EndReason: "untracked"}, nil // let go, or there was no history
 		}
 		if err != nil || d.State != api.StateEnded || d.Ended != nil && d.Ended.After(before) {
-			f.doubt = true
-			continue
+			continue // the next heartbeat will tell
 		}
 		f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended})
 	}

@@ -58,7 +58,6 @@ func TestOverlooked(t *testing.T) {
 			take(began)
 			take(born)
 			for range 2 { // the second time it is known
-				f.doubt = true // the events of another daemon
 				take(&api.Event{Head: api.Head{Kind: "heartbeat"}, TimeNS: boottime()})
 			}
 			got := ""

@@ -48,7 +48,8 @@ func ParseRef(s string) (Ref, error) {
 	return r, nil
 }
 
-// MarshalJSON writes one line of an event stream. A line of kind "process" is
+// MarshalJSON writes one line of an event stream, with its newline: json.Marshal would do the
+// same at twice the cost, as it reads the line again. A line of kind "process" is
 // the process document itself, as every other route gives it.
 func (e Event) MarshalJSON() ([]byte, error) {
 	type line Event

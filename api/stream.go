@@ -75,7 +75,7 @@ func readLines[T any](r io.Reader, kind func(*T) string, each func(*T) error) er
 			continue
 		}
 		line := new(T)
-		if err := json.Unmarshal(lines.Bytes(), line); err != nil {
+		if err := unmarshal(lines.Bytes(), line); err != nil {
 			return fmt.Errorf("%w: line %d: %w", ErrBroken, n, err)
 		}
 		if err := each(line); err != nil {
@@ -89,6 +89,15 @@ func readLines[T any](r io.Reader, kind func(*T) string, each func(*T) error) er
 		return fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	return ErrNoEnd
+}
+
+// unmarshal does what json.Unmarshal does, which reads a line twice more for a type that
+// decodes itself.
+func unmarshal(text []byte, doc any) error {
+	if u, ok := doc.(json.Unmarshaler); ok {
+		return u.UnmarshalJSON(text)
+	}
+	return json.Unmarshal(text, doc)
 }
 
 // wholeLines is bufio.ScanLines without a last line that has no newline: half

@@ -3,7 +3,6 @@
 package stream
 
 import (
-	"encoding/json"
 	"runtime"
 	"sync/atomic"
 
@@ -49,11 +48,10 @@ func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller)
 	if r.Type == tracer.EventSession && r.About != nil {
 		ev.Name = r.About.Name
 	}
-	text, err := json.Marshal(&ev)
+	text, err := ev.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	text = append(text, '\n')
 	// A reader that is behind does not take the place of what others still need.
 	if len(text) <= maxLine && (held == nil || held.seq < r.Seq) {
 		slot.CompareAndSwap(held, &line{r.Seq, text})

@@ -76,28 +76,45 @@ func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason s
 // pastReader is where a stream is in the history.
 type pastReader struct {
 	r          *reader
-	boot       string // "": each
-	after      int64  // the last block that was read
+	boot       string           // "": each
+	block      *journal.Block   // the last one that was read; nil: none
+	rest       []journal.Record // of it
 	from, next uint64
 	any        bool // something was found
 }
 
-// gather encodes a block, one stream at a time: readers of the past leave the
-// processor to those of the present, and to the registry.
-func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
-	p.r.e.replaying.Lock()
-	defer p.r.e.replaying.Unlock()
-	b, err := p.r.o.Archive.Journal().Next(ctx, p.after, p.r.since, p.boot, p.from)
+// read gives the next block when nothing is left of the last one; false: the history ends.
+func (p *pastReader) read(ctx context.Context) bool {
+	if len(p.rest) > 0 {
+		return true
+	}
+	after := int64(0)
+	if p.block != nil {
+		after = p.block.ID
+	}
+	b, err := p.r.o.Archive.Journal().Next(ctx, after, p.r.since, p.boot, p.from)
 	if err != nil {
 		p.r.o.Log.Error().Err(err).Msg("history not read") // the status says why
 	}
 	if err != nil || b == nil {
+		return false
+	}
+	p.block, p.rest = b, b.Records
+	return true
+}
+
+// gather encodes enough for a write, one stream at a time: readers of the past leave the
+// processor to those of the present, and to the registry.
+func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
+	p.r.e.replaying.Lock()
+	defer p.r.e.replaying.Unlock()
+	if !p.read(ctx) {
 		return false, ""
 	}
-	p.after = b.ID
-	then := document.Fixed(b.Zero)
-	for i := range b.Records {
-		x := &b.Records[i]
+	b, then := p.block, document.Fixed(p.block.Zero)
+	for len(p.rest) > 0 && !p.r.out.Full() {
+		x := &p.rest[0]
+		p.rest = p.rest[1:]
 		at := then.Wall(x.Time)
 		if b.Boot == p.r.o.BootID && x.Seq < p.next || at == nil || at.Before(p.r.since) {
 			continue
@@ -157,7 +174,7 @@ func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.C
 	if b.Boot != r.o.BootID {
 		d.Seq, d.BootID = 0, b.Boot
 	}
-	r.out.Encode(d)
+	r.append(d.MarshalJSON())
 }
 
 // mayReadPast asks memory, else the history, once for each session.

@@ -137,7 +137,11 @@ func (r *reader) send(ev *recent.Event) {
 	if !r.wants(ev.Type) {
 		return
 	}
-	text, err := r.e.encoded.line(r.o.Clock.Clock, ev, r.caller)
+	r.append(r.e.encoded.line(r.o.Clock.Clock, ev, r.caller))
+}
+
+// append gathers the line of an event.
+func (r *reader) append(text []byte, err error) {
 	if err != nil {
 		r.o.Log.Error().Err(err).Msg("line not encoded")
 		return

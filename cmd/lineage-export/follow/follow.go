@@ -247,6 +247,11 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		f.model.Prime(e)
 		return nil
 	case "event":
+	case "heartbeat": // comes when nothing is left to send
+		if f.model != nil && f.model.Boot() == boot {
+			f.overlooked(ctx, e.TimeNS)
+		}
+		return nil
 	default:
 		return nil
 	}
@@ -278,20 +283,26 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil // it was read before
 	}
 	f.of(boot)
-	records := f.model.Apply(e)
 	if placed {
 		f.at = here
 	}
 	if placed && boot == f.early.Boot && here.behind(&f.early) {
+		f.model.Apply(e)
 		return nil // it was delivered before
 	}
+	f.apply(e)
+	return nil
+}
+
+// apply adds the records of an event to the batch.
+func (f *Follower) apply(e *api.Event) {
+	records := f.model.Apply(e)
 	for _, r := range records {
 		if r.Kind == record.End {
 			r.Report = f.source.report(r.Session.ID)
 		}
 	}
 	f.batch = append(f.batch, records...)
-	return nil
 }
 
 // of makes the model that of a boot. What was alive in the one before has ended.

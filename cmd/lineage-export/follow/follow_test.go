@@ -36,6 +36,9 @@ type daemon struct {
 	kept    int         // the last number that the history has
 	added   chan struct{}
 	streams []string // queries
+
+	known func() *api.Session // aaaaaa; nil: it has none
+	live  bool                // it is in the list
 }
 
 func newDaemon(t *testing.T) *daemon {
@@ -43,7 +46,8 @@ func newDaemon(t *testing.T) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, socket: filepath.Join(t.TempDir(), "s"), boot: boot, ring: 1, added: make(chan struct{})}
+	d := &daemon{t: t, socket: filepath.Join(t.TempDir(), "s"), boot: boot, ring: 1, added: make(chan struct{}), live: true,
+		known: func() *api.Session { return &api.Session{ID: "aaaaaa", Name: "web", Started: new(time.Now())} }}
 	l, err := net.Listen("unix", d.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +60,8 @@ func newDaemon(t *testing.T) *daemon {
 	mux.HandleFunc("/v1/policy", doc(api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "hush"}}}))
 	mux.HandleFunc("/v1/status", doc(api.Status{Level: 4}))
 	mux.HandleFunc("/v1/orphans", doc(api.Orphans{}))
-	mux.HandleFunc("/v1/sessions/aaaaaa", doc(api.Session{ID: "aaaaaa", Name: "web", Started: new(time.Now())}))
+	mux.HandleFunc("/v1/sessions", d.sessions)
+	mux.HandleFunc("/v1/sessions/aaaaaa", d.session)
 	mux.HandleFunc("/v1/sessions/aaaaaa/tree", doc(api.Tree{}))
 	mux.HandleFunc("/v1/sessions/aaaaaa/report", doc(api.Report{Session: "aaaaaa", Verdict: api.VerdictClean}))
 	mux.HandleFunc("/v1/events", d.stream)

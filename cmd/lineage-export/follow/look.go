@@ -2,11 +2,15 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
+
+// settleTime is how long the daemon may report the end of a session that no event has yet.
+const settleTime = time.Second
 
 // seen is what the daemon said when it was last asked for what no event reports.
 type seen struct {
@@ -54,4 +58,34 @@ func worthTelling(before, now *api.Status) bool {
 		return len(now.Degraded) > 0 || now.Breaker.Open
 	}
 	return before.Level != now.Level || before.Mode != now.Mode || before.Breaker.Open != now.Breaker.Open || !slices.Equal(before.Degraded, now.Degraded)
+}
+
+// overlooked makes records of the sessions that are over without an event: the ring had no
+// room for it, the kernel's record was removed while no daemon ran, or the daemon let the session
+// go. Everything that had happened at the boottime caught was read.
+func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	list, err := f.source.client.Sessions(ctx, "live", "")
+	if err != nil {
+		return
+	}
+	live := make(map[string]bool, len(list.Items))
+	for i := range list.Items {
+		live[list.Items[i].ID] = true
+	}
+	before := time.Now().Add(-time.Duration(boottime()-caught) - settleTime)
+	for _, id := range f.model.Live() {
+		if live[id] {
+			continue
+		}
+		d, err := f.source.client.Session(ctx, id)
+		if e, refused := errors.AsType[*api.Error](err); refused && e.Code == api.CodeNotFound {
+			d, err = &api.Session{State: api.StateEnded, EndReason: "untracked"}, nil // let go, or there was no history
+		}
+		if err != nil || d.State != api.StateEnded || d.Ended != nil && d.Ended.After(before) {
+			continue // the next heartbeat will tell
+		}
+		f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended})
+	}
 }

@@ -146,8 +146,8 @@ func (m *Model) Members(id string) map[api.Ref]*record.Process {
 // Session is what is known of a session.
 func (m *Model) Session(id string) *record.SessionInfo { return m.session(id).info }
 
-// Reboot ends what was alive when the host was restarted.
-func (m *Model) Reboot() (all []*record.Record) {
+// Live is the sessions that have not ended, as far as events told.
+func (m *Model) Live() []string {
 	ids := make([]string, 0, len(m.sessions))
 	for id, s := range m.sessions {
 		if s.info.State != api.StateEnded {
@@ -155,7 +155,12 @@ func (m *Model) Reboot() (all []*record.Record) {
 		}
 	}
 	slices.Sort(ids)
-	for _, id := range ids {
+	return ids
+}
+
+// Reboot ends what was alive when the host was restarted.
+func (m *Model) Reboot() (all []*record.Record) {
+	for _, id := range m.Live() {
 		e := &api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: api.StateEnded, Reason: "reboot",
 			TimeNS: m.last.TimeNS, Time: m.last.Time}
 		all = append(all, m.Apply(e)...)

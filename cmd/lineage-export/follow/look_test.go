@@ -1,0 +1,93 @@
+package follow
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// TestOverlooked: a session that is over without an event is closed once, when everything that
+// the daemon has to send was read.
+func TestOverlooked(t *testing.T) {
+	ended := func(reason string, ago time.Duration) *api.Session {
+		s := &api.Session{ID: "aaaaaa", Name: "web", State: api.StateEnded, EndReason: reason}
+		if ago != 0 {
+			s.Ended = new(time.Now().Add(-ago))
+		}
+		return s
+	}
+	for name, tt := range map[string]struct {
+		doc   *api.Session // nil: the daemon does not know it
+		live  bool
+		wants string
+	}{
+		"live":                     {ended("", 0), true, ""},
+		"its event may still come": {ended("end", time.Millisecond), false, ""},
+		"its event was lost":       {ended("end", time.Minute), false, "end"},
+		"untracked":                {ended("untracked", 0), false, "untracked"},
+		"without a history":        {nil, false, "untracked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemon(t)
+			d.known, d.live = func() *api.Session { return tt.doc }, tt.live
+			c, err := api.Dial(t.Context(), d.socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			f := &Follower{Sink: &list{}, Store: &Store{}, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
+			if f.source, err = newSource(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			take := func(e *api.Event) {
+				t.Helper()
+				if err := f.take(t.Context(), e, d.boot); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := &api.Event{Head: api.Head{Kind: "event"}, Type: "session", Seq: 1, TimeNS: boottime(), Time: new(time.Now()), Session: "aaaaaa", State: api.StateActive}
+			born := &api.Event{Head: api.Head{Kind: "event"}, Seq: 2, TimeNS: boottime(), Time: new(time.Now()), Session: "aaaaaa"}
+			fork(10)(born)
+			take(began)
+			take(born)
+			for range 2 { // the second time it is known
+				take(&api.Event{Head: api.Head{Kind: "heartbeat"}, TimeNS: boottime()})
+			}
+			got := ""
+			for _, r := range f.batch[2:] {
+				got += r.Event.Reason
+				if r.Kind != record.End || len(r.Ended) != 1 || r.Ended[0].ExitCode != nil || r.Time.IsZero() {
+					t.Errorf("%s with %d ends at %v", r.Kind, len(r.Ended), r.Time)
+				}
+			}
+			if got != tt.wants {
+				t.Errorf("ends %q, want %q", got, tt.wants)
+			}
+		})
+	}
+}
+
+// session and sessions answer as the daemon does.
+func (d *daemon) session(w http.ResponseWriter, _ *http.Request) {
+	if s := d.known(); s != nil {
+		json.NewEncoder(w).Encode(s)
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+	fmt.Fprintf(w, `{"error":{"code":%q,"message":"none"}}`, api.CodeNotFound)
+}
+
+func (d *daemon) sessions(w http.ResponseWriter, _ *http.Request) {
+	all := api.Sessions{Items: []api.Session{}}
+	if s := d.known(); d.live && s != nil {
+		all.Items = append(all.Items, *s)
+	}
+	json.NewEncoder(w).Encode(all)
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+package export
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// TestLogrotate: the file is rotated again and again under some hundred forks a second, with the
+// configuration of docs/SIEM.md, and with Debian's "create" before it. No event of the history is
+// missing in the files.
+func TestLogrotate(t *testing.T) {
+	program, err := exec.LookPath("logrotate")
+	if err != nil {
+		t.Skip("logrotate is not installed; run make deps")
+	}
+	i := stage.NewDaemon(t)
+	log := filepath.Join(i.Dir, "ocsf.jsonl")
+	var configs []string
+	for _, global := range []string{"", "create\n"} {
+		config := filepath.Join(i.Dir, "logrotate"+strings.TrimSpace(global))
+		if err := os.WriteFile(config, []byte(global+rotation(t, log)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		configs = append(configs, config)
+	}
+	x := i.Start([]string{"export", "--ocsf", log, "--state", filepath.Join(i.Dir, "state")}, nil)
+	i.Until("cursor", func() bool {
+		_, err := os.Stat(filepath.Join(i.Dir, "state", "ocsf.cursor"))
+		return err == nil || x.Exited()
+	})
+	began := time.Now()
+	const rotations = 8 // more would remove the first file
+	load := loaded(i, "load", rotations*time.Second)
+	for n := range rotations {
+		time.Sleep(time.Second)
+		rotate := exec.Command(program, "--force", "--state", filepath.Join(i.Dir, "rotated"), configs[n%2])
+		if said, err := rotate.CombinedOutput(); err != nil || len(said) > 0 {
+			t.Fatalf("%v: %v: %s", rotate.Args, err, said)
+		}
+	}
+	load.Wait()
+	i.Receipt(i.Record("load").ID)
+	want := happened(t, i, began)
+	var have map[string]int
+	i.Until("events of all that happened", func() bool {
+		have = written(t, unpacked(t, log)...)
+		return !slices.ContainsFunc(want, func(w string) bool { return have[w] == 0 })
+	})
+	t.Logf("figure: %d launches and exits in %d files", len(want), len(unpacked(t, log)))
+}
+
+// rotation is the configuration of logrotate in docs/SIEM.md, for another file.
+func rotation(t *testing.T, log string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(repository, "docs/SIEM.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "/var/log/lineage-export/ocsf.jsonl"
+	_, text, _ := strings.Cut(string(page), "```\n"+path+" {")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("docs/SIEM.md has no configuration")
+	}
+	return log + " {" + text
+}
+
+// unpacked are a file and those that it was rotated to, none of them compressed.
+func unpacked(t *testing.T, log string) []string {
+	t.Helper()
+	files, err := filepath.Glob(log + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, file := range files {
+		if !strings.HasSuffix(file, ".gz") {
+			continue
+		}
+		files[n] = filepath.Join(t.TempDir(), filepath.Base(file))
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		out, err := os.Create(files[n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		text, err := gzip.NewReader(in)
+		if err == nil {
+			_, err = io.Copy(out, text)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	return files
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package export
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+)
+
+// TestUntracked: a session whose record in the kernel is removed while it lives gets its span,
+// once, with an end that is not known. What is alive stays alive.
+func TestUntracked(t *testing.T) {
+	i := stage.New(t)
+	i.Daemon()
+	r := newReceiver(t)
+	exporter(i, r.addr, "traces", filepath.Join(i.Dir, "state"))
+	m := stage.NewMarker(t, i.Dir)
+	i.Run(m, []string{"--name", "lost", "--on-exit", "report"}, "daemonise").Wait()
+	m.Ready()
+	id := i.Record("lost").ID
+	i.Must("daemon", "--unload", "--force")
+	i.Daemon()
+	spans := r.ended(id)
+	if len(spans) != 1 || r.repeated != 0 || attribute(spans[0].Attributes, "lineage.session.end_reason") != "untracked" ||
+		attribute(spans[0].Attributes, "lineage.session.verdict") != "unknown" {
+		t.Errorf("%d spans, %d came again: %v", len(spans), r.repeated, spans)
+	}
+	if all := r.orphans(); len(all) > 0 {
+		t.Errorf("spans without their parent: %q", all)
+	}
+	if !m.Drain() {
+		t.Error("the member is dead")
+	}
+	m.Kill()
+}
+
+// TestLookalike: a session that an agent rule opened by the name of a program, and that the
+// daemon let go when it saw the file, gets its span too.
+func TestLookalike(t *testing.T) {
+	i := stage.New(t)
+	lookalike, policy := filepath.Join(i.Dir, "lngt-lookalike"), filepath.Join(i.Dir, "policy.yaml")
+	if err := os.Rename(i.Copy("/bin/sleep"), lookalike); err != nil {
+		t.Fatal(err)
+	}
+	rule := "version: 1\nagents:\n  - {name: lngt-lookalike, enabled: true, match: {comm: lngt-lookalike, exe: /nonexistent}}\n"
+	if err := os.WriteFile(policy, []byte(rule), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	i.Daemon("--policy", policy)
+	r := newReceiver(t)
+	exporter(i, r.addr, "traces", filepath.Join(i.Dir, "state"))
+	if err := exec.Command(lookalike, "1").Run(); err != nil {
+		t.Fatal(err)
+	}
+	if spans := r.ended(""); len(spans) != 1 || attribute(spans[0].Attributes, "lineage.session.end_reason") != "untracked" {
+		t.Errorf("%d spans: %v", len(spans), spans)
+	}
+}
+
+// ended waits for spans of a session itself, of any if id is empty. The daemon says each 15 s that
+// it has sent everything.
+func (r *receiver) ended(id string) (all []*trace.Span) {
+	for deadline := time.Now().Add(2 * stage.Patience); len(all) == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for _, s := range r.all() {
+			if s.Name == "lineage.session" && (id == "" || attribute(s.Attributes, "lineage.session.id") == id) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}

@@ -236,7 +236,7 @@ func (p *Pane) line(l *label.Labels, i, columns int) string {
 		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))
 	case "lost":
 		paint = l.Bad
-		about = fmt.Sprintf("%d events, %s", ev.Count, display.Text(ev.Where))
+		about = display.Lost(ev)
 	}
 	out.Put(paint, fmt.Sprintf("%-8s  ", display.Text(ev.Type)))
 	if pr != nil {

@@ -287,7 +287,7 @@ func TestOneSession(t *testing.T) {
 	}
 }
 
-// What is last in the status line goes first, and no more of it than has no room.
+// The status line is shortened from its end, as far as it must be.
 func TestStatusLineShrinks(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	b := build()

@@ -42,6 +42,7 @@ func (s *samples) tables() []table {
 		{document, "host", s.machine()},
 		{document, "hooks", s.hookTable()},
 		{document, "events", s.eventSums()},
+		{document, "ports", s.portTable()},
 		{document, "spawn", s.spawnTable()},
 		{document, "kill", s.killTable()},
 		{document, "endstorm", s.endStormTable()},
@@ -182,6 +183,20 @@ func (s *samples) eventSums() string {
 			row = append(row, plain(s.net(c.who, c.load, programs...)))
 		}
 		t.Row(row...)
+	}
+	return t.String()
+}
+
+// portTable is of the changes of TCP sockets' states.
+func (s *samples) portTable() string {
+	name := func(who, program string) string { return fmt.Sprintf("Ports/who=%s/program=%s ns/run", who, program) }
+	if len(s.values[name("member", "tcp_state")]) == 0 {
+		return ""
+	}
+	t := page.NewTable("whose socket", "tcp_state, ns:", "an empty program, ns:", "tcp_state / empty:")
+	for _, w := range []struct{ name, says string }{{"stranger", "an outsider's"}, {"member", "a member's"}} {
+		own, empty := name(w.name, "tcp_state"), name(w.name, "none_tcp")
+		t.Row(w.says, s.of(own, 1), s.of(empty, 1), ratio(pairs(s.values[own], s.values[empty])))
 	}
 	return t.String()
 }

@@ -37,7 +37,7 @@ func TestSoak(t *testing.T) {
 	kernel := kernelSideOf(i)
 	deep := stage.NewMarker(t, i.Dir)
 	chain := i.Start([]string{"run", "-q", "--name", "deep", "--", stage.Program("chain"), fmt.Sprint(depth)},
-		append(deep.Env(), "LNGTEST_SECONDS=3600"))
+		append(deep.Env(), "LNGTEST_SECONDS=10800")) // a long soak takes more than an hour
 	deep.Ready()
 	if err := unix.Kill(i.Session("deep").Root.PID, unix.SIGUSR1); err != nil {
 		t.Fatal(err)

@@ -132,6 +132,29 @@ func TestSkippedPrograms(t *testing.T) {
 	}
 }
 
+// TestRefusedIsTold: a session or a member that there was no room for degrades the daemon.
+func TestRefusedIsTold(t *testing.T) {
+	for counter, want := range map[string]string{"agent_refused": "agents started without a session", "enter_failed": "was pid_max raised"} {
+		t.Run(counter, func(t *testing.T) {
+			w := newWorld(t)
+			told := func() bool {
+				if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
+					t.Fatal(err)
+				}
+				st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+				return slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, want) })
+			}
+			if told() {
+				t.Error("told before it was counted")
+			}
+			w.k.Count(counter, 1)
+			if !told() {
+				t.Error("not told")
+			}
+		})
+	}
+}
+
 func (w *world) resyncs() map[registry.Cause]uint64 {
 	all := map[registry.Cause]uint64{}
 	_ = w.s.registry.Read(func(v registry.View) {

@@ -4,6 +4,7 @@ package enforcer
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,16 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("result %+v", r)
 		}
 	})
+	t.Run("the count had drifted", func(t *testing.T) {
+		k, e, id := host(t)
+		e.kernel = drifted{k}
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || r.Confirmed || !strings.Contains(r.Why, "corrected") {
+			t.Errorf("result %+v", r)
+		}
+	})
 	t.Run("no answer", func(t *testing.T) {
 		k, e, id := host(t)
 		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {
@@ -123,4 +134,13 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("result %+v", r)
 		}
 	})
+}
+
+// drifted has lost a member, and noticed when it closed the session.
+type drifted struct{ *kerneltest.Kernel }
+
+func (d drifted) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
+	s, err := d.Kernel.Settle(id)
+	s.Drifted = true
+	return s, err
 }

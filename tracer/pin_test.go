@@ -93,6 +93,9 @@ func TestRootExitWithoutTracer(t *testing.T) {
 	w.goOn()
 	w.gone()
 	w.wait()
+	if n, err := tracer.Live(dir, ""); err != nil || n != 0 {
+		t.Errorf("%d sessions would keep these pins: %v", n, err)
+	}
 	second := tracertest.New(t, tracer.Options{Dir: dir})
 	settled(t, second, id)
 }

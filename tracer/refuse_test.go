@@ -113,6 +113,28 @@ func TestForkOfTheCondemned(t *testing.T) {
 	}
 }
 
+// Its refused fork carries out what is due for the others: on an idle host no other comes.
+func TestRefusedForkMakesThePass(t *testing.T) {
+	defer tracer.SentenceOnlyIn("")()
+	tr := tracertest.New(t, tracer.Options{})
+	tracertest.NeedsLevel(t, 3, tr.Features().Level)
+	if tr.Features().Refuses == tracer.RefuserNone {
+		tracertest.Lacks(t, !forbidden(tr.Features().Limits...), tr.Features().Limits)
+	}
+	w := program(t, "forks", "3")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("ready")
+	if err := tr.MarkCondemned(id); err != nil {
+		t.Fatal(err)
+	}
+	live(t, tr, map[tracer.SessionID]int64{id: 4})
+	w.tell("fork")
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+}
+
 // sentenced makes passes until nobody of the session lives.
 func sentenced(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) {
 	t.Helper()

@@ -287,6 +287,27 @@ func TestOneSession(t *testing.T) {
 	}
 }
 
+// The status line is shortened from its end, as far as it must be.
+func TestStatusLineShrinks(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	b := build()
+	s.send(feed.Msg{Connected: connected{s.fake, &b}})
+	s.frames(scene())
+	for width, want := range map[int]string{
+		96: "lineage: k3x9q2 build 3 sessions 8 live 1 orphan 0 forks/s L4 enforce check ok",
+		80: "lineage: k3x9q2 build 3 sessions 8 live 1 orphan 0 forks/s L4 enforce",
+		60: "lineage: k3x9q2 build 3 sessions 8 live 1 orphan 0/s",
+		48: "lineage: k3x9q2 build 3 sessions 8 live 0/s",
+		30: "lineage: k3x9… 8 live 0/s",
+	} {
+		s.send(tea.WindowSizeMsg{Width: width, Height: 24})
+		line, _, _ := strings.Cut(ansi.Strip(s.draw()), "\n")
+		if got := strings.Join(strings.Fields(line), " "); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+}
+
 // What the reader arranged is there again the next time.
 func TestArrangement(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)

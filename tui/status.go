@@ -25,6 +25,12 @@ type part struct {
 	long, middle, short string
 }
 
+// shrunk is the part in its next shorter form.
+func (p part) shrunk() part {
+	p.long, p.middle = p.middle, p.short
+	return p
+}
+
 // statusLine says what the host does, and what the daemon can do.
 func (m *model) statusLine() string {
 	k, t := &m.link, m.term.theme
@@ -37,33 +43,35 @@ func (m *model) statusLine() string {
 			facts = t.Dim
 		}
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
-		spark := t.Sparkline(m.rates.forks, 16, 10)
+		const lately = 16 // values, and their room from the start: nothing moves when they come
+		spark := t.Sparkline(m.rates.forks, lately, 10)
 		parts = append(parts,
 			part{long: sessions, middle: sessions},
 			part{long: live, middle: live, short: live, Paint: facts},
 			part{long: orphans, middle: orphans, Paint: t.Moved},
-			part{long: forks + " " + spark, middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.now())})
+			part{long: fmt.Sprintf("%s %*s", forks, lately, spark), middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.now())})
 		if s.Lost > 0 {
 			lost := fmt.Sprintf("lost %d", s.Lost)
 			parts = append(parts, part{long: lost, middle: lost, short: lost, Paint: t.Warn})
 		}
 		parts = append(parts, m.policy(), m.freshness())
 	}
-	sizes := []func(part) string{
-		func(p part) string { return p.long }, func(p part) string { return p.middle }, func(p part) string { return p.short },
+	// What is last is what can be missed first.
+	for i := 2*len(parts) - 1; i >= 0 && !m.fits(parts); i-- {
+		parts[i%len(parts)] = parts[i%len(parts)].shrunk()
 	}
-	for _, size := range sizes[:2] {
-		total := -2
-		for _, p := range parts {
-			if s := size(p); s != "" {
-				total += ink.Width(s) + 2
-			}
-		}
-		if total <= m.term.width {
-			return m.joined(parts, size)
+	return m.joined(parts)
+}
+
+// fits tells that the parts have room on one line.
+func (m *model) fits(parts []part) bool {
+	total := -2
+	for _, p := range parts {
+		if p.long != "" {
+			total += ink.Width(p.long) + 2
 		}
 	}
-	return m.joined(parts, sizes[2])
+	return total <= m.term.width
 }
 
 // totals counts what is shown: with one session that is watched, not the host.
@@ -94,17 +102,16 @@ func (m *model) policy() part {
 	return p
 }
 
-func (m *model) joined(parts []part, size func(part) string) string {
+func (m *model) joined(parts []part) string {
 	l := m.term.theme.Line(m.term.width)
 	for _, p := range parts {
-		s := size(p)
-		if s == "" {
+		if p.long == "" {
 			continue
 		}
 		if l.Left < m.term.width {
 			l.Put(ink.Paint{}, "  ")
 		}
-		l.Put(p.Paint, s)
+		l.Put(p.Paint, p.long)
 	}
 	return l.Full()
 }

@@ -150,8 +150,8 @@ func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
 	p.offset = max(min(p.offset, len(p.events)-rows), 0)
 	end := len(p.events) - p.offset
 	var lines []string
-	for _, ev := range p.events[max(end-rows, 0):end] {
-		lines = append(lines, line(l, ev, columns))
+	for i := max(end-rows, 0); i < end; i++ {
+		lines = append(lines, p.line(l, i, columns))
 	}
 	switch {
 	case len(lines) > 0:
@@ -177,8 +177,20 @@ func text(l *label.Labels, p ink.Paint, s string, columns int) string {
 	return line.Full()
 }
 
+// named names a process as the last event of it up to the i-th does. The picture forgets
+// dead processes, and has the name of a later exec.
+func (p *Pane) named(l *label.Labels, ref api.Ref, i int) string {
+	for ; i >= 0; i-- {
+		if pr := p.events[i].Process; pr != nil && pr.Ref == ref && pr.Comm != "" {
+			return label.Process(pr)
+		}
+	}
+	return l.Named(ref)
+}
+
 // line is one event: when, what, whose, and how.
-func line(l *label.Labels, ev *api.Event, columns int) string {
+func (p *Pane) line(l *label.Labels, i, columns int) string {
+	ev := p.events[i]
 	out := l.Line(columns)
 	when := "?"
 	if ev.Time != nil {
@@ -191,7 +203,7 @@ func line(l *label.Labels, ev *api.Event, columns int) string {
 	case "fork":
 		paint = l.Live
 		if pr != nil && pr.Creator != nil {
-			about = "by " + l.Named(*pr.Creator)
+			about = "by " + p.named(l, *pr.Creator, i)
 		}
 	case "exec":
 		paint = l.Key
@@ -205,7 +217,7 @@ func line(l *label.Labels, ev *api.Event, columns int) string {
 	case "reparent":
 		paint = l.Moved
 		if ev.To != nil {
-			about = "to " + l.Named(*ev.To)
+			about = "to " + p.named(l, *ev.To, i)
 		}
 	case "listen", "unlisten":
 		if ev.Port != nil {
@@ -224,11 +236,11 @@ func line(l *label.Labels, ev *api.Event, columns int) string {
 		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))
 	case "lost":
 		paint = l.Bad
-		about = fmt.Sprintf("%d events, %s", ev.Count, display.Text(ev.Where))
+		about = display.Lost(ev)
 	}
 	out.Put(paint, fmt.Sprintf("%-8s  ", display.Text(ev.Type)))
 	if pr != nil {
-		name := l.Named(pr.Ref)
+		name := p.named(l, pr.Ref, i)
 		if len(pr.Argv) > 0 {
 			name = fmt.Sprintf("%d %s", pr.PID, l.Command(pr))
 		}

@@ -1,5 +1,6 @@
 // Package timeline draws when the processes of a session lived, the exited ones
-// too. Processes of one creator that ran the same command share a lane.
+// too. Processes of one creator that ran the same command share a lane, and so do those
+// of one program whose arguments are different each time.
 package timeline
 
 import (
@@ -42,6 +43,7 @@ type Model struct {
 type lane struct {
 	depth     int
 	processes []*api.Process // in start order
+	program   bool           // only their program is the same
 }
 
 // New is the timeline of a session.
@@ -116,35 +118,48 @@ func (m *Model) arrange(all []*api.Process) {
 		}
 	}
 	m.lanes = m.lanes[:0]
-	var add func(processes []*api.Process, depth int)
-	add = func(processes []*api.Process, depth int) {
-		byCommand := map[string][]*api.Process{}
-		var order []string
+	var add func(processes []*api.Process, depth int, again bool)
+	add = func(processes []*api.Process, depth int, again bool) {
+		times := map[string]int{}
 		for _, p := range processes {
-			command := p.Comm + "\x00" + strings.Join(p.Argv, "\x00")
-			if byCommand[command] == nil {
-				order = append(order, command)
-			}
-			byCommand[command] = append(byCommand[command], p)
+			times[command(p)]++
 		}
-		for _, command := range order {
-			alike := byCommand[command]
-			m.lanes = append(m.lanes, lane{depth, alike})
+		var order []string
+		alike := map[string]*lane{}
+		for _, p := range processes {
+			// What a command runs each time with another temporary file is one lane.
+			key := command(p)
+			program := again && times[key] == 1
+			if program {
+				key = p.Comm
+			}
+			if alike[key] == nil {
+				order = append(order, key)
+				alike[key] = &lane{depth: depth, program: program}
+			}
+			alike[key].processes = append(alike[key].processes, p)
+		}
+		for _, key := range order {
+			l := alike[key]
+			m.lanes = append(m.lanes, *l)
 			var below []*api.Process
-			for _, p := range alike {
+			for _, p := range l.processes {
 				below = append(below, children[p.Ref]...)
 			}
 			if len(below) > 0 {
-				add(below, depth+1)
+				add(below, depth+1, len(l.processes) > 1)
 			}
 		}
 	}
-	add(roots, 0)
+	add(roots, 0, false)
 	if i := slices.IndexFunc(m.lanes, func(l lane) bool { return l.processes[0].Ref == at }); i >= 0 {
 		m.sel = i
 	}
 	m.Move(0)
 }
+
+// command is that of a process, and no comm: that has no NUL.
+func command(p *api.Process) string { return p.Comm + "\x00" + strings.Join(p.Argv, "\x00") }
 
 // Selected is the last process of the selected lane.
 func (m *Model) Selected() (api.Ref, bool) {

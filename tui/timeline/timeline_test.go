@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,33 @@ func TestLanes(t *testing.T) {
 		if w := ink.Width(s); w != 100 {
 			t.Errorf("%d columns: %q", w, s)
 		}
+	}
+}
+
+// What a command starts with other arguments each time, as a compiler does with its
+// temporary files, is one lane; what it starts once, or with the same ones again, is not.
+func TestLanesOfPrograms(t *testing.T) {
+	m, l := loop(600)
+	tree := &api.Tree{}
+	for i := range 2 {
+		job := 10 + 2*i
+		tree.Nodes = append(tree.Nodes,
+			api.Node{Process: process(100+i, job, float64(600*i+1), float64(600*i+2), "as", fmt.Sprintf("/tmp/%d.s", i))},
+			api.Node{Process: process(110+i, job, float64(600*i+2), float64(600*i+3), "as", "b.s")})
+	}
+	tree.Nodes = append(tree.Nodes, api.Node{Process: process(120, 10, 3, 4, "ld")},
+		api.Node{Process: process(121, 1, 5, 6, "git", "add")}, api.Node{Process: process(122, 1, 7, 8, "git", "push")})
+	m.Remember(tree)
+	m.Update(l.Picture, *at(1200), born)
+	var names []string
+	for i := range m.lanes {
+		line := l.Line(30)
+		m.name(l, line, &m.lanes[i], 30)
+		names = append(names, strings.Join(strings.Fields(ansi.Strip(line.String()))[1:], " "))
+	}
+	want := []string{"1 ci", "job ×2", "cc a.c ×2", "as ×2", "as b.s ×2", "120 ld", "121 git add", "122 git push"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
 	}
 }
 

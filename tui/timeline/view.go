@@ -137,8 +137,11 @@ func (m *Model) name(l *label.Labels, line *ink.Line, ln *lane, columns int) {
 		count = fmt.Sprintf(" %s%d", l.Times, len(ln.processes))
 	}
 	text := l.Command(p)
-	if len(ln.processes) == 1 {
+	switch {
+	case len(ln.processes) == 1:
 		text = fmt.Sprintf("%d %s", p.PID, text)
+	case ln.program:
+		text = display.Text(p.Comm)
 	}
 	line.Put(l.Dim, " "+indent)
 	line.Put(look.Paint, look.Glyph+" ")

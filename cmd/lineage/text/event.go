@@ -65,14 +65,7 @@ func Event(p *Page, kind string, ev *api.Event) string {
 	case "session":
 		add("%s", display.Text(strings.Join(strings.Fields(ev.Name+" "+string(ev.State)+" "+ev.Reason), " ")))
 	case "lost":
-		what := "what happened before is not known"
-		if ev.Count > 0 {
-			what = display.Count(int(ev.Count), "event", "events")
-		}
-		if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
-			what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
-		}
-		add("%s, %s", what, display.Text(ev.Where))
+		add("%s", display.Lost(ev))
 	}
 	line := strings.Join(parts, "  ")
 	if p.Width > 0 && !p.Wide {

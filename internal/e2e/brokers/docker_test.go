@@ -14,24 +14,24 @@ import (
 func TestDocker(t *testing.T) {
 	i := policed(t, "end: strong")
 	docker := i.Docker()
-	docker.Import("lngtest", map[string]string{"bin/sleep": "/bin/busybox"})
+	docker.Import("lngtest", map[string]string{"sleep": "/bin/busybox"})
 	run := strings.Join(docker.Client, " ") + " run -d --network none "
 
-	a := ask(i, run+"--name lngtest-mine lngtest /bin/sleep 131")
+	a := ask(i, run+"--name lngtest-mine lngtest /sleep 131")
 	b := a.brokered("attributed")
 	is(t, b, "docker", "container", "strong", true)
 	i.End("work")
 	i.Until("end of the container", func() bool { return !alive(b) })
 	a.run.Wait()
 
-	a = ask(i, run+`-e LINEAGE_TOKEN="$LINEAGE_TOKEN" lngtest /bin/sleep 132`)
+	a = ask(i, run+`-e LINEAGE_TOKEN="$LINEAGE_TOKEN" lngtest /sleep 132`)
 	b = a.brokered("attributed")
 	is(t, b, "docker", "env", "strong", true)
 	i.End("work")
 	i.Until("end of the container", func() bool { return !alive(b) })
 	a.run.Wait()
 
-	a = ask(i, run+"lngtest /bin/sleep 133")
+	a = ask(i, run+"lngtest /sleep 133")
 	b = a.brokered("attributed")
 	is(t, b, "docker", "socket", "weak", false)
 	i.End("work")
@@ -42,7 +42,7 @@ func TestDocker(t *testing.T) {
 	a.run.Wait()
 
 	// Two at once: each is of its own ask.
-	a = ask(i, run+"--name lngtest-first lngtest /bin/sleep 134\n"+run+"lngtest /bin/sleep 135")
+	a = ask(i, run+"--name lngtest-first lngtest /sleep 134\n"+run+"lngtest /sleep 135")
 	var second api.Brokered
 	i.Until("word of both containers", func() bool {
 		b, second = api.Brokered{}, api.Brokered{}

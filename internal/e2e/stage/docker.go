@@ -106,7 +106,8 @@ func (d *Docker) Must(args ...string) string {
 	return strings.TrimSpace(p.Out.String())
 }
 
-// Import makes an image of these files: its paths, and where they are here.
+// Import makes an image of these files: their names there, in the root, which everybody may
+// read, and where they are here.
 func (d *Docker) Import(name string, files map[string]string) {
 	d.i.T.Helper()
 	var image bytes.Buffer

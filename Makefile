@@ -405,7 +405,7 @@ idle: build
 scale: KERNEL = 6.18
 scale: vm
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
-	LNGTEST_SECONDS=3600 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 16384 -pid-max 262144 -timeout 50m \
+	LNGTEST_SECONDS=7200 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 16384 -pid-max 262144 -timeout 110m \
 		bin/bench -bench scale -live '1000 10000 100000' > bin/scale.txt
 	bin/bench -page bin/scale.txt
 

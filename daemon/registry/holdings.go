@@ -4,6 +4,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -66,24 +67,25 @@ func newTracker(p *Options) tracker {
 // Holds reads ports, locks and files of processes.
 func (r *Registry) Holds() *resources.Reader { return r.holds }
 
-// members names the live members of a session.
-func members(k Kernel, id tracer.SessionID) (ids []tracer.Identity, err error) {
-	err = k.Snapshot(id, func(p *tracer.Process) error {
-		if !p.Dead && !p.Zombie {
-			ids = append(ids, p.Identity)
-		}
-		return nil
-	})
+// members names the live members of sessions, one in a nested session twice.
+func members(k Kernel, sessions map[tracer.SessionID]bool) (ids []tracer.Identity, err error) {
+	for id := range sessions {
+		err = errors.Join(err, k.Snapshot(id, func(p *tracer.Process) error {
+			if !p.Dead && !p.Zombie {
+				ids = append(ids, p.Identity)
+			}
+			return nil
+		}))
+	}
 	return ids, err
 }
 
-// collect reads what the members of a session hold now and hands it to the
-// owner.
+// collect reads what the members of a session hold now, and gives it to the owner.
 func (r *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	began := r.clock.Boottime()
-	ids, err := members(r.kernel, id)
+	ids, err := members(r.kernel, map[tracer.SessionID]bool{id: true})
 	if err != nil {
 		r.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
 		return
@@ -211,14 +213,12 @@ func (r *Registry) look(held resources.Held, output string, own map[tracer.Sessi
 	if output == "" {
 		return a
 	}
-	writers, err := r.holds.Writers(ctx, output)
-	if err != nil && len(held.Ports)+len(held.Locks) > 0 {
-		a.unknown = append(a.unknown, "output: "+err.Error())
+	left, err := members(r.kernel, own)
+	if err == nil {
+		a.writers, err = r.holds.Writers(ctx, output, left)
 	}
-	for _, w := range writers {
-		if e, err := r.kernel.Lookup(w.PID); err == nil && e.Identity == w && own[e.Session] {
-			a.writers = append(a.writers, w)
-		}
+	if err != nil {
+		a.unknown = append(a.unknown, "output: "+err.Error())
 	}
 	return a
 }

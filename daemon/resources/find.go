@@ -302,15 +302,40 @@ func (r *Reader) Output(id tracer.Identity) (string, error) {
 	return "", nil
 }
 
-// Writers tells who can write to what Output named, so that its reader does
-// not see the end.
-func (r *Reader) Writers(ctx context.Context, output string) (writers []tracer.Identity, err error) {
-	err = r.openOn(ctx, func(link string) bool { return link == output }, func(d *descriptor, id tracer.Identity) {
-		info, err := d.info()
-		if err != nil || access(info.flags) == "read" || slices.Contains(writers, id) {
-			return
+// Writers tells which of these processes can write to what Output named, so that its
+// reader does not see the end.
+func (r *Reader) Writers(ctx context.Context, output string, among []tracer.Identity) (writers []tracer.Identity, err error) {
+	left, seen := maxDescriptors, make(map[tracer.Identity]bool)
+	for _, id := range among {
+		if seen[id] {
+			continue
 		}
-		writers = append(writers, id)
-	})
+		seen[id] = true
+		writes, e := r.writes(ctx, id, output, &left)
+		if writes {
+			writers = append(writers, id)
+		}
+		if e != nil && !gone(e) {
+			err = e
+		}
+	}
 	return writers, err
+}
+
+// writes reports whether a process can write to output.
+func (r *Reader) writes(ctx context.Context, id tracer.Identity, output string, left *int) (writes bool, err error) {
+	p, err := r.openAs(id)
+	if err != nil {
+		return false, err
+	}
+	defer p.close()
+	err = r.descriptors(ctx, p, left, func(d *descriptor) error {
+		if d.link != output {
+			return nil
+		}
+		info, err := d.info()
+		writes = writes || err == nil && access(info.flags) != "read"
+		return nil
+	})
+	return writes, err
 }

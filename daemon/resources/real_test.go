@@ -283,12 +283,18 @@ func TestWriters(t *testing.T) {
 	if err != nil || output == "" {
 		t.Fatalf("%q %v", output, err)
 	}
-	writers, err := reader().Writers(t.Context(), output)
-	if !onlyHidden(err) || !slices.Equal(writers, []tracer.Identity{h.id}) {
+	other := start(t, "nothing") // has a pipe of its own
+	among := []tracer.Identity{h.id, other.id, h.id}
+	if writers, err := reader().Writers(t.Context(), output, among); err != nil || !slices.Equal(writers, []tracer.Identity{h.id}) {
 		t.Errorf("%v %v: this test only reads", writers, err)
 	}
+	over, cancel := context.WithCancel(t.Context()) // nothing else is read
+	cancel()
+	if writers, err := reader().Writers(over, output, nil); err != nil || len(writers) != 0 {
+		t.Errorf("among none: %v %v", writers, err)
+	}
 	h.stop()
-	if writers, err := reader().Writers(t.Context(), output); !onlyHidden(err) || len(writers) != 0 {
+	if writers, err := reader().Writers(t.Context(), output, among); err != nil || len(writers) != 0 {
 		t.Errorf("afterwards: %v %v", writers, err)
 	}
 	if _, err := reader().Output(h.id); !gone(err) {

@@ -19,7 +19,7 @@ const scaleEach = 100
 // scale has ever more sessions of a hundred processes each on one host, and asks the daemon
 // of all and of one, ends one, and starts another daemon that takes over.
 func scale(ctx context.Context, r *report) (err error) {
-	const rounds = 5
+	const rounds = 3
 	d, err := startDaemon(ctx, lineageBin)
 	if err != nil {
 		return err

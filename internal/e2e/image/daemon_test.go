@@ -162,6 +162,16 @@ func TestDaemon(t *testing.T) {
 	}
 
 	m := stage.NewMarker(t, s.Dir)
+	server := s.StartNobody(m.Env(), "run", "--name", "server", "--grace", "0s", "--", s.program("port"), "0")
+	port := m.Line("port", 1)[0]
+	if p := s.Must("why", ":"+port); !strings.Contains(p.Out.String(), "session server") {
+		t.Error(p)
+	}
+	s.End("server")
+	server.Wait()
+	m.MustBeGone()
+
+	m = stage.NewMarker(t, s.Dir)
 	run, left := s.leaves(m)
 	id := s.Session("work").ID
 	began := time.Now()

@@ -22,7 +22,7 @@ var unprivileged = []string{
 // its name.
 func (s *shop) application(programs ...string) string {
 	s.T.Helper()
-	files := map[string]string{"sh": "/bin/busybox"}
+	files := map[string]string{"sh": "/bin/busybox", "sleep": "/bin/busybox"}
 	for _, p := range programs {
 		files[p] = stage.Program(p)
 	}
@@ -95,28 +95,31 @@ func TestInit(t *testing.T) {
 		})
 	}
 
-	for _, name := range []string{"daemonise", "ignoreterm", "stopped", "detach", "zombieleader"} {
-		t.Run("ends/"+name, func(t *testing.T) {
-			s, m := s.in(t), stage.NewMarker(t, s.Dir)
-			file := filepath.Join(out, name)
-			// The image's entry point has no flags: this is the same one with some.
-			p := s.run(m, []string{"--rm", "--entrypoint", "/lineage", "--name", name}, app,
-				"init", "--grace", "200ms", "--report", file, "--", "/sh", "-c", `trap "exit 3" HUP; "$@" & while :; do wait; done`, "sh", "/"+name)
-			m.Ready()
-			s.docker.Must("kill", "-s", "HUP", name) // init passes it on
-			if p.Wait(); p.Code() != 3 {
-				t.Error(p)
-			}
-			m.MustBeGone()
-			if r := receipt(t, file); r.Verdict != "clean" || !r.ConfirmedEmpty || len(r.Processes) == 0 {
-				t.Errorf("receipt %+v", r)
-			}
-		})
-	}
+	t.Run("ends", func(t *testing.T) {
+		for _, name := range []string{"daemonise", "ignoreterm", "stopped", "detach", "zombieleader"} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s, m := s.in(t), stage.NewMarker(t, s.Dir)
+				file := filepath.Join(out, name)
+				// The image's entry point has no flags: this is the same one with some.
+				p := s.run(m, []string{"--rm", "--entrypoint", "/lineage", "--name", name}, app,
+					"init", "--grace", "200ms", "--report", file, "--", "/sh", "-c", `trap "exit 3" HUP; "$@" & /sleep 60 & wait`, "sh", "/"+name)
+				m.Ready()
+				s.docker.Must("kill", "-s", "HUP", name) // init passes it on
+				if p.Wait(); p.Code() != 3 {
+					t.Error(p)
+				}
+				m.MustBeGone()
+				if r := receipt(t, file); r.Verdict != "clean" || !r.ConfirmedEmpty || len(r.Processes) == 0 {
+					t.Errorf("receipt %+v", r)
+				}
+			})
+		}
+	})
 
 	t.Run("stop", func(t *testing.T) {
 		s, m := s.in(t), stage.NewMarker(t, s.Dir)
-		p := s.run(m, []string{"--name", "deaf"}, app, "/sh", "-c", `trap "exit 4" TERM; /ignoreterm & while :; do wait; done`)
+		p := s.run(m, []string{"--name", "deaf"}, app, "/sh", "-c", `trap "exit 4" TERM; /ignoreterm & wait`)
 		m.Ready()
 		stop := stage.Start(t, s.docker.Command("stop", "deaf")).Wait()
 		if p.Wait(); p.Code() != 4 || !strings.Contains(p.Err.String(), "/ignoreterm  SIGKILL") {

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// blocks are the recipes by name, as they stand. There is no other block.
+// blocks are the recipes by name, as they stand. Every block of the page has a name.
 func blocks(t *testing.T) map[string]string {
 	t.Helper()
 	all, text := stage.Recipes(t, "docs/RECIPES.md")

@@ -62,7 +62,7 @@ func hideDockerConfig(t *testing.T) error {
 	const dir = "/etc/docker"
 	made := os.Mkdir(dir, 0o755) == nil
 	t.Cleanup(func() {
-		unix.Unmount(dir, unix.MNT_DETACH)
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
 		if made {
 			os.Remove(dir)
 		}
@@ -73,12 +73,12 @@ func hideDockerConfig(t *testing.T) error {
 // stop ends the containers, then dockerd, and removes what they leave.
 func (d *Docker) stop(p *Process, containers *Cgroup) {
 	if out, err := d.Command("ps", "-aq").Output(); err == nil && len(out) > 0 {
-		d.Command(append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
+		_ = d.Command(append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
 	}
-	p.Process.Signal(os.Interrupt)
+	_ = p.Process.Signal(os.Interrupt) // it may have exited
 	p.Wait()
 	for _, dir := range []string{"docker", "exec"} {
-		exec.Command("umount", "-R", filepath.Join(d.i.Dir, dir)).Run()
+		_ = exec.Command("umount", "-R", filepath.Join(d.i.Dir, dir)).Run() // most of it is unmounted already
 	}
 	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(containers.Dir))
 	for _, dir := range cgroups { // of version 1
@@ -114,13 +114,17 @@ func (d *Docker) Import(name string, files map[string]string) {
 	w := tar.NewWriter(&image)
 	for to, from := range files {
 		content, err := os.ReadFile(from)
+		if err == nil {
+			err = w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content))})
+		}
+		if err == nil {
+			_, err = w.Write(content)
+		}
 		if err != nil {
 			d.i.T.Fatal(err)
 		}
-		w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content))})
-		w.Write(content)
 	}
-	w.Close()
+	_ = w.Close() // into memory
 	load := d.Command("import", "-", name)
 	load.Stdin = &image
 	if out, err := load.CombinedOutput(); err != nil {

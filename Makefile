@@ -23,7 +23,8 @@ TEST_PACKAGES := gcc libc6-dev logrotate mandoc tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux
-BROKER_PACKAGES := tmux at cron docker.io iptables busybox-static
+DOCKER_PACKAGES := docker.io iptables busybox-static
+BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
 PACKAGE_PACKAGES := lintian rpm cpio
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
@@ -45,7 +46,7 @@ export NFPM := nfpm-v2.43.0
 ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-servers \
+.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm scale pairs idle clean fmt
 
@@ -165,7 +166,7 @@ test: deps build programs
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-export test-agents test-fleet test-library test-brokers test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-export test-agents test-fleet test-library test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## test-unit: what needs no root
 test-unit:
@@ -207,6 +208,13 @@ test-export: build programs
 test-brokers: build programs
 	@$(call install,$(BROKER_PACKAGES))
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/brokers
+
+## test-image: the image in docker, which it installs: init, client, daemon, and the daemon without each of its privileges (2 min, root)
+test-image: export LNGTEST_IMAGE = $(CURDIR)/bin/dist/lineage-$(VERSION)-image-$(shell go env GOARCH).tar
+test-image: programs
+	@$(call install,$(DOCKER_PACKAGES))
+	$(MAKE) image ARCHS=$(shell go env GOARCH)
+	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/image
 
 ## test-servers: twenty servers, nginx and redis too, at load 0 and 10: is the port in each receipt (4 min, root)
 test-servers: export LNGTEST = 1

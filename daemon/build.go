@@ -77,6 +77,7 @@ func (h host) build(p parts, o Options) *service {
 		status.Failing("self_protect", func() error { return s.start.SelfProtectErr }),
 		s.recorder.Degraded,
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
+		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
 	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.proc, Clock: h.clock, Policy: r.Policy})
 	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Kernel: k, Proc: h.proc, Status: s.status.Watched})

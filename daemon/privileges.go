@@ -13,12 +13,14 @@ import (
 
 // giveUp drops the privileges that are no longer needed: everything is loaded,
 // attached, opened and listened on. If it fails the daemon serves nevertheless, and
-// says so in its status.
+// says so in its status, and which of those that it needs it never had, as in a
+// container.
 func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
 	if drop == nil {
 		return
 	}
-	if err := drop(privilege.Needed(tracer.KernelRelease(), filepath.Dir(i.Socket))...); err != nil {
+	needed := privilege.Needed(tracer.KernelRelease(), filepath.Dir(i.Socket))
+	if err := drop(needed...); err != nil {
 		s.start.CapabilitiesErr = err
 		s.log.Error().Err(err).Msg("privileges not given up")
 	}
@@ -28,6 +30,9 @@ func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.In
 		return
 	}
 	s.start.Capabilities = held
+	if s.start.Lacking = privilege.Lacking(needed, held); s.start.Lacking != nil {
+		s.log.Error().Err(s.start.Lacking).Msg("capabilities missing")
+	}
 	s.log.Info().Strs(logging.KeyCapabilities, held).Msg("privileges given up")
 }
 

@@ -37,3 +37,17 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableNamespace: a daemon that cannot read where a caller lives says which
+// right it lacks, not that the caller is in a container.
+func TestUnreadableNamespace(t *testing.T) {
+	w := newWorld(t)
+	away := w.do("away", "GET", "/v1/why?ref=20", nil).refused(api.CodePIDNamespace)
+	if !strings.Contains(away.Message, "another PID namespace") || strings.Contains(away.Hint, "CAP_") {
+		t.Errorf("%+v", away)
+	}
+	hidden := w.do("hidden", "GET", "/v1/why?ref=20", nil).refused(api.CodePIDNamespace)
+	if !strings.Contains(hidden.Message, "cannot be read: readlink ") || !strings.Contains(hidden.Hint, "CAP_SYS_PTRACE") {
+		t.Errorf("%+v", hidden)
+	}
+}

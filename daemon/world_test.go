@@ -56,10 +56,11 @@ const (
 	elsePID = 23 // uid 1001
 	readPID = 24 // uid 1002, in the group that reads everything
 	awayPID = 25 // uid 0, in another PID namespace
+	hidePID = 26 // uid 0, in a PID namespace that cannot be read
 	grouped = 777
 )
 
-var callers = map[string]uint32{"root": rootPID, "user": userPID, "else": elsePID, "reader": readPID, "away": awayPID}
+var callers = map[string]uint32{"root": rootPID, "user": userPID, "else": elsePID, "reader": readPID, "away": awayPID, "hidden": hidePID}
 
 type worldOption func(*world)
 
@@ -87,6 +88,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	}
 	os.Remove(proc.Path(awayPID, "ns/pid"))
 	os.Symlink("pid:[2]", proc.Path(awayPID, "ns/pid"))
+	os.Remove(proc.Path(hidePID, "ns/pid"))
 	for _, o := range options {
 		o(w)
 	}

@@ -135,6 +135,10 @@ func (t *Tracer) signal(id Identity, sig unix.Signal) error {
 		return fmt.Errorf("open pidfd of %v: %w", id, notFound(err))
 	}
 	defer unix.Close(fd)
+	// Asked first: what the entry says was sent must have been sent.
+	if err := unix.PidfdSendSignal(fd, 0, nil, 0); err != nil {
+		return fmt.Errorf("signal %v: %w", id, notFound(err))
+	}
 	flag := FlagTermed
 	if sig == unix.SIGKILL {
 		flag = FlagKilled

@@ -5,7 +5,10 @@ package tracer_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +106,51 @@ func fifo(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// A process that may not be signalled, because CAP_KILL is missing, is not entered as
+// killed: its receipt would say so.
+func TestNotSignalled(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{Level: 2})
+	w := startAs(t, 65534, "echo up; exec sleep 30")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("up")
+	until(t, "it sleeps", func() bool {
+		wchan, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", w.pid()))
+		return strings.Contains(string(wchan), "nanosleep")
+	})
+	withoutKill(t, func() {
+		if err := tr.Condemn(id); err != nil {
+			t.Fatal(err)
+		}
+		if pass, err := tr.Sentence(); err != nil || pass.Failed != 1 {
+			t.Errorf("%+v %v", pass, err)
+		}
+		if e, err := tr.Lookup(w.pid()); err != nil || e.Flags&tracer.FlagKilled != 0 {
+			t.Errorf("%+v %v", e, err)
+		}
+	})
+	sentenced(t, tr, id)
+	w.wait()
+	settled(t, tr, id)
+}
+
+// withoutKill calls do in a thread without CAP_KILL.
+func withoutKill(t *testing.T, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var all [2]unix.CapUserData
+	if err := unix.Capget(&header, &all[0]); err != nil {
+		t.Fatal(err)
+	}
+	less := all
+	less[0].Effective &^= 1 << unix.CAP_KILL
+	if err := unix.Capset(&header, &less[0]); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Capset(&header, &all[0])
+	do()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -9,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outside"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	_ "github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
@@ -28,7 +31,7 @@ func dispatch(args []string) {
 
 // thisHost is the machine that we run on.
 func thisHost() host {
-	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, orphans: outside.This.Orphans}
+	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, orphans: orphansHere}
 	here.commands = func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
 			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})
@@ -51,6 +54,15 @@ func doctor() api.Doctor {
 		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK, Required: c.Required, Why: c.Detail, Do: c.Do})
 	}
 	return d
+}
+
+// orphansHere are the orphans of this host outside any session.
+func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
+	orphans, unknown, err := outside.This.Orphans(ctx)
+	if errors.Is(err, tracer.ErrUnsupported) {
+		err = &exit.Error{Code: api.ExitUnsupported, Err: err}
+	}
+	return orphans, unknown, err
 }
 
 // fileID is by what the daemon knows a file under each of its names.

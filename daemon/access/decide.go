@@ -46,6 +46,8 @@ type Caller struct {
 	Lost bool
 	// Foreign: it lives in another PID namespace, its PIDs mean nothing here.
 	Foreign bool
+	// Unplaced is why its PID namespace cannot be read. Foreign is set, too.
+	Unplaced error
 	// Redact hides the secrets of a command line. Nil: the caller gets none redacted.
 	Redact func(argv []string) []string
 

@@ -76,6 +76,7 @@ type Connection struct {
 	comm   string
 	group  bool
 	alien  bool             // in another PID namespace, or unknown
+	hidden error            // why its PID namespace cannot be read
 	member tracer.SessionID // the last session that it was seen in
 	lost   bool
 }
@@ -98,7 +99,7 @@ func (a *Access) Identify(p Peer) *Connection {
 		c.group = a.o.Group >= 0 && (int(p.GID) == a.o.Group || slices.Contains(st.GIDs, uint32(a.o.Group)))
 	}
 	ns, err := a.o.Proc.PIDNamespace(p.PID)
-	c.alien = err != nil || ns != a.o.PIDNamespace
+	c.alien, c.hidden = err != nil || ns != a.o.PIDNamespace, err
 	a.judge(c)
 	return c
 }
@@ -123,7 +124,7 @@ func (a *Access) judge(c *Connection) Caller {
 	}
 	return Caller{
 		UID: c.peer.UID, ID: c.id, Comm: c.comm, Group: c.group, Member: c.member,
-		Lost: c.lost, Foreign: c.alien, Redact: a.o.Redact, owed: new(owed),
+		Lost: c.lost, Foreign: c.alien, Unplaced: c.hidden, Redact: a.o.Redact, owed: new(owed),
 	}
 }
 

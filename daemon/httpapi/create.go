@@ -99,7 +99,7 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	spec = tracer.SessionSpec{Owner: c.ID, Name: req.Name, UID: c.UID}
 	switch {
 	case c.Foreign:
-		return spec, lookup.Foreign()
+		return spec, lookup.Foreign(c)
 	case req.Root.PID == 0:
 		return bad("root.pid is missing")
 	case req.Root.PID < 0 || req.Root.PID > math.MaxInt32:

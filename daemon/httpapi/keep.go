@@ -50,7 +50,7 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	switch {
 	case c.Foreign:
-		return lookup.Foreign()
+		return lookup.Foreign(c)
 	case len(req.Refs) == 0 || len(req.Refs) > maxKept:
 		return bad("invalid refs: must be 1 to %d processes", maxKept)
 	case req.Name != "" && !api.IsSessionWord(req.Name):

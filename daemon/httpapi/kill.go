@@ -59,7 +59,7 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 			`"lineage tree -o name" prints it`)
 	}
 	if c.Foreign {
-		return lookup.Foreign()
+		return lookup.Foreign(c)
 	}
 	id := document.ID(ref)
 	if now, err := h.kernel.Identify(id.PID); err == nil && now != id {

@@ -32,7 +32,7 @@ func (h marking) postMark(w http.ResponseWriter, r *http.Request, c access.Calle
 		return h.access.Refuse(c, access.Mark, "session", d)
 	}
 	if c.Foreign {
-		return lookup.Foreign()
+		return lookup.Foreign(c)
 	}
 	agent, ok := h.marks.Agent(c, req.Agent)
 	if !ok {

@@ -55,7 +55,7 @@ func TestForgottenDecision(t *testing.T) {
 			access.Decide(c, access.End, c.Scope())
 			return secret(out)
 		}, http.StatusOK, false},
-		"an error": {func(http.ResponseWriter, *http.Request, access.Caller) error { return lookup.Foreign() }, http.StatusBadRequest, false},
+		"an error": {func(_ http.ResponseWriter, _ *http.Request, c access.Caller) error { return lookup.Foreign(c) }, http.StatusBadRequest, false},
 	} {
 		if status, panicked := ask(onTarget(x.answer, access.End)); status != x.status || panicked != x.panicked {
 			t.Errorf("%s: status %d, panicked: %v", name, status, panicked)

@@ -25,7 +25,7 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 	case proto != "tcp":
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("port %d/%s: the history has TCP ports only", port, proto), "")
 	case c.Foreign:
-		return lookup.Foreign()
+		return lookup.Foreign(c)
 	}
 	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}}
 	found := h.archive.Listeners(r.Context(), port, at)

@@ -87,7 +87,7 @@ type found struct {
 // may know them.
 func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, none string, find func(context.Context) found) error {
 	if c.Foreign {
-		return lookup.Foreign()
+		return lookup.Foreign(c)
 	}
 	ctx, done, err := h.find.Collect(r.Context())
 	if err != nil {

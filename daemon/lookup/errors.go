@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // IsNotFound reports whether err says that memory has no such session, so
@@ -24,9 +25,13 @@ func IsForgotten(err error) bool {
 }
 
 // Foreign is the error for a caller whose PIDs mean nothing here.
-func Foreign() error {
+func Foreign(c access.Caller) error {
+	if c.Unplaced != nil {
+		return api.NewError(api.CodePIDNamespace, fmt.Sprintf("the PID namespace of the caller cannot be read: %v", c.Unplaced),
+			"the daemon needs CAP_SYS_PTRACE")
+	}
 	return api.NewError(api.CodePIDNamespace, "the caller is in another PID namespace: its PIDs are not valid here",
-		"run it outside the container")
+		"run it on the host, or in a container with --pid=host")
 }
 
 // OtherProcess is the error for a PID that another process has now.

@@ -21,7 +21,7 @@ func (f *Finder) Identity(text string, c access.Caller) (id tracer.Identity, liv
 		return id, false, api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
 	if c.Foreign {
-		return id, false, Foreign()
+		return id, false, Foreign(c)
 	}
 	now, err := f.o.Kernel.Identify(uint32(ref.PID))
 	switch {

@@ -21,6 +21,7 @@ const (
 	WriteAnywhere Capability = cap.DAC_OVERRIDE    // files in a directory that is not root's
 	BPF           Capability = cap.BPF             // programs and maps
 	Perfmon       Capability = cap.PERFMON         // programs that read the kernel's memory
+	Admin         Capability = cap.SYS_ADMIN       // both, where these two are not known
 )
 
 // Drop leaves this process those of the capabilities that it has, and none

@@ -3,9 +3,13 @@
 package privilege
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
 // Needed are the capabilities of a daemon that serves, on a kernel of that release
@@ -16,7 +20,7 @@ import (
 func Needed(release, dir string) []Capability {
 	keep := []Capability{Kill, Ptrace, ReadSearch}
 	if bpfGated(release) {
-		keep = append(keep, BPF)
+		keep = append(keep, loader(cap.GetProc()))
 	}
 	if !ownedByRoot(dir) {
 		keep = append(keep, WriteAnywhere)
@@ -33,6 +37,41 @@ func bpfGated(release string) bool {
 		return true
 	}
 	return major < 5 || major == 5 && minor < 19
+}
+
+// loader is what lets a process use bpf(2): CAP_BPF, or CAP_SYS_ADMIN if it has only
+// that, as in a container of an engine that does not know CAP_BPF.
+func loader(has *cap.Set) Capability {
+	bpf, _ := has.GetFlag(cap.Permitted, BPF)
+	admin, _ := has.GetFlag(cap.Permitted, Admin)
+	if admin && !bpf {
+		return Admin
+	}
+	return BPF
+}
+
+// cannot says what a daemon without a capability does not do.
+var cannot = map[Capability]string{
+	Kill:          "processes of other users are not signalled at level 2, and not one by one",
+	Ptrace:        "the PID namespaces of callers cannot be read, so sessions are refused",
+	ReadSearch:    "what processes of other users hold is not known",
+	WriteAnywhere: "files in the socket's directory cannot be written",
+	BPF:           "the kernel refuses every request",
+}
+
+// Lacking says which of the needed capabilities are not held, and what does not work
+// without them; nil if none is missing. Held are names, as [Held] gives them.
+func Lacking(needed []Capability, held []string) error {
+	var all []string
+	for _, c := range needed {
+		if !slices.Contains(held, c.String()) {
+			all = append(all, c.String()+" ("+cannot[c]+")")
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(all, ", "))
 }
 
 // ownedByRoot reports a directory that root may change as its owner. In others,

@@ -2,7 +2,11 @@
 
 package privilege
 
-import "testing"
+import (
+	"testing"
+
+	"kernel.org/pub/linux/libs/security/libcap/cap"
+)
 
 func TestGated(t *testing.T) {
 	for release, want := range map[string]bool{
@@ -11,5 +15,34 @@ func TestGated(t *testing.T) {
 		if bpfGated(release) != want {
 			t.Errorf("%q: %v", release, !want)
 		}
+	}
+}
+
+// TestLoader: on an old kernel a daemon keeps what it has: docker before version 23 can
+// give it CAP_SYS_ADMIN only.
+func TestLoader(t *testing.T) {
+	for _, c := range []struct {
+		has  []Capability
+		want Capability
+	}{{[]Capability{Admin, BPF}, BPF}, {[]Capability{BPF}, BPF}, {[]Capability{Admin}, Admin}, {nil, BPF}} {
+		has := cap.NewSet()
+		if err := has.SetFlag(cap.Permitted, true, c.has...); err != nil {
+			t.Fatal(err)
+		}
+		if got := loader(has); got != c.want {
+			t.Errorf("with %v: %v", c.has, got)
+		}
+	}
+}
+
+func TestLacking(t *testing.T) {
+	needed := []Capability{Kill, Ptrace, ReadSearch}
+	if err := Lacking(needed, []string{"cap_sys_ptrace", "cap_kill", "cap_dac_read_search"}); err != nil {
+		t.Error(err)
+	}
+	want := "cap_kill (processes of other users are not signalled at level 2, and not one by one), " +
+		"cap_dac_read_search (what processes of other users hold is not known)"
+	if err := Lacking(needed, []string{"cap_sys_ptrace"}); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
 	}
 }

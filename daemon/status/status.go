@@ -53,7 +53,8 @@ type Start struct {
 	SelfProtect     bool
 	SelfProtectErr  error
 	Capabilities    []string // those that it kept
-	CapabilitiesErr error
+	CapabilitiesErr error    // why it could not give up the others
+	Lacking         error    // those that it needs and does not have
 }
 
 // Source says in which ways a part of the daemon does not work as it should.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -24,21 +23,12 @@ func container(i *stage.Instance, m *stage.Marker, args ...string) (*stage.Proce
 	cmd.Dir = i.Dir
 	p := stage.Start(i.T, cmd)
 	m.Ready()
-	return p, stage.Number(i.T, childrenOf(p.Process.Pid))
-}
-
-// childrenOf lists the children of all threads of pid, zombies too.
-func childrenOf(pid int) string {
-	var all []string
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, name := range files {
-		b, _ := os.ReadFile(name)
-		all = append(all, strings.Fields(string(b))...)
+	children := stage.Children(p.Process.Pid)
+	if len(children) != 1 {
+		i.T.Fatalf("unshare has the children %v, want one", children)
 	}
-	return strings.Join(all, " ")
+	return p, children[0]
 }
-
-func countChildren(pid int) int { return len(strings.Fields(childrenOf(pid))) }
 
 // An application that is PID 1 piles up the orphans of its container. Under
 // init they are reaped, and the children that it has not waited for yet stay
@@ -50,7 +40,7 @@ func TestInitReapsUnderAnApplication(t *testing.T) {
 	t.Run("without", func(t *testing.T) {
 		i := stage.New(t)
 		p, one := container(i, stage.NewMarker(t, i.Dir), app...)
-		i.Until("all orphans are zombies of PID 1", func() bool { return countChildren(one) == children+orphans })
+		i.Until("all orphans are zombies of PID 1", func() bool { return len(stage.Children(one)) == children+orphans })
 		unix.Kill(one, unix.SIGTERM)
 		if p.Wait(); p.Code() != 0 {
 			t.Error(p)
@@ -60,8 +50,8 @@ func TestInitReapsUnderAnApplication(t *testing.T) {
 		i := stage.New(t)
 		file := filepath.Join(i.Dir, "receipt.json")
 		p, one := container(i, stage.NewMarker(t, i.Dir), append([]string{stage.Lineage, "init", "--report", file, "--"}, app...)...)
-		i.Until("init has one child", func() bool { return countChildren(one) == 1 })
-		if n := countChildren(stage.Number(t, childrenOf(one))); n != children {
+		i.Until("init has one child", func() bool { return len(stage.Children(one)) == 1 })
+		if n := len(stage.Children(stage.Children(one)[0])); n != children {
 			t.Errorf("the application has %d children, want its own %d", n, children)
 		}
 		unix.Kill(one, unix.SIGTERM)

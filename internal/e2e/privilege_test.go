@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
@@ -144,17 +145,44 @@ func TestPrivilegesInAForeignDirectory(t *testing.T) {
 	}
 }
 
+// without starts a daemon that does not have these capabilities.
+func without(i *stage.Instance, names ...string) *stage.Process {
+	i.T.Helper()
+	d := stage.Start(i.T, exec.Command("setpriv", "--bounding-set=-"+strings.Join(names, ",-"), stage.Lineage, "daemon", "--socket", i.Socket))
+	i.Until("daemon that answers", func() bool { return d.Exited() || i.Version() != nil })
+	return d
+}
+
+// A daemon whose only right to load programs is CAP_SYS_ADMIN, as docker before version 23
+// gives it, keeps that where the kernel asks for it at each request.
+func TestPrivilegesWithoutBPF(t *testing.T) {
+	i := stage.New(t)
+	d := without(i, "bpf", "perfmon")
+	status := i.Status()
+	if slices.Contains(status.Capabilities, "cap_sys_admin") != gated() || len(status.Degraded) > 0 {
+		t.Errorf("capabilities %v, degraded %q", status.Capabilities, status.Degraded)
+	}
+	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
+		t.Errorf("run: exit %d", code)
+	}
+	if err := d.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	d.Wait()
+}
+
+// gated reports a kernel that may keep all of bpf(2) from who has neither CAP_BPF nor
+// CAP_SYS_ADMIN.
+func gated() bool {
+	var major, minor int
+	fmt.Sscanf(tracer.KernelRelease(), "%d.%d", &major, &minor)
+	return major < 5 || major == 5 && minor < 19
+}
+
 // A daemon that cannot give up its privileges serves, and says so.
 func TestPrivilegesKept(t *testing.T) {
 	i := stage.New(t)
-	cmd := i.Command(nil, nil)
-	path, err := exec.LookPath("setpriv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Path, cmd.Args = path, []string{"setpriv", "--bounding-set=-setpcap", stage.Lineage, "daemon", "--socket", i.Socket}
-	d := stage.Start(t, cmd)
-	i.Until("daemon that answers", func() bool { return d.Exited() || i.Version() != nil })
+	d := without(i, "setpcap")
 	status := i.Status()
 	if !slices.ContainsFunc(status.Degraded, func(s string) bool { return strings.HasPrefix(s, "privileges were not given up: ") }) {
 		t.Errorf("degraded: %q", status.Degraded)

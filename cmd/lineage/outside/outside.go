@@ -86,8 +86,12 @@ func (h Host) rss(pid uint32) uint64 {
 }
 
 // Orphans gives the children of PID 1 that belong to no service of the host and hold a
-// port, a deleted directory or a terminal that is gone; and what could not be read.
+// port, a deleted directory or a terminal that is gone; and what could not be read. In a
+// container PID 1 is another process.
 func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown []string, err error) {
+	if ns, err := h.Proc.PIDNamespace(uint32(os.Getpid())); err == nil && ns != procfs.InitPIDNamespace {
+		return nil, nil, tracer.ErrPIDNamespace
+	}
 	stats, err := h.children(1)
 	if err != nil {
 		return nil, nil, err

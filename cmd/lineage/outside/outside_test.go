@@ -3,6 +3,7 @@
 package outside
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
@@ -82,6 +84,23 @@ func TestOrphans(t *testing.T) {
 	}
 	if o := orphans[1]; o.PID != 11 || o.DeletedDir != "" || o.Terminal != "/dev/pts/3" || !slices.Equal(o.Argv, []string{"a", "-x"}) {
 		t.Errorf("%+v", o)
+	}
+}
+
+// In a container PID 1 is not the host's.
+func TestOrphansOfAnotherHost(t *testing.T) {
+	f := fixture{t, t.TempDir()}
+	f.add(10, 1, "/", "/srv/x (deleted)", "/dev/null")
+	f.add(os.Getpid(), 1, "/", "/", "/dev/null")
+	ns := filepath.Join(f.root, fmt.Sprint(os.Getpid()), "ns")
+	for pid, want := range map[string]error{procfs.InitPIDNamespace: nil, "pid:[1]": tracer.ErrPIDNamespace} {
+		if err := errors.Join(os.RemoveAll(ns), os.Mkdir(ns, 0o755), os.Symlink(pid, filepath.Join(ns, "pid"))); err != nil {
+			t.Fatal(err)
+		}
+		orphans, _, err := Host{Proc: procfs.FS(f.root), Run: f.root}.Orphans(t.Context())
+		if !errors.Is(err, want) || (len(orphans) == 1) != (want == nil) {
+			t.Errorf("%s: %v, %+v", pid, err, orphans)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // A job of at(1) carries the environment of who asked for it.
 func TestAt(t *testing.T) {
-	need(t, "at", "atd")
+	stage.Need(t, "test-brokers", "at", "atd")
 	i := policed(t, "end: strong")
 	stage.Start(t, exec.Command("atd", "-f"))
 	i.Until("atd", func() bool { _, err := os.Stat("/run/atd.pid"); return err == nil })
@@ -30,7 +30,7 @@ func TestAt(t *testing.T) {
 // What cron starts has nothing of who asked for it, unless that was put there:
 // it is told that it was asked. This takes until the next full minute.
 func TestCron(t *testing.T) {
-	need(t, "cron", "crontab")
+	stage.Need(t, "test-brokers", "cron", "crontab")
 	i := policed(t, "end: strong")
 	stage.Start(t, exec.Command("cron", "-f"))
 	a := ask(i, `{ echo "LINEAGE_TOKEN=$LINEAGE_TOKEN"; echo '* * * * * exec sleep 131'; } | crontab -`)

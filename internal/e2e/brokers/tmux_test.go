@@ -17,7 +17,7 @@ import (
 // server starts a tmux that no session knows of, and gives its command.
 func server(t *testing.T, i *stage.Instance) (command string) {
 	t.Helper()
-	need(t, "tmux")
+	stage.Need(t, "test-brokers", "tmux")
 	socket := filepath.Join(i.Dir, "tmux")
 	run := func(args ...string) {
 		if out, err := exec.Command("tmux", append([]string{"-f", "/dev/null", "-S", socket}, args...)...).CombinedOutput(); err != nil {

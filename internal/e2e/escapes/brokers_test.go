@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
@@ -28,7 +27,7 @@ func (x *trial) script(text string) string {
 func newTmux(options string) func(*trial) string {
 	return func(x *trial) string {
 		x.t.Helper()
-		need(x.t, "tmux")
+		stage.Need(x.t, "test-brokers", "tmux")
 		tmux := []string{"tmux", "-f", "/dev/null", "-S", filepath.Join(x.Dir, x.name+".tmux")}
 		run := func(args ...string) error { return exec.Command(tmux[0], append(tmux[1:], args...)...).Run() }
 		if err := run("new-session", "-d", "sleep 120"); err != nil {
@@ -47,22 +46,13 @@ func newTmux(options string) func(*trial) string {
 // newJob starts an atd, and gives a script that asks it for a job.
 func newJob(x *trial) string {
 	x.t.Helper()
-	need(x.t, "at", "atd")
+	stage.Need(x.t, "test-brokers", "at", "atd")
 	if err := stage.PrivateSpools(); err != nil {
 		x.t.Fatal(err)
 	}
 	stage.Start(x.t, exec.Command("atd", "-f"))
 	x.Until("atd", func() bool { _, err := os.Stat("/run/atd.pid"); return err == nil })
 	return x.script("echo exec " + stage.Program("detach") + " setsid | at now 2>/dev/null")
-}
-
-func need(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("no %s; run make test-brokers", p)
-		}
-	}
 }
 
 // brokered: what the member asked for is found to be its session's, by that

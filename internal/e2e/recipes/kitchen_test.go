@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,24 +13,11 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// named finds a block with a name, and its text.
-var named = regexp.MustCompile("(?ms)^<!-- recipe: ([a-z.-]+) -->\n```[a-z]+\n(.*?)^```$")
-
-// blocks are the recipes by name, as they stand.
+// blocks are the recipes by name, as they stand. Every block of the page has a name.
 func blocks(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, "docs/RECIPES.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
-		if all[m[1]] != "" {
-			t.Fatalf("two recipes are called %s", m[1])
-		}
-		all[m[1]] = m[2]
-	}
-	if marks, fences := strings.Count(string(text), "\n<!-- recipe:"), strings.Count(string(text), "\n```"); marks != len(all) || 2*marks != fences {
+	all, text := stage.Recipes(t, "docs/RECIPES.md")
+	if marks, fences := strings.Count(text, "\n<!-- recipe:"), strings.Count(text, "\n```"); marks != len(all) || 2*marks != fences {
 		t.Fatalf("%d marks, %d blocks, %d fences", marks, len(all), fences)
 	}
 	return all

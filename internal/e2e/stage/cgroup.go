@@ -53,7 +53,7 @@ func (g *Cgroup) guard() {
 	g.T.Helper()
 	const script = `read -r line
 echo 1 >"$0/cgroup.kill"
-for n in $(seq 300); do rmdir "$0" 2>/dev/null && exit; sleep 0.1; done
+for n in $(seq 300); do find "$0" -depth -type d -exec rmdir {} + 2>/dev/null && exit; sleep 0.1; done
 exit 1`
 	cmd := exec.Command("sh", "-c", script, g.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not for it

@@ -3,6 +3,7 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,9 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PrivateSpools gives at(1) and cron empty directories where the host has its
-// own: this is a mount namespace of the test's. Once is enough.
-var PrivateSpools = sync.OnceValue(mountSpools)
+// PrivateRun and PrivateSpools give servers an empty /run, and at(1) and cron empty
+// directories, where the host has its own: this is a mount namespace of the test's.
+// Once is enough.
+var (
+	PrivateRun    = sync.OnceValue(func() error { return hide("/run") })
+	PrivateSpools = sync.OnceValue(mountSpools)
+)
+
+// hide mounts an empty directory over another one.
+func hide(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("lngtest", dir, "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	return nil
+}
 
 func mountSpools() error {
 	spools := map[string]unix.Stat_t{}
@@ -23,13 +39,8 @@ func mountSpools() error {
 			spools[dir] = st
 		}
 	}
-	for _, dir := range []string{"/run", "/var/spool/cron"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount("lngtest", dir, "tmpfs", 0, "mode=755"); err != nil {
-			return fmt.Errorf("mount %s: %w", dir, err)
-		}
+	if err := errors.Join(PrivateRun(), hide("/var/spool/cron")); err != nil {
+		return err
 	}
 	for dir, st := range spools {
 		if err := os.Mkdir(dir, 0o700); err != nil {

@@ -1,0 +1,133 @@
+//go:build linux
+
+package stage
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Docker is a dockerd of the test's own, without a network. Client is the command line
+// of its client.
+type Docker struct {
+	i      *Instance
+	Client []string
+}
+
+// Need skips a test whose programs are not installed. The target of make installs them.
+func Need(t *testing.T, target string, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("no %s; run make %s", p, target)
+		}
+	}
+}
+
+// Docker starts a dockerd with everything that it has in the test's directory. When the
+// test ends, it ends with its containers, also if the test binary dies.
+func (i *Instance) Docker() *Docker {
+	i.T.Helper()
+	Need(i.T, "test-brokers", "dockerd", "/usr/bin/docker", "containerd", "runc", "iptables")
+	if err := errors.Join(PrivateRun(), hideDockerConfig(i.T)); err != nil {
+		i.T.Fatal(err)
+	}
+	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
+	d := &Docker{i, []string{"/usr/bin/docker", "-H", socket}}
+	engine, containers := NewCgroup(i.T), NewCgroup(i.T)
+	command := engine.Wrap("dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none", "-H", socket,
+		"--data-root", filepath.Join(i.Dir, "docker"), "--exec-root", filepath.Join(i.Dir, "exec"),
+		"--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs", "--cgroup-parent", "/"+filepath.Base(containers.Dir))
+	p := Start(i.T, exec.Command(command[0], command[1:]...))
+	i.T.Cleanup(func() { d.stop(p, containers) })
+	i.Until("dockerd that answers", func() bool {
+		if p.Exited() {
+			i.T.Fatal(p)
+		}
+		return d.Command("info").Run() == nil
+	})
+	return d
+}
+
+// hideDockerConfig gives dockerd an empty directory for the key that it makes.
+func hideDockerConfig(t *testing.T) error {
+	const dir = "/etc/docker"
+	made := os.Mkdir(dir, 0o755) == nil
+	t.Cleanup(func() {
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+		if made {
+			os.Remove(dir)
+		}
+	})
+	return hide(dir)
+}
+
+// stop ends the containers, then dockerd, and removes what they leave.
+func (d *Docker) stop(p *Process, containers *Cgroup) {
+	if out, err := d.Command("ps", "-aq").Output(); err == nil && len(out) > 0 {
+		_ = d.Command(append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
+	}
+	_ = p.Process.Signal(os.Interrupt) // it may have exited
+	p.Wait()
+	for _, dir := range []string{"docker", "exec"} {
+		_ = exec.Command("umount", "-R", filepath.Join(d.i.Dir, dir)).Run() // most of it is unmounted already
+	}
+	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(containers.Dir))
+	for _, dir := range cgroups { // of version 1
+		if dir == containers.Dir {
+			continue
+		}
+		if err := os.Remove(dir); err != nil {
+			d.i.T.Error(err)
+		}
+	}
+}
+
+// Command is the client with args.
+func (d *Docker) Command(args ...string) *exec.Cmd {
+	return exec.Command(d.Client[0], append(d.Client[1:len(d.Client):len(d.Client)], args...)...)
+}
+
+// Must runs the client to its end, which has to be a success, and gives what it printed.
+func (d *Docker) Must(args ...string) string {
+	d.i.T.Helper()
+	p := Start(d.i.T, d.Command(args...)).Wait()
+	if p.Code() != 0 {
+		d.i.T.Fatal(p)
+	}
+	return strings.TrimSpace(p.Out.String())
+}
+
+// Import makes an image of these files: their names there, in the root, which everybody may
+// read, and where they are here.
+func (d *Docker) Import(name string, files map[string]string) {
+	d.i.T.Helper()
+	var image bytes.Buffer
+	w := tar.NewWriter(&image)
+	for to, from := range files {
+		content, err := os.ReadFile(from)
+		if err == nil {
+			err = w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content))})
+		}
+		if err == nil {
+			_, err = w.Write(content)
+		}
+		if err != nil {
+			d.i.T.Fatal(err)
+		}
+	}
+	_ = w.Close() // into memory
+	load := d.Command("import", "-", name)
+	load.Stdin = &image
+	if out, err := load.CombinedOutput(); err != nil {
+		d.i.T.Fatalf("import: %v: %s", err, out)
+	}
+}

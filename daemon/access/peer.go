@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,13 +58,6 @@ func (p Peer) close() {
 	}
 }
 
-// exited reports that a process that a pidfd pins is dead.
-func exited(pidfd int) bool {
-	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err != nil || n != 0
-}
-
 // Connection is what is known of one connection's peer. Its first judgement is
 // made at accept and only gets narrower.
 type Connection struct {
@@ -90,7 +84,7 @@ func (a *Access) Identify(p Peer) *Connection {
 		return c
 	}
 	c.id = id
-	if c.lost = p.PIDFD >= 0 && exited(p.PIDFD); c.lost {
+	if c.lost = p.PIDFD >= 0 && procfs.Exited(p.PIDFD); c.lost {
 		return c // the identity may be somebody else's
 	}
 	st, err := a.o.Proc.Status(p.PID)
@@ -131,7 +125,7 @@ func (a *Access) judge(c *Connection) Caller {
 // present reports that the peer's PID is still the peer.
 func (a *Access) present(c *Connection) bool {
 	if c.peer.PIDFD >= 0 {
-		return !exited(c.peer.PIDFD) // and so its PID is its own
+		return !procfs.Exited(c.peer.PIDFD) // and so its PID is its own
 	}
 	id, err := a.o.Kernel.Identify(c.peer.PID)
 	return err == nil && id == c.id

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // family is the processes that init answers for.
@@ -115,7 +117,7 @@ func (w *walk) below(parent, parentFD, depth int) (found bool) {
 			continue
 		}
 		now, ok := readProcess(p.pid)
-		if ok && now.parent == parent && now.start == p.start && (parentFD < 0 || alive(parentFD)) {
+		if ok && now.parent == parent && now.start == p.start && (parentFD < 0 || !procfs.Exited(parentFD)) {
 			if w.first(p) {
 				found = true
 				_ = unix.PidfdSendSignal(fd, w.sig, nil, 0) // it may be dead by now
@@ -144,13 +146,6 @@ func byParent() map[int][]relative {
 		children[p.parent] = append(children[p.parent], p)
 	}
 	return children
-}
-
-// alive tells whether the process behind a pidfd has not exited.
-func alive(fd int) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n == 0
 }
 
 func (descendants) list() []relative {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A live process is not taken for dead when a signal interrupts the question, as those of
+// A live process counts as alive when a signal interrupts the question, as those of
 // Go's scheduler do on a busy host.
 func TestExitedUnderSignals(t *testing.T) {
 	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)

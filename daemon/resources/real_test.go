@@ -159,8 +159,6 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-func onlyHidden(err error) bool { return err == nil || errors.As(err, new(hiddenError)) }
-
 func wanted(t *testing.T, path string) Wanted {
 	t.Helper()
 	var st unix.Stat_t

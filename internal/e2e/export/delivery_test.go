@@ -51,7 +51,8 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	time.Sleep(phase / 2)
 	had := len(r.all())
 	r.status.Store(0)
-	i.Until("span after the refusals", func() bool { return len(r.all()) > had }) // its pauses have become long
+	time.Sleep(min(phase, 30*time.Second)) // its pauses have become long
+	i.Until("span after the refusals", func() bool { return len(r.all()) > had })
 	fill(t, state)
 	time.Sleep(max(phase, 5*time.Second)) // it writes each 2 s
 	x.Process.Signal(syscall.SIGKILL)

@@ -3,6 +3,7 @@
 package export
 
 import (
+	"compress/gzip"
 	"encoding/hex"
 	"encoding/json"
 	"io"
@@ -74,7 +75,7 @@ func serve[T proto.Message](r *receiver, w http.ResponseWriter, req *http.Reques
 		http.Error(w, "not now", int(status))
 		return
 	}
-	body, err := io.ReadAll(req.Body)
+	body, err := content(req)
 	if err != nil {
 		return
 	}
@@ -85,6 +86,18 @@ func serve[T proto.Message](r *receiver, w http.ResponseWriter, req *http.Reques
 	answer, _ := proto.Marshal(reply)
 	w.Header().Set("Content-Type", "application/x-protobuf")
 	w.Write(answer)
+}
+
+// content is the body of a request, which a Collector compresses.
+func content(req *http.Request) ([]byte, error) {
+	if req.Header.Get("Content-Encoding") != "gzip" {
+		return io.ReadAll(req.Body)
+	}
+	in, err := gzip.NewReader(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(in)
 }
 
 func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {

@@ -307,6 +307,9 @@ func (r *Reader) Output(id tracer.Identity) (string, error) {
 func (r *Reader) Writers(ctx context.Context, output string, among []tracer.Identity) (writers []tracer.Identity, err error) {
 	left, seen := maxDescriptors, make(map[tracer.Identity]bool)
 	for _, id := range among {
+		if ctx.Err() != nil {
+			return writers, errTime
+		}
 		if seen[id] {
 			continue
 		}

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Members that no fork made: strangers that are entered, and members that
- * change their session. Both happen in place, by one swap of the entry's
- * session: an element that is deleted and inserted again is another's memory
- * in between. The count of the new session comes before the old one's.
+ * Members not made by a fork: outsiders that are entered, and members that change their
+ * session. An entry changes in place, by one swap of its session: an element that is
+ * deleted and inserted again may be another process's memory in between. The new
+ * session is counted up before the old one is counted down.
  */
 #ifndef LINEAGE_ADOPT_H
 #define LINEAGE_ADOPT_H
 
 #include "death.h"
 
-/* Somebody came into the session: if it is condemned, there is work. */
+/* A process was entered: if the session is condemned, a pass is due. */
 __noinline int admitted(u64 session)
 {
 	if (condemned(session))
@@ -18,7 +18,7 @@ __noinline int admitted(u64 session)
 	return 0;
 }
 
-/* False: it is not in `from` any more. To 0: it is in no session then. */
+/* False: it is not in `from` any more. `to` may be 0: then it is in no session. */
 static __always_inline bool move(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
 	chain_count_cold(to, JOINED);
@@ -26,7 +26,7 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 		chain_count_cold(to, LEFT);
 		return false;
 	}
-	/* The SIGTERM of a session that it is out of says nothing about the next one. */
+	/* A SIGTERM for the session that it left does not count for the next one. */
 	if (!chain_has(from, to) && !chain_has(to, from))
 		clear_flags(e, FLAG_TERMED);
 	chain_count_cold(from, LEFT);
@@ -34,9 +34,8 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 }
 
 /*
- * Enter a stranger, or a member of `from` on better evidence. Not one that is
- * protected; an owner stays one. False: it is in a session, but not in `from`, or
- * dead.
+ * Enter an outsider, or a member of `from` on better evidence. An owner stays one.
+ * False: it is dead, protected, a kernel thread, or not in `from` (0: in a session).
  */
 static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 session,
 				  const struct identity *creator, u32 evidence)
@@ -82,11 +81,11 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 	return true;
 }
 
-#define ANCESTORS 32 /* that are looked at for a member */
+#define ANCESTORS 32 /* that are checked for a member */
 
 /*
- * Is an ancestor of the current process in the session? Read without types, as
- * cgroup_of() does.
+ * Is an ancestor of the current process in the session? Read without types, as the
+ * baseline's current_cgroup() does.
  */
 __noinline bool descends(u64 session)
 {
@@ -108,9 +107,9 @@ __noinline bool descends(u64 session)
 }
 
 /*
- * While the descendants of a running process are being entered: a stranger
- * forks. If one of its ancestors is in the session already, it belongs there,
- * and so does its child. Its own ancestors in between are found by the pass.
+ * An outsider forks while the descendants of a running process are being entered. If
+ * one of its ancestors is in the session already, the outsider belongs there, and so
+ * does its child. The ancestors in between are found by the pass.
  */
 static __always_inline struct entry *adopt_creator(struct task_struct *leader)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Steps in the life of an entry that only one may take, whoever comes first. */
+/* Steps in the life of an entry that only one caller may take: the first. */
 #ifndef LINEAGE_ARBITER_H
 #define LINEAGE_ARBITER_H
 
@@ -10,14 +10,14 @@
 #else
 
 /*
- * Take the entry for its burial, which only one can, with the session that it
- * is in. The caller deletes it, and then lets go.
+ * Take the entry for its burial, and read its session. Only one caller succeeds; it
+ * deletes the entry, and then calls let_go().
  */
 static __always_inline bool seize(const struct identity *id, struct entry *e, u64 *session)
 {
 	if (!swap(&e->start, id->start, 0))
 		return false;
-	/* Whoever moves a process between sessions swaps this word too. */
+	/* A move between sessions swaps this word too. */
 	*session = take_out(&e->session);
 	return true;
 }
@@ -26,7 +26,7 @@ static __always_inline void let_go(const struct identity *id)
 {
 }
 
-/* Remember who died until it is reaped; it is being torn down. */
+/* Remember a dead process until it is reaped. At first it is being torn down. */
 static __always_inline bool remember(const struct identity *id, u64 session)
 {
 	struct dead_entry d = { .mark = id->start << 1 | 1, .session = session };
@@ -34,27 +34,27 @@ static __always_inline bool remember(const struct identity *id, u64 session)
 	return !insert_dead(id, &d);
 }
 
-/* End that, once. */
+/* Its memory, files and ports are gone: note it, once. */
 static __always_inline bool end_dying(const struct identity *id, struct dead_entry *d)
 {
 	return swap(&d->mark, id->start << 1 | 1, id->start << 1);
 }
 
-/* Take out of `dead` who is torn down and reaped, once, with the session that it counts in. */
+/* Remove a process that is torn down and reaped from `dead`, once; get its session. */
 static __always_inline bool collect(const struct identity *id, struct dead_entry *d, u64 *session)
 {
 	if (!swap(&d->mark, id->start << 1, 0))
 		return false;
-	*session = take_out(&d->session); /* which release() may be swapping */
+	*session = take_out(&d->session); /* release() may be swapping it */
 	erase_dead(id);
 	return true;
 }
 
 /*
- * Give an entry another session in place, if it is there and still has the one named. The
- * element may have become another process's, of the same session, before the swap: that
- * one is given back. If it died in between it was counted in the new session, as if it had
- * been meant.
+ * Give an entry another session in place, if it is there and still in `from`. Before
+ * the swap the element may have become another process's, in the same session: then the
+ * swap is undone. If that process died in between, it was counted in the new session,
+ * as if it had been meant.
  */
 static __always_inline bool reassign(const struct identity *id, struct entry *e, u64 from, u64 to)
 {

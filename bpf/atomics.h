@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Atomics. The baseline object is for kernels that have none with a result
- * (they came with 5.12): there an addition is all that is atomic.
+ * Atomics. The baseline object is for kernels that have no atomics with a result
+ * (before 5.12): there only an addition is atomic.
  */
 #ifndef LINEAGE_ATOMICS_H
 #define LINEAGE_ATOMICS_H
@@ -20,13 +20,13 @@
 
 #else
 
-/* Two may get the same: for sequence numbers, which only hint, and the peak. */
+/* Two callers may get the same: fine for sequence numbers (hints), the peak and limits. */
 #define fetch_add(p, n) (__sync_fetch_and_add(p, n), *(volatile typeof(*(p)) *)(p) - (n))
 
 /*
- * Where nobody else writes: to what was entered a moment ago and does not run
- * yet, and in verbs, of which user space runs one at a time. Only verbs move
- * states here.
+ * Only where there is no other writer: on a process that was entered a moment ago and
+ * does not run yet, and in verbs, which user space runs one at a time. Only verbs
+ * change states here.
  */
 #define swap(p, old, new)                                                                         \
 	(*(volatile typeof(*(p)) *)(p) == (old) ? (*(volatile typeof(*(p)) *)(p) = (new), true) : \
@@ -34,7 +34,7 @@
 #define take_out(p) (*(volatile typeof(*(p)) *)(p) = 0)
 
 /*
- * The flags of one byte have one kind of writer. What a pass asks for is
+ * Each byte of the flags has one kind of writer. The flags that a pass checks are
  * written by verbs; the other byte says what was sent, for the report.
  */
 static __always_inline void set_flags(struct entry *e, u32 flags)

@@ -2,15 +2,15 @@
 
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The programs for the kernels from 5.10 on that cannot load lineage.bpf.c:
- * levels 1 and 2. No signal is sent to another process, states move in verbs
- * only, and the verbs are walks.
+ * The programs for kernels from 5.10 on that cannot load lineage.bpf.c: levels 1 and 2.
+ * No signal is sent to another process, only verbs change states, and the verbs are
+ * walks.
  */
 #define BASELINE
 #include "hooks.h"
 #include "walk.h"
 
-/* The parent waits for it: before sched_process_free, which is a grace period later. */
+/* Runs when the parent waits. sched_process_free follows an RCU grace period later. */
 SEC("fentry/release_task")
 int BPF_PROG(release_reaped, struct task_struct *t)
 {

@@ -155,6 +155,7 @@ type BaselineShared struct {
 	Due       uint64
 	DueBoot   uint64
 	Recounted uint64
+	MadeRoom  uint64
 	Filter    uint64
 	Adopting  uint64
 	Polling   uint32

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Birth: a member's child is entered before it runs. Two writers may do it,
- * the tracepoint and, where trampolines load, fentry/attach_pid under
- * tasklist_lock, which no recursion guard can skip; the insert decides.
+ * Birth: a member's child is entered before it runs. There are two writers: the
+ * tracepoint and, where trampolines load, fentry/attach_pid under tasklist_lock, which
+ * no recursion guard can skip. The insert decides which of them counts.
  */
 #ifndef LINEAGE_BIRTH_H
 #define LINEAGE_BIRTH_H
@@ -10,7 +10,7 @@
 #include "elder.h"
 #include "session.h"
 
-/* The entry of a process that is creating another; one that it should have is made. */
+/* The creator's entry. One that it should have, but does not have yet, is made. */
 static __always_inline struct entry *creator_entry(struct task_struct *creator)
 {
 	struct task_struct *leader = creator->group_leader;
@@ -26,7 +26,7 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
 	return made ? made : e;
 }
 
-/* The creator was moved to another session while its child was entered: so is the child. */
+/* The creator was moved to another session while its child was entered: move the child. */
 __noinline int follow(u32 tgid, u64 start, u64 from, u64 to)
 {
 	struct identity id = { .start = start, .tgid = tgid };
@@ -36,9 +36,8 @@ __noinline int follow(u32 tgid, u64 start, u64 from, u64 to)
 }
 
 /*
- * Enter the child of a member, and give the session that it is in. False: it
- * could not be entered. Who enters it tells of it: the other writer may have
- * been skipped.
+ * Enter the child of a member, and return its session. False: it could not be entered.
+ * The writer that enters it also reports it: the other one may have been skipped.
  */
 static __always_inline bool enter_child(struct entry *creator, u32 creator_tgid,
 					struct task_struct *child, u64 cgroup, u64 *session)
@@ -87,8 +86,8 @@ static __always_inline bool above_limit(struct session *s, s64 limit)
 
 #ifdef BASELINE
 /*
- * Only verbs move states here, and find out who was reaped: user space is told
- * of a session that is active, with the cause, and asks for a pass.
+ * Here only verbs change states and look for reaped processes. So user space gets an
+ * event: the session is active, with this cause. It then makes a pass.
  */
 static __always_inline void ask_for_pass(struct ctl *c)
 {
@@ -101,7 +100,7 @@ static __always_inline void ask_for_pass(struct ctl *c)
 }
 #endif
 
-/* The newborn that takes a session over its limit starts its end, and dies at birth. */
+/* If a newborn takes a session over its limit, the session's end begins and it is killed. */
 static __always_inline bool over_limit(u64 id)
 {
 	for (int i = 0; i < MAX_DEPTH; i++) {
@@ -130,9 +129,9 @@ static __always_inline bool over_limit(u64 id)
 }
 
 /*
- * Is a newborn to die before it runs? Asked after the insert and the count,
- * both full barriers: a sentence that missed the child because it was not
- * entered yet has set its state before, so it shows here.
+ * Must a newborn die before it runs? Asked after the insert and the count, both full
+ * barriers. A sentence that missed the child, because it was not entered yet, had set
+ * its state before, so the state is seen here.
  */
 static __always_inline bool doomed(u64 id)
 {
@@ -140,11 +139,11 @@ static __always_inline bool doomed(u64 id)
 }
 
 /*
- * A member's child that cannot be entered does not run, nor does one that is
- * doomed. Below level 3 nothing here can signal it: a doomed one's creator,
- * which runs this, forks no more, and the child dies when it next enters the
- * kernel or a pass meets it. The creator of one that was not entered lives: as
- * its child it is found again, see reconcile_birth.
+ * A member's child that is doomed, or that could not be entered, must not run. Below
+ * level 3 it cannot be signalled from here. A doomed child's creator, which runs this,
+ * is killed instead, and forks no more; the child dies when it next enters the kernel
+ * or a pass meets it. If the child was not entered its creator lives: reconcile_birth
+ * finds the child by it.
  */
 static __always_inline void kill_newborn(struct entry *creator, struct task_struct *child)
 {

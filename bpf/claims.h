@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The arbiters of the baseline object, see arbiter.h. Without an atomic that
- * tells who won, an insert does that fails if the key is there, or a delete
- * that fails if it is not; the keys are identities, which never come again.
+ * The arbiters of the baseline object, see arbiter.h. No atomic here tells which caller
+ * won. So an insert decides, which fails if the key exists, or a delete, which fails if
+ * it does not. The keys are identities, which are never reused.
  */
 #ifndef LINEAGE_CLAIMS_H
 #define LINEAGE_CLAIMS_H
 
-/* Whose entry is being buried or moved at this moment. Nobody waits for a claim. */
+/* Processes whose entry is being buried or moved now. No caller waits for a claim. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -34,13 +34,13 @@ static __always_inline bool claim(const struct identity *id)
 	return !err;
 }
 
-/* The key under which who comes to bury it leaves word for who has the claim. */
+/* The key of a note for the holder of the claim: another caller came to bury it. */
 static __always_inline struct identity word_of(const struct identity *id)
 {
 	return (struct identity){ .start = id->start, .tgid = id->tgid, .pad = 1 };
 }
 
-/* True if somebody came to bury it meanwhile: its last thread is gone. */
+/* True if there is a note: its last thread is gone, and the holder has to bury it. */
 static __always_inline bool let_go(const struct identity *id)
 {
 	struct identity word = word_of(id);
@@ -49,7 +49,7 @@ static __always_inline bool let_go(const struct identity *id)
 	return !bpf_map_delete_elem(&claims, &word);
 }
 
-/* Under the claim the entry stays: only who holds it deletes. */
+/* Under the claim the entry stays: only the holder deletes it. */
 static __always_inline struct entry *claimed(const struct identity *id)
 {
 	u32 tgid = id->tgid;
@@ -62,8 +62,8 @@ static __always_inline struct entry *claimed(const struct identity *id)
 }
 
 /*
- * Word is left before the second try: either that finds the claim free, or who
- * holds it finds the word, as both are orders of the same map's buckets.
+ * The note is written before the second try. Either that try finds the claim free, or
+ * the holder finds the note: both sides go through the bucket locks of the same map.
  */
 static __always_inline bool seize(const struct identity *id, struct entry *seen, u64 *session)
 {
@@ -100,7 +100,7 @@ static __always_inline bool end_dying(const struct identity *id, struct dead_ent
 {
 	if (bpf_map_delete_elem(&dying, id))
 		return false;
-	d->mark = id->start << 1; /* for who takes over */
+	d->mark = id->start << 1; /* for a kernel side that takes over */
 	return true;
 }
 

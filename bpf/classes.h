@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which processes may have an entry, alive or dead. Nearly all that the hooks
- * see have none, and to find that out in the hash costs two to four times as
- * much as all the rest: its buckets are spread over half a megabyte, and the
- * one asked for is in no cache. So the entries are also counted by the last
- * bits of their tgid. Neighbours in time are neighbours here, as PIDs are given
- * out in order, and it all stays in the cache.
+ * Which processes may have an entry, alive or dead. Nearly all that the hooks see have
+ * none. To find that out in the hash costs two to four times as much as the rest of the
+ * hook: its buckets are spread over half a megabyte, and the right one is in no cache.
+ * So entries are also counted by the last bits of their tgid. PIDs are assigned in
+ * order, so processes born together are neighbours here, and all of it stays in the
+ * cache.
  *
- * Counted before the insert, by a full barrier, and taken off behind the
- * delete: the count is never less than the entries, so that 0 is "none". What
- * has been said of who sees an entry holds for the count, too.
+ * The count is raised before the insert, by a full barrier, and lowered after the
+ * delete. It is never less than the entries, so 0 means that there is none. Where a
+ * comment says that a program sees an entry, it sees the count, too.
  */
 #ifndef LINEAGE_CLASSES_H
 #define LINEAGE_CLASSES_H
 
 #include "maps.h"
 
-#define CLASSES 4096 /* 16 KiB, a line for 16 processes born after each other */
+#define CLASSES 4096 /* 16 KiB, one cache line for 16 processes born in a row */
 
 struct classes {
 	u32 entries[CLASSES];
@@ -60,7 +60,7 @@ static __always_inline void vacate(u32 tgid)
 		__sync_fetch_and_add(n, -1);
 }
 
-/* As bpf_map_lookup_elem, for who is probably a stranger. */
+/* As bpf_map_lookup_elem, but fast for a process that is probably an outsider. */
 static __always_inline struct entry *entry_at(u32 tgid)
 {
 	return occupied(tgid) ? bpf_map_lookup_elem(&processes, &tgid) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What runs now. Typed only since 5.11 (bpf_get_current_task_btf). */
+/* The current process. Typed only since 5.11 (bpf_get_current_task_btf). */
 #ifndef LINEAGE_CURRENT_H
 #define LINEAGE_CURRENT_H
 
@@ -41,7 +41,7 @@ static __always_inline u64 current_cgroup(void)
 
 #endif
 
-/* A condemned member came by. */
+/* Kill the current process, a condemned member. */
 static __always_inline void kill_current(struct entry *e)
 {
 	if (e->flags & FLAG_PROTECTED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Death: a process whose last thread is in do_exit leaves `processes`, stays
- * in `dead` until its PID is free, and is counted once, whoever comes first.
+ * Death: a process whose last thread is in do_exit leaves `processes`, stays in `dead`
+ * until its PID is free, and is counted once, by the first program that sees it.
  */
 #ifndef LINEAGE_DEATH_H
 #define LINEAGE_DEATH_H
@@ -10,14 +10,12 @@
 #include <bpf/bpf_core_read.h>
 
 enum burial {
-	STALE, /* nobody will wait for it */
+	STALE, /* not kept in `dead` */
 	ZOMBIE,
-	ZOMBIE_MAKE_ROOM, /* where a walk over the dead is not too long */
+	ZOMBIE_MAKE_ROOM, /* the caller can afford a walk over `dead` */
 };
 
-/*
- * Count the death of the entry and remove it. False: somebody else did.
- */
+/* Count the death of the entry and remove it. False: another caller did. */
 static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum burial how)
 {
 	struct identity id = { .start = start, .tgid = tgid };
@@ -29,11 +27,14 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 		return false;
 	flags = e->flags;
 	if (session) {
-		/* The dead are as many as PIDs at most, but they stay a grace period longer. */
-		if (keep && !remember(&id, session) &&
-		    !(how == ZOMBIE_MAKE_ROOM && recount() && remember(&id, session))) {
-			count(COUNT_DEAD_FAILED);
-			keep = false;
+		/* No more are dead than PIDs exist, but each stays a grace period longer. */
+		if (keep && !remember(&id, session)) {
+			if (how == ZOMBIE_MAKE_ROOM)
+				make_room();
+			/* Another CPU may have made room just now. */
+			keep = how == ZOMBIE_MAKE_ROOM && remember(&id, session);
+			if (!keep)
+				count(COUNT_DEAD_FAILED);
 		}
 		if (keep)
 			chain_count(session, DIED);
@@ -44,8 +45,8 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 		count(COUNT_DELETE_FAILED);
 	let_go(&id);
 	/*
-	 * Its sessions may have to end: the pass finds out which, by their
-	 * roots and owners that are no longer entered.
+	 * Sessions may have to end now. The pass finds them: their roots or owners are
+	 * no longer entered.
 	 */
 	if (flags & (FLAG_ROOT | FLAG_OWNER))
 		*(volatile u64 *)&control.due = 1;
@@ -53,9 +54,9 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 }
 
 /*
- * Bury an entry that is stale, or whose process died before it was entered:
- * nobody remembers it. 1 if it was there. Global, as it is rare: the verifier
- * looks at it once, and not wherever an entry is asked for.
+ * Bury an entry that is stale, or whose process died before it was entered. It is not
+ * kept in `dead`. Returns 1 if it was there. Global, as it is rare: the verifier checks
+ * it once, and not at each look-up of an entry.
  */
 __noinline int forget(u32 tgid, u64 start)
 {
@@ -64,7 +65,7 @@ __noinline int forget(u32 tgid, u64 start)
 	return e && e->start == start && start && bury(tgid, e, start, STALE);
 }
 
-/* The entry of a process; one of a former owner of its PID goes. */
+/* The entry of a process. One of an earlier process with this PID is removed. */
 static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 {
 	struct entry *e = entry_at(tgid);
@@ -79,7 +80,7 @@ static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 	return NULL;
 }
 
-/* The same where nobody is to be buried. */
+/* The same, but nothing is removed. */
 static __always_inline struct entry *entered(u32 tgid, u64 start)
 {
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
@@ -96,8 +97,8 @@ static __always_inline bool alive(const struct identity *id)
 }
 
 /*
- * Is it being killed, or exiting by itself? The kernel's own word, not ours. Since 5.17 a
- * core dump has the same flag, and may take minutes: SIGKILL is what cuts it short.
+ * Is it being killed, or in exit_group()? This is the kernel's flag, not ours. Since
+ * 5.17 a core dump has the same flag, and may take minutes: SIGKILL cuts it short.
  */
 static __always_inline bool is_killed(struct signal_struct *s)
 {
@@ -114,7 +115,7 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
 	header(&e->h, EVENT_EXIT, tgid, n->start, n->session, n->flags);
 	e->status = t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
 							   leader->exit_code;
-	/* Released threads, the leader, and this thread if it is another. */
+	/* Released threads, the leader, and this thread if it is not the leader. */
 	e->cpu_time = t->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
 	if (t->pid != t->tgid)
 		e->cpu_time += t->se.sum_exec_runtime;
@@ -122,7 +123,7 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
 	e->pad = 0;
 }
 
-/* Count and tell the death of an entered process by one of its tasks. */
+/* Count and report the death of an entered process; t is one of its tasks. */
 static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e, enum burial how)
 {
 	struct event_exit *x;
@@ -133,8 +134,8 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
 		return;
 	}
 	/*
-	 * Its place in the ring is taken before the count and shown after it: who
-	 * reads of the exit finds it counted, and "empty" follows the last exit.
+	 * The event's place in the ring is reserved before the count and committed
+	 * after it: a reader finds it counted, and "empty" follows the last exit.
 	 */
 	x = reserve(struct event_exit);
 	if (!x) {

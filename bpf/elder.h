@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Taking over from the kernel side of another version. Its hooks run beside
- * ours until all that it knows is here, so no birth is missed: from the moment
- * its processes stand in `elder` a fork of one of its members enters the
- * creator here, and the child with it; whoever was born before that is on the
- * task list when carry_all walks it. A fork that read `elder` before it was
- * set had entered its child there by then: both are full barriers. The elder opens
- * sessions for agents meanwhile: it is told to stop, its sessions are read once more,
- * and walks carry what these have, until one finds nobody.
+ * Taking over from the kernel side of another version, the elder. Its hooks run beside
+ * ours until all that it knows is here, so no birth is missed. Once its processes are
+ * in `elder`, a fork of one of its members enters the creator here, and the child with
+ * it. A process born before that is on the task list when carry_all walks it. A fork
+ * that read `elder` before it was set had entered its child in the elder by then: both
+ * are full barriers. Meanwhile the elder opens sessions for agents. So it is told to
+ * stop, its sessions are read once more, and walks carry their members over, until a
+ * walk finds none.
  */
 #ifndef LINEAGE_ELDER_H
 #define LINEAGE_ELDER_H
 
 #include "adopt.h"
 
-/* The process as it stands in the elder. */
+/* The elder's entry of the process. */
 static __always_inline void *elder_entry(u32 tgid, u64 start)
 {
 	u32 zero = 0;
@@ -30,8 +30,8 @@ static __always_inline void *elder_entry(u32 tgid, u64 start)
 }
 
 /*
- * Enter the process as it stands in the elder, if it is a member or an owner there. Not yet if
- * its session was opened there since the elder's were read: they are read again.
+ * Enter the process as the elder has it, if it is a member or an owner there. Not yet
+ * if its session was opened there after the sessions were read: they are read again.
  */
 static __always_inline struct entry *carry(u32 tgid, u64 start)
 {
@@ -45,7 +45,7 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 	n.creator = *(struct identity *)(old + elder_layout.creator);
 	n.flags = *(u32 *)(old + elder_layout.flags);
 	n.evidence = *(u32 *)(old + elder_layout.evidence);
-	/* The elder's daemon and its ancestors: ours protects its own. */
+	/* Protected only, for the elder's daemon: our daemon protects its own. */
 	if (n.session ? !session_of(n.session) : !(n.flags & FLAG_OWNER))
 		return NULL;
 	/* Counted first: its death may come right after the insert. */
@@ -55,7 +55,7 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 	return entry_of(tgid, start);
 }
 
-/* An exec there has opened a session over a process that was carried before. */
+/* Move a process that was carried before an exec in the elder opened a session for it. */
 static __always_inline bool carry_again(u32 tgid, u64 start, struct entry *e)
 {
 	struct identity id = { .start = start, .tgid = tgid };

@@ -11,10 +11,11 @@
 #include <bpf/bpf_core_read.h>
 
 /*
- * The task as the verifier does not trust it, for what is rare. For each pointer that is read by
- * way of one that it trusts, kernels from 6.4 to 6.18 search all of their types by name, four
- * times and one after the other: that was most of a cold start. Of an untrusted one each read
- * checks the address as it runs, which made an exec 5 % dearer: the hooks go without.
+ * The task as a pointer that the verifier does not trust, for rare paths. For each
+ * pointer read through a trusted one, kernels from 6.4 to 6.18 search all types by
+ * name, four times in a row: that was most of a cold start. Each read through an
+ * untrusted one checks the address, which made an exec 5 % slower: not for frequent
+ * paths.
  */
 static __always_inline struct task_struct *plain(struct task_struct *t)
 {
@@ -53,8 +54,8 @@ static __always_inline void header(struct event_header *h, u16 type, u32 tgid, u
 }
 
 /*
- * A wake-up costs ten times what the rest of a hook does. While the reader
- * says that it polls, only what cannot wait wakes it.
+ * A wake-up costs ten times as much as the rest of a hook. While the reader says that
+ * it polls, only urgent events or a ring that is half full wake it.
  */
 static __always_inline u64 wakeup(bool urgent)
 {
@@ -69,7 +70,7 @@ static __always_inline u64 wakeup(bool urgent)
 
 #define reserve(type) ((type *)bpf_ringbuf_reserve(&events, sizeof(type), 0))
 
-/* An event that the ring had no room for: its number is used up, so the gap shows. */
+/* The ring had no room for an event. Its number is used up, so the gap is visible. */
 static __always_inline void lost(void)
 {
 	count(COUNT_SEQ);
@@ -86,7 +87,7 @@ static __always_inline u64 cgroup_of(struct task_struct *t)
 	return t->cgroups->dfl_cgrp->kn->id;
 }
 
-/* As text: it may change meanwhile, and then some of it is new. */
+/* Only text. If it changes meanwhile, some of the copy is old and some is new. */
 static __always_inline void read_comm(u8 *to, struct task_struct *t)
 {
 	((u64 *)to)[0] = ((u64 *)t->comm)[0];

@@ -8,8 +8,8 @@
 
 #ifndef BASELINE
 /*
- * Not bpf_ringbuf_output: whether to wake the reader may be asked only when
- * the event has its place in the ring, see sleep() of the reader.
+ * Not bpf_ringbuf_output: whether to wake the reader may be asked only once the event
+ * has its place in the ring, see sleep() of the reader.
  */
 static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
 {
@@ -23,8 +23,8 @@ static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
 }
 #else
 /*
- * Before 5.19 there is no way to ask only when the event has its place in the
- * ring: ask again, and wake a reader that went to sleep meanwhile.
+ * Before 5.19 this cannot be asked between the two. So ask again afterwards, and wake a
+ * reader that went to sleep meanwhile.
  */
 static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
 {
@@ -85,7 +85,7 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 	emit_scratch(x, len + sizeof(x->e));
 }
 
-/* A member that runs although it is condemned. Runs in the process itself. */
+/* Kill a condemned member that enters a system call. Runs in the process itself. */
 static __always_inline void on_syscall(void)
 {
 	u32 tgid = current_tgid();
@@ -96,7 +96,7 @@ static __always_inline void on_syscall(void)
 }
 
 #ifndef BASELINE
-/* Global, as it is rare: the verifier looks at it once, and what it leaves behind is one state. */
+/* Global, as it is rare: the verifier checks it once, and has only one state after it. */
 __noinline int become_agent(void)
 {
 	on_agent(plain(bpf_get_current_task_btf()));

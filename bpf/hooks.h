@@ -48,8 +48,8 @@ int BPF_PROG(tcp_state, struct sock *sk, int from, int to)
 }
 
 /*
- * Level 2 only, and only while condemned members live: it costs every syscall
- * of the host. What no pass has met yet dies when it next enters the kernel.
+ * Level 2 only, and only while condemned members live: it costs every syscall on the
+ * host. A member that no pass has met yet dies when it next enters the kernel.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(syscall_closer)
@@ -81,8 +81,8 @@ int BPF_PROG(orphan_reparent, struct task_struct *t, struct task_struct *father)
 }
 
 /*
- * One of the two. The flags are u64 since 6.18, commit edd3cb05c00a, and were unsigned
- * long before: where this runs that is the same.
+ * Only one of the two is used. The flags are u64 since 6.18, commit edd3cb05c00a, and
+ * were unsigned long before, which is the same where this runs.
  */
 SEC("lsm/task_alloc")
 int BPF_PROG(refuse_lsm, struct task_struct *child, u64 clone_flags, int ret)
@@ -105,7 +105,7 @@ int snapshot(struct bpf_iter__task *ctx)
 	return t ? on_snapshot(seq, plain(t)) : 0; /* NULL: the walk is over */
 }
 
-/* Over `sessions`: queue each slot that has no session. One by one from user space it takes 20 ms. */
+/* Over `sessions`: queue each slot without a session. User space would take 20 ms. */
 SEC("iter/bpf_map_elem")
 int fill_slots(struct bpf_iter__bpf_map_elem *ctx)
 {

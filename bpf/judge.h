@@ -13,19 +13,19 @@ struct pass {
 	u64 sent;
 	u64 failed;
 	u64 unsent; /* no signals from BPF here: user space sends them */
-	u64 limit; /* processes to signal, 0: all */
-	u64 most; /* processes to visit, 0: all */
+	u64 limit; /* most processes to signal, 0: all */
+	u64 most; /* most processes to visit, 0: all */
 	/*
-	 * They are counted from the time to the time and so many: of a number that
-	 * the verifier knows it would follow every value.
+	 * turn counts the visits, but from the present time, and up to last. If it
+	 * started from a constant, the verifier would follow every value.
 	 */
 	u64 turn;
 	u64 last;
 };
 
 /*
- * Bring the session's state up to date, and give it. What is still to come is due then. Global
- * functions, this and the next: the verifier looks at them once, and not in each turn.
+ * Bring the session's state up to date, and return it. A later deadline is made due.
+ * Global, as the next function: the verifier checks them once, not in each turn.
  */
 __noinline int judge(u64 id, u64 now, u64 now_boot)
 {
@@ -41,7 +41,7 @@ __noinline int judge(u64 id, u64 now, u64 now_boot)
 		u32 cause = CAUSE_NONE;
 
 #ifdef BASELINE
-		/* What a birth found, and could not begin. */
+		/* A birth found it over its limit, but could not begin the end. */
 		if (*(volatile u32 *)&c->over)
 			cause = CAUSE_MAX_PROCESSES;
 		else
@@ -85,7 +85,7 @@ __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 			break;
 		if (kills(state))
 			return SIGKILL;
-		/* Who was born after the end began is somebody's last helper: it gets the grace. */
+		/* Born after the end began, it helps a member to exit: only the grace. */
 		if (state == STATE_ENDING && !(flags & FLAG_TERMED) &&
 		    (!c->ended_at || since <= c->ended_at))
 			sig = SIGTERM;
@@ -94,7 +94,7 @@ __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 	return sig;
 }
 
-/* The signal that the process is due: 0 if none, or if it is being killed already. */
+/* The signal due for the process: 0 if there is none, or if it is already being killed. */
 static __always_inline int due_signal(struct task_struct *t, struct entry *e, struct pass *p)
 {
 	u64 session;

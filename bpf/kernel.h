@@ -105,7 +105,7 @@ struct signal_struct {
 	int nr_threads;
 	int group_exit_code;
 	unsigned int flags;
-	struct core_state *core_state; /* a core dump goes on; from 5.16, commit 0258b5fd7c71 */
+	struct core_state *core_state; /* a core dump runs; from 5.16, commit 0258b5fd7c71 */
 	struct pid *pids[4];
 	unsigned long maxrss; /* pages */
 	unsigned long long sum_sched_runtime; /* ns, of threads already released */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Kernel functions, all weak: what a kernel lacks is asked for before it is called. */
+/* Kernel functions, all weak: if code can do without one, it checks for it first. */
 #ifndef LINEAGE_KFUNCS_H
 #define LINEAGE_KFUNCS_H
 

@@ -2,11 +2,10 @@
 
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The programs for kernels that find, walk and signal tasks from BPF (6.7, and
- * 6.13 for the signals). One file for each hook family holds what they do;
- * here and in hooks.h is where they hang. On one tracepoint programs run in
- * the order of their attachment, and user space attaches bookkeeping before
- * sentence.
+ * The programs for kernels that find, walk and signal tasks from BPF (6.7, and 6.13 for
+ * the signals). What they do is in one header for each hook family; here and in hooks.h
+ * is where they are attached. Programs on one tracepoint run in the order of their
+ * attachment, and user space attaches bookkeeping before sentence.
  */
 #include "hooks.h"
 #include "sentence.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the kernel side and user space share: entries, sessions, verbs and
- * events. Every struct is naturally aligned with its padding spelled out;
- * bpf2go turns them into the Go types.
+ * What the kernel side and user space share: entries, sessions, verbs and events. Every
+ * struct is naturally aligned, with its padding declared; bpf2go turns them into the Go
+ * types.
  */
 #ifndef LINEAGE_LINEAGE_H
 #define LINEAGE_LINEAGE_H
@@ -15,10 +15,10 @@
 #define COMM_LEN 16
 #define FILENAME_MAX_LEN 256
 #define ARGV_MAX_LEN 4096
-#define AGENTS_PER_UID 4096 /* sessions that they may have open */
-#define HOOK_SIGNALS 512 /* that one pass inside a hook may send */
+#define AGENTS_PER_UID 4096 /* open sessions of agents, for each uid but root */
+#define HOOK_SIGNALS 512 /* signals that one pass inside a hook may send */
 
-/* A process for good: the PID alone is reused, the pair is not. */
+/* Identifies a process for good: a PID alone is reused, the pair is not. */
 struct identity {
 	u64 start; /* group leader's start_boottime, ns */
 	u32 tgid; /* initial PID namespace */
@@ -29,8 +29,8 @@ enum entry_flags {
 	FLAG_PROTECTED = 1 << 0, /* never signalled by a pass */
 	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
 	FLAG_ROOT = 1 << 2,
-	/* 1 << 3 to 1 << 6 meant other things once: an elder may have them set. */
-	FLAG_DAEMON = 1 << 7, /* what self-protection protects */
+	/* 1 << 3 to 1 << 6 had meanings in older versions: an elder may have them set. */
+	FLAG_DAEMON = 1 << 7, /* protected by self-protection */
 	/* What was sent, in a byte of its own: see set_flags. */
 	FLAG_UNKILLED = 1 << 8, /* born condemned where it could not be signalled */
 	FLAG_TERMED = 1 << 9, /* a pass sent SIGTERM */
@@ -45,31 +45,31 @@ enum evidence {
 	EVIDENCE_RECONCILED,
 };
 
-/* An entry's evidence is its kind, and what it rests on above that. */
+/* An entry's evidence is its kind, and in the bits above it the source. */
 #define EVIDENCE(kind, source) ((kind) | (source) << 8)
 
 enum source {
 	SOURCE_NONE, /* the hook itself */
 	SOURCE_PARENT, /* the kernel's parent was a member when it was adopted */
 	SOURCE_RULE, /* an agent rule matched at exec */
-	SOURCE_REQUEST, /* somebody named it */
+	SOURCE_REQUEST, /* a request named it */
 	SOURCE_ENV, /* LINEAGE_TOKEN in its environment */
 	SOURCE_UNIT, /* a unit that a member asked for */
 	SOURCE_CONTAINER, /* a container that a member asked for */
 	SOURCE_SOCKET, /* a broker forked it after a member had connected */
-	SOURCE_COOKIE, /* a variable that others mark their processes with */
+	SOURCE_COOKIE, /* a variable that other tools mark their processes with */
 	SOURCE_SID,
 	SOURCE_PGRP,
 	SOURCE_CGROUP,
 };
 
 /*
- * A process that was entered, by tgid: unique from birth to group death, and
- * it survives an exec from a thread, which task storage does not.
+ * A process that was entered, by tgid. The tgid is unique from birth to group death,
+ * and survives an exec from a thread, which task storage does not.
  *
- * start is also the arbiter of death: whoever swaps it for 0 counts the death
- * and deletes the element. The element's memory may be another process's by
- * the time a late reader writes to it, but start can never be the same again.
+ * start also decides who counts the death: the program that swaps it for 0 does, and
+ * deletes the element (baseline: claims.h). A late writer's element may hold another
+ * process by then, but never again one with this start.
  */
 struct entry {
 	u64 start;
@@ -81,16 +81,16 @@ struct entry {
 };
 
 /*
- * A dead process that its parent has not reaped yet. mark is start << 1, with
- * the low bit set while its memory, files and ports are being torn down; it
- * is swapped, never stored, for the same reason as start above.
+ * A dead process that its parent has not reaped yet. mark is start << 1, with the low
+ * bit set while its memory, files and ports are being torn down. Except in the baseline
+ * object it is swapped, never stored, for the same reason as start above.
  */
 struct dead_entry {
 	u64 mark;
 	u64 session;
 };
 
-/* What is ours: a map by its id, or an inode of the pins by its device and number. */
+/* What is ours: a map by its id, or an inode of the pins by device and number. */
 struct own_key {
 	u32 device; /* 0: a map */
 	u32 id;
@@ -103,8 +103,8 @@ enum state {
 	STATE_CONDEMNED,
 	STATE_EMPTY,
 	/*
-	 * Its members were let go of. Nothing follows from it any more, neither for
-	 * what is nested in it, and its record stays until that is gone.
+	 * Its members were released. It has no effect any more, not on nested sessions
+	 * either. Its record stays until these are gone.
 	 */
 	STATE_DISSOLVED,
 };
@@ -120,7 +120,7 @@ enum cause {
 	CAUSE_IDLE,
 	CAUSE_ANCESTOR,
 	CAUSE_EXPIRED,
-	CAUSE_RELEASED, /* its members were let go of */
+	CAUSE_RELEASED, /* its members were released */
 };
 
 enum session_flags {
@@ -130,14 +130,14 @@ enum session_flags {
 	SESSION_DRIFTED = 1 << 3, /* a walk had to correct its live count */
 };
 
-/* Of a session, what hooks count. User space never writes it. */
+/* The counts of a session. Hooks write them, user space never does. */
 struct session {
 	u64 id; /* slot | random << 32; 0: free */
 	u64 parent; /* immutable */
 	struct identity root; /* immutable */
 	struct identity owner; /* immutable */
 	u64 created; /* boottime, ns */
-	s64 live; /* of the subtree, as all that follow */
+	s64 live; /* of the subtree, as are all fields below */
 	s64 dying;
 	s64 unreaped;
 	u64 forks;
@@ -146,8 +146,8 @@ struct session {
 };
 
 /*
- * Of a session, what verbs decide. status is state | cause << 8 in one word,
- * so that the first cause wins together with its state.
+ * The decisions about a session. status is state | cause << 8 in one word, so that the
+ * first cause wins together with its state.
  */
 struct ctl {
 	u64 id;
@@ -157,22 +157,22 @@ struct ctl {
 	u64 deadline; /* CLOCK_MONOTONIC ns, a resume must not kill; 0: none */
 	u64 ended_at; /* boottime ns */
 	u64 expires; /* boottime ns, a suspend counts; 0: never */
-	u64 max_rss; /* bytes; user space judges it, and idle */
+	u64 max_rss; /* bytes; user space checks it, and idle */
 	u64 idle; /* ns */
 	u32 max_processes;
 	u32 uid;
-	u32 rule; /* of an agent's session: as its agent has it */
-	u32 over; /* baseline: a birth found it above max_processes */
-	u32 nested; /* records whose parent this is: it leaves after them */
+	u32 rule; /* of an agent's session: the rule of struct agent */
+	u32 over; /* baseline: a birth found the session above max_processes */
+	u32 nested; /* sessions nested directly in it: its record leaves after theirs */
 	u32 pad;
 	u8 name[NAME_LEN];
 };
 
 enum agent_flags {
-	AGENT_NESTS = 1 << 0, /* opens a session inside another one too */
+	AGENT_NESTS = 1 << 0, /* opens a session inside another session, too */
 };
 
-/* What an exec under a name opens, by comm. */
+/* What a session gets that an exec under this name (comm) opens. */
 struct agent {
 	u64 grace; /* as in ctl */
 	u64 max_lifetime;
@@ -185,26 +185,26 @@ struct agent {
 };
 
 /*
- * due: 0 nothing, 1 a pass is due now, else the earliest deadline in
- * CLOCK_MONOTONIC ns. Both are read first by every fork, exec and exit of the
- * host.
+ * due: 0 nothing, 1 a pass is due now, else the earliest deadline in CLOCK_MONOTONIC
+ * ns. Every fork, exec and exit on the host reads due and due_boot first.
  */
 struct shared {
 	u64 due;
 	u64 due_boot; /* earliest max_lifetime that ends, boottime ns; 0: none */
-	u64 recounted; /* CLOCK_MONOTONIC ns of the last look at who was reaped */
+	u64 recounted; /* CLOCK_MONOTONIC ns of the last search for reaped processes */
+	u64 made_room; /* CLOCK_MONOTONIC ns of the end of the last search for room in `dead` */
 	u64 filter; /* session that the snapshot is limited to, 0: all */
 	u64 adopting; /* session whose root's descendants are being entered; 0: none */
 	u32 polling; /* the reader polls: do not wake it for each event */
-	u32 agents; /* there are some: look at each exec */
-	u32 cut; /* a pass inside a hook did not visit everybody, and none has since */
+	u32 agents; /* `agents` is not empty: check each exec */
+	u32 cut; /* a pass inside a hook left out processes, and none was complete since */
 	u32 pad;
 };
 
 /* Arguments and results of a verb; user space holds a lock around it. */
 struct verb_args {
 	u64 session; /* in, or out of create */
-	struct identity root; /* start 0: whoever has the PID now */
+	struct identity root; /* start 0: the process that has the PID now */
 	struct identity owner;
 	u64 random;
 	u64 grace;
@@ -250,7 +250,7 @@ struct event_header {
 	u16 type;
 	u16 cpu;
 	u32 flags; /* of the entry */
-	u64 seq; /* per CPU; a reserve that failed used one up */
+	u64 seq; /* a failed reserve uses one up, too */
 	u64 time; /* boottime, ns */
 	struct identity process;
 	u64 session;
@@ -304,27 +304,27 @@ struct event_session {
 
 /* A TCP socket that a member listens on. */
 struct listener {
-	u64 session; /* in which it began */
-	struct identity process; /* that called listen(2); others may hold the socket too */
+	u64 session; /* the member's when it began to listen */
+	struct identity process; /* it called listen(2); others may hold the socket too */
 	u64 since; /* boottime, ns */
 	u16 family; /* AF_INET, or AF_INET6 */
-	u16 port; /* 0: chosen by the kernel as it began to listen */
+	u16 port; /* 0: the kernel chooses it in listen(2) */
 	u32 pad;
-	u8 address[16]; /* in network order; 4 bytes of it with AF_INET */
+	u8 address[16]; /* network order; the first 4 bytes if AF_INET */
 };
 
 struct event_listen {
 	struct event_header h; /* process and session of the listener */
-	u64 socket; /* its address in the kernel, for nobody to see; reused once it is closed */
+	u64 socket; /* kernel address, never shown to users; reused after the close */
 	struct listener listener;
 };
 
 enum {
 	SEEN_DEAD = 1 << 0, /* no live thread */
-	SEEN_ZOMBIE = 1 << 1, /* and nothing left but the PID */
+	SEEN_ZOMBIE = 1 << 1, /* and only the PID is left */
 	SEEN_KTHREAD = 1 << 2,
-	SEEN_THREAD = 1 << 3, /* only identity.tgid and cpu_time count: add it to its process */
-	SEEN_KILLED = 1 << 4, /* it has SIGKILL, or is in exit_group by itself */
+	SEEN_THREAD = 1 << 3, /* only process.tgid and cpu_time count: add it to its process */
+	SEEN_KILLED = 1 << 4, /* it is being killed, or is in exit_group() */
 };
 
 /* One record of the snapshot. */
@@ -333,7 +333,7 @@ struct seen {
 	struct identity parent;
 	struct entry entry; /* start 0: none */
 	u64 cgroup;
-	u64 cpu_time; /* ns, of this thread and of threads already gone */
+	u64 cpu_time; /* ns, of this thread and of its process's released threads */
 	s64 rss; /* pages */
 	u32 pgid;
 	u32 sid;
@@ -347,10 +347,10 @@ struct seen {
 /* Counters, per CPU. The names are the metric labels; see counters.go. */
 enum counter {
 	COUNT_SEQ, /* events emitted or tried */
-	COUNT_LOST, /* of which the ring had no room */
+	COUNT_LOST, /* of these, the ring had no room for */
 	COUNT_ENTER_FAILED, /* a member's child could not be entered */
 	COUNT_DEAD_FAILED, /* a dead member could not be remembered */
-	COUNT_STALE, /* an entry of a former owner of the PID */
+	COUNT_STALE, /* an entry of an earlier process with the PID */
 	COUNT_MISSED_BIRTH, /* the first writer of a birth was skipped */
 	COUNT_MISSED_DEATH, /* the first writer of a death was skipped */
 	COUNT_RECONCILED, /* entered by the reconcile pass */
@@ -364,9 +364,9 @@ enum counter {
 	COUNT_DELETE_FAILED,
 	COUNT_AGENT_REFUSED, /* an exec under an agent's name that opened no session */
 	COUNT_FORK_REFUSED, /* of a condemned member */
-	COUNT_SELF_DENIED, /* what members tried against the daemon and its pins */
-	COUNT_NO_SESSION, /* an entry whose session was not there, repaired */
-	COUNT_LISTEN_FAILED, /* a listening socket that there was no room to remember */
+	COUNT_SELF_DENIED, /* attempts of members against the daemon and its pins */
+	COUNT_NO_SESSION, /* an entry whose session did not exist, repaired */
+	COUNT_LISTEN_FAILED, /* no room to remember a listening socket */
 	COUNT_MAX,
 };
 

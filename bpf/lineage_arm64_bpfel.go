@@ -274,6 +274,7 @@ type LineageShared struct {
 	Due       uint64
 	DueBoot   uint64
 	Recounted uint64
+	MadeRoom  uint64
 	Filter    uint64
 	Adopting  uint64
 	Polling   uint32

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which member listens on a TCP port, and until when. The kernel tells of every change of a
- * socket's state, so the first test is on LISTEN: all but a few are something else.
+ * Which member listens on a TCP port, and until when. The hook sees every change of a
+ * socket's state, so its first test is on LISTEN: most are others.
  *
  * The key of a socket is its address. Its port is 0 when it closes, unless it was bound
- * explicitly, and several sockets may share a port. The last process to drop it closes it,
- * in a session or not, so a map holds the process that began to listen.
+ * explicitly, and several sockets may share a port. The last process to drop it closes
+ * it, member or not, so a map holds the process that began to listen.
  */
 #ifndef LINEAGE_LISTEN_H
 #define LINEAGE_LISTEN_H
@@ -14,7 +14,7 @@
 #include "event.h"
 #include "session.h"
 
-/* Of members only. A socket that finds no room here is found by looks at /proc. */
+/* Of members only. A socket that finds no room here is found in /proc. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -36,7 +36,7 @@ static __always_inline void emit_listener(u16 type, u64 socket, const struct lis
 	bpf_ringbuf_submit(e, wakeup(false));
 }
 
-/* Runs in the process that listens. The port is 0 if the kernel is to choose one only now. */
+/* Runs in the process that listens. The port is 0 if the kernel chooses it after this. */
 static __always_inline void begins_to_listen(struct sock *sk)
 {
 	struct listener l = { .process.tgid = current_tgid(), .process.start = current_start() };
@@ -71,8 +71,8 @@ static __always_inline void stops_listening(struct sock *sk)
 }
 
 /*
- * MPTCP, which Go's servers use, tells twice: of its own socket and of a TCP one, which is
- * enough. LISTEN to SYN_RECV does not count: a connection begins as a copy of the listener.
+ * MPTCP, which Go's servers use, reports its own socket and a TCP one, which is enough.
+ * LISTEN to SYN_RECV does not count: a connection begins as a copy of its listener.
  */
 static __always_inline void on_tcp_state(struct sock *sk, int from, int to)
 {

@@ -17,7 +17,7 @@ const volatile struct config {
 /* The only writable global, so that user space finds it at offset 0 of .bss. */
 struct shared control = {};
 
-/* Never LRU: an evicted live member is an escaped one. */
+/* Never LRU: a live member whose entry is evicted escapes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -46,7 +46,7 @@ struct {
 	__type(value, struct ctl);
 } session_ctl SEC(".maps");
 
-/* Slots that hold no session, oldest first, so that a slot rests before it is used again. */
+/* Slots without a session, oldest first, so that a slot is not reused at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, MAX_SESSIONS);
@@ -67,7 +67,7 @@ struct {
 	__type(value, u64);
 } counters SEC(".maps");
 
-/* By comm. Anybody may call a program so: hence the limit for each uid. */
+/* By comm. Any user may give a program such a name: hence the limit for each uid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256);
@@ -76,7 +76,7 @@ struct {
 } agents SEC(".maps");
 
 /*
- * How many sessions that agents opened each uid has, but root. It only limits: a uid that
+ * How many agents' sessions each uid has, except root. It is only a limit: a uid that
  * was not seen for long may be evicted, so that others cannot fill the map for good.
  */
 struct {
@@ -86,7 +86,7 @@ struct {
 	__type(value, s64);
 } agent_uids SEC(".maps");
 
-/* An exec's arguments to create: too large for the stack. */
+/* The arguments with which an exec creates a session: too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -100,9 +100,9 @@ struct {
 } events SEC(".maps");
 
 /*
- * The processes of the kernel side that is being taken over from, while that
- * goes on; see elder.h. Its entries may be laid out differently: the loader
- * sets the template to its size, and elder_layout to where its fields are.
+ * The elder's processes during a take-over, see elder.h. Its entries may have another
+ * layout: the loader sets the size of the template, and the offsets of the fields in
+ * elder_layout.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -118,8 +118,8 @@ struct {
 } elder SEC(".maps");
 
 const volatile struct elder_layout {
-	u32 present; /* there is an elder: else the programs lose what is about it */
-	u32 start; /* offsets in its entries, bytes */
+	u32 present; /* there is an elder; if not, the verifier drops the code for it */
+	u32 start; /* byte offsets in its entries */
 	u32 session;
 	u32 since;
 	u32 creator;

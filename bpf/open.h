@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Opening a session: over a process that somebody names, or over one that has
- * just become a program that a rule names.
+ * Opening a session: for a process that a request names, or for one that has just
+ * become a program that a rule names.
  */
 #ifndef LINEAGE_OPEN_H
 #define LINEAGE_OPEN_H
@@ -9,8 +9,8 @@
 #include "adopt.h"
 
 /*
- * Enter a living process outside a fork, or add flags to its entry. It may be
- * exiting right now: whoever sees the other's step counts the death.
+ * Enter a living process outside a fork, or add flags to its entry. It may be exiting
+ * right now: the exit hook sees the entry, or this sees the exit; that one counts it.
  */
 static __always_inline struct entry *enter(struct task_struct *t, const struct entry *n)
 {
@@ -48,7 +48,7 @@ static __always_inline u32 depth_of(u64 id)
 	return depth;
 }
 
-/* Make the process the root of the session, from its present one if it has one. */
+/* Make the process the root of the session. If it is a member, it leaves its session. */
 static __always_inline long enter_root(struct task_struct *t, struct session *s, u64 id,
 				       u32 evidence)
 {
@@ -68,7 +68,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 	if (e) {
 		if (e->flags & FLAG_PROTECTED)
 			return -EPERM;
-		/* In place, and only if nobody moved or buried it meanwhile. */
+		/* In place, and only if it was not moved or buried meanwhile. */
 		if (!reassign(&self, e, parent, id))
 			return -ESRCH;
 		set_flags(e, FLAG_ROOT);
@@ -91,8 +91,8 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 }
 
 /*
- * Make a member the root of a session that is nowhere nested: what is sentenced
- * to the session that it was in does not reach it any more.
+ * Make a member the root of a session that is not nested: the end of its previous
+ * session does not affect it any more.
  */
 static __always_inline long hand_over(struct task_struct *t, struct session *s, u64 id, u64 from)
 {
@@ -123,8 +123,8 @@ static __always_inline void unnest(u64 parent)
 }
 
 /*
- * A session is about to be nested in another one. False: that one's record is being
- * released, which takes the state away before it looks at the count.
+ * A session is about to be nested in `parent`: count it. False: the record of `parent`
+ * is being released, which takes the state away before it reads the count.
  */
 static __always_inline bool nest(u64 parent)
 {
@@ -150,7 +150,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 
 	if (!s || !c)
 		return -EINVAL;
-	/* An agent's may be opened by its exec and by user space: once. */
+	/* The exec and user space may both open an agent's session: only one succeeds. */
 	if (a->flags & SESSION_AGENT && parent != a->from)
 		return -ESRCH;
 	if (depth_of(parent) >= MAX_DEPTH) {
@@ -199,7 +199,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	return 0;
 }
 
-/* One more of this uid, if it may have one: root always may. */
+/* Count one more session of this uid, if it may have one: root always may. */
 static __always_inline bool admit(u32 uid)
 {
 	s64 zero = 0, *n;
@@ -219,7 +219,7 @@ static __always_inline bool admit(u32 uid)
 	return false;
 }
 
-/* One that was evicted meanwhile is counted anew: never below 0. */
+/* One less. A uid that was evicted meanwhile is counted anew: never below 0. */
 static __always_inline void dismiss(u32 uid)
 {
 	s64 *n = uid ? bpf_map_lookup_elem(&agent_uids, &uid) : NULL;
@@ -228,7 +228,7 @@ static __always_inline void dismiss(u32 uid)
 		__sync_fetch_and_add(n, 1);
 }
 
-/* comm is its name until user space gives it that of its rule. */
+/* The session is named comm until user space gives it the name from its rule. */
 static __always_inline void open_for(struct task_struct *t, u64 from, struct agent *g,
 				     const char comm[COMM_LEN])
 {
@@ -271,9 +271,9 @@ static __always_inline struct agent *agent_of(struct task_struct *t, char comm[C
 }
 
 /*
- * The process has become a program whose name is an agent's: a session of its
- * own, before its first fork. Whether it is that program indeed user space
- * finds out, and lets it go if it is not. Runs in the process itself.
+ * The process has become a program with an agent's name: open a session before its
+ * first fork. User space checks whether it really is that program, and releases the
+ * process if not. Runs in the process itself.
  */
 static __always_inline void on_agent(struct task_struct *t)
 {
@@ -282,7 +282,7 @@ static __always_inline void on_agent(struct task_struct *t)
 	struct agent *g = agent_of(t, comm);
 	u64 in = 0;
 
-	/* Not what the kernel runs by itself. */
+	/* Not a program that the kernel started. */
 	if (!g || t->real_parent->flags & PF_KTHREAD)
 		return;
 	if (e) {
@@ -290,8 +290,8 @@ static __always_inline void on_agent(struct task_struct *t)
 		if (e->flags & FLAG_PROTECTED)
 			return;
 		/*
-		 * A root that becomes another program stays the root that it was, but of a
-		 * session that is being dissolved.
+		 * A root that becomes another program stays the root of its session,
+		 * unless that is being dissolved.
 		 */
 		if (in && (!(g->flags & AGENT_NESTS) || condemned(in) ||
 			   (e->flags & FLAG_ROOT && home_of(in) == in)))

@@ -18,7 +18,7 @@ static __always_inline void torn_down(const struct identity *id, struct dead_ent
 		chain_count(session, TORN_DOWN);
 }
 
-/* It was waited for: its PID may be another's by now. Once, whoever finds out. */
+/* It was waited for: its PID may be reused by now. Counted once, by the first caller. */
 static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 {
 	struct event_reaped *e;
@@ -37,7 +37,7 @@ static __always_inline void reaped(struct identity *id, struct dead_entry *d)
 	bpf_ringbuf_submit(e, wakeup(false));
 }
 
-/* The last reference to a task is gone, an RCU grace period after it was reaped. */
+/* The last reference is gone, a grace period after the reap; baseline: also at the reap. */
 static __always_inline void on_free(struct task_struct *t)
 {
 	struct identity id = { .tgid = t->tgid };
@@ -45,13 +45,13 @@ static __always_inline void on_free(struct task_struct *t)
 
 	if (t->pid != t->tgid || !occupied(id.tgid))
 		return;
-	id.start = t->start_boottime; /* of another line of a task that nobody used for long */
+	id.start = t->start_boottime; /* read late: its cache line of the task is cold */
 	d = bpf_map_lookup_elem(&dead, &id);
 	if (d)
 		reaped(&id, d);
 }
 
-/* A leader that is a zombie has died for good when it is the last of its threads. */
+/* A zombie leader's process is dead for good when the leader is its last thread. */
 static __always_inline bool is_gone(struct task_struct *leader)
 {
 	return leader->exit_state && leader->signal->nr_threads <= 1;
@@ -63,7 +63,7 @@ static __always_inline bool is_gone(struct task_struct *leader)
 /* Bring one dead process up to date: torn down, reaped. */
 static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d, void *ctx)
 {
-	struct identity id = *key; /* the element goes with the delete */
+	struct identity id = *key; /* the delete frees the element */
 	struct task_struct *t = bpf_task_from_pid(id.tgid);
 	bool hashed = t && t->start_boottime == id.start;
 	bool gone = hashed && is_gone(t);
@@ -78,9 +78,8 @@ static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_e
 }
 
 /*
- * Look at who is dead, as zombies hold PIDs and room in `dead`, and the kernel
- * tells that one was waited for a grace period late: before a session is ended
- * for its zombies, and when there is no room. At most every 10 ms.
+ * Check all of the dead before a session is ended for its zombies. Zombies hold PIDs,
+ * but a reaped process is reported an RCU grace period late. At most every 10 ms.
  */
 __noinline bool recount(void)
 {
@@ -92,11 +91,31 @@ __noinline bool recount(void)
 		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
 	return true;
 }
+
+/*
+ * The same when `dead` is full. A CPU that finds it full while another one checks does
+ * not wait: it checks, too, as the other may not have removed any yet. If `dead` is
+ * full again within 10 ms it is not checked again: these are zombies.
+ */
+__noinline int make_room(void)
+{
+	if (bpf_ktime_get_ns() - *(volatile u64 *)&control.made_room < RECOUNT_NS)
+		return 0;
+	if (bpf_task_from_pid)
+		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
+	*(volatile u64 *)&control.made_room = bpf_ktime_get_ns();
+	return 0;
+}
 #else
-/* Where fentry/release_task tells of each wait at once there is nothing to recount. */
+/* If fentry/release_task reports each wait at once, the counts are exact already. */
 static __always_inline bool recount(void)
 {
 	return config.exact_reaps;
+}
+
+static __always_inline int make_room(void)
+{
+	return 0;
 }
 #endif
 

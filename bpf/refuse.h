@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A condemned member makes no more processes. This helps and proves nothing:
- * security_task_alloc comes before the PID exists and before the failures of a
- * fork, a fmod_ret program may be skipped, and a fork that passed here before
- * the sentence is still on its way. So nothing is counted here but refusals. What
- * is refused is also killed: a process that tries again and again may be the only
- * one that runs, and no hook would come to the others.
+ * A condemned member makes no more processes. This helps, but proves nothing:
+ * security_task_alloc comes before the PID exists and before a fork may fail, a
+ * fmod_ret program may be skipped, and a fork that passed here before the sentence is
+ * still on its way. So only refusals are counted here. A member that is refused is also
+ * killed: it may retry forever as the only process that runs, and no hook would end the
+ * other members.
  */
 #ifndef LINEAGE_REFUSE_H
 #define LINEAGE_REFUSE_H
@@ -27,7 +27,7 @@ static __always_inline struct entry *member_at(u32 tgid, u64 start)
 	return e && e->start == start && *(volatile u64 *)&e->session ? e : NULL;
 }
 
-/* Threads pass: a Go program dies of one that is refused, and does not say why. */
+/* Threads pass: a Go program crashes if one is refused, and does not say why. */
 static __always_inline int refuse_fork(u64 clone_flags)
 {
 	struct entry *e;
@@ -40,7 +40,7 @@ static __always_inline int refuse_fork(u64 clone_flags)
 	count(COUNT_FORK_REFUSED);
 	kill_current(e);
 #ifndef BASELINE
-	/* The fork that would have carried out the rest does not come. */
+	/* The fork whose hook would have carried out the rest does not happen. */
 	arm(1);
 	carry_out();
 #endif

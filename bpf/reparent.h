@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What only trampolines give: the exact reparent, and second writers of birth
- * and death that run under tasklist_lock with interrupts off, where no
- * recursion guard can skip them. They flip states; they never signal.
+ * What only fentry programs can do: report the exact reparent, and be second writers of
+ * birth and death. They run under tasklist_lock with interrupts off, where no recursion
+ * guard can skip them. They change states; they never signal.
  */
 #ifndef LINEAGE_REPARENT_H
 #define LINEAGE_REPARENT_H
@@ -16,7 +16,7 @@ static __always_inline struct entry *attaching_entry(u32 tgid)
 #ifndef BASELINE
 	return creator_entry(bpf_get_current_task_btf());
 #else
-	/* Untyped: a stranger that is to be adopted is, in sched_process_fork. */
+	/* No typed task here: an outsider is adopted in sched_process_fork. */
 	return entry_of(tgid, current_start());
 #endif
 }
@@ -40,7 +40,7 @@ static __always_inline void on_attach(struct task_struct *child)
 	arm(1);
 }
 
-/* The whole group is dead and torn down: its parent is told. */
+/* The whole group is dead and torn down, and its parent is about to be notified. */
 static __always_inline void on_notify(struct task_struct *t)
 {
 	u32 tgid = t->tgid;
@@ -62,8 +62,8 @@ static __always_inline void on_notify(struct task_struct *t)
 }
 
 /*
- * kill_orphaned_pgrp(t, parent): with a parent it is called once for each
- * child that was just given to another father; real_parent is the new one.
+ * kill_orphaned_pgrp(t, father): with a father it is called once for each child that
+ * just got another parent. father is the old one, real_parent the new one.
  */
 static __always_inline void on_reparent(struct task_struct *t, struct task_struct *father)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Self-protection: members, root or not, may not act against the daemon or
- * against what is pinned. Who is no member always may. The programs are
- * attached only when the policy asks for them, and stay with the pins: these
- * need them most while no daemon lives.
+ * Self-protection: members, root or not, may not act against the daemon or its pins.
+ * Other processes always may, except by deny_sigio. The programs are attached only when
+ * the policy asks for them, and are pinned: the pins need them most while no daemon
+ * lives.
  *
- * A hurdle and no wall: who is root has other ways, see KNOWN_ISSUES.md.
+ * This makes it harder, not impossible: root has other ways, see KNOWN_ISSUES.md.
  */
 #ifndef LINEAGE_SELF_H
 #define LINEAGE_SELF_H
@@ -15,7 +15,7 @@
 #define PTRACE_MODE_ATTACH 0x02
 #define BPF_FS_MAGIC 0xcafe4a11
 
-/* Is it the daemon? Its entry goes with it, so that a later owner of the PID is not. */
+/* Is it the daemon? The entry leaves with it, so a later process with the PID is not. */
 static __always_inline bool is_daemon(struct task_struct *t)
 {
 	struct task_struct *leader = t->group_leader;
@@ -25,7 +25,7 @@ static __always_inline bool is_daemon(struct task_struct *t)
 	return e && e->start == leader->start_boottime && e->flags & FLAG_DAEMON;
 }
 
-/* Refuses a member, if it is current, what it would do to what is ours. */
+/* If current is a member, refuse what it would do to something of ours. */
 static __always_inline int deny(bool is_ours)
 {
 	if (!is_ours || !member_at(current_tgid(), current_start()))
@@ -35,8 +35,8 @@ static __always_inline int deny(bool is_ours)
 }
 
 /*
- * The kernel's own signals do not come here, and current is who sends: but for a
- * USB transfer that is over, which tells only who started it.
+ * The kernel's own signals do not come here, and current is the sender. Exception: a
+ * USB transfer that ends, which signals only the process that started it.
  */
 static __always_inline int deny_signal(struct task_struct *to, int sig)
 {
@@ -44,9 +44,9 @@ static __always_inline int deny_signal(struct task_struct *to, int sig)
 }
 
 /*
- * fcntl(F_SETOWN) and F_SETSIG make any signal of the readiness of a file.
- * Whose readiness it was cannot be told here, maybe in an interrupt; the daemon
- * asks for none, so that it gets none from anybody.
+ * fcntl(F_SETOWN) and F_SETSIG turn the readiness of a file into any signal. The cause
+ * is unknown here, as this may run in an interrupt. The daemon asks for no such
+ * signals, so it gets none from any process.
  */
 static __always_inline int deny_sigio(struct task_struct *to)
 {
@@ -57,8 +57,8 @@ static __always_inline int deny_sigio(struct task_struct *to)
 }
 
 /*
- * ptrace, process_vm_writev, /proc/PID/mem, pidfd_getfd. Looking (PTRACE_MODE_READ)
- * stays free, or ps and lsof would fail in a session.
+ * ptrace, process_vm_writev, /proc/PID/mem, pidfd_getfd. PTRACE_MODE_READ stays
+ * allowed, or ps and lsof would fail in a session.
  */
 static __always_inline int deny_ptrace(struct task_struct *of, u32 mode)
 {
@@ -72,17 +72,17 @@ static __always_inline bool known(u32 device, u32 id)
 	return bpf_map_lookup_elem(&own, &k);
 }
 
-/* Whoever has a descriptor of a map may write to it, by a program if not by itself. */
+/* A process that has a descriptor of a map can write to it, directly or by a program. */
 static __always_inline int deny_map(struct bpf_map *map)
 {
 	return deny(known(0, map->id));
 }
 
 /*
- * Types of programs that look at packets, sockets, cgroups and devices only:
- * a session may need them, as an engine does that runs containers in it. All
- * others, the newer ones too, can run verbs, signal the daemon from inside one
- * of its own system calls, or change what it reads.
+ * Types of programs that see only packets, sockets, cgroups and devices: members may
+ * need them, for example a container engine in a session. All others, the newer ones
+ * too, can run verbs, signal the daemon from inside one of its own system calls, or
+ * change what it reads.
  */
 #define TYPE(n) (1ULL << (n))
 #define HARMLESS_TYPES                                                                            \
@@ -95,8 +95,8 @@ static __always_inline int deny_map(struct bpf_map *map)
 	 TYPE(25) /* cgroup_sockopt */ | TYPE(30) /* sk_lookup */ | TYPE(32) /* netfilter */)
 
 /*
- * Each load, open by id and open of a pin ends here. All of ours are of types
- * that are denied, so that nobody has to know them by their ids.
+ * Each load, open by id and open of a pin ends here. All programs of ours have a type
+ * that is denied, so their ids need not be known.
  */
 static __always_inline int deny_program(struct bpf_prog *p)
 {
@@ -110,13 +110,13 @@ static __always_inline bool own_inode(struct inode *i)
 	return i->i_sb->s_magic == BPF_FS_MAGIC && known(i->i_sb->s_dev, i->i_ino);
 }
 
-/* A link that is unpinned detaches its program. */
+/* When its link is unpinned, a program is detached. */
 static __always_inline int deny_unlink(struct inode *dir)
 {
 	return deny(own_inode(dir));
 }
 
-/* Away, over a pin, or the directory itself, which the next daemon would not find. */
+/* A pin moved away or replaced, or the directory itself: the next daemon would miss it. */
 static __always_inline int deny_rename(struct inode *from, struct dentry *what, struct inode *to)
 {
 	struct inode *itself = what->d_inode;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The sentence: carry out what the sessions' states demand. A pass walks all
- * processes once, finds for each member what is to happen to it, and does it.
- * It holds no state of its own, so any number may run at once, and a pass
- * that was cut short is finished by the next.
+ * The sentence: carry out what the sessions' states demand. A pass walks all processes
+ * once, finds for each member what is due to it, and does it. It holds no state of its
+ * own: any number of passes may run at once, and a pass that was cut short is finished
+ * by the next.
  *
- * Complete together with doomed() in birth.h: a child is linked into the task
- * list behind its creator before it is entered. The pass reaches the creator,
- * and settles the state, before it reaches the child; a child that is not
- * entered by then reads that state when it is.
+ * Complete together with doomed() in birth.h: a child is linked into the task list
+ * behind its creator before it is entered. The pass reaches the creator, and brings the
+ * state up to date, before it reaches the child. A child that is not entered by then
+ * reads that state when it is.
  */
 #ifndef LINEAGE_SENTENCE_H
 #define LINEAGE_SENTENCE_H
@@ -20,7 +20,7 @@
 #define HANDOVER_NS 100000000
 
 /*
- * A global function, which leaves the verifier in the dark about the pass's counts: it would
+ * A global function, so that the verifier knows nothing of the pass's counts: it would
  * follow each of their values.
  */
 __noinline int signal_member(struct task_struct *t __arg_trusted, int sig, struct pass *p)
@@ -32,9 +32,9 @@ __noinline int signal_member(struct task_struct *t __arg_trusted, int sig, struc
 	if (!e || !p)
 		return 0;
 	/*
-	 * Before the send, as the member may be dead right after it. Should the
-	 * element be another's by now, then t is dead and takes no signal, and a
-	 * stranger's flag says at worst that it had its SIGTERM.
+	 * Before the send, as the member may be dead right after it. If the element is
+	 * another process's by now, t is dead and takes no signal; at worst the flag
+	 * says of the other process that it had its SIGTERM.
 	 */
 	set_flags(e, mark);
 	err = signal_process(t, sig);
@@ -105,7 +105,7 @@ static __always_inline void pass_all(struct pass *p)
 		arm(again);
 }
 
-/* Take what is due, so that nobody else does: true if there was something. */
+/* Take what is due, so that no other pass does. True if something was due. */
 static __always_inline bool claim(u64 *due, u64 now)
 {
 	u64 old = *(volatile u64 *)due;
@@ -114,14 +114,14 @@ static __always_inline bool claim(u64 *due, u64 now)
 }
 
 /*
- * The pass inside a hook, when one is due: whoever takes it does it. Its own
- * program on each tracepoint: inside the bookkeeping program its signals would
- * make 7.0 skip the very exits that they cause.
+ * The pass inside a hook, when one is due: the first hook takes it. It is a program of
+ * its own on each tracepoint: inside the bookkeeping program its signals would make 7.0
+ * skip the very exits that they cause.
  *
- * No task is switched on this CPU meanwhile, up to 6.19: so on a host with very
- * many processes it leaves the rest to the daemon, which is told of the death
- * and makes a pass of its own. If none has come to the end when that is due
- * there is no daemon, and one in a hook does, however long it takes.
+ * Up to 6.19 no task is switched on this CPU meanwhile. So on a host with very many
+ * processes it leaves the rest to the daemon, which receives the event of the death and
+ * makes a pass of its own. If no pass was complete when that is due, there is no
+ * daemon: then a hook makes a complete one, however long it takes.
  */
 static __always_inline void carry_out(void)
 {
@@ -130,7 +130,7 @@ static __always_inline void carry_out(void)
 
 	if (!*(volatile u64 *)&control.due && !*(volatile u64 *)&control.due_boot)
 		return;
-	/* The kernel takes no signal from one: it has no address space of its own. */
+	/* The kernel refuses signals from a kernel thread, which has no address space. */
 	if (bpf_get_current_task_btf()->flags & PF_KTHREAD)
 		return;
 	if (*(volatile u64 *)&control.due)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sessions: states, counters, and the chain from a session to those that it
- * is nested in. Counters move on the whole chain; states are read at use on
- * the whole chain and never copied down.
+ * Sessions: states, counters, and the chain from a session to those that it is nested
+ * in. Counters move on the whole chain. States are read on the whole chain when they
+ * are needed, and never copied down.
  */
 #ifndef LINEAGE_SESSION_H
 #define LINEAGE_SESSION_H
@@ -30,13 +30,13 @@ static __always_inline struct ctl *ctl_of(u64 id)
 	return c && id && c->id == id ? c : NULL;
 }
 
-/* Members of such a session are killed. An empty one has none, unless a birth was missed. */
+/* Its members are killed. An empty session has none, unless a birth was missed. */
 static __always_inline bool kills(u32 state)
 {
 	return state == STATE_CONDEMNED || state == STATE_EMPTY;
 }
 
-/* Bring *when forward to t; 0 there is "never". False: others were in the way too often. */
+/* Bring *when forward to t; 0 is "never". False: other CPUs changed it at each try. */
 static __always_inline bool earliest(u64 *when, u64 t)
 {
 	for (int i = 0; i < 16; i++) {
@@ -50,11 +50,11 @@ static __always_inline bool earliest(u64 *when, u64 t)
 	return false;
 }
 
-/* A pass is due then, CLOCK_MONOTONIC; 1: now. */
+/* Make a pass due at this time in CLOCK_MONOTONIC ns; 1: now. */
 __noinline int arm(u64 when)
 {
 	if (!earliest(&control.due, when))
-		*(volatile u64 *)&control.due = 1; /* too early is a pass for nothing */
+		*(volatile u64 *)&control.due = 1; /* too early costs only a useless pass */
 	return 0;
 }
 
@@ -72,7 +72,7 @@ struct change {
 };
 
 #define BORN ((struct change){ .forks = 1, .live = 1 })
-#define JOINED ((struct change){ .live = 1 }) /* came otherwise than by a fork */
+#define JOINED ((struct change){ .live = 1 }) /* entered other than by a fork */
 #define LEFT ((struct change){ .live = -1 }) /* moved out, or died and could not be remembered */
 #define DIED ((struct change){ .live = -1, .dying = 1, .unreaped = 1 })
 #define FOUND_DEAD ((struct change){ .dying = 1, .unreaped = 1 }) /* was never live here */
@@ -90,12 +90,12 @@ static __always_inline void session_count(struct session *s, struct change by)
 	s64 live;
 
 	add((s64 *)&s->forks, by.forks);
-	/* Before live: both are never 0 in between. */
+	/* Before live, so that the two are never both 0 in between. */
 	add(&s->dying, by.dying);
 	add(&s->unreaped, by.unreaped);
 	if (__builtin_constant_p(by.live) && !by.live)
 		return;
-	/* With a result: a full barrier, the state is read after it. */
+	/* With a result it is a full barrier: the state is read after it. */
 	live = fetch_add(&s->live, by.live) + by.live;
 	if (by.live > 0 && live > (s64)s->peak)
 		s->peak = live;
@@ -104,8 +104,8 @@ static __always_inline void session_count(struct session *s, struct change by)
 }
 
 /*
- * On the whole chain. This and its like are global functions: the verifier looks at them once
- * for each program, and not at each call and after all that can have come before it.
+ * Count on the whole chain. Functions like this are global: the verifier checks them
+ * once for each program, and not at each call with every state that can precede it.
  */
 __noinline int count_chain(u64 id, int forks, int live, int dying, int unreaped)
 {
@@ -122,13 +122,13 @@ __noinline int count_chain(u64 id, int forks, int live, int dying, int unreaped)
 	return 0;
 }
 
-/* Where it is rare. */
+/* For rare paths. */
 static __always_inline void chain_count_cold(u64 id, struct change by)
 {
 	count_chain(id, by.forks, by.live, by.dying, by.unreaped);
 }
 
-/* For hooks: most sessions are nested in none, and save the call. */
+/* For hooks: most sessions are not nested, and need no call. */
 static __always_inline void chain_count(u64 id, struct change by)
 {
 	struct session *s = session_of(id);
@@ -183,7 +183,7 @@ static __always_inline bool condemned(u64 id)
 	return is_condemned(id, &parent) || (parent && chain_condemned(parent));
 }
 
-/* The session, or the innermost around it that was not dissolved; 0: none. */
+/* The session itself, or the nearest around it that is not dissolved; 0: none. */
 __noinline u64 home_of(u64 id)
 {
 	for (int i = 0; i < MAX_DEPTH; i++) {
@@ -199,16 +199,16 @@ __noinline u64 home_of(u64 id)
 	return 0;
 }
 
-/* A deadline only ever comes nearer; 0 is none yet. */
+/* A deadline can only be shortened; 0 is none yet. */
 static __always_inline void shorten(struct ctl *c, u64 deadline)
 {
 	earliest(&c->deadline, deadline);
 }
 
 /*
- * Start the end of a session that is active. Only the winner of the swap sets
- * the rest; a pass that comes in between sees a deadline of 0 and leaves it
- * alone. The caller makes a pass, or makes one due.
+ * Start the end of an active session. Only the winner of the swap sets the rest; a pass
+ * in between sees a deadline of 0 and leaves it alone. The caller makes a pass, or
+ * makes one due.
  */
 __noinline bool begin_end(u64 id, u32 cause, u64 grace)
 {

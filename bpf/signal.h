@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sending signals from process context. Never from a timer or a workqueue: on
- * x86 the kernel asks nmi_uaccess_okay(), which there is true by luck only.
+ * Sending signals from process context. Never from a timer or a workqueue: on x86 the
+ * kernel asks nmi_uaccess_okay(), which is true there only by chance.
  */
 #ifndef LINEAGE_SIGNAL_H
 #define LINEAGE_SIGNAL_H
@@ -11,8 +11,8 @@
 #define __arg_trusted __attribute__((btf_decl_tag("arg:trusted")))
 
 /*
- * To a group whose leader called pthread_exit: the leader is PF_EXITING and
- * refuses, any living thread takes it.
+ * For a group whose leader called pthread_exit: the leader is PF_EXITING and refuses
+ * signals, but any living thread takes one.
  */
 static __always_inline int signal_threads(struct task_struct *leader, int sig)
 {
@@ -48,8 +48,8 @@ static __always_inline int signal_once(struct task_struct *leader, int sig)
 }
 
 /*
- * To a process, by its leader. 0 or -errno. A global function, so that the
- * verifier looks at it once and not once for each path that leads here.
+ * Signal a process by its leader. 0 or -errno. A global function, so that the verifier
+ * checks it once, and not once for each path that leads here.
  */
 __noinline int signal_process(struct task_struct *leader __arg_trusted, int sig)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The snapshot: one record for each thread group, and for members one for
- * each further thread, whose CPU time only it has. The dying and zombies are
- * included: of their entries only the session is left.
+ * The snapshot: one record for each thread group, and for members one for each further
+ * thread, as only the thread itself has its CPU time. Dying processes and zombies are
+ * included: only the session is left of their entries.
  */
 #ifndef LINEAGE_SNAPSHOT_H
 #define LINEAGE_SNAPSHOT_H
@@ -25,7 +25,7 @@ static __always_inline s64 rss_of(struct mm_struct *mm)
 static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
 {
 	u32 level, nr = 0;
-	u64 pid = 0; /* a number: older verifiers add nothing unknown to a typed pointer */
+	u64 pid = 0; /* a number: older verifiers add no unknown value to a typed pointer */
 
 	bpf_probe_read_kernel(&pid, sizeof(pid), &t->thread_pid);
 	if (!pid)
@@ -38,7 +38,7 @@ static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
 	return nr;
 }
 
-/* Whose a dead process was, as long as that session is on record; 0: nobody's. */
+/* The session of a dead process, while that is on record; 0: none. */
 static __always_inline u64 session_of_dead(u32 tgid, u64 start)
 {
 	struct identity id = { .start = start, .tgid = tgid };

@@ -75,7 +75,7 @@ static __always_inline void sentence(struct verb_args *a)
 {
 	struct pass p = {};
 
-	/* Everything due is carried out now; what comes up meanwhile is due again. */
+	/* Everything due is carried out now; what becomes due meanwhile stays due. */
 	take_out(&control.due);
 	take_out(&control.due_boot);
 	pass_all(&p);
@@ -140,7 +140,7 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 	return 0;
 }
 
-/* Global, so that the verifier looks at it once: without it 6.12 gives up. */
+/* Global, so that the verifier checks it once: otherwise 6.12 gives up. */
 __noinline int reconcile_one(struct task_struct *t __arg_trusted)
 {
 	return reconcile_birth(plain(t));
@@ -188,9 +188,9 @@ __noinline int adopt_one(struct task_struct *t __arg_trusted)
 }
 
 /*
- * Enter every stranger whose parent is in the session. With control.adopting
- * set before the first pass, nobody is missed when one has found nobody: who
- * was born since is entered by the fork hook.
+ * Enter every outsider whose parent is in the session. control.adopting is set before
+ * the first pass. So once a pass has found none, none is missed: the fork hook enters
+ * the processes born since.
  */
 static __always_inline void adopt_all(struct verb_args *a)
 {
@@ -212,8 +212,8 @@ static __always_inline void adopt_all(struct verb_args *a)
 }
 
 /*
- * Move the members of `from` whose creator is in `session` already. Until a pass has moved
- * nobody; a child that is being born follows its creator.
+ * Move the members of `from` whose creator is in `session` already. Repeated until a
+ * pass moves none; a child that is being born follows its creator.
  */
 static __always_inline void follow_all(struct verb_args *a)
 {
@@ -250,7 +250,7 @@ static __always_inline long dissolve(struct verb_args *a)
 	return 0;
 }
 
-/* Enter everybody alive whom the elder has: the dead are in its `dead`. */
+/* Enter every living process that the elder has: the dead are in its `dead`. */
 static __always_inline void carry_all(struct verb_args *a)
 {
 	struct bpf_iter_task it;

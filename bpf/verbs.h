@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The session verbs, each for a task that was found: how that is done differs,
- * see syscall.h and walk.h. Arguments and results stand in the `verb` map.
- * They return 0 or -errno.
+ * The session verbs, each for a task that was found: how to find it differs, see
+ * syscall.h and walk.h. Arguments and results are in the `verb` map. They return 0 or
+ * -errno.
  */
 #ifndef LINEAGE_VERBS_H
 #define LINEAGE_VERBS_H
@@ -17,7 +17,7 @@ static __always_inline struct verb_args *args(void)
 	return bpf_map_lookup_elem(&verb, &zero);
 }
 
-/* May the process be entered: it is the one that is named, it lives, and it is no thread? */
+/* May the process be entered? It must be the named one, alive, no (kernel) thread. */
 static __always_inline bool is_named(struct task_struct *t, const struct identity *id)
 {
 	return (u32)t->tgid == id->tgid && t->pid == t->tgid &&
@@ -25,7 +25,7 @@ static __always_inline bool is_named(struct task_struct *t, const struct identit
 	       !(t->flags & PF_KTHREAD);
 }
 
-/* The owner is entered before its session is: as all that a root's first child may meet. */
+/* The owner is entered before its session: the root's first child may meet both. */
 static __always_inline long enter_owner(struct verb_args *a, struct task_struct *t)
 {
 	struct entry n = {
@@ -76,9 +76,9 @@ __noinline int is_member(u32 tgid, u64 start, u64 id)
 }
 
 /*
- * Close the session if it is proven empty: nobody live by the counters and by
- * a walk that met `a->live` members, nobody dying. A walk that met nobody while
- * nobody was born, forks was read before it, corrects a live count that drifted.
+ * Close the session if it is proven empty: no live member by the counters and by a walk
+ * that met `a->live` members, and none dying. If the walk met none and there was no
+ * birth (forks was read before it), a live count that drifted is corrected.
  */
 static __always_inline void close_if_empty(struct verb_args *a, struct session *s, struct ctl *c,
 					   u64 forks)
@@ -95,7 +95,7 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 			c->flags |= SESSION_DRIFTED;
 		}
 	}
-	/* Active and without a member: its root was the last. */
+	/* Still active, but without a member: its root was the last. */
 	begin_end(a->session, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT, 0);
 	if (*(volatile s64 *)&s->dying > 0)
 		return;
@@ -121,8 +121,8 @@ static long hand_dead(struct bpf_map *map, struct identity *key, struct dead_ent
 }
 
 /*
- * The dead that nobody has waited for yet count in the sessions around as well, and will be
- * taken off there: so each is handed to the parent session before the record leaves.
+ * The unreaped dead also count in the sessions around it, and are subtracted there when
+ * they are reaped. So each is handed to the parent session before the record leaves.
  */
 static __always_inline void hand_over_dead(struct session *s, u64 id)
 {
@@ -131,17 +131,17 @@ static __always_inline void hand_over_dead(struct session *s, u64 id)
 	bpf_for_each_map_elem(&dead, hand_dead, &h, 0);
 }
 #else
-/* User space goes through the dead before, see hand_one(). */
+/* User space has handed them over one by one, see hand_one(). */
 static __always_inline void hand_over_dead(struct session *s, u64 id)
 {
 }
 #endif
 
 /*
- * A record leaves when its subtree is empty: no member, nobody dying, nothing nested, and
- * nobody dead that a session around still counts. A walk up from inside would end here, and
- * what is around would neither count nor end what is below. The state is taken away first: what
- * is about to be nested counts first and then asks for it, so that one of the two sees the other.
+ * A record leaves when its subtree is empty: no member, no dying process, no nested
+ * session, no dead one that an outer session still counts. Else a walk up from inside
+ * ends here, and outer sessions neither count nor end what is below. The state is taken
+ * away first. To nest, a session counts first and then reads it: one sees the other.
  */
 static __always_inline long release(struct verb_args *a)
 {
@@ -156,7 +156,7 @@ static __always_inline long release(struct verb_args *a)
 	status = *(volatile u32 *)&c->status;
 	if (STATE(status) < STATE_EMPTY || !swap(&c->status, status, STATE_FREE))
 		return -EBUSY;
-	nested = fetch_add(&c->nested, 1); /* of 0 it would be no barrier before 5.12 */
+	nested = fetch_add(&c->nested, 1); /* 1, as adding 0 would be no barrier before 5.12 */
 	__sync_fetch_and_add(&c->nested, -1);
 	busy = nested || s->live > 0 || s->dying > 0;
 	if (!busy && s->parent && s->unreaped > 0) {
@@ -176,7 +176,7 @@ static __always_inline long release(struct verb_args *a)
 	return bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
 }
 
-/* Who has this PID now: alive or a zombie, in no session or in one. */
+/* The process that has this PID now: alive or a zombie, member or not. */
 static __always_inline long whois(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid != t->tgid)
@@ -195,11 +195,11 @@ static __always_inline long protect(struct task_struct *t)
 	struct entry *e = entry_of(t->tgid, n.start);
 
 	if (e && e->session)
-		return -EPERM; /* a member is no daemon: its session could not be ended */
+		return -EPERM; /* not a member: its session could not be ended */
 	return enter(t, &n) ? 0 : -ESRCH;
 }
 
-/* Note what user space is about to send, as a pass does. */
+/* Set the flag for a signal that user space is about to send, as a pass does. */
 static __always_inline long mark(struct verb_args *a)
 {
 	struct entry *e = entry_of(a->root.tgid, a->root.start);
@@ -210,15 +210,15 @@ static __always_inline long mark(struct verb_args *a)
 	return 0;
 }
 
-/* Is it there, and was it not dissolved? */
+/* Does the session exist, and is it not dissolved? */
 static __always_inline bool is_open(u64 id)
 {
 	return id && home_of(id) == id;
 }
 
 /*
- * Members of a session that is not there are nobody's: no record leaves while it has any, so
- * this is damage. It is counted, and whom they descend from has them again, if anybody.
+ * A member of a session that has no record is damage: no record leaves while it has
+ * members. It is counted, and moved to its creator's session, or to none.
  */
 __noinline int repair(u32 tgid, u64 start)
 {
@@ -241,9 +241,9 @@ __noinline int repair(u32 tgid, u64 start)
 }
 
 /*
- * Enter who has no entry although its parent was a member before it was born:
- * a birth that was missed. A process that was born before its parent was
- * entered is not one, and neither is one that has an entry without a session.
+ * Enter a process without an entry whose parent was a member before it was born: a
+ * missed birth. A process that was born before its parent was entered is no such case,
+ * and neither is one that has an entry without a session.
  */
 static __always_inline bool reconcile_birth(struct task_struct *t)
 {
@@ -281,7 +281,7 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 	return true;
 }
 
-/* Hold an active session to other terms; a->flags, a->rule and a->name too. */
+/* Give an active session other limits, and a->flags, a->rule and a->name. */
 static __always_inline long set_terms(struct verb_args *a)
 {
 	struct session *s = session_of(a->session);
@@ -306,8 +306,8 @@ static __always_inline long set_terms(struct verb_args *a)
 }
 
 /*
- * Enter a stranger that evidence speaks for, or a member of a->from, its root
- * too; its creator is a->owner, if that is known.
+ * Enter an outsider on evidence, or move a member of a->from, which may be its root.
+ * The creator is a->owner, if that is known.
  */
 static __always_inline long enter_stranger(struct verb_args *a, struct task_struct *t)
 {
@@ -316,7 +316,7 @@ static __always_inline long enter_stranger(struct verb_args *a, struct task_stru
 	return adopt(t, a->from, a->session, &a->owner, a->evidence) ? 0 : -EPERM;
 }
 
-/* Enter a stranger whose parent is in the session. */
+/* Enter an outsider whose parent is in the session. */
 static __always_inline bool adopt_child(struct verb_args *a, struct task_struct *t)
 {
 	struct task_struct *up = t->real_parent->group_leader;
@@ -330,8 +330,8 @@ static __always_inline bool adopt_child(struct verb_args *a, struct task_struct 
 }
 
 /*
- * Move one process of a walk if its creator is in `to` already; 1 if it was moved. Global as
- * is_member is.
+ * Move one process of a walk if its creator is in `to` already; 1 if it was moved.
+ * Global, as is_member is.
  */
 __noinline int follow_member(u32 tgid, u64 start, u64 from, u64 to)
 {
@@ -360,9 +360,9 @@ static __always_inline long move_one(struct verb_args *a)
 }
 
 /*
- * From here on nothing follows from the session, and nothing is signalled for it. Its members
- * are moved to the session around it by walks, until one finds nobody; what is nested in it
- * stays, and is that one's through it.
+ * From here on the session has no effect, and nothing is signalled for it. Walks move
+ * its members to the session around it, until a walk finds none. Sessions nested in it
+ * stay, and belong to the session around it through this one.
  */
 static __always_inline long begin_dissolve(u64 id, struct ctl *c)
 {
@@ -378,7 +378,7 @@ static __always_inline long begin_dissolve(u64 id, struct ctl *c)
 	return 0;
 }
 
-/* Move one member of a session that is being dissolved; 1 if it was moved. Global as is_member is. */
+/* Move a member of a session that is being dissolved; 1 if moved. Global, as is_member. */
 __noinline int let_member_go(u32 tgid, u64 start, u64 from, u64 to)
 {
 	struct identity id = { .start = start, .tgid = tgid };
@@ -406,13 +406,13 @@ static __always_inline bool carry_task(struct task_struct *t)
 		return carry_again(tgid, start, e);
 	if (!carry(tgid, start))
 		return false;
-	/* Who died before its insert was not counted by our exit hook. */
+	/* If it died before the insert, our exit hook did not count it. */
 	if (!t->signal->live.counter)
 		forget(tgid, start);
 	return true;
 }
 
-/* Remember a dead process of the elder. That it was reaped since shows in settle. */
+/* Remember a dead process of the elder. If it was reaped since, settle finds out. */
 static __always_inline long carry_dead(struct verb_args *a)
 {
 	struct dead_entry *in;

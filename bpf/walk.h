@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The verbs where BPF cannot find or walk tasks by itself: each is an iter/task
- * program that the kernel calls for every thread, in the order of PIDs, and
- * once with no task when the walk is over. Verbs that need no task are
- * iter/bpf_map_elem programs over the one element of `verb`: not raw_tp ones,
- * which BPF_PROG_RUN takes, as for these a hash without preallocation makes
- * 5.10 warn. The result stands in a->err, which user space sets to -ESRCH
- * before.
+ * The verbs for kernels where BPF cannot find or walk tasks. Each is an iter/task
+ * program that the kernel calls for every thread, in the order of PIDs, and once
+ * without a task when the walk is over. Verbs that need no task are iter/bpf_map_elem
+ * programs over the one element of `verb`. They are not raw_tp programs, which
+ * BPF_PROG_RUN takes: with a hash without preallocation these make 5.10 warn. The
+ * result is in a->err, which user space sets to -ESRCH before.
  */
 #ifndef LINEAGE_WALK_H
 #define LINEAGE_WALK_H
@@ -90,7 +89,7 @@ static __always_inline void reconcile_walked(struct verb_args *a, struct task_st
 		a->added += reconcile_birth(t);
 }
 
-/* User space made a walk that did not meet it: its parent waited for it. */
+/* A walk by user space did not meet it: its parent waited for it. */
 static __always_inline long reap(struct verb_args *a)
 {
 	struct dead_entry *d = bpf_map_lookup_elem(&dead, &a->root);
@@ -101,7 +100,7 @@ static __always_inline long reap(struct verb_args *a)
 	return 0;
 }
 
-/* The entry whose process no snapshot has: if this walk does not meet it either it is gone. */
+/* For an entry that is in no snapshot: if this walk does not meet it either, it is gone. */
 static __always_inline void bury_walked(struct verb_args *a, struct task_struct *t)
 {
 	if ((u32)t->tgid == a->root.tgid && t->group_leader->start_boottime == a->root.start &&
@@ -133,7 +132,7 @@ static __always_inline void follow_walked(struct verb_args *a, struct task_struc
 		a->added += follow_member(t->tgid, t->start_boottime, a->from, a->session);
 }
 
-/* The first task that it meets begins it. */
+/* The first task of the walk begins it. */
 static __always_inline void dissolve_walked(struct verb_args *a, struct task_struct *t)
 {
 	struct ctl *c = ctl_of(a->session);
@@ -146,9 +145,9 @@ static __always_inline void dissolve_walked(struct verb_args *a, struct task_str
 }
 
 /*
- * One of the dead of a session that is about to be released goes to the session around it. Who
- * deletes it has it, so nobody counts it as reaped meanwhile; whether it was reaped meanwhile
- * user space asks after.
+ * Hand one dead process of a session that is about to be released to the session around
+ * it. Only one caller can delete the element, so it is not counted as reaped meanwhile;
+ * user space checks afterwards whether it was reaped meanwhile.
  */
 static __always_inline long hand_one(struct verb_args *a)
 {

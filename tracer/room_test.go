@@ -15,17 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The dead of a storm are more than there is room for, as the kernel tells a
-// grace period late that one was waited for. Room is made: nobody's death goes
-// unremembered.
+// A storm has more dead than there is room for, because the kernel reports a reaping a
+// grace period late. Room is made: every death is remembered.
 func TestRoomForTheDead(t *testing.T) {
+	// At 20,000 a second there are 200 until room may be made again; a few times as
+	// many if a storm catches up.
+	roomForTheDead(t, "20000", 5)
+}
+
+// The same when one CPU finds no room just as another begins to make some.
+func TestRoomForTheDeadOfTwo(t *testing.T) { roomForTheDead(t, "max", 100) }
+
+// roomForTheDead runs a storm of forks at that rate per second, until it has forked times
+// as many processes as the map of the dead has room for, or for a minute.
+func roomForTheDead(t *testing.T, rate string, times int) {
+	t.Helper()
 	dir := tracertest.Dir(t)
-	// Of 20,000 a second there are 200 until room may be made again; some times as
-	// many of a storm that catches up.
 	const room = 4003
 	pretendPIDMax(t, room)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	w := program(t, "vforkstorm", "20000", "60", "8", strconv.Itoa(5*room))
+	w := program(t, "vforkstorm", rate, "60", "8", strconv.Itoa(times*room))
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	storm := strings.Fields(w.until("storm"))
@@ -44,8 +53,8 @@ func TestRoomForTheDead(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// A member's child that there is no room to enter does not run: it would be nobody's.
-// Its creator lives.
+// A member's child that there is no room to enter does not run: it would be in no
+// session. Its creator lives.
 func TestNoRoomForTheLiving(t *testing.T) {
 	const room, forks = 64, 100
 	dir := tracertest.Dir(t)
@@ -62,7 +71,7 @@ func TestNoRoomForTheLiving(t *testing.T) {
 			born++
 		case "made":
 			made, killed = true, int(counter(t, tr, "newborn_killed"))
-			// Where the kernel has trampolines a birth has two writers, and both fail.
+			// With trampolines a birth has two writers, and both fail.
 			if n := int(counter(t, tr, "enter_failed")); killed == 0 || n != killed && n != 2*killed {
 				t.Fatalf("%d could not be entered, %d were killed at birth", n, killed)
 			}
@@ -81,8 +90,8 @@ func TestNoRoomForTheLiving(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// pretendPIDMax has this kernel say that it has fewer PIDs: what is sized by
-// their number gets small. The mount namespace is the tests' own.
+// pretendPIDMax makes this kernel report fewer PIDs: what is sized by their number
+// becomes small. The mount namespace is the tests' own.
 func pretendPIDMax(t *testing.T, n int) {
 	t.Helper()
 	const path = "/proc/sys/kernel/pid_max"

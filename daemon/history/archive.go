@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Archive answers from the history, about what memory has no longer.
+// Archive answers from the history about what is no longer in memory.
 type Archive struct {
 	journal  *journal.Journal
 	registry *registry.Registry // for what the history does not have yet
@@ -34,7 +34,7 @@ func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
 	return &Archive{journal: r.journal, registry: r.registry, access: a, kernel: k, clock: r.clock, boot: r.boot, log: r.log}
 }
 
-// Journal is the file, for those who read its events.
+// Journal is the file, for readers of its events.
 func (a *Archive) Journal() *journal.Journal { return a.journal }
 
 // Past is an ended session that only the history has.
@@ -43,9 +43,9 @@ type Past struct {
 	doc api.Session // as the caller may read it
 }
 
-// Find gives an ended session of the history, by id, else the newest one of
-// that name, those first that c may read. missing is what is said if there is
-// none, or no history.
+// Find finds an ended session of the history, by id, else the newest one of that name,
+// preferring those that c may read. missing is the error if there is none, or no
+// history.
 func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*Past, error) {
 	if !api.IsSessionWord(word) {
 		return nil, missing
@@ -59,7 +59,7 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 	for i := range rows {
 		row := &rows[i]
 		if row.Ended.IsZero() {
-			continue // memory would have it, were it live
+			continue // if it were live, memory would have it
 		}
 		if !access.Decide(c, access.Read, a.Scope(ctx, row)).Allow {
 			refused = row
@@ -76,7 +76,7 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 	return nil, missing
 }
 
-// decodePast is a row as c may read it.
+// decodePast decodes a row for c.
 func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 	p := &Past{Session: *row}
 	if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
@@ -86,9 +86,8 @@ func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 	return p, nil
 }
 
-// Scope is a session of the history as access sees it. Nobody is a member of
-// it any more, so it is not in its own chain: its id may be that of another one
-// now.
+// Scope is a session of the history as access sees it. It has no members any longer, so
+// it is not in its own chain: another session may have its id now.
 func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope {
 	scope := access.Scope{UID: row.UID}
 	if row.Boot != a.boot {
@@ -106,7 +105,7 @@ func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope 
 	return scope
 }
 
-// show leaves out what c may not know.
+// show removes what c may not read.
 func (p *Past) show(c access.Caller) {
 	if r := p.doc.Root; r != nil {
 		r.Argv = document.KnownArgv(r, c)
@@ -140,7 +139,7 @@ func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v ac
 	return p.report(c)
 }
 
-// Tree is what is written of its processes, nested sessions included: those at and
+// Tree is what is recorded of its processes, nested sessions included: those at and
 // below at, unless that is zero.
 func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
@@ -181,7 +180,7 @@ func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sess
 		}
 	}
 	for _, id := range sessions {
-		then.Graph.Forget(id) // all of them are dead, whoever's end was not seen
+		then.Graph.Forget(id) // all of them are dead, even if their exits were not seen
 	}
 	return then, nil
 }

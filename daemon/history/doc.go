@@ -1,2 +1,2 @@
-// Package history records what outlives the daemon, and gives it back to the next one.
+// Package history records what outlives the daemon, and returns it to the next one.
 package history

@@ -19,12 +19,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// A next is opaque to callers: where a page ended.
+// A next is opaque to callers: it says where a page ended.
 func formatPlace(p journal.Place) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", p.Ended, p.ID))
 }
 
-// ParsePlace is where the page begins that follows the one that gave text.
+// ParsePlace decodes where the next page begins.
 func ParsePlace(text string) (p journal.Place, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
@@ -41,16 +41,16 @@ func ParsePlace(text string) (p journal.Place, err error) {
 	return p, nil
 }
 
-// endedSession is one on its way to a caller.
+// endedSession is one that may be sent to a caller.
 type endedSession struct {
 	journal.Place
 	boot string
 	doc  api.Session
 }
 
-// Ended is a page of what c may read of the ended sessions: those of
-// the history, and those in memory that it does not have yet or cannot have.
-// A member sees what is nested in its own session, which memory has.
+// Ended is a page of the ended sessions that c may read: those of the history, and
+// those in memory that it does not have yet or cannot have. A member sees sessions
+// nested in its own, which are in memory.
 func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (*api.Sessions, error) {
 	if c.UID != 0 && !c.Group && c.Member == 0 {
 		q.UID = &c.UID
@@ -62,7 +62,7 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	var rows []journal.Session
 	if c.Member == 0 {
 		page := q
-		page.Limit++ // to see whether there is more
+		page.Limit++ // to see whether there are more
 		if rows, err = a.journal.Ended(ctx, page); err != nil {
 			a.log.Error().Err(err).Msg("history not read") // the status says why; memory is what there is
 		}
@@ -74,7 +74,7 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 		}
 		p := Past{Session: *row}
 		if json.Unmarshal(row.Doc, &p.doc) != nil {
-			continue // its sum was right: another version wrote it
+			continue // its checksum was right: another version wrote it
 		}
 		p.show(c)
 		all = append(all, endedSession{row.Place(), row.Boot, p.doc})
@@ -94,15 +94,15 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	return d, nil
 }
 
-// AddEnded adds the newest ended sessions to a list, which is then by start;
-// Next is for the history.
+// AddEnded adds the newest ended sessions to a list, and sorts it by start; Next is for
+// the history.
 func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c access.Caller) error {
 	ended, err := a.Ended(ctx, journal.Query{Name: name, Limit: api.MaxPage}, c)
 	if err != nil {
 		return err
 	}
 	for _, x := range ended.Items {
-		// One that was live a moment ago stands for itself.
+		// If it was live a moment ago, the list has it already.
 		if !slices.ContainsFunc(d.Items, func(y api.Session) bool { return x.ID == y.ID }) {
 			d.Items = append(d.Items, x)
 		}
@@ -117,7 +117,7 @@ func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c 
 	return nil
 }
 
-// endedInMemory gives those of the ended sessions in memory that q selects.
+// endedInMemory returns the ended sessions in memory that q selects.
 func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []endedSession, err error) {
 	err = a.registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Ended() {

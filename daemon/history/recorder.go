@@ -5,6 +5,8 @@ package history
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,14 +21,14 @@ import (
 )
 
 const (
-	// recordPeriod is between two batches of the history: what a daemon that is
-	// killed loses of it.
+	// recordPeriod is the time between two batches of the history: a daemon that is
+	// killed loses that much of it.
 	recordPeriod = 250 * time.Millisecond
-	// recordShare times as long as it used a CPU it rests: it gets a fifth of what the
-	// machine gives the daemon in a storm, as the rest is the registry's. What falls off the
-	// ring meanwhile is told as a gap.
+	// After a batch it rests recordShare times as long as that used a CPU: in a storm it takes
+	// at most a fifth of a CPU, because the rest is for the registry. Events that fall off the
+	// ring meanwhile are reported as a gap.
 	recordShare = 4
-	// recordChunk bounds what one call asks of the registry, who waits for nobody.
+	// recordChunk bounds what one call asks of the registry, which must not wait.
 	recordChunk = 256
 	// recordClose bounds the last batch, when the daemon stops.
 	recordClose = 5 * time.Second
@@ -37,10 +39,10 @@ type Kernel interface {
 	Sessions() ([]tracer.SessionInfo, error)
 }
 
-// Recorder writes the history, behind everybody's back: of the events it is one
-// more reader of the ring, of sessions and processes it asks the registry when it
-// has time. What it does not keep up with falls off the ring and is counted.
-// Its other fields belong to the goroutine that runs run.
+// Recorder writes the history in the background: it is one more reader of the ring of
+// events, and asks the registry for sessions and processes when it has time. Events
+// that it is too slow for fall off the ring and are counted. Its other fields belong to
+// the goroutine that runs run.
 type Recorder struct {
 	registry *registry.Registry
 	ring     *recent.Ring
@@ -54,12 +56,12 @@ type Recorder struct {
 	lost     atomic.Uint64 // events that fell off the ring before they were written
 
 	marks  marks
-	saving chan struct{} // a session is unsaved
+	saving chan struct{} // there are new marks
 
 	next     uint64                    // the first event that is not written
 	sessions map[tracer.SessionID]bool // to be written
-	touched  map[lineage.ID]bool       // processes that events told of
-	over     []journal.Session         // sessions that ended while no daemon looked
+	touched  map[lineage.ID]bool       // processes named in events
+	over     []journal.Session         // sessions that ended while no daemon ran
 	rows     map[lineage.ID]bool       // live processes that the file has
 	dead     map[tracer.SessionID]int  // dead processes that the file has, by live session
 	done     chan struct{}
@@ -68,12 +70,13 @@ type Recorder struct {
 
 // marks are notes about sessions, of the registry's goroutine.
 type marks struct {
-	unsaved map[tracer.SessionID]bool // the history does not have them as they are
-	saved   map[tracer.SessionID]bool // over, and the history has them
-	unkept  uint64                    // how many went before they were written
+	unsaved map[tracer.SessionID]bool // the history has no current copy of them
+	saved   map[tracer.SessionID]bool // ended, and the history has them
+	unkept  uint64                    // how many were forgotten before they were written
+	letGo   []tracer.SessionID        // dissolved: their rows are deleted
 }
 
-// New makes a recorder of what the registry has; its hooks are to be attached.
+// New makes a recorder of what the registry has; attach its hooks.
 func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
 	return &Recorder{
 		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, period: recordPeriod, limit: recordClose, next: g.End(),
@@ -88,17 +91,27 @@ func (r *Recorder) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Saved: func(_ registry.View, s *registry.Session) {
 			r.marks.unsaved[s.ID()] = true
-			select {
-			case r.saving <- struct{}{}:
-			default:
-			}
+			r.wake()
 		},
 		Forgotten: func(_ registry.View, s *registry.Session) {
-			if s.Closed() && !r.marks.saved[s.ID()] {
+			if !s.Closed() {
+				if len(r.marks.letGo) < recent.Size {
+					r.marks.letGo = append(r.marks.letGo, s.ID())
+				}
+				r.wake()
+			} else if !r.marks.saved[s.ID()] {
 				r.marks.unkept++
 			}
 			delete(r.marks.saved, s.ID())
 		},
+	}
+}
+
+// wake signals the recorder that marks were made.
+func (r *Recorder) wake() {
+	select {
+	case r.saving <- struct{}{}:
+	default:
 	}
 }
 
@@ -109,8 +122,8 @@ func (r *Recorder) Begin() {
 	go r.run(ctx)
 }
 
-// End writes what there is and closes the journal. A disk that does not answer
-// is not waited for; if it answers after all, the journal is closed then.
+// End writes what is pending and closes the journal. It does not wait for a disk that
+// does not answer; the journal is closed when the disk answers after all.
 func (r *Recorder) End() {
 	if r.done == nil {
 		_ = r.journal.Close() // nothing was written
@@ -131,19 +144,19 @@ func (r *Recorder) End() {
 	}
 }
 
-// flush writes what is new, batch after batch; it begins none after limit. What
-// cannot be written stays to be written: the events in the ring as long as it
-// holds them, the rest as a note of what it is about.
+// flush writes what is new, batch after batch; it begins none after limit. If a write
+// fails, all of it stays to be written: the events in the ring as long as it holds
+// them, the rest as a note of what it is about.
 func (r *Recorder) flush(limit time.Duration) {
 	for began := time.Now(); r.journal.Due() && time.Since(began) < limit; {
 		b, more := r.batch()
-		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone) == 0 {
+		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.LetGo) == 0 {
 			return
 		}
-		// A batch is not given up half-way: the journal bounds itself.
+		// A batch is not cancelled half-way: the journal bounds itself.
 		if r.journal.Write(context.Background(), &b.Batch) != nil {
 			r.keep(b)
-			return // it has been told
+			return // already reported
 		}
 		r.written(b)
 		if !more {
@@ -152,7 +165,7 @@ func (r *Recorder) flush(limit time.Duration) {
 	}
 }
 
-// haul is what is written together, and what follows when it is.
+// haul is what is written together, and what to note afterwards.
 type haul struct {
 	journal.Batch
 	next     uint64
@@ -163,7 +176,7 @@ type haul struct {
 	ended    []tracer.SessionID
 }
 
-// batch gathers what is new; more: there is more than one takes.
+// batch gathers what is new; more: there is more than one batch takes.
 func (r *Recorder) batch() (b *haul, more bool) {
 	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
 	b.Zero = r.clock.Zero()
@@ -183,7 +196,7 @@ func (r *Recorder) batch() (b *haul, more bool) {
 	return b, n == most || len(r.sessions) > 0
 }
 
-// record is an event for the file, and notes what it changes.
+// record converts an event for the file, and notes what it changes.
 func (r *Recorder) record(x *recent.Event) journal.Record {
 	ev := x.Event
 	if ev.Session != 0 {
@@ -212,6 +225,12 @@ func (r *Recorder) ask(b *haul) {
 			r.sessions[id] = true
 		}
 		clear(r.marks.unsaved)
+		if b.LetGo = slices.Clone(r.marks.letGo); len(b.LetGo) > 0 {
+			maps.DeleteFunc(r.rows, func(id lineage.ID, _ bool) bool {
+				n, ok := v.Graph().Node(id)
+				return !ok || v.Session(n.Session) == nil
+			})
+		}
 		for id := range r.sessions {
 			if len(rows) == recordChunk {
 				break
@@ -248,7 +267,7 @@ func (r *Recorder) ask(b *haul) {
 	r.askProcesses(b, touched, false)
 }
 
-// askProcesses takes those of ids that are needed, or all.
+// askProcesses takes the needed ones of ids, or all.
 func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 	most := min(recordChunk, len(ids))
 	nodes := make([]lineage.Node, 0, most)
@@ -264,7 +283,7 @@ func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 				if !all && !need && !r.rows[id] {
 					continue
 				}
-				if n, ok := g.Node(id); ok && n.Session != 0 {
+				if n, ok := g.Node(id); ok && v.Session(n.Session) != nil {
 					nodes, needed = append(nodes, n), append(needed, need)
 				}
 			}
@@ -275,8 +294,8 @@ func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 	}
 }
 
-// process adds a process to the batch. Of the dead a live session keeps only so
-// many on disk, as the graph does.
+// process adds a process to the batch. A live session keeps a limited number of dead
+// processes on disk, as the graph does.
 func (r *Recorder) process(b *haul, n *lineage.Node, needed, all bool) {
 	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
 	id := n.Session
@@ -315,10 +334,14 @@ func (r *Recorder) written(b *haul) {
 			r.dead[session]++
 		}
 	}
-	if len(b.ended) == 0 {
+	for _, id := range b.LetGo {
+		delete(r.dead, id)
+	}
+	if len(b.ended)+len(b.LetGo) == 0 {
 		return
 	}
 	_ = r.registry.Read(func(v registry.View) {
+		r.marks.letGo = r.marks.letGo[len(b.LetGo):]
 		for _, id := range b.ended {
 			delete(r.dead, id)
 			if v.Session(id) != nil {
@@ -340,7 +363,7 @@ func (r *Recorder) keep(b *haul) {
 	}
 }
 
-// Degraded says what people must know of the history.
+// Degraded is what users must know about the history.
 func (r *Recorder) Degraded() []string { return r.journal.Degraded() }
 
 // Count adds the history's counters.

@@ -21,7 +21,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// newRecorder records one session of a registry; execs makes its root other programs.
+// newRecorder records one session of a registry; execs makes its root exec other programs.
 func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	t.Helper()
 	k := kerneltest.New()
@@ -30,7 +30,7 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(t.TempDir()), Log: zerolog.Nop(),
 	})
 	ring := recent.New(1, recent.Size)
-	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{})
+	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{Boot: "boot"})
 	r = New(o, ring, j, "boot", c, policy.Default().Redact, zerolog.Nop())
 	o.Attach(ring.Hooks(), r.Hooks())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -65,8 +65,46 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	}
 }
 
-// However much there is to write, a turn of the recorder ends: in a storm the
-// time is the registry's.
+// A dissolved session: its rows are deleted, and nothing is written of its processes.
+func TestRecorderLetsGo(t *testing.T) {
+	r, execs := newRecorder(t)
+	if _, err := r.registry.Resync(registry.CauseNone); err != nil {
+		t.Fatal(err)
+	}
+	execs(1)
+	r.flush(time.Minute)
+	live, err := r.journal.Live(t.Context())
+	if err != nil || len(live) != 1 {
+		t.Fatalf("%+v, %v", live, err)
+	}
+	id := live[0].ID
+	rows := func() int {
+		processes, err := r.journal.Processes(t.Context(), "boot", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(processes)
+	}
+	if rows() == 0 || len(r.rows) == 0 {
+		t.Fatal("no process was recorded")
+	}
+	execs(1) // of the process, before it is known where it is
+	if err := r.registry.Update(func(tx registry.Tx) { tx.LetGo(id) }); err != nil {
+		t.Fatal(err)
+	}
+	if r.flush(time.Minute); rows() != 0 || len(r.rows) != 0 {
+		t.Errorf("%d rows of processes, %d noted", rows(), len(r.rows))
+	}
+	if all, err := r.journal.Live(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if len(r.marks.letGo) != 0 {
+		t.Error("its rows would be deleted again")
+	}
+}
+
+// However much there is to write, one turn of the recorder ends: in a storm the CPU
+// time is for the registry.
 func TestRecorderTurn(t *testing.T) {
 	r, execs := newRecorder(t)
 	first := r.next
@@ -82,7 +120,7 @@ func TestRecorderTurn(t *testing.T) {
 	}
 }
 
-// A turn with nothing to write takes next to no memory: there are four a second.
+// A turn with nothing to write allocates almost nothing: there are four a second.
 func TestRecorderAtRest(t *testing.T) {
 	r, _ := newRecorder(t)
 	r.flush(time.Minute)
@@ -98,8 +136,36 @@ func TestRecorderAtRest(t *testing.T) {
 	}
 }
 
-// TestRecorderEndsLate: a last batch that is not written in time is not waited for, and
-// the journal is closed when it is over.
+// TestSavedAtRest: a session that is saved while the recorder rests is written after the rest,
+// though nothing else happens: the last receipt of a quiet host survives a daemon that is killed.
+func TestSavedAtRest(t *testing.T) {
+	r, _ := newRecorder(t)
+	r.Begin()
+	defer r.End()
+	save := func() {
+		_ = r.registry.Update(func(tx registry.Tx) {
+			for s := range tx.Sessions() {
+				tx.Save(s)
+			}
+		})
+	}
+	unsaved := func() (n int) {
+		_ = r.registry.Read(func(registry.View) { n = len(r.marks.unsaved) })
+		return n
+	}
+	for range 5 { // within the rest after the first
+		save()
+		time.Sleep(r.period / 5)
+	}
+	for end := time.Now().Add(time.Minute); unsaved() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a session is not written")
+		}
+	}
+}
+
+// TestRecorderEndsLate: End does not wait for a last batch that takes too long, and the
+// journal is closed when it is written.
 func TestRecorderEndsLate(t *testing.T) {
 	r, _ := newRecorder(t)
 	r.limit = time.Millisecond

@@ -18,21 +18,21 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Why a session is over that no daemon saw end.
+// Why a session ended that no daemon saw end.
 const (
 	ReasonReboot    = "reboot"    // the host was restarted
-	ReasonUntracked = "untracked" // the kernel's record of it went, with the programs or without a daemon
+	ReasonUntracked = "untracked" // the kernel's record was removed, with the programs or without a daemon
 )
 
 // rememberTimeout bounds what a start waits for the history.
 const rememberTimeout = 5 * time.Second
 
-// Open opens the history of the instance. One that cannot be used is
-// loud, and stops nothing.
+// Open opens the history of the instance. If it cannot be used, that is reported, and
+// nothing stops.
 func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Clock, log zerolog.Logger) *journal.Journal {
 	return journal.Open(path, journal.Options{
 		Boot: boot, MaxAge: maxAge, MaxBytes: maxBytes,
-		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // as what is written
+		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // the clock of what is written
 		Told: func(err error, aside string) {
 			switch {
 			case aside != "":
@@ -46,9 +46,9 @@ func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Cl
 	})
 }
 
-// Remember takes up what the daemon before us wrote of the sessions that the
-// kernel still holds, before it is asked for them; those that it does not hold
-// are over. It is called before anybody else uses owner and recorder.
+// Remember restores what the previous daemon wrote of the sessions that the kernel
+// still holds, before the kernel is asked for them; the others have ended. It is called
+// before the registry and the recorder are used.
 func (r *Recorder) Remember(k Kernel) error {
 	ctx, cancel := context.WithTimeout(context.Background(), rememberTimeout)
 	defer cancel()
@@ -63,7 +63,7 @@ func (r *Recorder) Remember(k Kernel) error {
 	live, err := r.journal.Live(ctx)
 	if err != nil {
 		r.log.Error().Err(err).Msg("sessions of the previous daemon not restored from the history")
-		return nil // the kernel's word is enough
+		return nil // the kernel's list is enough
 	}
 	for i := range live {
 		row := &live[i]
@@ -95,7 +95,7 @@ func (r *Recorder) Remember(k Kernel) error {
 	return nil
 }
 
-// DecodeNodes leaves out what cannot be read: its sum was right, so another
+// DecodeNodes leaves out what cannot be decoded: its checksum was right, so another
 // version wrote it.
 func DecodeNodes(processes []journal.Process) []lineage.Node {
 	nodes := make([]lineage.Node, 0, len(processes))
@@ -108,8 +108,8 @@ func DecodeNodes(processes []journal.Process) []lineage.Node {
 	return nodes
 }
 
-// overWithoutUs closes a session that ended while no daemon looked. A restart
-// of the host is proof that nothing of it lives; without one nothing is proven.
+// overWithoutUs closes a session that ended while no daemon ran. A restart of the host
+// proves that no process of it lives; without one nothing is proven.
 func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) journal.Session {
 	reason, verdict := ReasonUntracked, api.VerdictUnknown
 	why := "the kernel's record of it was removed while no daemon ran; whether its members are alive is unknown"
@@ -123,7 +123,7 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 		WouldEnd []string        `json:"would_end"`
 		Receipt  enforcer.Booked `json:"receipt"`
 	}
-	_ = json.Unmarshal(row.Doc, &doc) // what is not there is not told
+	_ = json.Unmarshal(row.Doc, &doc) // missing fields are left out
 	_ = json.Unmarshal(row.State, &m)
 	if doc.EndReason == "" {
 		doc.EndReason = reason
@@ -142,7 +142,7 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 	over.Doc, _ = json.Marshal(&doc) // plain structs
 	over.Report, _ = json.Marshal(&report)
 	over.Ended = row.Started
-	// When it ended is not known: it was after the last that is written of its boot.
+	// The time of its end is unknown: it was after the last record of its boot.
 	if last, err := r.journal.Last(ctx, row.Boot); err == nil && last.After(over.Ended) {
 		over.Ended = last
 	}

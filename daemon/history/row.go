@@ -65,7 +65,7 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 	}
 	if x.ended != nil {
 		s.Ended = *x.ended
-		return s, nil // nobody has to remember more
+		return s, nil // nothing more is to be remembered
 	}
 	for _, m := range x.memory {
 		m.Redact(r.redact)

@@ -22,10 +22,10 @@ func (r *Recorder) run(ctx context.Context) {
 		work.Begin()
 		r.flush(r.period)
 		rest := time.NewTimer(work.End())
-		more := r.wait(ctx, rest.C)
+		more, marked := r.wait(ctx, rest.C)
 		rest.Stop()
-		if more && !r.pending() {
-			more = r.wait(ctx, nil)
+		if more && !marked && !r.pending() {
+			more, _ = r.wait(ctx, nil)
 		}
 		if !more {
 			r.flush(recordClose)
@@ -34,22 +34,24 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// wait rests until then, or, without an end, until there is something to write; false: never.
-func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) bool {
+// wait waits for the end of rest or for marks; without rest, until there is something to write.
+// more is false when the recorder has to stop.
+func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) (more, marked bool) {
 	var added <-chan struct{}
 	if rest == nil {
 		if _, _, added = r.ring.Read(r.next, nil); r.pending() {
-			return true // it was added before
+			return true, false // it was added before
 		}
 	}
 	select {
 	case <-ctx.Done():
-		return false
-	case <-r.saving: // a session begins or ends
+		return false, false
+	case <-r.saving: // a session begins, ends or is dissolved
+		return true, true
 	case <-rest:
 	case <-added:
 	}
-	return true
+	return true, false
 }
 
 // pending reports whether there is something to write, sessions that wait for saving left out.

@@ -15,9 +15,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Why answers why of a process that only the history has: one of this boot,
-// whose numbers mean what the caller means. missing is what is said if there is
-// none, or none that c may read.
+// Why answers why for a process that only the history has: one of this boot, because
+// the caller's numbers are of this boot. missing is the error if there is none, or none
+// that c may read.
 func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing error) (*api.Why, error) {
 	ref, err := api.ParseRef(text)
 	if err != nil {
@@ -26,7 +26,7 @@ func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing
 	return a.why(ctx, a.boot, document.ID(ref), c, missing)
 }
 
-// why answers of a process of a boot; with start 0 of the youngest of that PID.
+// why answers for a process of a boot; start 0 is the youngest of that PID.
 func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller, missing error) (*api.Why, error) {
 	j := a.journal
 	found, err := j.Process(ctx, boot, id.PID, id.Start)
@@ -38,7 +38,7 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 		a.log.Error().Err(err).Msg("history not read") // the status says why
 	}
 	if row == nil || row.Ended.IsZero() {
-		return nil, missing // what memory forgot of a live session is not told by halves
+		return nil, missing // do not show part of a live session that memory forgot
 	}
 	if d := access.Decide(c, access.Read, a.Scope(ctx, row)); !d.Allow {
 		return nil, a.access.Refuse(c, access.Read, "process "+document.Ref(id).String(), d)
@@ -68,7 +68,7 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 	return &d, nil
 }
 
-// Listeners gives the members that listened on a TCP port at a time, the last that began first.
+// Listeners returns the members that listened on a TCP port at a time, the last that began first.
 func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []journal.Listener {
 	all, err := a.journal.Listeners(ctx, port, at)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []jo
 // Current reports whether a listener is one of this boot, which memory may know.
 func (a *Archive) Current(l *journal.Listener) bool { return l.Boot == a.boot }
 
-// WhyListener answers why of a process that only the history has.
+// WhyListener answers why for a process that only the history has.
 func (a *Archive) WhyListener(ctx context.Context, l *journal.Listener, c access.Caller) (*api.Why, error) {
 	return a.why(ctx, l.Boot, l.Process, c, api.NewError(api.CodeNotFound, "pid "+document.Ref(l.Process).String()+": no such process", ""))
 }

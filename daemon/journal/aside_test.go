@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A file that is not to be used is set aside, whole, and another one begun.
+// An unusable file is set aside, whole, and another one begun.
 func TestSetAside(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "state", "history.db")
 	j := open(t, good)
@@ -90,7 +90,7 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// Only so many files are set aside.
+// A limited number of files is set aside.
 func TestAsideBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "history.db")
 	now := noon
@@ -106,7 +106,7 @@ func TestAsideBounded(t *testing.T) {
 	}
 }
 
-// A row that was changed behind our back is not given out, the others are.
+// A row that was changed behind our back is not returned, the others are.
 func TestDamagedRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "history.db")
 	j := open(t, path)
@@ -137,7 +137,7 @@ func TestDamagedRow(t *testing.T) {
 	}
 }
 
-// What is not ours alone is not touched.
+// What is not only ours is not touched.
 func TestNotOurs(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"link": func(path string) error {

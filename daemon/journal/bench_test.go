@@ -58,7 +58,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck reads the structure of a file, behind the start.
+// BenchmarkCheck reads the structure of a file, which is done after the start.
 func BenchmarkCheck(b *testing.B) {
 	path := filled(b, 100_000)
 	st, err := os.Stat(path)

@@ -39,7 +39,7 @@ func TestMaxAge(t *testing.T) {
 	}
 }
 
-// The file does not grow beyond its limit, and what stays is the newest.
+// The file does not grow beyond its limit, and keeps the newest.
 func TestMaxSize(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"usual": time.Minute, "storm": time.Millisecond} {
 		t.Run(name, func(t *testing.T) { testMaxSize(t, pause) })
@@ -87,7 +87,7 @@ func bulky(first uint64, at time.Duration) []Record {
 	return rs
 }
 
-// A session whose end is more than is free in the file gets its room.
+// A session whose end needs more than is free in the file gets its room.
 func TestLargeBatch(t *testing.T) {
 	const limit = 4 << 20
 	j := Open(filepath.Join(t.TempDir(), "state", "history.db"), Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})

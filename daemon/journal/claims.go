@@ -14,7 +14,7 @@ import (
 const maxCalls = 256
 
 // claims packs what members claim. Many events of a block repeat it, so a trace or a call is
-// written where it comes first, and a number stands for it: 0 for none, then in their order.
+// written where it comes first, and then a number refers to it: 0 for none, then in their order.
 type claims struct {
 	traces map[lineage.Trace]uint64
 	calls  map[*lineage.Call]uint64
@@ -73,7 +73,7 @@ func appendIdentity(b []byte, id tracer.Identity) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(id.PID)), id.Start)
 }
 
-// unpacked is what a block has of claims, as far as it was read.
+// unpacked is what has been read of a block's claims.
 type unpacked struct {
 	traces []lineage.Trace
 	calls  []*lineage.Call

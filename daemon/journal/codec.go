@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Record is one event with its place in the daemon's order.
+// Record is one event with its number in the daemon's order.
 type Record struct {
 	Seq uint64
 	tracer.Event
@@ -24,11 +24,11 @@ type Record struct {
 const (
 	// MaxBlock bounds the events of one block.
 	MaxBlock = 4096
-	// maxPlain bounds a block before it is compressed, so that a damaged one
-	// cannot take the memory.
+	// maxPlain bounds a block before it is compressed, so that a damaged one cannot use
+	// up the memory.
 	maxPlain = 64 << 20
-	// format is what is written. What was written without claims, and before that without
-	// addresses, is read, too.
+	// format is what is written. The previous formats, without claims, and before that
+	// without addresses, can be read too.
 	format      = 3
 	noClaims    = 2
 	noAddresses = 1
@@ -139,7 +139,7 @@ func decode(packed []byte) ([]Record, error) {
 	return records, nil
 }
 
-// address is empty for what has none: the most events.
+// address is empty for events without one: most of them.
 func address(a netip.AddrPort) []byte {
 	if !a.IsValid() {
 		return nil
@@ -148,7 +148,7 @@ func address(a netip.AddrPort) []byte {
 	return b
 }
 
-// decoder takes a block apart. What is not there reads as zero and sets bad.
+// decoder takes a block apart. A missing field reads as zero and sets bad.
 type decoder struct {
 	b   []byte
 	bad bool

@@ -21,21 +21,19 @@ import (
 
 const (
 	pageSize = 4096
-	// maxAside bounds the files that were set aside; the oldest go.
+	// maxAside bounds the files that were set aside; the oldest are deleted.
 	maxAside = 3
-	// maxWAL is what the write-ahead log may keep between two checkpoints.
+	// maxWAL bounds the write-ahead log between two checkpoints.
 	maxWAL = 8 << 20
-	// openTimeout bounds what opening may take, the reading of the file
-	// excepted.
+	// openTimeout bounds the time for opening, without the reading of the file.
 	openTimeout = 10 * time.Second
 )
 
-// parts are the files that SQLite makes of one.
+// parts are the files that SQLite makes of one database.
 var parts = []string{"", "-wal", "-shm"}
 
-// take makes the directory and the file ours: 0700 and 0600, regular, of our
-// uid, with one name. In a directory where others write it could be a link to
-// something else.
+// take makes the directory and the file ours: 0700 and 0600, regular, of our uid, with
+// one name. In a directory where others can write, the file could be a link to another.
 func take(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -107,7 +105,7 @@ type access struct {
 // readers never write the file.
 var readers = access{conns: 4, pragmas: []string{"query_only(1)"}}
 
-// writer is one connection. How pages are laid out is said to a new file only.
+// writer is one connection. The layout of pages is set for a new file only.
 func writer(fresh bool, maxBytes int64) access {
 	a := access{conns: 1, txlock: "immediate"}
 	if fresh {
@@ -118,7 +116,7 @@ func writer(fresh bool, maxBytes int64) access {
 	return a
 }
 
-// connect opens the file, as soon as it is used.
+// connect prepares to open the file; the first use opens it.
 func connect(path string, a access) (*sql.DB, error) {
 	q := url.Values{"_pragma": append([]string{
 		"busy_timeout(2000)", "trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "cache_size(-2048)", "temp_store(2)",
@@ -135,8 +133,8 @@ func connect(path string, a access) (*sql.DB, error) {
 	return db, nil
 }
 
-// damaged reports whether err says that the file is not to be used, whatever
-// is done about disk and permissions.
+// damaged reports whether err means that the file cannot be used, even with enough disk
+// and permissions.
 func damaged(err error) bool {
 	for _, e := range []error{errNotOurs, errNewer, errDamaged} {
 		if errors.Is(err, e) {
@@ -150,9 +148,9 @@ func damaged(err error) bool {
 	return false
 }
 
-// doubtful reports whether err says neither that the file is damaged nor that
-// disk, permissions or time were short: what we ask is fixed, so that the file
-// may not be what it seems.
+// doubtful reports whether err means neither that the file is damaged nor that disk,
+// permissions or time were short: our queries are fixed, so the file may not be what it
+// seems.
 func doubtful(err error) bool {
 	switch code(err) {
 	case 0, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
@@ -182,7 +180,7 @@ func check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// setAside renames the file and gives its new name, which says why and when.
+// setAside renames the file and returns its new name, which shows why and when.
 func setAside(path string, why error, now time.Time) (string, error) {
 	kind := "damaged"
 	switch {
@@ -217,7 +215,7 @@ func globEscape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// file tells one file from another that has its name.
+// file distinguishes a file from another that gets its name.
 type file struct{ dev, ino uint64 }
 
 func fileAt(path string) (file, error) {

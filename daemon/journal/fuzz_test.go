@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// sample is a file with a row of everything.
+// sample is a file with a row in every table.
 var sample = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "lngtest-journal-")
 	if err != nil {
@@ -47,8 +47,8 @@ func patch(file, patches []byte) []byte {
 	return file
 }
 
-// memoryDir is a directory in memory where there is one: what a fuzzer writes is
-// not waited for.
+// memoryDir is a directory in memory, if the system has one: a fuzzer's writes must not
+// wait for a disk.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "lngtest-journal-")
 	if err != nil {
@@ -58,9 +58,9 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// FuzzFile: a file that is not as we wrote it is read without a crash or a
-// hang, and not written as if it were good: after a write, whatever file is
-// there is sound and has it.
+// FuzzFile: a file that is not as we wrote it is read without a crash or a hang, and
+// never written as if it were good: after a write, the current file is sound and has
+// it.
 func FuzzFile(f *testing.F) {
 	good, err := sample()
 	if err != nil {
@@ -104,7 +104,7 @@ func FuzzFile(f *testing.F) {
 		look()
 		s := session(1<<40, noon)
 		if err := j.Write(ctx, &Batch{Sessions: []Session{s}}); err != nil {
-			t.Skip(err) // it says so: nothing is written as if it were
+			t.Skip(err) // the error is reported: nothing is written as if the file were good
 		}
 		look()
 		if got, err := j.Session(ctx, s.Boot, s.ID); err != nil || got == nil {
@@ -119,8 +119,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzBlock: any bytes are a block or none; one that is survives being packed
-// again.
+// FuzzBlock: any bytes decode to a block or an error; a block can be encoded again.
 func FuzzBlock(f *testing.F) {
 	for _, n := range []int{0, 1, 30} {
 		b, err := encode(records(1, n, time.Hour))

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// ErrUnusable means that the history cannot be read or written now. Err says why.
+// ErrUnusable means that the history cannot be read or written now. Err returns why.
 var ErrUnusable = errors.New("the history is not available")
 
-// How long after a failure the next try is.
+// The pause after a failure.
 const (
 	firstPause = time.Second
 	maxPause   = time.Minute
@@ -27,7 +27,7 @@ type Options struct {
 	MaxAge   time.Duration // of what is kept; 0: any
 	MaxBytes int64         // of the file; default 1 GiB
 	Now      func() time.Time
-	// Told is told when the history becomes unusable, with why, when it works
+	// Told is called when the history becomes unusable, with the reason, when it works
 	// again, with nil, and when a file was set aside, with its new name.
 	Told func(err error, aside string)
 }
@@ -35,11 +35,11 @@ type Options struct {
 // Stats are the journal's counters since Open, and its size.
 type Stats struct {
 	Batches  uint64 // written
-	Failed   uint64 // batches that were not
+	Failed   uint64 // batches that were not written
 	Events   uint64 // written
 	Sessions uint64 // rows of sessions written
 	Damaged  uint64 // rows that could not be read back
-	Pruned   uint64 // sessions and blocks of events that retention removed
+	Pruned   uint64 // rows that retention removed: of sessions, processes, ports, blocks of events
 	Aside    uint64 // files that were set aside
 	Bytes    int64  // of the file, without what is free in it
 }
@@ -64,9 +64,9 @@ type Journal struct {
 	pruned  time.Time
 }
 
-// Open begins to keep history in the file path, whose directory it makes. The
-// journal works even if that fails: it goes on trying. The file is not written
-// before Check has read it, but to bring its schema up to date.
+// Open begins to keep history in the file path, and makes its directory. The journal
+// works even if that fails: it tries again. Before Check has read the file, only its
+// schema is brought up to date; nothing else is written.
 func Open(path string, o Options) *Journal {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
@@ -85,14 +85,14 @@ func Open(path string, o Options) *Journal {
 // Path is where the history is.
 func (j *Journal) Path() string { return j.path }
 
-// Err says why nothing is kept at present; nil: it is.
+// Err returns why nothing is kept now; nil: the journal works.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
 }
 
-// Degraded says what people must know, empty if all is well.
+// Degraded is what users must know, empty if all is well.
 func (j *Journal) Degraded() (why []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -105,7 +105,7 @@ func (j *Journal) Degraded() (why []string) {
 	return why
 }
 
-// Stats gives the counters.
+// Stats returns the counters.
 func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -148,7 +148,7 @@ func (j *Journal) connect(ctx context.Context) error {
 	if err != nil {
 		return err // it names the path
 	}
-	// What is there is not written before it is known to be ours.
+	// An existing file is not written before it is known to be ours.
 	r, err := connect(j.path, readers)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (j *Journal) disconnect() {
 	}
 }
 
-// say notes what came of a try, and tells when it is another than before.
+// say notes the result of a try, and reports it if it changed.
 func (j *Journal) say(err error) {
 	j.mu.Lock()
 	before := j.err
@@ -236,7 +236,7 @@ func (j *Journal) Check(ctx context.Context) error {
 	return err
 }
 
-// Close ends the writing. What Write took is on disk.
+// Close ends the writing. What Write accepted is on disk.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	w := j.writer
@@ -279,8 +279,7 @@ func (j *Journal) unread() {
 	j.mu.Unlock()
 }
 
-// moved reports whether the file was taken away under us, or another put in its
-// place.
+// moved reports whether the file was removed, or replaced by another one.
 func (j *Journal) moved() bool {
 	now, err := fileAt(j.path)
 	return err != nil || now != j.opened

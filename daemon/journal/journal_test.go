@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// journalAt opens a journal for boot b1 that tells the time of now.
+// journalAt opens a journal for boot b1 whose clock is now.
 func journalAt(t testing.TB, path string, now *time.Time) *Journal {
 	t.Helper()
 	j := Open(path, Options{Boot: "b1", Now: func() time.Time { return *now }})
@@ -117,7 +117,7 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// What is written is there after a reopen: live and ended sessions, their
+// What was written can be read after a reopen: live and ended sessions, their
 // processes, events, in private files.
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "history.db")
@@ -174,8 +174,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Pages of the ended sessions together give each once, also where many ended
-// in the same instant.
+// The pages of the ended sessions contain each once, even if many ended in the same
+// instant.
 func TestEndedPages(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "state", "history.db"))
 	var b Batch

@@ -21,7 +21,7 @@ type Listener struct {
 	Since   uint64 // boottime
 	Address netip.AddrPort
 	Began   time.Time
-	Ended   time.Time // zero: not known
+	Ended   time.Time // zero: unknown
 }
 
 func (l *Listener) sum() uint32 {
@@ -29,8 +29,8 @@ func (l *Listener) sum() uint32 {
 		l.Boot, l.Session, l.Process.PID, l.Process.Start, l.Since, l.Address, l.Began.UnixNano(), nano(l.Ended)))
 }
 
-// listenerOf is what an event says of a port, at a boot whose boottime 0 was at zero; nil if it is
-// about something else.
+// listenerOf is the port that an event is about, at a boot whose boottime 0 was at zero; nil for
+// any other event.
 func listenerOf(boot string, zero time.Time, ev *tracer.Event) *Listener {
 	if ev.Type != tracer.EventListen && ev.Type != tracer.EventUnlisten || ev.Address.Port() == 0 {
 		return nil
@@ -67,8 +67,8 @@ func (j *Journal) putListeners(ctx context.Context, tx *sql.Tx, b *Batch) error 
 	return nil
 }
 
-// Listeners gives those that listened on a port at a time, the last that began first. One whose end is
-// not known listened until its session ended.
+// Listeners returns those that listened on a port at a time, the last that began first. One without a
+// known end listened until its session ended.
 func (j *Journal) Listeners(ctx context.Context, port uint16, at time.Time) (all []Listener, err error) {
 	const q = `SELECT l.boot, l.pid, l.start, l.since, l.session, l.address, l.began, l.ended, l.sum
 		FROM listeners l LEFT JOIN sessions s ON s.boot = l.boot AND s.id = l.session

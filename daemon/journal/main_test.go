@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMain runs this binary as a writer that a test kills or starves, too.
+// TestMain also runs this binary as a writer that a test kills or starves.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-writer" {
 		if err := writeOn(os.Args[2]); err != nil {

@@ -43,7 +43,7 @@ func older(t *testing.T, schema int) (path string) {
 	return path
 }
 
-// A file of any older version is taken over with all that is in it.
+// A file of any older version is migrated with all that is in it.
 func TestOlder(t *testing.T) {
 	for schema := 1; schema < len(steps); schema++ {
 		t.Run(fmt.Sprint(schema), func(t *testing.T) { takenOver(t, older(t, schema)) })
@@ -76,8 +76,8 @@ func takenOver(t *testing.T, path string) {
 	}
 }
 
-// A port is found in the time between its two events, in a file of an older version too, and goes
-// with what is pruned.
+// A port is found in the time between its two events, in a file of an older version too, and is
+// removed with the session that is pruned.
 func TestListeners(t *testing.T) {
 	path := older(t, 1)
 	now := noon

@@ -17,7 +17,7 @@ const readTimeout = 10 * time.Second
 
 const sessionColumns = "boot, id, word, name, uid, parent, zero, started, ended, doc, report, state, sum"
 
-// rows runs a query of the readers and gives each of its rows to scan.
+// rows runs a query of the readers and passes each of its rows to scan.
 func (j *Journal) rows(ctx context.Context, q string, args []any, scan func(*sql.Rows) error) error {
 	db, err := j.db()
 	if err != nil {
@@ -69,22 +69,22 @@ func (j *Journal) sessions(ctx context.Context, where string, args ...any) (all 
 	return all, err
 }
 
-// Live gives the sessions that had not ended when they were written last, of
-// every boot.
+// Live returns the sessions that had not ended when they were last written, of every
+// boot.
 func (j *Journal) Live(ctx context.Context) ([]Session, error) {
 	return j.sessions(ctx, "ended IS NULL ORDER BY started LIMIT 65536")
 }
 
 // Query selects ended sessions.
 type Query struct {
-	UID          *uint32 // of whom; nil: anybody
+	UID          *uint32 // of this user; nil: of all
 	Since, Until time.Time
 	Name         string
-	Before       Place // only what comes behind it
+	Before       Place // only sessions that come after it
 	Limit        int
 }
 
-// Place is a place in the order of the ended sessions, the last first.
+// Place is a place in the order of the ended sessions, the newest first.
 type Place struct {
 	Ended int64 // ns; 0: the beginning
 	ID    tracer.SessionID
@@ -93,12 +93,12 @@ type Place struct {
 // Place of a session that has ended.
 func (s *Session) Place() Place { return Place{s.Ended.UnixNano(), s.ID} }
 
-// Behind reports whether p comes behind q.
+// Behind reports whether p comes after q.
 func (p Place) Behind(q Place) bool {
 	return q.Ended == 0 || p.Ended < q.Ended || p.Ended == q.Ended && p.ID < q.ID
 }
 
-// Ended lists ended sessions, the last first.
+// Ended lists ended sessions, the newest first.
 func (j *Journal) Ended(ctx context.Context, q Query) ([]Session, error) {
 	where, args := "ended IS NOT NULL", []any(nil)
 	and := func(clause string, values ...any) {
@@ -123,8 +123,8 @@ func (j *Journal) Ended(ctx context.Context, q Query) ([]Session, error) {
 	return j.sessions(ctx, where+" ORDER BY ended DESC, id DESC LIMIT ?", append(args, q.Limit)...)
 }
 
-// Find gives the sessions that a word may name: by id, else by name, the last
-// that ended first. There may be many of one name; it gives the last 256.
+// Find returns the sessions that a word may name: by id, else by name, the last that
+// ended first. There may be many of one name; it returns the last 256.
 func (j *Journal) Find(ctx context.Context, word string) ([]Session, error) {
 	all, err := j.sessions(ctx, "word = ? ORDER BY ended DESC LIMIT 16", word)
 	if err != nil || len(all) > 0 {
@@ -199,8 +199,8 @@ func (j *Journal) processes(ctx context.Context, boot, where string, args ...any
 	return all, err
 }
 
-// Process gives a process of a boot, with start 0 the youngest that had the
-// PID; nil: there is none.
+// Process returns a process of a boot, with start 0 the youngest that had the PID; nil
+// if there is none.
 func (j *Journal) Process(ctx context.Context, boot string, pid uint32, start uint64) (*Process, error) {
 	where, args := "boot = ? AND pid = ?", []any{boot, pid}
 	if start != 0 {
@@ -221,10 +221,9 @@ type Block struct {
 	Records []Record
 }
 
-// Next gives the first block behind the one with the id after that holds
-// something at or after since; with a boot, something of that boot with at
-// least the number from. nil: there is none. Damaged blocks are left out and
-// counted.
+// Next returns the first block after the one with the id after that contains something
+// at or after since; with a boot, something of that boot numbered from or higher. It is
+// nil if there is none. Damaged blocks are left out and counted.
 func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot string, from uint64) (*Block, error) {
 	where, args := "id > ?", []any{after}
 	if !since.IsZero() {

@@ -16,13 +16,12 @@ import (
 // application is SQLite's application_id of our files: "lnge".
 const application = 0x6c6e6765
 
-// steps make the schema, each from the version before it; a file's user_version
-// says how many it has taken. What is released is not changed: a step is added.
+// steps make the schema, each from the version before it; a file's user_version is how many it has
+// had. A released step is never changed: add one.
 //
-// Times are wall time in ns; sum is the CRC-32 of what the row was written
-// with. ended is NULL while the session lives. An event block holds the records
-// first..last of one boot, whose boottime 0 was at zero. A listener is a TCP port; ended is NULL if
-// that is not known.
+// Times are wall time in ns; sum is the CRC-32 of what the row was written with. ended is NULL
+// while the session lives. An event block holds the records first..last of one boot, whose boottime
+// 0 was at zero. A listener is a TCP port; its ended is NULL if the end is unknown.
 var steps = []string{`
 CREATE TABLE sessions (
 	boot TEXT NOT NULL, id INTEGER NOT NULL, word TEXT NOT NULL, name TEXT NOT NULL, uid INTEGER NOT NULL,
@@ -68,9 +67,8 @@ type query interface {
 	ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error)
 }
 
-// known reads the schema's version of a file, which has to be ours, exactly: a
-// trigger or a view that somebody added would run with our rights. An empty
-// database is version 0.
+// known reads the schema's version of a file. The schema must match ours exactly: an
+// added trigger or view would run with our rights. An empty database is version 0.
 func known(ctx context.Context, db *sql.DB) (version int, err error) {
 	var id, objects int
 	for text, to := range map[string]*int{
@@ -116,7 +114,7 @@ func migrate(ctx context.Context, db *sql.DB, version int) error {
 	return nil
 }
 
-// sameSchema compares the file's schema with what the steps made.
+// sameSchema compares the file's schema with the one that the steps make.
 func sameSchema(ctx context.Context, db *sql.DB, version int) error {
 	all, err := models()
 	if err != nil {

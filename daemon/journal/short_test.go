@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeOn writes batch after batch and says which are in the file, until it is
+// writeOn writes batch after batch and prints which are in the file, until it is
 // killed.
 func writeOn(path string) error {
 	j := Open(path, Options{Boot: "b1"})
@@ -46,8 +46,8 @@ func writeOn(path string) error {
 	return nil
 }
 
-// A writer that is killed at any moment loses at most the batch that it was
-// about, all of it, and never the file.
+// A writer that is killed at any moment loses at most its current batch, all of it, and
+// never the file.
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "history.db")
 	for round := range 8 {
@@ -67,7 +67,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 		cmd.Process.Kill()
-		for { // what it said before it died
+		for { // what it printed before it died
 			if _, err := fmt.Fscanln(lines, &said); err != nil {
 				break
 			}
@@ -111,7 +111,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// short starves a journal in dir of what kind says, and gives it back.
+// short makes a journal in dir run out of the resource of that kind, and then frees it.
 func short(dir, kind string) error {
 	mount := func(flags uintptr, data string) error {
 		if err := unix.Mount("tmpfs", dir, "tmpfs", flags, data); err != nil {

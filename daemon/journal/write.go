@@ -13,12 +13,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Session is a session's row. Doc, Report and State are JSON and the owner's
-// own; Report and State may be nil.
+// Session is a session's row. Doc, Report and State are JSON and opaque here; Report
+// and State may be nil.
 type Session struct {
 	Boot    string
 	ID      tracer.SessionID // the kernel's, at most 63 bits
-	Word    string           // as people write it
+	Word    string           // as users write it
 	Name    string
 	UID     uint32
 	Parent  tracer.SessionID
@@ -49,8 +49,7 @@ func nano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Process is a process's row, of this boot when it is written. Doc is the
-// owner's own.
+// Process is a process's row, of this boot when it is written. Doc is opaque here.
 type Process struct {
 	PID     uint32
 	Start   uint64
@@ -69,12 +68,13 @@ func (p *Process) sum(boot string) uint32 {
 type Batch struct {
 	Sessions  []Session
 	Processes []Process
-	Gone      []Process // rows that go
-	Events    []Record  // by Seq, at most MaxBlock
+	Gone      []Process          // rows to delete
+	LetGo     []tracer.SessionID // of this boot: dissolved, nothing of them is kept
+	Events    []Record           // by Seq, at most MaxBlock
 	Zero      time.Time
 }
 
-// size is about how many bytes it takes in the file, its events encoded.
+// size estimates how many bytes it takes in the file, with its events encoded.
 func (b *Batch) size(events []byte) int64 {
 	const row = 512 // identities, what indexes repeat, what stays free in pages
 	n := row*(len(b.Sessions)+len(b.Processes)) + len(events)
@@ -84,7 +84,7 @@ func (b *Batch) size(events []byte) int64 {
 	for i := range b.Processes {
 		n += len(b.Processes[i].Doc)
 		if len(b.Processes[i].Doc) > pageSize/5 {
-			n += pageSize // more than a fifth of a page has one of its own
+			n += pageSize // more than a fifth of a page gets a page of its own
 		}
 	}
 	return int64(n)
@@ -92,8 +92,8 @@ func (b *Batch) size(events []byte) int64 {
 
 func (b *Batch) empty() bool { return len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.Events) == 0 }
 
-// Write puts a batch into the file, all of it or, with an error, nothing. Rows
-// that are there already are replaced.
+// Write writes a batch, all of it or, with an error, nothing. Existing rows are
+// replaced.
 func (j *Journal) Write(ctx context.Context, b *Batch) error {
 	if b.empty() {
 		return nil
@@ -164,6 +164,17 @@ func (j *Journal) write(ctx context.Context, b *Batch) error {
 }
 
 func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) error {
+	for _, id := range b.LetGo {
+		for _, q := range []string{
+			"DELETE FROM listeners WHERE boot = ? AND session = ?",
+			"DELETE FROM processes WHERE boot = ? AND session = ?",
+			"DELETE FROM sessions WHERE boot = ? AND id = ?",
+		} {
+			if _, err := tx.ExecContext(ctx, q, j.o.Boot, int64(id)); err != nil {
+				return err
+			}
+		}
+	}
 	for i := range b.Sessions {
 		s := &b.Sessions[i]
 		var ended any
@@ -232,16 +243,16 @@ func (b *block) sum() uint32 {
 	return h.Sum32()
 }
 
-// pruneEvery is between two looks at age.
+// pruneEvery is how often age is checked.
 const pruneEvery = 10 * time.Second
 
 // pruneStep is how many blocks or sessions one transaction removes.
 const pruneStep = 64
 
-// retain removes what is too old or too much: blocks of events first by age,
-// then, beyond the size, the older of block and ended session, oldest first.
-// Live sessions stay. There is to be room for a batch of so many bytes, which
-// may be half of the file: the processes of a large session end in one.
+// retain removes what is too old or too much: first by age, then, beyond the size,
+// blocks of events, ports and ended sessions, oldest first. Live sessions stay. There
+// must be room for a batch of that many bytes, which may be half of the file: the
+// processes of a large session end in one batch.
 func (j *Journal) retain(ctx context.Context, batch int64) error {
 	room := min(max(j.o.MaxBytes/8, batch), j.o.MaxBytes/2)
 	j.mu.Lock()

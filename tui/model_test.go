@@ -16,8 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// A daemon that comes back, with another count of its frames, finds everything
-// as it was left.
+// When a daemon comes back, with other revision numbers, the view is as it was.
 func TestReconnect(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.press("/")
@@ -55,8 +54,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Where no reparenting is told the picture has the dead parent for a while. The
-// answer to why has the present one.
+// If the kernel does not report reparenting, the picture has the dead parent for a
+// while. The answer to why has the current one.
 func TestPresentParent(t *testing.T) {
 	f := newFake()
 	f.why[4130].Process.Parent = new(ref(1))
@@ -68,7 +67,20 @@ func TestPresentParent(t *testing.T) {
 	}
 }
 
-// One question at a time: who runs over many rows asks for where he stops.
+// The picture knows of a creator's death before the next answer to why does.
+func TestCreatorExits(t *testing.T) {
+	s := onOrphan(t, newFake())
+	s.press("i")
+	if text := s.draw(); !strings.Contains(text, "by 4121 sh (alive)") {
+		t.Fatalf("no creator is alive:\n%s", text)
+	}
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Rev: 2, TimeNS: 4201e9, Upsert: []api.Process{exited(4121, 4100, 0, "sh")}})
+	if text := s.draw(); !strings.Contains(text, "by 4121 sh (exited 12s ago)") {
+		t.Errorf("the creator is shown as alive:\n%s", text)
+	}
+}
+
+// One request at a time: moving over many rows requests only the row where it stops.
 func TestWhyIsAskedOnce(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 120, 30)
 	s.frames(scene())
@@ -96,7 +108,7 @@ func TestWhyIsAskedOnce(t *testing.T) {
 	}
 }
 
-// q ends nothing, from everywhere but a line that is being typed.
+// q ends nothing, from everywhere except while a line is typed.
 func TestQuit(t *testing.T) {
 	for _, keys := range []string{"q", "i q", "? q", "T q", "o q", "ctrl+c", "/ ctrl+c", "x ctrl+c"} {
 		s := onOrphan(t, newFake())
@@ -136,8 +148,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// Whatever is pressed at whatever size while whatever comes: the frame fits,
-// nothing is sent, and nothing breaks.
+// Whatever keys are pressed, at any size, with any frames: the frame fits, nothing is
+// sent, and nothing breaks.
 func TestAnyKeys(t *testing.T) {
 	keys := []string{"up", "down", "left", "right", "enter", "esc", "pgup", "pgdown", "g", "G", "i", "space", "c", "U", "/", "n", "N", "f", ".",
 		"backspace", "F", "L", "p", "t", "s", "S", "T", "o", "x", "X", "?", "1", "4", "b", "!",
@@ -184,7 +196,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("search does not find what is folded away")
 	}
 	s.press("g /")
-	s.typed("sleep 30") // as the row shows it: of two arguments
+	s.typed("sleep 30") // as the row shows it: two arguments
 	s.press("enter")
 	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
 		t.Errorf("search does not find what is in two arguments")
@@ -199,7 +211,7 @@ func TestSearch(t *testing.T) {
 	}
 	s.press("N")
 	found = append(found, fmt.Sprint(s.view.Selected().Process.PID))
-	// bash is shown once found: it is in a group that opens.
+	// bash is shown once found: its group opens.
 	if got := strings.Join(found, " "); got != "5000 5001 5002 5003 5003" {
 		t.Errorf("found %s", got)
 	}
@@ -227,7 +239,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What a recording shows was a moment ago when it was recorded.
+// Ages in a recording are relative to the time of the recording.
 func TestRecordingTime(t *testing.T) {
 	s := newScreen(t, newFake(), Options{Source: "build.jsonl"}, 80, 24)
 	s.clock = noon.AddDate(1, 0, 0)
@@ -241,7 +253,7 @@ func TestRecordingTime(t *testing.T) {
 	}
 }
 
-// TestHostsAreNotCounted: the row of a host is not counted as a session. It has the sums of its members.
+// TestHostsAreNotCounted: the row of a host is not counted as a session. It has the sums of its sessions.
 func TestHostsAreNotCounted(t *testing.T) {
 	for hosts, want := range map[bool]string{false: "2 sessions 6 live", true: "1 session 3 live"} {
 		m := newModel(t.Context(), Options{Hosts: hosts, Theme: "mono", Now: func() time.Time { return noon }})

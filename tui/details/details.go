@@ -1,5 +1,5 @@
-// Package details says all that is known of one row: what it is now, why it
-// belongs to its session, what it does and holds, and then the rest.
+// Package details shows everything known about one row: its state, why it belongs to
+// its session, what it does and holds, and then the rest.
 package details
 
 import (
@@ -18,14 +18,14 @@ import (
 // nameColumns is how wide the names of facts are.
 const nameColumns = 9
 
-// Answer is what the daemon said of a process beyond the picture.
+// Answer is what the daemon reported about a process beyond the picture.
 type Answer struct {
 	Ref api.Ref
 	Why *api.Why // nil: nothing yet
 	Err error
 }
 
-// pane is the details that are being written.
+// pane is the details while they are written.
 type pane struct {
 	label.Labels
 	Options
@@ -33,14 +33,14 @@ type pane struct {
 	lines   []string
 }
 
-// Options are what the details need beside the row.
+// Options are what the details need besides the row.
 type Options struct {
 	Answer   Answer
 	ReadOnly bool      // nothing can be ended from here
 	Activity []float64 // CPU% of the row's session, once a second
 }
 
-// Lines is what is known of a row.
+// Lines is what is known about a row.
 func Lines(l *label.Labels, r *picture.Row, o Options, columns int) []string {
 	p := &pane{Labels: *l, columns: columns, Options: o}
 	switch {
@@ -150,7 +150,7 @@ func (p *pane) user(pr *api.Process) string {
 	return fmt.Sprint(*pr.UID)
 }
 
-// merged is a process of the picture with what only an answer about it says.
+// merged is a process of the picture with the fields that only an answer has.
 func merged(p, answer *api.Process) *api.Process {
 	all := *p
 	all.Exe, all.Cgroup = cmp.Or(p.Exe, answer.Exe), cmp.Or(p.Cgroup, answer.Cgroup)
@@ -206,26 +206,26 @@ func (p *pane) chain(pr *api.Process, why *api.Why) {
 	}
 	for i := range why.Edges {
 		e := &why.Edges[i]
-		how := ""
-		if e.Evidence.Confidence == "weak" {
-			how = ", weak"
-		}
 		if e.Kind == "root" || e.Creator == nil {
 			text := "the root of the session"
 			if e.Kind != "root" {
 				text = e.Kind + ", its creator is older than the tracing"
 			}
-			p.text(ink.Paint{}, " ", display.Text(fmt.Sprintf("%s: %s; evidence %s%s", label.Process(&e.Child), text, source(e.Evidence), how)))
+			p.text(ink.Paint{}, " ", display.Text(fmt.Sprintf("%s: %s; evidence %s", label.Process(&e.Child), text, source(e.Evidence))))
 			continue
 		}
+		alive, exited := e.Creator.Alive, e.Creator.Exited
+		if c := p.Picture.Process(e.Creator.Ref); c != nil && c.Process.State == api.StateExited { // after the answer
+			alive, exited = false, c.Process.Exited
+		}
 		state := "alive"
-		if !e.Creator.Alive {
+		if !alive {
 			state = "exited"
-			if e.Creator.Exited != nil {
-				state += " " + display.Age(p.Now.Sub(*e.Creator.Exited)) + " ago"
+			if exited != nil {
+				state += " " + display.Age(p.Now.Sub(*exited)) + " ago"
 			}
 		}
-		p.text(ink.Paint{}, " ", p.Up+" "+display.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s%s", e.Kind, e.Creator.PID, cmp.Or(e.Creator.Comm, "?"), state, source(e.Evidence), how)))
+		p.text(ink.Paint{}, " ", p.Up+" "+display.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s", e.Kind, e.Creator.PID, cmp.Or(e.Creator.Comm, "?"), state, source(e.Evidence))))
 		for _, moved := range e.Reparented {
 			if moved.To != nil {
 				p.text(p.Moved, "   ", p.MovedGlyph+" reparented to "+p.Named(*moved.To))
@@ -234,15 +234,12 @@ func (p *pane) chain(pr *api.Process, why *api.Why) {
 	}
 }
 
-// knownChain is the chain as far as the picture has it.
+// knownChain is the part of the chain that the picture has.
 func (p *pane) knownChain(pr *api.Process) {
 	for range 64 {
 		how := ""
 		if e := pr.Evidence; e != nil {
 			how = "; evidence " + source(*e)
-			if e.Confidence == "weak" {
-				how += ", weak"
-			}
 		}
 		var c *picture.Row
 		if pr.Creator != nil {
@@ -267,11 +264,14 @@ func source(e api.Evidence) string {
 	if e.Source != "" {
 		s += " (" + e.Source + ")"
 	}
+	if e.Confidence == "weak" {
+		s += ", weak"
+	}
 	return display.Text(s)
 }
 
-// parent names the present parent. The answer to why has it from the kernel; a
-// picture may be a second older, where the kernel reports no reparentings.
+// parent names the current parent. The answer to why has it from the kernel; the
+// picture may be a second older if the kernel does not report reparenting.
 func (p *pane) parent(pr *api.Process, why *api.Why) string {
 	if why != nil && why.Process.Ref == pr.Ref {
 		pr = &why.Process

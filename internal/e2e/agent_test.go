@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func named(t *testing.T, dir, program, name string) string {
 	return path
 }
 
-// policed starts a daemon with a policy.
+// policed starts a daemon with this policy.
 func policed(t *testing.T, i *stage.Instance, text string) {
 	t.Helper()
 	path := filepath.Join(i.Dir, "policy.yaml")
@@ -52,9 +53,9 @@ func byRule(i *stage.Instance, rule string) (all []api.Session) {
 	return all
 }
 
-// A service that lives on leaks a hundred and twenty-one task children. Each is
-// found, is a session of its own under its rule, and ends when it idles; the
-// service is not touched, and neither are two hundred that only look alike.
+// A long-lived service leaks 121 task children. Each is found, is its own session under
+// its rule, and ends when it idles; the service is not touched, and neither are 200
+// lookalikes.
 func TestLeakingService(t *testing.T) {
 	const tasks, lookalikes = 121, 200
 	i := stage.New(t)
@@ -75,7 +76,7 @@ agents:
 	script := func(program string, n int) string {
 		return fmt.Sprintf(`i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); done; echo started >&9; wait; kill -STOP $$`, n, program)
 	}
-	// The same name, arguments and file, but nobody's task; and another file.
+	// The same name, arguments and file, but not a task of the service; and another file.
 	other := stage.NewMarker(t, i.Dir)
 	elsewhere := filepath.Join(i.Dir, "elsewhere")
 	if err := os.Mkdir(elsewhere, 0o755); err != nil {
@@ -112,7 +113,7 @@ agents:
 	if leaking.Exited() || lookalike.Exited() || another.Exited() {
 		t.Error("a shell ended")
 	}
-	// Each is a process and its child, and there are the two shells.
+	// Each is a process and its child; the two shells are added.
 	if n := len(other.Holders()); n != 2*lookalikes+2 {
 		t.Errorf("%d lookalikes and shells live, want %d", n, 2*lookalikes+2)
 	}
@@ -133,8 +134,8 @@ func shell(m *stage.Marker, path, script string) *exec.Cmd {
 	return cmd
 }
 
-// A server that its agent left behind keeps port and parent; it is a session
-// from the agent's exec on, though nobody ran it through us.
+// A server that its agent left behind keeps port and parent; the agent is a session
+// from its exec on, though it was not started by "lineage run".
 func TestAgentCrashes(t *testing.T) {
 	i := stage.New(t)
 	agent := filepath.Join(i.Dir, "lngtest-agent")
@@ -151,7 +152,7 @@ func TestAgentCrashes(t *testing.T) {
 	p := stage.Start(t, cmd)
 	m.Ready()
 	var s []api.Session
-	i.Until("the agent's session", func() bool { s = byRule(i, "lngtest-agent"); return len(s) > 0 }) // it is judged when it has begun
+	i.Until("the agent's session", func() bool { s = byRule(i, "lngtest-agent"); return len(s) > 0 }) // checked after its start
 	if len(s) != 1 || s[0].Root == nil || s[0].Root.PID != p.Process.Pid {
 		t.Fatalf("sessions %+v", s)
 	}
@@ -170,8 +171,8 @@ func TestAgentCrashes(t *testing.T) {
 	p.Wait()
 }
 
-// What runs already is adopted by name, ends like any session, and what is kept
-// of it lives on.
+// A running process is adopted by name and ends like any session; its kept processes
+// stay alive.
 func TestAdoptAndKeep(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
@@ -179,7 +180,7 @@ func TestAdoptAndKeep(t *testing.T) {
 	m.Line("started", 1)
 	i.Must("adopt", fmt.Sprint(p.Process.Pid), "--name", "found", "--grace", "0s")
 	s := i.Session("found")
-	if s.Live != 3 { // the orphan was orphaned before
+	if s.Live != 3 { // the orphan was orphaned before the adoption
 		t.Errorf("%+v", s)
 	}
 	var kept int
@@ -216,9 +217,9 @@ func TestAdoptAndKeep(t *testing.T) {
 	m.Gone()
 }
 
-// A script that runs when the daemon starts has its interpreter's name by then.
-// What it had lost before shows by a variable that only its own have, beside its
-// session, and lives on.
+// A script that runs when the daemon starts already has its interpreter's name.
+// Processes that it lost before are found by a variable that only its descendants have;
+// they get a companion session, and stay alive.
 func TestAgentRunsAlready(t *testing.T) {
 	i := stage.New(t)
 	agent, m := filepath.Join(i.Dir, "lngtest-script"), stage.NewMarker(t, i.Dir)
@@ -237,18 +238,17 @@ wait
 	lost := stage.Number(t, m.Line("lost", 1)[0])
 	policed(t, i, "mode: enforce\nagents:\n  - {name: lngtest-script, enabled: true, match: {comm: lngtest-script}, grace: 0s}\n")
 	var found []api.Session
-	i.Until("the session of what runs already", func() bool { // its child is adopted after it
+	i.Until("the session of what runs already", func() bool { // its child is adopted later
 		found = byRule(i, "lngtest-script")
 		return len(found) == 1 && found[0].Live == 2
 	})
 	if s := found[0]; s.Root.PID != p.Process.Pid {
 		t.Errorf("%+v", s)
 	}
-	var why *api.Why
-	i.Until("what it had lost", func() bool {
-		why = stage.Query[api.Why](i, "why", fmt.Sprint(lost))
-		return why.Session != nil
+	i.Until("what it had lost", func() bool { // why has another document until then
+		return slices.ContainsFunc(stage.Query[api.Sessions](i, "ls").Items, func(s api.Session) bool { return s.BrokeredBy == found[0].ID })
 	})
+	why := stage.Query[api.Why](i, "why", fmt.Sprint(lost))
 	if b := why.Brokered; why.Session.BrokeredBy != found[0].ID || b == nil || b.Ends || b.Evidence.Source != "cookie" || b.Evidence.Confidence != "weak" {
 		t.Errorf("%+v, %+v", why.Session, b)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// TestDelivery: every image that the history has arrives as a span, with its parent, whatever
+// TestDelivery: every image in the history arrives as a span, with its parent, whatever
 // happens to the receiver.
 func TestDelivery(t *testing.T) {
 	i := stage.NewDaemon(t)
@@ -28,9 +28,9 @@ func TestDelivery(t *testing.T) {
 	outages(t, i, r, r.addr, r.down, func() { r.up(r.addr) })
 }
 
-// outages has a receiver that is down, slow and refuses, a disk that is full and an exporter
-// that is killed, LNGTEST_SECONDS in all, under some hundred forks a second. What arrives is
-// at r; the exporter sends it to addr.
+// outages simulates a receiver that is down, slow or refuses, a full disk, and a killed
+// exporter, LNGTEST_SECONDS in all, under some hundred forks a second. The spans arrive at
+// r; the exporter sends them to addr.
 func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up func()) {
 	state := smallDisk(t, filepath.Join(i.Dir, "state"), "8m")
 	began := time.Now()
@@ -51,10 +51,10 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	time.Sleep(phase / 2)
 	had := len(r.all())
 	r.status.Store(0)
-	time.Sleep(min(phase, 30*time.Second)) // its pauses have become long
+	time.Sleep(min(phase, 30*time.Second)) // its pauses have grown long
 	i.Until("span after the refusals", func() bool { return len(r.all()) > had })
 	fill(t, state)
-	time.Sleep(max(phase, 5*time.Second)) // it writes each 2 s
+	time.Sleep(max(phase, 5*time.Second)) // it writes every 2 s
 	x.Process.Signal(syscall.SIGKILL)
 	if said := x.Wait().Err.String(); !strings.Contains(said, "cursor cannot be written") || !strings.Contains(said, "does not take records") {
 		t.Errorf("what went wrong is not reported: %s", said)
@@ -72,30 +72,29 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	}
 }
 
-// peak is the most memory that a process had.
+// peak is the most memory that a process has used.
 func peak(t *testing.T, p *stage.Process) string {
 	t.Helper()
 	return stage.ProcStatus(p.Process.Pid, "VmHWM")
 }
 
-// exporter starts one.
+// exporter starts an exporter.
 func exporter(i *stage.Instance, addr, signals, state string) *stage.Process {
 	i.T.Helper()
 	x := i.Start([]string{"export", "--otlp", "http://" + addr, "--signals", signals, "--state", state}, nil)
-	i.Until("cursor", func() bool { // from there on nothing is missed
+	i.Until("cursor", func() bool { // from here on nothing is missed
 		_, err := os.Stat(filepath.Join(state, "otlp.cursor"))
 		return err == nil || x.Exited()
 	})
 	return x
 }
 
-// loaded runs a session that forks and execs for so long.
+// loaded runs a session that forks and execs for that long.
 func loaded(i *stage.Instance, name string, d time.Duration) *stage.Process {
 	i.T.Helper()
-	m := stage.NewMarker(i.T, i.Dir)
 	script := fmt.Sprintf(`end=$(($(date +%%s)+%d)); while [ $(date +%%s) -lt $end ]; do
 		printf 'exec 100 1000\nfork 100 1000\nvfork 50 1000\n' | "$1" >/dev/null; done`, int(d.Seconds()))
-	return i.Start([]string{"run", "--name", name, "--grace", "0s", "--", "sh", "-c", script, "sh", stage.Program("pulse")}, m.Env())
+	return i.Start([]string{"run", "--name", name, "--grace", "0s", "--", "sh", "-c", script, "sh", stage.Program("pulse")}, []string{"LNGTEST_SECONDS=60"})
 }
 
 // smallDisk is a file system that a test can fill.
@@ -127,7 +126,7 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// compare waits until the receiver has a span for everything that the history has, so long at most.
+// compare waits until the receiver has a span for everything in the history, for at most the given time.
 func compare(t *testing.T, i *stage.Instance, r *receiver, since time.Time, most time.Duration) {
 	t.Helper()
 	var missing, other []string
@@ -150,7 +149,7 @@ func compare(t *testing.T, i *stage.Instance, r *receiver, since time.Time, most
 	}
 }
 
-// difference is what is not on both sides.
+// difference is what is on one side only.
 func difference(want []string, r *receiver) (missing, other []string) {
 	left := make(map[string]int)
 	for _, w := range want {
@@ -183,7 +182,7 @@ type process struct {
 	referredTo bool // it created others, or something happened to it
 }
 
-// images reads the history, and says what has ended as describe does.
+// images reads the history, and describes what has ended in the same form as describe.
 func images(t *testing.T, i *stage.Instance, since time.Time) (want []string) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)

@@ -16,8 +16,8 @@ import (
 // scaleEach is how many processes a session of scale has.
 const scaleEach = 100
 
-// scale has ever more sessions of a hundred processes each on one host, and asks the daemon
-// of all and of one, ends one, and starts another daemon that takes over.
+// scale has more and more sessions of a hundred processes each on one host. It asks the
+// daemon about all and about one, ends one, and starts another daemon that takes over.
 func scale(ctx context.Context, r *report) (err error) {
 	const rounds = 3
 	d, err := startDaemon(ctx, lineageBin)
@@ -104,7 +104,7 @@ func (d *daemon) crowd(ctx context.Context, n int) (*worker, *api.Session, error
 func (d *daemon) picture(ctx context.Context) error {
 	whole := errors.New("that was all")
 	err := d.Watch(ctx, api.WatchQuery{}, func(f *api.Frame) error {
-		if f.Kind != "heartbeat" && !f.Partial { // what follows a part of a snapshot are diffs
+		if f.Kind != "heartbeat" && !f.Partial { // after a part of a snapshot diffs follow
 			return whole
 		}
 		return nil

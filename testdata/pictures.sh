@@ -124,6 +124,7 @@ insist '[ End ]' Left Right
 shoot top-end "lineage top: what would die, how, and which ports it holds"
 press Enter
 see Result 'ended, clean'
+sleep 1 # until the tree shows it too
 shoot top-result "lineage top: how each process ended, and the ports that are free again"
 insist 'x end' Enter
 search ci/job

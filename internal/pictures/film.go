@@ -18,8 +18,8 @@ type frame struct {
 	lines []string
 }
 
-// readFrames reads frames: each begins with a line of a form feed and the milliseconds
-// for which it is shown.
+// readFrames reads frames: each begins with a line that has a form feed and its
+// duration in milliseconds.
 func readFrames(r io.Reader) (all []frame, err error) {
 	in := bufio.NewScanner(r)
 	for in.Scan() {
@@ -43,11 +43,11 @@ func readFrames(r io.Reader) (all []frame, err error) {
 	return all, in.Err()
 }
 
-// span is the time for which a line is shown: the frames from the first to before the last.
+// span is the time for which a line is shown, as numbers of frames; to is the first frame without it.
 type span struct{ from, to int }
 
-// play writes an animated picture. Each line of the terminal is drawn once for as
-// long as it stays the same. A viewer that plays nothing shows the last frame.
+// play writes an animated picture. A line of the terminal is drawn once for the time in
+// which it stays the same. A viewer without animation shows the last frame.
 func play(w io.Writer, title string, frames []frame) {
 	columns, rows := 0, 0
 	times := make([]time.Duration, len(frames)+1)

@@ -1,5 +1,5 @@
-// pictures draws a terminal's text and colours, as "tmux capture-pane -e" gives
-// them on stdin, as an SVG on stdout; with -film several screens as an animated one.
+// pictures draws a terminal's text and colours, as "tmux capture-pane -e" prints them,
+// from stdin, as an SVG on stdout; with -film several screens as an animated SVG.
 package main
 
 import (
@@ -89,7 +89,7 @@ func drawLine(w io.Writer, row int, line string) {
 			fmt.Fprintf(w, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n",
 				margin+float64(r.column)*cellWidth, margin+row*cellHeight, float64(ansi.StringWidth(r.text))*cellWidth, cellHeight, back)
 		}
-		words := strings.TrimLeft(r.text, " ") // a viewer may drop blanks in front
+		words := strings.TrimLeft(r.text, " ") // a viewer may drop leading blanks
 		if words == "" {
 			continue
 		}
@@ -99,7 +99,7 @@ func drawLine(w io.Writer, row int, line string) {
 	}
 }
 
-// text makes s fit for XML, which has no control characters.
+// text makes s safe for XML, which has no control characters.
 func text(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

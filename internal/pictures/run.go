@@ -31,8 +31,8 @@ type run struct {
 	text   string
 }
 
-// runs cuts a line where the style changes. What is not ASCII is a run of its
-// own, as another font may have it in another width.
+// runs cuts a line where the style changes. Text that is not ASCII is a run of its own,
+// because its width may differ in another font.
 func runs(line string) (all []run) {
 	now, column := style{}, 0
 	for line != "" {
@@ -110,8 +110,8 @@ func (s *style) set(codes []string) {
 	}
 }
 
-// indexed reads what follows 38 or 48, and how many codes that is: 5;N is one of
-// the 256 colours, 2;R;G;B any.
+// indexed reads what follows 38 or 48, and how many codes it used: 5;N is one of the
+// 256 colours, 2;R;G;B any.
 func indexed(codes []string) (color string, used int) {
 	number := func(i int) int {
 		if i >= len(codes) {
@@ -148,8 +148,7 @@ func color256(n int) string {
 	return fmt.Sprintf("#%02x%02x%02x", grey, grey, grey)
 }
 
-// colors are those of letters and of what is behind them, "" if that is the
-// picture's own.
+// colors are the colours of letters and of their background, "" for the picture's own.
 func (s style) colors() (front, back string) {
 	front, back = s.front, s.back
 	if s.reverse {
@@ -158,7 +157,7 @@ func (s style) colors() (front, back string) {
 	return front, back
 }
 
-// attributes are the style's in SVG.
+// attributes are the SVG attributes of the style.
 func (s style) attributes() string {
 	var b strings.Builder
 	if front, _ := s.colors(); front != "" {

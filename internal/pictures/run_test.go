@@ -21,7 +21,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Whatever a process calls itself, the picture stays one.
+// Whatever a process calls itself, the picture stays valid XML.
 func TestDrawIsXML(t *testing.T) {
 	for _, line := range []string{"<script>&amp;\"'", "\x1b[", "\x1b]0;x", "\x1b[999m\x1b", "\xff\x1b[1", ""} {
 		var b bytes.Buffer

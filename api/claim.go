@@ -21,7 +21,7 @@ type Trace struct {
 
 // Call is a tool call of a coding agent, as the agent's hooks reported it.
 type Call struct {
-	ID      string     `json:"id"`              // of the agent, or made of the tool and its input if the agent has none; at most 128 bytes
+	ID      string     `json:"id"`              // from the agent, or a hash of session, tool and input if the agent gives none; at most 128 bytes
 	Tool    string     `json:"tool,omitempty"`  // its name; at most 64 bytes
 	Agent   *Ref       `json:"agent,omitempty"` // the agent's process
 	Began   *time.Time `json:"began,omitempty"` // when its beginning was reported

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Client is what the command line and the terminal UI need of a daemon. Dial
-// gives one over the unix socket. Every error that the daemon sent is an
-// *Error; everything else means that it could not be reached.
+// Client is what the command line and the terminal UI need from a daemon. Dial makes
+// one over the unix socket. An error that the daemon sent is an *Error; any other error
+// means that the daemon could not be reached.
 type Client interface {
 	Version(ctx context.Context) (*Version, error)
 	Status(ctx context.Context) (*Status, error)
@@ -20,38 +20,38 @@ type Client interface {
 	Keep(ctx context.Context, req KeepRequest) (*Session, error)
 	// Tree gives the processes of a session; dead is ancestors or all.
 	Tree(ctx context.Context, s, dead string) (*Tree, error)
-	// Plan says what an end would do now, and sends nothing.
+	// Plan reports what an end would do now, without sending a signal.
 	Plan(ctx context.Context, s string) (*Plan, error)
 	End(ctx context.Context, s string, req EndRequest) (*Report, error)
-	// Report waits up to wait (at most 60 s) for the end to be over. A report
-	// without Verdict is not over yet.
+	// Report waits up to wait (at most 60 s) for the end to be over. A report without a
+	// Verdict: the end is not over yet.
 	Report(ctx context.Context, s string, wait time.Duration) (*Report, error)
 	Process(ctx context.Context, ref string) (*Process, error)
-	// Kill signals one member, named by PID@START_NS. CodeIdentity: another
-	// process has that PID now, and nothing was sent.
+	// Kill signals one member, named by PID@START_NS. CodeIdentity: the PID now belongs
+	// to another process, and no signal was sent.
 	Kill(ctx context.Context, ref string, req KillRequest) (*Killed, error)
 	// PlanBranch and EndBranch are Plan and End for a member and everything that it
-	// ever started. The report is of the session that these processes are in from
-	// then on; Also has the others that end with it.
+	// ever started. The report is of the new session that these processes are moved to;
+	// Also has the other sessions that end with it.
 	PlanBranch(ctx context.Context, ref string) (*Plan, error)
 	EndBranch(ctx context.Context, ref string, req EndRequest) (*Report, error)
-	// Orphans lists the orphans, leftovers and zombies of a session, and Leaks
-	// says how it grows; "" is every session that the caller may read.
+	// Orphans lists the orphans, leftovers and zombies of a session; Leaks reports how
+	// it grows. For "": of every session that the caller may read.
 	Orphans(ctx context.Context, session string) (*Orphans, error)
 	Leaks(ctx context.Context, session string) (*Leaks, error)
 	Why(ctx context.Context, ref string) (*Why, error)
-	// WhyPort tells who listens on a port; proto is tcp or udp. CodeNotFound:
-	// nobody does.
+	// WhyPort finds the processes that listen on a port; proto is tcp or udp.
+	// CodeNotFound: there are none.
 	WhyPort(ctx context.Context, proto string, port int) (*Holders, error)
-	// WhyPortAt tells which members listened on a TCP port at a time, as far as the history goes.
+	// WhyPortAt finds the members that listened on a TCP port at that time, as far back as the history goes.
 	WhyPortAt(ctx context.Context, port int, at time.Time) (*Holders, error)
-	// WhyPath tells who has a file open or locked. CodeNotFound: nobody has.
+	// WhyPath finds the processes that have a file open or locked. CodeNotFound: there are none.
 	WhyPath(ctx context.Context, f PathRef) (*Holders, error)
 	// Events calls each for every line of the stream until each fails, the
 	// stream ends or ctx is done.
 	Events(ctx context.Context, q EventsQuery, each func(*Event) error) error
-	// History lists ended sessions, the last first; Next of the reply is the
-	// Next of the query for what comes behind.
+	// History lists ended sessions, newest first. The reply's Next, set in the query,
+	// selects the next page.
 	History(ctx context.Context, q HistoryQuery) (*Sessions, error)
 	// Watch calls each for every line of the live picture until each fails, the
 	// stream ends or ctx is done.
@@ -65,8 +65,8 @@ type Client interface {
 	Policy(ctx context.Context) (*Policy, error)
 	// PolicyExplain gives the rules that match a process now.
 	PolicyExplain(ctx context.Context, ref string) (*PolicyExplain, error)
-	// PolicyReload has the policy file read again. One that is refused stays
-	// without effect: CodeBadRequest.
+	// PolicyReload makes the daemon read the policy file again. An invalid file has no
+	// effect: CodeBadRequest.
 	PolicyReload(ctx context.Context) (*Policy, error)
 	// PolicyResume closes the circuit breaker.
 	PolicyResume(ctx context.Context) (*Policy, error)
@@ -74,12 +74,12 @@ type Client interface {
 	Close() error
 }
 
-// EventsQuery selects what Events gives.
+// EventsQuery selects the events that Events reports.
 type EventsQuery struct {
 	Session  string
 	Types    []string
 	From     uint64 // first sequence number wanted
-	Snapshot bool   // send the present processes first
+	Snapshot bool   // first send the processes that are alive now
 	// Since is the time of the first event wanted, Until that of the last; zero:
 	// from now on, without end.
 	Since, Until time.Time

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestDialCrowded: a daemon behind with accepting is waited for.
+// TestDialCrowded: Dial waits for a daemon that accepts slowly.
 func TestDialCrowded(t *testing.T) {
 	dir, err := os.MkdirTemp("", "lngtest-")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestDialCrowded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := net.Dial("unix", socket) // the one that fits
+	first, err := net.Dial("unix", socket) // fills the backlog
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestDialCrowded(t *testing.T) {
 	c.Close()
 }
 
-// TestIdleClient: a client that asks nothing is not connected for long.
+// TestIdleClient: a client that sends no request does not stay connected for long.
 func TestIdleClient(t *testing.T) {
 	socket, ln := listen(t)
 	var open atomic.Int64

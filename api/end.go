@@ -67,7 +67,7 @@ type Zombie struct {
 	Reaper *Process `json:"reaper,omitempty"` // the parent that has to wait for it
 }
 
-// Caller is who asked for something.
+// Caller is the user and the process that made a request.
 type Caller struct {
 	UID  int    `json:"uid"`            // its user
 	PID  int    `json:"pid,omitempty"`  // its process
@@ -82,7 +82,7 @@ type Report struct {
 	State          SessionState `json:"state"`                 // of the session: ending, condemned, ended
 	Ended          *time.Time   `json:"ended,omitempty"`       // when the last member was gone; absent: it is not over, or not known
 	EndReason      string       `json:"end_reason,omitempty"`  // as in a session
-	EndedBy        *Caller      `json:"ended_by,omitempty"`    // who asked for the end
+	EndedBy        *Caller      `json:"ended_by,omitempty"`    // the caller that asked for the end
 	Verdict        Verdict      `json:"verdict,omitempty"`     // clean, left, unknown; absent while it is not over
 	VerdictWhy     string       `json:"verdict_why,omitempty"` // why it is not clean
 	DurationMS     float64      `json:"duration_ms"`           // from the beginning of the end to the verdict

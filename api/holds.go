@@ -43,7 +43,7 @@ type Holds struct {
 	Unknown []string `json:"unknown,omitempty"` // what could not be read
 }
 
-// Holders answers who listens on a port or holds a path: one item for each
+// Holders are the processes that listen on a port or hold a path: one item for each
 // process, with only what was asked for in Holds.
 type Holders struct {
 	Head

@@ -35,20 +35,20 @@ const MaxWait = 60 * time.Second
 // MaxGrace bounds the grace of a session and of an end.
 const MaxGrace = 10 * time.Minute
 
-// answerTime is how long a daemon has to answer Dial. It is more than a daemon
-// takes that systemd starts only now, as somebody asks.
+// answerTime is how long a daemon has to answer Dial. It is enough for a daemon that
+// systemd starts on this connection.
 const answerTime = 5 * time.Second
 
-// UnreachableError says that there is no daemon to talk to: no socket, nobody
-// behind it, no permission to connect, a connection that broke, or something
-// that is not a lineage daemon. The command line exits with ExitUnreachable.
+// UnreachableError says that there is no daemon to talk to: no socket, no process
+// behind it, no permission to connect, a connection that broke, or something that is
+// not a lineage daemon. The command line exits with ExitUnreachable.
 type UnreachableError struct {
 	Socket string
 	Err    error
 }
 
-// ErrNotLineage is the Err of an UnreachableError whose socket is served by
-// something else, or by a daemon that talks nonsense.
+// ErrNotLineage is the Err of an UnreachableError whose socket is served by something
+// else, or by a daemon whose replies are invalid.
 var ErrNotLineage = errors.New("not a lineage daemon")
 
 // ErrSilent is the Err of an UnreachableError whose daemon accepts connections
@@ -81,8 +81,8 @@ type client struct {
 // version. A daemon of another Major is an *Error of CodeVersion, one that does
 // not answer is ErrSilent. The Client is safe for concurrent use.
 func Dial(ctx context.Context, socket string) (Client, error) {
-	// The daemon counts connections; one that waits for the end of a command for hours
-	// is not worth one.
+	// The daemon counts connections; a client that waits for hours until a command ends
+	// should not use up one.
 	c := newClient(socket, time.Second, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, socket) })
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -93,8 +93,8 @@ func Dial(ctx context.Context, socket string) (Client, error) {
 	return opened, err
 }
 
-// DialOver is Dial over connections that connect makes, to a daemon that errors call by
-// that name. How long it may take to answer is ctx's.
+// DialOver is Dial over connections that connect makes; errors call the daemon name.
+// ctx bounds how long it may take to answer.
 func DialOver(ctx context.Context, name string, connect func(context.Context) (net.Conn, error)) (Client, error) {
 	return newClient(name, time.Minute, connect).open(ctx)
 }
@@ -124,8 +124,7 @@ func (c *client) open(ctx context.Context) (Client, error) {
 	return c, nil
 }
 
-// How long a daemon is asked again that has as many callers waiting as the
-// kernel keeps for it.
+// How long, and how often, Dial tries again while the daemon's backlog is full.
 const (
 	crowdedFor   = 2 * time.Second
 	crowdedPause = 5 * time.Millisecond
@@ -162,7 +161,7 @@ func (c *client) foreign(format string, args ...any) error {
 	return c.unreachable(fmt.Errorf("%w: %s", ErrNotLineage, fmt.Sprintf(format, args...)))
 }
 
-// do sends one request and gives the reply of a 2xx; the caller closes its body.
+// do sends one request and returns the reply if it is a 2xx; the caller closes its body.
 func (c *client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var r io.Reader
 	if body != nil {
@@ -199,7 +198,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 }
 
 func (c *client) check(resp *http.Response) error {
-	if resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // net/http's own, without our headers
+	if resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // net/http's own reply, without our headers
 		return NewError(CodeTooLarge, "headers of more than 8 KiB", "")
 	}
 	major := resp.Header.Get(HeaderAPI)
@@ -354,7 +353,7 @@ type StopRequest struct {
 	Force  bool `json:"force,omitempty"`  // unload with live sessions; their processes keep running, untracked
 }
 
-// ofSession asks for something of a session. What cannot be an id or a name is
+// ofSession sends a request about a session. A word that cannot be an id or a name is
 // not sent: it would change the path.
 func ofSession[T any](c *client, ctx context.Context, method, s, what string, query url.Values, body any) (*T, error) {
 	if !IsSessionWord(s) {

@@ -55,8 +55,8 @@ func daemon(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// A daemon that is stopped accepts, as the kernel does that for it, and does
-// not answer. A caller with less patience is told of that.
+// A daemon that is stopped does not answer, but the kernel accepts connections for it.
+// A caller with a shorter deadline gets that error instead.
 func TestDialSilent(t *testing.T) {
 	t.Parallel()
 	socket, _ := listen(t)
@@ -151,7 +151,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// What cannot name anything must not reach the path.
+// A word that cannot be a name must not reach the path.
 func TestNamesThatAreNotSent(t *testing.T) {
 	c := dial(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("sent %s", r.URL) })
 	for _, s := range []string{"", ".", "..", "a/b", "../status", "a?b", "-a", "a\n", "ä", strings.Repeat("a", 65)} {
@@ -299,7 +299,7 @@ func wantUnreachable(t *testing.T, socket string, is error, text string) {
 	}
 }
 
-// serveRaw answers every connection's first read with reply, and closes it.
+// serveRaw reads once from every connection, sends reply, and closes it.
 func serveRaw(t *testing.T, reply string) string {
 	t.Helper()
 	socket, l := listen(t)

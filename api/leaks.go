@@ -33,7 +33,7 @@ type Orphan struct {
 	Kept        bool      `json:"kept,omitempty"`         // it is meant to outlive its session
 	// Brokered is how it came to its session, if not by a fork.
 	Brokered *Brokered `json:"brokered,omitempty"`
-	// Reaper has to wait for a zombie. Absent: not known.
+	// Reaper is the process that must wait for a zombie. Absent: not known.
 	Reaper *Process `json:"reaper,omitempty"`
 }
 

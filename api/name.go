@@ -19,8 +19,8 @@ func IsSessionWord(s string) bool {
 	return 0 < len(s) && len(s) <= maxName
 }
 
-// SessionWord makes a name for a session of a program's: what IsSessionWord refuses
-// is left out or becomes a "-". "" if nothing is left.
+// SessionWord makes a session name from a program's name: what IsSessionWord refuses is
+// left out or becomes a "-". "" if nothing is left.
 func SessionWord(s string) string {
 	word := make([]byte, 0, len(s))
 	for i := range len(s) {

@@ -29,8 +29,8 @@ const (
 	StateEnded     SessionState = "ended"
 )
 
-// ParseRef reads PID or PID@START_NS, as String and `-o name` print it. A PID
-// without start names whoever has it now.
+// ParseRef reads PID or PID@START_NS, as String and `-o name` print it. A PID without
+// start is the process that has it now.
 func ParseRef(s string) (Ref, error) {
 	pid, start, exact := strings.Cut(s, "@")
 	p, err := strconv.ParseUint(pid, 10, 31)
@@ -59,8 +59,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 		p.Head = e.Head
 		doc = p
 	}
-	// An encoder that is to escape for HTML does so with what it gets here;
-	// what is escaped here stays so.
+	// No HTML escapes here: an encoder that wants them escapes this output again. What
+	// is escaped here stays escaped.
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -81,7 +81,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, p); err != nil {
 		return err
 	}
-	// What both documents have belongs to the process here.
+	// The fields that both documents have belong to the process here.
 	*e = Event{Head: p.Head, Process: p}
 	p.Head = Head{}
 	return nil

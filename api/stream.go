@@ -58,10 +58,10 @@ func (c *client) stream(ctx context.Context, path string, q url.Values, read fun
 	return err
 }
 
-// ReadEvents calls each for every line of r up to the one of kind "end". It is
-// ErrNoEnd if there is none, and ErrBroken if the last line is cut off or one
-// is no event or longer than MaxLine; any error of each ends the reading and is
-// returned as it is. The Event is each's to keep.
+// ReadEvents calls each for every line of r up to the one of kind "end". It returns
+// ErrNoEnd if that line is missing, and ErrBroken if the last line is cut off, or a
+// line is not an event or longer than MaxLine. An error of each ends the reading and is
+// returned unchanged. each may keep the Event.
 func ReadEvents(r io.Reader, each func(*Event) error) error {
 	return readLines(r, func(ev *Event) string { return ev.Kind }, each)
 }
@@ -91,8 +91,8 @@ func readLines[T any](r io.Reader, kind func(*T) string, each func(*T) error) er
 	return ErrNoEnd
 }
 
-// unmarshal does what json.Unmarshal does, which reads a line twice more for a type that
-// decodes itself.
+// unmarshal does what json.Unmarshal does, but json.Unmarshal would read a line twice
+// more for a type that decodes itself.
 func unmarshal(text []byte, doc any) error {
 	if u, ok := doc.(json.Unmarshaler); ok {
 		return u.UnmarshalJSON(text)

@@ -25,7 +25,7 @@ func TestEvents(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	for _, tt := range []struct {
 		name, body string
-		want       []U64 // sequence numbers that are seen
+		want       []U64 // sequence numbers that each gets
 		broken     bool
 	}{
 		{"whole", `{"seq":"1","type":"fork"}` + "\n\n" + `{"seq":"2","type":"exit","new":[1]}` + "\n" + endLine, []U64{1, 2, 0}, false},

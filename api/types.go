@@ -91,7 +91,7 @@ type Session struct {
 	Kept         bool         `json:"kept,omitempty"`        // handed over from another session
 	Until        *time.Time   `json:"until,omitempty"`       // of a kept one
 	Reason       string       `json:"reason,omitempty"`      // of a kept one
-	KeptBy       *Caller      `json:"kept_by,omitempty"`     // who asked for that; absent: a rule, or it is not known
+	KeptBy       *Caller      `json:"kept_by,omitempty"`     // the caller that asked to keep it; absent: a rule, or not known
 	KeepRule     string       `json:"keep_rule,omitempty"`   // of the policy, by which it is kept
 	BrokeredBy   string       `json:"brokered_by,omitempty"` // the session whose work it holds, on evidence
 	Shared       string       `json:"shared,omitempty"`      // the rule for a server of several sessions

@@ -28,8 +28,8 @@ type Reparents struct {
 	To   *Ref       `json:"to,omitempty"`   // the parent after
 }
 
-// Why tells whose a process is: edges run from the process to its session's
-// root. Session is absent when it belongs to none.
+// Why says which session a process belongs to, and how: edges run from the process to
+// the root of its session. Session is absent when it belongs to none.
 type Why struct {
 	Head
 	Process Process  `json:"process"`           // that was asked for

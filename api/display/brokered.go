@@ -6,8 +6,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Brokered tells of work that a member handed to another daemon, and what is
-// known of it; session is the one whose work it is.
+// Brokered describes work that a member handed to another daemon, and what is known of
+// it; session is the session that the work belongs to.
 func Brokered(b *api.Brokered, session string) string {
 	s := "brokered, unattributed"
 	switch {

@@ -7,11 +7,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// mostCalls are named on one line.
+// mostCalls is how many calls are named on one line.
 const mostCalls = 3
 
-// Calls says which tool calls a process may belong to; "" if it has none. A member said so, and
-// chose the words.
+// Calls says which tool calls a process may belong to; "" if it has none. A member claimed
+// them, and chose the words.
 func Calls(calls []api.Call) string {
 	var named []string
 	for i := range calls[:min(len(calls), mostCalls)] {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// CommandBytes bounds a command that is not asked for in full: a process may
-// have megabytes of arguments.
+// CommandBytes bounds a command unless all of it is wanted: a process may have
+// megabytes of arguments.
 const CommandBytes = 4096
 
 // Command shows what a process runs, as one would type it: sanitised, and cut

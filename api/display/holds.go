@@ -17,7 +17,7 @@ func Port(p *api.Port) string {
 	return Text(p.Proto + " " + net.JoinHostPort(p.Addr, strconv.Itoa(p.Port)))
 }
 
-// Lock names a lock, and who waits for it.
+// Lock names a lock, and the processes that wait for it.
 func Lock(l *api.Lock) string {
 	s := l.Type
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Kept tells of a kept session by whom, until when and why it is; "" of others.
+// Kept says by whom, until when and why a session is kept; "" for other sessions.
 func Kept(s *api.Session) string {
 	if !s.Kept {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Lost says what an event of type lost reports. One without a count is a restart of the
-// daemon, or the end of what the history has.
+// Lost says what an event of type lost reports. An event without a count is a restart
+// of the daemon, or the end of what the history has.
 func Lost(ev *api.Event) string {
 	what := "what happened before is not known"
 	if ev.Count > 0 {

@@ -8,12 +8,11 @@ import (
 )
 
 // Text gives text as one line of visible text for terminals and logs. What is not
-// printable becomes an escape as Go writes it: \n and \t, \x1b for controls
-// and for bytes that are no UTF-8, \u202e for bidirectional overrides, line
-// separators, spaces other than ' ', and all else that has no shape of its
-// own. A backslash stays as it is, for it is common in commands and harms
-// nothing: the result is for reading, not for decoding. Text(Text(s)) is
-// Text(s).
+// printable becomes an escape as Go writes it: \n and \t, \x1b for controls and for
+// bytes that are not UTF-8, \u202e for bidirectional overrides, line separators, spaces
+// other than ' ', and everything else that is invisible. A backslash stays as it is,
+// because it is common in commands and harmless: the result is for reading, not for
+// decoding. Text(Text(s)) is Text(s).
 func Text[S ~string](text S) string {
 	s := string(text)
 	clean := cleanPrefix(s)

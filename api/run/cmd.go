@@ -38,7 +38,7 @@ type Cmd struct {
 
 	Name    string        // of the session; may be empty
 	Grace   time.Duration // from SIGTERM to SIGKILL; 0: the daemon's default, negative: SIGKILL at once
-	Require Guarantee     // Start fails if there is less; 0: whatever the host has
+	Require Guarantee     // Start fails if the host offers less; 0: accept any
 	Lineage string        // path of the lineage program; "": found in PATH
 	Socket  string        // of the daemon; "": LINEAGE_SOCKET, or api.DefaultSocket
 
@@ -48,10 +48,10 @@ type Cmd struct {
 	started   time.Time
 	exited    chan struct{} // closed when Process was waited for
 	ended     chan struct{} // closed when nothing watches the context
-	cancelled bool          // the context's end was first; read after ended
+	cancelled bool          // the context was done first; read after ended is closed
 	report    *api.Report
 
-	// Of Group: while it is false the group's number is the command's.
+	// For Group: while freed is false, the process group's number is still the command's.
 	group sync.Mutex
 	freed bool
 }
@@ -122,7 +122,7 @@ func (c *Cmd) wrap(path string) error {
 		return fmt.Errorf("run: %w", err)
 	}
 	c.receipt = dir
-	if a := c.SysProcAttr; a != nil && a.Credential != nil { // who writes there
+	if a := c.SysProcAttr; a != nil && a.Credential != nil { // the user that writes there
 		if err := os.Chown(dir, int(a.Credential.Uid), int(a.Credential.Gid)); err != nil {
 			os.RemoveAll(dir)
 			return fmt.Errorf("run: %w", err)

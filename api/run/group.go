@@ -13,10 +13,10 @@ import (
 
 const groupPause = 10 * time.Millisecond
 
-// leadGroup gives the command a process group of its own.
+// leadGroup puts the command into a process group of its own.
 func (c *Cmd) leadGroup() {
 	a := c.sysProcAttr()
-	if !a.Setsid { // which makes one
+	if !a.Setsid { // setsid makes one
 		a.Setpgid, a.Pgid = true, 0
 	}
 	c.SysProcAttr = a
@@ -41,7 +41,7 @@ func (c *Cmd) endGroup() {
 	}
 }
 
-// signalGroup sends SIGTERM to the group, and SIGKILL if a process of it lives
+// signalGroup sends SIGTERM to the group, and SIGKILL if one of its processes is alive
 // when the grace is over.
 func (c *Cmd) signalGroup() {
 	grace := c.Grace
@@ -59,7 +59,7 @@ func (c *Cmd) signalGroup() {
 	c.killGroup(syscall.SIGKILL)
 }
 
-// killGroup sends a signal to the group, unless its number is free already.
+// killGroup sends a signal to the group, unless its number is already free.
 func (c *Cmd) killGroup(sig syscall.Signal) {
 	c.group.Lock()
 	defer c.group.Unlock()

@@ -61,8 +61,8 @@ func (e *GuaranteeError) Error() string {
 	return fmt.Sprintf("run: guarantee %v is required, this host has %v: %s", e.Require, e.Have, e.Why)
 }
 
-// How long the daemon and "lineage doctor" may take to answer. A daemon that
-// hangs must not hang its callers: they get the next best guarantee.
+// How long the daemon and "lineage doctor" may take to answer. A daemon that hangs must
+// not hang its callers: they fall back to the next best guarantee.
 const (
 	askTime    = 2 * time.Second
 	doctorTime = 10 * time.Second

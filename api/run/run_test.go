@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api/run"
 )
 
-// Here without lineage, where only the process group is left. The other guarantees
-// are tested in internal/e2e/library.
+// These tests run without lineage, so that the guarantee is the process group. The
+// other guarantees are tested in internal/e2e/library.
 func command(ctx context.Context, script string) *run.Cmd {
 	cmd := run.CommandContext(ctx, "/bin/sh", "-c", script)
 	cmd.Lineage, cmd.Grace = "/no/such/lineage", time.Second

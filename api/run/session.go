@@ -109,8 +109,8 @@ func (c *Cmd) end() {
 	}
 }
 
-// endSession asks the daemon. If that fails lineage run is killed: it is the
-// session's owner, and the kernel ends the session of a dead owner.
+// endSession asks the daemon. If that fails, lineage run is killed: it is the session's
+// owner, and the kernel ends the session when its owner dies.
 func (c *Cmd) endSession() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
@@ -133,8 +133,8 @@ func (c *Cmd) askEnd(ctx context.Context) error {
 	return err
 }
 
-// endInit has lineage init forward SIGTERM. When the grace is over the command
-// is killed, and a second SIGTERM ends the grace of what it leaves.
+// endInit makes lineage init forward SIGTERM. When the grace is over, the command is
+// killed, and a second SIGTERM ends the grace of its leftovers.
 func (c *Cmd) endInit() {
 	_ = c.Process.Signal(syscall.SIGTERM)
 	grace := c.Grace
@@ -155,9 +155,9 @@ func (c *Cmd) endInit() {
 	_ = c.Process.Signal(syscall.SIGTERM)
 }
 
-// killChildren kills the children of lineage init: the command, and orphans of
-// what it started. A child is opened first and looked at then, so that its PID
-// cannot become another process's in between.
+// killChildren kills the children of lineage init: the command, and orphans of what it
+// started. A child is opened before its fields are checked, so that its PID cannot be
+// reused in between.
 func (c *Cmd) killChildren() {
 	child := func(fields []string) bool { return fields[1] == strconv.Itoa(c.Process.Pid) }
 	for _, pid := range processes(child) {
@@ -172,8 +172,8 @@ func (c *Cmd) killChildren() {
 	}
 }
 
-// processes are those whose fields of /proc/PID/stat are wanted: state, parent,
-// process group, sid and so on.
+// processes returns the PIDs whose fields of /proc/PID/stat wanted accepts: state,
+// parent, process group, sid and so on.
 func processes(wanted func([]string) bool) (pids []int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -193,8 +193,8 @@ func processes(wanted func([]string) bool) (pids []int) {
 	return pids
 }
 
-// stat gives the fields of /proc/PID/stat from the state on: the name before it
-// may have any byte. A process that is gone has no fields.
+// stat returns the fields of /proc/PID/stat from the state on: the name before it may
+// contain any byte. A process that is gone has no fields.
 func stat(pid int) []string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
@@ -202,8 +202,8 @@ func stat(pid int) []string {
 
 func (c *Cmd) receiptFile() string { return filepath.Join(c.receipt, "receipt.json") }
 
-// readReport reads what lineage wrote. If lineage was killed, the session may
-// still be ending: the daemon has its report then.
+// readReport reads what lineage wrote. If lineage was killed, the session may still be
+// ending: then the report comes from the daemon.
 func (c *Cmd) readReport() *api.Report {
 	report := new(api.Report)
 	b, err := os.ReadFile(c.receiptFile())

@@ -64,7 +64,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// lines are n processes that are forked and exit.
+// lines are the events of n processes that are forked and exit.
 func lines(n int) *bytes.Buffer {
 	stream := new(bytes.Buffer)
 	enc := json.NewEncoder(stream)

@@ -26,7 +26,7 @@ import (
 // version is set by the linker.
 var version = "devel"
 
-// memory is what the runtime keeps to, beside which the program's text and stacks are small.
+// memory is the runtime's limit. The program's text and stacks are small beside it.
 const memory = 44 << 20
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 	os.Exit(code)
 }
 
-// usageError is a mistake that the caller has to mend before the next start.
+// usageError is a mistake that the caller has to fix before the next start.
 type usageError struct{ error }
 
 func run(ctx context.Context, args []string) int {

@@ -78,14 +78,14 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	if e.scrapes != nil {
 		all.Go(func() {
 			err = e.scrapes.server.Serve(ctx, e.scrapes.ln)
-			stop() // the service manager starts all of it again
+			stop() // exit: the service manager restarts the whole program
 		})
 	}
 	all.Wait()
 	return errors.Join(err, e.store.Close())
 }
 
-// host is where the events happen.
+// host describes this host.
 func host() *record.Host {
 	h := &record.Host{Arch: runtime.GOARCH, Version: version}
 	if b, err := os.ReadFile("/etc/machine-id"); err == nil {

@@ -20,7 +20,7 @@ type scrapes struct {
 	ln     net.Listener
 }
 
-// listen takes the address, and asks the daemon whether it lets this user read its metrics.
+// listen binds the address, and asks the daemon whether it lets this user read its metrics.
 // A daemon that does not run may come later.
 func listen(ctx context.Context, address, socket string, log zerolog.Logger) (*scrapes, error) {
 	s := &scrapes{server: metrics.New(socket)}

@@ -28,8 +28,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
 
-// sinksOf makes a sink for each receiver. An error is one of the options or of a file that they
-// name.
+// sinksOf makes a sink for each receiver. An error is about an option, or a file that an option
+// names.
 func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err error) {
 	client, err := httpClient(o.CA)
 	if err != nil {
@@ -65,7 +65,7 @@ func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err erro
 	return all, nil
 }
 
-// metricsOf is what sends the daemon's metrics, nil if nobody asked for it.
+// metricsOf makes the sender of the daemon's metrics; nil if the options do not ask for one.
 func metricsOf(o *export.Options, socket string, log zerolog.Logger) (*otlp.Metrics, error) {
 	if o.OTLP == "" || !slices.Contains(o.Signals, "metrics") {
 		return nil, nil
@@ -82,8 +82,8 @@ func otlpClient(o *export.Options) (c otlp.Client, err error) {
 	return c, err
 }
 
-// ocsfSink writes to standard output, or to a file. Those that rotate files may send SIGHUP:
-// a file that was renamed is opened again without it.
+// ocsfSink writes to standard output, or to a file. Programs that rotate files may send
+// SIGHUP, but need not: a renamed file is opened again anyway.
 func ocsfSink(path string, log zerolog.Logger) (record.Sink, error) {
 	if path == "-" {
 		return file.NewStream(os.Stdout, ocsf.New(), log), nil
@@ -112,8 +112,8 @@ func httpClient(ca string) (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: refuse}, nil
 }
 
-// readHeader reads a file of headers, one in each line. What is in it is not repeated in an
-// error: it may be a password.
+// readHeader reads a file of headers, one a line. Errors do not repeat its content: it may
+// be a password.
 func readHeader(file string) (http.Header, error) {
 	h := make(http.Header)
 	if file == "" {

@@ -32,7 +32,7 @@ type item struct {
 	Killable *bool    `json:"killable,omitempty"`
 }
 
-// answer is what a tool gives, besides text.
+// answer is what a tool returns besides text.
 type answer struct {
 	Items   []item `json:"items"`
 	More    int    `json:"more,omitempty" jsonschema:"items that did not fit"`

@@ -18,11 +18,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// reachTime is how late an answer may be because the daemon is dead, stopped or absent.
-// One that is there answers the first question in some milliseconds.
+// reachTime is how long a dead, stopped or absent daemon may delay an answer. A healthy
+// daemon answers the first request within a few milliseconds.
 const reachTime = 250 * time.Millisecond
 
-// busyTime is how long one may take that runs: in a storm of forks it may be late, and
+// busyTime is how long a running daemon may take: in a fork storm it may be slow, and
 // that is when an end is needed.
 const busyTime = 5 * time.Second
 
@@ -30,13 +30,13 @@ const busyTime = 5 * time.Second
 // the agent runs.
 type daemon struct {
 	socket string
-	// told is the file that remembers that the agent knows of a missing daemon. It is
+	// told is the file that records that the agent was told of a missing daemon. It is
 	// "" without XDG_RUNTIME_DIR: then only this process remembers it.
 	told string
 
 	mu       sync.Mutex
 	wasTold  bool
-	watching int // process whose session is the agent's: our own
+	watching int // the process whose session is the agent's: our own
 }
 
 func newDaemon(socket string) *daemon {
@@ -47,7 +47,7 @@ func newDaemon(socket string) *daemon {
 	return d
 }
 
-// errSilent is the answer to every call without a daemon but the first, which says
+// errSilent is the answer to every call without a daemon except the first, which says
 // what is wrong.
 var errSilent = errors.New("lineage does not answer; continue without it")
 
@@ -80,8 +80,8 @@ func (d *daemon) ask(ctx context.Context, f func(c api.Client, session string) e
 	return f(c, self.Session)
 }
 
-// runs: the process that listens is alive and not stopped. Not that of a service
-// manager: behind its socket the daemon may be either.
+// runs: the process that listens is alive and not stopped. False for a service manager:
+// behind its socket the daemon may be dead or stopped.
 func (d *daemon) runs() bool {
 	conn, err := net.DialTimeout("unix", d.socket, reachTime/10)
 	if err != nil {

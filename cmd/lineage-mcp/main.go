@@ -1,7 +1,7 @@
 //go:build linux
 
-// Lineage-mcp is an MCP server on stdin and stdout: an agent asks it what the agent has
-// left running, and ends it.
+// Lineage-mcp is an MCP server on stdin and stdout: an agent uses it to find what it
+// has left running, and to end it.
 //
 // It is a program of its own because the protocol's library brings an HTTP server and
 // OAuth, which have no place in a binary that runs as root. It is started by the agent, so

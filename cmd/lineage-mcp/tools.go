@@ -18,7 +18,7 @@ import (
 const instructions = "What you started and what is still running, even if its parent is dead: list_running and ports before you finish. " +
 	"end_branch ends one process with everything it ever started: call it without a plan first, read the plan, then call it again with its token."
 
-// endWait bounds the wait for the receipt of an end.
+// endWait limits the wait for the receipt of an end.
 const endWait = 30 * time.Second
 
 func newServer(d *daemon) *mcp.Server {
@@ -37,8 +37,8 @@ func newServer(d *daemon) *mcp.Server {
 	return s
 }
 
-// add adds a tool that asks the daemon. What goes wrong is an answer to the agent, with
-// IsError, and never the end of the server.
+// add adds a tool that asks the daemon. An error becomes an answer to the agent, with
+// IsError, and never ends the server.
 func add[In any](s *mcp.Server, d *daemon, t *mcp.Tool, tool func(context.Context, api.Client, string, In) (string, *answer, error)) {
 	mcp.AddTool(s, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, *answer, error) {
 		var text string
@@ -122,7 +122,7 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (string, *
 	return lines(text...), out, nil
 }
 
-// step says who started a process.
+// step says how a process was started.
 func step(e *api.Edge) string {
 	switch {
 	case e.Kind == "root":
@@ -138,7 +138,7 @@ func step(e *api.Edge) string {
 }
 
 func ports(ctx context.Context, c api.Client, session string, _ nothing) (string, *answer, error) {
-	plan, err := c.Plan(ctx, session) // it signals nothing, and has what each process holds
+	plan, err := c.Plan(ctx, session) // it sends no signals, and says what each process holds
 	if err != nil {
 		return "", nil, err
 	}
@@ -231,7 +231,7 @@ func keep(ctx context.Context, c api.Client, _ string, k keeping) (string, *answ
 	if err != nil {
 		return "", nil, err
 	}
-	// A rule decides until when; the time is only asked for of operators.
+	// A rule decides how long it is kept; only operators' requests use this time.
 	s, err := c.Keep(ctx, api.KeepRequest{Refs: []api.Ref{ref}, Reason: k.Reason, Until: time.Now().Add(time.Hour)})
 	if err != nil {
 		return "", nil, err

@@ -140,7 +140,7 @@ root of a session cannot be kept.`,
 	return cmd
 }
 
-// moment is a time to come: so long from now, the end of a day, or a time.
+// moment is a future time: a duration from now, the end of a day, or a time.
 func moment(text string, now time.Time) (time.Time, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return now.Add(d), d > 0
@@ -152,7 +152,7 @@ func moment(text string, now time.Time) (time.Time, bool) {
 	return t, err == nil
 }
 
-// opened tells of a session that was made of running processes.
+// opened describes a session that was made of running processes.
 func (a *app) opened(s *api.Session, how string) text.Listing {
 	return text.Listing{
 		Doc: s, Items: []any{s}, Names: []string{s.ID},

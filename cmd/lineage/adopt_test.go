@@ -42,7 +42,7 @@ func TestMoment(t *testing.T) {
 	now := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
 		"8h":                   now.Add(8 * time.Hour),
-		"2026-05-01":           time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC), // to its end
+		"2026-05-01":           time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC), // until the end of that day
 		"2026-05-03T01:02:03Z": time.Date(2026, 5, 3, 1, 2, 3, 0, time.UTC),
 	} {
 		if got, ok := moment(text, now); !ok || !got.Equal(want) {

@@ -20,8 +20,8 @@ import (
 // runs, as env(1) and docker have it.
 const exitBeforeCommand = 125
 
-// app is what the commands share: the world around them, injected, and the
-// flags that all of them take.
+// app is what the commands share: their injected environment, and the flags that all of
+// them take.
 type app struct {
 	console.Console
 	dial     func(ctx context.Context, socket string) (api.Client, error)
@@ -32,18 +32,18 @@ type app struct {
 	begun  bool // the command line was understood
 }
 
-// host is what needs this machine instead of a daemon.
+// host has the functions that need this machine instead of a daemon.
 type host struct {
 	version string
 	commit  string                   // "": not known
-	abi     func() string            // a hash of the kernel side, half a millisecond; nil: there is none
+	abi     func() string            // a hash of the kernel side, takes half a millisecond; nil: none
 	objects func() map[string]string // the SHA-256 of each object of the kernel side
 	doctor  func() api.Doctor
-	// euid is who we are.
+	// euid is our effective user id.
 	euid func() int
 	// ancestors are the parents of a process as the kernel has them now.
 	ancestors func(pid int) []api.Process
-	// orphans are those outside any session; unknown is what could not be read.
+	// orphans are the host's orphans outside any session; unknown is what could not be read.
 	orphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
 	// commands are those that only run where the kernel can be traced.
 	commands func(*app) []*cobra.Command
@@ -63,7 +63,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	return a.exit(err)
 }
 
-// exit tells the error, if it was not told, and gives its exit code.
+// exit prints the error, if that was not done yet, and returns its exit code.
 func (a *app) exit(err error) int {
 	if err == nil {
 		return api.ExitOK
@@ -136,7 +136,7 @@ of them.`,
 	return root
 }
 
-// argsCount wants between least and most arguments; what names them.
+// argsCount requires between least and most arguments; what names them.
 func argsCount(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

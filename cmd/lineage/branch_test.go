@@ -18,7 +18,7 @@ func TestEndBranch(t *testing.T) {
 	if code != 0 || stderr != "" || !slices.Equal(f.branches, []string{member(f).String()}) {
 		t.Errorf("exit %d, %s%s, asked: %v", code, stdout, stderr, f.branches)
 	}
-	for _, id := range []string{f.sessions[0].ID, f.sessions[1].ID} { // a receipt for each
+	for _, id := range []string{f.sessions[0].ID, f.sessions[1].ID} { // one receipt for each session
 		if !strings.Contains(stdout, id) {
 			t.Errorf("no receipt of %s: %s", id, stdout)
 		}
@@ -28,7 +28,7 @@ func TestEndBranch(t *testing.T) {
 	}
 }
 
-// A PID alone is that of the process that has it now.
+// A PID alone means the process that has it now.
 func TestEndBranchByPID(t *testing.T) {
 	f := newFake()
 	pid, _, _ := strings.Cut(member(f).String(), "@")

@@ -39,9 +39,9 @@ func (c *columnList) complete(_ *cobra.Command, _ []string, begun string) (words
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// columnFlags adds the flags of a command that lists in a table. The function that they
-// return takes them, or says what is wrong: what the table may show, and whether one is
-// shown at all.
+// columnFlags adds the flags of a command that lists in a table. The returned function
+// applies them, or returns an error. table: a table is shown; known: the columns that
+// it can have.
 func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (take func(table bool, known []string) error) {
 	c := columnList{known: known}
 	cmd.Flags().Var(&c, "columns", "only these `columns`, in this order: "+strings.Join(known, ", "))

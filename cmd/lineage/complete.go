@@ -90,7 +90,7 @@ func accounts(file, before, begun string) (words []cobra.Completion) {
 	return words
 }
 
-// files leaves it to the shell, which completes file names.
+// files leaves the completion of file names to the shell.
 func files(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }
@@ -115,7 +115,7 @@ func (a *app) completeWhy(cmd *cobra.Command, args []string, begun string) ([]co
 	return a.members(cmd, args, begun), cobra.ShellCompDirectiveDefault
 }
 
-// complete gives the daemon a question for a completion. No answer completes nothing.
+// complete asks the daemon for a completion. Without an answer nothing is completed.
 func (a *app) complete(cmd *cobra.Command, question func(context.Context, api.Client)) {
 	ctx := cmd.Context()
 	if ctx == nil {

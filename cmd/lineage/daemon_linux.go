@@ -67,7 +67,7 @@ everything from the kernel instead.`,
 	return cmd
 }
 
-// refused gives errors of the host their exit codes.
+// refused adds exit codes to errors of the host.
 func refused(err error) error {
 	switch {
 	case errors.Is(err, tracer.ErrNotRoot), errors.Is(err, daemon.ErrMember):

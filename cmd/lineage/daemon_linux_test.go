@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// daemonWorld is a world whose daemon command only notes what it is asked.
+// daemonWorld is a world whose daemon command only records its options.
 func daemonWorld(t *testing.T, fail error) (w *world, asked *string) {
 	w, asked = newWorld(t, newFake()), new(string)
 	w.host.commands = func(a *app) []*cobra.Command {

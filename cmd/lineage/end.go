@@ -74,7 +74,7 @@ kills.`,
 	return cmd
 }
 
-// end ends what words name, and prints the receipts.
+// end ends the sessions or processes that words name, and prints the receipts.
 func (a *app) end(ctx context.Context, c api.Client, o ending.Options, words []string, format string) error {
 	e := ending.Ender{Options: o, Console: &a.Console, Client: c, UID: a.host.euid(), Format: format}
 	return e.End(ctx, words)

@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 )
 
-// --all and --mine end the outermost sessions that the caller may end; kept ones, and
-// those with a kept one in them, only with --kept.
+// --all and --mine end the outermost sessions that the caller may end; kept sessions,
+// and sessions with a kept one inside, only with --kept.
 func TestEndChosen(t *testing.T) {
 	session := func(id string, uid int, parent string) api.Session {
 		return api.Session{ID: id, UID: uid, Parent: parent, State: "active", Live: 1}
@@ -44,7 +44,7 @@ func TestEndChosen(t *testing.T) {
 			t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
 		}
 	}
-	// One that fails does not keep the others alive, and counts.
+	// A failed end does not stop the others from ending, and sets the exit code.
 	f := newFake()
 	f.sessions = all[:3]
 	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
@@ -66,7 +66,7 @@ func TestEndChosen(t *testing.T) {
 	}
 }
 
-// It is asked for as for one, and --dry-run sends nothing.
+// It asks as for one session, and --dry-run sends nothing.
 func TestEndChosenAsks(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
@@ -82,7 +82,7 @@ func TestEndChosenAsks(t *testing.T) {
 	}
 }
 
-// While an end takes its time a terminal shows how far it is; Ctrl-C then kills.
+// While an end takes long, a terminal shows its progress; Ctrl-C then kills.
 func TestEndProgress(t *testing.T) {
 	f := newFake()
 	asked := 0
@@ -107,7 +107,7 @@ func TestEndProgress(t *testing.T) {
 	w := newWorld(t, f)
 	said := w.terminal("")
 	go func() {
-		time.Sleep(3*console.Patience + console.Patience/2) // between two of the states that are shown
+		time.Sleep(3*console.Patience + console.Patience/2) // between two updates of the line
 		w.signals <- os.Interrupt
 	}()
 	code, out, _ := w.run("end", "-y", "--grace", "30s", "k3x9q2")

@@ -36,8 +36,8 @@ func TestEndRequests(t *testing.T) {
 	}
 }
 
-// The end of one session is the first thing that the daemon is asked for. How
-// long to wait for it is asked behind it, unless the command line says so.
+// The end of one session is the first request to the daemon. How long to wait for it is
+// asked afterwards, unless the command line says it.
 func TestEndFirst(t *testing.T) {
 	for line, shown := range map[string]int{
 		"end -y --now build":      0,
@@ -108,7 +108,7 @@ func TestEndVerdicts(t *testing.T) {
 	}
 }
 
-// A plan that a guard would refuse fails as the end would, and shows the plan.
+// If a guard would refuse the plan, the command shows it and fails as the end would.
 func TestPlanRefused(t *testing.T) {
 	f := newFake()
 	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
@@ -119,7 +119,7 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
-// The worst code counts, of sessions that are not found and of plans that are refused.
+// The worst exit code counts, among sessions not found and refused plans.
 func TestPlanRefusedAndNotFound(t *testing.T) {
 	f := newFake()
 	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
@@ -138,7 +138,7 @@ func TestEndNotPermitted(t *testing.T) {
 	}
 }
 
-// A session that is over gives its receipt.
+// For a session that is over, its receipt is printed.
 func TestEndEnded(t *testing.T) {
 	code, stdout, stderr := newWorld(t, newFake()).run("end", "--yes", "old")
 	if code != 0 || !strings.HasPrefix(stdout, "e7d7c7: already ended 1h0m ago, clean: ") || stderr != "" {
@@ -146,7 +146,7 @@ func TestEndEnded(t *testing.T) {
 	}
 }
 
-// A process that an engine put into a container is told with that.
+// A process in a container is reported with the container.
 func TestEndContainer(t *testing.T) {
 	f := newFake()
 	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
@@ -163,7 +163,7 @@ func begun(id string, _ api.EndRequest) (*api.Report, error) {
 	return &api.Report{Session: id, State: "ending", Processes: []api.Outcome{{Ref: ref(1), Outcome: "left"}}, Left: 1}, nil
 }
 
-// A daemon that needs several questions is asked several times.
+// If the receipt is not ready, the daemon is asked again.
 func TestEndWaits(t *testing.T) {
 	f := newFake()
 	f.end = begun
@@ -207,7 +207,7 @@ func TestEndLosesTheDaemon(t *testing.T) {
 	}
 }
 
-// The first Ctrl-C says that ending goes on, the second kills.
+// The first Ctrl-C prints that ending continues, the second one kills.
 func TestEndInterrupted(t *testing.T) {
 	f := newFake()
 	waiting := make(chan struct{}, 2)
@@ -240,7 +240,7 @@ func TestEndInterrupted(t *testing.T) {
 	}
 }
 
-// SIGTERM ends the command and not the end.
+// SIGTERM ends the command, but the end of the session continues.
 func TestEndTerminated(t *testing.T) {
 	f := newFake()
 	waiting := make(chan struct{}, 1)
@@ -292,8 +292,8 @@ func TestEndAsks(t *testing.T) {
 	}
 }
 
-// terminal puts the app's stdin and stderr on a pty where answer is typed when
-// it is asked for. The function gives all that was shown there.
+// terminal puts the app's stdin and stderr on a pty. It types answer when a question
+// appears. The function returns everything that was shown there.
 func (w *world) terminal(answer string) (said func() string) {
 	w.t.Helper()
 	master, tty, err := pty.Open()
@@ -310,7 +310,7 @@ func (w *world) terminal(answer string) (said func() string) {
 		var b strings.Builder
 		buf := make([]byte, 4096)
 		for asked := false; ; {
-			n, err := master.Read(buf) // until EIO: nobody has the tty open
+			n, err := master.Read(buf) // until EIO: no process has the tty open
 			b.Write(buf[:n])
 			if !asked && strings.HasSuffix(b.String(), "[y/N] ") {
 				asked = true
@@ -328,8 +328,7 @@ func (w *world) terminal(answer string) (said func() string) {
 	}
 }
 
-// A daemon that stops answering after it was reached is waited for, not in
-// silence.
+// If the daemon stops answering after it was reached, the command waits, and says so.
 func TestEndSaysThatNobodyAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -370,7 +369,7 @@ func (w writerFunc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// endOf gives the end of a number of processes, each of them called by its number.
+// endOf fakes an end of this number of processes, with names made by comm.
 func endOf(processes int, comm func(pid int) string) func(string, api.EndRequest) (*api.Report, error) {
 	return func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
@@ -387,7 +386,7 @@ func endOf(processes int, comm func(pid int) string) func(string, api.EndRequest
 	}
 }
 
-// The end of very many processes is summed up; what is left is named.
+// For very many processes the receipt is a summary, but names those that are left.
 func TestEndOfMany(t *testing.T) {
 	f := newFake()
 	f.end = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
@@ -405,7 +404,7 @@ func TestEndOfMany(t *testing.T) {
 	}
 }
 
-// Many processes with the same command and outcome share a row; few do not.
+// Many processes with the same command and outcome share a row; if there are few, they do not.
 func TestEndOfEqual(t *testing.T) {
 	f := newFake()
 	f.end = endOf(600, func(int) string { return "sleep" })

@@ -71,15 +71,15 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		defer stop()
 		err = a.streamEvents(ctx, c, q, format.value)
 		if ctx.Err() != nil {
-			return nil // the caller has seen enough
+			return nil // the user interrupted
 		}
 		return err
 	}
 	return cmd
 }
 
-// streamEvents writes events until the stream ends. A broken stream is taken
-// up again where it broke, as long as that makes progress.
+// streamEvents writes events until the stream ends. A broken stream is resumed where it
+// broke, as long as there is progress.
 func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, format string) error {
 	p := a.Page(a.Stdout, format == "wide")
 	enc := p.JSON()

@@ -13,7 +13,7 @@ import (
 
 // fake is a daemon in memory.
 type fake struct {
-	refuse   error  // what every verb but Version says
+	refuse   error  // what every call but Version returns
 	hold     func() // called before Session answers
 	sessions []api.Session
 	trees    map[string]*api.Tree
@@ -32,16 +32,16 @@ type fake struct {
 	orphans        *api.Orphans
 	leaks          *api.Leaks
 	killed         []string
-	branches, also []string // that were asked to end; what ends with them
+	branches, also []string // requested to end; what ends with them
 	created        []api.NewSession
 	kept           []api.KeepRequest
 
 	historyAsked []api.HistoryQuery
 	eventsAsked  []api.EventsQuery
 
-	shown   int                                                      // sessions that were asked for
+	shown   int                                                      // how many sessions were requested
 	mu      sync.Mutex                                               // guards sessions, trees, ends and shown
-	ends    []string                                                 // what was asked to end
+	ends    []string                                                 // what was requested to end
 	end     func(id string, req api.EndRequest) (*api.Report, error) // nil: clean at once
 	reports func(ctx context.Context, id string, wait time.Duration) (*api.Report, error)
 }
@@ -316,7 +316,7 @@ func (f *fake) History(_ context.Context, q api.HistoryQuery) (*api.Sessions, er
 			list.Items = append(list.Items, s)
 		}
 	}
-	// Two to a page.
+	// Two sessions a page.
 	from, _ := strconv.Atoi(q.Next)
 	list.Items = list.Items[min(from, len(list.Items)):]
 	if n := min(2, q.Limit); len(list.Items) > n {
@@ -327,7 +327,7 @@ func (f *fake) History(_ context.Context, q api.HistoryQuery) (*api.Sessions, er
 
 func (f *fake) Stop(context.Context, bool, bool) error { return f.refuse }
 
-// ref names the process that started when its PID says.
+// ref makes a process reference whose start follows from the PID.
 func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid * 1000)} }
 
 func live(pid int, argv ...string) api.Process {

@@ -8,14 +8,14 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// shortest is how much of an id names a session, if no other id begins with that.
+// shortest is how many characters of an id name a session, if no other id begins with them.
 const shortest = 3
 
-// finder is a daemon that finds a session by the beginning of its id, too, when it is
-// asked about one. Verbs want the whole id or name.
+// finder is a client that also finds a session by the beginning of its id, in requests
+// that only read. Calls that change something need the whole id or name.
 type finder struct{ api.Client }
 
-// find asks for what word names; if that is nothing, for the id that begins with it.
+// find asks for the session that word names; if there is none, for the one whose id begins with it.
 func find[T any](ctx context.Context, f finder, word string, ask func(word string) (T, error)) (T, error) {
 	doc, err := ask(word)
 	if !notFound(err) || len(word) < shortest || digits.MatchString(word) { // a number is a PID

@@ -7,7 +7,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// The beginning of an id is enough to ask about a session, and for an end by a plan.
+// The beginning of an id is enough to read about a session, and for an end with a plan.
 func TestPrefix(t *testing.T) {
 	for line, want := range map[string]string{
 		"tree k3x -o name":               "4121@4121000\n",
@@ -24,7 +24,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// Several ids that begin with it are named; nothing is ended by a beginning alone.
+// If several ids match, they are named; without a plan nothing is ended by the beginning of an id.
 func TestPrefixOfSeveral(t *testing.T) {
 	f := newFake()
 	f.sessions = append(f.sessions, api.Session{ID: "k3x111", State: "active"}, api.Session{ID: "412345", State: "active"})

@@ -20,7 +20,7 @@ func hostFlag(cmd *cobra.Command) *hosts.List {
 	return list
 }
 
-// hostDialer connects to the daemons of other hosts, which find the beginnings of ids.
+// hostDialer connects to the daemons of other hosts, which accept the beginnings of ids.
 func (a *app) hostDialer() (hosts.Dialer, error) {
 	if a.socket != "" {
 		return nil, errSocketWithHosts

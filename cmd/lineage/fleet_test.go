@@ -58,7 +58,7 @@ func TestHostsExit(t *testing.T) {
 	}{
 		{"ls -H web1,web2", api.ExitOK},
 		{"ls -H web1,gone", api.ExitLeft},
-		{"tree build -H web1,web2", api.ExitOK}, // one of them has it
+		{"tree build -H web1,web2", api.ExitOK}, // one host has it
 		{"tree none -H web1,web2", api.ExitNotFound},
 		{"tree none -H web1,gone", api.ExitLeft},
 		{"end build --yes -H web1,web2", api.ExitOK},
@@ -69,7 +69,7 @@ func TestHostsExit(t *testing.T) {
 		{"ls -H web1 --socket /run/x", api.ExitUsage},
 		{"tree -f -H web1", api.ExitUsage},
 		{"why relative -H web1", api.ExitUsage},
-		{"end build -H web1", api.ExitUsage}, // nobody to ask
+		{"end build -H web1", api.ExitUsage}, // no terminal to ask on
 		{"end --all -H web1 --yes", api.ExitUsage},
 		{"end build --if-plan x -H web1 --yes", api.ExitUsage},
 		{"end build --all-or-none --yes", api.ExitUsage},
@@ -86,8 +86,8 @@ func TestHostsExit(t *testing.T) {
 	}
 }
 
-// TestHostsEndPlanned: every end is under the plan of its host, and with --all-or-none
-// nothing is sent unless all hosts can be asked and agree.
+// TestHostsEndPlanned: every end uses the plan of its host, and with --all-or-none
+// nothing is sent unless all hosts answer and agree.
 func TestHostsEndPlanned(t *testing.T) {
 	on := twoHosts()
 	fleet(t, on).run("end", "m8p4z1", "--yes", "--now", "-H", "web1,web2")
@@ -102,14 +102,14 @@ func TestHostsEndPlanned(t *testing.T) {
 	if code != api.ExitLeft || !strings.Contains(out, "the daemon is in it") || len(on["web1"].ends)+len(on["web2"].ends) > 0 {
 		t.Errorf("exit %d, ended %q and %q\n%s", code, on["web1"].ends, on["web2"].ends, out)
 	}
-	// Without it the other host's sessions end.
+	// Without --all-or-none the other host's sessions end.
 	code, _, _ = fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web1,web2")
 	if code != api.ExitLeft || len(on["web1"].ends) != 1 || len(on["web2"].ends) != 0 {
 		t.Errorf("exit %d, ended %q and %q", code, on["web1"].ends, on["web2"].ends)
 	}
 }
 
-// TestHostsEndLeft: a host whose end fails, or leaves something, is an error of the whole.
+// TestHostsEndLeft: a host whose end fails, or leaves something, makes the whole command fail.
 func TestHostsEndLeft(t *testing.T) {
 	on := twoHosts()
 	on["web1"].end = func(id string, _ api.EndRequest) (*api.Report, error) {

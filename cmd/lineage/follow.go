@@ -12,9 +12,9 @@ import (
 // redraw is the least time between two drawings of a followed tree.
 const redraw = 200 * time.Millisecond
 
-// followTree draws the trees that arg names whenever an event says that they
-// changed, until the session is over or the caller has seen enough. A terminal
-// is drawn over; elsewhere one drawing follows the other.
+// followTree draws the trees that arg names whenever an event says that they changed,
+// until the session is over or the user interrupts. On a terminal a drawing replaces
+// the previous one; elsewhere it follows it.
 func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, format string) error {
 	ctx, stop := a.UntilInterrupt(ctx)
 	defer stop()
@@ -64,8 +64,8 @@ func (a *app) followTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 	return err
 }
 
-// lastTree draws once more when the stream has ended, and tells why it did if
-// that was neither the session's end nor the caller's wish.
+// lastTree draws once more when the stream has ended, and reports why, unless the
+// session ended or the user interrupted.
 func (a *app) lastTree(ctx context.Context, c api.Client, s *console.Screen, o treeOptions, arg string, why error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -75,7 +75,7 @@ func (a *app) lastTree(ctx context.Context, c api.Client, s *console.Screen, o t
 	}
 	trees, err := askTrees(ctx, c, arg, o.all)
 	if notFound(err) {
-		return nil // its process went with the session
+		return nil // the process is gone with the session
 	}
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func (a *app) lastTree(ctx context.Context, c api.Client, s *console.Screen, o t
 	return s.Draw(text.Trees(trees, false, o.plain).Text)
 }
 
-// linearTree draws the trees once and then writes a line for each change: a
-// screen reader, or who pipes it, gets nothing twice, and no cursor moves. The
-// stream begins before the drawing, so that nothing is lost between them.
+// linearTree draws the trees once and then writes a line for each change: a screen
+// reader or a pipe gets nothing twice, and no cursor moves. The stream is opened before
+// the drawing, so that no event between them is lost.
 func (a *app) linearTree(ctx context.Context, c api.Client, o treeOptions, arg, format string, q api.EventsQuery) error {
 	events, over := make(chan *api.Event), make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -121,7 +121,7 @@ func (a *app) linearTree(ctx context.Context, c api.Client, o treeOptions, arg, 
 			}
 		case err := <-over:
 			if ctx.Err() != nil {
-				return nil // the caller has seen enough
+				return nil // the user interrupted
 			}
 			return err
 		}

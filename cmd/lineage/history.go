@@ -136,7 +136,7 @@ func endedSession(ctx context.Context, c api.Client, name string) (*api.Session,
 	return lastEnded(ctx, c, s, name)
 }
 
-// lastEnded is the session with that name that ended last; live has the name now.
+// lastEnded is the last session with that name that ended; live has the name now.
 func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string) (*api.Session, error) {
 	list, err := c.Sessions(ctx, "ended", name)
 	if err != nil {
@@ -155,8 +155,8 @@ func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string
 	return last, nil
 }
 
-// keepLeftovers takes all processes from the tree of a session that is over but
-// its root, what the receipt has as left over, and their ancestors.
+// keepLeftovers reduces the tree of an ended session to its root, what the receipt
+// names as leftover, kept or left, and their ancestors.
 func keepLeftovers(t *api.Tree, r *api.Report) {
 	nodes := make(map[api.Ref]*api.Node, len(t.Nodes))
 	for i := range t.Nodes {
@@ -173,7 +173,7 @@ func keepLeftovers(t *api.Tree, r *api.Report) {
 		}
 	}
 	if len(t.Roots) > 0 {
-		mark(t.Roots[0]) // the session's own, or the oldest that is remembered
+		mark(t.Roots[0]) // the session's root, or the oldest process in the history
 	}
 	for _, p := range r.Processes {
 		if p.Leftover || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept {
@@ -188,7 +188,7 @@ func keepLeftovers(t *api.Tree, r *api.Report) {
 	}
 }
 
-// allPages asks for pages until there are as many as wanted.
+// allPages asks for pages until it has as many sessions as wanted.
 func allPages(ctx context.Context, c api.Client, q api.HistoryQuery) (*api.Sessions, error) {
 	all := &api.Sessions{}
 	want := q.Limit

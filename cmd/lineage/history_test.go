@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// What is not known of the past is not made up, and what processes were called
-// does nothing to a terminal.
+// Unknown facts about the past are not invented, and process names cannot affect a
+// terminal.
 func TestHistoryOfAnotherBoot(t *testing.T) {
 	f := newFake()
 	root := exited(70, "evil\x1b[2J", 1)
@@ -31,8 +31,8 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 		newWorld(t, f).record("history", "lost"))
 }
 
-// Pages are asked for until there are as many as wanted; the times are those of
-// the caller's clock.
+// Pages are requested until there are as many sessions as wanted; the times use the
+// caller's clock.
 func TestHistoryPages(t *testing.T) {
 	f := newFake()
 	f.sessions = nil
@@ -67,8 +67,8 @@ func TestEventsOfAnotherDay(t *testing.T) {
 	}
 }
 
-// Of a build with thousands of processes that are long gone only what was left
-// over is shown, with its ancestors.
+// For a build with thousands of exited processes only the leftovers are shown, with
+// their ancestors.
 func TestHistoryLeftovers(t *testing.T) {
 	f := newFake()
 	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
@@ -103,7 +103,7 @@ func TestHistoryLeftovers(t *testing.T) {
 	}
 }
 
-// Of a process that is reaped nobody knows the name any more.
+// The name of a reaped process is no longer known.
 func TestEventWithoutName(t *testing.T) {
 	f := newFake()
 	f.stream = []api.Event{{Seq: 7, Time: at(0), Type: "reaped", Process: &api.Process{Ref: ref(4140)}, Session: "k3x9q2"}}
@@ -112,7 +112,7 @@ func TestEventWithoutName(t *testing.T) {
 	}
 }
 
-// A name means the session that ended last with it, though a live one has it now.
+// A name means the last ended session with that name, even if a live session has it now.
 func TestHistoryOfALiveName(t *testing.T) {
 	f := newFake()
 	older := f.sessions[2]
@@ -125,7 +125,7 @@ func TestHistoryOfALiveName(t *testing.T) {
 	}
 }
 
-// What has happened ends now, unless more is asked for.
+// A stream of past events ends now, unless --until or --follow is given.
 func TestEventsEnd(t *testing.T) {
 	for args, want := range map[string]struct{ since, until time.Time }{
 		"":                        {},
@@ -143,8 +143,8 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// A timeline is written to a file, of one session that is over; what is wrong is one line,
-// and leaves the file as it was.
+// A timeline of one ended session is written to a file; an error is one line, and leaves
+// the file as it was.
 func TestHistoryTimeline(t *testing.T) {
 	f := newFake()
 	f.sessions[0].State, f.sessions[0].Started = api.StateEnded, at(-60)

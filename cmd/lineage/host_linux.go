@@ -21,15 +21,15 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// dispatch becomes a canary of the daemon, if that is what this process is for.
-// It is no command of cobra's: its arguments are not for people.
+// dispatch turns this process into a canary of the daemon, if it was started as one.
+// That is not a cobra command: its arguments are not for people.
 func dispatch(args []string) {
 	if len(args) > 1 && args[1] == canary.Arg {
 		canary.Main(args[2:])
 	}
 }
 
-// thisHost is the machine that we run on.
+// thisHost describes this machine.
 func thisHost() host {
 	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, orphans: orphansHere}
 	here.commands = func(a *app) []*cobra.Command {
@@ -45,8 +45,8 @@ func thisHost() host {
 	return here
 }
 
-// doctor tries what this kernel can do. All instances pin under the same
-// bpffs, so that any name in it will do.
+// doctor tests what this kernel can do. All instances pin in the same bpffs, so any
+// name in it works here.
 func doctor() api.Doctor {
 	r := tracer.Probe("/sys/fs/bpf/lineage")
 	d := api.Doctor{Supported: r.Err == nil, Kernel: r.Kernel, Level: r.Level, Missing: r.Missing, Items: []api.DoctorItem{}}
@@ -65,7 +65,7 @@ func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
 	return orphans, unknown, err
 }
 
-// fileID is by what the daemon knows a file under each of its names.
+// fileID identifies a file for the daemon, whatever its name.
 func fileID(info fs.FileInfo) (device, inode uint64) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Dev, st.Ino

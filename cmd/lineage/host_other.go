@@ -12,8 +12,8 @@ import (
 
 func dispatch([]string) {}
 
-// thisHost is one where nothing can be traced: recordings can be rendered, and
-// a daemon behind a forwarded socket asked.
+// thisHost is a host on which nothing can be traced. It can render recordings, and ask
+// a daemon behind a forwarded socket.
 func thisHost() host {
 	return host{version: version, euid: os.Geteuid, doctor: func() api.Doctor {
 		return api.Doctor{Kernel: runtime.GOOS, Items: []api.DoctorItem{{

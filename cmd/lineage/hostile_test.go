@@ -19,7 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// hostile is what a process may call itself.
+// hostile is a name that a process may choose.
 const hostile = "a\x1b[2J\x1b]0;owned\a\nlineage: all ended\r\t\x00\u202egnp.exe\u2028\xff\xfe\u009b31m\x7f'\\"
 
 // poison puts hostile into every string of a document.
@@ -35,7 +35,7 @@ func poison(v reflect.Value) {
 		}
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
-			// What the commands decide by, and ids, are the daemon's own words.
+			// Ids, and the fields that commands decide by, are chosen by the daemon.
 			if name == "Kind" || name == "Schema" || name == "Type" || name == "State" && v.Type() != reflect.TypeFor[api.Report]() || name == "ID" || name == "Outcome" && v.Field(i).Kind() == reflect.String || name == "Verdict" {
 				continue
 			}
@@ -70,7 +70,7 @@ func hostileFake() *fake {
 	f.orphans, _ = f.Orphans(context.Background(), "")
 	poison(reflect.ValueOf(f.orphans))
 	for i := range tame.Items {
-		f.orphans.Items[i].Why = tame.Items[i].Why // what --nudge decides by
+		f.orphans.Items[i].Why = tame.Items[i].Why // --nudge decides by it
 	}
 	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := cleanReport(id)
@@ -83,8 +83,8 @@ func hostileFake() *fake {
 	return f
 }
 
-// Whatever a process is called, a terminal gets Text: no controls but newline,
-// no more lines than there would be, and JSON that is valid.
+// Whatever a process is called, a terminal gets safe text: no controls but newline, no
+// extra lines, and valid JSON.
 func TestHostileStrings(t *testing.T) {
 	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events --snapshot",
 		"end -y k3x9q2 m8p4z1", "orphans", "orphans --nudge", "orphans --host", "report", "history e7d7c7", "doctor", "version"} {
@@ -131,7 +131,7 @@ func unprintable(s string) string {
 		return "invalid UTF-8"
 	}
 	for _, r := range s {
-		// JSON may carry what text may not, as long as it moves no cursor.
+		// JSON may contain characters that text may not, as long as none moves the cursor.
 		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028') {
 			return string(r)
 		}

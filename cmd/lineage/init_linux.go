@@ -12,8 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
-// initCommand is the command line of init; run does the work and gives the
-// exit code.
+// initCommand is the command line of init; run does the work and returns the exit code.
 func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cobra.Command {
 	o := supervise.Options{}
 	var grace time.Duration
@@ -61,7 +60,7 @@ CMD ran.`,
 		return before(`init: %w; see "lineage init --help"`, err)
 	})
 	f := cmd.Flags()
-	f.SetInterspersed(false) // CMD's flags are CMD's, without -- too
+	f.SetInterspersed(false) // CMD's flags are CMD's, even without --
 	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default 5s)")
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")

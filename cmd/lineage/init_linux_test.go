@@ -14,7 +14,7 @@ import (
 func TestInit(t *testing.T) {
 	for _, tt := range []struct {
 		line, args string
-		grace      time.Duration // -1: none given
+		grace      time.Duration // -1: not given
 		report     string
 		quiet      bool
 		err        string

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// refresh is how often a watched list is asked for.
+// refresh is how often a watched list is requested.
 const refresh = time.Second
 
 // orders are the values of ls --sort: text in ascending order, numbers and ages with the
@@ -119,7 +119,7 @@ ended session is how long it lasted.`,
 	return cmd
 }
 
-// list asks for the sessions that are wanted, in the order that is wanted.
+// list requests the wanted sessions, in the wanted order.
 func (o *lsOptions) list(ctx context.Context, c api.Client) (*api.Sessions, error) {
 	state := "live"
 	if o.all || o.state.value == "ended" {
@@ -146,7 +146,7 @@ func (a *app) watchSessions(ctx context.Context, c api.Client, o *lsOptions, for
 	for {
 		list, err := o.list(ctx, c)
 		if ctx.Err() != nil {
-			return nil // the caller has seen enough
+			return nil // the user interrupted
 		}
 		if err != nil {
 			return err

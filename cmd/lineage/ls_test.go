@@ -36,7 +36,7 @@ func TestLsSelects(t *testing.T) {
 	}
 }
 
-// Off a terminal the columns do not depend on what is in them.
+// Without a terminal, columns do not depend on their content.
 func TestLsColumns(t *testing.T) {
 	header := func(f *fake) string {
 		_, out, _ := newWorld(t, f).run("ls")
@@ -86,7 +86,7 @@ func TestLsWatch(t *testing.T) {
 	}
 }
 
-// What is listed nowhere is explained to people, and to nobody else.
+// An empty list is explained on a terminal, and nowhere else.
 func TestEmpty(t *testing.T) {
 	nothing := func() *fake { return &fake{orphans: &api.Orphans{}, leaks: &api.Leaks{}} }
 	for line, want := range map[string]string{

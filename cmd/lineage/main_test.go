@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// noon is when every test happens.
+// noon is the time of every test.
 var noon = time.Date(2026, 3, 4, 12, 3, 20, 0, time.UTC)
 
 func at(second int) *time.Time {
@@ -29,7 +29,7 @@ func at(second int) *time.Time {
 	return &t
 }
 
-// world is an app in a world of its own.
+// world is an app with a fake environment.
 type world struct {
 	*app
 	t        *testing.T
@@ -77,7 +77,7 @@ func (w *world) run(args ...string) (code int, stdout, stderr string) {
 	return code, w.out.String(), w.err.String()
 }
 
-// record runs one command line and gives all that came of it.
+// record runs one command line and returns its exit code and output.
 func (w *world) record(args ...string) string {
 	w.t.Helper()
 	code, stdout, stderr := w.run(args...)
@@ -153,7 +153,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Variants that have no formats of their own to show.
+// Variants for which the formats need not be shown.
 func TestText(t *testing.T) {
 	for name, args := range map[string][]string{
 		"ls coloured":       {"ls", "--color", "always"},

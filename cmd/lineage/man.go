@@ -17,10 +17,10 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 )
 
-// main of the build with the tag man writes the manual pages of the same commands
-// into the folder that is its argument; of all but completion, whose work is done by
-// an install. Their date is SOURCE_DATE_EPOCH if that is set, so that two builds make
-// the same pages. The pages of sections 5 and 7 are in packaging/man.
+// main of the build with the tag man writes the manual pages of the same commands into
+// the folder that is its argument; of all except completion, which an install takes
+// care of. Their date is SOURCE_DATE_EPOCH if that is set, so that two builds make the
+// same pages. The pages of sections 5 and 7 are in packaging/man.
 func main() {
 	if err := writePages(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "man:", err)
@@ -128,7 +128,7 @@ func (m *manual) page(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// seeAlso names the pages beside this one.
+// seeAlso names related pages.
 func seeAlso(cmd *cobra.Command) string {
 	names := []string{`\fBlineage\fR(7)`, `\fBlineage\-policy\fR(5)`}
 	if parent := cmd.Parent(); parent != nil {
@@ -164,7 +164,7 @@ func option(b *strings.Builder, f *pflag.Flag) {
 	fmt.Fprintf(b, ".TP\n%s\n%s.\n", name, roff(strings.ToUpper(string(first[:1]))+string(first[1:])))
 }
 
-// prose writes paragraphs, separated by empty lines. One with columns stays as it is.
+// prose writes paragraphs, separated by empty lines. A paragraph with columns stays as it is.
 func prose(b *strings.Builder, text string) {
 	for _, paragraph := range strings.Split(text, "\n\n") {
 		if strings.Contains(paragraph, "   ") {
@@ -187,7 +187,7 @@ func literal(b *strings.Builder, text string) {
 	b.WriteString(".fi\n")
 }
 
-// roff escapes what roff would act on.
+// roff escapes characters that roff would interpret.
 func roff(line string) string {
 	line = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(line)
 	if strings.HasPrefix(line, ".") {

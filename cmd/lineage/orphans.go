@@ -126,7 +126,7 @@ func (a *app) hostOrphans(ctx context.Context, c api.Client, format *choice) err
 	return a.Print(format.value, text.OutsideOrphans(&doc))
 }
 
-// endLeftovers ends the sessions whose root is gone.
+// endLeftovers ends sessions whose root is gone.
 func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, yes bool, format string) error {
 	list, err := c.Sessions(ctx, "live", "")
 	if err != nil {
@@ -156,9 +156,9 @@ type nudgesDocument struct {
 	Items []*api.Killed `json:"items"`
 }
 
-// nudge sends SIGCHLD to each parent of zombies: the daemon is told one zombie
-// of each, finds who has to reap it, and signals that. One parent that cannot
-// be told does not keep it from the others; the worst of their exit codes counts.
+// nudge sends SIGCHLD to each parent of zombies: the daemon gets one zombie of each,
+// finds the parent that must reap it, and signals it. If one parent cannot be
+// signalled, the others still are; the worst exit code counts.
 func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format string) error {
 	waiting := map[api.Ref]int{}
 	var first []*api.Orphan

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Orphans gives one of each kind, with a hostile name and two reapers.
+// Orphans returns one of each kind, with a hostile name and two reapers.
 func (f *fake) Orphans(context.Context, string) (*api.Orphans, error) {
 	if f.refuse != nil || f.orphans != nil {
 		return f.orphans, f.refuse
@@ -36,7 +36,7 @@ func (f *fake) Orphans(context.Context, string) (*api.Orphans, error) {
 	}}, nil
 }
 
-// Leaks gives a session that grows, and one of which too little is known.
+// Leaks returns a session that grows, and one with too little data.
 func (f *fake) Leaks(context.Context, string) (*api.Leaks, error) {
 	if f.refuse != nil || f.leaks != nil {
 		return f.leaks, f.refuse
@@ -95,7 +95,7 @@ func TestOrphansEndAsks(t *testing.T) {
 	}
 }
 
-// Each parent is told once, by one of its zombies; one that cannot be is told of.
+// Each parent is signalled once, by one of its zombies; a failure is reported.
 func TestNudge(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
@@ -108,7 +108,7 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// Who has no session is told so.
+// A caller without sessions gets a message.
 func TestReportOfNothing(t *testing.T) {
 	f := newFake()
 	f.leaks = &api.Leaks{}
@@ -117,7 +117,7 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
-// hostOrphans has one that is listed, a member, one that is gone, and the daemon.
+// hostOrphans has an orphan that is listed, a member, a process that is gone, and the daemon.
 func hostOrphans() []text.HostOrphan {
 	orphan := func(pid int) text.HostOrphan {
 		return text.HostOrphan{Process: api.Process{Ref: api.Ref{PID: pid}, Comm: "vi\x1bte", UID: new(1000), Started: at(-7200), RSSBytes: 5 << 20}}

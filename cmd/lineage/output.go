@@ -30,8 +30,8 @@ func formatFlag(cmd *cobra.Command) *choice {
 	return f
 }
 
-// explainEmpty says on a terminal why nothing is listed. What follows a table is for
-// people only.
+// explainEmpty says on a terminal why nothing is listed, and only with a table: other
+// formats are for programs.
 func (a *app) explainEmpty(format *choice, why string) {
 	if _, tty := console.Terminal(a.Stderr); !tty || format.value != "table" && format.value != "wide" {
 		return
@@ -42,7 +42,7 @@ func (a *app) explainEmpty(format *choice, why string) {
 	}
 }
 
-// asking asks the daemon, with the command's arguments, and prints what it says.
+// asking asks the daemon, with the command's arguments, and prints the answer.
 func asking[T any](a *app, format *choice, list func(*T) text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client(cmd.Context())

@@ -35,7 +35,7 @@ force.`,
 	return cmd
 }
 
-// policyCheck is what `policy check -o json` prints.
+// policyCheck is the document of `policy check -o json`.
 type policyCheck struct {
 	api.Head
 	File     string         `json:"file"`
@@ -46,7 +46,7 @@ type policyCheck struct {
 	Error    *policy.Error  `json:"error,omitempty"`
 }
 
-// take notes what a valid policy has.
+// take records the contents of a valid policy.
 func (c *policyCheck) take(p *policy.Policy, now time.Time) {
 	c.OK, c.Mode = true, p.Mode
 	c.Rules = map[string]int{"agents": len(p.Agents), "keep": len(p.Keep)}
@@ -100,7 +100,7 @@ code is 1.`,
 			a.Say("policy check: %s", warning)
 		}
 		if mistaken {
-			// Editors find the place by it: nothing stands before it.
+			// Editors find the place by this line, so it has no prefix.
 			fmt.Fprintln(a.Stderr, display.Text(bad.Error()))
 			return exit.Told(api.ExitFailed)
 		}

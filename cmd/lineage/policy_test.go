@@ -26,7 +26,7 @@ func TestPolicyFormats(t *testing.T) {
 	}
 }
 
-// A keep rule whose time is over keeps nothing, which is worth a word.
+// An expired keep rule keeps nothing, and is worth a warning.
 func TestPolicyCheckExpired(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte("version: 1\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"), 0o600); err != nil {
@@ -66,7 +66,7 @@ func TestPolicyCheck(t *testing.T) {
 	golden(t, "policy check", all.String())
 }
 
-// home is where the tests began.
+// home is the directory in which the tests started.
 var home, _ = filepath.Abs(".")
 
 func (f *fake) Policy(context.Context) (*api.Policy, error) { return f.policy(), f.refuse }

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The program, main and its exit included: what works without a daemon, and
-// what is said when one is needed.
+// The program, main and its exit included: what works without a daemon, and the errors
+// when one is needed.
 func TestProgram(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none.sock")
 	var all strings.Builder

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
 
-// mcpProgram has dependencies that the daemon's binary must not have.
+// mcpProgram is a separate binary, with dependencies that the daemon's binary must not have.
 const mcpProgram = "lineage-mcp"
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -77,7 +77,7 @@ as in the history.`,
 	return cmd
 }
 
-// become replaces this process by a program of ours.
+// become replaces this process with a program of ours.
 func become(cmd *cobra.Command, program string, args ...string) error {
 	path, err := findProgram(program)
 	if err != nil {

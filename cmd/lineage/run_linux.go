@@ -13,8 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
-// runCommand is the command line of run; run does the work and gives the exit
-// code.
+// runCommand is the command line of run; run does the work and returns the exit code.
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
 	var grace time.Duration
@@ -88,7 +87,7 @@ CMD ran.`,
 		return before(`run: %w; see "lineage run --help"`, err)
 	})
 	f := cmd.Flags()
-	f.SetInterspersed(false) // CMD's flags are CMD's, without -- too
+	f.SetInterspersed(false) // CMD's flags are CMD's, even without --
 	f.StringVar(&o.Name, "name", "", "the session's `name`")
 	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the policy's, 5s)")
 	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `time`")
@@ -106,8 +105,8 @@ CMD ran.`,
 	return cmd
 }
 
-// file gives the file behind one of our streams; nil, that is /dev/null, if a
-// test put something else there.
+// file returns the file behind one of our streams; nil, which means /dev/null, if a
+// test replaced the stream.
 func file(stream any) *os.File {
 	f, _ := stream.(*os.File)
 	return f

@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
-// runWorld is a world whose run command only notes its options.
+// runWorld is a world whose run command only records its options.
 func runWorld(t *testing.T) (*world, *supervise.Options) {
 	w := newWorld(t, newFake())
 	var got supervise.Options
@@ -101,7 +101,7 @@ func TestRunReachesTheNamedDaemon(t *testing.T) {
 	}
 }
 
-// While the end of a session takes its time a terminal shows how far it is, and nothing of
+// While the end of a session takes long, a terminal shows its progress, and nothing of
 // that stays there.
 func TestShowEnd(t *testing.T) {
 	f := newFake()
@@ -109,13 +109,13 @@ func TestShowEnd(t *testing.T) {
 	w := newWorld(t, f)
 	said := w.terminal("")
 	done := ending.Show(&w.Console, func(context.Context) (api.Client, error) { return f, nil }, &api.Session{ID: "k3x9q2", Name: "build", GraceSeconds: 60})
-	time.Sleep(2*console.Patience + console.Patience/2) // between two of the states that are shown
+	time.Sleep(2*console.Patience + console.Patience/2) // between two updates of the line
 	done()
 	text := said()
 	if !strings.HasPrefix(text, "\rending build: 0 of 5 gone, SIGKILL in 5") || strings.Count(text, "ending build") != 2 || !strings.HasSuffix(text, "\r\x1b[K") {
 		t.Errorf("%q", text)
 	}
-	// Off a terminal, and if it is quick, nothing is shown.
+	// Without a terminal, or if the end is quick, nothing is shown.
 	w = newWorld(t, f)
 	ending.Show(&w.Console, nil, &f.sessions[0])()
 	w.During(func(time.Time) string { t.Error("asked for a line"); return "" })()

@@ -90,8 +90,8 @@ sudo it is the file of the user who called sudo.`,
 	return cmd
 }
 
-// becomeUser is the user's home. Under sudo this process becomes the user who called it, for
-// good: then it cannot be led to write what that user may not write.
+// becomeUser returns the user's home. Under sudo this process permanently becomes the user
+// who called it, so that it cannot be tricked into writing what that user may not write.
 func (a *app) becomeUser() (home string, err error) {
 	uid, err := strconv.Atoi(a.Env("SUDO_UID"))
 	if err != nil || uid == 0 || a.host.euid() != 0 {

@@ -25,7 +25,7 @@ command on HOST over ssh. It may do there what the user of that ssh may do.`,
 				return &api.UnreachableError{Socket: a.socketPath(), Err: err}
 			}
 			defer conn.Close()
-			// Either end closes both: HTTP has no use for half a connection.
+			// If either direction ends, both are closed: HTTP does not use half-closed connections.
 			over := make(chan error, 2)
 			go func() { _, err := io.Copy(conn, a.Stdin); over <- err }()
 			go func() { _, err := io.Copy(a.Stdout, conn); over <- err }()

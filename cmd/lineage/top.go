@@ -108,13 +108,13 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 	return cmd
 }
 
-// fullScreen tells that there is a terminal that can be drawn on.
+// fullScreen reports whether stdout is a terminal that can be drawn on.
 func (a *app) fullScreen() bool {
 	_, ok := console.Terminal(a.Stdout)
 	return ok && a.Env("TERM") != "dumb"
 }
 
-// topOnHosts shows what the daemons of other hosts say.
+// topOnHosts shows the daemons of other hosts.
 func (a *app) topOnHosts(ctx context.Context, list hosts.List, o tui.Options) error {
 	switch {
 	case !a.fullScreen():
@@ -126,7 +126,7 @@ func (a *app) topOnHosts(ctx context.Context, list hosts.List, o tui.Options) er
 	return a.top(ctx, o)
 }
 
-// liveTop shows what a daemon says.
+// liveTop shows a daemon.
 func (a *app) liveTop(ctx context.Context, session string, o tui.Options) (err error) {
 	if o.Connect, err = view.Daemon(ctx, a.client, session); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (a *app) liveTop(ctx context.Context, session string, o tui.Options) (err e
 	return a.top(ctx, o)
 }
 
-// recordedTop plays a recording back. If that comes from stdin, keys come from
-// the terminal that controls us.
+// recordedTop plays a recording back. If it comes from stdin, keys are read from our
+// controlling terminal.
 func (a *app) recordedTop(ctx context.Context, o topOptions, session string, show tui.Options) error {
 	in := a.Stdin
 	show.Source = "stdin"
@@ -176,7 +176,7 @@ func (a *app) top(ctx context.Context, o tui.Options) error {
 	return tui.Run(ctx, o)
 }
 
-// topTheme is the flag's, else the environment's. Who wants no colour gets none.
+// topTheme is the flag's, else the environment's. Without colours (--color never, NO_COLOR) it is mono.
 func (a *app) topTheme(flag string, given bool) (string, error) {
 	theme := flag
 	if env := a.Env("LINEAGE_THEME"); env != "" && !given {

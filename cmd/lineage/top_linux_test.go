@@ -20,8 +20,8 @@ func settings(t *testing.T, tty *os.File) unix.Termios {
 	return *s
 }
 
-// A sitting is top on a terminal: what it watches, what is typed when something
-// is seen, and how it ends.
+// A sitting is top on a terminal: what it watches, what is typed when a text appears,
+// and how it ends.
 type sitting struct {
 	name, see, keys string
 	watch           func(ctx context.Context, each func(*api.Frame) error) error
@@ -29,7 +29,7 @@ type sitting struct {
 	says            string
 }
 
-// The terminal is as it was when top ends.
+// When top ends, the terminal is restored.
 func TestTopOnATerminal(t *testing.T) {
 	frame := &api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{live(4121, "lngtest-seen")},
 		Sessions: []api.Session{{ID: "k3x9q2", State: "active"}}, Status: &api.WatchStatus{}}

@@ -9,8 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// The terminal is as it was after a panic too. Behind one, bubbletea closes what
-// its reader reads and does not wait for it, which the race detector reports.
+// The terminal is restored after a panic too. After a panic, bubbletea closes its
+// reader's file without waiting for the reader, which the race detector reports.
 func TestTopPanics(t *testing.T) {
 	sitting{
 		watch: func(context.Context, func(*api.Frame) error) error { panic("lngtest") },

@@ -12,7 +12,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// Off a terminal top is a picture of now.
+// Without a terminal, top prints the current state once.
 func TestTopOffATerminal(t *testing.T) {
 	w := newWorld(t, newFake())
 	golden(t, "top", w.record("top", "build")+w.record("top", "--ascii", "build"))
@@ -93,7 +93,7 @@ func recordingFile(t *testing.T) string {
 	return file
 }
 
-// A recording needs no daemon. Off a terminal it is drawn as tree draws it.
+// A recording needs no daemon. Without a terminal it is drawn as by tree.
 func TestTopRecording(t *testing.T) {
 	file := recordingFile(t)
 	w := newWorld(t, nil)
@@ -131,8 +131,7 @@ func TestTopRecording(t *testing.T) {
 	}
 }
 
-// typist is somebody at a terminal: he types keys when he sees what he waits
-// for.
+// typist is a user at a terminal: it types keys when the expected text appears.
 type typist struct {
 	tty  *os.File
 	over chan struct{}
@@ -173,8 +172,8 @@ func newTypist(t *testing.T, see, keys string) *typist {
 
 const lastWords = "lngtest: the terminal is quiet now"
 
-// saw is all that the terminal was sent. The tty stays open: behind a panic its
-// reader, another goroutine, is not waited for.
+// saw is everything that was sent to the terminal. The tty stays open: after a panic
+// its reader, in another goroutine, may still run.
 func (y *typist) saw() string {
 	y.once.Do(func() {
 		y.tty.WriteString(lastWords)

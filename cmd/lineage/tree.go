@@ -21,7 +21,7 @@ type treeOptions struct {
 	input         string
 	follow, plain bool
 	all           bool
-	graph         choice // a language to draw it in; "": as text
+	graph         choice // a graph language; "": as text
 }
 
 func (a *app) treeCommand() *cobra.Command {
@@ -105,7 +105,7 @@ always means the process.`,
 	return cmd
 }
 
-// treesOnHosts prints what the daemons of other hosts have of arg.
+// treesOnHosts prints what arg names on the daemons of other hosts.
 func (a *app) treesOnHosts(ctx context.Context, list hosts.List, o treeOptions, arg, format string) error {
 	return a.onHosts(ctx, list, format, func(ctx context.Context, c api.Client) (text.Listing, error) {
 		trees, err := askTrees(ctx, c, arg, o.all)
@@ -154,7 +154,7 @@ func pick(trees []api.Tree, arg string) ([]api.Tree, error) {
 		}
 	}
 	if ref, err := api.ParseRef(arg); err == nil {
-		// A number is used again: the newest process that has it is meant.
+		// PIDs are reused: the newest process with this PID is meant.
 		var newest *api.Tree
 		for i := range trees {
 			if t, ok := text.Subtree(&trees[i], ref); ok && (newest == nil || t.Roots[0].StartNS > newest.Roots[0].StartNS) {
@@ -173,8 +173,8 @@ var (
 	digits   = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// askTrees asks the daemon for what arg Names: every live session, one, or
-// what one process started.
+// askTrees asks the daemon for what arg names: all live sessions, one session, or what
+// one process started.
 func askTrees(ctx context.Context, c api.Client, arg string, all bool) ([]api.Tree, error) {
 	dead := "ancestors"
 	if all {

@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// What `events` writes, `tree -i` reads, without a daemon.
+// `tree -i` reads what `events` writes, without a daemon.
 func TestRecording(t *testing.T) {
 	code, recorded, stderr := newWorld(t, newFake()).run("events", "-o", "jsonl", "--snapshot")
 	if code != 0 {
@@ -100,8 +100,8 @@ func FuzzRecording(f *testing.F) {
 	})
 }
 
-// A chain of thousands must not be drawn with thousands of bars a line, and
-// one that bites its tail must end.
+// A chain of thousands must not be drawn with thousands of bars a line, and a cycle
+// must end.
 func TestDeepTree(t *testing.T) {
 	const depth = 5000
 	tree := &api.Tree{Session: &api.Session{ID: "deep00", State: "active"}, Roots: []api.Ref{ref(1)}}
@@ -119,7 +119,7 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
-// followed is a daemon whose session changes as often as it is told to.
+// followed is a daemon whose session changes as often as the test says.
 func followed() (f *fake, changes func(int)) {
 	f = newFake()
 	tick := make(chan struct{})
@@ -220,7 +220,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// A broken stream is taken up where it broke; one that brings nothing is not.
+// A broken stream is resumed where it broke, unless it brought nothing.
 func TestEventsResume(t *testing.T) {
 	broken := &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
 	f := newFake()
@@ -267,8 +267,8 @@ func TestEventsQuery(t *testing.T) {
 	}
 }
 
-// Until somebody has seen an orphan's new parent, the dead one is not shown as
-// the present one.
+// Until an orphan's new parent is known, the dead one is not shown as the current
+// parent.
 func TestOrphanWithUnknownParent(t *testing.T) {
 	f := newFake()
 	for i := range f.trees["k3x9q2"].Nodes {
@@ -282,7 +282,7 @@ func TestOrphanWithUnknownParent(t *testing.T) {
 	}
 }
 
-// A graph is drawn of what the daemon has, and of a recording.
+// Graphs are drawn from the daemon and from a recording.
 func TestTreeGraph(t *testing.T) {
 	for _, format := range []string{"dot", "mermaid"} {
 		code, live, stderr := newWorld(t, newFake()).run("tree", "build", "--format", format)

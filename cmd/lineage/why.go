@@ -72,8 +72,8 @@ type asker func(context.Context, api.Client) (text.Listing, error)
 
 var pidLike = regexp.MustCompile(`^[0-9]+(@.*)?$`)
 
-// question makes of an argument what to ask the daemon. What it means is looked up on
-// this host only if that is the daemon's.
+// question turns an argument into a request. The argument is looked up on this host
+// only if the daemon runs here.
 func (a *app) question(arg string, remote bool) (asker, error) {
 	if port, ok := strings.CutPrefix(arg, ":"); ok {
 		number, proto, _ := strings.Cut(port, "/")
@@ -124,8 +124,8 @@ func (a *app) portAt(arg, when string) (asker, error) {
 	}, nil
 }
 
-// askProcess asks whose a process is. Of one outside any session the daemon knows
-// little: its parents are read from /proc here.
+// askProcess asks which session a process belongs to. The daemon knows little about a
+// process outside any session: its parents are read from /proc here.
 func (a *app) askProcess(ref api.Ref, remote bool) asker {
 	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		why, err := c.Why(ctx, ref.String())
@@ -184,8 +184,8 @@ func askPath(arg string) (asker, error) {
 	}, nil
 }
 
-// noHolder says why no process has the file: there may be none of that name, because the
-// name is a session's.
+// noHolder explains why no process has the file: it may not exist, because the argument
+// is the name of a session.
 func noHolder(ctx context.Context, c api.Client, arg string, err error) error {
 	if _, missing := os.Lstat(arg); !errors.Is(missing, os.ErrNotExist) {
 		return err
@@ -196,8 +196,8 @@ func noHolder(ctx context.Context, c api.Client, arg string, err error) error {
 	return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file, and no process has one of that name open", arg), "")
 }
 
-// pathRef names a file as we see it: the daemon may see another one of that
-// name, and is not to touch what we may not. One that is gone has its name.
+// pathRef names a file as we see it: the daemon may see another file of that name, and
+// must not touch what we may not. A file that is gone is named by its path alone.
 func pathRef(arg string) (api.PathRef, error) {
 	path, err := filepath.Abs(arg)
 	if err != nil {
@@ -214,7 +214,7 @@ func pathRef(arg string) (api.PathRef, error) {
 	if err != nil {
 		return f, nil
 	}
-	// The name of a unix socket says all: its file is nobody's to have open.
+	// The name of a unix socket is enough: no process can have its file open.
 	if info.Mode()&os.ModeSocket == 0 {
 		f.Device, f.Inode = fileID(info)
 	}

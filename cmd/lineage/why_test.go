@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// A file is named as the caller sees it: resolved, with what stat says of it.
+// A file is named as the caller sees it: resolved, with the result of stat.
 func TestWhyPath(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -63,7 +63,7 @@ func TestWhySessionName(t *testing.T) {
 		"k3x9q2":      "why k3x9q2: no such file; k3x9q2 is a session: lineage tree k3x9q2",
 		"nosuch":      "why nosuch: no such file, and no process has one of that name open",
 		"/lngtest/no": "why /lngtest/no: no such file, and no process has one of that name open",
-		"m8p4z1":      "no process found that has the path open or locked", // there is such a file
+		"m8p4z1":      "no process found that has the path open or locked", // the file exists
 	} {
 		if code, out, stderr := newWorld(t, f).run("why", arg); code != api.ExitNotFound || out != "" || stderr != "lineage: "+want+"\n" {
 			t.Errorf("why %s: exit %d, %q", arg, code, stderr)
@@ -71,7 +71,7 @@ func TestWhySessionName(t *testing.T) {
 	}
 }
 
-// TestWhyPortAt: who listened on a port, and from when until when; only of TCP ports.
+// TestWhyPortAt: which processes listened on a port, from when until when; only for TCP ports.
 func TestWhyPortAt(t *testing.T) {
 	w := newWorld(t, newFake())
 	code, stdout, stderr := w.run("why", ":8080", "--at", "2h")
@@ -86,8 +86,8 @@ func TestWhyPortAt(t *testing.T) {
 	}
 }
 
-// TestClaims: what a member says of a process is shown as a claim, at the first process of a call,
-// and is safe to print.
+// TestClaims: what a member says about a process is shown as a claim, at the first process of a
+// call, and is safe to print.
 func TestClaims(t *testing.T) {
 	f := newFake()
 	call := api.Call{ID: "toolu_\x1b[2J", Tool: "Bash", Began: at(-90), Ended: at(-60), Claimed: true}

@@ -35,7 +35,7 @@ func onTerminal(t *testing.T, c api.Client, columns int, args ...string) string 
 	}
 	var out bytes.Buffer
 	over := make(chan struct{})
-	go func() { io.Copy(&out, master); close(over) }() // until EIO: nobody has the tty open
+	go func() { io.Copy(&out, master); close(over) }() // until EIO: no process has the tty open
 	w := newWorld(t, c)
 	w.Stdout, w.Stderr = tty, tty
 	w.vars["NO_COLOR"] = "1"
@@ -45,8 +45,8 @@ func onTerminal(t *testing.T, c api.Client, columns int, args ...string) string 
 	return strings.ReplaceAll(out.String(), "\r\n", "\n")
 }
 
-// At every width a line of output is a line of the terminal, whatever processes are
-// called. What goes to stderr may be longer: an error is not cut.
+// At every width a line of output is one line of the terminal, whatever the names of
+// processes. Lines on stderr may be longer: an error is not cut.
 func TestWidths(t *testing.T) {
 	for _, columns := range []int{40, 80, 120, 200} {
 		for name, c := range map[string]func() *fake{"tame": newFake, "hostile": hostileFake} {
@@ -80,7 +80,7 @@ func TestWidthsShown(t *testing.T) {
 	}
 }
 
-// Every help fits a terminal and has examples; every command is in a group.
+// Every help text fits a terminal and has examples; every command is in a group.
 func TestHelp(t *testing.T) {
 	a := newWorld(t, newFake()).app
 	a.host = thisHost()
@@ -115,7 +115,7 @@ func TestHelp(t *testing.T) {
 	visit(a.root())
 }
 
-// What an example calls is a command, with flags that it has.
+// Every example calls an existing command with existing flags.
 func TestExamples(t *testing.T) {
 	a := newWorld(t, newFake()).app
 	a.host = thisHost()

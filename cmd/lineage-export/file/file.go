@@ -19,15 +19,15 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// Sink appends a line for each event. A batch is on disk when Deliver returns. What renames the
-// file, as logrotate does, need not say so: the next batch goes to a new file of the same name.
+// Sink appends a line for each event. A batch is on disk when Deliver returns. A program that renames the
+// file, such as logrotate, need not send a signal: the next batch goes to a new file of the same name.
 type Sink struct {
 	lines
 	path string
 	out  *os.File // nil: not open
 }
 
-// New opens the file. An error is one that the user has to mend.
+// New opens the file. An error is one that the user has to fix.
 func New(path string, encoder record.Encoder, log zerolog.Logger) (*Sink, error) {
 	s := &Sink{lines: lines{encoder: encoder, log: log}, path: path}
 	return s, s.open()
@@ -41,7 +41,7 @@ func (s *Sink) Close() error {
 	return s.out.Close()
 }
 
-// Deliver writes the events of a batch: all of them, or after an error none.
+// Deliver writes the events of a batch: all of them, or none on an error.
 func (s *Sink) Deliver(_ context.Context, batch []*record.Record) error {
 	text := s.encode(batch)
 	if len(text) == 0 {
@@ -53,8 +53,8 @@ func (s *Sink) Deliver(_ context.Context, batch []*record.Record) error {
 	return s.append(text)
 }
 
-// append writes lines and waits until they are on disk. A disk that is full in between may
-// leave half a line: it is taken back.
+// append writes lines and waits until they are on disk. If the disk fills up meanwhile,
+// half a line may remain: it is truncated.
 func (s *Sink) append(lines []byte) error {
 	before, err := s.out.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Sink) append(lines []byte) error {
 		return nil
 	}
 	if after, sought := s.out.Seek(0, io.SeekEnd); n > 0 && sought == nil && after == before+int64(n) {
-		_ = s.out.Truncate(before) // else the next open ends the line
+		_ = s.out.Truncate(before) // if this fails, the next open ends the line
 	}
 	s.drop()
 	return fmt.Errorf("append to %s: %w", s.path, err)
@@ -79,7 +79,7 @@ func (s *Sink) drop() {
 	s.out = nil
 }
 
-// reopen opens the file if it is not open, or another one has its name now.
+// reopen opens the file if it is not open, or another file has its name now.
 func (s *Sink) reopen() error {
 	if s.out != nil {
 		named, err := os.Lstat(s.path)
@@ -92,8 +92,8 @@ func (s *Sink) reopen() error {
 	return s.open()
 }
 
-// open opens the file for appending, or makes it. What others could have put in its place, a
-// link, a pipe or a device, is refused.
+// open opens the file for appending, or makes it. A link, a pipe or a device, which another
+// user could have put in its place, is refused.
 func (s *Sink) open() error {
 	const flags = os.O_RDWR | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	_, absent := os.Lstat(s.path)
@@ -102,7 +102,7 @@ func (s *Sink) open() error {
 	case errors.Is(err, unix.ELOOP):
 		return fmt.Errorf("open %s: a symbolic link is not followed", s.path)
 	case err != nil:
-		return err // names the path
+		return err // it names the path
 	}
 	if err := s.ready(f, errors.Is(absent, fs.ErrNotExist)); err != nil {
 		f.Close()

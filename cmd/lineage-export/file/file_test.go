@@ -22,7 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// numbered encodes a record as its id. Those without one cannot be encoded.
+// numbered encodes a record as its id. A record without an id cannot be encoded.
 type numbered struct{}
 
 func (numbered) Encode(r *record.Record) ([]record.Log, error) {
@@ -111,7 +111,7 @@ func TestRotate(t *testing.T) {
 	holds(t, path, "2\n")
 }
 
-// TestCutOff: a line that a crash cut off is ended, so that only that line is broken.
+// TestCutOff: a line that a crash cut off is ended, so that only this line is broken.
 func TestCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(path, []byte("1\nhal"), 0o600); err != nil {
@@ -146,8 +146,8 @@ func TestRefusedPaths(t *testing.T) {
 	}
 }
 
-// TestSwapped: a link that is put in the place of the file later is not followed either, and what
-// could not be written comes when the file is a file again.
+// TestSwapped: a link that later replaces the file is not followed. What could not be written is
+// written when the path is a file again.
 func TestSwapped(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log")
@@ -187,7 +187,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("mounting needs root")
 	}
 	dir := t.TempDir()
-	runtime.LockOSThread() // for good: the mount goes with the thread
+	runtime.LockOSThread() // never unlocked: the mount ends with the thread
 	err := errors.Join(unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
 		unix.Mount("none", dir, "tmpfs", 0, "size=64k"))
 	if err != nil {
@@ -217,8 +217,8 @@ func TestFullDisk(t *testing.T) {
 	holds(t, path, "first\n"+strings.Join(ids, "\n")+"\n")
 }
 
-// TestBlockedStream: a reader that does not read blocks no longer than the context lasts, and gets
-// each line once when it reads again.
+// TestBlockedStream: a reader that does not read blocks Deliver no longer than the context lasts,
+// and gets each line once when it reads again.
 func TestBlockedStream(t *testing.T) {
 	in, out := io.Pipe()
 	s := NewStream(out, numbered{}, zerolog.Nop())

@@ -58,7 +58,7 @@ func NewStream(out io.Writer, encoder record.Encoder, log zerolog.Logger) *Strea
 }
 
 // Deliver writes the events of a batch. If the reader of the stream does not read, it returns when
-// ctx is done; the write continues, and the next Deliver, which is of the same batch, waits for it.
+// ctx is done; the write continues, and the next Deliver, with the same batch, waits for it.
 func (s *Stream) Deliver(ctx context.Context, batch []*record.Record) error {
 	if s.writing == nil {
 		text := s.encode(batch)
@@ -80,5 +80,5 @@ func (s *Stream) Deliver(ctx context.Context, batch []*record.Record) error {
 	}
 }
 
-// Close does nothing: the stream is not its own.
+// Close does nothing: the stream belongs to the caller.
 func (s *Stream) Close() error { return nil }

@@ -22,12 +22,12 @@ const (
 type Stats struct {
 	Delivered atomic.Uint64 // records
 	Failed    atomic.Uint64 // deliveries, which were tried again
-	Behind    atomic.Uint64 // times that the events had to be read from the history
+	Behind    atomic.Uint64 // how often the events had to be read from the history
 	Lost      atomic.Uint64 // events that neither the stream nor the history had
-	Unwritten atomic.Uint64 // times that the state could not be written
+	Unwritten atomic.Uint64 // how often the state could not be written
 }
 
-// Later is the error of a receiver that said how long to wait.
+// Later is the error of a receiver that says how long to wait.
 type Later struct {
 	Err error
 	In  time.Duration
@@ -36,8 +36,8 @@ type Later struct {
 func (e *Later) Error() string { return e.Err.Error() }
 func (e *Later) Unwrap() error { return e.Err }
 
-// deliver hands the batch to the sink until the sink has taken it. From the first failure
-// on nothing is read: the daemon must not wait for a sink.
+// deliver hands the batch to the sink until the sink accepts it. After the first failure
+// nothing is read: the daemon must not wait for a sink.
 func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) error {
 	wait, stopped := firstPause, false
 	for {
@@ -88,7 +88,7 @@ func (f *Follower) deliverOnce(ctx context.Context) error {
 	return nil
 }
 
-// save keeps how far the sink is, and now and then the model: both are of the same event
+// save writes how far the sink is, and from time to time the model. Both are at the same event
 // here, because everything that was read has been delivered. At the end both are written.
 func (f *Follower) save(last bool) {
 	if f.acked.Boot == "" || f.acked == f.early && !last {
@@ -111,7 +111,7 @@ func (f *Follower) save(last bool) {
 	f.written(err)
 }
 
-// written says once that the state cannot be written. Records are delivered all the same.
+// written logs once that the state cannot be written. Records are delivered all the same.
 func (f *Follower) written(err error) {
 	switch {
 	case err != nil:
@@ -126,7 +126,7 @@ func (f *Follower) written(err error) {
 	}
 }
 
-// pause waits, and gives how long to wait the next time.
+// pause waits, and returns how long to wait the next time.
 func pause(ctx context.Context, d time.Duration) time.Duration {
 	select {
 	case <-ctx.Done():

@@ -1,5 +1,5 @@
 // Package follow reads the daemon's events from a cursor on and hands records of them to a
-// sink. What the sink took moves the cursor.
+// sink. The cursor moves when the sink has accepted them.
 package follow
 
 import (
@@ -20,9 +20,9 @@ import (
 
 const (
 	batchRecords = 1024
-	batchTime    = time.Second      // a record waits for others
-	tickTime     = 5 * time.Second  // between two looks for what lives long
-	lookTime     = 10 * time.Second // between two looks at what no event reports
+	batchTime    = time.Second      // how long a record waits for others
+	tickTime     = 5 * time.Second  // between two checks for long-lived processes and sessions
+	lookTime     = 10 * time.Second // between two requests for what no event reports
 	modelTime    = 30 * time.Second // between two copies of the model
 	cursorTime   = 2 * time.Second  // between two writes of the cursor
 	readAhead    = 1024             // events between the stream and the model
@@ -42,13 +42,13 @@ type Follower struct {
 	model  *model.Model
 	source *source
 	at     place // the last event that was read
-	acked  place // the last event that the sink took
-	early  place // up to here records were delivered before this program began
+	acked  place // the last event that the sink has accepted
+	early  place // up to here records were delivered before this program started
 	batch  []*record.Record
 	lag    lag
 	wrote  struct{ cursor, model time.Time }
 	seen   seen
-	unsaid bool // that the state cannot be written was said
+	unsaid bool // it was logged that the state cannot be written
 }
 
 // lag is what the ring has lost and the history does not have yet.
@@ -57,10 +57,10 @@ type lag struct {
 	since time.Time
 }
 
-// errAgain: the stream is to be opened again, at the last event that was read.
+// errAgain: the stream must be opened again, at the last event that was read.
 var errAgain = errors.New("read again")
 
-// Open reads the cursor. An error is one that the user has to mend.
+// Open reads the cursor. An error is one that the user has to fix.
 func (f *Follower) Open() error {
 	cursor, err := f.Store.cursor(f.Sink.Name())
 	if err != nil || cursor == nil {
@@ -99,7 +99,7 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// restore takes the model that was kept, if it is not ahead of the cursor.
+// restore loads the saved model, if it is not ahead of the cursor.
 func (f *Follower) restore() {
 	if f.early.Boot == "" {
 		return
@@ -164,15 +164,15 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// stream reads one stream. A goroutine takes the lines, so that a batch is also delivered
-// while the next line is waited for.
+// stream reads one stream. A goroutine takes the lines, so that a batch can be delivered
+// while the next line has not arrived.
 func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, boot string) (err error) {
 	reading, stop := context.WithCancel(ctx)
 	events := make(chan *api.Event, readAhead)
 	broke := make(chan error, 1)
 	defer func() {
 		stop()
-		for range events { // what was read ahead is read again
+		for range events { // what was read ahead will be read again
 		}
 	}()
 	go func() {
@@ -239,7 +239,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 	switch e.Kind {
 	case "recording", "process":
 		f.of(boot)
-		if f.at.Boot == "" { // what happens from now on is wanted, whatever breaks before the first event
+		if f.at.Boot == "" { // start here, even if the connection breaks before the first event
 			f.at = place{Schema: schema, Boot: boot, TimeNS: boottime(), Time: time.Now()}
 			f.acked = f.at
 			f.written(f.Store.write(f.Sink.Name()+".cursor", &f.acked))
@@ -247,7 +247,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		f.model.Prime(e)
 		return nil
 	case "event":
-	case "heartbeat": // comes when nothing is left to send
+	case "heartbeat": // is sent when nothing is left to send
 		if f.model != nil && f.model.Boot() == boot {
 			f.overlooked(ctx, e.TimeNS)
 		}
@@ -264,7 +264,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		if again := f.missing(ctx, e); again {
 			return errAgain
 		}
-		if e.Where == "history" && e.LostFrom != 0 && e.LostFrom == f.at.Seq { // asked for again, to see whether it is kept
+		if e.Where == "history" && e.LostFrom != 0 && e.LostFrom == f.at.Seq { // requested again
 			if e.LostFrom++; e.LostFrom > e.LostTo {
 				return nil
 			}
@@ -305,7 +305,7 @@ func (f *Follower) apply(e *api.Event) {
 	f.batch = append(f.batch, records...)
 }
 
-// of makes the model that of a boot. What was alive in the one before has ended.
+// of makes the model that of a boot. What was alive in the previous boot has ended.
 func (f *Follower) of(boot string) {
 	if f.model != nil && f.model.Boot() == boot {
 		return
@@ -316,7 +316,7 @@ func (f *Follower) of(boot string) {
 	f.model = model.New(f.Host, boot, f.source)
 }
 
-// missing reports whether the history may still have what this reader was too slow for.
+// missing reports whether the history may still have the events that this reader was too slow to get.
 func (f *Follower) missing(ctx context.Context, e *api.Event) (again bool) {
 	if e.Where != "reader" || f.at.Seq == 0 {
 		return false
@@ -328,6 +328,6 @@ func (f *Follower) missing(ctx context.Context, e *api.Event) (again bool) {
 		return false
 	}
 	f.Stats.Behind.Add(1)
-	pause(ctx, firstPause) // it is written in batches
+	pause(ctx, firstPause) // the history is written in batches
 	return true
 }

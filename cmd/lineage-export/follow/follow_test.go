@@ -23,15 +23,15 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// daemon is one made of a list of events: what the ring still has, and what the history has.
+// daemon is a fake made of a list of events: what the ring still has, and what the history has.
 type daemon struct {
 	t      *testing.T
 	socket string
 	boot   string
 
 	mu      sync.Mutex
-	events  []api.Event // of this boot; the number of one is its index and one
-	past    []api.Event // of an earlier boot
+	events  []api.Event // of this boot; an event's number is its index plus one
+	past    []api.Event // of a previous boot
 	ring    int         // the first number that the ring still has
 	kept    int         // the last number that the history has
 	added   chan struct{}
@@ -74,7 +74,7 @@ func newDaemon(t *testing.T) *daemon {
 	return d
 }
 
-// add adds events, each some ms after the one before.
+// add adds events, each some ms after the previous one.
 func (d *daemon) add(change ...func(*api.Event)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func exit(pid int) func(*api.Event) {
 	}
 }
 
-// next is what follows a number: of the history while that has it, else of the ring.
+// next is the event after a number: from the history while it has that event, else from the ring.
 func (d *daemon) next(after int) (e *api.Event, wait chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,7 +160,7 @@ func (d *daemon) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list is a sink that may be out of order.
+// list is a sink that may fail.
 type list struct {
 	mu      sync.Mutex
 	err     error
@@ -195,7 +195,7 @@ func (l *list) fail(err error) {
 	l.mu.Unlock()
 }
 
-// pids are the processes whose ends came.
+// pids are the processes whose exits were delivered.
 func (l *list) pids() (all []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +207,7 @@ func (l *list) pids() (all []int) {
 	return all
 }
 
-// follower runs one until stop.
+// follower runs a follower until stop.
 func follower(t *testing.T, d *daemon, l *list, dir string) (f *Follower, stop func()) {
 	t.Helper()
 	store, err := OpenStore(dir)
@@ -249,7 +249,7 @@ func (d *daemon) read() bool {
 	return len(d.streams) > 0
 }
 
-// TestOutage: while the sink is down nothing is read; then everything arrives, once.
+// TestOutage: while the sink is down, nothing is read. Afterwards everything arrives, once.
 func TestOutage(t *testing.T) {
 	d, l := newDaemon(t), &list{}
 	f, _ := follower(t, d, l, t.TempDir())
@@ -262,7 +262,7 @@ func TestOutage(t *testing.T) {
 	}
 	until(t, "second try", func() bool { return f.Stats.Failed.Load() > 1 })
 	d.mu.Lock()
-	d.ring, d.kept = 100, 102 // the ring has gone on meanwhile
+	d.ring, d.kept = 100, 102 // the ring has moved on meanwhile
 	d.mu.Unlock()
 	l.fail(nil)
 	until(t, "rest", func() bool { return len(l.pids()) == 51 })
@@ -276,8 +276,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestHistoryBehind: what the ring has no longer and the history does not have yet is waited
-// for, and is not a loss.
+// TestHistoryBehind: the follower waits for events that the ring has overwritten and the
+// history does not have yet. They are not lost.
 func TestHistoryBehind(t *testing.T) {
 	d, l := newDaemon(t), &list{}
 	f, _ := follower(t, d, l, t.TempDir())
@@ -298,8 +298,8 @@ func TestHistoryBehind(t *testing.T) {
 	}
 }
 
-// TestRestart: after a restart everything comes from the cursor on, and what ran before is
-// known.
+// TestRestart: after a restart events continue from the cursor, and processes that ran
+// before are known.
 func TestRestart(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	_, stop := follower(t, d, l, dir)
@@ -327,7 +327,7 @@ func TestRestart(t *testing.T) {
 }
 
 // TestFirst: what happens between the first connection and a restart is not missed, even if
-// no event came before.
+// no event came before the restart.
 func TestFirst(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	_, stop := follower(t, d, l, dir)
@@ -339,8 +339,8 @@ func TestFirst(t *testing.T) {
 	until(t, "record", func() bool { return len(l.pids()) == 1 })
 }
 
-// TestFirstDown: a receiver that was down from the first start on gets what happened since
-// then, also if the exporter was killed meanwhile.
+// TestFirstDown: a receiver that was down since the first start gets everything from that
+// start on, even if the exporter was killed meanwhile.
 func TestFirstDown(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{err: errors.New("down")}, t.TempDir()
 	f, stop := follower(t, d, l, dir)
@@ -354,7 +354,7 @@ func TestFirstDown(t *testing.T) {
 	until(t, "record", func() bool { return len(l.pids()) == 1 })
 }
 
-// TestReboot: what the history has of an earlier boot arrives, and what was alive then ends.
+// TestReboot: the history of an earlier boot arrives, and what was alive in that boot ends.
 func TestReboot(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	then := time.Now().Add(-time.Hour)
@@ -389,7 +389,7 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// TestLost: what neither has is one record.
+// TestLost: events that neither ring nor history has become one record.
 func TestLost(t *testing.T) {
 	d, l := newDaemon(t), &list{}
 	f, _ := follower(t, d, l, t.TempDir())
@@ -401,7 +401,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestState: what cannot be used is an error before anything is read; what cannot be written
+// TestState: state that cannot be used is an error before anything is read; a failed write
 // is counted.
 func TestState(t *testing.T) {
 	dir := t.TempDir()

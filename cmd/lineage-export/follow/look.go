@@ -12,13 +12,13 @@ import (
 // settleTime is how long the daemon may report the end of a session that no event has yet.
 const settleTime = time.Second
 
-// seen is what the daemon said when it was last asked for what no event reports.
+// seen is the daemon's last answer about what no event reports.
 type seen struct {
 	status *api.Status
 	left   map[string]map[api.Ref]bool // by session: leftovers and brokered work
 }
 
-// look makes records of what no event reports, where it has changed.
+// look makes records of changes that no event reports.
 func (f *Follower) look(ctx context.Context, c api.Client) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -52,7 +52,7 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	}
 }
 
-// worthTelling reports whether the status changed in what people must know.
+// worthTelling reports whether the status changed in a way that people must know.
 func worthTelling(before, now *api.Status) bool {
 	if before == nil {
 		return len(now.Degraded) > 0 || now.Breaker.Open
@@ -60,9 +60,9 @@ func worthTelling(before, now *api.Status) bool {
 	return before.Level != now.Level || before.Mode != now.Mode || before.Breaker.Open != now.Breaker.Open || !slices.Equal(before.Degraded, now.Degraded)
 }
 
-// overlooked makes records of the sessions that are over without an event: the ring had no
-// room for it, the kernel's record was removed while no daemon ran, or the daemon let the session
-// go. Everything that had happened at the boottime caught was read.
+// overlooked makes records of sessions that ended without an event: the ring had no room for it,
+// the kernel's record was removed while no daemon ran, or the daemon let the session go.
+// Everything up to the boottime caught has been read.
 func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -81,10 +81,10 @@ func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
 		}
 		d, err := f.source.client.Session(ctx, id)
 		if e, refused := errors.AsType[*api.Error](err); refused && e.Code == api.CodeNotFound {
-			d, err = &api.Session{State: api.StateEnded, EndReason: "untracked"}, nil // let go, or there was no history
+			d, err = &api.Session{State: api.StateEnded, EndReason: "untracked"}, nil // released, or not in the history
 		}
 		if err != nil || d.State != api.StateEnded || d.Ended != nil && d.Ended.After(before) {
-			continue // the next heartbeat will tell
+			continue // try again at the next heartbeat
 		}
 		f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended})
 	}

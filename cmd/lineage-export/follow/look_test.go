@@ -13,8 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// TestOverlooked: a session that is over without an event is closed once, when everything that
-// the daemon has to send was read.
+// TestOverlooked: a session that ended without an event is closed once, when everything that
+// the daemon had to send was read.
 func TestOverlooked(t *testing.T) {
 	ended := func(reason string, ago time.Duration) *api.Session {
 		s := &api.Session{ID: "aaaaaa", Name: "web", State: api.StateEnded, EndReason: reason}
@@ -57,7 +57,7 @@ func TestOverlooked(t *testing.T) {
 			fork(10)(born)
 			take(began)
 			take(born)
-			for range 2 { // the second time it is known
+			for range 2 { // the second time, the follower already knows it
 				take(&api.Event{Head: api.Head{Kind: "heartbeat"}, TimeNS: boottime()})
 			}
 			got := ""

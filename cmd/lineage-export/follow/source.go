@@ -17,7 +17,7 @@ const (
 	reportTime = 10 * time.Second
 )
 
-// source answers for the model, from the daemon.
+// source answers the model's questions by asking the daemon.
 type source struct {
 	ctx    context.Context
 	client api.Client
@@ -85,7 +85,7 @@ func (s *source) report(id string) (d *api.Report) {
 	return d
 }
 
-// ask asks, and again while the daemon says that it is asked too often.
+// ask calls f, and again while the daemon's answer is: too many requests.
 func (s *source) ask(f func(context.Context) error) error {
 	for {
 		ctx, cancel := context.WithTimeout(s.ctx, askTime+reportTime)

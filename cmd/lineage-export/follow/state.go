@@ -35,13 +35,13 @@ func (p *place) behind(q *place) bool {
 // slackNS is how far the times of two events, on two CPUs, may contradict their order.
 const slackNS = 10e6
 
-// Store is the directory that cursors are kept in; "": nothing is kept.
+// Store is the directory of the cursors; "": nothing is saved.
 type Store struct {
 	dir  string
 	lock *os.File
 }
 
-// OpenStore locks a directory, which it makes if need be: two exporters would overwrite
+// OpenStore locks a directory, and makes it if needed: two exporters would overwrite
 // each other's cursors.
 func OpenStore(dir string) (*Store, error) {
 	if dir == "" {
@@ -61,7 +61,7 @@ func OpenStore(dir string) (*Store, error) {
 	return &Store{dir, f}, nil
 }
 
-// Close gives the directory free.
+// Close unlocks the directory.
 func (s *Store) Close() error {
 	if s.lock == nil {
 		return nil
@@ -86,13 +86,13 @@ func (s *Store) cursor(sink string) (*place, error) {
 	return &p, nil
 }
 
-// keptModel is what a sink's model was at a place.
+// keptModel is a sink's model as it was at a place.
 type keptModel struct {
 	At    place           `json:"at"`
 	Model json.RawMessage `json:"model"`
 }
 
-// model reads the model of a sink; nil: it was never kept.
+// model reads the model of a sink; nil: it was never saved.
 func (s *Store) model(sink string) (*keptModel, error) {
 	path := filepath.Join(s.dir, sink+".model")
 	b, err := s.read(path)

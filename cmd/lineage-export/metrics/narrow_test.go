@@ -40,7 +40,7 @@ func TestNarrow(t *testing.T) {
 	}()
 	room.Store(true)
 	first.Close()
-	first.Close() // twice gives one place back
+	first.Close() // closing twice must free one place only
 	(<-second).Close()
 	ln.Close()
 	if _, err := n.Accept(); err == nil || len(n.room) != 0 {

@@ -15,16 +15,16 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Limits of a server: scrapes are few and small. None of them waits for the daemon, or
+// Limits of a server: scrapes are few and small, and none waits for the daemon, or
 // keeps it busy, for longer than this.
 const (
 	maxConns = 64              // open connections; the others wait to be accepted
-	maxAsked = 4               // scrapes that ask the daemon at once
+	maxAsked = 4               // scrapes that ask the daemon at the same time
 	maxReply = 8 << 20         // bytes of one
 	answerIn = 5 * time.Second // as api.ErrSilent says
 )
 
-// A Server gives what the daemon behind a socket says of itself to everybody who can
+// A Server serves the metrics of the daemon behind a socket to every client that can
 // connect to its address.
 type Server struct {
 	socket   string
@@ -40,7 +40,7 @@ func New(socket string) *Server {
 	}
 	return &Server{
 		socket: socket, asked: make(chan struct{}, maxAsked), answerIn: answerIn,
-		// The daemon counts connections; a scrape a minute is not worth one.
+		// The daemon limits connections; one scrape a minute should not keep one open.
 		daemon: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}},
 	}
 }
@@ -82,10 +82,10 @@ func (s *Server) scrape(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", reply.kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(reply.body)))
-	_, _ = w.Write(reply.body) // a reader that left has its own loss
+	_, _ = w.Write(reply.body) // the reader may be gone
 }
 
-// A reply is what the daemon said, complete.
+// A reply is the daemon's complete answer.
 type reply struct {
 	kind string
 	body []byte

@@ -18,8 +18,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// serving starts a daemon whose /metrics are answered by h, if that is not nil, and a
-// server for it that waits for so long, and gives the URL of that.
+// serving starts a daemon whose /metrics are answered by h (nil: none), and a server
+// for it with that timeout, and returns the server's URL.
 func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -71,7 +71,7 @@ func request(t *testing.T, method, url string) (int, string, http.Header) {
 	return got.StatusCode, string(body), got.Header
 }
 
-// TestServe: the daemon's own words, and no other route of it.
+// TestServe: serves the daemon's text unchanged, and no other route.
 func TestServe(t *testing.T) {
 	_, url := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		if len(r.Header["Accept"]) != 1 || len(r.Header["Authorization"]) > 0 {
@@ -94,8 +94,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestDaemonFails: a scrape fails, within its time, and says why; what the daemon says
-// when it refuses is not passed on.
+// TestDaemonFails: a scrape fails within its time limit and says why. The text of a
+// refusal by the daemon is not passed on.
 func TestDaemonFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		daemon http.HandlerFunc
@@ -150,7 +150,7 @@ func isUnreachable(err error) bool {
 	return errors.As(err, &e)
 }
 
-// TestManyAtOnce: fifty scrapes are all answered, and the daemon has few of them at once.
+// TestManyAtOnce: fifty scrapes are all answered, but the daemon gets only a few at a time.
 func TestManyAtOnce(t *testing.T) {
 	var now, most atomic.Int32
 	_, url := serving(t, func(w http.ResponseWriter, _ *http.Request) {

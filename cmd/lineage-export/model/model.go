@@ -16,7 +16,7 @@ const (
 	maxEnded     = 1 << 8  // sessions, likewise
 )
 
-// Source answers what events do not say. Nil and empty: it is not known.
+// Source answers what events do not report. Nil and empty: not known.
 type Source interface {
 	Session(id string) *api.Session
 	// Tree is the processes of a session, with their dead ancestors.
@@ -40,12 +40,12 @@ type Model struct {
 
 type session struct {
 	info *record.SessionInfo // replaced when it changes: records have it
-	tree bool                // Source was asked for the tree
+	tree bool                // the tree was requested from Source
 }
 
 type process struct {
 	record.Process
-	used    bool // the image created a process, or has marks: its span is referred to
+	used    bool // the image created a process, or has marks: its span is referenced
 	opened  bool // the image had its Open
 	marks   []api.Event
 	dropped int
@@ -69,7 +69,7 @@ func (m *Model) Prime(e *api.Event) {
 	}
 }
 
-// Apply takes an event and gives the records of it, none if it says nothing new.
+// Apply takes an event and gives the records of it, none if it has nothing new.
 func (m *Model) Apply(e *api.Event) []*record.Record {
 	if e.TimeNS != 0 {
 		m.last.TimeNS, m.last.Time = e.TimeNS, e.Time
@@ -116,7 +116,7 @@ func (m *Model) about(k record.Kind, e *api.Event, p *process) *record.Record {
 
 func (m *Model) fork(e *api.Event) []*record.Record {
 	d := e.Process
-	if p := m.processes[d.Ref]; p != nil && p.Image.BeganNS != 0 { // it came before
+	if p := m.processes[d.Ref]; p != nil && p.Image.BeganNS != 0 { // its fork event was read before
 		return []*record.Record{m.about(record.Fork, e, p)}
 	}
 	i := &record.Image{Ref: d.Ref, Forked: true, Comm: d.Comm, UID: d.UID, BeganNS: uint64(d.StartNS)}
@@ -238,7 +238,7 @@ func (m *Model) bury(p *process) {
 	}
 }
 
-// mark notes what happened to a process beside its life.
+// mark notes what happened to a process other than start, exec and exit.
 func (m *Model) mark(e *api.Event) []*record.Record {
 	p := m.find(e.Process)
 	if e.Type == "reparent" {
@@ -253,8 +253,8 @@ func (m *Model) mark(e *api.Event) []*record.Record {
 	return []*record.Record{m.about(record.Kind(e.Type), e, p)}
 }
 
-// find is the process that an event is about, with what is claimed of it now. If none is
-// known, it is as much as the source and the event say.
+// find is the process that an event is about, with what is claimed of it now. If it is
+// not known, it is made from the source and the event.
 func (m *Model) find(d *api.Process) *process {
 	p := m.processes[d.Ref]
 	if p == nil {
@@ -307,7 +307,7 @@ func (m *Model) known(d *api.Process) *process {
 	return p
 }
 
-// time is when something happened, by the document or by the event.
+// time is when something happened, from the document, else from the event.
 func (m *Model) time(t *time.Time, e *api.Event) time.Time {
 	switch {
 	case t != nil:
@@ -320,5 +320,5 @@ func (m *Model) time(t *time.Time, e *api.Event) time.Time {
 	return time.Time{}
 }
 
-// Ask changes whom the model asks: the daemon may be another one.
+// Ask changes the model's source: the daemon may have been restarted.
 func (m *Model) Ask(from Source) { m.from = from }

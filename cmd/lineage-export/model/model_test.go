@@ -18,13 +18,13 @@ var (
 	here  = &record.Host{ID: "host", Name: "host"}
 )
 
-// world is a source, and what makes events.
+// world is a source, and makes events.
 type world struct {
 	now    uint64 // ns since began, and boottime
 	events []*api.Event
 	live   []api.Ref
 	next   int
-	asked  int // trees
+	asked  int // how many trees were requested
 }
 
 func (w *world) Session(id string) *api.Session {
@@ -87,7 +87,7 @@ func (w *world) copied() (all []*api.Event) {
 	return all
 }
 
-// spans are what records end, in words: with their places in the trace.
+// spans are the spans that records end, as text, with their places in the trace.
 func spans(all []*record.Record) (texts []string) {
 	for _, r := range all {
 		for _, run := range r.Ended {
@@ -127,8 +127,8 @@ func drawn(t *rapid.T) *world {
 	return w
 }
 
-// TestRestart: a model that is saved and loaded anywhere, under any clock, gives the same
-// records and spans as one that ran without a break: what is delivered twice is the same.
+// TestRestart: a model that is saved and loaded anywhere, under any clock, gives the same records
+// and spans as one that ran without a break. So a record that is delivered twice is the same.
 func TestRestart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawn(t)
@@ -198,7 +198,7 @@ func TestParents(t *testing.T) {
 	})
 }
 
-// TestChain: what is remembered of processes that fork a successor and exit has a bound.
+// TestChain: memory is bounded for processes that fork a successor and exit.
 func TestChain(t *testing.T) {
 	w := &world{}
 	m := New(here, "boot", w)
@@ -226,7 +226,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestSiblings: of a process that is deep in a chain and forks, all children share its creators.
+// TestSiblings: all children of a process deep in a chain share its creators.
 func TestSiblings(t *testing.T) {
 	w := &world{}
 	last := api.Ref{PID: 1, StartNS: 1}
@@ -276,7 +276,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// TestClaim: what an agent claims is the trace of its tool and of all below it, not of others.
+// TestClaim: the trace that an agent claims applies to its tool and everything below it, and to nothing else.
 func TestClaim(t *testing.T) {
 	w := &world{}
 	root := api.Ref{PID: 1, StartNS: 1}

@@ -23,8 +23,8 @@ func (m *Model) end(p *process, e *api.Event) *ending {
 		ExitCode: p.ExitCode, Signal: p.Signal, Marks: p.marks, Dropped: p.dropped, Created: p.Created}}
 }
 
-// closing adds what ended to a record, and to those before it the Open that it lacks. What lived long had an Open: whether a clock came in
-// between must not matter, as the same span would look different when it comes again.
+// closing adds an ended run to a record, and its Open to the records before if it lacks one: a long-lived run must
+// have an Open with or without a tick in between, or its span would differ when sent again.
 func (m *Model) closing(before []*record.Record, r *record.Record, x *ending, e *api.Event) []*record.Record {
 	if !x.Opened && x.old() {
 		before = append(before, m.open(x, e))
@@ -56,7 +56,7 @@ func (m *Model) opening(s *session, e *api.Event) []*record.Record {
 	return []*record.Record{r}
 }
 
-// Tick gives the Opens that are due at a time.
+// Tick returns the Opens that are due at a time.
 func (m *Model) Tick(now time.Time) (all []*record.Record) {
 	e := &api.Event{Time: &now}
 	for _, s := range m.sessions {

@@ -9,18 +9,18 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// saved is a model on disk: what lives, and the images that led to it.
+// saved is a model on disk: what is alive, and the images that led to it.
 type saved struct {
 	Boot      string                `json:"boot"`
 	Sessions  []*record.SessionInfo `json:"sessions"`
-	Images    []savedImage          `json:"images"` // creators before those that they created
+	Images    []savedImage          `json:"images"` // creators come before the images that they created
 	Processes []savedProcess        `json:"processes"`
 	Time      api.Event             `json:"time"`
 }
 
 type savedImage struct {
 	record.Image
-	Creator int // index in Images, and one; 0: none
+	Creator int // index in Images plus one; 0: none
 }
 
 type savedProcess struct {
@@ -56,7 +56,7 @@ func (m *Model) Save() ([]byte, error) {
 	return b, nil
 }
 
-// add adds an image behind its creators and gives its index, and one.
+// add adds an image after its creators and returns its index plus one.
 func (d *saved) add(i *record.Image, index map[*record.Image]int) int {
 	var chain []*record.Image
 	for ; i != nil && index[i] == 0; i = i.Creator {
@@ -73,7 +73,7 @@ func (d *saved) add(i *record.Image, index map[*record.Image]int) int {
 	return last
 }
 
-// Load is the model that Save gave.
+// Load is the model that Save wrote.
 func Load(b []byte, host *record.Host, from Source) (*Model, error) {
 	var d saved
 	if err := json.Unmarshal(b, &d); err != nil {

@@ -28,8 +28,8 @@ func (m *Model) session(id string) *session {
 	return s
 }
 
-// sessionSpan is where the session is in the trace of the session around it, or of the one
-// whose work it holds; else in one of its own.
+// sessionSpan is the place of a session in a trace: that of its parent session, or of the
+// session whose work it holds, else a trace of its own.
 func (m *Model) sessionSpan(d *api.Session) record.Span {
 	sp := record.Span{Trace: record.Trace{TraceID: record.SessionTrace(m.host.ID, m.boot, d.ID), SpanID: record.SessionSpan(m.host.ID, m.boot, d.ID)}}
 	above := d.Parent
@@ -50,7 +50,7 @@ func (m *Model) sessionSpan(d *api.Session) record.Span {
 }
 
 // span is where a process's image is in a trace: below its creator's image, if that is in
-// the same one, else below what the agent claims, else below the session.
+// the same trace, else below what the agent claims, else below the session.
 func (m *Model) span(p *process) record.Span {
 	s := m.session(p.Session).info
 	sp := record.Span{Trace: record.Trace{TraceID: s.Span.TraceID, SpanID: p.Image.Span}, Parent: s.Span.SpanID}
@@ -68,7 +68,7 @@ func (m *Model) span(p *process) record.Span {
 	return sp
 }
 
-// state takes a session's event.
+// state applies a session's event.
 func (m *Model) state(e *api.Event) []*record.Record {
 	old := m.session(e.Session)
 	info := *old.info
@@ -91,7 +91,7 @@ func (m *Model) state(e *api.Event) []*record.Record {
 	return []*record.Record{r}
 }
 
-// over takes the end of a session.
+// over applies the end of a session.
 func (m *Model) over(e *api.Event, s *session) []*record.Record {
 	r := m.record(record.End, e)
 	if s.info.Ended == nil {
@@ -107,7 +107,7 @@ func (m *Model) over(e *api.Event, s *session) []*record.Record {
 		}
 	}
 	r.Members = m.Members(e.Session)
-	s.tree = true // what comes now is known, or was forgotten
+	s.tree = true // later events are about processes that are known, or were forgotten
 	if m.ended = append(m.ended, e.Session); len(m.ended) > maxEnded {
 		delete(m.sessions, m.ended[0])
 		m.ended = m.ended[1:]
@@ -146,7 +146,7 @@ func (m *Model) Members(id string) map[api.Ref]*record.Process {
 // Session is what is known of a session.
 func (m *Model) Session(id string) *record.SessionInfo { return m.session(id).info }
 
-// Live is the sessions that have not ended, as far as events told.
+// Live is the sessions that have not ended, as far as events report.
 func (m *Model) Live() []string {
 	ids := make([]string, 0, len(m.sessions))
 	for id, s := range m.sessions {

@@ -7,7 +7,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// BenchmarkFork is the event of a fork with ten ancestors, one of a storm.
+// BenchmarkFork is the event of a fork with ten ancestors, as in a fork storm.
 func BenchmarkFork(b *testing.B) {
 	s := newStory()
 	refs := []api.Ref{agentRef}

@@ -85,7 +85,7 @@ func statusOf(id int, name, detail string) status {
 	return status{StatusID: &id, Status: name, StatusDetail: detail}
 }
 
-// outcomes are OCSF's words for how a process of an ended session went.
+// outcomes are OCSF's words for how a process of an ended session ended.
 var outcomes = map[api.OutcomeKind]struct {
 	id           int
 	name, detail string
@@ -125,7 +125,7 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 	return v
 }
 
-// member is a process of the session: as the events had it, else as the daemon names it.
+// member is a process of the session: as events described it, else as the daemon names it.
 func (e *Encoder) member(r *record.Record, ref api.Ref, comm string, argv []string) (*process, bool) {
 	if p := r.Members[ref]; p != nil {
 		return e.process(r, p)

@@ -1,6 +1,6 @@
 package ocsf
 
-// event is one OCSF event, as far as the classes here have attributes. Times are
+// event is one OCSF event, with the attributes that the classes here use. Times are
 // milliseconds.
 type event struct {
 	Time    int64  `json:"time"`
@@ -103,7 +103,7 @@ type actor struct {
 	AppUID  string   `json:"app_uid,omitempty"`
 }
 
-// entity is what tells a process from all others, and what it is.
+// entity identifies a process and describes it.
 type entity struct {
 	UID         string `json:"uid,omitempty"`
 	PID         int    `json:"pid,omitempty"`
@@ -201,7 +201,7 @@ type extra struct {
 	Condition  *condition `json:"condition,omitempty"`
 }
 
-// who is a process, in few words.
+// who is the short description of a process.
 type who struct {
 	UID  string `json:"uid"`
 	PID  int    `json:"pid"`
@@ -211,7 +211,7 @@ type who struct {
 // session is the session that an event belongs to.
 type session struct {
 	ID       string `json:"id"`
-	UID      string `json:"uid"` // of all hosts and boots
+	UID      string `json:"uid"` // unique over all hosts and boots
 	Name     string `json:"name,omitempty"`
 	Rule     string `json:"rule,omitempty"`
 	UserUID  string `json:"user_uid"`
@@ -232,7 +232,7 @@ type call struct {
 	Tool string `json:"tool,omitempty"`
 }
 
-// receipt is that of an end, the processes apart.
+// receipt is the receipt of an end, without its processes.
 type receipt struct {
 	Reason    string   `json:"reason,omitempty"`
 	Verdict   string   `json:"verdict"`
@@ -254,7 +254,7 @@ type lost struct {
 	To    uint64 `json:"to,omitempty"`
 }
 
-// condition is the daemon's, of a finding about it.
+// condition is the daemon's condition, in a finding about the daemon.
 type condition struct {
 	Level    int      `json:"level"`
 	Before   int      `json:"level_before,omitempty"`

@@ -13,7 +13,7 @@ import (
 // maxEvidences bounds the processes that a finding names.
 const maxEvidences = 32
 
-// rule is what finds something.
+// rule is the kind of a finding.
 type rule struct{ uid, title, about string }
 
 // The five findings.
@@ -25,12 +25,12 @@ var (
 	brokeredRule  = rule{"brokered", "Work of another daemon that was not found", "Unattributed work"}
 )
 
-// budgets are the reasons of an end that are limits of a session.
+// budgets are the reasons of an end that mean that a limit was crossed.
 var budgets = map[string]string{
 	"max_lifetime": "its time limit", "max_processes": "its limit of processes", "max_rss": "its limit of memory", "idle": "its idle time",
 }
 
-// findings are what a record says that people should look at.
+// findings are the events of a record that people should look at.
 func (e *Encoder) findings(r *record.Record) (all []*event) {
 	switch r.Kind {
 	case record.Status:
@@ -54,7 +54,7 @@ func (e *Encoder) findings(r *record.Record) (all []*event) {
 	return all
 }
 
-// find begins a finding. What finding of a rule it is, subject says.
+// find begins a finding. subject tells the findings of one rule apart.
 func find(r *record.Record, a activity, s severity, rule rule, message string, subject ...any) *event {
 	key := append([]any{"finding", rule.uid, r.Host.ID, r.Boot}, subject...)
 	uid := record.DerivedID(key...)
@@ -72,7 +72,7 @@ func find(r *record.Record, a activity, s severity, rule rule, message string, s
 	return v
 }
 
-// leftovers is the finding of members that the root left, and that an end had to signal.
+// leftovers is the finding of members that outlived the root and had to be signalled by an end.
 func (e *Encoder) leftovers(r *record.Record) []*event {
 	left := slices.DeleteFunc(slices.Clone(r.Report.Processes), func(o api.Outcome) bool {
 		return !o.Leftover || o.Outcome == api.OutcomeSelf

@@ -18,7 +18,7 @@ import (
 
 const secret = "hunter2hunter2"
 
-// hostile is text that a process chose: any bytes, as they come through the API's JSON.
+// hostile is text that a process chose: any bytes that can come through the API's JSON.
 func hostile(t *rapid.T, what string) string {
 	text := rapid.OneOf(
 		rapid.SampledFrom([]string{"", "sh", "\n", "\x1b[2J", "\u202egnp.exe", "a\x00b", `"},"x":{"`, "</script>", "\xff\xfe", "\u2028", strings.Repeat("€", 2000)}),
@@ -28,8 +28,8 @@ func hostile(t *rapid.T, what string) string {
 	return strings.ToValidUTF8(text, "\ufffd")
 }
 
-// TestHostile: any story gives valid events of one line each, with ids of their own, a message that
-// is safe to print, and no secret.
+// TestHostile: any story gives valid events of one line each, with unique ids, a message that is
+// safe to print, and no secret.
 func TestHostile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		session := sampleSession()

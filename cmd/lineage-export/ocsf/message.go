@@ -77,7 +77,7 @@ func lostMessage(e *api.Event) string {
 	return are(e.Count) + " missing: " + display.Text(e.Where)
 }
 
-// are is how many events there are.
+// are is the number of events with its verb.
 func are(n uint64) string {
 	switch n {
 	case 0:
@@ -93,7 +93,7 @@ func command(i *record.Image) string {
 	return display.Command(i.Argv, cmp.Or(i.Exe, i.Comm), i.ArgvTruncated, commandBytes)
 }
 
-// named is an image, or a process of which only the id is known.
+// named is an image, or a process whose id alone is known.
 func named(i *record.Image, ref *api.Ref) string {
 	switch {
 	case i != nil:

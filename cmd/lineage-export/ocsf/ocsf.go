@@ -1,6 +1,6 @@
-// Package ocsf makes OCSF 1.8.0 events of records: Process Activity of a process that is
-// started or exits, Process Remediation Activity of an end, Detection Finding of what people
-// should look at, and a Base Event where events are missing.
+// Package ocsf makes OCSF 1.8.0 events of records: Process Activity when a process starts or
+// exits, Process Remediation Activity for an end, Detection Finding for what people should
+// check, and a Base Event where events are missing.
 package ocsf
 
 import (
@@ -45,7 +45,7 @@ var (
 	processRemediation = class{7003, "Process Remediation Activity", 7, "Remediation"}
 )
 
-// activity is one of a class.
+// activity is one activity of a class.
 type activity struct {
 	class
 	id   int
@@ -78,7 +78,7 @@ var severities = [...]struct {
 	otel int // OpenTelemetry's number
 }{informational: {"Informational", 9}, low: {"Low", 9}, medium: {"Medium", 13}, high: {"High", 17}}
 
-// Encode implements [record.Encoder]: other records than those of OCSF give none.
+// Encode implements [record.Encoder]: a record that OCSF has no event for gives none.
 func (e *Encoder) Encode(r *record.Record) (logs []record.Log, err error) {
 	var all []*event
 	switch r.Kind {
@@ -110,8 +110,8 @@ func (e *Encoder) Encode(r *record.Record) (logs []record.Log, err error) {
 	return logs, nil
 }
 
-// encode writes an event without a newline. Text of processes stays as it is, apart from
-// what JSON escapes.
+// encode writes an event without a newline. Text from processes stays as it is, except
+// for JSON escapes.
 func encode(v *event) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

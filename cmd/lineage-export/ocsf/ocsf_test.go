@@ -24,7 +24,7 @@ const (
 	pagePath    = "../../../docs/SIEM.md"
 )
 
-// TestSamples: each event is valid, and the documents show what is made.
+// TestSamples: each event is valid, and the documents show what the encoder makes.
 func TestSamples(t *testing.T) {
 	e := newEncoder()
 	var lines bytes.Buffer
@@ -98,7 +98,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// once is where the fields of what is in many places are named.
+// once names the one place where the fields of a type are documented that is in many places.
 var once = map[reflect.Type]string{
 	reflect.TypeFor[process](): "process", reflect.TypeFor[account](): "process.user", reflect.TypeFor[actor](): "actor",
 	reflect.TypeFor[who](): "unmapped.lineage.creator",
@@ -152,7 +152,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestNothing: other records give no event.
+// TestNothing: records that OCSF has no event for give none.
 func TestNothing(t *testing.T) {
 	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session, record.Open} {
 		if logs := encoded(t, New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {

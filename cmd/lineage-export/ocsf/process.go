@@ -117,7 +117,7 @@ func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut 
 	return d, cut
 }
 
-// imageOf finds a process among images; nil: it is not one of them.
+// imageOf finds a process among images; nil: it is not among them.
 func imageOf(ref api.Ref, among []*record.Image) *record.Image {
 	for _, i := range among {
 		if i.Ref == ref {
@@ -127,7 +127,7 @@ func imageOf(ref api.Ref, among []*record.Image) *record.Image {
 	return nil
 }
 
-// creatorOf is the process that forked that of i; nil: not known.
+// creatorOf is the process that forked the process of i; nil: not known.
 func creatorOf(r *record.Record, i *record.Image) *who {
 	switch {
 	case i.Creator != nil:
@@ -142,8 +142,8 @@ func whoOf(r *record.Record, p api.Ref, comm string) *who {
 	return &who{record.ProcessUID(r, p), p.PID, comm}
 }
 
-// image is a process that ran a program; if that is not known, the process alone. Nil: that is
-// not known either.
+// image is a process that ran a program; if the program is not known, the process alone. Nil:
+// the process is not known either.
 func (e *Encoder) image(r *record.Record, i *record.Image, ref *api.Ref) *process {
 	if i == nil {
 		if ref == nil {
@@ -187,7 +187,7 @@ func number(n int) string { return strconv.Itoa(n) }
 // maxUsers bounds the users whose names are remembered.
 const maxUsers = 1024
 
-// users are the users of the host.
+// users remembers the users of the host.
 type users struct {
 	name  func(uid string) string // empty: the host has none
 	known map[int]*account

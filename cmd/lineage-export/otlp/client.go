@@ -26,12 +26,12 @@ const maxReply = 64 << 10
 
 // Client posts to one receiver.
 type Client struct {
-	Base   string // URL, without the signal's path
+	Base   string // URL, without the path of the signal
 	Header http.Header
 	HTTP   *http.Client
 }
 
-// refusal is a reply that says that the data is at fault.
+// refusal is a reply that rejects the data itself.
 type refusal struct{ error }
 
 // post sends a message to the path of its signal, and reads the reply.
@@ -50,7 +50,7 @@ func (c *Client) post(ctx context.Context, signal string, request, reply proto.M
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return err // names method and URL
+		return err // it names method and URL
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
@@ -66,7 +66,7 @@ func (c *Client) post(ctx context.Context, signal string, request, reply proto.M
 	return nil
 }
 
-// answered is the error of a reply that is not a success.
+// answered is the error for a reply that is not a success.
 func answered(resp *http.Response, signal string) error {
 	err := fmt.Errorf("%s: %s", resp.Request.URL, resp.Status)
 	switch resp.StatusCode {
@@ -81,7 +81,7 @@ func answered(resp *http.Response, signal string) error {
 	return err
 }
 
-// refuses reports whether an error says that the data is at fault.
+// refuses reports whether an error is a refusal of the data.
 func refuses(err error) bool {
 	_, is := errors.AsType[refusal](err)
 	return is

@@ -18,11 +18,11 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// metricsTime is between two readings, as long as OpenTelemetry's readers wait.
+// metricsTime is the time between two readings, as in OpenTelemetry's readers.
 const metricsTime = time.Minute
 
-// Metrics sends the daemon's metrics, under their own names. The conversion is of this
-// package because OpenTelemetry's bridge from Prometheus brings the whole SDK.
+// Metrics sends the daemon's metrics, under their own names. The conversion is written
+// here because OpenTelemetry's bridge from Prometheus brings the whole SDK.
 type Metrics struct {
 	Client Client
 	Host   *record.Host
@@ -30,8 +30,8 @@ type Metrics struct {
 	Log    zerolog.Logger
 }
 
-// Run sends until ctx is done. What could not be sent is not sent later: the next reading
-// has what came since.
+// Run sends until ctx is done. A reading that could not be sent is dropped: the next one
+// has newer values.
 func (m *Metrics) Run(ctx context.Context) {
 	every := time.NewTicker(metricsTime)
 	defer every.Stop()
@@ -83,7 +83,7 @@ func convert(text []byte, now time.Time) (all []*metrics.Metric, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
-	var start uint64 // counters began with the daemon
+	var start uint64 // counters started with the daemon
 	if f := families["process_start_time_seconds"]; f != nil && len(f.Metric) == 1 {
 		start = uint64(f.Metric[0].GetGauge().GetValue() * 1e9)
 	}
@@ -127,14 +127,14 @@ func number(x *dto.Metric, value float64, start uint64, now time.Time) *metrics.
 	return &metrics.NumberDataPoint{Attributes: labels(x), StartTimeUnixNano: start, TimeUnixNano: nanos(now), Value: &metrics.NumberDataPoint_AsDouble{AsDouble: value}}
 }
 
-// histogram has the buckets apart, which Prometheus adds up.
+// histogram has separate buckets; Prometheus's are cumulative.
 func histogram(x *dto.Metric, start uint64, now time.Time) *metrics.HistogramDataPoint {
 	h := x.GetHistogram()
 	p := &metrics.HistogramDataPoint{Attributes: labels(x), StartTimeUnixNano: start, TimeUnixNano: nanos(now), Count: h.GetSampleCount(), Sum: new(h.GetSampleSum())}
 	var below uint64
 	for _, b := range h.Bucket {
 		if math.IsInf(b.GetUpperBound(), 1) {
-			continue // what is above the last bound
+			continue // the bucket above the last bound
 		}
 		p.ExplicitBounds = append(p.ExplicitBounds, b.GetUpperBound())
 		p.BucketCounts = append(p.BucketCounts, b.GetCumulativeCount()-below)

@@ -35,7 +35,7 @@ lineage_end_duration_seconds_sum 9.5
 lineage_end_duration_seconds_count 6
 `
 
-// TestMetrics: what the daemon says arrives with the same names, labels and values.
+// TestMetrics: the daemon's metrics arrive with the same names, labels and values.
 func TestMetrics(t *testing.T) {
 	got := make(chan *colmetrics.ExportMetricsServiceRequest, 1)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

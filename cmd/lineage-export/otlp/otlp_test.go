@@ -33,10 +33,10 @@ func exited(pid int, argv ...string) *record.Record {
 		Session: &record.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}}, Process: &record.Process{Image: i, Span: run.Span}}
 }
 
-// stub is a receiver that answers by what a request contains.
+// stub is a receiver whose answer depends on what a request contains.
 type stub struct {
 	*httptest.Server
-	spans  []string // of requests that were taken
+	spans  []string // of requests that were accepted
 	logs   int
 	answer func(names []string) int // status; nil: 200
 	reply  *coltrace.ExportTraceServiceResponse
@@ -121,7 +121,7 @@ func TestRefusesAll(t *testing.T) {
 	}
 }
 
-// TestLater: other errors are the receiver's, and it may say how long to wait.
+// TestLater: other errors do not reject the data, and the receiver may say how long to wait.
 func TestLater(t *testing.T) {
 	for _, status := range []int{401, 403, 404, 429, 500, 502, 503, 504} {
 		st, s := newStub(t)
@@ -137,7 +137,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// TestRejected: a receiver may take a request and not all that is in it.
+// TestRejected: a receiver may accept a request but reject some of its content.
 func TestRejected(t *testing.T) {
 	st, s := newStub(t)
 	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "full"}
@@ -221,7 +221,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// TestOpened: what lives long has two spans, the second below the first.
+// TestOpened: a long-lived image has two spans, the second below the first.
 func TestOpened(t *testing.T) {
 	r := exited(42, "agent")
 	r.Ended[0].Opened = true
@@ -237,7 +237,7 @@ func TestOpened(t *testing.T) {
 	}
 }
 
-// FuzzNames: what processes choose never makes a message that cannot be encoded.
+// FuzzNames: no text that a process chooses makes a message that cannot be encoded.
 func FuzzNames(f *testing.F) {
 	f.Add("\xff\xfe", "a\x00b", "SIG\x80")
 	f.Fuzz(func(t *testing.T, exe, arg, why string) {

@@ -26,13 +26,13 @@ type Sink struct {
 	Log    zerolog.Logger
 
 	refused atomic.Uint64
-	sent    *record.Record // the last of a batch whose spans were taken, and its logs not yet
+	sent    *record.Record // the last of a batch whose spans were accepted, and whose logs were not yet
 }
 
 // Name is otlp.
 func (s *Sink) Name() string { return "otlp" }
 
-// Refused counts records that the receiver would not take.
+// Refused counts records that the receiver rejected.
 func (s *Sink) Refused() uint64 { return s.refused.Load() }
 
 // Close does nothing: nothing is open.
@@ -92,8 +92,8 @@ func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
 	})
 }
 
-// send sends all. If the receiver refuses the data, and not an empty request, halves are
-// tried: what it will never take must not hold up the rest.
+// send sends all. If the receiver refuses the data, but accepts an empty request, send
+// tries halves: a record that will never be accepted must not hold up the rest.
 func send[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]T) error) error {
 	if len(all) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func halves[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]
 	return nil
 }
 
-// rejected counts what a receiver took the request of, and not the content.
+// rejected counts items that a receiver rejected from a request that it accepted.
 func (s *Sink) rejected(n int64, why string) {
 	if n > 0 {
 		s.refused.Add(uint64(n))

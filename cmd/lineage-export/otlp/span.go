@@ -30,8 +30,8 @@ func spansOf(r *record.Record) (all []*trace.Span) {
 	return all
 }
 
-// placed is a span at its place in a trace. One that closes what an earlier span opened is
-// below that one, because a receiver keeps what it has.
+// placed is a span at its place in a trace. A span that closes an opened one is below it,
+// because a receiver cannot change a span that it has.
 func placed(at record.Span, closes bool, name string, from, to time.Time) *trace.Span {
 	s := &trace.Span{TraceId: at.TraceID[:], SpanId: at.SpanID[:], Kind: trace.Span_SPAN_KIND_INTERNAL, Name: valid(name), Flags: 1,
 		StartTimeUnixNano: nanos(from), EndTimeUnixNano: max(nanos(to), nanos(from))}
@@ -121,7 +121,7 @@ func imageAttributes(r *record.Record, run *record.Run) attributes {
 		if p.Trace != nil {
 			a = a.truth("lineage.trace.claimed", true)
 		}
-		if len(p.Calls) == 1 { // of several it belongs to one, and which is unknown
+		if len(p.Calls) == 1 { // with several, it is unknown which one it belongs to
 			a = a.text("gen_ai.tool.call.id", p.Calls[0].ID).text("gen_ai.tool.name", p.Calls[0].Tool)
 		}
 	}
@@ -131,7 +131,7 @@ func imageAttributes(r *record.Record, run *record.Run) attributes {
 	return a
 }
 
-// spanEvent is what happened to a process or a session beside its life.
+// spanEvent is an event of a process or a session other than its beginning and end.
 func spanEvent(e *api.Event) *trace.Span_Event {
 	ev := &trace.Span_Event{Name: "lineage." + e.Type}
 	if e.Time != nil {
@@ -161,7 +161,7 @@ func sessionAttributes(d *record.SessionInfo) attributes {
 	return a
 }
 
-// openSession is the first span of a session that lives long.
+// openSession is the first span of a long-lived session.
 func openSession(r *record.Record) *trace.Span {
 	d := r.Session
 	s := placed(d.Span, false, sessionName, *d.Started, r.Time)
@@ -206,7 +206,7 @@ func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
 		text("lineage.outcome", string(o.Outcome)).text("lineage.outcome.why", o.Why).truth("lineage.leftover", o.Leftover)}
 }
 
-// logOf is one line of a log, in the trace of what it is about.
+// logOf is one line of a log, in the trace of its subject.
 func logOf(r *record.Record, l *record.Log) *logs.LogRecord {
 	out := &logs.LogRecord{
 		TimeUnixNano: nanos(l.Time), ObservedTimeUnixNano: nanos(r.Time), EventName: "lineage." + string(r.Kind),

@@ -16,7 +16,7 @@ type (
 	SpanID  [8]byte
 )
 
-// Trace is a place in a trace: TRACEPARENT has one.
+// Trace is a place in a trace: TRACEPARENT holds one.
 type Trace struct {
 	TraceID TraceID `json:"trace_id"`
 	SpanID  SpanID  `json:"span_id"`
@@ -49,7 +49,7 @@ func unhex(to, from []byte) error {
 	return err
 }
 
-// digest is one hash of a list of words, none of which runs into the next.
+// digest is the hash of a list of words, with unambiguous word boundaries.
 func digest(words ...any) [sha256.Size]byte {
 	text := make([]byte, 0, 256)
 	for _, w := range words {
@@ -84,15 +84,15 @@ func SessionSpan(host, boot, session string) (s SpanID) {
 	return s
 }
 
-// ImageSpan is the span of a program image. When it began names it among those of its
-// process: a number would change if an exec before it is lost.
+// ImageSpan is the span of a program image. Its start time tells it from others of its
+// process: a number would change if an earlier exec event is lost.
 func ImageSpan(host, boot string, p api.Ref, began uint64) (s SpanID) {
 	d := digest("image", host, boot, p.PID, uint64(p.StartNS), began)
 	copy(s[:], d[:])
 	return s
 }
 
-// ClosingSpan is the second span of what had an Open.
+// ClosingSpan is the second span of an image or session that had an Open.
 func ClosingSpan(s SpanID) (closing SpanID) {
 	d := digest("closing", s)
 	copy(closing[:], d[:])
@@ -104,18 +104,18 @@ func ProcessUID(r *Record, p api.Ref) string {
 	return DerivedID("process", r.Host.ID, r.Boot, p.PID, uint64(p.StartNS))
 }
 
-// SessionUID names a session of all hosts and boots. It is the trace of a session that no agent
-// claims.
+// SessionUID is a session's id over all hosts and boots: its trace, if no agent claims the
+// session.
 func SessionUID(r *Record, id string) string { return SessionTrace(r.Host.ID, r.Boot, id).String() }
 
-// DerivedID names what follows from other names.
+// DerivedID is an id derived from other ids.
 func DerivedID(words ...any) string {
 	d := digest(words...)
 	return hex.EncodeToString(d[:16])
 }
 
-// EventID names an event. Its sequence number is not in it: events of an earlier boot
-// come without.
+// EventID names an event. The sequence number is not part of it: events of an earlier
+// boot have none.
 func EventID(host, boot string, kind Kind, e *api.Event) string {
 	process := ""
 	if e.Process != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// TestIDs: ids are what receivers recognise a repeated record by, also one that another
-// version of the exporter sent. They do not change.
+// TestIDs: receivers recognise a repeated record by its id, even from another version
+// of the exporter. So ids must not change.
 func TestIDs(t *testing.T) {
 	ref := api.Ref{PID: 42, StartNS: 1234567890123}
 	e := &api.Event{Type: "listen", Seq: 7, TimeNS: 99, Time: new(time.Now()), Session: "aaaaaa", Process: &api.Process{Ref: ref}, Port: &api.Port{Proto: "tcp", Addr: "::", Port: 80}}

@@ -1,5 +1,5 @@
-// Package record is what the exporter delivers: one thing that happened, with all that a
-// receiver needs to understand it alone.
+// Package record is what the exporter delivers: one thing that happened, with everything
+// that a receiver needs to understand it.
 package record
 
 import (
@@ -21,17 +21,17 @@ const (
 	Unlisten Kind = "unlisten"
 	Session  Kind = "session" // it began, or its state changed
 	End      Kind = "end"     // it has ended; with its receipt, if that could be read
-	Lost     Kind = "lost"    // events are missing, neither the stream nor the history has them
+	Lost     Kind = "lost"    // events are missing, that neither the stream nor the history has
 	Open     Kind = "open"    // an image or a session is older than OpenAfter
 	Status   Kind = "status"  // the daemon's status changed
-	Orphans  Kind = "orphans" // a session has leftovers or brokered work that it had not
+	Orphans  Kind = "orphans" // a session has leftovers or brokered work that it did not have before
 )
 
-// Types are the daemon's events that records are made of.
+// Types are the types of the daemon's events that become records.
 var Types = []string{"fork", "exec", "exit", "reparent", "session", "listen", "unlisten", "lost"}
 
-// Record is one thing that happened. Nothing that it refers to is changed later: sinks
-// may keep it.
+// Record is one thing that happened. Nothing that it refers to changes later, so that
+// sinks may keep it.
 type Record struct {
 	ID   string // the same whenever the same thing is delivered again
 	Kind Kind
@@ -43,22 +43,22 @@ type Record struct {
 	Event *api.Event
 	// Session is what is known of the session. Nil: Lost, Status.
 	Session *SessionInfo
-	// Process is the process that it happened to, as it is after the event. Nil: Session,
-	// End, Lost, Status, and Open of a session.
+	// Process is the process of the event, as it is after the event. Nil: Session, End,
+	// Lost, Status, and Open of a session.
 	Process *Process
 	Was     *Image // of Exec: the program before
-	// Ended are the images that the event ended: of Exec the program before, of Exit the last
-	// one, of End those whose ends no event reported. That of Open is still running.
+	// Ended are the images that the event ended: for Exec the previous program, for Exit the
+	// last one, for End those whose exits no event reported. That of Open is still running.
 	Ended []*Run
 
-	Report  *api.Report          // of End, its command lines redacted; nil: the daemon does not have it
+	Report  *api.Report          // of End, with redacted command lines; nil: the daemon does not have it
 	Members map[api.Ref]*Process // of End and Orphans: the session's processes, as far as they are remembered
-	Orphans []api.Orphan         // of Orphans, their command lines redacted
+	Orphans []api.Orphan         // of Orphans, with redacted command lines
 	Status  *api.Status          // of Status
 	Before  *api.Status          // of Status; nil: the first one
 }
 
-// Host is where it happened.
+// Host is the host of the events.
 type Host struct {
 	ID      string `json:"id"`   // machine-id
 	Name    string `json:"name"` // host name
@@ -79,7 +79,7 @@ type SessionInfo struct {
 type Process struct {
 	Image     *Image    // that it runs, or ran last
 	Session   string    // id
-	Parent    *api.Ref  // the kernel's, as far as events told
+	Parent    *api.Ref  // the kernel's, as far as events report it
 	Created   time.Time // when it was forked; zero: not known
 	Evidence  *api.Evidence
 	Cgroup    string
@@ -93,21 +93,21 @@ type Process struct {
 	Calls []api.Call // claimed: the tool calls that it may belong to
 }
 
-// Image is one program in the life of a process: from its fork or an exec on. It does
-// not change.
+// Image is one program in the life of a process: from its fork or from an exec on. It
+// does not change.
 type Image struct {
 	api.Ref
 	Forked        bool // no exec since the fork: it is its creator's program
 	Comm          string
 	Exe           string
-	Argv          []string // redacted, and cut at MaxArgv; nil: it may not be read
+	Argv          []string // redacted, and cut at MaxArgv; nil: not readable
 	ArgvTruncated bool
 	UID           *int
 	Began         time.Time // fork or exec; of a process that ran before the exporter began: its fork
 	BeganNS       uint64    // boottime; 0: not known
 	Creator       *Image    // the program of the creator at the fork; nil: not known, or cut
 	CreatorRef    *api.Ref  // the creator, also where Creator is nil
-	Depth         int       // how many creators are known behind it
+	Depth         int       // how many of its creators are known
 	Span          SpanID
 }
 
@@ -123,7 +123,7 @@ type Run struct {
 	ExitCode *int
 	Signal   string
 	Marks    []api.Event // reparent, listen, unlisten: at most MaxMarks
-	Dropped  int         // marks that there was no room for
+	Dropped  int         // marks for which there was no room
 }
 
 // The bounds of a record.
@@ -142,7 +142,7 @@ func (i *Image) Ancestry() (all []*Image) {
 	return all
 }
 
-// Log is a record as a line of a log: what an encoder makes of it.
+// Log is a record as a line of a log: made by an encoder.
 type Log struct {
 	ID       string // the same whenever the same thing is delivered again
 	Time     time.Time
@@ -151,7 +151,7 @@ type Log struct {
 	JSON     []byte // one object
 }
 
-// Encoder makes logs of a record: none, one or more.
+// Encoder turns a record into logs: none, one or more.
 type Encoder interface {
 	Encode(*Record) ([]Log, error)
 }

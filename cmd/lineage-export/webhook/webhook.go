@@ -1,4 +1,4 @@
-// Package webhook posts findings, signed as Standard Webhooks wants it
+// Package webhook posts findings, signed as Standard Webhooks specifies
 // (https://www.standardwebhooks.com): HMAC-SHA256 over id, time and body.
 package webhook
 
@@ -39,20 +39,20 @@ type Sink struct {
 	Log     zerolog.Logger
 
 	refused atomic.Uint64
-	taken   map[string]bool // ids of the batch under way that the receiver has taken
+	taken   map[string]bool // ids in the current batch that the receiver has accepted
 }
 
 // Name is webhook.
 func (s *Sink) Name() string { return "webhook" }
 
-// Refused counts events that the receiver would not take.
+// Refused counts events that the receiver rejected.
 func (s *Sink) Refused() uint64 { return s.refused.Load() }
 
 // Close does nothing: nothing is open.
 func (s *Sink) Close() error { return nil }
 
-// Deliver posts the events of a batch one after the other. After an error those that the receiver
-// has taken are not posted again.
+// Deliver posts the events of a batch one after the other. After an error, events that the
+// receiver has accepted are not posted again.
 func (s *Sink) Deliver(ctx context.Context, batch []*record.Record) error {
 	for _, r := range batch {
 		logs, err := s.Encoder.Encode(r)
@@ -85,11 +85,11 @@ func (s *Sink) refuse(r *record.Record, err error) {
 	s.Log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("a finding is left out")
 }
 
-// refusal is a reply that says that this event will never be taken.
+// refusal is a reply that says that this event will never be accepted.
 type refusal struct{ error }
 
 // post sends one event. The id is the same in each attempt, and the time of the attempt is signed:
-// a receiver can tell a repeat, and an old request that somebody else sends again.
+// a receiver can recognise a repeat, and an old request that an attacker replays.
 func (s *Sink) post(ctx context.Context, id string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
 	if err != nil {
@@ -103,15 +103,15 @@ func (s *Sink) post(ctx context.Context, id string, body []byte) error {
 	req.Header.Set("webhook-signature", Sign(s.Key, id, at, body))
 	resp, err := s.HTTP.Do(req)
 	if err != nil {
-		return err // names method and URL
+		return err // it names method and URL
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
 	return answered(resp)
 }
 
-// answered is the error of a reply that is not a success. A redirect is one of those: the signature
-// would go to another host. What says that the body is at fault is a refusal; all else may pass.
+// answered is the error for a reply that is not a success. A redirect is an error: the signature would
+// go to another host. A status that rejects the body is a refusal; any other error may be temporary.
 func answered(resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
@@ -130,7 +130,7 @@ func answered(resp *http.Response) error {
 	return err
 }
 
-// Sign is the signature of a body, as the header has it.
+// Sign is the signature of a body, as in the header.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
@@ -138,11 +138,11 @@ func Sign(key []byte, id, timestamp string, body []byte) string {
 }
 
 // ReadKey reads a key from a file: whsec_ and Base64, as Standard Webhooks writes it, or else the
-// bytes themselves. No error repeats what is in the file.
+// bytes themselves. No error repeats the file's content.
 func ReadKey(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err // names the path
+		return nil, err // it names the path
 	}
 	defer f.Close()
 	st, err := f.Stat()

@@ -80,7 +80,7 @@ func (numbered) Encode(r *record.Record) (logs []record.Log, err error) {
 	return logs, nil
 }
 
-// receiver checks what is posted, and answers as it is scripted: then with 204.
+// receiver checks what is posted, and gives its scripted answers, then 204.
 type receiver struct {
 	*httptest.Server
 	t       *testing.T
@@ -130,8 +130,8 @@ func batch(ids ...string) (all []*record.Record) {
 	return all
 }
 
-// TestRepeated: what failed is posted again under the same id, what was taken is not, and what the
-// receiver refuses holds nothing up.
+// TestRepeated: a failed event is posted again under the same id, an accepted one is not, and a
+// refused one does not hold up the rest.
 func TestRepeated(t *testing.T) {
 	r, s := newReceiver(t, nil, status(500), status(503), nil, status(400))
 	all := batch("1", "2")
@@ -159,7 +159,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// TestRedirect: neither body nor signature goes anywhere else.
+// TestRedirect: neither body nor signature goes to another host.
 func TestRedirect(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
 	defer other.Close()
@@ -171,7 +171,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestUntrusted: a certificate that nobody vouches for ends the request before anything is sent.
+// TestUntrusted: an untrusted certificate ends the request before anything is sent.
 func TestUntrusted(t *testing.T) {
 	r, s := newReceiver(t)
 	s.HTTP = &http.Client{}

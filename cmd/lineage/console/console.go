@@ -1,5 +1,5 @@
 // Package console is what a command reads from and writes to: its streams, pages for
-// people, questions, and the state of what takes long.
+// people, questions, and the progress of slow operations.
 package console
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Console is the world around a command, injected, and how that wants its output.
+// Console is the injected environment of a command, and how it wants its output.
 type Console struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -66,7 +66,7 @@ func (c *Console) Page(w io.Writer, wide bool) *text.Page {
 	return p
 }
 
-// UntilInterrupt is ctx until the first SIGINT or SIGTERM.
+// UntilInterrupt is ctx, cancelled by the first SIGINT or SIGTERM.
 func (c *Console) UntilInterrupt(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals, stop := c.Interrupts()

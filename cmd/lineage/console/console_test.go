@@ -39,7 +39,7 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-// Off a terminal nobody is asked, and no state is shown.
+// Without a terminal there is no question and no progress line.
 func TestNoTerminal(t *testing.T) {
 	var out bytes.Buffer
 	c := Console{Stdin: strings.NewReader("y\n"), Stdout: &out, Stderr: &out, Color: "auto", Now: time.Now}

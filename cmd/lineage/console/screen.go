@@ -7,18 +7,18 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Screen is where something that changes is drawn: over the last drawing on a terminal,
-// below it elsewhere.
+// Screen is where something that changes is drawn: on a terminal over the previous
+// drawing, elsewhere below it.
 type Screen struct {
 	console *Console
 	wide    bool
 	last    string
 }
 
-// Screen is on stdout.
+// Screen makes a Screen on stdout.
 func (c *Console) Screen(wide bool) *Screen { return &Screen{console: c, wide: wide} }
 
-// Draw draws what write writes.
+// Draw draws the output of write.
 func (s *Screen) Draw(write func(*text.Page)) error {
 	var drawn strings.Builder
 	p := s.console.Page(s.console.Stdout, s.wide).On(&drawn)
@@ -39,7 +39,7 @@ func (s *Screen) Draw(write func(*text.Page)) error {
 	return nil
 }
 
-// overdraw writes text over a terminal of so many rows, without the flicker of
+// overdraw writes text over a terminal with that many rows, without the flicker of
 // clearing it first.
 func overdraw(text string, rows int, first bool) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

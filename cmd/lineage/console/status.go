@@ -7,15 +7,15 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Patience is how long something may take before its state is shown, and how often that
-// is then shown again.
+// Patience is how long an operation may take before its progress is shown, and the time
+// between updates.
 const Patience = time.Second
 
-// Status is a line on stderr that is written over.
+// Status is a line on stderr that is overwritten.
 func (c *Console) Status() *text.Status { return text.NewStatus(c.Stderr, width(c.Stderr)) }
 
-// During shows on a terminal what is being done, from a second after now until done is
-// called. what gets the time.
+// During shows on a terminal what is being done, starting after Patience, until done is
+// called. what gets the current time.
 func (c *Console) During(what func(now time.Time) string) (done func()) {
 	line := c.Status()
 	if !line.Possible() {

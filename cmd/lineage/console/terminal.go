@@ -22,7 +22,7 @@ func Terminal(w any) (unix.Winsize, bool) {
 	return *size, true
 }
 
-// width is the columns of a terminal, 0 if w is none.
+// width is the columns of a terminal, 0 if w is not a terminal.
 func width(w any) int {
 	size, ok := Terminal(w)
 	if ok && size.Col == 0 {
@@ -31,7 +31,7 @@ func width(w any) int {
 	return int(size.Col)
 }
 
-// CanAsk reports whether somebody is there to read a question and answer it.
+// CanAsk reports whether a user can read a question and answer it.
 func (c *Console) CanAsk() bool {
 	_, in := Terminal(c.Stdin)
 	_, out := Terminal(c.Stderr)

@@ -17,11 +17,11 @@ var (
 	errCannotAsk    = exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
 )
 
-// listed bounds the processes that a question names, by session.
+// listed limits how many processes of each session a question names.
 const listed = 20
 
-// ask shows what will die and asks for a yes. There is nothing to ask when
-// all is over already.
+// ask shows what will die and asks for a yes. It asks nothing if everything is over
+// already.
 func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
 	p := e.Console.Page(e.Console.Stderr, false)
 	sessions := 0
@@ -69,7 +69,7 @@ func listening(s *api.Session) string {
 	return "; it listens on " + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Ports), " ", ", "), "[]")
 }
 
-// confirm asks, below what the page has, for a yes.
+// confirm prints the page, and asks for a yes below it.
 func confirm(c *console.Console, p *text.Page, what string) (bool, error) {
 	if err := p.Flush(); err != nil {
 		return false, err

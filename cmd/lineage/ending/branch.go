@@ -54,7 +54,7 @@ func (e *Ender) endBranch(ctx context.Context, word string) error {
 	return e.report(targets)
 }
 
-// memberRef gives PID@START: of a PID alone, that of the process that has it now.
+// memberRef returns PID@START; for a PID alone, of the process that has it now.
 func memberRef(ctx context.Context, c api.Client, word string) (string, error) {
 	ref, err := api.ParseRef(word)
 	if err != nil {
@@ -73,7 +73,7 @@ func memberRef(ctx context.Context, c api.Client, word string) (string, error) {
 // askBranch shows what will die and asks for a yes.
 func (e *Ender) askBranch(plan *api.Plan, how string) (bool, error) {
 	if plan.RefusedBy != "" || len(plan.Processes) == 0 {
-		return true, nil // the daemon says what is wrong
+		return true, nil // the daemon will say what is wrong
 	}
 	p := e.Console.Page(e.Console.Stderr, false)
 	p.Wrap(0, fmt.Sprintf("pid %d and what it started in session %s: %s will get %s", plan.Branch.PID,

@@ -6,9 +6,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// chosen names the live sessions of uid, or of everybody, and says which are spared: those
-// that are kept, or have a kept one in them, unless these may end, too. Only the outermost
-// is named of sessions in each other: the others end with it.
+// chosen selects the live sessions of uid, or of all users, and says which are spared:
+// kept sessions, and sessions with a kept one inside, unless mayEndKept. Of nested
+// sessions only the outermost is named: the others end with it.
 func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
@@ -30,8 +30,8 @@ func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool) (ids, s
 	return outermost(sessions, ending), spared
 }
 
-// LeftBehind names the sessions whose root is gone and that may be ended with
-// all they hold, and says why others of them may not. only: that one alone.
+// LeftBehind names the sessions whose root is gone and that may be ended with everything
+// in them, and says why other such sessions are spared. only, if set: that session alone.
 func LeftBehind(sessions []api.Session, only string) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
@@ -50,7 +50,7 @@ func LeftBehind(sessions []api.Session, only string) (ids, spared []string) {
 	return outermost(sessions, ending), spared
 }
 
-// outermost names the sessions that end. Those within another one end with that.
+// outermost names the sessions that end. A session inside another one ends with it.
 func outermost(sessions []api.Session, ending map[string]bool) (ids []string) {
 	for _, s := range sessions {
 		if ending[s.ID] && !ending[s.Parent] {
@@ -60,10 +60,10 @@ func outermost(sessions []api.Session, ending map[string]bool) (ids []string) {
 	return ids
 }
 
-// lives reports a session that is not a leftover itself.
+// lives reports whether a session is kept, or its root is alive.
 func lives(s *api.Session) bool { return s.Kept || s.Live > 0 && s.Leftovers == 0 }
 
-// nested has the sessions directly in each session, by its id.
+// nested maps a session's id to the sessions directly inside it.
 type nested map[string][]*api.Session
 
 func nesting(sessions []api.Session) nested {
@@ -75,10 +75,10 @@ func nesting(sessions []api.Session) nested {
 	return n
 }
 
-// deepest is more than the kernel nests.
+// deepest is more levels than the kernel nests.
 const deepest = 16
 
-// find gives a session somewhere in the session id for which is holds, or nil.
+// find returns a session at any depth inside the session id for which is reports true, or nil.
 func (n nested) find(id string, is func(*api.Session) bool) *api.Session {
 	return n.below(id, is, 0)
 }

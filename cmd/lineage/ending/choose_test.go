@@ -8,8 +8,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Only sessions without their root end, never a kept one, and never one in
-// which somebody's root lives.
+// Only sessions without a root end, never a kept one, and never one that contains a
+// session with a live root.
 func TestLeftBehind(t *testing.T) {
 	session := func(id, parent string, live, leftovers int) api.Session {
 		return api.Session{ID: id, Parent: parent, State: "active", Live: live, Leftovers: leftovers}

@@ -1,3 +1,3 @@
-// Package ending ends sessions for the commands, and branches of them, here and on many
-// hosts: which ones, what that would do, the question, the wait, the receipts.
+// Package ending ends sessions and branches of them for the commands, here and on many
+// hosts: the selection, the plan, the question, the wait, the receipts.
 package ending

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Ender ends sessions of one daemon, and says so on the console.
+// Ender ends sessions of one daemon, and reports on the console.
 type Ender struct {
 	Options
 	Console *console.Console
@@ -23,7 +23,7 @@ type Ender struct {
 }
 
 // End ends what the options and words name: sessions, or a process with its branch. On a
-// terminal it asks first; elsewhere it fails unless it need not ask.
+// terminal it asks first; elsewhere it fails unless no question is needed.
 func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	if e.chooses() {
 		if words, err = e.choose(ctx); err != nil {
@@ -42,7 +42,7 @@ func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	case !e.Yes && !e.Console.CanAsk():
 		for _, t := range resolve(ctx, e.Client, &e.Options, words) {
 			if t.err != nil {
-				return t.err // it matters more
+				return t.err // this error matters more
 			}
 		}
 		return errCannotAsk
@@ -50,7 +50,7 @@ func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	return e.endSessions(ctx, words)
 }
 
-// choose gives the sessions that --all or --mine mean.
+// choose returns the sessions that --all or --mine select.
 func (e *Ender) choose(ctx context.Context) ([]string, error) {
 	list, err := e.Client.Sessions(ctx, "live", "")
 	if err != nil {
@@ -63,23 +63,23 @@ func (e *Ender) choose(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// target is one session that is to end.
+// target is one session to end.
 type target struct {
 	word    string       // by which the daemon finds it
-	session *api.Session // nil: not asked for yet
+	session *api.Session // nil: not requested yet
 	report  *api.Report
-	before  *time.Time // when it had ended, if that was before we asked for it
+	before  *time.Time // when it ended, if that was before our request
 	err     error
 }
 
-// endSessions ends what words name. One that cannot be ended does not keep the others
-// alive; the worst of their exit codes counts.
+// endSessions ends the sessions that words name. A session that cannot be ended does
+// not stop the others from ending; the worst exit code counts.
 func (e *Ender) endSessions(ctx context.Context, words []string) error {
 	answered := e.sayIfSlow()
 	asked := e.Console.Now()
 	targets := []*target{{word: words[0]}}
-	// One session that need not be shown is ended before anything is asked: in a
-	// storm each answer may take long.
+	// A single session that need not be shown is ended without any other request first:
+	// in a fork storm each answer may take long.
 	if !e.Yes || len(words) > 1 || e.Plan != "" {
 		targets = resolve(ctx, e.Client, &e.Options, words)
 	}
@@ -94,7 +94,7 @@ func (e *Ender) endSessions(ctx context.Context, words []string) error {
 		}
 	}
 	answered = e.sayIfSlow()
-	// All are told before one is waited for: their graces run together.
+	// All ends begin before the first wait, so that their graces run in parallel.
 	for _, t := range targets {
 		if t.err == nil {
 			t.report, t.err = e.Client.End(ctx, t.word, e.request())
@@ -111,18 +111,17 @@ func (e *Ender) endSessions(ctx context.Context, words []string) error {
 	return e.report(targets)
 }
 
-// slow is how long the daemon may take before the caller gets a word.
+// slow is how long the daemon may take before the caller gets a message.
 const slow = 3 * time.Second
 
-// sayIfSlow says that the daemon has not answered, unless answered is called
-// soon.
+// sayIfSlow prints that the daemon has not answered, unless answered is called in time.
 func (e *Ender) sayIfSlow() (answered func()) {
 	t := time.AfterFunc(slow, func() { e.Console.Say("end: no answer from the daemon yet; still waiting, Ctrl-C gives up") })
 	return func() { t.Stop() }
 }
 
 // resolve asks for the sessions that words name, each of them once. The beginning of an id
-// is enough only if nothing is ended by it alone.
+// is enough only with --dry-run or --if-plan.
 func resolve(ctx context.Context, c api.Client, o *Options, words []string) []*target {
 	var targets []*target
 	seen := map[string]bool{}
@@ -144,8 +143,8 @@ func resolve(ctx context.Context, c api.Client, o *Options, words []string) []*t
 	return targets
 }
 
-// asEnd names what the caller asked for in a refusal to read, which end has to
-// do first.
+// asEnd rewords a refusal to read, which end does first, to name the end that the
+// caller asked for.
 func asEnd(err error) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Code != api.CodeDenied {
@@ -158,8 +157,8 @@ func asEnd(err error) error {
 	return api.NewError(e.Code, "end "+what, e.Hint)
 }
 
-// report prints the receipts, says on stderr what went wrong, and gives the
-// worst exit code as a told error.
+// report prints the receipts, prints errors on stderr, and returns the worst exit code
+// as an error without text.
 func (e *Ender) report(targets []*target) error {
 	var reports []text.Receipt
 	for _, t := range targets {

@@ -38,8 +38,8 @@ func (p *planned) listing() *text.Listing {
 	return &l
 }
 
-// End makes a plan on every host, asks once, and ends on every host under its plan: what
-// has come in meanwhile is not hit.
+// End makes a plan on every host, asks once, and ends on every host under its plan:
+// processes that came later are not hit.
 func (f *Fleet) End(ctx context.Context, words []string) error {
 	answers := hosts.Each(ctx, f.Dial, f.Hosts, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*planned, error) {
 		return planOn(ctx, c, &f.Options, words)
@@ -85,7 +85,7 @@ func (f *Fleet) End(ctx context.Context, words []string) error {
 			continue
 		}
 		if result.Err == nil {
-			result.Err, result.Exit = shown[i].Err, shown[i].Exit // what could not be planned
+			result.Err, result.Exit = shown[i].Err, shown[i].Exit // what the plan could not include
 		}
 		shown[i] = result
 	}
@@ -103,7 +103,7 @@ func (f *Fleet) ask(shown []text.HostAnswer, ready hosts.List, plans map[string]
 	return confirm(f.Console, p, display.Count(sessions, "session", "sessions")+" on "+display.Count(len(ready), "host", "hosts"))
 }
 
-// end ends what is planned, and gives what each host says.
+// end ends what is planned, and returns each host's answer.
 func (f *Fleet) end(ctx context.Context, ready hosts.List, plans map[string]*planned) map[string]text.HostAnswer {
 	grace := time.Duration(0)
 	for _, p := range plans {
@@ -118,7 +118,7 @@ func (f *Fleet) end(ctx context.Context, ready hosts.List, plans map[string]*pla
 	return ended
 }
 
-// planOn makes the plans of one host. What cannot be ended is in the error; the rest can.
+// planOn makes the plans of one host. The error names what cannot be ended; the rest is in the plans.
 func planOn(ctx context.Context, c api.Client, o *Options, words []string) (*planned, error) {
 	p := &planned{how: map[*api.Plan]string{}}
 	var failed []error
@@ -143,7 +143,7 @@ func planOn(ctx context.Context, c api.Client, o *Options, words []string) (*pla
 	return p, worstOf(failed)
 }
 
-// worstOf joins errors to one with the worst of their exit codes.
+// worstOf joins errors into one with the worst of their exit codes.
 func worstOf(failed []error) error {
 	if len(failed) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func endOn(ctx context.Context, c api.Client, o *Options, p *planned) (*text.Lis
 	var receipts []text.Receipt
 	var failed []error
 	reports := make([]*api.Report, len(p.plans))
-	for i, plan := range p.plans { // all are told before one is waited for
+	for i, plan := range p.plans { // all ends begin before the first wait
 		req := o.request()
 		req.PlanToken = plan.Token
 		r, err := c.End(ctx, plan.Session, req)

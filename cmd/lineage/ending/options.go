@@ -11,16 +11,16 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 )
 
-// Timeout is how long dying processes are waited for after SIGKILL by default.
+// Timeout is the default wait for dying processes after SIGKILL.
 const Timeout = 10 * time.Second
 
-// Options are how something is to end: the flags of "lineage end".
+// Options say how something is ended: the flags of "lineage end".
 type Options struct {
 	Grace   *time.Duration // between SIGTERM and SIGKILL; nil: the session's
 	Now     bool
 	Yes     bool // do not ask
 	DryRun  bool
-	Plan    string        // the token of a plan that has to hold
+	Plan    string        // the token of the plan that must still hold
 	Timeout time.Duration // how long to wait after SIGKILL
 
 	All, Mine, Kept bool
@@ -47,10 +47,10 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
 }
 
-// chooses reports that the sessions are not named but chosen.
+// chooses reports whether flags select the sessions, not names.
 func (o *Options) chooses() bool { return o.All || o.Mine }
 
-// Check says what is wrong with the flags if that number of sessions is named.
+// Check returns what is wrong with the flags, for that number of named sessions.
 func (o *Options) Check(sessions int, remote hosts.List) error {
 	switch {
 	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
@@ -79,7 +79,7 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 	return o.checkHosts(remote)
 }
 
-// checkHosts refuses what cannot be meant on many hosts.
+// checkHosts refuses flags that make no sense on many hosts.
 func (o *Options) checkHosts(remote hosts.List) error {
 	switch {
 	case len(remote) == 0 && o.AllOrNone:

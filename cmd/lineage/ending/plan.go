@@ -34,7 +34,7 @@ func (e *Ender) dryRun(ctx context.Context, words []string) error {
 	return exit.Told(worst)
 }
 
-// showPlans prints plans. One that a guard would refuse makes it fail as the end would.
+// showPlans prints plans. If a guard would refuse one, showPlans fails as the end would.
 func (e *Ender) showPlans(plans []*api.Plan, how map[*api.Plan]string, several bool) error {
 	worst := api.ExitOK
 	for _, plan := range plans {

@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 )
 
-// Show shows how far the end of a session is that the exit of its root began.
+// Show shows the progress of the end of a session that began with the exit of its root.
 func Show(c *console.Console, dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
 	if !c.Status().Possible() {
 		return func() {}
@@ -85,7 +85,7 @@ func (n *census) count(ctx context.Context) {
 	}
 }
 
-// text says how far the ends are.
+// text describes the progress of the ends.
 func (n *census) text(now time.Time) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

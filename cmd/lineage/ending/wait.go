@@ -98,10 +98,10 @@ func (e *Ender) wait(ctx context.Context, targets []*target) {
 	}
 }
 
-// errLeft is the end of a wait by SIGTERM.
+// errLeft is the error of a wait that SIGTERM ended.
 var errLeft = errors.New("received SIGTERM; the end continues without this command")
 
-// waiting is for the end of one session.
+// waiting is the wait for the end of one session.
 type waiting struct {
 	c       api.Client
 	id      string
@@ -110,14 +110,14 @@ type waiting struct {
 }
 
 const (
-	// pollSlack is how much later than asked for a daemon may answer.
+	// pollSlack is how much later than requested a daemon may answer.
 	pollSlack = 10 * time.Second
-	// pollPause is between two questions to a daemon that does not wait.
+	// pollPause is the pause between two requests to a daemon that does not wait.
 	pollPause = 50 * time.Millisecond
 )
 
-// report gives the report when it has a verdict, or the last one when the
-// time is over.
+// report returns the report when it has a verdict, or the latest one when the time is
+// over.
 func (w *waiting) report(ctx context.Context, grace time.Duration) (*api.Report, error) {
 	hurried := w.hurried.Done()
 	deadline := time.Now().Add(grace + w.timeout)

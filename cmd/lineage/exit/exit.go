@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Error ends the command with Code. If Err is nil, the user has been told already.
+// Error ends the command with Code. If Err is nil, the message has been printed already.
 type Error struct {
 	Code int
 	Err  error
@@ -25,7 +25,7 @@ func Errorf(code int, format string, args ...any) error {
 // Usage is a mistake in the command line.
 func Usage(format string, args ...any) error { return Errorf(api.ExitUsage, format, args...) }
 
-// Told ends the command with code and says nothing more. It is nil for [api.ExitOK].
+// Told ends the command with code and prints nothing more. It is nil for [api.ExitOK].
 func Told(code int) error {
 	if code == api.ExitOK {
 		return nil

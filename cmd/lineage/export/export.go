@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Program has dependencies that the daemon's binary must not have.
+// Program is a separate binary, with dependencies that the daemon's binary must not have.
 const Program = "lineage-export"
 
 // Signals are what can be sent by OTLP.
@@ -108,7 +108,7 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// Args are the flags that were given, as the program wants them.
+// Args are the flags that were given, in the form that the program reads.
 func Args(f *pflag.FlagSet) (args []string) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		if !flag.Changed {

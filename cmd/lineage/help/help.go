@@ -1,5 +1,5 @@
-// Package help is the help of the commands: their groups, topics, and what was meant by a
-// command that is unknown.
+// Package help is the help of the commands: their groups, topics, and suggestions for an
+// unknown command.
 package help
 
 import (
@@ -18,7 +18,7 @@ import (
 // Columns is how wide a help text is at most.
 const Columns = 80
 
-// groups are the commands by what one wants to do, in the order of the overview.
+// groups are the commands by purpose, in the order of the overview.
 var groups = []struct {
 	title    string
 	commands string
@@ -29,7 +29,7 @@ var groups = []struct {
 	{"Host", "daemon setup hook export doctor policy version completion stdio"},
 }
 
-// otherNames are commands of other tools, and which of ours does that.
+// otherNames maps commands of other tools to ours that do the same.
 var otherNames = map[string][]string{
 	"kill": {"end"}, "stop": {"end"}, "rm": {"end"}, "delete": {"end"}, "terminate": {"end"},
 	"log": {"events", "history"}, "logs": {"events", "history"},
@@ -76,7 +76,7 @@ which are in /sys/fs/bpf/lineage-HASH.`},
 	}
 }
 
-// templateFuncs adds to functions that all of cobra's commands share.
+// templateFuncs adds template functions, which all of cobra's commands share.
 var templateFuncs = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("flags", func(f *pflag.FlagSet) string {
 		return strings.TrimRight(f.FlagUsagesWrapped(Columns), " \n")
@@ -152,7 +152,7 @@ func child(cmd *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// Subcommand refuses an argument of a command that has only commands.
+// Subcommand refuses an unknown subcommand of a command that has only subcommands.
 func Subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -168,7 +168,7 @@ func unknown(what string, cmd *cobra.Command, name string) error {
 	}
 	if len(meant) == 0 && name != "" {
 		meant = cmd.SuggestionsFor(name)
-		// Two letters are two typing errors away from most words.
+		// A word of two letters is within two typing errors of most words.
 		alike := slices.DeleteFunc(slices.Clone(meant), func(s string) bool { return s[0] != name[0] })
 		if len(alike) > 0 {
 			meant = alike

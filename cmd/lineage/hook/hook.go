@@ -1,5 +1,5 @@
 // Package hook is what "lineage hook" does when a coding agent calls it: one event on stdin,
-// at most one answer on stdout. Whatever is wrong, the agent continues.
+// at most one answer on stdout. Whatever fails, the agent continues.
 package hook
 
 import (
@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// mostBytes of an event are read. A tool's input may be large, and nothing of it is used.
+	// mostBytes is how much of an event is read. A tool's input may be large, and is not used.
 	mostBytes = 1 << 20
-	// patience is how long an agent waits for us at most.
+	// patience is the longest time that an agent waits for us.
 	patience = 200 * time.Millisecond
 )
 
-// A Hook is one call.
+// A Hook is one call of the hook.
 type Hook struct {
 	Agent     string // the name that setup knows
 	In        io.Reader
@@ -39,7 +39,7 @@ type Hook struct {
 	PID       int // this process
 }
 
-// event has what is used of the agents' events.
+// event has the fields of the agents' events that we use.
 type event struct {
 	Name    string          `json:"hook_event_name"`
 	Session string          `json:"session_id"`
@@ -48,13 +48,13 @@ type event struct {
 	Input   json.RawMessage `json:"tool_input"`
 }
 
-// A verb is what is done at an event.
+// A verb is what the hook does at an event.
 type verb struct {
 	do    func(h *Hook, ctx context.Context, c api.Client, e *event) error
-	often bool // once and again in a turn: the others say if no daemon answers
+	often bool // happens many times in a turn: only the others report that no daemon answers
 }
 
-// verbs are those of the events; each agent has its own names.
+// verbs maps events to verbs; each agent has its own names of events.
 var verbs = map[string]verb{
 	"SessionStart":       {do: (*Hook).adopt},
 	"Stop":               {do: (*Hook).sum},
@@ -88,13 +88,13 @@ func (h *Hook) Run(ctx context.Context) {
 	h.remember(unreachable || errors.Is(err, context.DeadlineExceeded))
 }
 
-// read gives the event; one without a name is nothing that we know. The agent may still be
-// writing, or never close the pipe.
+// read returns the event; without a name it is not one that we know. The agent may still
+// be writing, or never close the pipe.
 func (h *Hook) read(ctx context.Context) event {
 	done := make(chan event, 1)
 	go func() {
 		text, err := io.ReadAll(io.LimitReader(h.In, mostBytes+1))
-		_, _ = io.Copy(io.Discard, h.In) // the agent's write does not fail
+		_, _ = io.Copy(io.Discard, h.In) // so that the agent's write does not fail
 		var e event
 		if err != nil || len(text) > mostBytes || json.Unmarshal(text, &e) != nil {
 			e = event{}
@@ -112,7 +112,7 @@ func (h *Hook) read(ctx context.Context) event {
 // shells run a hook's command for the agent.
 var shells = []string{"sh", "bash", "dash", "zsh", "fish", "ash", "ksh"}
 
-// agent is the process that called: the nearest that is not a shell.
+// agent is the process that called us: the nearest ancestor that is not a shell.
 func (h *Hook) agent() *api.Process {
 	for _, p := range h.Ancestors(h.PID) {
 		if !slices.Contains(shells, p.Comm) {
@@ -122,7 +122,7 @@ func (h *Hook) agent() *api.Process {
 	return nil
 }
 
-// session is that of a process; nil if it is of none.
+// session is the session of a process; nil if it has none.
 func session(ctx context.Context, c api.Client, p *api.Process) (*api.Session, error) {
 	why, err := c.Why(ctx, p.Ref.String())
 	if err != nil {
@@ -162,11 +162,11 @@ func (h *Hook) mark(ctx context.Context, c api.Client, phase string, e *event) e
 	return err
 }
 
-// What the daemon takes of a call, in bytes.
+// The daemon's limits for the texts of a call, in bytes.
 const mostID, mostTool = 128, 64
 
-// id names the call. An agent that gives it no name gives the same input at its end; of that
-// nothing can be read in the name.
+// id names the call. Without an id from the agent it is a hash of session, tool and input,
+// which are the same at the call's end. The hash does not reveal the input.
 func (e *event) id() string {
 	if e.Call != "" {
 		return fitting(e.Call, mostID)
@@ -175,7 +175,7 @@ func (e *event) id() string {
 	return hex.EncodeToString(input[:8])
 }
 
-// fitting is a name as the daemon takes it: printable, and not too long.
+// fitting is a name that the daemon accepts: printable, and not too long.
 func fitting(name string, most int) string {
 	name = display.Text(name)
 	for len(name) > most || !utf8.ValidString(name) {
@@ -205,7 +205,7 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	for _, port := range s.Ports[:min(len(s.Ports), mostPorts)] {
 		holders, err := c.WhyPort(ctx, "tcp", port)
 		if err != nil {
-			continue // it is free by now
+			continue // the port is free by now
 		}
 		for _, w := range holders.Items {
 			if q := w.Process; q.PID != p.PID && w.Session != nil && w.Session.ID == s.ID {
@@ -223,12 +223,12 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	return nil
 }
 
-// say answers in the format that all these agents have for a message to their user.
+// say answers in the format that all these agents use for a message to the user.
 func (h *Hook) say(message string) {
 	_ = json.NewEncoder(h.Out).Encode(map[string]string{"systemMessage": message})
 }
 
-// memory is the file that is there while no daemon answers; "": it cannot be kept.
+// memory is a file that exists while no daemon answers; "": it cannot be stored.
 func (h *Hook) memory() string {
 	dir := h.Env("XDG_RUNTIME_DIR")
 	if !filepath.IsAbs(dir) {
@@ -243,7 +243,7 @@ func (h *Hook) remembers() bool {
 	return err == nil
 }
 
-// remember says once that no daemon answers, until one does again.
+// remember reports once that no daemon answers, until one does again.
 func (h *Hook) remember(unreachable bool) {
 	path := h.memory()
 	if path == "" {

@@ -10,13 +10,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// AtOnce is how many hosts are asked at the same time.
+// AtOnce is how many hosts are queried at the same time.
 const AtOnce = 32
 
 // Time is how long one of many hosts may take to be reached and to answer.
 const Time = 10 * time.Second
 
-// Answer is what one host said.
+// Answer is one host's answer.
 type Answer[T any] struct {
 	Host  string
 	Value T
@@ -26,8 +26,8 @@ type Answer[T any] struct {
 // Dialer connects to the daemon of a host.
 type Dialer func(ctx context.Context, host string) (api.Client, error)
 
-// Each asks every host, each for at most timeout, and gives the answers in the order of
-// the hosts. One that cannot be reached has a *Failure.
+// Each asks all hosts, each for at most timeout, and returns the answers in the order
+// of the hosts. A host that cannot be reached has a *Failure.
 func Each[T any](ctx context.Context, dial Dialer, list []string, timeout time.Duration, ask func(ctx context.Context, host string, c api.Client) (T, error)) []Answer[T] {
 	answers := make([]Answer[T], len(list))
 	turns := make(chan struct{}, AtOnce)
@@ -57,7 +57,7 @@ func one[T any](ctx context.Context, dial Dialer, host string, ask func(context.
 		value, err = ask(ctx, host, c)
 	}
 	if f, ok := errors.AsType[*Failure](err); ok {
-		err = f // without what HTTP says about it
+		err = f // without the text that HTTP adds
 	}
 	return value, err
 }

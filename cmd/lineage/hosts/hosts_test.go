@@ -18,8 +18,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// TestMain is also what the ssh of these tests runs on a host: it connects stdin and
-// stdout to a socket.
+// TestMain is also the program that the fake ssh runs "on a host": it connects stdin
+// and stdout to a socket.
 func TestMain(m *testing.M) {
 	if socket := os.Getenv("LNGTEST_RELAY"); socket != "" {
 		c, err := net.Dial("unix", socket)
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeSSH puts an ssh into the PATH that knows a few hosts, and gives the file in which
-// it notes its arguments.
+// fakeSSH puts a fake ssh that knows a few hosts into the PATH, and returns the file
+// where it logs its arguments.
 func fakeSSH(t *testing.T) (log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestManyHosts: all hosts are asked, at most 32 at once.
+// TestManyHosts: all hosts are queried, at most 32 at once.
 func TestManyHosts(t *testing.T) {
 	fakeSSH(t)
 	list := make([]string, 200)
@@ -140,7 +140,7 @@ func TestManyHosts(t *testing.T) {
 	t.Logf("figure: %d hosts in %v, %d at once", len(list), time.Since(began).Round(time.Millisecond), most.Load())
 }
 
-// TestDialEnds: ssh goes with the client.
+// TestDialEnds: ssh ends with the client.
 func TestDialEnds(t *testing.T) {
 	fakeSSH(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -200,8 +200,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestWriteAfterEnd: ssh may be gone before the first request is written. What Read found out
-// is then why Write fails, also if the connection was closed in between.
+// TestWriteAfterEnd: ssh may be gone before the first request is written. Then Write fails
+// with the reason that Read found, even if the connection was closed in between.
 func TestWriteAfterEnd(t *testing.T) {
 	fakeSSH(t)
 	c, err := connect("down")

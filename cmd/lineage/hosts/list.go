@@ -1,5 +1,5 @@
 // Package hosts reaches the daemons of other hosts: ssh runs "lineage stdio" there, and
-// the API goes over it. What may be done there is decided there, by the user that ssh
+// the API goes over it. The daemon there decides what is allowed, by the user that ssh
 // logs in as.
 package hosts
 
@@ -11,16 +11,16 @@ import (
 	"unicode"
 )
 
-// List are hosts as ssh takes them. It is the value of a flag: hosts with commas between
-// them, and files with one host on each line.
+// List is a list of hosts as ssh accepts them. It is the value of a flag: hosts
+// separated by commas, and files with one host a line.
 type List []string
 
 func (l *List) String() string { return strings.Join(*l, ",") }
 
-// Type is how help calls the value.
+// Type is the value's name in help.
 func (l *List) Type() string { return "hosts" }
 
-// Set adds the hosts of text, each of them once.
+// Set adds the hosts of text, each once.
 func (l *List) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		names := []string{word}
@@ -60,7 +60,7 @@ func read(file string) (names []string, err error) {
 	return names, nil
 }
 
-// check refuses what ssh could take for an option, and what cannot be a host.
+// check refuses a name that ssh could take for an option, or that cannot be a host.
 func check(name string) error {
 	switch {
 	case name == "":

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Listed is what a host said, or why it did not, as [Print] takes it.
+// Listed is a host's answer, or its error, for [Print].
 func Listed(host string, l *text.Listing, err error) text.HostAnswer {
 	answer := text.HostAnswer{Host: host, Listing: l, Err: err}
 	if err == nil {
@@ -23,8 +23,8 @@ func Listed(host string, l *text.Listing, err error) text.HostAnswer {
 	return answer
 }
 
-// Print prints what the hosts said, and gives the exit code as a told error. That a
-// host does not have what was asked for is an answer, unless no host has it.
+// Print prints the hosts' answers, and returns the exit code as an error without text.
+// "Not found" on one host is an answer, not an error, unless no host has it.
 func Print(c *console.Console, format string, answers []text.HostAnswer) error {
 	if err := c.Print(format, text.Hosts(answers)); err != nil {
 		return err

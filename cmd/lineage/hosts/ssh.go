@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Failure is why a host could not be asked, in the words of ssh or of the command there.
+// Failure is why a host could not be queried, in the words of ssh or of the remote command.
 type Failure struct{ why string }
 
 func (f *Failure) Error() string { return f.why }
@@ -28,9 +28,9 @@ func (f *Failure) Error() string { return f.why }
 func (f *Failure) Timeout() bool   { return false }
 func (f *Failure) Temporary() bool { return false }
 
-// arguments of ssh before the host. Neither an agent nor a port is forwarded, and nothing
-// is asked on the terminal: many hosts would ask at once. All else is as the user's
-// configuration and known hosts say.
+// arguments of ssh before the host. Neither an agent nor a port is forwarded, and ssh
+// asks nothing on the terminal: many hosts would ask at once. Everything else follows the
+// user's configuration and known hosts.
 var arguments = []string{"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "--"}
 
 // Dial connects to the daemon of a host.
@@ -45,17 +45,17 @@ type conn struct {
 	out    io.ReadCloser
 	stderr tail
 	wait   func() error
-	why    atomic.Pointer[Failure] // why ssh went
+	why    atomic.Pointer[Failure] // why ssh exited
 	closed atomic.Bool             // by us
 }
 
 func connect(host string) (net.Conn, error) {
 	c := &conn{cmd: exec.Command("ssh", append(arguments[:len(arguments):len(arguments)], host, "lineage", "stdio")...)}
 	c.cmd.Stderr = &c.stderr
-	// Ctrl-C is for this command, which decides what becomes of its connections.
+	// Ctrl-C is for this command only, which decides what happens to its connections.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.cmd.WaitDelay = time.Second // a child of ssh may have its stderr
-	// Not StdoutPipe: Wait would close it before it is read to the end.
+	c.cmd.WaitDelay = time.Second // a child of ssh may hold its stderr open
+	// Not StdoutPipe: Wait would close it before everything is read.
 	out, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, &Failure{err.Error()}
@@ -89,8 +89,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// failure says why ssh went, if that is why err happened. One direction may have found out
-// and the connection be closed before the other one notices.
+// failure says why ssh exited, if that caused err. One direction may have noticed it, and
+// the connection may be closed, before the other notices.
 func (c *conn) failure(err error) error {
 	if f := c.why.Load(); f != nil {
 		return f
@@ -130,7 +130,7 @@ func (c *conn) Close() error {
 func (c *conn) LocalAddr() net.Addr  { return address{} }
 func (c *conn) RemoteAddr() net.Addr { return address{} }
 
-// Deadlines are not needed: a request that is given up closes the connection.
+// Deadlines are not needed: a cancelled request closes the connection.
 func (c *conn) SetDeadline(time.Time) error      { return nil }
 func (c *conn) SetReadDeadline(time.Time) error  { return nil }
 func (c *conn) SetWriteDeadline(time.Time) error { return nil }

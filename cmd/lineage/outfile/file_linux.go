@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a file that is to be written. It is never closed if it was open already: a write
-// may still be waiting for a reader when the process exits.
+// File is a file to be written. It is never closed if it was open already: a write may
+// still be waiting for a reader when the process exits.
 type File struct {
-	who *User    // who writes it; nil: we
+	who *User    // the user that writes it; nil: ours
 	out *os.File // open already; nil: a regular file is made in dir
 
 	dir       int // O_PATH
 	base, tmp string
 }
 
-// Open opens what is needed to write to name as who; nil: with our own rights.
+// Open opens what is needed to write to name with the rights of who; nil: with our own.
 func Open(name string, who *User) (*File, error) {
 	if fd, ok := ownDescriptor(name); ok {
 		return duplicate(fd)
@@ -62,8 +62,8 @@ func (f *File) open(dir string) (err error) {
 	return errors.New("it is neither a regular file nor a FIFO, terminal or other character device")
 }
 
-// openSpecial opens a FIFO or a device as it is now. Without O_NONBLOCK a FIFO
-// that nobody reads would stop us here.
+// openSpecial opens a FIFO or a device as it is now. Without O_NONBLOCK a FIFO without
+// a reader would block us here.
 func (f *File) openSpecial() error {
 	fd, err := unix.Openat(f.dir, f.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) {
@@ -83,9 +83,9 @@ func (f *File) openSpecial() error {
 	return nil
 }
 
-// ownDescriptor tells whether name is one of the descriptors that we inherited,
-// as shells know them. To open those again would need rights to their files,
-// and a socket cannot be opened at all.
+// ownDescriptor reports whether name is a descriptor that we inherited, as shells name
+// them. Opening it again would need rights to its file, and a socket cannot be opened
+// at all.
 func ownDescriptor(name string) (fd int, ok bool) {
 	switch name {
 	case "/dev/stdout":
@@ -104,8 +104,8 @@ func ownDescriptor(name string) (fd int, ok bool) {
 	return 0, false
 }
 
-// duplicate is for a descriptor that we inherited. The command has it too, and
-// may write to it whoever it runs as.
+// duplicate handles a descriptor that we inherited. The command has it too, and may
+// write to it whatever user it runs as.
 func duplicate(fd int) (*File, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 { // one of our own
@@ -122,8 +122,8 @@ func duplicate(fd int) (*File, error) {
 	return &File{out: os.NewFile(uintptr(fd), "descriptor")}, nil
 }
 
-// Create gives what is to be written to. A regular file is a new one beside the name,
-// which nobody has seen.
+// Create returns the file to write to. A regular file is a new one in the same
+// directory, not visible under its name yet.
 func (f *File) Create() (out *os.File, err error) {
 	if f.out != nil {
 		return f.out, nil
@@ -138,8 +138,8 @@ func (f *File) Create() (out *os.File, err error) {
 	return out, err
 }
 
-// Publish gives the name to a regular file that Create gave, or removes that file because
-// of failed. Whatever has the name by now is replaced, never opened.
+// Publish renames a regular file from Create to the name, or removes it if failed is not
+// nil. Whatever has the name by now is replaced, never opened.
 func (f *File) Publish(out *os.File, failed error) error {
 	if f.out != nil {
 		return failed
@@ -156,9 +156,9 @@ func (f *File) Publish(out *os.File, failed error) error {
 	})
 }
 
-// as calls f with the rights to files that who has, and no capability over
-// files: the kernel takes those from a thread whose fsuid is not 0. The thread
-// is nobody else's and ends with its goroutine.
+// as calls f with the file rights of who, and without capabilities over files: the
+// kernel drops those in a thread whose fsuid is not 0. The thread runs nothing else and
+// ends with its goroutine.
 func as(who *User, f func() error) error {
 	if who == nil {
 		return f()
@@ -177,9 +177,9 @@ func as(who *User, f func() error) error {
 	return <-done
 }
 
-// borrow gives the calling thread alone the file rights of who: the wrappers of
-// package unix would change all threads. Our other ids stay root's, so that who
-// cannot signal or trace us meanwhile.
+// borrow gives only the calling thread the file rights of who: the wrappers of package
+// unix would change all threads. Our other ids stay root's, so that this user cannot
+// signal or trace us meanwhile.
 func borrow(who *User) error {
 	groups := make([]uint32, len(who.Groups)+1)
 	for i, gid := range who.Groups {
@@ -188,7 +188,7 @@ func borrow(who *User) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(who.Groups)), uintptr(unsafe.Pointer(&groups[0])), 0); errno != 0 {
 		return errno
 	}
-	// setfsgid(2) and setfsuid(2) do not fail, they give the id before.
+	// setfsgid(2) and setfsuid(2) do not fail, they return the previous id.
 	if _, err := unix.SetfsgidRetGid(who.GID); err != nil {
 		return err
 	}

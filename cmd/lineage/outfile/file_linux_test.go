@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A link that has the name of the temporary file is not followed.
+// A link with the name of the temporary file is not followed.
 func TestTemporaryFile(t *testing.T) {
 	dir, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
@@ -28,7 +28,7 @@ func TestTemporaryFile(t *testing.T) {
 	}
 }
 
-// A file is replaced as a whole; after an error the old one stays, and nothing beside it.
+// A file is replaced as a whole; after an error the old one stays, and no temporary file.
 func TestPublish(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")

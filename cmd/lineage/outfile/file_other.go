@@ -8,17 +8,16 @@ import (
 	"path/filepath"
 )
 
-// File is a file that is to be written.
+// File is a file to be written.
 type File struct{ name string }
 
 // Open remembers the name.
 func Open(name string, _ *User) (*File, error) { return &File{name}, nil }
 
-// Create makes a new file beside the name.
+// Create makes a new file in the same directory.
 func (f *File) Create() (*os.File, error) { return os.CreateTemp(filepath.Dir(f.name), ".lineage-*") }
 
-// Publish gives the name to the file that Create gave, or removes that file because of
-// failed.
+// Publish renames the file from Create to the name, or removes it if failed is not nil.
 func (f *File) Publish(out *os.File, failed error) error {
 	err := errors.Join(failed, out.Close())
 	if err == nil {

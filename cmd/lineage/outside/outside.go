@@ -33,7 +33,7 @@ type Host struct {
 	Run  string    // where services leave their PID files
 }
 
-// This is the host that we run on.
+// This is this host.
 var This = Host{Proc: "/proc", Run: "/run"}
 
 // Ancestors gives the parents of a process as the kernel has them now, its own parent
@@ -49,7 +49,7 @@ func (h Host) Ancestors(pid int) (all []api.Process) {
 	return all
 }
 
-// process is what may be read of a process.
+// process is what we may read about a process.
 func (h Host) process(s *procfs.Stat) api.Process {
 	argv, cut := h.Proc.Cmdline(s.PID)
 	p := api.Process{
@@ -85,7 +85,7 @@ func (h Host) rss(pid uint32) uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
-// Orphans gives the children of PID 1 that belong to no service of the host and hold a
+// Orphans returns the children of PID 1 that belong to no service of the host and hold a
 // port, a deleted directory or a terminal that is gone; and what could not be read. In a
 // container PID 1 is another process.
 func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown []string, err error) {
@@ -117,7 +117,7 @@ func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown [
 		at := slices.IndexFunc(orphans, func(o text.HostOrphan) bool { return o.PID == int(port.Holder.PID) })
 		if at >= 0 && port.Proto != "unix" {
 			p := document.Port(port)
-			p.StartNS = 0 // of the kernel's clock we know ticks only
+			p.StartNS = 0 // /proc has it in clock ticks only
 			orphans[at].Ports = append(orphans[at].Ports, p)
 		}
 	}
@@ -127,10 +127,10 @@ func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown [
 	return orphans, held.Unknown, nil
 }
 
-// gone is what the kernel adds to the name of a file that was removed.
+// gone is the kernel's suffix for the name of a removed file.
 const gone = " (deleted)"
 
-// deadTerminal is the terminal that a process reads or writes and that is gone.
+// deadTerminal is the terminal of a process's streams, if that terminal is gone.
 func (h Host) deadTerminal(pid uint32) string {
 	for fd := range 3 {
 		if tty, ok := strings.CutSuffix(h.Proc.Link(pid, fmt.Sprintf("fd/%d", fd)), gone); ok && strings.HasPrefix(tty, "/dev/pts/") {
@@ -140,8 +140,8 @@ func (h Host) deadTerminal(pid uint32) string {
 	return ""
 }
 
-// service reports the cgroup of a system service, or of PID 1 itself, where PID 1 is
-// systemd.
+// service reports whether a cgroup is that of a system service, or of PID 1 itself,
+// where PID 1 is systemd.
 func service(cgroup string) bool {
 	return strings.HasPrefix(cgroup, "/system.slice/") || strings.HasPrefix(cgroup, "/init.scope")
 }

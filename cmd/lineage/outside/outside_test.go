@@ -59,7 +59,7 @@ func (f fixture) add(pid, ppid int, cgroup, cwd, stdin string) {
 	}
 }
 
-// Listed are children of PID 1 outside services that hold something.
+// The list has the children of PID 1 outside services that hold something.
 func TestOrphans(t *testing.T) {
 	f := fixture{t, t.TempDir()}
 	run := t.TempDir()
@@ -87,7 +87,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// In a container PID 1 is not the host's.
+// In a container, PID 1 is not the host's PID 1.
 func TestOrphansOfAnotherHost(t *testing.T) {
 	f := fixture{t, t.TempDir()}
 	f.add(10, 1, "/", "/srv/x (deleted)", "/dev/null")
@@ -136,7 +136,7 @@ func TestRealOrphan(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The shell exits, and its child is PID 1's, or a subreaper's.
+	// The shell exits, and its child is reparented to PID 1, or to a subreaper.
 	cmd := exec.Command("sh", "-c", `"$0" listener <&3 & `, self)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), asListener+"=1")
 	in, end, err := os.Pipe()

@@ -8,11 +8,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// maxCalls bounds the tool calls that are open at once: members say how many there are.
+// maxCalls limits the tool calls that are open at once: members decide how many there are.
 const maxCalls = 1024
 
 // call shows a tool call of a coding agent as a slice above the processes. Calls that
-// overlap are on tracks of one name, which the viewer shows as lanes of one.
+// overlap are on tracks with the same name, which the viewer shows as lanes of one track.
 func (t *Trace) call(at uint64, ev *api.Event) {
 	c := ev.Call
 	if c == nil {
@@ -46,10 +46,10 @@ func (t *Trace) closeCalls() {
 	clear(t.calls)
 }
 
-// claims are what members say of a process.
+// claims are what members claim about a process.
 func claims(notes []note, p *api.Process) []note {
 	for i := range p.Calls {
-		if i == 4 { // more say nothing
+		if i == 4 { // more would not help
 			break
 		}
 		notes = said(notes, "tool call (claimed)", cmp.Or(p.Calls[i].Tool, p.Calls[i].ID))

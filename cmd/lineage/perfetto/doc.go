@@ -1,4 +1,4 @@
 // Package perfetto writes what happened in a session as a trace for Perfetto, a viewer of
-// timelines: TrackEvent protobuf, one packet after the other, so that nothing but the
-// members that live is kept in memory.
+// timelines: TrackEvent protobuf, one packet after the other, so that only the live
+// members are kept in memory.
 package perfetto

@@ -66,7 +66,7 @@ func (t *Trace) apply(ev *api.Event) {
 	}
 }
 
-// Process adds a process that was there before the events.
+// Process adds a process that was alive before the events.
 func (t *Trace) Process(p *api.Process) {
 	if p.StartNS == 0 {
 		return
@@ -83,7 +83,7 @@ func (t *Trace) Process(p *api.Process) {
 	if p.Exited != nil && p.Started != nil {
 		end += uint64(max(p.Exited.Sub(*p.Started), 0))
 	}
-	t.exit(end, p) // it stays known: it may have created others
+	t.exit(end, p) // keep it: it may have created others
 }
 
 // fork begins the track of a process below its creator's, and draws an arrow to it.
@@ -141,7 +141,7 @@ func (t *Trace) exit(at uint64, p *api.Process) {
 	}
 }
 
-// leftovers marks what lives when the root has gone.
+// leftovers marks the members that are alive when the root has exited.
 func (t *Trace) leftovers(at uint64) {
 	for _, m := range t.inOrder() {
 		if !m.dead {
@@ -150,12 +150,12 @@ func (t *Trace) leftovers(at uint64) {
 	}
 }
 
-// states has what becomes of the members in a state of the session.
+// states says what happens to the members in each state of the session.
 var states = map[api.SessionState]string{
 	api.StateActive: "active", api.StateEnding: "TERM", api.StateCondemned: "KILL", api.StateEnded: "empty",
 }
 
-// state marks how far the end of this session, or of a nested one, is.
+// state marks the progress of the end of this session, or of a nested one.
 func (t *Trace) state(ev *api.Event) {
 	name := states[ev.State]
 	if ev.Session != "" && ev.Session != t.session.ID {
@@ -177,8 +177,7 @@ func (t *Trace) mark(at uint64, p *api.Process, category, name string, notes ...
 	t.emit(&happening{at: m.clock(at), kind: instant, track: m.track, category: category, name: name, notes: notes})
 }
 
-// lost notes that events are missing. What is not known of that is filled in by the next
-// event.
+// lost notes that events are missing. The next event fills in what is not known yet.
 func (t *Trace) lost(ev *api.Event) {
 	t.fill(t.now)
 	t.gap = &gap{where: ev.Where, count: ev.Count, since: uint64(ev.SinceNS)}
@@ -191,7 +190,7 @@ func (t *Trace) lost(ev *api.Event) {
 	}
 }
 
-// Missing notes that from the newest event to the next one nobody recorded.
+// Missing notes that nothing was recorded from the newest event to the next one.
 func (t *Trace) Missing(why string) { t.lost(&api.Event{Where: why}) }
 
 // fill shows the gap that ends now as a slice.

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
 
-// slack is how much before its session, and after its end, an event may be.
+// slack is how long before its session, or after its end, an event may be.
 const slack = time.Second
 
 // WriteHistory writes the trace of a session that is over to a file.
@@ -51,7 +51,7 @@ func History(ctx context.Context, c api.Client, s *api.Session, w io.Writer) err
 		q.Until = s.Ended.Add(slack)
 	}
 	empty := true
-	var dropped *api.Event // what history says of older events, until it turns out whether they were of this session
+	var dropped *api.Event // history's note on dropped events, until it is known whether they were of this session
 	err = c.Events(ctx, q, func(ev *api.Event) error {
 		switch {
 		case ev.Type == "":
@@ -85,8 +85,8 @@ func (t *Trace) opens(ev *api.Event) bool {
 	return ev.Session == t.session.ID && (root || ev.Type == "session" && ev.State == api.StateActive)
 }
 
-// before adds the processes that started before the oldest event that is kept; nil: none
-// is. Only their beginning and their end are remembered.
+// before adds the processes that started before the oldest event that the history has;
+// nil: it has none. Only their beginning and end are known.
 func (t *Trace) before(ctx context.Context, c api.Client, oldest *time.Time) error {
 	tree, err := c.Tree(ctx, t.session.ID, "all")
 	if err != nil {
@@ -100,7 +100,7 @@ func (t *Trace) before(ctx context.Context, c api.Client, oldest *time.Time) err
 			continue
 		}
 		if later(p.Exited) {
-			p.State = api.StateLive // the event will come
+			p.State = api.StateLive // its exit event will come
 		}
 		t.Process(p)
 	}

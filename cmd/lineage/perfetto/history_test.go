@@ -41,8 +41,8 @@ func (k *kept) Events(_ context.Context, q api.EventsQuery, each func(*api.Event
 	return nil
 }
 
-// TestHistory: what history has dropped of the session is a gap, with the processes that
-// are still known of it; what it has dropped of others is not.
+// TestHistory: dropped events of the session become a gap, and its known processes are
+// shown; dropped events of other sessions do not.
 func TestHistory(t *testing.T) {
 	at := func(seconds uint64) api.Event {
 		return api.Event{TimeNS: api.U64(seconds * second), Time: wall(seconds * second)}
@@ -60,8 +60,8 @@ func TestHistory(t *testing.T) {
 		}
 		return n
 	}
-	// A chain of three, of which the first is dead and the second lives when the kept
-	// events begin.
+	// A chain of three, in which the first is dead and the second alive when the
+	// remaining events begin.
 	nodes := []api.Node{process(102, 1012, 1013), process(101, 1011, 1030), process(100, 1010, 1015)}
 	old := api.Event{Type: "lost", Where: "history", Time: wall(1020 * second)}
 	opened := at(1000)

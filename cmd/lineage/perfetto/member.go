@@ -12,15 +12,15 @@ import (
 type member struct {
 	ref    api.Ref
 	track  uint64
-	parent uint64 // the track that its own is below
+	parent uint64 // the parent of its own track
 	depth  int
 	image  string // of the open slice; "": no slice is open
 	last   uint64 // ns of its newest event: slices must not overlap
 	dead   bool
 }
 
-// clock is a time that is not before the member's newest event: events of two CPUs may be
-// a little out of order.
+// clock is at, but never before the member's newest event: events of two CPUs may be
+// slightly out of order.
 func (m *member) clock(at uint64) uint64 {
 	m.last = max(m.last, at)
 	return m.last
@@ -34,7 +34,7 @@ func (t *Trace) known(ref api.Ref) *member {
 	return nil
 }
 
-// join describes the track of a process that is new here.
+// join describes the track of a process that is new in this trace.
 func (t *Trace) join(at uint64, p *api.Process) *member {
 	if old := t.members[p.PID]; old != nil {
 		if old.ref == p.Ref {
@@ -57,7 +57,7 @@ func (t *Trace) join(at uint64, p *api.Process) *member {
 	return m
 }
 
-// member is a process that should be known here.
+// member is a process that should be known already; else it joins.
 func (t *Trace) member(at uint64, p *api.Process) *member {
 	m := t.known(p.Ref)
 	if m == nil {
@@ -72,7 +72,7 @@ func (t *Trace) inOrder() []*member {
 	return slices.SortedFunc(maps.Values(t.members), func(a, b *member) int { return a.ref.PID - b.ref.PID })
 }
 
-// name calls the track of a process by what it runs.
+// name names the track of a process after its program.
 func (t *Trace) name(m *member, p *api.Process) {
 	t.describe(&track{uuid: m.track, parent: m.parent, name: label(p), children: childrenChronological, rank: rankProcess})
 }
@@ -104,7 +104,7 @@ func (t *Trace) forget(m *member, at uint64) {
 	delete(t.members, m.ref.PID)
 }
 
-// about is what the viewer says of an image.
+// about is what the viewer shows about an image.
 func (t *Trace) about(p *api.Process) []note {
 	notes := []note{{name: "pid", n: int64(p.PID)}}
 	if p.NSPID != 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// What traced processes choose is bounded: bytes of a name, and of a note.
+// Limits for text that traced processes choose: bytes of a name, and of a note.
 const (
 	maxName = 128
 	maxNote = 2048
@@ -19,7 +19,7 @@ const (
 // clean is text as visible UTF-8 of at most limit bytes.
 func clean(text string, limit int) string {
 	if len(text) > limit {
-		text = text[:limit] // before it is looked at: it may be megabytes
+		text = text[:limit] // first: it may be megabytes
 	}
 	text = display.Text(text)
 	if len(text) <= limit {
@@ -32,8 +32,8 @@ func clean(text string, limit int) string {
 	return text[:cut] + "…"
 }
 
-// id names a track or a flow by what it is of. It is the same in each trace, and no table
-// of ids has to be kept.
+// id derives the id of a track or a flow from its subject. It is the same in each trace,
+// and needs no table of ids.
 func id(kind, what string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(kind + "\x00" + what))

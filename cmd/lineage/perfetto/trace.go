@@ -12,7 +12,7 @@ import (
 )
 
 // maxDepth bounds how deep tracks are nested. The viewer drops what is 100 levels deep, so
-// a deeper process is put beside its creator.
+// a deeper process becomes a sibling of its creator.
 const maxDepth = 90
 
 // Trace is the trace of one session while it is written. It is not safe for concurrent use.
@@ -25,18 +25,18 @@ type Trace struct {
 
 	begun   bool
 	clocked bool
-	offset  int64             // of the time of day, from boottime
+	offset  int64             // from boottime to the time of day
 	now     uint64            // ns of boottime of the newest event
 	members map[int]*member   // by PID, until they are reaped
-	live    int64             // of them
+	live    int64             // how many of members are alive
 	calls   map[uint64]uint64 // open tool calls: when they began, by track
 	gap     *gap              // whose end is not known yet
-	gapEnd  uint64            // of the last one
+	gapEnd  uint64            // the end of the last gap
 	counts  map[string]bool   // the counters that have a track
-	usage   usage             // as it was last told
+	usage   usage             // as last reported
 }
 
-// gap is a time of which events are missing.
+// gap is a period with missing events.
 type gap struct {
 	where string
 	count uint64
@@ -56,7 +56,7 @@ func New(w io.Writer, s *api.Session, redact func(argv []string) []string) *Trac
 	return t
 }
 
-// id names a track that the session has one of.
+// id is the id of a track that exists once in a session.
 func (t *Trace) id(kind string) uint64 { return id(kind, t.session.ID) }
 
 // Err is the first error of the writer.
@@ -88,7 +88,7 @@ func (t *Trace) Close(r *api.Report) error {
 	return t.Flush()
 }
 
-// tick advances the time, and opens what began with the first event.
+// tick advances the time, and at the first event opens the session's slice.
 func (t *Trace) tick(at uint64, wall *time.Time) {
 	if wall != nil {
 		t.offset = wall.UnixNano() - int64(at)
@@ -108,7 +108,7 @@ func (t *Trace) tick(at uint64, wall *time.Time) {
 	t.now = max(t.now, at)
 }
 
-// clocks relates the time of the events to that of the day.
+// clocks relates the time of the events to the time of day.
 func (t *Trace) clocks(at uint64, wall time.Time) {
 	var snapshot message
 	for _, c := range [][2]uint64{{clockBoottime, at}, {clockRealtime, uint64(wall.UnixNano())}} {

@@ -47,7 +47,7 @@ func hideSecret(argv []string) []string {
 
 func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(900*second + uint64(pid))} }
 
-// event is one at the present time, which then advances by 1 ms.
+// event makes an event at the current time, which then advances by 1 ms.
 func (s *story) event(kind string, p *api.Process) *api.Event {
 	ev := &api.Event{Type: kind, TimeNS: api.U64(s.at), Time: wall(s.at), Process: p}
 	s.at += 1e6
@@ -112,7 +112,7 @@ var sessions = map[string]func(*story) *api.Report{
 		s.state(api.StateEnded, "root_exit")
 		return &api.Report{Verdict: api.VerdictClean, EndReason: "root_exit"}
 	},
-	// A server that was left over: it has lost its creator, listens, and is ended.
+	// A leftover server: its creator is dead, it listens, and it is ended.
 	"leftover": func(s *story) *api.Report {
 		s.root()
 		s.fork(100, 101, "sh")
@@ -138,7 +138,7 @@ var sessions = map[string]func(*story) *api.Report{
 			EndedBy:   &api.Caller{UID: 0, PID: 7, Comm: "lineage"},
 			Processes: []api.Outcome{{Ref: ref(102), Outcome: api.OutcomeLeft, Why: "state D"}}}
 	},
-	// What history kept of a session whose beginning it has dropped.
+	// The history of a session, without its beginning.
 	"history": func(s *story) *api.Report {
 		s.at = 1060 * second
 		s.trace.Event(&api.Event{Type: "lost", Where: "history", Time: wall(s.at)})
@@ -161,7 +161,7 @@ var sessions = map[string]func(*story) *api.Report{
 		s.exit(100, 0)
 		return nil
 	},
-	// A session in another one, and a process that is known by an iterator only.
+	// A nested session, and a process that only an iterator found.
 	"nested": func(s *story) *api.Report {
 		s.root()
 		s.fork(100, 101, "sh")
@@ -171,7 +171,7 @@ var sessions = map[string]func(*story) *api.Report{
 		s.tell("fork", &api.Process{Ref: ref(102), Creator: new(ref(101)), Comm: "sh", Session: "zzzzz2", NSPID: 2})
 		s.tell("fork", &api.Process{Ref: ref(103), Creator: new(ref(55)), Comm: "lost", Session: "k3x9q2",
 			Evidence: &api.Evidence{Kind: "reconciled"}})
-		s.exec(104, "unheard") // of its fork
+		s.exec(104, "unheard") // no fork event
 		s.exit(104, 0)
 		s.state(api.StateEnded, "end")
 		return &api.Report{Verdict: api.VerdictUnknown}
@@ -198,7 +198,7 @@ var sessions = map[string]func(*story) *api.Report{
 		s.exit(101, 0)
 		return nil
 	},
-	// Names that a process may choose, a PID that is used again, and times out of order.
+	// Names that a process may choose, a PID that is reused, and times out of order.
 	"hostile": func(s *story) *api.Report {
 		s.root()
 		s.fork(100, 101, "\x1b[2J\xff\u202eevil\n")
@@ -212,7 +212,7 @@ var sessions = map[string]func(*story) *api.Report{
 	},
 }
 
-// TestSessions compares traces with what they should show.
+// TestSessions compares traces with the expected ones.
 func TestSessions(t *testing.T) {
 	for name, happen := range sessions {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreLeftOut if nobody can hide secrets in them.
+// TestArgumentsAreLeftOut: without a redactor there are no arguments.
 func TestArgumentsAreLeftOut(t *testing.T) {
 	s := newStory()
 	s.trace.redact = nil
@@ -238,7 +238,7 @@ func TestArgumentsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestDeep: a chain deeper than a viewer takes is cut, and every process is in it.
+// TestDeep: a chain deeper than a viewer accepts is cut, and still has every process.
 func TestDeep(t *testing.T) {
 	s := newStory()
 	s.root()
@@ -257,7 +257,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestWriteError: the first error is kept and nothing is written behind it.
+// TestWriteError: the first error is kept and nothing is written after it.
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
 	w := &failing{err: full}
@@ -322,7 +322,7 @@ func FuzzOrder(f *testing.F) {
 	})
 }
 
-// TestManyProcesses: 100,000 processes take the memory of those that live.
+// TestManyProcesses: 100,000 processes take only the memory of those that are alive.
 func TestManyProcesses(t *testing.T) {
 	const processes, alive = 100_000, 500
 	s := newStory()

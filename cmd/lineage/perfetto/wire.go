@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of Perfetto's messages that a trace uses, by message. They are part of its
+// The fields of Perfetto's messages that a trace uses, by message. They are part of the
 // public format and never change.
 const (
 	tracePacket = 1
@@ -104,7 +104,7 @@ type happening struct {
 	notes    []note
 }
 
-// said adds a note, if there is anything to say.
+// said adds a note, if text is not empty.
 func said(notes []note, name, text string) []note {
 	if text == "" {
 		return notes
@@ -146,10 +146,10 @@ type track struct {
 	uuid, parent uint64
 	name         string
 	rank         uint64 // among its siblings, if their parent says byRank
-	children     uint64 // how they are ordered; 0: as the viewer likes
-	lanes        bool   // it is shown as one with those of its name; else never: PIDs are used again
-	counts       bool   // it is a counter's
-	unit         uint64 // of that; 0: a number
+	children     uint64 // how they are ordered; 0: the viewer decides
+	lanes        bool   // shown merged with tracks of the same name; else never, as PIDs are reused
+	counts       bool   // it is a counter
+	unit         uint64 // of the counter; 0: a number
 }
 
 func (t *track) encode() message {

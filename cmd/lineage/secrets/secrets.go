@@ -1,5 +1,5 @@
-// Package secrets hides secrets in arguments as the history does, in what the programs
-// write for others to read.
+// Package secrets hides secrets in arguments as the history does, in output that others
+// may read.
 package secrets
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
-// Known hides the secrets that are known as such without a policy.
+// Known hides the secrets that are recognised without a policy.
 func Known(argv []string) []string { return redact.Argv(argv) }
 
-// Expressions are those of the daemon's policy, for redact.Argv. Without them nothing may be
-// shown: an error says why they are not known.
+// Expressions returns the redact expressions of the daemon's policy, for redact.Argv. If
+// they are not known, the error says why, and nothing may be shown.
 func Expressions(ctx context.Context, c api.Client) (own []*regexp.Regexp, err error) {
 	p, err := c.Policy(ctx)
 	if err != nil {
@@ -36,8 +36,8 @@ func Expressions(ctx context.Context, c api.Client) (own []*regexp.Regexp, err e
 	return own, nil
 }
 
-// Redactor gives what hides secrets in arguments as the daemon's history does it. It is nil
-// with an error, if the expressions of the policy are not known.
+// Redactor returns a function that hides secrets in arguments as the daemon's history does.
+// If the policy's expressions are not known, it is nil with an error.
 func Redactor(ctx context.Context, c api.Client) (func(argv []string) []string, error) {
 	own, err := Expressions(ctx, c)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// mostBytes is more than any configuration has.
+// mostBytes is larger than any configuration.
 const mostBytes = 1 << 20
 
-// read is the content of a file that a setup may change; nil if it does not exist. It refuses
-// what other programs or users may depend on: links, and files of others.
+// read returns a file that a setup may change; nil if it does not exist. It refuses files
+// that others may depend on: links, and files of other users.
 func read(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
@@ -49,7 +49,7 @@ func read(path string) ([]byte, error) {
 	return text, err
 }
 
-// Write carries the change out: all of it, or nothing.
+// Write applies the change: all of it, or nothing.
 func (c *Change) Write() error {
 	now, err := read(c.Path)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Change) Write() error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already, if all went well
+	defer os.Remove(f.Name()) // already renamed if all went well
 	_, err = f.Write(c.after)
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err

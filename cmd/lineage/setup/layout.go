@@ -9,12 +9,12 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// A layout writes new values as the file around them is written.
+// A layout formats new values like the file around them.
 type layout struct {
 	unit string // of indentation
 }
 
-// indentation is that of the first member, or two spaces.
+// indentation is the indentation of the first member, or two spaces.
 func indentation(top *hujson.Object) string {
 	if len(top.Members) > 0 {
 		before := string(top.Members[0].Name.BeforeExtra)
@@ -63,7 +63,7 @@ func (l layout) open(first *hujson.Value, between *hujson.Extra, depth int) {
 	*between = hujson.Extra(l.line(depth - 1))
 }
 
-// removeMember takes a member away. Comments around it stay.
+// removeMember removes a member. Comments around it stay.
 func removeMember(o *hujson.Object, name string) {
 	i := slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool {
 		n, ok := m.Name.Value.(hujson.Literal)
@@ -99,15 +99,15 @@ func removeElement(list *hujson.Array, i int) {
 	closed(last, &list.AfterExtra, around, v.AfterExtra != nil)
 }
 
-// closed is after the last value was removed: another one is the last now, or none is. A
-// comma behind the last value stays, and none is added: hujson writes one if the value has an
-// extra behind it.
+// closed fixes the end after the last value was removed: now another value is the last, or
+// none. A comma after the last value stays, and none is added: hujson would write one if the
+// value has an extra after it.
 func closed(last *hujson.Value, end *hujson.Extra, around hujson.Extra, comma bool) {
 	switch {
 	case last == nil:
 		*end = append(around, comments(*end)...)
 		if n := len(*end); n > 0 && (*end)[n-1] != '\n' {
-			*end = append(*end, '\n') // a comment may go to the end of its line
+			*end = append(*end, '\n') // the comment may need the rest of its line
 		}
 	case comma:
 		last.AfterExtra = append(last.AfterExtra, around...)
@@ -120,7 +120,7 @@ func closed(last *hujson.Value, end *hujson.Extra, around hujson.Extra, comma bo
 	}
 }
 
-// comments are those of extras that have any, as they are written.
+// comments joins the extras that contain comments, unchanged.
 func comments(all ...hujson.Extra) (found hujson.Extra) {
 	for _, e := range all {
 		if len(bytes.TrimSpace(e)) > 0 {

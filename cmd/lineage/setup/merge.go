@@ -12,7 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// A group is what agents have in the list of an event.
+// A group is an element of an agent's list for an event.
 type group struct {
 	Hooks []hook `json:"hooks"`
 }
@@ -22,8 +22,8 @@ type hook struct {
 	Command string `json:"command"`
 }
 
-// command is what the agent's shell runs. The path is whole, as the agent's PATH need not be
-// the user's.
+// command is what the agent's shell runs. The path is absolute, because the agent's PATH may
+// differ from the user's.
 func (a Agent) command(program string) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`).MatchString(program) {
 		program = "'" + strings.ReplaceAll(program, "'", `'\''`) + "'"
@@ -31,7 +31,7 @@ func (a Agent) command(program string) string {
 	return program + " hook " + a.Name
 }
 
-// ours reports whether a command is one that a setup wrote, by whatever path.
+// ours reports whether a command is one that a setup wrote, with any path.
 func (a Agent) ours(command string) bool {
 	program, found := strings.CutSuffix(command, " hook "+a.Name)
 	program = strings.Trim(program, "'")
@@ -39,7 +39,7 @@ func (a Agent) ours(command string) bool {
 }
 
 // merge is the text with the hooks of all events, or without them. They come first in their
-// lists: then nothing of what is there has to change, not even a comma.
+// lists, so that existing text does not change, not even a comma.
 func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 	if text == nil {
 		if undo {
@@ -67,7 +67,7 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 		if after := root.Pack(); string(bytes.TrimSpace(after)) != "{}" || len(bytes.TrimSpace(text)) == 2 {
 			return after, nil
 		}
-		return nil, nil // there was nothing else in it
+		return nil, nil // nothing else was in it
 	}
 	l := layout{unit: indentation(top)}
 	hooks, err := objectIn(top, "hooks")
@@ -92,7 +92,7 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 	return root.Pack(), nil
 }
 
-// complete reports whether each event has this very hook.
+// complete reports whether each event has exactly this hook.
 func (a Agent) complete(top *hujson.Object, program string) (bool, error) {
 	hooks, err := objectIn(top, "hooks")
 	if hooks == nil || err != nil {
@@ -113,7 +113,7 @@ func (a Agent) complete(top *hujson.Object, program string) (bool, error) {
 	return true, nil
 }
 
-// remove takes away the groups that a setup wrote, and what is empty then.
+// remove removes the groups that a setup wrote, and what is then empty.
 func (a Agent) remove(top *hujson.Object) error {
 	hooks, err := objectIn(top, "hooks")
 	if hooks == nil || err != nil {
@@ -147,7 +147,7 @@ func (a Agent) remove(top *hujson.Object) error {
 	return nil
 }
 
-// groupOf reads one element; what is not a group has no hooks.
+// groupOf reads one element; an element that is not a group has no hooks.
 func groupOf(v hujson.Value) (g group) {
 	v = v.Clone()
 	v.Standardize()
@@ -155,7 +155,7 @@ func groupOf(v hujson.Value) (g group) {
 	return g
 }
 
-// member is the value of a name; an error if the object has two of that name.
+// member is the value of a name; an error if the object has the name twice.
 func member(o *hujson.Object, name string) (found *hujson.Value, err error) {
 	for i := range o.Members {
 		if n, ok := o.Members[i].Name.Value.(hujson.Literal); ok && n.String() == name {
@@ -176,7 +176,7 @@ func arrayIn(o *hujson.Object, name string) (*hujson.Array, error) {
 	return valueIn[*hujson.Array](o, name, "array")
 }
 
-// valueIn is the value of a name, nil without one. It has to be of that kind.
+// valueIn is the value of a name, nil if there is none, an error if it has another type.
 func valueIn[T hujson.ValueTrimmed](o *hujson.Object, name, kind string) (found T, err error) {
 	v, err := member(o, name)
 	if v == nil || err != nil {

@@ -7,12 +7,12 @@ import (
 	"errors"
 )
 
-// plugin is opencode's: it has no hooks that run commands, so a program calls ours.
+// plugin is for opencode, which has no hooks that run commands: this plugin calls our command.
 //
 //go:embed opencode.js
 var plugin string
 
-// mark is how a file of ours begins.
+// mark is the beginning of a file that we wrote.
 var mark = []byte("// Written by \"lineage setup opencode\"")
 
 // replacePlugin is the plugin, or no file. A file that a setup did not write stays.

@@ -1,5 +1,5 @@
-// Package setup puts "lineage hook" into the configuration of coding agents, and takes it
-// away again. Nothing else in these files changes: comments, order and layout stay.
+// Package setup puts "lineage hook" into the configuration of coding agents, and removes
+// it again. Nothing else in these files changes: comments, order and layout stay.
 package setup
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// An Agent is one that has hooks.
+// An Agent is a coding agent with hooks.
 type Agent struct {
 	Name   string
 	Next   string   // what the user has to do after a setup, if anything
@@ -19,10 +19,10 @@ type Agent struct {
 	dirEnv string   // the variable that names another directory
 	file   string   // in that directory
 	events []string // of a JSON file
-	plugin string   // the whole file, where it is a program
+	plugin string   // the whole file, if it is a program
 }
 
-// Agents are those that a setup is known for.
+// Agents are the agents that setup supports.
 var Agents = []Agent{
 	{Name: "claude-code", dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
 		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
@@ -42,14 +42,14 @@ func Find(name string) (Agent, bool) {
 	return Agents[i], true
 }
 
-// A Change is what a setup, or taking it back, would write.
+// A Change is what a setup, or its undo, would write.
 type Change struct {
 	Path          string
 	before, after []byte // nil: the file does not exist
 }
 
-// Plan reads an agent's file and says what is to change. program is the path of lineage. An
-// error says why the file is left alone.
+// Plan reads an agent's file and plans the change. program is the path of lineage. An error
+// says why the file is left alone.
 func (a Agent) Plan(home string, env func(string) string, program string, undo bool) (*Change, error) {
 	dir := filepath.Join(home, a.dir)
 	if a.dirEnv != "" && filepath.IsAbs(env(a.dirEnv)) {

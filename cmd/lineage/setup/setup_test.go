@@ -12,7 +12,7 @@ import (
 
 func noEnv(string) string { return "" }
 
-// home is a home whose file of the agent has this text.
+// home makes a home directory in which the agent's file has this text.
 func home(t *testing.T, a Agent, text string) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -38,7 +38,7 @@ func apply(t *testing.T, a Agent, dir string, undo bool) *Change {
 	return c
 }
 
-// What a user wrote is there afterwards byte for byte, and nothing else after an undo.
+// A setup keeps the user's text byte for byte, and an undo leaves nothing else.
 func TestSetupAndUndo(t *testing.T) {
 	claude := Agents[0]
 	for name, text := range map[string]string{
@@ -101,7 +101,7 @@ func TestSetupAndUndo(t *testing.T) {
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 				t.Errorf("mode %v %v", info.Mode(), err)
 			}
-			// Another version, elsewhere: replaced, not added.
+			// The hook of another version at another path is replaced, not added.
 			moved, err := claude.Plan(dir, noEnv, "/opt/new lineage/lineage", false)
 			if err != nil || strings.Count(string(moved.after), " hook claude-code") != len(claude.events) {
 				t.Errorf("%v: %s", err, moved.after)
@@ -117,7 +117,7 @@ func TestSetupAndUndo(t *testing.T) {
 	}
 }
 
-// A setup of a version that knew fewer events is completed: each event has one hook of ours, what
+// A setup by a version that knew fewer events is completed: each event has one hook of ours, what
 // the user wrote stays, and an undo removes all of it.
 func TestSetupOfAnOlderVersion(t *testing.T) {
 	const mine = `{"hooks": [{"type": "command", "command": "notify-send done"}]}`
@@ -152,7 +152,7 @@ func TestSetupOfAnOlderVersion(t *testing.T) {
 	}
 }
 
-// Without a file one is made, for the user alone. Undo removes a file that has nothing else.
+// A missing file is made, readable by the user alone. Undo removes the file if nothing else is in it.
 func TestNoFile(t *testing.T) {
 	for _, a := range Agents {
 		dir := t.TempDir()
@@ -170,7 +170,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// Without comments the file stays standard JSON, wherever ours are in it.
+// Without comments the file stays standard JSON, wherever our hooks are.
 func TestStandard(t *testing.T) {
 	claude := Agents[0]
 	for _, text := range []string{
@@ -192,7 +192,7 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// What is not ours to change stays as it is.
+// Files that we may not change stay as they are.
 func TestLeftAlone(t *testing.T) {
 	claude, opencode := Agents[0], Agents[3]
 	for _, tt := range []struct {
@@ -268,7 +268,7 @@ func firstError(all ...error) error {
 	return nil
 }
 
-// Comments beside what is removed stay.
+// Comments next to removed values stay.
 func TestCommentsStay(t *testing.T) {
 	claude := Agents[0]
 	dir, path := home(t, claude, `{

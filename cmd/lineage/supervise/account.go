@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
-// lookupAccount finds USER or USER:GROUP, each by name, else by number. With a
-// group the account has no other one, and a number needs no account.
+// lookupAccount finds USER or USER:GROUP, each by name, else by number. With GROUP the
+// account has no other groups; a number needs no account.
 func lookupAccount(name string) (*shim.Account, error) {
 	name, group, grouped := strings.Cut(name, ":")
 	if !grouped {
@@ -69,7 +69,7 @@ func lookupUser(name string) (*shim.Account, error) {
 	return a, nil
 }
 
-// environ gives env as a login of the account has it.
+// environ returns env as after a login of the account.
 func environ(a *shim.Account, env []string) []string {
 	env = shim.SetEnv(env, "HOME", a.Home)
 	env = shim.SetEnv(env, "USER", a.Name)

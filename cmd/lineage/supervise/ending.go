@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// killWait is how long after SIGKILL init waits for who does not die.
+	// killWait is how long init waits after SIGKILL for processes that do not die.
 	killWait = 10 * time.Second
-	// lookEvery is for what no SIGCHLD tells: the death of who is no child, and
-	// a child that becomes ours because another's parent died.
+	// lookEvery covers what no SIGCHLD reports: the death of a process that is not our
+	// child, and a process that becomes our child because its parent died.
 	lookEvery = 50 * time.Millisecond
 	// maxNamed is how many processes a receipt names.
 	maxNamed = 1000
 )
 
-// ending is the end of what the command left: SIGTERM and SIGCONT, the grace,
-// SIGKILL, and a wait until nobody is left. One goroutine, the one that reaps.
+// ending is the end of what the command left: SIGTERM and SIGCONT, the grace, SIGKILL,
+// and a wait until no process is left. It runs in one goroutine, the one that reaps.
 type ending struct {
 	family   family
 	j        *job
-	outcome  api.OutcomeKind // of who dies now
-	hurried  bool            // somebody asked for the end of the grace
-	gaveUp   bool            // … and then for the end of the wait
+	outcome  api.OutcomeKind // of a process that dies now
+	hurried  bool            // a signal asked to end the grace
+	gaveUp   bool            // … and then to end the wait
 	patience time.Duration   // after SIGKILL
 
-	byPID map[int]*leftover // who was alive when last looked at
+	byPID map[int]*leftover // alive at the last look
 	over  []*leftover       // all of them, in the order they were found
 	more  int               // … and not named
 }
@@ -48,8 +48,7 @@ func newEnding(f family, j *job) *ending {
 	return e
 }
 
-// run ends what is left and gives the receipt. With nobody left it sends
-// nothing.
+// run ends what is left and returns the receipt. If nothing is left it sends no signal.
 func (e *ending) run(grace time.Duration) *api.Report {
 	begun, reaped := time.Now(), e.j.orphans
 	empty := e.family.empty(e.j.reap())
@@ -77,8 +76,8 @@ func (e *ending) run(grace time.Duration) *api.Report {
 	return rep
 }
 
-// await serves children and signals until nobody is left, for d at most, and
-// not on when enough says so. It tells whether nobody is left.
+// await handles children and signals until no process is left, for at most d, and stops
+// when enough says so. It reports whether no process is left.
 func (e *ending) await(d time.Duration, enough func() bool) (empty bool) {
 	over := time.NewTimer(d)
 	defer over.Stop()
@@ -102,8 +101,8 @@ func (e *ending) await(d time.Duration, enough func() bool) (empty bool) {
 	}
 }
 
-// asked acts on a signal to us: the first that asks us to end means "now", the
-// second that we do not wait any longer.
+// asked acts on a signal to us: the first one that asks us to end means "now", the
+// second one: stop waiting.
 func (e *ending) asked(sig unix.Signal) {
 	switch {
 	case sig == unix.SIGTSTP:
@@ -116,8 +115,8 @@ func (e *ending) asked(sig unix.Signal) {
 	}
 }
 
-// look notes who is alive, and tells whether anybody is. Who was and is not any
-// more has died as it was time to.
+// look notes which processes are alive, and reports whether any is. A process that is
+// gone since the last look gets the outcome of this phase.
 func (e *ending) look() (alive bool) {
 	now, more := make(map[int]*leftover), 0
 	for _, p := range e.family.list() {
@@ -145,8 +144,8 @@ func (e *ending) look() (alive bool) {
 	return alive
 }
 
-// reaped notes how a child of ours has died. After SIGKILL an exit by another
-// way was a late answer to SIGTERM.
+// reaped notes how a child of ours died. After SIGKILL, a death by anything else was a
+// late reaction to SIGTERM.
 func (e *ending) reaped(pid int, ws unix.WaitStatus) {
 	l := e.byPID[pid]
 	if l == nil {
@@ -160,7 +159,7 @@ func (e *ending) reaped(pid int, ws unix.WaitStatus) {
 	delete(e.byPID, pid)
 }
 
-// died is told once of each.
+// died sets the outcome, once for each process.
 func (l *leftover) died(how api.OutcomeKind) {
 	if l.Outcome.Outcome == "" {
 		l.Outcome.Outcome = how
@@ -192,7 +191,7 @@ func (e *ending) report(empty bool) *api.Report {
 	return rep
 }
 
-// judge is the verdict over a family of which somebody is left.
+// judge is the verdict if processes are left.
 func (e *ending) judge(rep *api.Report) {
 	for _, p := range e.family.list() {
 		if p.zombie {
@@ -211,7 +210,7 @@ func (e *ending) judge(rep *api.Report) {
 	}
 }
 
-// reaper is who has to wait for a zombie; nil if it is outside our namespace.
+// reaper is the process that must wait for a zombie; nil if it is outside our namespace.
 func reaper(zombie relative) *api.Process {
 	p, ok := readProcess(zombie.parent)
 	if !ok {

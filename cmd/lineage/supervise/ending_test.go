@@ -38,7 +38,7 @@ func endingOf(f family, signals ...os.Signal) *ending {
 	return e
 }
 
-// What does not die is never called clean.
+// An end with a process that does not die is never called clean.
 func TestEndingOfTheUndying(t *testing.T) {
 	parent, ok := readProcess(os.Getppid())
 	if !ok {
@@ -86,7 +86,7 @@ func TestEndingOfTheUndying(t *testing.T) {
 	}
 }
 
-// A PID that is used again is another process: it has an outcome of its own.
+// A reused PID is another process, with its own outcome.
 func TestEndingTellsReusedPIDsApart(t *testing.T) {
 	u := &undying{all: []relative{{pid: os.Getppid(), start: 1, comm: "first", state: "S"}}}
 	e := endingOf(u)
@@ -100,7 +100,7 @@ func TestEndingTellsReusedPIDsApart(t *testing.T) {
 	}
 }
 
-// A process that has the PID of a descendant now, and is none, gets nothing.
+// A process that reuses the PID of a descendant, and is not one, gets no signal.
 func TestWalkNeverHitsAnother(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	if err := sleep.Start(); err != nil {

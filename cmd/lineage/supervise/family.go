@@ -11,26 +11,26 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// family is the processes that init answers for.
+// family is the processes that init is responsible for.
 type family interface {
-	// signal sends sig to all of them once. Who is born meanwhile may miss it.
+	// signal sends sig to all of them once. A process born meanwhile may miss it.
 	signal(sig unix.Signal)
-	// list is those that /proc shows, zombies included.
+	// list returns those that /proc shows, zombies included.
 	list() []relative
-	// empty tells, by the kernel's own count, whether nobody is left.
-	// childless: a wait just now has found no child.
+	// empty reports, by the kernel's own count, whether no process is left. childless:
+	// a wait just now found no child.
 	empty(childless bool) bool
 	// scope says what the family leaves out; "" nothing.
 	scope() string
 }
 
-// namespace is all of the PID namespace that we are PID 1 of.
+// namespace is the whole PID namespace of which we are PID 1.
 type namespace struct{}
 
-// signal is atomic: kill(2) of -1 takes the task list's lock, finds every
-// process of the namespace and of those below but the caller, and a fork that
-// it interrupts does not take place (kill_something_info in kernel/signal.c,
-// copy_process in kernel/fork.c).
+// signal is atomic: kill(2) of -1 takes the task list's lock, finds every process of
+// the namespace and of nested ones except the caller, and a fork that it interrupts
+// does not take place (kill_something_info in kernel/signal.c, copy_process in
+// kernel/fork.c).
 func (namespace) signal(sig unix.Signal) {
 	if os.Getpid() == 1 { // anywhere else it would be the whole host
 		unix.Kill(-1, sig)
@@ -47,21 +47,21 @@ func (namespace) list() []relative {
 	return all
 }
 
-// empty asks the kernel too: who entered the namespace from outside is no
-// child of ours.
+// empty asks the kernel too: a process that entered the namespace from outside is not
+// our child.
 func (namespace) empty(childless bool) bool {
 	return childless && os.Getpid() == 1 && errors.Is(unix.Kill(-1, 0), unix.ESRCH)
 }
 
 func (namespace) scope() string { return "" }
 
-// descendants is our children and theirs. We are a subreaper: no process
-// leaves them, only what another daemon starts for one was never among them.
+// descendants is our children and theirs. We are a subreaper, so no process leaves this
+// set; but a process that another daemon started for one was never in it.
 type descendants struct{}
 
-// signal signals children by their PIDs, which are theirs until we reap them,
-// and what is below by pidfd, see [walk.below]. The tree changes while it is
-// read: it is read again for those that were missed.
+// signal signals children by PID, which cannot be reused until we reap them, and deeper
+// descendants by pidfd, see [walk.below]. The tree changes while it is read, so it is
+// read again to find those that were missed.
 func (descendants) signal(sig unix.Signal) {
 	w := walk{sig: sig, sent: make(map[int]uint64)}
 	for range maxWalks {
@@ -72,10 +72,10 @@ func (descendants) signal(sig unix.Signal) {
 }
 
 const (
-	// maxWalks bounds the passes over a tree that grows as fast as it is read.
+	// maxWalks limits the passes over a tree that grows as fast as it is read.
 	maxWalks = 8
-	// maxDepth bounds the descriptors that a pass has open. Who is deeper is
-	// nearer when those above are dead.
+	// maxDepth limits the descriptors that a pass has open. Deeper processes move up
+	// when those above them are dead.
 	maxDepth = 200
 )
 
@@ -86,13 +86,13 @@ type walk struct {
 	byParent map[int][]relative
 }
 
-// pass tells whether it found anybody new.
+// pass reports whether it found a new process.
 func (w *walk) pass() (found bool) {
 	w.byParent = byParent()
 	for _, child := range w.byParent[os.Getpid()] {
 		if w.first(child) {
 			found = true
-			unix.Kill(child.pid, w.sig) // our child still: only we could have reaped it
+			unix.Kill(child.pid, w.sig) // still our child: only we could have reaped it
 		}
 		if w.below(child.pid, -1, 0) {
 			found = true
@@ -101,12 +101,12 @@ func (w *walk) pass() (found bool) {
 	return found
 }
 
-// below signals what descends from parent. parentFD holds the parent, -1 for a
-// child of ours, whose PID cannot be another's.
+// below signals the descendants of parent. parentFD holds the parent; -1 for our child,
+// whose PID cannot be reused.
 //
-// A PID that was read may be another process's by now. So each process is held
-// by a pidfd first, then asked for its parent, and then the parent must be
-// alive still: then it was the process that we know when the answer was given.
+// A PID that was read may have been reused. So we open a pidfd of each process first,
+// then read its parent, and then check that the parent is still alive: so the parent
+// was the process that we know when it was read.
 func (w *walk) below(parent, parentFD, depth int) (found bool) {
 	if depth == maxDepth {
 		return false
@@ -131,7 +131,7 @@ func (w *walk) below(parent, parentFD, depth int) (found bool) {
 	return found
 }
 
-// first tells whether p has not had the signal yet.
+// first reports whether p has not had the signal yet.
 func (w *walk) first(p relative) bool {
 	if start, ok := w.sent[p.pid]; ok && start == p.start {
 		return false
@@ -153,7 +153,7 @@ func (descendants) list() []relative {
 	all := children[os.Getpid()]
 	seen := map[int]bool{os.Getpid(): true}
 	for i := 0; i < len(all); i++ {
-		if pid := all[i].pid; !seen[pid] { // what was read one after the other may be no tree
+		if pid := all[i].pid; !seen[pid] { // entries read at different times may not form a tree
 			seen[pid] = true
 			all = append(all, children[pid]...)
 		}

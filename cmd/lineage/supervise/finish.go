@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// reportWait is one poll: the daemon answers as soon as it is over.
+	// reportWait is the time of one poll: the daemon answers as soon as the end is over.
 	reportWait = 30 * time.Second
-	// emptyWait is how long a session whose leftovers stay may take to turn
-	// out to have none.
+	// emptyWait is how long to wait for a session whose leftovers may stay to become
+	// empty.
 	emptyWait = 250 * time.Millisecond
 	// endSlack is what an end may take beyond its grace: the daemon gives a
 	// verdict 9 s after SIGKILL.
 	endSlack = 30 * time.Second
 )
 
-// finish follows the end of the session, which the command's exit began in the
-// kernel, and tells about it. Meanwhile one signal that asks us to end means
-// "now", and a second one that we do not wait any longer.
+// finish follows the end of the session, which the command's exit began in the kernel,
+// and reports it. Meanwhile a signal that asks us to end means "now", and a second one:
+// stop waiting.
 func (r *runner) finish(ctx context.Context, l *link, j *job) {
 	grace := time.Duration(r.session.GraceSeconds * float64(time.Second))
 	ctx, cancel := context.WithTimeout(ctx, grace+endSlack)
@@ -49,7 +49,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 		select {
 		case rep := <-over:
 			shown()
-			j.reap() // what died last
+			j.reap() // the last to die
 			r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 			return
 		case <-j.sigs.children:
@@ -64,15 +64,15 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 				cancel()
 			default:
 				hurried = true
-				// If it fails the grace ends it, and the receipt tells.
+				// If this fails, the session ends after the grace, and the receipt says so.
 				go func() { _ = r.end(ctx, l, true) }()
 			}
 		}
 	}
 }
 
-// insisted ends the session as somebody sends SIGTERM again to a command that
-// does not exit; from the third one on without grace.
+// insisted ends the session after a repeated SIGTERM to a command that does not exit;
+// from the third one on without grace.
 func (r *runner) insisted(ctx context.Context, l *link, terms int) {
 	ctx, cancel := context.WithTimeout(ctx, endSlack)
 	defer cancel()
@@ -88,7 +88,7 @@ func (r *runner) end(ctx context.Context, l *link, now bool) error {
 	})
 }
 
-// follow gives the receipt when the session is over.
+// follow returns the receipt when the session is over.
 func (r *runner) follow(ctx context.Context, l *link) *api.Report {
 	for {
 		rep, err := r.report(ctx, l, reportWait)
@@ -101,7 +101,7 @@ func (r *runner) follow(ctx context.Context, l *link) *api.Report {
 	}
 }
 
-// stay gives the receipt of a session that outlives its root: what is alive.
+// stay returns the receipt of a session that outlives its root: the live processes.
 func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	rep, err := r.report(ctx, l, emptyWait)
 	if err != nil {
@@ -139,8 +139,8 @@ func (r *runner) report(ctx context.Context, l *link, wait time.Duration) (rep *
 	return rep, err
 }
 
-// unknown is the receipt if nobody gave one. The kernel goes on ending the
-// session by itself; only the proof is missing.
+// unknown is the receipt if the daemon gave none. The kernel still ends the session;
+// only the proof is missing.
 func (r *runner) unknown(err error) *api.Report {
 	why := fmt.Sprintf("no answer from the daemon: %v", err)
 	var refused *api.Error

@@ -44,7 +44,7 @@ func TestLeftovers(t *testing.T) {
 	held.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}, {Proto: "unix", Addr: "/run/a\x1b"}}
 	held.LocksReleased = []api.Lock{{Type: "flock", Path: "/db", PID: 5}, {Type: "file", Path: "/r/index.lock"}}
 	busy := receipt("clean", root)
-	busy.PortsFreed = held.PortsFreed // of the root: nothing was left over
+	busy.PortsFreed = held.PortsFreed // held by the root: nothing was left over
 	busy.PortsBusy = []api.Port{{Proto: "tcp6", Addr: "::", Port: 81, PID: 77}}
 	busy.LocksHeld = []api.Lock{{Type: "ofd", Path: "/db"}}
 	busy.OutputHeldBy = []api.Process{{Ref: api.Ref{PID: 78}, Comm: "tmux"}}
@@ -94,7 +94,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// What shows how the end goes is gone when the receipt is printed.
+// The progress line is gone when the receipt is printed.
 func TestEndIsShown(t *testing.T) {
 	r := receipt("left", over(5, "left", "sleep", "300"))
 	got := run(t, script{ShowEnd: true, Verdict: r}, "true")
@@ -108,8 +108,7 @@ func TestEndIsShown(t *testing.T) {
 	}
 }
 
-// Who sees the code of a command that was ended is told why it was, quiet or
-// not.
+// If the session ended before the command exited, the reason is printed, quiet or not.
 func TestEndedBefore(t *testing.T) {
 	ended := func(reason string, processes ...api.Outcome) *api.Report {
 		rep := receipt("clean", processes...)
@@ -238,7 +237,7 @@ func verbs(log string) string {
 	return strings.Join(names, " ")
 }
 
-// While leftovers are being ended one Ctrl-C is "now", a second one gives up.
+// While leftovers are being ended, one Ctrl-C means "now", a second one gives up.
 func TestNow(t *testing.T) {
 	t.Run("once", func(t *testing.T) {
 		s := script{UntilEnd: true, GraceSecs: 60, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "kill", "x"))}
@@ -265,7 +264,7 @@ func TestNow(t *testing.T) {
 	})
 }
 
-// A signal that comes before the command does calls it off.
+// A signal before the command starts cancels it.
 func TestCalledOff(t *testing.T) {
 	for last, s := range map[string]script{"connect": {NoAnswer: true}, "create": {HoldUp: true}} {
 		t.Run(last, func(t *testing.T) {

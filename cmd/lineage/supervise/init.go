@@ -19,26 +19,25 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// defaultGrace is that of the policy's defaults. Init reads no policy.
+// defaultGrace is the grace of the policy's defaults. Init reads no policy.
 const defaultGrace = 5 * time.Second
 
 // forwardedByInit are the signals that init forwards besides those of run: a
-// container's stop signal may be any. Not those that the kernel raises for a
-// fault of ours, and not SIGURG and SIGPROF, which are the Go runtime's.
+// container's stop signal may be any. Excluded are signals that the kernel raises for
+// our own faults, and SIGURG and SIGPROF, which the Go runtime uses.
 var forwardedByInit = func() []os.Signal {
 	all := []os.Signal{unix.SIGALRM, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR, unix.SIGXCPU, unix.SIGXFSZ}
-	for n := unix.Signal(35); n <= 64; n++ { // those before are the C library's, and Go does not catch them
+	for n := unix.Signal(35); n <= 64; n++ { // lower ones belong to the C library, and Go does not catch them
 		all = append(all, n)
 	}
 	return all
 }()
 
-// Init runs o.Args as run does, without a session, a daemon or privilege: as
-// PID 1 of a PID namespace it answers for all of the namespace, as another
-// process it becomes a subreaper and answers for its descendants. It reaps
-// what is orphaned, ends what is left when the command exits, and returns the
-// command's exit code or its own, as [Run] does. Of o only Grace, Report,
-// Quiet, Args, Env and the streams matter. Needs Linux 5.3.
+// Init runs o.Args as run does, without a session, a daemon or privilege: as PID 1 of a
+// PID namespace it is responsible for the whole namespace, else it becomes a subreaper
+// and is responsible for its descendants. It reaps orphans, ends what is left when the
+// command exits, and returns the command's exit code or its own, as [Run] does. Of o
+// only Grace, Report, Quiet, Args, Env and the streams matter. Needs Linux 5.3.
 func Init(_ context.Context, o Options) int {
 	o = Options{Grace: o.Grace, Report: o.Report, Quiet: o.Quiet, Args: o.Args, Env: o.Env,
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, verb: "init"}
@@ -62,7 +61,7 @@ func (r *runner) init() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Only now: what we ignore would be ignored in the command too.
+	// Only now: the command would inherit an ignored signal.
 	signal.Ignore(unix.SIGPIPE)
 
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
@@ -89,8 +88,8 @@ func (r *runner) init() (int, error) {
 	return exitCode(status), nil
 }
 
-// calledOff gives a signal that has asked us to end before the command ran.
-// The others are forwarded later.
+// calledOff returns a signal that asked us to end before the command ran. The others
+// are forwarded later.
 func calledOff(c *caught) unix.Signal {
 	var others []os.Signal
 	for {
@@ -109,7 +108,7 @@ func calledOff(c *caught) unix.Signal {
 	}
 }
 
-// family finds out for whom we answer.
+// family finds the processes that we are responsible for.
 func (r *runner) family() (family, error) {
 	if self, err := os.Readlink("/proc/self"); err != nil {
 		return nil, fmt.Errorf("init: look at /proc: %w; mount it", err)
@@ -125,8 +124,8 @@ func (r *runner) family() (family, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("init: become a subreaper: %w", err)
 	}
-	// Whoever execs init may have children already. Their orphans would be
-	// ours too, and nobody could tell them from the command's.
+	// A process that execs init may have children already. Their orphans would become
+	// our children too, and could not be told from the command's.
 	if list := (descendants{}).list(); len(list) > 0 {
 		return nil, fmt.Errorf("init: it has a child already, %d (%s), which is not CMD's; do not start init by exec",
 			list[0].pid, display.Text(list[0].comm))

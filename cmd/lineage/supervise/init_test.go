@@ -108,12 +108,12 @@ func TestInitExitCode(t *testing.T) {
 	}
 }
 
-// Everybody holds our pipes: finish returns when the last one is gone.
+// Every process holds our pipes: finish returns when the last one is gone.
 func TestInitEndsWhatIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		grace        time.Duration
-		outcomes     string // of the leftovers named, in order of their PIDs
+		outcomes     string // of the named leftovers, by PID
 	}{
 		{"nothing", "exit 3", time.Minute, ""},
 		{"child", "sleep 60 & exit 3", time.Minute, "term"},
@@ -164,10 +164,10 @@ func initReceipt(t *testing.T, file string) (rep api.Report) {
 	return rep
 }
 
-// What init says: who was left, and how far its word goes.
+// What init reports: the leftovers, and the scope of its guarantee.
 func TestInitTells(t *testing.T) {
 	asBoth(t, func(t *testing.T, pid1 bool) {
-		// A process in the middle of its exec has no arguments to be named by.
+		// A process in the middle of its exec has no arguments that could name it.
 		got := finish(t, initCmd(t, pid1, Options{}, "sh", "-c",
 			`sleep 60 & until tr '\0' ' ' </proc/$!/cmdline | grep -qx 'sleep 60 '; do :; done; exit 3`))
 		scope, rest, _ := strings.Cut(got.stderr, "lineage: init: 1 process was left over when sh exited; all ended\n")
@@ -184,7 +184,7 @@ func TestInitTells(t *testing.T) {
 	})
 }
 
-// Who is no descendant lives, of the same group and name as well.
+// A process that is not a descendant survives, even with the same group and name.
 func TestInitEndsNoStranger(t *testing.T) {
 	stranger := exec.Command("sleep", "60")
 	if err := stranger.Start(); err != nil {
@@ -203,7 +203,7 @@ func TestInitEndsNoStranger(t *testing.T) {
 	}
 }
 
-// Children that init has from whoever exec'd it are not CMD's.
+// Children that init inherited from the process that exec'd it are not CMD's.
 func TestInitRefusesToAnswerForOthers(t *testing.T) {
 	cmd := initCmd(t, false, Options{}, "lngtest")
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "sleep 60 & echo $!; exec $LNG true"}
@@ -289,8 +289,8 @@ func TestInitStealsNoExitCode(t *testing.T) {
 	})
 }
 
-// codes starts n children that exit with their number, and 500 orphans; when
-// its input ends it waits for each child and exits with 42 if all is right.
+// codes starts n children that exit with their number, and 500 orphans; when its input
+// ends, it waits for each child, and exits with 42 if all codes are right.
 func codes(number string) int {
 	n, err := strconv.Atoi(number)
 	if err != nil {

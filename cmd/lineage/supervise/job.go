@@ -10,32 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is the command in front of the shell: we stop when it stops, continue it
-// when we are continued, and lend it the terminal while we are the shell's
-// foreground job. All of it runs in one goroutine, which is also the only one
-// that reaps: the command's PID stays its own as long as it is signalled.
+// job is the command in the foreground of the shell: we stop when it stops, continue it
+// when we are continued, and give it the terminal while we are the shell's foreground
+// job. Everything runs in one goroutine, the only one that reaps: so the command's PID
+// cannot be reused while it is signalled.
 type job struct {
 	pid    int
 	tty    *terminal
-	eager  bool // the terminal is handed over unasked
+	eager  bool // give the terminal without being asked
 	sigs   *caught
 	status unix.WaitStatus
 	exited bool
 	halted bool // stopped, and we did not stop with it
 
 	orphans int                        // reaped so far
-	orphan  func(int, unix.WaitStatus) // told of each; may be nil
+	orphan  func(int, unix.WaitStatus) // called for each; may be nil
 
 	termed time.Time // when the last SIGTERM came
-	terms  int       // that came, see insists
-	insist func(int) // told how many came, from the second on; nil: all are forwarded
+	terms  int       // how many came, see insists
+	insist func(int) // gets how many came, from the second on; nil: all are forwarded
 }
 
 func newJob(pid int, tty *terminal, eager bool, sigs *caught) *job {
 	return &job{pid: pid, tty: tty, eager: eager, sigs: sigs}
 }
 
-// start hands the terminal over before the command's first instruction.
+// start gives the command the terminal before its first instruction.
 func (j *job) start() {
 	if j.eager {
 		j.tty.give(j.pid)
@@ -55,10 +55,10 @@ func (j *job) wait() unix.WaitStatus {
 	return j.status
 }
 
-// settle makes the terminal the shell's again. The shell takes a job's modes
-// over if it exits and puts its own back if a signal killed it; since it sees
-// only an exit of ours, we decide: modes stay as a success left them, `stty`
-// under run must work, and go back after everything else.
+// settle gives the terminal back to the shell. The shell keeps a job's modes if it
+// exits, and restores its own if a signal killed it. It sees only that we exit, so we
+// decide: after a success the modes stay, as `stty` under run must work; after anything
+// else they are restored.
 func (j *job) settle(failed bool) {
 	had := j.tty != nil && j.tty.given
 	j.tty.take()
@@ -67,8 +67,8 @@ func (j *job) settle(failed bool) {
 	}
 }
 
-// reap waits for all children that have something to say: the command, and
-// orphans that became ours. It tells whether there is no child at all.
+// reap waits for all children with a status to report: the command, and orphans that
+// became ours. It reports whether there is no child at all.
 func (j *job) reap() (childless bool) {
 	for range reapBatch {
 		pid, err := exitedChild()
@@ -87,7 +87,7 @@ func (j *job) reap() (childless bool) {
 	return false
 }
 
-// collect takes what child pid has to say, and tells whether it was anything.
+// collect takes a status of child pid, and reports whether there was one.
 func (j *job) collect(pid int) bool {
 	options := unix.WNOHANG
 	if pid == j.pid && !j.exited {
@@ -119,8 +119,8 @@ func (j *job) signal(sig unix.Signal) {
 	case unix.SIGCONT:
 		j.continued()
 	case unix.SIGTSTP:
-		// Ctrl-Z while the command has not the terminal. It stops, or not if
-		// it does not care, and then neither do we.
+		// Ctrl-Z while the command does not have the terminal. If it stops, we stop; if
+		// it ignores this, so do we.
 		j.signalGroup(sig)
 	case unix.SIGWINCH:
 		if j.tty == nil || !j.tty.given {
@@ -128,8 +128,8 @@ func (j *job) signal(sig unix.Signal) {
 		}
 	case unix.SIGINT, unix.SIGQUIT:
 		if j.tty.foreground() {
-			// Ctrl-C or Ctrl-\ that the command's group would have got, had it
-			// the terminal: `run sh -c "make; echo" | cat` must end make.
+			// Ctrl-C or Ctrl-\ that the command's group would have got if it had the
+			// terminal: `run sh -c "make; echo" | cat` must end make.
 			j.signalGroup(sig)
 			return
 		}
@@ -145,11 +145,11 @@ func (j *job) signal(sig unix.Signal) {
 	}
 }
 
-// termPause is how much later another SIGTERM has to come to be meant as one:
+// termPause is how much later another SIGTERM must come to count as a second one:
 // timeout(1) and others signal their child and then its process group.
 const termPause = time.Second
 
-// insists tells whether somebody asks again what the command does not do.
+// insists reports whether this SIGTERM repeats one that the command did not obey.
 func (j *job) insists() bool {
 	now := time.Now()
 	if j.terms == 0 || now.Sub(j.termed) >= termPause {
@@ -163,13 +163,13 @@ func (j *job) insists() bool {
 func (j *job) stopped(sig unix.Signal) {
 	asks := sig == unix.SIGTTIN || sig == unix.SIGTTOU
 	if asks && j.tty.foreground() {
-		// It needs the terminal, and it is ours to give.
+		// It needs the terminal, and we have it.
 		j.tty.give(j.group())
 		j.signalGroup(unix.SIGCONT)
 		return
 	}
 	if sig == unix.SIGSTOP && !watched() {
-		// Nobody would continue us. Whoever stopped it knows whom to continue.
+		// Nothing would continue us. The process that stopped the command must continue it.
 		j.halted = true
 		return
 	}
@@ -185,9 +185,9 @@ func (j *job) stopped(sig unix.Signal) {
 	j.signalGroup(unix.SIGCONT)
 }
 
-// continued acts on a SIGCONT that came to us. That of a stop of ours ended
-// stopLike already and is old news here, and so is one that a new stop of the
-// command has overtaken.
+// continued acts on a SIGCONT that came to us. The SIGCONT that ended our own stop has
+// ended stopLike already and is ignored here. So is one that came before a new stop of
+// the command.
 func (j *job) continued() {
 	if j.reap(); j.exited {
 		return
@@ -210,8 +210,8 @@ func (j *job) group() int {
 	return j.pid
 }
 
-// signalGroup signals the group that the command leads, or the command alone
-// if it moved: to another group, of which we do not know who is in it.
+// signalGroup signals the group that the command leads, or the command alone if it
+// moved to another group, whose members we do not know.
 func (j *job) signalGroup(sig unix.Signal) {
 	if pgrp, err := unix.Getpgid(j.pid); err == nil && pgrp == j.pid {
 		unix.Kill(-pgrp, sig)
@@ -220,8 +220,8 @@ func (j *job) signalGroup(sig unix.Signal) {
 	unix.Kill(j.pid, sig)
 }
 
-// watched tells whether our parent can be a shell with job control: of our
-// POSIX session, in a process group of its own.
+// watched reports whether our parent can be a shell with job control: in our sid, with
+// its own process group.
 func watched() bool {
 	parent := os.Getppid()
 	sid, err := unix.Getsid(parent)

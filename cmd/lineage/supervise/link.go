@@ -11,10 +11,10 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// link is our way to the daemon. The daemon may come and go: nothing depends
-// on it while the command lives, and so nobody looks for it then. Afterwards a
-// lost one is dialled again, and only if none comes back is one started. Safe
-// for concurrent use.
+// link is our connection to the daemon. The daemon may come and go: nothing depends on
+// it while the command lives, so the link is not checked then. Afterwards a lost daemon
+// is dialled again, and a new one is started only if none comes back. Safe for
+// concurrent use.
 type link struct {
 	connect, dial func(context.Context) (api.Client, error)
 	mu            sync.Mutex
@@ -25,7 +25,7 @@ type link struct {
 const (
 	firstPause  = 50 * time.Millisecond
 	dials       = 4
-	reconnects  = 5 // of one call: a daemon may be lost again
+	reconnects  = 5 // for one call: the daemon may be lost again
 	connectTime = 15 * time.Second
 )
 
@@ -33,7 +33,7 @@ func newLink(c api.Client, connect, dial func(context.Context) (api.Client, erro
 	return &link{connect: connect, dial: dial, client: c}
 }
 
-// do calls f with a client, again if the daemon was lost meanwhile.
+// do calls f with a client, and again if the daemon was lost meanwhile.
 func (l *link) do(ctx context.Context, f func(api.Client) error) error {
 	for n := 0; ; n++ {
 		c, err := l.get(ctx)
@@ -51,8 +51,8 @@ func (l *link) do(ctx context.Context, f func(api.Client) error) error {
 	}
 }
 
-// lost tells whether err means that another try can help: no answer, or one
-// from a daemon that comes or goes.
+// lost reports whether another try can help after err: no answer, or one from a daemon
+// that is starting or stopping.
 func lost(err error) bool {
 	var refused *api.Error
 	if errors.As(err, &refused) {
@@ -90,7 +90,7 @@ func (l *link) get(ctx context.Context) (api.Client, error) {
 	return c, nil
 }
 
-// drop forgets c, unless somebody did already.
+// drop forgets c, unless another call did already.
 func (l *link) drop(c api.Client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// The test binary plays all parts: run with a daemon that is none, its shim (by
-// itself), and the commands that a shell cannot be.
+// The test binary plays all parts: run with a fake daemon, its shim (automatically),
+// and the commands that a shell cannot be.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "__lngtest":
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// script is how a test tells its `run` what to do and what the daemon says.
+// script tells the `run` of a test what to do, and what the fake daemon answers.
 type script struct {
 	ShowEnd bool // say when the end begins, and when it is over
 	Options struct {
@@ -52,16 +52,16 @@ type script struct {
 	Refuse    *api.Error
 	NoDaemon  bool // Connect fails
 	HoldUp    bool // Create does not answer
-	NoAnswer  bool // Connect does not
-	Lose      int  // so many calls of Report break the connection
-	Gone      bool // after the first loss nobody answers
+	NoAnswer  bool // Connect does not answer
+	Lose      int  // this many calls of Report break the connection
+	Gone      bool // after the first loss the daemon does not answer
 	Verdict   *api.Report
 	UntilEnd  bool // the verdict comes with End
 	Deaf      bool // End ends nothing
 	Alive     *api.Tree
-	Times     int // of Run, to see what it leaves behind
+	Times     int // how often to call Run, to see what it leaves behind
 	GraceSecs float64
-	Streams   [][]string // the lines of each stream of events in turn; one without an end breaks
+	Streams   [][]string // the lines of each stream of events in turn; a stream without an end line breaks
 	Forks     int        // of the first stream, before its last line
 	NoPolicy  bool
 }
@@ -117,7 +117,7 @@ func descriptors() int {
 	return len(fds)
 }
 
-// fake answers as its script says and writes down what it was asked.
+// fake answers as its script says and logs its calls.
 type fake struct {
 	api.Client
 	script
@@ -216,7 +216,7 @@ func (f *fake) Report(ctx context.Context, s string, wait time.Duration) (*api.R
 
 func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) { return f.script.Alive, nil }
 
-// Events sends the next stream. Behind the last one nothing comes.
+// Events sends the next stream. After the last one nothing comes.
 func (f *fake) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
 	f.log("events from=%d snapshot=%v", q.From, q.Snapshot)
 	f.mu.Lock()
@@ -250,7 +250,7 @@ func (f *fake) Session(context.Context, string) (*api.Session, error) {
 // command is one of the commands that tests run.
 func command(args []string) int {
 	switch args[0] {
-	case "family": // root and child of one group name the signals that they get
+	case "family": // root and child of one group print the signals that they get
 		child := exec.Command("/proc/self/exe", "__lngtest", "watch", "child")
 		in, err := child.StdinPipe()
 		if err != nil {
@@ -290,7 +290,7 @@ func command(args []string) int {
 	return 99
 }
 
-// watch prints the signals it gets. It ends with its input, or by itself.
+// watch prints the signals it gets. It ends with its input, or after a time.
 func watch(who string) int {
 	sigs := make(chan os.Signal, 16)
 	signal.Notify(sigs, slices.Concat([]os.Signal{unix.SIGCONT}, forwarded, forwardedByInit)...)
@@ -312,7 +312,7 @@ func watch(who string) int {
 	}
 }
 
-// deadline bounds every wait of a test.
+// deadline limits every wait of a test.
 const deadline = 30 * time.Second
 
 func cmdline(pid int) string {

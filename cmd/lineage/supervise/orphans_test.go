@@ -38,14 +38,14 @@ func TestSubreaper(t *testing.T) {
 			// It holds our pipes.
 			unix.Kill(orphan, unix.SIGKILL)
 			in.Close()
-			if got := p.wait(); got.code != 1 { // of the read
+			if got := p.wait(); got.code != 1 { // the failed read
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
 }
 
-// Many orphans that die at once, and the root among them.
+// Many orphans die at once, together with the root.
 func TestReap(t *testing.T) {
 	cmd := runCmd(t, script{}, "sh", "-c", `for i in 1 2 3 4 5 6 7 8 9 10; do
 		(true & true & true & true & true &); done; echo root ready $$; read x; exit 11`)
@@ -84,8 +84,8 @@ func TestManyStartsLeaveNothing(t *testing.T) {
 	}
 }
 
-// The command has the descriptors that run had, under their numbers, and none
-// of run's own. Of the first three, a closed one is /dev/null.
+// The command has the descriptors that run inherited, with the same numbers, and none
+// of run's own. If one of the first three is closed, it is /dev/null.
 func TestDescriptors(t *testing.T) {
 	for _, c := range []struct{ name, sh, want string }{
 		{"all", "$LNG ls /proc/self/fd </dev/zero 2>/dev/null", ""},

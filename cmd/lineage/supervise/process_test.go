@@ -22,13 +22,13 @@ type process struct {
 	done           chan struct{}
 }
 
-// start starts cmd and ends it with the test at the latest.
+// start starts cmd, and ends it at the end of the test.
 func start(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
 	p.stdout.grown, p.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
-	cmd.WaitDelay = time.Second // after its exit, if someone holds its pipes
+	cmd.WaitDelay = time.Second // after its exit, if a process holds its pipes
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +64,11 @@ func (p *process) wait() result {
 	return result{p.cmd.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
 }
 
-// output is what a process has said so far, all of it.
+// output is everything that a process has printed so far.
 type output struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
-	seen  int // expect goes on from here
+	seen  int // expect continues from here
 	grown chan struct{}
 }
 
@@ -88,8 +88,8 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// expect waits for text after what was expected before, and gives the rest of
-// its line, which must be whole.
+// expect waits for text after the previous match, and returns the rest of its line,
+// which must be complete.
 func (o *output) expect(t *testing.T, text string) string {
 	t.Helper()
 	late := time.After(deadline)

@@ -11,7 +11,7 @@ import (
 
 const proc = procfs.FS("/proc")
 
-// relative is a process as /proc shows it. Its strings are hostile.
+// relative is a process as /proc shows it. Its strings may be hostile.
 type relative struct {
 	pid, parent int
 	start       uint64 // clock ticks since boot
@@ -20,7 +20,7 @@ type relative struct {
 	zombie      bool
 }
 
-// processes is all that /proc shows, one read after the other.
+// processes returns everything that /proc shows, not as one snapshot.
 func processes() []relative {
 	dir, err := os.Open(string(proc))
 	if err != nil {
@@ -52,7 +52,7 @@ func readProcess(pid int) (relative, bool) {
 	}, true
 }
 
-// argv is the command line of pid, nil if there is none.
+// argv is the command line of pid, nil if it has none.
 func argv(pid int) []string {
 	b, _ := proc.Cmdline(uint32(pid))
 	return procfs.SplitArgv(b)

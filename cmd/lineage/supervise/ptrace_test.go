@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A member cannot make the run that started it fork for it: that child would
-// be of no session. It can trace another process of its user, which shows that
-// it is not this host that forbids it, and it can be traced and dump core
-// itself, as without run.
+// A member cannot trace its run to make it fork: that child would be in no session. It
+// can trace another process of its user, which shows that this host allows tracing; and
+// it can be traced and dump core itself, as without run.
 func TestMemberMayNotTraceRun(t *testing.T) {
 	dir := nobodys(t)
 	exe := filepath.Join(dir, "lngtest-run")

@@ -23,16 +23,16 @@ const (
 	maxCommand = 72 // characters of a command line shown
 )
 
-// receiptWait is how long whoever reads the receipt from a FIFO may take.
+// receiptWait is how long the reader of a receipt that is a FIFO may take.
 const receiptWait = 5 * time.Second
 
-// traceWait is how long the last events of the session, and the reader of a timeline that
+// traceWait is how long the last events of the session, or the reader of a timeline that
 // is a FIFO, may take.
 const traceWait = 10 * time.Second
 
-// tell prints what was left over and writes the receipt and the end of the timeline. Nothing
-// is said about a command that left nothing; quiet, nothing about what was ended. hurried: a
-// signal has asked us to end already, and the next one ends the writing.
+// tell prints what was left over, and writes the receipt and the end of the timeline. It
+// prints nothing if the command left nothing, and with quiet nothing about processes that were
+// ended. hurried: a signal has already asked us to end, and the next one stops the writing.
 func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Signal) {
 	for _, line := range r.lines(rep, hurry) {
 		r.say("%s", line)
@@ -45,8 +45,8 @@ func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Si
 	}
 }
 
-// finishFile writes a file, unless that takes longer than limit, or until somebody has
-// asked us twice to end.
+// finishFile writes a file, but gives up after limit, or when two signals have asked us
+// to end.
 func (r *runner) finishFile(what string, limit time.Duration, hurried bool, signals <-chan os.Signal, write func() error) bool {
 	written := make(chan error, 1)
 	go func() { written <- write() }()
@@ -75,7 +75,7 @@ func (r *runner) finishFile(what string, limit time.Duration, hurried bool, sign
 }
 
 // writeReceipt writes rep, so that a reader of a regular file sees all of it or nothing. It
-// may block as long as nobody reads the other end.
+// may block while no process reads the other end.
 func (r *runner) writeReceipt(rep *api.Report) error {
 	b, err := json.Marshal(rep)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	why := r.endedBefore(rep)
 	var over []api.Outcome
 	for _, p := range rep.Processes {
-		// A session that was ended as a whole leaves only what lives on.
+		// If the session was ended as a whole, its leftovers are only the processes that are still alive.
 		if p.Leftover && (why == "" || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept) {
 			over = append(over, p)
 		}
@@ -153,7 +153,7 @@ func (r *runner) endedBefore(rep *api.Report) string {
 	return rep.EndReason
 }
 
-// limit is a limit of ours; one of the policy is not known here.
+// limit describes a limit that we set; the value of one from the policy is not known here.
 func limit(ours bool, value any) string {
 	if !ours {
 		return ""
@@ -184,8 +184,8 @@ func handed(rep *api.Report) (lines []string) {
 
 const maxHeld = 8 // ports and locks named on stderr
 
-// freed is one line on what others waited for, and above all on what they will
-// still wait for; none if there is nothing to tell. all: what is free now too.
+// freed is one line about ports and locks that others may wait for, above all those that
+// are still held; none if there is nothing to report. all: also those that are free now.
 func freed(rep *api.Report, all bool) []string {
 	var parts []string
 	add := func(what string, held []string) {
@@ -260,7 +260,7 @@ func (r *runner) summary(rep *api.Report) string {
 	return "all ended"
 }
 
-// fate says how a leftover went. hurry: SIGKILL came without a grace.
+// fate says how a leftover ended. hurry: SIGKILL came without a grace.
 func fate(p api.Outcome, hurry bool) string {
 	var s string
 	switch p.Outcome {
@@ -286,7 +286,7 @@ func fate(p api.Outcome, hurry bool) string {
 	return s
 }
 
-// commandLine is what ps would show, and the container that it is in.
+// commandLine is what ps would show, and the process's container.
 func commandLine(p api.Outcome) string {
 	s := "[" + p.Comm + "]"
 	if len(p.Argv) > 0 {

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is a user of whom no test has anything.
+// nobody is a user that owns nothing in any test.
 const nobody = 65534
 
-// nobodys gives a directory of that user in another one of theirs.
+// nobodys returns a directory of that user inside another one of that user.
 func nobodys(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -66,7 +66,7 @@ func TestReportFile(t *testing.T) {
 	}
 }
 
-// What we inherited is written to as it is, behind what the command wrote.
+// An inherited descriptor is written to unchanged, after the command's output.
 func TestReportToADescriptor(t *testing.T) {
 	for _, name := range []string{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} {
 		out, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -77,7 +77,7 @@ func TestReportToADescriptor(t *testing.T) {
 		s := script{}
 		s.Options.Report = name
 		if os.Geteuid() == 0 {
-			s.Options.User = "nobody" // who could not open it
+			s.Options.User = "nobody" // a user who could not open it
 		}
 		cmd := runCmd(t, s, "echo", "of the command")
 		cmd.Stdout = out
@@ -91,7 +91,7 @@ func TestReportToADescriptor(t *testing.T) {
 	}
 }
 
-// What cannot be written to, or must not, is refused before the command runs.
+// A file that cannot or must not be written is refused before the command runs.
 func TestReportRefused(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -124,7 +124,7 @@ func TestReportRefused(t *testing.T) {
 	}
 }
 
-// With --user it is that user who writes.
+// With --user the file is written with that user's rights.
 func TestReportAsTheUser(t *testing.T) {
 	dir := nobodys(t)
 	s := script{}
@@ -234,7 +234,7 @@ func TestReportToAFIFO(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Close() })
-		// Less than a receipt.
+		// Smaller than a receipt.
 		c, _ := f.SyscallConn()
 		c.Control(func(fd uintptr) { _, err = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 4096) })
 		if err != nil {

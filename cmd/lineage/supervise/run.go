@@ -21,7 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
-// Exit codes of our own. Everything else that Run gives is the command's.
+// Exit codes of our own. All others that Run returns are the command's.
 const (
 	exitFailed   = 125 // we failed before the command ran
 	exitCannot   = 126 // the command was found and could not be executed
@@ -46,8 +46,8 @@ type Options struct {
 	Report    string         // file for the receipt as JSON; "": none
 	Trace     string         // file for the timeline of the session; "": none
 	Subreaper bool           // orphans of the session become ours, not PID 1's
-	Quiet     bool           // no word about leftovers that were ended
-	User      string         // USER or USER:GROUP that the command runs as; "": the caller's
+	Quiet     bool           // print nothing about leftovers that were ended
+	User      string         // USER or USER:GROUP that the command runs as; "": the caller
 	Args      []string       // the command
 
 	// Limits of the session; 0: none.
@@ -58,13 +58,13 @@ type Options struct {
 	Stdin, Stdout, Stderr *os.File // the command's; nil: /dev/null. Ours: Stderr
 	Env                   []string
 
-	// Connect reaches the daemon and starts an ephemeral one if none answers.
-	// Dial only reaches it. Both may be called more than once.
+	// Connect reaches the daemon and starts an ephemeral one if none answers. Dial does
+	// not start one. Both may be called more than once.
 	Connect func(context.Context) (api.Client, error)
 	Dial    func(context.Context) (api.Client, error)
 
-	// Ending shows how the end of the session goes, until done is called; nil: nothing
-	// is shown.
+	// Ending shows the progress of the session's end, until done is called; nil:
+	// nothing is shown.
 	Ending func(*api.Session) (done func())
 
 	verb string // run or init, for messages
@@ -79,12 +79,11 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// Run runs o.Args as the root of a new session and returns the exit code for
-// the process: the command's (128 + signal if it died of one), 127 if it does
-// not exist, 126 if it could not be executed, 125 for every failure of ours
-// before it ran. ctx matters until the command runs; after that its end alone
-// decides when Run returns. Signals stay caught: none is to change the code any
-// more.
+// Run runs o.Args as the root of a new session and returns the exit code for the
+// process: the command's (128 + signal if it died of one), 127 if it does not exist,
+// 126 if it could not be executed, 125 for every failure of ours before it ran. ctx
+// matters until the command runs; after that Run returns when the command has ended.
+// Signals stay caught, so that none can change the exit code.
 func Run(ctx context.Context, o Options) int {
 	o.verb = "run"
 	r := &runner{Options: o}
@@ -94,8 +93,8 @@ func Run(ctx context.Context, o Options) int {
 	return r.code(r.run(ctx))
 }
 
-// hide keeps members of our uid from attaching to us: what they had us fork
-// would be of no session. The command is not concerned, exec undoes it.
+// hide prevents members of our uid from attaching to us: a process that they made us
+// fork would be in no session. The command is not affected: exec undoes it.
 func hide() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("run: prevent tracing: %w", err)
@@ -103,7 +102,7 @@ func hide() error {
 	return nil
 }
 
-// code is what the process exits with; an error is told.
+// code is the process's exit code; an error is printed.
 func (r *runner) code(code int, err error) int {
 	if err == nil {
 		return code
@@ -119,9 +118,9 @@ func (r *runner) code(code int, err error) int {
 type runner struct {
 	Options
 	tty      *terminal     // nil: no controlling terminal
-	receipt  *outfile.File // nil: none is wanted
-	timeline *outfile.File // nil: none is wanted
-	recorder *recorder     // of the timeline; nil: none is written
+	receipt  *outfile.File // nil: not requested
+	timeline *outfile.File // nil: not requested
+	recorder *recorder     // of the timeline; nil: no timeline
 	session  *api.Session
 }
 
@@ -134,14 +133,14 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	defer r.tty.close()
 
 	inherited := inheritedIgnores()
-	// First of all: it gets ready while we do the rest. If a signal ends us
-	// before we catch it, the shim has no order and exits.
+	// First: the shim gets ready while we do the rest. If a signal kills us before we
+	// catch it, the shim gets no order and exits.
 	child, err := startShim(&r.Options)
 	if err != nil {
 		return 0, err
 	}
 	sigs := catchSignals(inherited)
-	sigs.lookAgain() // its exit may have come before
+	sigs.lookAgain() // it may have exited before we caught signals
 	client, err := unlessEnded(ctx, r, sigs.to, r.Connect)
 	if err != nil {
 		child.abort()
@@ -156,7 +155,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("become a subreaper: %w", err)
 		}
 	}
-	// Only now: what we ignore would be ignored in the command too.
+	// Only now: the command would inherit an ignored signal.
 	signal.Ignore(unix.SIGPIPE)
 
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
@@ -197,7 +196,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	return exitCode(status), nil
 }
 
-// check finds what can be found wrong before anything is started.
+// check reports what can be wrong before anything is started.
 func (r *runner) check() (*shim.Account, error) {
 	if len(r.Args) == 0 || r.Args[0] == "" {
 		return nil, fmt.Errorf("%s: no command given; try: lineage %[1]s -- COMMAND", r.verb)
@@ -218,7 +217,7 @@ func (r *runner) check() (*shim.Account, error) {
 	} else if name := lookupEnv(r.Env, "SUDO_USER"); lookupEnv(r.Env, "SUDO_UID") != "" && os.Geteuid() == 0 && !r.Quiet {
 		r.say("run: %s runs as root; use --user %s to run it as %[2]s", r.command(), name)
 	}
-	// The shim's exec is what counts, this only saves a session in vain.
+	// The shim's exec decides; this check only avoids a useless session.
 	if err := shim.Executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
 		return nil, execFailure(r.verb, r.Args[0], err)
 	}
@@ -237,7 +236,7 @@ func (r *runner) check() (*shim.Account, error) {
 	return who, nil
 }
 
-// writer is the user with whose rights our files are written; nil: with ours.
+// writer is the user whose rights are used to write our files; nil: our own rights.
 func writer(who *shim.Account) *outfile.User {
 	if who == nil {
 		return nil
@@ -245,8 +244,7 @@ func writer(who *shim.Account) *outfile.User {
 	return &outfile.User{Name: who.Name, UID: who.UID, GID: who.GID, Groups: who.Groups}
 }
 
-// unlessEnded gives what ask does, unless a signal that arrives meanwhile calls
-// it off.
+// unlessEnded returns what ask returns, unless a signal cancels it meanwhile.
 func unlessEnded[T any](ctx context.Context, r *runner, signals <-chan os.Signal, ask func(context.Context) (T, error)) (got T, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -284,10 +282,10 @@ func (r *runner) request(pid int) api.NewSession {
 	return req
 }
 
-// handsOver tells whether the command gets the terminal unasked. With SIGINT
-// ignored we are the `&` of a shell without job control, whose terminal it
-// stays. In a pipeline another part may need it (a pager reads its keys from
-// it), so the command gets it when it asks.
+// handsOver reports whether the command gets the terminal without asking. If SIGINT is
+// ignored, we are the `&` of a shell without job control, which keeps its terminal. In
+// a pipeline another part may need it (a pager reads keys from it), so the command gets
+// it when it asks.
 func (r *runner) handsOver(inherited ignores) bool {
 	return !inherited.interrupt && !isPipe(r.Stdin) && !isPipe(r.Stdout)
 }
@@ -327,7 +325,7 @@ func exitCode(ws unix.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// lookupEnv gives the last value of name in env, as the C library would.
+// lookupEnv returns the last value of name in env, as the C library would.
 func lookupEnv(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {

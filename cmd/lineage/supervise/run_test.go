@@ -37,7 +37,7 @@ func self(t *testing.T) string {
 	return exe
 }
 
-// result is what a finished run has shown.
+// result is the result of a finished run.
 type result struct {
 	code           int
 	stdout, stderr string

@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
-// child is the blocked child as run sees it.
+// child is the shim, as run sees it.
 type child struct {
 	pid     int
 	verb    string   // ours, for messages
@@ -25,9 +25,9 @@ type child struct {
 	refusal *os.File
 }
 
-// startShim forks the process that will become the command. It leads a process
-// group of its own and has every descriptor that we inherited: the two pipes
-// get numbers that were free, not 3 and 4, which may be the command's.
+// startShim forks the process that will become the command. It leads its own process
+// group and has every descriptor that we inherited. So the two pipes get numbers that
+// are free, not 3 and 4, which may be the command's.
 func startShim(o *Options) (*child, error) {
 	orders, refusals := make([]int, 2), make([]int, 2)
 	if err := unix.Pipe2(orders, unix.O_CLOEXEC); err != nil {
@@ -44,7 +44,7 @@ func startShim(o *Options) (*child, error) {
 
 	files, err := stdio(o.Stdin, o.Stdout, o.Stderr)
 	if err == nil {
-		// Nobody else forks in this process, so nobody else inherits them.
+		// Nothing else in this process forks, so no other child inherits them.
 		for _, fd := range []int{orders[0], refusals[1]} {
 			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		}
@@ -65,8 +65,8 @@ func startShim(o *Options) (*child, error) {
 	return s, nil
 }
 
-// stdio gives the descriptors without the change of their file status flags,
-// which are shared with others, that File.Fd may make.
+// stdio returns the descriptors. File.Fd may change their file status flags, which
+// other processes share; stdio does not.
 func stdio(files ...*os.File) ([]uintptr, error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
@@ -85,8 +85,8 @@ func stdio(files ...*os.File) ([]uintptr, error) {
 	return fds, nil
 }
 
-// release lets the shim become the command and returns when it has, or why it
-// could not. A shim that was killed is no error: its status tells.
+// release lets the shim become the command and returns when it has, or the error if it
+// could not. A killed shim is not an error: its status says so.
 func (s *child) release(o shim.Order) error {
 	defer s.close()
 	b, err := json.Marshal(o)
@@ -129,7 +129,7 @@ func (s *child) close() {
 	s.refusal.Close()
 }
 
-// execFailure is the failure to execute name, with the codes of env(1).
+// execFailure is the failure to execute name, with env(1)'s exit codes.
 func execFailure(verb, name string, err error) error {
 	code := exitCannot
 	if errors.Is(err, unix.ENOENT) {

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwarded are the signals that the command gets in our stead.
+// forwarded are the signals to us that are passed to the command.
 var forwarded = []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT,
 	unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH}
 
-// endsRun tells whether sig asks us to end, as far as there is no command that
-// would decide for us.
+// endsRun reports whether sig asks us to end, while there is no command that would
+// decide this.
 func endsRun(sig unix.Signal) bool {
 	switch sig {
 	case unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT:
@@ -26,16 +26,16 @@ func endsRun(sig unix.Signal) bool {
 	return false
 }
 
-// ignores are the signals that whoever started us had ignored: nohup HUP, a
-// shell without job control INT and QUIT of what it puts in the background.
+// ignores are the signals that were ignored when we started: HUP by nohup, INT and QUIT
+// for background commands of a shell without job control.
 type ignores struct {
 	interrupt, hangup, quit, stop bool
 }
 
-// inheritedIgnores must be called before catchSignals. The Go runtime keeps
-// inherited ignores of HUP and INT only. QUIT's is gone before main; the one
-// who ignores it, POSIX's asynchronous list, ignores INT too, and so QUIT
-// goes with INT.
+// inheritedIgnores must be called before catchSignals. Of the signals that it handles,
+// the Go runtime keeps inherited ignores of HUP and INT only. QUIT's is lost before
+// main: POSIX's asynchronous lists, which ignore QUIT, ignore INT too, so QUIT is
+// treated like INT.
 func inheritedIgnores() ignores {
 	interrupt := signal.Ignored(unix.SIGINT)
 	return ignores{
@@ -46,20 +46,19 @@ func inheritedIgnores() ignores {
 	}
 }
 
-// caught is where our signals arrive: children when a child exited or stopped,
-// to what others sent us. What was ignored stays ignored and does not arrive.
+// caught receives our signals: children when a child exited or stopped, to what other
+// processes sent us. A signal that was ignored stays ignored and does not arrive.
 type caught struct {
 	children chan os.Signal
 	to       chan os.Signal
 }
 
-// catchSignals catches what concerns us until the process exits. The exit of a
-// child that was forked before is missed: see lookAgain. A caught signal is at
-// its default in the children again. others are caught besides what run
-// forwards.
+// catchSignals catches our signals until the process exits. It misses the exit of a
+// child that was forked before: see lookAgain. In children a caught signal is at its
+// default again. others are caught in addition to those that run forwards.
 func catchSignals(inherited ignores, others ...os.Signal) *caught {
 	c := &caught{
-		children: make(chan os.Signal, 1), // one is enough: it says "look"
+		children: make(chan os.Signal, 1), // one is enough: it only means "look"
 		to:       make(chan os.Signal, 64),
 	}
 	signal.Notify(c.children, unix.SIGCHLD)
@@ -80,26 +79,25 @@ func catchSignals(inherited ignores, others ...os.Signal) *caught {
 	return c
 }
 
-// lookAgain has the children looked at once more.
+// lookAgain triggers another look at the children.
 func (c *caught) lookAgain() {
 	select {
 	case c.children <- unix.SIGCHLD:
-	default: // it is due anyway
+	default: // a look is due anyway
 	}
 }
 
-// stopLike stops us as the command was stopped, so that the shell that started
-// us sees a stopped job, and returns when we were continued. A stop from the
-// terminal is for the whole job: the rest of a pipeline stops with us. The
-// kernel refuses such a stop to an orphaned process group, where nobody could
-// continue us; then stopLike returns at once.
+// stopLike stops us as the command was stopped, so that the shell that started us sees
+// a stopped job, and returns when we are continued. A stop from the terminal is for the
+// whole job: the rest of a pipeline stops with us. The kernel does not stop an orphaned
+// process group this way, as no shell could continue it; then stopLike returns at once.
 func stopLike(sig unix.Signal) {
 	// Directed at this thread, the stop takes place before tgkill returns.
 	// Directed at the process, another thread might stop us a little later.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if sig != unix.SIGSTOP {
-		// os/signal cannot give a signal its default action back.
+		// os/signal cannot restore a signal's default action.
 		before := setDisposition(sig, sigaction{handler: sigIgn})
 		defer setDisposition(sig, before)
 		unix.Kill(0, sig)
@@ -143,7 +141,7 @@ func disposition(sig unix.Signal) uintptr {
 	return now.handler
 }
 
-// setDisposition sets the disposition of sig and gives the one before.
+// setDisposition sets the disposition of sig and returns the previous one.
 func setDisposition(sig unix.Signal, a sigaction) (before sigaction) {
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&a)),
 		uintptr(unsafe.Pointer(&before)), 8, 0, 0)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// member gives the pid at the end of "WHO ready PID".
+// member returns the PID at the end of "WHO ready PID".
 func (p *process) member(who string) int {
 	p.t.Helper()
 	pid, err := strconv.Atoi(p.stdout.expect(p.t, who+" ready"))
@@ -25,7 +25,7 @@ func (p *process) member(who string) int {
 	return pid
 }
 
-// What arrives at run goes to the root and to nobody else of its group.
+// A signal to run goes to the root and to no other process of its group.
 func TestForward(t *testing.T) {
 	cmd := runCmd(t, script{}, self(t), "__lngtest", "family")
 	in, err := cmd.StdinPipe()
@@ -62,7 +62,7 @@ func TestForwardToACommandThatMoved(t *testing.T) {
 	root := p.member("root")
 	p.signal(unix.SIGUSR1)
 	p.stdout.expect(t, "root got SIGUSR1")
-	p.signal(unix.SIGTSTP) // nobody watches: the kernel stops neither
+	p.signal(unix.SIGTSTP) // there is no shell: the kernel stops neither
 	p.signal(unix.SIGTERM)
 	p.stdout.expect(t, "root got SIGTERM")
 	if got := status(root, "State"); strings.HasPrefix(got, "T") {
@@ -74,8 +74,8 @@ func TestForwardToACommandThatMoved(t *testing.T) {
 	}
 }
 
-// A command that does not exit on SIGTERM is ended with its session by another
-// one. What timeout(1) does, to signal its child and then the group, is one.
+// A command that does not exit on SIGTERM is ended with its session by a second
+// SIGTERM. timeout(1), which signals its child and then the group, counts as one.
 func TestRepeatedSIGTERM(t *testing.T) {
 	s := script{Log: filepath.Join(t.TempDir(), "log")}
 	cmd := runCmd(t, s, self(t), "__lngtest", "watch", "root")
@@ -106,8 +106,8 @@ func TestRepeatedSIGTERM(t *testing.T) {
 	}
 }
 
-// With nobody to continue us we do not stop, and the command is continued by
-// whoever stopped it.
+// If no shell could continue us, we do not stop; the process that stopped the command
+// continues it.
 func TestStopUnwatched(t *testing.T) {
 	cmd := runCmd(t, script{}, self(t), "__lngtest", "watch", "root")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
@@ -132,7 +132,7 @@ func TestStopUnwatched(t *testing.T) {
 	// group is orphaned, must continue it.
 	kill(unix.SIGTSTP)
 	p.stdout.expect(t, "root got SIGCONT")
-	// Continued by way of run.
+	// Continued by a SIGCONT to run.
 	kill(unix.SIGSTOP)
 	eventually(t, "root stops", stopped)
 	p.signal(unix.SIGUSR1) // order: run has seen the stop when it forwards this
@@ -144,7 +144,7 @@ func TestStopUnwatched(t *testing.T) {
 	}
 }
 
-// allStopped: a stop is one for wait(2) when the last thread has stopped.
+// allStopped: wait(2) reports a stop when the last thread has stopped.
 func allStopped(pid int) bool {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, name := range tasks {
@@ -174,8 +174,8 @@ func TestInheritIgnored(t *testing.T) {
 	})
 }
 
-// A signal that run was started to ignore is not forwarded either: nohup is for
-// a command that handles HUP as well.
+// A signal that was ignored when run started is not forwarded: nohup also protects a
+// command that handles HUP.
 func TestIgnoredIsNotForwarded(t *testing.T) {
 	cmd := runCmd(t, script{})
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "exec nohup $LNG $LNG __lngtest watch root"}
@@ -187,7 +187,7 @@ func TestIgnoredIsNotForwarded(t *testing.T) {
 	p := start(t, cmd)
 	p.member("root")
 	p.signal(unix.SIGHUP)
-	p.signal(unix.SIGUSR1) // comes behind it
+	p.signal(unix.SIGUSR1) // comes after it
 	p.stdout.expect(t, "root got SIGUSR1")
 	in.Close()
 	if got := p.wait(); got.code != 0 || strings.Contains(got.stdout, "SIGHUP") {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is our controlling terminal. A nil terminal is none: it is in
-// nobody's foreground and cannot be given.
+// terminal is our controlling terminal. nil means no terminal: it has no foreground and
+// cannot be given.
 type terminal struct {
 	fd    int
 	ours  int           // our process group
-	given bool          // to the command; who has it now may be any group of it
+	given bool          // to the command; now any of its groups may have it
 	modes *unix.Termios // as they were before it was given first
 }
 
-// openTerminal gives nil if there is no controlling terminal.
+// openTerminal returns nil if there is no controlling terminal.
 func openTerminal() *terminal {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -44,11 +44,11 @@ func (t *terminal) front() int {
 	return pgrp
 }
 
-// foreground tells whether we are the shell's foreground job and have the
-// terminal ourselves.
+// foreground reports whether we are the shell's foreground job and have the terminal
+// ourselves.
 func (t *terminal) foreground() bool { return t != nil && t.front() == t.ours }
 
-// give hands the terminal over to pgrp if we have it.
+// give makes pgrp the foreground group of the terminal, if we have it.
 func (t *terminal) give(pgrp int) {
 	if !t.foreground() {
 		return
@@ -59,7 +59,7 @@ func (t *terminal) give(pgrp int) {
 	t.given = t.setFront(pgrp) == nil
 }
 
-// take takes back what give gave and says which group had it.
+// take takes the terminal back after give, and returns the group that had it.
 func (t *terminal) take() (from int) {
 	if t == nil || !t.given {
 		return 0
@@ -70,9 +70,9 @@ func (t *terminal) take() (from int) {
 	return from
 }
 
-// lookAgain finds out, after we were continued, whether the shell has had the
-// terminal meanwhile, for itself or for us as its job. Then what was given is
-// not the command's any more. Every other group is one of the command's.
+// lookAgain finds out, after we were continued, whether the shell has taken the
+// terminal meanwhile, for itself or for us as its job. Then the command no longer has
+// it. Any other group in front is one of the command's.
 func (t *terminal) lookAgain() {
 	if t == nil || !t.given {
 		return
@@ -84,8 +84,8 @@ func (t *terminal) lookAgain() {
 	}
 }
 
-// restore puts the modes back. Not when the output has drained: if nobody
-// reads the other end, it never has.
+// restore restores the modes. It does not wait until the output has drained: without a
+// reader at the other end that never happens.
 func (t *terminal) restore() {
 	if t == nil || t.modes == nil {
 		return

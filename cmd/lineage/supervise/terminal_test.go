@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seat is somebody at a terminal.
+// seat is a process at a terminal.
 type seat struct {
 	*process
 	master *os.File
 	before unix.Termios // the modes of a fresh terminal
 }
 
-// sit starts cmd as the leader of a POSIX session with a terminal of its own.
+// sit starts cmd as a sid leader with its own terminal.
 func sit(t *testing.T, cmd *exec.Cmd) *seat {
 	t.Helper()
 	master, slave, err := pty.Open()
@@ -59,14 +59,14 @@ func sit(t *testing.T, cmd *exec.Cmd) *seat {
 		<-p.done
 		s.clear()
 		slave.Close()
-		master.Close() // hangs up on whoever is left
+		master.Close() // hangs up on the processes that are left
 		<-read
 	})
 	return s
 }
 
-// clear kills what a test that failed half way has left at the terminal: the
-// members of a POSIX session that nobody else can have joined.
+// clear kills what a failed test left at the terminal: the members of its sid, which no
+// other process can have joined.
 func (s *seat) clear() {
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range procs {
@@ -91,7 +91,7 @@ func bash(t *testing.T, s script) *seat {
 	cmd.Args = []string{"bash", "--norc", "--noprofile", "--noediting", "-i"}
 	cmd.Env = append(cmd.Env, "LNG="+self(t), "PS1=", "PS2=", "HISTFILE=", "TERM=dumb")
 	b := sit(t, cmd)
-	// Without an echo there are only answers to look for.
+	// Without echo the output has only answers.
 	b.types("stty -echo; echo shell is ready")
 	b.stdout.expect(t, "\nshell is ready")
 	return b
@@ -130,7 +130,7 @@ func (s *seat) modes() (m unix.Termios) {
 	return m
 }
 
-// control leaves the master as it is: Fd would make its reads uninterruptible.
+// control does not call Fd, which would make the master's reads uninterruptible.
 func (s *seat) control(f func(fd int) error) {
 	s.t.Helper()
 	c, err := s.master.SyscallConn()
@@ -251,7 +251,7 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// fg of a job that was never stopped comes without a SIGCONT.
+// fg of a job that was never stopped sends no SIGCONT.
 func TestBackgroundToFront(t *testing.T) {
 	b := bash(t, script{})
 	b.types(`$LNG sh -c 'echo root ready $$; read go < "$1"; read x; echo got $x' sh <(sleep 60; echo) &`)
@@ -269,7 +269,7 @@ func TestPipeline(t *testing.T) {
 	b := bash(t, script{})
 	b.types(`$LNG sh -c 'echo root ready $$; sh -c "echo child ready \$\$; exec sleep 60"; echo "ne"ver' | cat`)
 	root := b.member("root")
-	b.member("child") // a vfork that is stopped between fork and exec would hold sh
+	b.member("child") // a child stopped between vfork and exec would block sh
 	run := parent(t, root)
 	eventually(t, "run is in front", func() bool { return b.front() == mustPgrp(run) })
 	b.press(ctrlZ)
@@ -294,7 +294,7 @@ func mustPgrp(pid int) int {
 	return pgrp
 }
 
-// In a pipeline the terminal belongs to whoever reads from it.
+// In a pipeline the part that reads from the terminal keeps it.
 func TestPager(t *testing.T) {
 	b := bash(t, script{})
 	b.types(`$LNG echo text | sh -c 'read x; echo page $x; read k </dev/tty; echo key $k'`)
@@ -319,7 +319,7 @@ func TestBackgroundOfScript(t *testing.T) {
 	eventually(t, "root ends", func() bool { return state(root) == 0 })
 }
 
-// A shell with jobs of its own under run.
+// A shell with its own jobs under run.
 func TestShellUnderRun(t *testing.T) {
 	b := bash(t, script{})
 	b.types(`$LNG bash --norc --noprofile --noediting -i`)
@@ -353,7 +353,7 @@ func TestShellUnderRun(t *testing.T) {
 	b.stdout.expect(t, "code 137.")
 }
 
-// A grandchild that holds the terminal holds nobody up.
+// A grandchild that holds the terminal does not delay the exit.
 func TestGrandchildHoldsTheTerminal(t *testing.T) {
 	b := bash(t, script{})
 	b.types(`$LNG sh -c 'sleep 60 & echo child "ready" $!; exit 5'; echo code $?.`)
@@ -363,7 +363,7 @@ func TestGrandchildHoldsTheTerminal(t *testing.T) {
 	unix.Kill(child, unix.SIGKILL)
 }
 
-// run as the first process of a terminal, with nobody above it.
+// run as the first process of a terminal, with no shell above it.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		name, sh string
@@ -387,8 +387,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Ctrl-Z where nobody could say fg: the kernel would not stop a command there,
-// and so it goes on under run.
+// Ctrl-Z without a shell that could run fg: the kernel would not stop a command there,
+// so it continues under run.
 func TestCtrlZWithoutShell(t *testing.T) {
 	cmd := runCmd(t, script{}, self(t), "__lngtest", "watch", "root")
 	s := sit(t, cmd)

@@ -19,8 +19,8 @@ import (
 const (
 	// streamTime is how long the daemon may take to begin its stream of events.
 	streamTime = 5 * time.Second
-	// usageEvery is how often the session is asked what it uses, and how old the timeline
-	// may be for who reads it meanwhile.
+	// usageEvery is how often the session's usage is read, and how old the timeline may
+	// be for a reader meanwhile.
 	usageEvery = time.Second
 	// lastEvents is how long the last events may take when the session is over. A session
 	// that lives on has no last event.
@@ -33,20 +33,20 @@ type recorder struct {
 	r      *runner
 	file   *outfile.File
 	cancel context.CancelFunc
-	ready  chan struct{} // closed with the first line of events
+	ready  chan struct{} // closed at the first line of events
 	over   chan struct{} // closed when the events have ended
 	begun  sync.Once
 
-	query api.EventsQuery // what to ask for if the stream breaks
-	asked api.U64         // the beginning of what was missed and asked for again
+	query api.EventsQuery // what to request if the stream breaks
+	asked api.U64         // the start of the missed events that were requested again
 
 	mu    sync.Mutex // held while the timeline is written
 	out   *os.File   // nil: it is published, or given up
 	trace *perfetto.Trace
 }
 
-// record begins the timeline. The command's first event is in it: it returns when the
-// events of the session are listened to.
+// record begins the timeline. It returns when the stream of events is open, so that the
+// command's first event is included.
 func (r *runner) record(ctx context.Context) (*recorder, error) {
 	out, err := r.timeline.Create()
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *recorder) run(ctx context.Context) {
 	}
 }
 
-// errAgain means that events are to be asked for again, from query.From.
+// errAgain means: request the events again, from query.From.
 var errAgain = errors.New("ask again")
 
 // listen reads the events of one stream; nil: the session is over.
@@ -140,8 +140,8 @@ func (c *recorder) begin(ctx context.Context, client api.Client) error {
 	return nil
 }
 
-// take adds an event. What this reader was too slow for is asked for once more: the
-// history has it.
+// take adds an event. Events that this reader was too slow for are requested once more:
+// the history has them.
 func (c *recorder) take(ev *api.Event) error {
 	c.begun.Do(func() { close(c.ready) })
 	if c.out == nil {
@@ -161,14 +161,14 @@ func (c *recorder) take(ev *api.Event) error {
 	return nil
 }
 
-// measure adds what the session uses, again and again.
+// measure adds the session's usage, repeatedly.
 func (c *recorder) measure(ctx context.Context, client api.Client) {
 	for every := time.NewTicker(usageEvery); ; {
 		s, err := client.Session(ctx, c.r.session.ID)
 		if err == nil {
 			c.mu.Lock()
 			if c.out != nil {
-				_ = c.trace.Usage(s, time.Now()) // the next event has the error
+				_ = c.trace.Usage(s, time.Now()) // the next event reports the error
 				_ = c.trace.Flush()
 			}
 			c.mu.Unlock()
@@ -187,7 +187,7 @@ type unwritten struct{ err error }
 
 func (u *unwritten) Error() string { return u.err.Error() }
 
-// discard removes what was written, unless it is published.
+// discard removes what was written, unless it was published.
 func (c *recorder) discard() {
 	c.cancel()
 	c.mu.Lock()

@@ -45,8 +45,8 @@ func asked(t *testing.T, s script) (calls []string) {
 	return calls
 }
 
-// A timeline has the events of the session in order of their numbers, whatever became of
-// the streams.
+// A timeline has the events of the session in order of their numbers, even if streams
+// break.
 func TestTrace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		s     script
@@ -116,7 +116,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// A failed write is reported once; the command's exit code is kept, and nothing of the
+// A failed write is reported once; the command's exit code is kept, and no partial
 // timeline is left.
 func TestTraceUnwritten(t *testing.T) {
 	stream := []string{recordingLine, rootLine, overLine}
@@ -158,7 +158,7 @@ func TestTraceUnwritten(t *testing.T) {
 	}
 }
 
-// With --user it is that user who writes.
+// With --user the file is written with that user's rights.
 func TestTraceAsTheUser(t *testing.T) {
 	dir := nobodys(t)
 	s := timelined(t, []string{recordingLine, rootLine, overLine})

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reapBatch is how many children are reaped before somebody else gets a turn:
-// orphans may die faster than they are waited for.
+// reapBatch is how many children are reaped before other events get a turn: orphans may
+// die faster than they are reaped.
 const reapBatch = 1024
 
 // childInfo is the kernel's siginfo_t of 64-bit machines, as waitid fills it
@@ -24,9 +24,9 @@ type childInfo struct {
 	_                  [100]byte
 }
 
-// exitedChild gives a child that has exited and leaves it a zombie, so that it
-// is waited for by its PID and nobody takes an exit code that another wants.
-// It gives 0 if none has exited, and ECHILD if there is no child.
+// exitedChild returns a child that has exited and leaves it a zombie: it is then waited
+// for by PID, so that no wait takes another's exit code. It returns 0 if none has
+// exited, and ECHILD if there is no child.
 func exitedChild() (pid int, err error) {
 	for {
 		var info childInfo

@@ -65,7 +65,7 @@ func writeDoctor(p *Page, d *api.Doctor) {
 	if len(d.Capabilities) > 0 {
 		p.Wrap(0, display.Text("the daemon's capabilities: "+strings.Join(d.Capabilities, " ")))
 	}
-	// What to do about it is of no use in part: it is wrapped and not cut.
+	// Advice is useless in part, so it is wrapped, not cut.
 	features := 0
 	for _, row := range d.Items {
 		features = max(features, width(display.Text(row.Feature)))

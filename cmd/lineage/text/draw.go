@@ -10,11 +10,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// maxIndent bounds how many levels are drawn as lines: below it a row says its
-// depth instead. A chain of 5,000 processes would be 75 MB of bars.
+// maxIndent limits how many levels are drawn as lines: deeper rows show their depth
+// instead. A chain of 5,000 processes would be 75 MB of bars.
 const maxIndent = 32
 
-// glyphs are what a tree is drawn with. Letters go with them always.
+// glyphs are the characters that draw a tree. Letters always accompany them.
 type glyphs struct {
 	tee, elbow, bar, gap string
 	live, exited, zombie string
@@ -32,7 +32,7 @@ type drawing struct {
 	t     *api.Tree
 	g     glyphs
 	nodes map[api.Ref]*api.Node
-	drawn map[api.Ref]bool // a node that names its ancestor as child must not hang us
+	drawn map[api.Ref]bool // a node with its ancestor as child must not make us loop
 }
 
 func newDrawing(p *Page, t *api.Tree, ascii bool) *drawing {
@@ -43,7 +43,7 @@ func newDrawing(p *Page, t *api.Tree, ascii bool) *drawing {
 	return d
 }
 
-// step is a group of equal rows that is still to be drawn.
+// step is a group of equal rows to draw.
 type step struct {
 	node  *api.Node
 	times int
@@ -78,7 +78,7 @@ func (d *drawing) draw() {
 	}
 }
 
-// steps gives the rows for refs in reverse order, equal exited ones as one.
+// steps returns the rows for refs in reverse order, equal exited processes as one row.
 func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
 	var steps []step
 	for _, ref := range refs {
@@ -100,7 +100,7 @@ func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
 	return steps
 }
 
-// sameLeaf tells whether b is one more of a: exited in the same way, of the
+// sameLeaf reports whether b can share a row with a: exited in the same way, of the
 // same command, and without children.
 func sameLeaf(a, b *api.Node) bool {
 	code := func(n *api.Node) int {
@@ -160,7 +160,7 @@ func (d *drawing) row(s step) {
 	}
 }
 
-// notes says what the row's place and letter do not.
+// notes adds what the row's place and letter do not show.
 func (d *drawing) notes(n *api.Process) string {
 	var b strings.Builder
 	note := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format, args...) }
@@ -199,7 +199,7 @@ func (d *drawing) notes(n *api.Process) string {
 	return display.Text(b.String())
 }
 
-// callsOf says it of a creator: what it has started belongs to the same calls.
+// callsOf names the calls of a creator: the processes that it started belong to the same calls.
 func (d *drawing) callsOf(creator *api.Ref) string {
 	if creator == nil || d.nodes[*creator] == nil {
 		return ""
@@ -207,14 +207,14 @@ func (d *drawing) callsOf(creator *api.Ref) string {
 	return display.Calls(d.nodes[*creator].Calls)
 }
 
-// dead tells that ref is known to have exited. The parent of an orphan is dead
-// for as long as nobody has seen which one it has now.
+// dead reports whether ref is known to have exited. An orphan's parent is shown as dead
+// until its new parent is known.
 func (d *drawing) dead(ref api.Ref) bool {
 	n, ok := d.nodes[ref]
 	return ok && n.State == api.StateExited
 }
 
-// parent names a parent with what is known of it.
+// parent names a parent and what is known about it.
 func (d *drawing) parent(ref *api.Ref) string {
 	if ref == nil {
 		return "?"

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Event is an event on one line: time, type, session, process, what.
+// Event is an event on one line: time, type, session, process, details.
 func Event(p *Page, kind string, ev *api.Event) string {
 	when := ""
 	if ev.Time != nil {

@@ -69,8 +69,8 @@ func dotEscape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `&`, `&amp;`).Replace(text)
 }
 
-// mermaidEscape is text in a quoted label of Mermaid. What may mean something to it, its
-// comments and directives, or to HTML, is written as a number.
+// mermaidEscape is text in a quoted label of Mermaid. Characters that are special in
+// Mermaid, its comments and directives, or in HTML, are written as numbers.
 func mermaidEscape(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -84,8 +84,8 @@ func mermaidEscape(text string) string {
 	return b.String()
 }
 
-// Graph draws trees in the language of a graph, for a report that others read: redact hides
-// secrets in arguments.
+// Graph draws trees in the language of a graph, for reports to others: redact hides secrets
+// in arguments.
 func Graph(trees []api.Tree, language string, redact func([]string) []string) Listing {
 	return Listing{Text: func(p *Page) {
 		g := &graph{lang: syntaxes[language], p: p, redact: redact}
@@ -102,17 +102,17 @@ func Graph(trees []api.Tree, language string, redact func([]string) []string) Li
 	}}
 }
 
-// graph is a graph that is being written.
+// graph is a graph that is being built.
 type graph struct {
 	lang   *syntax
 	p      *Page
 	redact func([]string) []string
 	drawn  int // nodes
 	bytes  int // of their lines
-	left   int // processes that found no room
+	left   int // processes for which there was no room
 }
 
-// full reports that no further node can be drawn.
+// full reports whether the limit of nodes is reached.
 func (g *graph) full() bool {
 	return g.lang.nodes > 0 && (g.drawn >= g.lang.nodes || g.bytes >= g.lang.bytes)
 }
@@ -160,7 +160,7 @@ func class(p *api.Process) string {
 	return ""
 }
 
-// label is what a node says: the process, and how it is.
+// label is the text of a node: the process and its state.
 func (g *graph) label(d *drawing, s step) string {
 	n := s.node
 	command := Fit(display.Command(g.redact(n.Argv), n.Comm, n.ArgvTruncated, labelWidth), labelWidth)

@@ -44,7 +44,7 @@ func drawn(t *testing.T, language string, trees ...api.Tree) string {
 	return b.String()
 }
 
-// hostile are names that a process may have to break out of a graph.
+// hostile are process names that try to break out of a graph.
 var hostile = []string{
 	`"]; click n0 "javascript:alert(1)`, `%%{init: {"theme":"dark"}}%%`, "a\nend\nb", "`b`", `<img src=x onerror=alert(1)>`, `\" -> n9; //`, `\N\G\l`,
 	"&lt;&#34;&quot;", `"];}`, "#quot;", "\x1b[2J\xff\u202e", "end", "subgraph x", `\`, "-->", `é 日本`, strings.Repeat("\"", 1000),
@@ -75,8 +75,8 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// What a line of a graph for Mermaid may be: everything that a process chose is in a quoted
-// label, of characters that mean nothing to Mermaid.
+// The allowed lines of a Mermaid graph: everything that a process chose is in a quoted
+// label, with characters that are not special in Mermaid.
 var (
 	mermaidText = `[\pL\pN\pM\pS\pP -_./:=,@+]*`
 	mermaidLine = regexp.MustCompile(`^(flowchart LR|  classDef \w+ [a-z0-9:#,-]+|  subgraph s\d+\["LABEL"\]|  end|    n\d+\["LABEL(<br/>LABEL)?"\](:::\w+)?|    n\d+ --> n\d+|n\d+\["LABEL"\])$`)
@@ -107,7 +107,7 @@ func checkMermaid(t *testing.T, text string) {
 	}
 }
 
-// A graph for Mermaid stays within what Mermaid draws, whatever is in it.
+// A graph for Mermaid stays within what Mermaid draws, whatever its content.
 func TestMermaid(t *testing.T) {
 	checkMermaid(t, drawn(t, "mermaid", hostileTree()))
 	many, long := []api.Node{node(1, 0, "sh")}, []api.Node{node(1, 0, "sh")}
@@ -136,7 +136,7 @@ func FuzzGraph(f *testing.F) {
 	})
 }
 
-// Graphviz reads what is for it, if it is there, and finds every node.
+// Graphviz, if installed, can read its output, and finds every node.
 func TestDot(t *testing.T) {
 	program, err := exec.LookPath("dot")
 	if err != nil {

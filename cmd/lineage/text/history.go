@@ -17,7 +17,7 @@ func History(list *api.Sessions) Listing {
 	return l
 }
 
-// HistoryColumns are those of the list of ended sessions.
+// HistoryColumns are the columns of the list of ended sessions.
 var HistoryColumns = []string{"id", "name", "ended", "duration", "reason", "verdict", "processes", "cpu",
 	"started", "uid", "parent", "peak", "level", "root", "command"}
 
@@ -55,7 +55,7 @@ func historyTable(p *Page, sessions []api.Session) table {
 	return t
 }
 
-// lasted is from a session's start to its end.
+// lasted is the time from a session's start to its end.
 func lasted(s *api.Session) string {
 	if s.Started == nil || s.Ended == nil {
 		return "-"
@@ -78,7 +78,7 @@ func verdictColor(verdict api.Verdict) string {
 }
 
 // Past shows an ended session: what it was, how it ended, and the processes of t;
-// leftOut is how many processes t lacks.
+// leftOut is how many processes are missing in t.
 func Past(r *api.Report, t *api.Tree, leftOut int) Listing {
 	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
 	l := Trees([]api.Tree{*t}, true, false)

@@ -13,7 +13,7 @@ func fileText(f *api.File) string {
 	return strings.TrimSpace(display.Text(f.Path) + " open " + how)
 }
 
-// heldTexts says what somebody holds, an item each.
+// heldTexts describes held ports and locks, one text for each.
 func heldTexts(ports []api.Port, locks []api.Lock) (all []string) {
 	for i := range ports {
 		all = append(all, display.Port(&ports[i]))
@@ -36,7 +36,7 @@ func portText(p *Page, port *api.Port) string {
 	return fmt.Sprintf("listened on %s from %s %s", display.Port(port), p.clock(port.Since), until)
 }
 
-// writeHolds says what a process holds, a line each.
+// writeHolds says what a process holds, one a line.
 func writeHolds(p *Page, h *api.Holds) {
 	if h == nil {
 		return
@@ -55,7 +55,7 @@ func writeHolds(p *Page, h *api.Holds) {
 	}
 }
 
-// Holders shows which processes hold what, a port or a file.
+// Holders shows which processes hold a port or a file, named what.
 func Holders(h *api.Holders, what string) Listing {
 	h.Head = Head("holders")
 	l := Listing{Doc: h, Text: func(p *Page) { writeHolders(p, h, what) }}
@@ -97,8 +97,8 @@ func writeHolders(p *Page, h *api.Holders, what string) {
 	hintEnd(p, h.Items)
 }
 
-// writeFreed says what became of the ports and locks that an ended session
-// held, and who keeps its output open.
+// writeFreed reports the state of the ports and locks that an ended session held, and
+// the processes that keep its output open.
 func writeFreed(p *Page, r *api.Report) {
 	say := func(what string, texts []string) {
 		for _, s := range texts {

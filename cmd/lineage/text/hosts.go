@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// HostAnswer is what one of many hosts said, or why it did not. It may be both.
+// HostAnswer is the answer of one of many hosts, or its error. It may have both.
 type HostAnswer struct {
 	Host    string
 	Listing *Listing // nil: only Err
@@ -27,13 +27,13 @@ type (
 		api.Head
 		Host     string `json:"host"`
 		Error    string `json:"error,omitempty"`
-		Exit     int    `json:"exit"` // what the command exits with if it asks this host alone
+		Exit     int    `json:"exit"` // the command's exit code if it asked this host alone
 		Document any    `json:"document,omitempty"`
 	}
 )
 
-// Hosts puts the answers of many hosts into one. Tables become one table with the column
-// HOST; items and names get the field host.
+// Hosts merges the answers of many hosts. Tables become one table with the column HOST;
+// items and names get the field host.
 func Hosts(answers []HostAnswer) Listing {
 	doc := hostsDocument{Head("hosts"), []hostItem{}}
 	var l Listing
@@ -60,7 +60,7 @@ func Hosts(answers []HostAnswer) Listing {
 	return l
 }
 
-// hostedItem is an item of a host's answer, with the host for its first field.
+// hostedItem is an item of a host's answer, with the host as first field.
 type hostedItem struct {
 	host string
 	item any
@@ -84,8 +84,8 @@ func (h hostedItem) MarshalJSON() ([]byte, error) {
 	return slices.Concat([]byte(`{"host":`), host, fields), nil
 }
 
-// writeHosts draws what is a table into one table, all else below the name of its host,
-// and what went wrong at the end.
+// writeHosts draws tables as one table, other output below the name of its host, and
+// errors at the end.
 func writeHosts(p *Page, answers []HostAnswer) {
 	var all *table
 	wide := 0

@@ -82,7 +82,7 @@ func writeLeak(p *Page, what string, l *api.Leak) {
 		c := &l.Commands[i]
 		growth := growthText(&c.Growth)
 		if !c.Growth.Known && !l.Growth.Known {
-			growth = "" // it was said
+			growth = "" // already shown
 		}
 		t.row("", display.Text(c.Comm), fmt.Sprintf("×%d", c.Processes), display.Size(c.RSSBytes), display.Text(growth))
 	}
@@ -95,7 +95,7 @@ func writeLeak(p *Page, what string, l *api.Leak) {
 	}
 }
 
-// growthText says what is gained in an hour, or why nobody can.
+// growthText is the growth per hour, or why it is not known.
 func growthText(g *api.Growth) string {
 	if !g.Known || g.ProcessesPerHour == nil || g.BytesPerHour == nil {
 		why := cmp.Or(g.Why, "not known")
@@ -129,7 +129,7 @@ func growthText(g *api.Growth) string {
 	return strings.Join(parts, ", ")
 }
 
-// hoursText says how soon that is, and never later than it is.
+// hoursText says how soon that is, rounded down.
 func hoursText(h float64) string {
 	switch {
 	case h < 1:

@@ -18,7 +18,7 @@ import (
 // Formats are the values of -o.
 var Formats = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 
-// Listing is one answer in every format.
+// Listing is one answer in all formats.
 type Listing struct {
 	Doc   any               // json, yaml: the document
 	Items []any             // jsonl: its items, each with its kind
@@ -57,18 +57,18 @@ func (l *Listing) Write(p *Page, format string) error {
 	return p.Flush()
 }
 
-// Head makes the opening of a document.
+// Head makes the head of a document.
 func Head(kind string) api.Head { return api.Head{Schema: api.Schema, Kind: kind} }
 
-// JSON is an encoder of values that a terminal may show.
+// JSON is an encoder of values that are safe on a terminal.
 func (p *Page) JSON() *json.Encoder {
 	enc := json.NewEncoder(visible{p.w, jsonEscape})
 	enc.SetEscapeHTML(false)
 	return enc
 }
 
-// visible escapes what an encoder leaves unchanged and a terminal would act on: DEL,
-// C1 controls, bidirectional overrides. They can only be in strings. Each Write is a
+// visible escapes what an encoder leaves unchanged and a terminal would interpret: DEL,
+// C1 controls, bidirectional overrides. They occur only in strings. Each Write is a
 // whole value, as encoders write.
 type visible struct {
 	w      io.Writer

@@ -26,8 +26,8 @@ func Orphans(list *api.Orphans) Listing {
 	return l
 }
 
-// OrphanColumns are those of the list of orphans, and HostOrphanColumns of those outside
-// any session.
+// OrphanColumns are the columns of the list of orphans, and HostOrphanColumns of the
+// list of orphans outside any session.
 var (
 	OrphanColumns     = []string{"pid", "why", "session", "name", "rss", "age", "parent", "command", "uid", "creator", "cgroup"}
 	HostOrphanColumns = []string{"pid", "uid", "rss", "age", "holds", "command"}
@@ -94,8 +94,8 @@ func brokeredText(o *api.Orphan) string {
 	return why
 }
 
-// parentText is the parent now; of a zombie, who has to reap it, and in which
-// session that is.
+// parentText is the current parent; for a zombie, the process that must reap it, with
+// its session.
 func parentText(o *api.Orphan) string {
 	switch {
 	case o.Reaper != nil && o.Reaper.Session != "" && o.Reaper.Session != o.Session:
@@ -108,7 +108,7 @@ func parentText(o *api.Orphan) string {
 	return "-"
 }
 
-// HostOrphans is `orphans --host -o json`.
+// HostOrphans is the document of `orphans --host -o json`.
 type HostOrphans struct {
 	api.Head
 	Items   []HostOrphan `json:"items"`

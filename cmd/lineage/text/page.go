@@ -13,14 +13,14 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Page is a place for human text.
+// Page is a place for text for people.
 type Page struct {
 	Wide  bool
 	Color bool
 	Width int // columns; 0: not a terminal
 	Now   time.Time
 
-	// Tables with headers have these columns only, in this order; none: their own.
+	// Tables with headers have only these columns, in this order; none: the default ones.
 	Columns   []string
 	NoHeaders bool
 
@@ -30,7 +30,7 @@ type Page struct {
 // NewPage is a page of unknown width, at the time now.
 func NewPage(w io.Writer, now time.Time) *Page { return &Page{w: bufio.NewWriter(w), Now: now} }
 
-// On is the same page at another place.
+// On is the same page on another writer.
 func (p *Page) On(w io.Writer) *Page {
 	q := *p
 	q.w = bufio.NewWriter(w)
@@ -46,13 +46,13 @@ func (p *Page) Line(format string, args ...any) {
 	io.WriteString(p.w, line+"\n")
 }
 
-// cuts reports whether lines may not be longer than the terminal is wide.
+// cuts reports whether lines are cut to the width of the terminal.
 func (p *Page) cuts() bool { return p.Width > 0 && !p.Wide }
 
-// all reports whether tables have every column: -o wide shows them, --columns chooses.
+// all reports whether tables are built with every column: -o wide shows all, --columns selects.
 func (p *Page) all() bool { return p.Wide || len(p.Columns) > 0 }
 
-// Wrap writes a text of which a part is of no use: on a terminal it is wrapped, with
+// Wrap writes a text that would be useless in part: on a terminal it is wrapped, with
 // all lines but the first indented by two more. An empty text is left out.
 func (p *Page) Wrap(indent int, text string) {
 	if text != "" {
@@ -60,7 +60,7 @@ func (p *Page) Wrap(indent int, text string) {
 	}
 }
 
-// column writes a text behind a label, wrapped, with all its lines at that column.
+// column writes a text after a label, wrapped, with all its lines starting at that column.
 func (p *Page) column(label string, column int, text string) {
 	if text == "" {
 		p.Line("%s", strings.TrimRight(label, " "))
@@ -86,7 +86,7 @@ func (p *Page) hang(label string, column int, text string) {
 	}
 }
 
-// Flush writes out what the page has.
+// Flush writes the page's buffered text.
 func (p *Page) Flush() error {
 	if err := p.w.Flush(); err != nil {
 		return fmt.Errorf("write output: %w", err)
@@ -94,7 +94,7 @@ func (p *Page) Flush() error {
 	return nil
 }
 
-// The colours, ANSI-16 only. A word or a letter always says the same.
+// The colours, ANSI-16 only. A word or a letter always says the same as a colour.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -110,7 +110,7 @@ func (p *Page) paint(color, s string) string {
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
 }
 
-// Command shows what pr runs, in full on a wide page.
+// Command shows the command of pr, in full on a wide page.
 func (p *Page) Command(pr *api.Process) string {
 	return display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
 }
@@ -128,7 +128,7 @@ func Fit(s string, n int) string { return ansi.Truncate(s, n, "…") }
 // width is the number of columns that s, sanitised text, takes.
 func width(s string) int { return ansi.StringWidth(s) }
 
-// clock shows a time of today as hour, minute and second, else with its date.
+// clock shows a time as hour, minute and second, with its date unless it is today.
 func (p *Page) clock(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -140,15 +140,15 @@ func (p *Page) clock(t *time.Time) string {
 	return local.Format(time.TimeOnly)
 }
 
-// stamp is a date with its time, however near, and its zone.
+// stamp is a date with time and zone, even for today.
 func (p *Page) stamp(t *time.Time) string {
 	if t == nil {
-		return "-" // of a session that went with its host it is not known
+		return "-" // not known for a session that a reboot ended
 	}
 	return t.In(p.Now.Location()).Format("2006-01-02 15:04:05 MST")
 }
 
-// word is the same without a blank.
+// word is a stamp without a blank.
 func (p *Page) word(t *time.Time) string {
 	if t == nil {
 		return "-"

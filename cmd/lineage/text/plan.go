@@ -8,13 +8,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// plansDocument is `end --dry-run -o json` of several sessions.
+// plansDocument is the document of `end --dry-run -o json` for several sessions.
 type plansDocument struct {
 	api.Head
 	Items []*api.Plan `json:"items"`
 }
 
-// Plans shows what ends would do; how says which signals each of them sends.
+// Plans shows what ends would do; how says which signals each end sends.
 func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) Listing {
 	l := Listing{Text: func(p *Page) {
 		for _, plan := range plans {

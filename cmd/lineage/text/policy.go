@@ -47,7 +47,7 @@ func writePolicy(p *Page, doc *api.Policy) {
 	t.write(p)
 }
 
-// valueText is a value as the file may hold it.
+// valueText is a value as a policy file may contain it.
 func valueText(v any) string {
 	if s, ok := v.(string); ok && s != "" {
 		return s

@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// reportsDocument is `end -o json` of several sessions.
+// reportsDocument is the document of `end -o json` for several sessions.
 type reportsDocument struct {
 	api.Head
 	Items []*api.Report `json:"items"`
@@ -21,7 +21,7 @@ type reportsDocument struct {
 // Receipt is how one session ended.
 type Receipt struct {
 	Report *api.Report
-	// Before is when it had ended, if that was before anybody asked for it now.
+	// Before is when it ended, if that was before this request.
 	Before *time.Time
 }
 
@@ -47,8 +47,8 @@ func Receipts(receipts []Receipt, several bool) Listing {
 }
 
 const (
-	// shownOutcomes bounds the rows of a receipt on a page that is not wide. Processes
-	// that are left always have one.
+	// shownOutcomes limits the rows of a receipt on a page that is not wide. Processes
+	// that are left always have a row.
 	shownOutcomes = 20
 	// equalRows is how many processes with the same command and outcome, and how many
 	// zombies of one reaper, have a row each.
@@ -92,7 +92,7 @@ func writeReport(p *Page, receipt Receipt) {
 	}
 }
 
-// receiptTitle says what became of the session.
+// receiptTitle says how the session ended.
 func receiptTitle(p *Page, receipt Receipt) string {
 	r := receipt.Report
 	state, verdict := string(api.StateEnded), string(r.Verdict)
@@ -106,8 +106,8 @@ func receiptTitle(p *Page, receipt Receipt) string {
 		display.Count(ended(r), "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
 }
 
-// writeOutcomes makes rows of how processes went, and counts those that have none by
-// how they went. Many equal ones share a row.
+// writeOutcomes makes rows of how processes ended, and counts those without a row by
+// outcome. Many equal ones share a row.
 func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]int) {
 	words := map[string]struct{ text, color string }{
 		string(api.OutcomeSelf): {"exited", dim},
@@ -156,7 +156,7 @@ func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]
 	return rest
 }
 
-// members is how many processes the end was about.
+// members is how many processes the end affected.
 func members(r *api.Report) int {
 	if r.Truncated {
 		return max(r.Started-r.Exited, len(r.Processes))

@@ -45,7 +45,7 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 	if p.all() {
 		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
 	}
-	// ROOT and COMMAND may have blanks in them: no column that is cut by them is behind.
+	// ROOT and COMMAND may contain blanks, so no column that scripts cut at blanks comes after them.
 	header = append(header, "ROOT")
 	if p.all() {
 		header = append(header, "COMMAND")
@@ -71,7 +71,7 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 	return t
 }
 
-// stateText is the state, and that it outlives the session that it came from.
+// stateText is the state, and whether the session is kept.
 func stateText(s *api.Session) string {
 	if s.Kept {
 		return string(s.State) + ",kept"
@@ -87,7 +87,7 @@ func ports(s *api.Session) string {
 	return cmp.Or(strings.Join(all, ","), "-")
 }
 
-// age is how old the session is, or how old it became.
+// age is the age of a session, for an ended one at its end.
 func age(p *Page, s *api.Session) string {
 	switch {
 	case s.State != api.StateEnded:

@@ -6,8 +6,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Status is one line on a terminal that is written over. It is not for several
-// goroutines.
+// Status is one line on a terminal that is overwritten. It is not safe for concurrent
+// use.
 type Status struct {
 	Shown bool
 
@@ -15,14 +15,14 @@ type Status struct {
 	width int
 }
 
-// NewStatus is a line on a terminal of that width; 0 is not a terminal: nothing is
+// NewStatus makes a line on a terminal of that width; 0: not a terminal, nothing is
 // shown.
 func NewStatus(w io.Writer, width int) *Status { return &Status{w: w, width: width} }
 
 // Possible reports whether a line would be shown.
 func (s *Status) Possible() bool { return s.width > 0 }
 
-// Show writes the line, over the one before.
+// Show writes the line, over the previous one.
 func (s *Status) Show(line string) {
 	if s.Possible() {
 		s.Shown = true
@@ -30,7 +30,7 @@ func (s *Status) Show(line string) {
 	}
 }
 
-// Clear takes the line away.
+// Clear removes the line.
 func (s *Status) Clear() {
 	if s.Shown {
 		io.WriteString(s.w, "\r\x1b[K")

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// minCell is how far a cell is cut to make room for the others.
+// minCell is the least width to which a cell is cut to make room for the others.
 const minCell = 8
 
-// table aligns rows of sanitised cells. On a terminal it leaves out the columns that
-// drop names, in this order, until the rest fits; then it cuts the widest ones.
+// table aligns rows of sanitised cells. On a terminal it leaves out the columns named
+// in drop, in that order, until the rest fits; then it cuts the widest ones.
 type table struct {
 	rows   [][]string
 	colors [][]string // of cells, by row; a row may have none
 	drop   []string   // by their headers in the first row; nil: it has no headers
-	first  bool       // it is the first column that may be long, not the last one
+	first  bool       // the first column may be long, instead of the last
 }
 
 func (t *table) row(cells ...string) { t.paintedRow(nil, cells...) }
@@ -57,8 +57,8 @@ func (t *table) write(p *Page) {
 	}
 }
 
-// pick leaves the columns with these headers, in this order. A header may have more
-// behind its name.
+// pick keeps only the columns with these headers, in this order. A header may have more
+// text after its name.
 func (t *table) pick(names []string) {
 	var from []int
 	for _, name := range names {
@@ -76,7 +76,7 @@ func (t *table) pick(names []string) {
 	}
 }
 
-// gap is between two columns.
+// gap separates two columns.
 const gap = "  "
 
 // widths are those of the columns.
@@ -92,7 +92,7 @@ func (t *table) widths() (widths []int) {
 	return widths
 }
 
-// remove takes a column out.
+// remove removes a column.
 func (t *table) remove(header string) {
 	i := slices.Index(t.rows[0], header)
 	if i < 0 {
@@ -112,7 +112,7 @@ func (t *table) long(columns int) int {
 	return columns - 1
 }
 
-// least is how wide the columns are with no more than a name in the long one.
+// least is the total width if the long column has only room for a name.
 func least(widths []int, long int) (n int) {
 	for i, w := range widths {
 		if i == long {

@@ -13,8 +13,8 @@ func Index(t *api.Tree) map[api.Ref]*api.Node {
 	return m
 }
 
-// Subtree is the part of t under the process ref, without start the newest one
-// of that PID.
+// Subtree is the part of t below the process ref. If ref has no start, it is the newest
+// process with that PID.
 func Subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
 	byRef := Index(t)
 	var root *api.Node
@@ -51,7 +51,7 @@ type treesDocument struct {
 	Items []api.Tree `json:"items"`
 }
 
-// Trees shows trees: one that was asked for as a document of its own.
+// Trees shows trees; one: the document is the tree itself, not a list.
 func Trees(trees []api.Tree, one, ascii bool) Listing {
 	l := Listing{Text: func(p *Page) { WriteTrees(p, trees, ascii) }}
 	for i := range trees {

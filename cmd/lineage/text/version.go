@@ -10,11 +10,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// VersionDocument is what `version -o json` prints.
+// VersionDocument is the document of `version -o json`.
 type VersionDocument struct {
 	api.Head
 	Version string            `json:"version"`
-	Commit  string            `json:"commit,omitempty"` // + behind it: with changes
+	Commit  string            `json:"commit,omitempty"` // + at the end: with changes
 	Go      string            `json:"go"`
 	API     int               `json:"api"`
 	ABI     string            `json:"abi,omitempty"`
@@ -23,7 +23,7 @@ type VersionDocument struct {
 }
 
 // Version shows the versions of this command and of the daemon at the socket; daemonErr
-// is why that one is not known.
+// is why the daemon's is not known.
 func Version(doc *VersionDocument, socket string, daemonErr error) Listing {
 	return Listing{
 		Doc: doc, Items: []any{doc}, Names: []string{doc.Version},
@@ -45,8 +45,8 @@ func writeVersion(p *Page, doc *VersionDocument, socket string, daemonErr error)
 	for _, name := range slices.Sorted(maps.Keys(doc.Objects)) {
 		t.row("object", name+" sha256:"+doc.Objects[name])
 	}
-	// That no daemon runs is not an error here; that another one answers is worth
-	// its line.
+	// It is not an error here if no daemon runs, but if something else answers, that
+	// gets a line.
 	foreign, _ := errors.AsType[*api.Error](daemonErr)
 	switch {
 	case doc.Daemon != nil:

@@ -10,16 +10,16 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// WhyDocument is `why PID -o json`.
+// WhyDocument is the document of `why PID -o json`.
 type WhyDocument struct {
 	api.Why
-	// Ancestors are those of a process outside any session, its parent first.
+	// Ancestors are the ancestors of a process outside any session, its parent first.
 	Ancestors []api.Process `json:"ancestors,omitempty"`
-	// Owns are the sessions that the process runs, or belongs to as their owner.
+	// Owns are the live sessions whose owner is the process.
 	Owns []api.Session `json:"owns,omitempty"`
 }
 
-// Why shows whose a process is.
+// Why shows which session a process belongs to, and why.
 func Why(why *WhyDocument) Listing {
 	why.Head = Head("why")
 	l := Listing{Doc: why, Text: func(p *Page) {
@@ -59,7 +59,7 @@ func writeWhy(p *Page, why *api.Why, what string) {
 	}
 }
 
-// name is what a process is called, on a line that says more.
+// name is the short name of a process, for a line with more text.
 func (p *Page) name(pr *api.Process) string {
 	return display.Text(cmp.Or(pr.Comm, "?"))
 }
@@ -76,10 +76,10 @@ func membership(s *api.Session) string {
 	return display.Text(fmt.Sprintf("session %s, %s", name, s.State))
 }
 
-// roomForTimes is how wide a terminal is for more than the commands of the steps.
+// roomForTimes is the least width of a terminal that shows more than the commands of the steps.
 const roomForTimes = 60
 
-// writeSteps shows how the process came to be, from the root of its session down to it.
+// writeSteps shows how the process was created, from the root of its session down to it.
 func writeSteps(p *Page, edges []api.Edge) {
 	t := table{first: true}
 	for depth := range edges {
@@ -114,8 +114,8 @@ func clockOf(p *Page, e *api.Edge) string {
 	return p.clock(e.Time)
 }
 
-// creatorThen says what a creator ran when it created the next process, if that is known,
-// and whether it has exited since.
+// creatorThen says what a creator ran when it created the process, if known, and whether
+// it has exited since.
 func creatorThen(p *Page, creator *api.EdgeEnd, now string) (command, fate, color string) {
 	command = now
 	if creator == nil {
@@ -181,7 +181,7 @@ func facts(p *Page, why *api.Why) string {
 	return strings.Join(all, " · ")
 }
 
-// claims says what members say of the process.
+// claims says what members claim about the process.
 func claims(p *Page, pr *api.Process) string {
 	var all []string
 	if len(pr.Calls) > 0 {

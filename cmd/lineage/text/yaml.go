@@ -43,8 +43,8 @@ func yamlNode(v any) (*yaml.Node, error) {
 	return &n, plainStyle(&n)
 }
 
-// plainStyle gives a node the style that YAML is written in by hand. A text stays one
-// for every reader: "no" and "1e3" keep their quotes.
+// plainStyle gives a node the style of handwritten YAML. A text stays a text for every
+// reader: "no" and "1e3" keep their quotes.
 func plainStyle(n *yaml.Node) error {
 	n.Style = 0
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
@@ -53,7 +53,7 @@ func plainStyle(n *yaml.Node) error {
 			return fmt.Errorf("encode text: %w", err)
 		}
 		if strings.ContainsFunc(text, hidden) {
-			n.Style = yaml.DoubleQuotedStyle // where escapes mean something
+			n.Style = yaml.DoubleQuotedStyle // the style with escapes
 		}
 	}
 	for _, inner := range n.Content {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// MostHosts bounds the hosts of one view: each has an ssh for as long as it is shown.
+	// MostHosts limits the hosts of one view: each has an ssh while it is shown.
 	MostHosts = hosts.AtOnce
 	// hostTime is how long a host may take to be reached, hostPause the time between two
 	// attempts.
@@ -23,9 +23,9 @@ const (
 	hostPause = 3 * time.Second
 )
 
-// Hosts is what the daemons of several hosts say. Each host is a session in which its own
-// are nested: so it is a row with their sums, and one that cannot be reached says why. Ids
-// of sessions have the host before them.
+// Hosts shows the daemons of several hosts. Each host is a session in which its own are
+// nested: so it is a row with their sums, and a host that cannot be reached says why. Ids
+// of sessions start with the host.
 func Hosts(list []string, dial hosts.Dialer) Connect {
 	f := &fleet{dial: dial, hosts: map[string]*host{}}
 	for _, name := range list {
@@ -43,7 +43,7 @@ type fleet struct {
 	hosts map[string]*host
 }
 
-// host is what is known of one daemon.
+// host is what is known about one daemon.
 type host struct {
 	name      string
 	client    api.Client // nil: not connected
@@ -51,11 +51,11 @@ type host struct {
 	status    api.WatchStatus
 	sessions  map[string]*api.Session // by their id there
 	processes map[api.Ref]bool
-	parts     *api.Frame        // of a frame that is not whole yet
+	parts     *api.Frame        // of a frame that is not complete yet
 	plans     map[string]string // the token of the last plan, by session
 }
 
-// forget drops what the host has said: it may not be true for long.
+// forget drops what is known about the host: it may be outdated soon.
 func (h *host) forget() {
 	h.client, h.parts, h.status = nil, nil, api.WatchStatus{}
 	h.sessions, h.processes = map[string]*api.Session{}, map[api.Ref]bool{}
@@ -90,7 +90,7 @@ func (f *fleet) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Fram
 	}
 }
 
-// now is the time of a frame, that of the day: the hosts were started at different times.
+// now is the time of a frame, as wall time: the hosts were booted at different times.
 func now() api.U64 { return api.U64(time.Now().UnixNano()) }
 
 func (f *fleet) inOrder() []*host {
@@ -104,7 +104,7 @@ func (f *fleet) inOrder() []*host {
 	return all
 }
 
-// follow reads what one host says, and connects again when that breaks.
+// follow reads one host's frames, and reconnects when the connection breaks.
 func (f *fleet) follow(ctx context.Context, h *host, q api.WatchQuery, frames chan<- *api.Frame) {
 	send := func(frame *api.Frame) error {
 		select {
@@ -158,7 +158,7 @@ func (f *fleet) watch(ctx context.Context, h *host, q api.WatchQuery, send func(
 	return err
 }
 
-// gone takes everything of a host from the picture but its row, which says why.
+// gone removes everything of a host from the picture except its row, which says why.
 func (f *fleet) gone(h *host, why error) *api.Frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +169,7 @@ func (f *fleet) gone(h *host, why error) *api.Frame {
 	return f.closed(frame, h)
 }
 
-// reason is an error without what HTTP says about it.
+// reason is an error without the text that HTTP adds.
 func reason(err error) string {
 	if failure, ok := errors.AsType[*hosts.Failure](err); ok {
 		err = failure
@@ -177,7 +177,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// take makes of a frame of one host one of all; nil: a part is still to come.
+// take turns a frame of one host into a frame of all; nil: a part is still missing.
 func (f *fleet) take(h *host, frame *api.Frame) *api.Frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,14 +197,14 @@ func (f *fleet) take(h *host, frame *api.Frame) *api.Frame {
 	return f.closed(h.merge(whole), h)
 }
 
-// closed adds to a frame what concerns the host as a whole, and all of them.
+// closed adds the host's row and the status of all hosts to a frame.
 func (f *fleet) closed(frame *api.Frame, h *host) *api.Frame {
 	frame.Sessions = append(frame.Sessions, h.row())
 	frame.Status = f.status()
 	return frame
 }
 
-// status is the worst of the hosts' levels, and the sum of what they count.
+// status is the worst of the hosts' levels, and the sum of their counts.
 func (f *fleet) status() *api.WatchStatus {
 	all := &api.WatchStatus{Level: 4, ReadOnly: true}
 	for _, h := range f.hosts {
@@ -229,7 +229,7 @@ func (f *fleet) status() *api.WatchStatus {
 	return all
 }
 
-// row is the host as a session around its own.
+// row is the host as a session that contains its own sessions.
 func (h *host) row() api.Session {
 	s := api.Session{ID: h.name, State: h.state, Level: h.status.Level, Mode: h.status.Mode}
 	for _, in := range h.sessions {
@@ -245,8 +245,7 @@ func (h *host) row() api.Session {
 
 func (h *host) frame() *api.Frame { return &api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: now()} }
 
-// merge notes what a frame of the host says, and gives it as a change of the whole
-// picture.
+// merge stores a frame of the host, and returns it as a change of the whole picture.
 func (h *host) merge(f *api.Frame) *api.Frame {
 	out := h.frame()
 	if f.Kind == "snapshot" {
@@ -276,7 +275,7 @@ func (h *host) merge(f *api.Frame) *api.Frame {
 	return out
 }
 
-// dropped removes what the host had said from the picture, but for what it says now.
+// dropped removes from the picture what the host reported before and does not report now.
 func (h *host) dropped(out *api.Frame, processes []api.Process, sessions []api.Session) {
 	stay, open := map[api.Ref]bool{}, map[string]bool{}
 	for i := range processes {

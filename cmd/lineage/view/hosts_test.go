@@ -123,7 +123,7 @@ func newFleet(t *testing.T, down string, names ...string) *fleetOf {
 	return f
 }
 
-// rows are the sessions with their states and members, in order.
+// rows are the sessions with their states and numbers of members, in order.
 func (f *fleetOf) rows() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,8 +154,8 @@ func snapshot(pid int, partial bool) *api.Frame {
 		Upsert:   []api.Process{{Ref: ref, Session: "aaaaaa", State: api.StateLive}}}
 }
 
-// TestHosts: two hosts with a session of the same id are told apart, one that breaks is a
-// row that says why, and comes back.
+// TestHosts: sessions with the same id on two hosts are distinct; a host whose connection
+// breaks is a row that says why, and comes back.
 func TestHosts(t *testing.T) {
 	f := newFleet(t, "ssh://db", "web1", "web2", "ssh://db")
 	f.hosts["web1"].feed <- snapshot(11, true)
@@ -166,7 +166,7 @@ func TestHosts(t *testing.T) {
 		t.Errorf("%+v", r.Session)
 	}
 
-	// What is asked goes to the host that has it, an end under the plan that was shown.
+	// A request goes to the host of its session, an end with the plan that was shown.
 	ctx := t.Context()
 	if p, err := f.client.Plan(ctx, "web2/aaaaaa"); err != nil || p.Session != "web2/aaaaaa" {
 		t.Errorf("%+v, %v", p, err)
@@ -200,15 +200,15 @@ func TestHosts(t *testing.T) {
 		return nil
 	})
 
-	// Another host gets a process of the same identity: then it is nobody's.
+	// Another host gets a process of the same identity: then requests about it are refused.
 	f.hosts["web2"].feed <- &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{{Ref: api.Ref{PID: 12, StartNS: 5}, Session: "aaaaaa"}}}
 	f.hosts["web2"].feed <- &api.Frame{Head: api.Head{Kind: "heartbeat"}}
 	if _, err := f.client.Kill(ctx, "12@5", api.KillRequest{}); err == nil || !strings.Contains(err.Error(), "both have it") {
 		t.Errorf("%v", err)
 	}
 
-	// A connection breaks: nothing of that host stays but its row. It is tried again, and
-	// so is the one that could not be reached.
+	// A connection breaks: only the row of that host stays. It is tried again, and so is
+	// the host that could not be reached.
 	web1 := f.hosts["web1"]
 	web1.mu.Lock()
 	broken := web1.feed
@@ -223,7 +223,7 @@ func TestHosts(t *testing.T) {
 	db.feed <- snapshot(31, false)
 	web1.feed <- snapshot(13, false)
 	f.wants("ssh://db active 1, ssh://db/aaaaaa active 1, web1 active 1, web1/aaaaaa active 1, web2 active 1, web2/aaaaaa active 1; 3 processes, 3 live")
-	// A host says all of it again: the process that it leaves out has gone.
+	// A host sends a new snapshot: a process missing there is gone.
 	web1.feed <- snapshot(14, false)
 	f.wants("ssh://db active 1, ssh://db/aaaaaa active 1, web1 active 1, web1/aaaaaa active 1, web2 active 1, web2/aaaaaa active 1; 3 processes, 3 live")
 	web1.feed <- &api.Frame{Head: api.Head{Kind: "diff"}, Closed: []string{"aaaaaa"}, Remove: []api.Ref{{PID: 14, StartNS: 5}}}

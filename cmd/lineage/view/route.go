@@ -29,7 +29,7 @@ func (f *fleet) at(id string) (*host, api.Client, string, error) {
 	}
 }
 
-// session is at for what concerns one session, not the row of a host.
+// session is at for requests about one session, not the row of a host.
 func (f *fleet) session(id string) (*host, api.Client, string, error) {
 	h, c, session, err := f.at(id)
 	if err == nil && session == "" {
@@ -39,7 +39,7 @@ func (f *fleet) session(id string) (*host, api.Client, string, error) {
 }
 
 // of is the host of a process. Two hosts may have one of the same PID and start: then
-// nobody can say which is meant.
+// it is ambiguous.
 func (f *fleet) of(text string) (h *host, c api.Client, err error) {
 	ref, err := api.ParseRef(text)
 	if err != nil {
@@ -62,7 +62,7 @@ func (f *fleet) of(text string) (h *host, c api.Client, err error) {
 	return h, c, nil
 }
 
-// Plan asks the session's host, and remembers what an end may do.
+// Plan asks the session's host, and remembers the plan's token for an end.
 func (f *fleet) Plan(ctx context.Context, s string) (*api.Plan, error) {
 	h, c, id, err := f.session(s)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *fleet) Plan(ctx context.Context, s string) (*api.Plan, error) {
 	return p, nil
 }
 
-// End ends a session on its host, under the plan that was shown.
+// End ends a session on its host, with the plan that was shown.
 func (f *fleet) End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error) {
 	h, c, id, err := f.session(s)
 	if err != nil {
@@ -172,7 +172,7 @@ func (f *fleet) Leaks(ctx context.Context, _ string) (*api.Leaks, error) {
 		go func() {
 			l, err := c.Leaks(ctx, "")
 			if err != nil {
-				l = &api.Leaks{} // the host's row says it
+				l = &api.Leaks{} // the host's row says why
 			}
 			parts <- part{h, l}
 		}()

@@ -6,8 +6,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// Tasks gives the states of processes. One that has another start is another process:
-// the daemon may be on another host, or the PID was reused.
+// Tasks returns the states of processes. One with another start is another process: the
+// daemon may be on another host, or the PID was reused.
 func Tasks(refs []api.Ref) map[api.Ref]picture.Task {
 	tasks := make(map[api.Ref]picture.Task, len(refs))
 	for _, ref := range refs {

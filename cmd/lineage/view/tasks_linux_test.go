@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// The state is that of the process with that start, and of no other.
+// The state is that of the process with this start, and of no other.
 func TestTasks(t *testing.T) {
 	pid := os.Getpid()
 	s, err := procfs.FS("/proc").Stat(uint32(pid))

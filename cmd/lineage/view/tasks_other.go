@@ -7,5 +7,5 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// Tasks gives nothing: the processes are on another machine.
+// Tasks returns nothing: the processes are on another machine.
 func Tasks([]api.Ref) map[api.Ref]picture.Task { return nil }

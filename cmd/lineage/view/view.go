@@ -1,5 +1,5 @@
-// Package view is what `lineage top` shows: a daemon, which may not be there yet, or
-// a recording; and what this machine's kernel says beyond that.
+// Package view is what `lineage top` shows: a daemon, which may not run yet, or a
+// recording; and more details from this machine's kernel.
 package view
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tui"
 )
 
-// Connect finds what is to be shown, and the one session of it that is; nil: all.
+// Connect returns a client for what is to be shown, and the one session to show; nil: all.
 type Connect func(context.Context) (tui.Client, *api.Session, error)
 
-// Daemon is what a daemon says, of one session unless that is "". If none runs yet
-// the view waits for one; every other failure is an error now.
+// Daemon shows a daemon, with only one session unless session is "". If no daemon runs
+// yet, the view waits for one; every other failure is an error now.
 func Daemon(ctx context.Context, dial func(context.Context) (api.Client, error), session string) (Connect, error) {
 	connect := func(ctx context.Context) (tui.Client, *api.Session, error) {
 		c, err := dial(ctx)
@@ -42,7 +42,7 @@ func Daemon(ctx context.Context, dial func(context.Context) (api.Client, error),
 	return nil, err
 }
 
-// Recording is what a recording has, of one session unless that is "".
+// Recording shows a recording, with only one session unless session is "".
 func Recording(ctx context.Context, p *replay.Player, session string) (Connect, error) {
 	var s *api.Session
 	if session != "" {
@@ -55,13 +55,13 @@ func Recording(ctx context.Context, p *replay.Player, session string) (Connect, 
 }
 
 // recorded is a recording as the view's client. It has no ports, and its events are
-// what the view draws.
+// those that the view draws.
 type recorded struct {
 	tui.Player
 	trees func() []api.Tree
 }
 
-// Tree gives every process of a session.
+// Tree returns every process of a session.
 func (r recorded) Tree(_ context.Context, s, _ string) (*api.Tree, error) {
 	for _, t := range r.trees() {
 		if t.Session.ID == s {

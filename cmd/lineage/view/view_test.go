@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// daemon is one that is there at the second attempt.
+// daemon is a daemon that answers at the second attempt.
 type daemon struct {
 	api.Client
 	sessions map[string]bool
@@ -26,7 +26,7 @@ func (d *daemon) Session(_ context.Context, s string) (*api.Session, error) {
 
 func (d *daemon) Close() error { d.closed = true; return nil }
 
-// Only a daemon that does not run yet is waited for.
+// The view waits only for a daemon that does not run yet.
 func TestDaemon(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -61,7 +61,7 @@ type Read struct {
 	flows  map[uint64]*readFlow
 }
 
-// maxDump bounds what is kept as text.
+// maxDump limits what is kept as text.
 const maxDump = 1 << 20
 
 // Text is what was read, a line for each packet.
@@ -98,9 +98,9 @@ type readFlow struct {
 	left, arrived uint64
 }
 
-// Decode reads a timeline, and fails the test if a viewer would drop or misplace anything of
-// it: tracks are described before their events and below tracks that are, slices nest and
-// end, time runs forward on every track, and an arrow has two ends.
+// Decode reads a timeline, and fails the test if a viewer would drop or misplace anything:
+// tracks are described before their events and below known tracks, slices nest and end, time
+// runs forward on every track, and an arrow has two ends.
 func Decode(t testing.TB, b []byte) *Read {
 	t.Helper()
 	r := &Read{t: t, tracks: map[uint64]*readTrack{}, flows: map[uint64]*readFlow{}, Slices: map[string]int{}, Marks: map[string]int{}}
@@ -130,7 +130,7 @@ func Decode(t testing.TB, b []byte) *Read {
 	return r
 }
 
-// maxText is what no name or note may exceed.
+// maxText is the longest name or note.
 const maxText = 2048
 
 func (r *Read) text(b []byte) string {

@@ -23,16 +23,16 @@ func candidates(name, path string) []string {
 	var files []string
 	for dir := range strings.SplitSeq(path, ":") {
 		if dir == "" {
-			dir = "." // an empty element is the working directory
+			dir = "." // an empty element means the working directory
 		}
 		files = append(files, dir+"/"+name)
 	}
 	return files
 }
 
-// try calls attempt on each candidate until one succeeds, and gives the error
-// that execvp(3) would: a file that we may not execute hides those that do not
-// exist, every other error is final.
+// try calls attempt on each candidate until one succeeds, and returns the error that
+// execvp(3) would: a file that we may not execute outweighs files that do not exist;
+// every other error is final.
 func try(name, path string, attempt func(file string) error) error {
 	result := error(unix.ENOENT)
 	for _, file := range candidates(name, path) {
@@ -53,7 +53,7 @@ func try(name, path string, attempt func(file string) error) error {
 	return result
 }
 
-// Executable foretells whether name can be executed.
+// Executable predicts whether name can be executed.
 func Executable(name, path string) error {
 	return try(name, path, func(file string) error {
 		if err := unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS); err != nil {
@@ -64,7 +64,7 @@ func Executable(name, path string) error {
 			return err
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFREG {
-			return unix.EACCES // what execve says to a directory
+			return unix.EACCES // execve's error for a directory
 		}
 		return nil
 	})

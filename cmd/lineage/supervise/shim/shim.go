@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package shim is the process that becomes the command of lineage run and
-// lineage init. It runs while the packages of its program are initialised, as
-// early as what it imports allows, and main never: whoever links it can start
-// itself as a shim. The rest of the program is what its start would cost, half
-// of the time between fork and exec, and nothing may come between those.
+// Package shim is the process that becomes the command of lineage run and lineage init.
+// It runs while the packages of its program are initialised, as early as its imports
+// allow, and main never runs: any program that links it can start itself as a shim.
+// Starting the rest of the program would cost half of the time between fork and exec,
+// and could do something in between.
 package shim
 
 import (
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Arg is the first argument of a shim. The numbers of two pipes follow, on
-// which it reads its [Order] and writes its [Refusal], and the command.
+// Arg is the first argument of a shim. After it come the numbers of two pipes, on which
+// it reads its [Order] and writes its [Refusal], and then the command.
 const Arg = "__shim"
 
 func init() {
@@ -34,13 +34,13 @@ type Order struct {
 	Session    string   `json:"session"` // "": none
 	Token      string   `json:"token"`
 	IgnoreQuit bool     `json:"ignore_quit"`
-	Account    *Account `json:"account"` // nil: the caller's
+	Account    *Account `json:"account"` // nil: the caller
 }
 
-// Refusal is what the shim says if it could not become the command. Nothing
-// comes if it could: the pipe closes on exec.
+// Refusal is the shim's message if it could not become the command. If it could, there
+// is no message: the pipe closes on exec.
 type Refusal struct {
-	Step  string     `json:"step"` // StepUser or another
+	Step  string     `json:"step"` // StepUser, or another step
 	Errno unix.Errno `json:"errno"`
 }
 
@@ -52,7 +52,7 @@ const (
 
 const failed = 125
 
-// Account is whom the command runs as.
+// Account is the account that the command runs as.
 type Account struct {
 	UID    int
 	GID    int
@@ -61,8 +61,8 @@ type Account struct {
 	Home   string
 }
 
-// become makes the calling process, all threads of it, one of the account's.
-// Groups first: the last step gives up the right to the others.
+// become changes the calling process, with all its threads, to the account. Groups
+// first: the last step gives up the right to do the others.
 func (a *Account) become() error {
 	if err := unix.Setgroups(a.Groups); err != nil {
 		return err
@@ -75,9 +75,9 @@ func (a *Account) become() error {
 
 // becomeCommand waits for its order, then execs; it returns if it could not.
 //
-// What the command inherits is what run inherited, but for the ignored signals
-// that the Go runtime resets before main and nobody can know: all that HUP,
-// INT, TSTP, TTIN and TTOU are not. QUIT goes with INT, see Order.
+// The command inherits what run inherited, except ignored signals that the Go runtime
+// resets before main, which cannot be known: all except HUP, INT, TSTP, TTIN and TTOU.
+// QUIT is treated like INT, see Order.
 func becomeCommand(args []string) int {
 	if len(args) < 3 {
 		return failed
@@ -93,7 +93,7 @@ func becomeCommand(args []string) int {
 	}
 	args = args[2:]
 	var o Order
-	// An end without an order: run gave up or died.
+	// The end of the pipe without an order: run gave up or died.
 	if err := json.NewDecoder(pipes[0]).Decode(&o); err != nil {
 		return failed
 	}
@@ -121,14 +121,14 @@ func becomeCommand(args []string) int {
 	return refuse(stepExec, try(args[0], os.Getenv("PATH"), func(file string) error {
 		err := syscall.Exec(file, args, env)
 		if errors.Is(err, unix.ENOEXEC) {
-			// A script without an interpreter line is the shell's, as in execvp(3).
+			// The shell runs a script without an interpreter line, as in execvp(3).
 			err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", file}, args[1:]...), env)
 		}
 		return err
 	}))
 }
 
-// SetEnv gives env with name set to value, once.
+// SetEnv returns env with name set to value, once.
 func SetEnv(env []string, name, value string) []string {
 	out := make([]string, 0, len(env)+1)
 	for _, kv := range env {

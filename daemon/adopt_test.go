@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// TestAdoptThenKeep: a user whose processes run in root's session does not get
-// them out of it, neither at once nor by a session of the user's own in between.
+// TestAdoptThenKeep: a user whose processes run in root's session cannot take them out
+// of it, neither directly nor through a session of the user's own in between.
 func TestAdoptThenKeep(t *testing.T) {
 	w := newWorld(t)
 	w.host(150, shell, 0, "lngtest-run") // lineage run --user, by root
@@ -36,7 +36,7 @@ func TestAdoptThenKeep(t *testing.T) {
 	if in := w.k.Proc(101).Session.String(); in != outer.ID {
 		t.Errorf("101 is in %s", in)
 	}
-	// One of the user's own inside of root's: the user may end it, and that is all.
+	// A session of the user's own inside of root's: the user may end it, and nothing more.
 	inner := into[api.Session](adopt("root", 101), http.StatusCreated)
 	if inner.UID != 1000 || inner.Parent != outer.ID {
 		t.Fatalf("%+v", inner)

@@ -39,8 +39,8 @@ func (w *world) becomes(pid, parent, uid uint32, comm string) tracer.SessionID {
 	return w.k.Become(pid, comm)
 }
 
-// held is the kernel's record of a session, when the rules have judged it and the
-// registry knows.
+// held is the kernel's record of a session, once the rules have judged it and the
+// registry knows it.
 func (w *world) held(id tracer.SessionID) (info tracer.SessionInfo) {
 	w.Helper()
 	w.until(func() bool {
@@ -107,8 +107,8 @@ func TestMissedAgent(t *testing.T) {
 	}
 }
 
-// A script goes by its interpreter's name when it is looked at. What it was run
-// as is the kernel's to tell.
+// procfs shows a script by its interpreter's name. Only the kernel knows as what it was
+// run.
 func TestAgentIsAScript(t *testing.T) {
 	p := newPoliced(t, "mode: enforce\nagents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent, exe: /bin/lngtest-sh}}\n")
 	p.host(300, shell, 1000, "lngtest-sh")
@@ -117,8 +117,8 @@ func TestAgentIsAScript(t *testing.T) {
 	}
 }
 
-// A rule for the task children of a service opens sessions inside a session too,
-// and one that has no such rule does not.
+// A rule for the task children of a service opens sessions inside a session too;
+// other rules do not.
 func TestAgentInSession(t *testing.T) {
 	p := newPoliced(t, agentRules)
 	s := p.session("root", 100, api.NewSession{})
@@ -134,12 +134,12 @@ func TestAgentInSession(t *testing.T) {
 		t.Errorf("explained as %+v", x.Items)
 	}
 	p.k.Fork(100, 103, "lngtest-x")
-	inner := p.becomes(103, 100, 1000, "lngtest-agent") // the first rule is not about members
+	inner := p.becomes(103, 100, 1000, "lngtest-agent") // the first rule does not apply to members
 	p.until(func() bool { return p.k.Proc(103).Session.String() == s.ID })
 	p.until(func() bool { _, err := p.k.Session(inner); return err != nil })
 }
 
-// Who only has the name is let go of, with its children, and nothing is sent.
+// Where only the name matches, the session is dissolved, children included, without a signal.
 func TestLookalike(t *testing.T) {
 	p := newPoliced(t, agentRules)
 	for _, tt := range []struct {
@@ -172,7 +172,7 @@ func TestLookalike(t *testing.T) {
 	if n := len(p.k.Signals()); n != 0 {
 		t.Errorf("%d signals: %v", n, p.k.Signals())
 	}
-	p.until(func() bool { // the kernel is told first
+	p.until(func() bool { // the kernel gets it first
 		return len(into[api.Sessions](p.do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK).Items) == 0
 	})
 	if text := p.audit(); strings.Count(text, "no rule matches") != 2 {
@@ -189,7 +189,7 @@ func (p *policed) audit() string {
 	return string(text)
 }
 
-// Observed, a rule's session is shown and held to nothing.
+// With observe, a rule's session is shown, but its limits are not enforced.
 func TestAgentsObserved(t *testing.T) {
 	p := newPoliced(t, strings.Replace(agentRules, "enforce", "observe", 1))
 	p.host(300, shell, 1000, "lngtest-sh")
@@ -203,7 +203,7 @@ func TestAgentsObserved(t *testing.T) {
 	if pr := p.k.Proc(301); pr.Dead || len(p.k.Signals()) != 0 {
 		t.Errorf("%+v, %v", pr, p.k.Signals())
 	}
-	// What it would have been held to it is held to when the policy is enforced.
+	// Its limits apply once the policy is enforced.
 	p.write(agentRules)
 	into[api.Policy](p.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
 	r := p.receipt(id.String())
@@ -212,7 +212,7 @@ func TestAgentsObserved(t *testing.T) {
 	}
 }
 
-// What runs when the daemon starts is found, and its children with it.
+// What runs already when the daemon starts is found, with its children.
 func TestAgentsRunning(t *testing.T) {
 	p := newPoliced(t, agentRules)
 	if err := p.stop(); err != nil {
@@ -233,7 +233,7 @@ func TestAgentsRunning(t *testing.T) {
 	}
 }
 
-// What runs already was run as its script, which its interpreter was given.
+// A script that runs already is known by the path that its interpreter was given.
 func TestAgentsRunningScripts(t *testing.T) {
 	p := newPoliced(t, "mode: enforce\nagents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent-w}}\n")
 	if err := p.stop(); err != nil {
@@ -317,7 +317,7 @@ func TestKeep(t *testing.T) {
 		w.k.Fork(f[0], f[1], "lngtest-member")
 		w.proc(f[1], f[0], 1000, "lngtest-member")
 	}
-	w.k.Exit(102, 0) // 103 is an orphan of what is to be kept
+	w.k.Exit(102, 0) // 103 is an orphan of the branch to keep
 	ref := func(pid uint32) api.Ref {
 		return api.Ref{PID: int(pid), StartNS: api.U64(w.k.Proc(pid).Start)}
 	}
@@ -371,7 +371,7 @@ func TestKeep(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
 	}
-	w.start(w.o) // why it is kept is remembered
+	w.start(w.o) // the reason for keeping is remembered
 	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/lngtest-member", nil), http.StatusOK); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
 		t.Errorf("%+v", d)
 	}

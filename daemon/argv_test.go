@@ -18,8 +18,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// guarded is a command line with an argument that everybody may read who gets command lines,
-// a secret that is known as such, and one that only the policy's own expression finds.
+// guarded is a command line with an argument that every caller with command lines may read,
+// a known secret, and a secret that only the policy's own expression finds.
 const guarded = "lngtest\x00--shown\x00--password\x00hunter2\x00pin-1234\x00"
 
 var (
@@ -55,7 +55,7 @@ func TestCommandLines(t *testing.T) {
 	orphan := api.Ref{PID: 104, StartNS: api.U64(w.k.Proc(104).Identity.Start)}
 	execs := func() { w.k.Exec(105, "/bin/lngtest", guarded); w.k.AllRead() }
 
-	const none, live, written = "none", "live", "written" // the history is redacted for everybody
+	const none, live, written = "none", "live", "written" // the history is redacted for everyone
 	type request struct {
 		sort, path string
 		until      string // the line that a stream is read to
@@ -94,7 +94,7 @@ func TestCommandLines(t *testing.T) {
 		for _, q := range requests[pattern] {
 			for who, gets := range map[string]string{"root": "whole", "user": "whole", "reader": "redacted", "else": "nothing"} {
 				if who == "else" && strings.HasPrefix(q.path, "/v1/events") && q.until != "" {
-					continue // a stream in which nothing comes
+					continue // a stream without lines
 				}
 				text := w.read(who, method, q.path, q.until, q.act)
 				wantShown := q.sort != none && gets != "nothing"
@@ -107,7 +107,7 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// read gives an answer, of a stream up to a line.
+// read returns an answer, or the part of a stream up to a line.
 func (w *world) read(who, method, path, until string, act func()) string {
 	w.Helper()
 	if until == "" {
@@ -142,7 +142,7 @@ func (w *world) read(who, method, path, until string, act func()) string {
 	}
 }
 
-// TestGroupInsideASession: an agent of an operator of the group is not that operator.
+// TestGroupInsideASession: an operator's agent does not have the rights of the operator's group.
 func TestGroupInsideASession(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("reader", 400, api.NewSession{Name: "agent"})
@@ -172,8 +172,8 @@ func TestGroupInsideASession(t *testing.T) {
 	}
 }
 
-// TestRedactAfterReload: the redaction is that of the policy in force, for a stream that was open
-// before too.
+// TestRedactAfterReload: redaction follows the policy in force, also for a stream that was opened
+// before.
 func TestRedactAfterReload(t *testing.T) {
 	p := newPoliced(t, "")
 	p.session("user", 100, api.NewSession{Name: "x"})

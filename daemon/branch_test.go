@@ -86,7 +86,7 @@ func TestBranchRefused(t *testing.T) {
 					t.Errorf("pid %d is in session %s", pid, now)
 				}
 			}
-			into[api.Process](w.do("103", "GET", "/v1/processes/"+w.ref(101), nil), http.StatusOK) // its own session knows it still
+			into[api.Process](w.do("103", "GET", "/v1/processes/"+w.ref(101), nil), http.StatusOK) // its own session still knows it
 			if all, _ := w.k.Sessions(); len(all) != 3 {
 				t.Errorf("sessions: %+v", all)
 			}
@@ -119,8 +119,8 @@ func TestBranchOfAnotherUID(t *testing.T) {
 	}
 }
 
-// The process, what it started through a dead one, and no sibling: for the user, for
-// root, and for a member that is in another branch.
+// The end reaches the process and what it started through a dead one, and no sibling:
+// for the user, for root, and for a member in another branch.
 func TestBranchEnd(t *testing.T) {
 	for _, who := range []string{"user", "root", "105"} {
 		t.Run(who, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// The token makes a member of a stranger of the session's uid, and of its
-// children; the session ends with them.
+// The token makes an outsider of the session's uid a member, with its children; the
+// session ends with them.
 func TestBrokeredByToken(t *testing.T) {
 	w := newWork(t, enforced)
 	w.stranger(30, 1, "lngtest-server")
@@ -58,7 +58,7 @@ func TestBrokeredByToken(t *testing.T) {
 	}
 }
 
-// Observed, what was found is shown beside the session and outlives it.
+// With observe, what was found is shown beside the session and outlives it.
 func TestBrokeredObserved(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
 	w.stranger(300, 1, "lngtest-job", w.token())
@@ -85,7 +85,7 @@ func TestBrokeredObserved(t *testing.T) {
 	}
 }
 
-// Who hands the secret on as an argument does not have it shown.
+// A secret that is passed on as an argument is not shown.
 func TestTokenInCommand(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/tmux", "neww", "-e", w.token(), "sleep 9")
@@ -97,8 +97,8 @@ func TestTokenInCommand(t *testing.T) {
 	}
 }
 
-// What is asked for and not found is told; what was refused, or is forked by
-// the session itself, is not.
+// A request without a match is reported; a refused one, or one that the session forked
+// itself, is not.
 func TestUnattributed(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/crontab", "-")
@@ -125,7 +125,7 @@ func TestUnattributed(t *testing.T) {
 	if got := states(w.brokered(3)); got != "cron pending, tmux unattributed, docker unattributed, " {
 		t.Error(got)
 	}
-	// Nobody's work is hidden where one looks for what nobody is there for.
+	// The list of orphans shows requests without a process too.
 	var listed []string
 	for _, o := range into[api.Orphans](w.do("user", "GET", "/v1/orphans", nil), http.StatusOK).Items {
 		if o.Why == api.WhyBrokered {
@@ -141,8 +141,8 @@ func TestUnattributed(t *testing.T) {
 	}
 }
 
-// Two hundred have the name, the command line, the directory and the variables
-// of one that is brokered, but not its secret: none is touched.
+// Two hundred processes have the name, the command line, the directory and the
+// variables of a brokered one, but not its secret: none is touched.
 func TestBrokerLookalikes(t *testing.T) {
 	for _, end := range []string{"strong", "all"} {
 		w := newWork(t, enforced+"brokers: {end: "+end+"}\n")
@@ -173,8 +173,8 @@ func TestBrokerLookalikes(t *testing.T) {
 	}
 }
 
-// What the protect list names is never adopted, and only what the policy takes
-// is evidence.
+// Processes on the protect list are never adopted, and only evidence that the policy
+// accepts counts.
 func TestBrokersSpare(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {adopt: [unit]}\nprotect:\n  - {name: db, match: {exe: /bin/lngtest-db}, reason: data}\n")
 	w.stranger(300, 1, "lngtest-job", w.token())
@@ -192,8 +192,8 @@ func TestBrokersSpare(t *testing.T) {
 	}
 }
 
-// What a process lost before it was adopted is found by the groups that only its
-// own are in, whose leaders are dead, and by the name of the session.
+// What a process lost before it was adopted is found by groups that contain only its
+// own processes and whose leaders are dead, and by the name of the session.
 func TestAdoptedOrphans(t *testing.T) {
 	w := newWork(t, enforced)
 	place := func(pid, parent, sid, pgid uint32, cgroup uint64, environ ...string) {
@@ -236,11 +236,11 @@ func TestAdoptedOrphans(t *testing.T) {
 	if got := found(); got != "410 sid weak false, 411 pgrp weak false, 414 pgrp weak false, 416 cookie weak false" {
 		t.Error(got)
 	}
-	// Alone in it, it has what else is in its cgroup.
+	// A root that is alone in its cgroup gets the other processes that are in it.
 	place(500, shell, shell, shell, 9)
 	w.k.Advance(time.Second)
 	place(510, 1, 510, 510, 9)
-	w.look() // in vain, and so often that nobody looks at it soon again
+	w.look() // finds nothing, so often that 510 is not looked at again soon
 	w.walk()
 	second := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
 	w.until(func() bool { return w.in(510) != "" })
@@ -263,8 +263,8 @@ func TestAdoptedOrphans(t *testing.T) {
 	}
 }
 
-// A daemon that remembers nothing knows from the kernel whose work a session
-// holds.
+// A daemon that remembers nothing learns from the kernel for which session a companion
+// session works.
 func TestBrokersForgotten(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {end: all}\n")
 	w.stranger(30, 1, "tmux")
@@ -289,7 +289,7 @@ func TestBrokersForgotten(t *testing.T) {
 	}
 }
 
-// A daemon that is started again knows the secrets, and what was asked.
+// A restarted daemon knows the secrets, and the requests.
 func TestBrokersRestart(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/crontab", "-", "--password=lngtest-secret")

@@ -28,7 +28,7 @@ func (p *policed) soFar(id string) *api.Report {
 }
 
 func TestBudgetByName(t *testing.T) {
-	p := newPoliced(t, "") // observe: what somebody asked for is done in both modes
+	p := newPoliced(t, "") // observe: limits that a caller asked for apply in both modes
 	s := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
 	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 100 << 20 })
 	p.look()
@@ -42,7 +42,7 @@ func TestBudgetByName(t *testing.T) {
 	}
 }
 
-// TestBudgetGuarded: a limit ends nobody whom an end by name would be refused for.
+// TestBudgetGuarded: a limit does not end what a guard would refuse to end by name.
 func TestBudgetGuarded(t *testing.T) {
 	p := newPoliced(t, "")
 	s := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
@@ -98,7 +98,7 @@ func TestBudgetOfPolicyEnforced(t *testing.T) {
 			ended++
 		}
 	}
-	// The third would be one more than the breaker lets through in a minute.
+	// The third would exceed what the breaker allows in a minute.
 	if ended != 2 || spared != 1 || !p.status().Breaker.Open {
 		t.Errorf("%d ended, %d spared, breaker %+v", ended, spared, p.status().Breaker)
 	}

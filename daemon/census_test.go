@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestUnheardDeaths: where only an event would tell of a death that ends a session, a look
-// finds it too.
+// TestUnheardDeaths: a death that ends a session, and that only an event would report, is
+// found by a look too.
 func TestUnheardDeaths(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -50,8 +50,8 @@ func TestUnheardDeaths(t *testing.T) {
 	}
 }
 
-// TestUnheardRootOfAnEnd: the kernel began the end by itself, and no event told why. What dies
-// of it was left over.
+// TestUnheardRootOfAnEnd: the kernel began the end, and no event reported the cause. Members
+// that die in it are leftovers.
 func TestUnheardRootOfAnEnd(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(5000)})
@@ -67,7 +67,7 @@ func TestUnheardRootOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestUnheardNestedRoot: the same of a session inside another one.
+// TestUnheardNestedRoot: the same for a session inside another one.
 func TestUnheardNestedRoot(t *testing.T) {
 	w := newWorld(t)
 	w.k.Feature.Level = 2
@@ -90,8 +90,8 @@ func TestUnheardNestedRoot(t *testing.T) {
 	}
 }
 
-// TestMembersOfNobody: a member whose session is not there is given to the one around it, and
-// everybody is told.
+// TestMembersOfNobody: a member whose session does not exist is moved to the one around it,
+// and the daemon reports that.
 func TestMembersOfNobody(t *testing.T) {
 	w := newWorld(t)
 	around := w.session("user", 100, api.NewSession{})
@@ -114,7 +114,7 @@ func TestMembersOfNobody(t *testing.T) {
 }
 
 // TestEndedWithoutDaemon: a session whose members all died while no daemon ran ended then, not
-// when the next one found it empty.
+// when the next daemon found it empty.
 func TestEndedWithoutDaemon(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{})
@@ -135,7 +135,7 @@ func TestEndedWithoutDaemon(t *testing.T) {
 	}
 }
 
-// TestLookalikeInsideLookalike: both are let go of, and what they run is the session's that is
+// TestLookalikeInsideLookalike: both are dissolved, and what they run belongs to the session
 // around them, and ends with it.
 func TestLookalikeInsideLookalike(t *testing.T) {
 	p := newPoliced(t, agentRules)
@@ -144,7 +144,7 @@ func TestLookalikeInsideLookalike(t *testing.T) {
 	p.k.Fork(101, 102, "lngtest-x")
 	p.k.Fork(102, 103, "lngtest-x")
 	var inner tracer.SessionID
-	p.hold(func() { // before anybody looks at the first
+	p.hold(func() { // before the first is judged
 		p.becomes(101, 100, 1000, "lngtest-agent")
 		inner = p.becomes(102, 101, 1000, "lngtest-agent")
 	})
@@ -167,7 +167,7 @@ func TestLookalikeInsideLookalike(t *testing.T) {
 }
 
 // TestNestedInLookalike: a session that a lookalike's child leads is nested in the session around
-// both when the lookalike was let go of, lives on, and its end frees both records.
+// both once the lookalike's is dissolved. It lives on, and its end frees both records.
 func TestNestedInLookalike(t *testing.T) {
 	p := newPoliced(t, agentRules)
 	around := p.session("root", 100, api.NewSession{})

@@ -36,14 +36,14 @@ func (w *world) reusedInside(pid, parent uint32) {
 	}()
 	w.Cleanup(func() {
 		if f, err := os.OpenFile(stat, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
-			f.Close() // nobody has read it
+			f.Close() // it was not read
 		}
 		<-done
 	})
 }
 
-// What procfs says of a PID is dropped when the PID changed hands meanwhile: the
-// other one's parent and uid must not decide, and are not shown.
+// What procfs says of a PID is dropped if the PID was reused meanwhile: the other
+// process's parent and uid must not decide, and are not shown.
 func TestReusedWhileRead(t *testing.T) {
 	t.Run("root of a session", func(t *testing.T) {
 		w := newWorld(t)

@@ -46,7 +46,7 @@ func starts(t *testing.T, dir string) int {
 	return strings.Count(string(b), "\n")
 }
 
-// left waits until the daemon has gone and unloaded.
+// left waits until the daemon has exited and unloaded.
 func left(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -61,12 +61,12 @@ func left(t *testing.T, dir string) {
 	}
 }
 
-// TestConnectMany: of 50 commands at once one starts the daemon.
+// TestConnectMany: of 50 commands at once, one starts the daemon.
 func TestConnectMany(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
-	// What a daemon that was killed left behind.
+	// What a killed daemon left behind.
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestConnectErrors(t *testing.T) {
 	})
 }
 
-// TestEphemeralStays while it has a session, and leaves after the last.
+// TestEphemeralStays: it stays while it has a session, and exits after the last.
 func TestEphemeralStays(t *testing.T) {
 	w := newWorld(t)
 	if err := w.stop(); err != nil {
@@ -175,7 +175,7 @@ func TestEphemeralStays(t *testing.T) {
 	}
 	w.k.Exit(100, 0)
 	w.receipt(s.ID)
-	w.until(func() bool { // its clock stands still but for us
+	w.until(func() bool { // only the test advances its clock
 		w.k.Advance(linger)
 		_, err := os.Stat(filepath.Join(w.dir, "unloaded"))
 		return err == nil
@@ -185,8 +185,8 @@ func TestEphemeralStays(t *testing.T) {
 	}
 }
 
-// TestEphemeralWithoutDirectory: what is in the kernel goes with an ephemeral daemon
-// even if the directory of its socket was removed.
+// TestEphemeralWithoutDirectory: an ephemeral daemon takes the kernel side down even if
+// the directory of its socket was removed.
 func TestEphemeralWithoutDirectory(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.socket = filepath.Join(w.dir, "run", "s"); w.o.Ephemeral = 50 * time.Millisecond })
 	if err := os.RemoveAll(filepath.Dir(w.socket)); err != nil {
@@ -244,8 +244,8 @@ func fakeKernel() *kerneltest.Kernel {
 	return k
 }
 
-// TestTakeOver: a daemon that is started takes an ephemeral one's sessions; a
-// second one is refused.
+// TestTakeOver: a new daemon takes the sessions of an ephemeral one; a second one is
+// refused.
 func TestTakeOver(t *testing.T) {
 	needRoot(t)
 	socket := filepath.Join(t.TempDir(), "s")
@@ -344,7 +344,7 @@ func TestUnload(t *testing.T) {
 	}
 }
 
-// A daemon that is stopped still holds the socket: no other one is started.
+// A stopped daemon still holds the socket: no other one is started.
 func TestConnectToASilentDaemon(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
@@ -401,8 +401,8 @@ func TestSecondDaemon(t *testing.T) {
 	}
 }
 
-// TestSocketOfAnother: what listens on the socket and answers nothing keeps it,
-// as a service manager's does while its daemon starts.
+// TestSocketOfAnother: a listener that does not answer keeps the socket, like a service
+// manager's while its daemon starts.
 func TestSocketOfAnother(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -22,22 +22,22 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 )
 
-// perReader is what one may take of the heap, in bytes: what it writes next,
+// perReader is the heap that one reader may take, in bytes: what it writes next,
 // net/http's buffers, and what this test reads it with.
 const perReader = 2*stream.WriteSize + 32<<10
 
-// dropped is how many readers were dropped because they took nothing.
+// dropped is how many readers were dropped because they did not read.
 func (w *world) dropped() uint64 {
 	w.Helper()
 	return into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK).Counters["readers_dropped"]
 }
 
-// TestCrowdOfReaders: LNGTEST_CROWD readers of the events, a hundred without it,
-// half of them stopped, while sessions come and go. Every end comes to its
-// verdict; each reader that takes its lines gets all of them, in order, or is
-// told what it lost, and no command line that is not for it; the stopped ones
-// are closed, and counted; and memory stays within what the readers' lines and
-// one ring may take. It prints what an end took; nothing is decided by that.
+// TestCrowdOfReaders: LNGTEST_CROWD readers of the events, a hundred without it, half
+// of them stopped, while sessions come and go. Every end reaches its verdict; each
+// reader that reads gets all lines, in order, or is told what it lost, and gets no
+// command line that it may not read; the stopped ones are closed, and counted; and
+// memory stays within what the readers' lines and one ring may take. It prints how long
+// an end took, but does not check it.
 func TestCrowdOfReaders(t *testing.T) {
 	const ends, members = 100, 10
 	readers := 100
@@ -67,7 +67,7 @@ func TestCrowdOfReaders(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	// So many PIDs that one would be this process's now and then: above all real ones.
+	// With that many PIDs one would sometimes be this process's: start above all real ones.
 	const (
 		first = 1 << 22
 		last  = first + 2*ends*members
@@ -79,7 +79,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	var crowd sync.WaitGroup
 	counts := make([]readCount, readers)
 	for n := range readers {
-		who := []string{"root", "reader"}[n/2%2] // who is not its uid, gets command lines redacted
+		who := []string{"root", "reader"}[n/2%2] // a reader of another uid gets command lines redacted
 		r := w.reads(who)
 		if n%2 == 0 {
 			counts[n].at.Store(from)
@@ -91,7 +91,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	if limit := int64(readers)*perReader + 2*recent.Bytes; grown > limit {
 		t.Errorf("the heap grew by %d KiB, allowed are %d", grown>>10, limit>>10)
 	}
-	// More than the kernel holds for who takes nothing.
+	// More than the kernel buffers for a reader that does not read.
 	s := w.session("user", last, api.NewSession{})
 	long := strings.Repeat("a", 3000) + "\x00"
 	w.until(func() bool {
@@ -143,7 +143,7 @@ func (w *world) reads(who string) *http.Response {
 
 // readCount is what one reader got.
 type readCount struct {
-	at         atomic.Uint64 // the number that comes next
+	at         atomic.Uint64 // the number expected next
 	read, lost uint64
 	argv       bool // a command line was among it
 	over       atomic.Bool
@@ -186,14 +186,14 @@ func (c *readCount) follow(resp *http.Response) {
 	}
 }
 
-// field is what follows a name, up to the next quote.
+// field is the text after a name, up to the next quote.
 func field(text []byte, name string) string {
 	_, after, _ := bytes.Cut(text, []byte(name))
 	value, _, _ := bytes.Cut(after, []byte(`"`))
 	return string(value)
 }
 
-// inUse is what is in use after a collection, in bytes.
+// inUse is the heap in use after a collection, in bytes.
 func inUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -43,7 +43,7 @@ func TestEnd(t *testing.T) {
 	if live.State != "ending" || live.Deadline == nil || live.EndReason != "end" || live.Live != 1 {
 		t.Errorf("ending: %+v", live)
 	}
-	// A repeat with less grace; its caller is not the one who ended it.
+	// A repeat with less grace; its caller is not the one that ended the session.
 	into[api.Report](w.do("root", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	r := w.receipt(s.ID)
 	if r.Verdict != "clean" || r.State != "ended" || !r.ConfirmedEmpty || r.Left != 0 || r.EndedBy.PID != userPID || r.Killed != 1 || r.Name != "x" {
@@ -72,8 +72,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestRootExit: what the kernel ended by itself has the same receipt, and says
-// who was left over.
+// TestRootExit: an end by the kernel has the same receipt, and names the leftovers.
 func TestRootExit(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
@@ -176,7 +175,7 @@ func TestEndRefused(t *testing.T) {
 	}
 }
 
-// TestNestedEnd: a member ends what is nested in its session, and no more.
+// TestNestedEnd: a member may end sessions nested in its own, and nothing more.
 func TestNestedEnd(t *testing.T) {
 	w := newWorld(t)
 	outer := w.session("user", 100, api.NewSession{})
@@ -201,8 +200,8 @@ func TestNestedEnd(t *testing.T) {
 	}
 }
 
-// TestLostEmptyEvent: the kernel's word that a session is empty was lost; the
-// verdict stands after the patience, whether or not anybody asks.
+// TestLostEmptyEvent: the kernel's event that a session is empty was lost; the verdict
+// is final after the patience, whether a caller waits or not.
 func TestLostEmptyEvent(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
@@ -229,7 +228,7 @@ func TestLostEmptyEvent(t *testing.T) {
 	}
 }
 
-// TestRestart: a new daemon goes on with the same sessions.
+// TestRestart: a new daemon continues with the same sessions.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	a := w.session("user", 100, api.NewSession{Name: "a", GraceMS: ms(0)})
@@ -243,7 +242,7 @@ func TestRestart(t *testing.T) {
 	}
 	w.k.Fork(110, 111, "lngtest-gap")
 	w.k.Exit(110, 0)
-	w.k.Exit(101, 0) // the root of b dies while nobody looks
+	w.k.Exit(101, 0) // the root of b dies while no daemon runs
 	w.k.DropEvents()
 	w.start(Options{Version: "9.9.9"})
 	d := into[api.Session](w.do("user", "GET", "/v1/sessions/a", nil), http.StatusOK)
@@ -259,8 +258,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartWithBacklog: the events of the gap are read late, and tell who
-// was left over by their time.
+// TestRestartWithBacklog: the events of the gap are read late, and show the leftovers
+// by their time.
 func TestRestartWithBacklog(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
@@ -279,7 +278,7 @@ func TestRestartWithBacklog(t *testing.T) {
 	}
 }
 
-// Who has to reap what an end left behind is named, a member or not.
+// The process that has to reap an end's zombies is named, a member or not.
 func TestEndLeavesZombie(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{})

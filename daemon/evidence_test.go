@@ -16,14 +16,14 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// What a server forks right after a member asked it is likely the member's, and
-// no more: it is shown, and ends if the policy says all.
+// What a server forks right after a member asked it is likely the member's, but not
+// certainly: it is shown, and ends only if the policy says all.
 func TestBrokeredBySocket(t *testing.T) {
 	for end, dies := range map[string]bool{"strong": false, "all": true, "none": false} {
 		w := newWork(t, enforced+"brokers: {end: "+end+"}\n")
 		w.stranger(30, 1, "tmux")
 		w.file(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
-		w.stranger(31, 1, "tmux") // another one
+		w.stranger(31, 1, "tmux") // another server
 		w.file(31, "cmdline", "tmux\x00-L\x00b\x00new\x00-d\x00")
 		w.stranger(299, 30, "lngtest-before")
 		w.runs(101, "/usr/bin/tmux", "-L", "a", "new-session", "-d", "sleep 9")
@@ -70,7 +70,7 @@ func TestBrokeredBySocket(t *testing.T) {
 	}
 }
 
-// A server's child that has not come to the work's own program tells nothing.
+// A server's child that has not yet execed the work's program is no evidence.
 func TestBrokeredBefore(t *testing.T) {
 	w := newWork(t, enforced)
 	w.stranger(30, 1, "tmux")
@@ -89,7 +89,7 @@ func TestBrokeredBefore(t *testing.T) {
 		w.stranger(304, 31, "runc:[2:INIT]")
 		w.exe(304, "/") // a detached mount of runc's file
 		w.file(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
-		// Nor does one that is within its exec, whose environment is not there yet.
+		// Nor is one in the middle of its exec, whose environment is not there yet.
 		w.stranger(303, 30, "lngtest-execs")
 		w.file(303, "environ", "")
 		w.file(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
@@ -110,7 +110,7 @@ func TestBrokeredBefore(t *testing.T) {
 	}
 }
 
-// Who has another parent than the walk met is the new one's.
+// A process whose parent has changed since the walk is attributed by the new parent.
 func TestBrokeredReparented(t *testing.T) {
 	w := newWork(t, enforced)
 	w.stranger(30, 1, "runc")
@@ -127,8 +127,8 @@ func TestBrokeredReparented(t *testing.T) {
 	}
 }
 
-// A unit that a member named is its own, if it was made for that, and if the
-// member could have ended it by itself.
+// A unit that a member named is the session's, if it was made for that, and if the
+// member could have ended it itself.
 func TestBrokeredByUnit(t *testing.T) {
 	w := newWork(t, enforced)
 	w.proc(1, 0, 0, "systemd")
@@ -165,13 +165,13 @@ func TestBrokeredByUnit(t *testing.T) {
 	}
 	const manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/"
 	w.runs(101, "/usr/bin/systemd-run", "--user", "--unit=mine", "sleep", "9")
-	w.runs(102, "/usr/bin/systemd-run", "--unit=roots", "sleep", "9") // by 1000: somebody else's, whoever made it
+	w.runs(102, "/usr/bin/systemd-run", "--unit=roots", "sleep", "9") // by 1000: another user's
 	w.runs(103, "/usr/bin/systemd-run", "--user", "--unit=old", "sleep", "9")
 	w.runs(104, "/usr/bin/systemd-run", "--user", "sleep", "9")
 	unit(300, manager+"mine.service")
 	unit(310, "/system.slice/roots.service")
 	unit(311, "/system.slice/mine.service")
-	begins(312, manager+"old.service") // no transient one
+	begins(312, manager+"old.service") // not transient
 	unit(313, strings.ReplaceAll(manager, "1000", "1001")+"mine.service")
 	unit(314, manager+"run-u7.service")
 	unit(315, "/system.slice/run-r8.service")
@@ -182,8 +182,8 @@ func TestBrokeredByUnit(t *testing.T) {
 		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s 315 %s 316 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314), w.in(315), w.in(316))
 	}
 
-	// What the unit begins later, or again, is the session's too; what somebody
-	// else makes by that name later is not.
+	// What the unit starts later, or again, is the session's too; a unit of that name
+	// that another user makes later is not.
 	w.k.Exit(101, 0)
 	w.k.AllRead()
 	w.k.Advance(time.Minute)
@@ -237,14 +237,14 @@ func (w *work) asksDocker(pid, uid uint32, words ...string) {
 	w.k.AllRead()
 }
 
-// A container that root named is the session's, by docker's own record.
+// A container that root named is the session's, according to docker's own record.
 func TestBrokeredByContainer(t *testing.T) {
 	w := newWork(t, enforced)
 	w.asksDocker(101, 0, "run", "-d", "--name", "mine", "alpine")
 	w.asksDocker(102, 1000, "run", "-d", "--name", "users", "alpine")
 	w.docks(300, 1, "mine", 0)
 	w.docks(301, 2, "theirs", 0)
-	w.docks(302, 3, "mine", -2*time.Second) // made before it was asked for
+	w.docks(302, 3, "mine", -2*time.Second) // made before the request
 	w.docks(303, 4, "users", 0)             // docker would let that user end any container
 	w.k.Exit(101, 0)
 	w.k.Exit(102, 0)
@@ -253,11 +253,11 @@ func TestBrokeredByContainer(t *testing.T) {
 	if w.in(301) != "" || w.in(302) == w.s.ID || w.in(303) == w.s.ID {
 		t.Errorf("301 %s 302 %s 303 %s", w.in(301), w.in(302), w.in(303))
 	}
-	// What is not the user's own he has no say over, for a coincidence.
+	// It has no right over another user's work because of a coincidence.
 	w.do("user", "POST", "/v1/sessions/"+w.in(302)+"/end", api.EndRequest{}).refused(api.CodeDenied)
 }
 
-// Each container is of an ask of its own, and is told by its name.
+// Each container belongs to one request, and is found by its name.
 func TestBrokeredContainersInOrder(t *testing.T) {
 	w := newWork(t, enforced)
 	w.asksDocker(101, 0, "run", "-d", "--name", "a", "alpine")
@@ -289,8 +289,8 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 	}
 }
 
-// A job of at(1) is known by the environment that is kept with it, after its
-// session too.
+// A job of at(1) is found by the environment that is stored with it, also after its
+// session has ended.
 func TestBrokeredByJob(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/at", "now")
@@ -328,7 +328,7 @@ func TestBrokeredByJob(t *testing.T) {
 	}
 }
 
-// What an ssh connection of this host left behind is what that was asked for.
+// What an ssh connection of this host left behind belongs to the request for that connection.
 func TestBrokeredBySSH(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/ssh", "localhost", "setsid -f sleep 9")
@@ -353,8 +353,8 @@ func TestBrokeredBySSH(t *testing.T) {
 	}
 }
 
-// A variable tells something if members of one session have it, and nobody
-// around it.
+// A variable is evidence if members of one session have it, and no process around it
+// does.
 func TestBrokeredByCookie(t *testing.T) {
 	w := newWork(t, enforced)
 	w.environ(uint32(os.Getpid()), "BUILD_ID=daemon")

@@ -16,9 +16,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-// FuzzRequest: whatever is asked, by a user or a member, gets one whole document
-// of ours; nothing is sent to a process that is not the caller's to signal, and
-// the daemon goes on. Streams are cut off at once.
+// FuzzRequest: every request, of a user or a member, gets one whole document of ours;
+// no signal is sent to a process that the caller may not signal, and the daemon
+// continues. Streams are cut off at once.
 func FuzzRequest(f *testing.F) {
 	for _, r := range []struct {
 		member               bool

@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// What could be the work of several sessions, or of none, is nobody's. Beside
-// each such stranger is one of whom the same evidence tells something.
+// What could be the work of several sessions, or of none, is attributed to none. Beside
+// each such outsider is one for which the same evidence is sufficient.
 func TestEvidenceOfSeveral(t *testing.T) {
 	w := newWork(t, enforced)
 	w.session("user", 200, api.NewSession{GraceMS: ms(0)})
@@ -36,7 +36,7 @@ func TestEvidenceOfSeveral(t *testing.T) {
 	stranger(315, 483)
 	w.k.Advance(time.Second)
 	w.session("user", 230, api.NewSession{GraceMS: ms(0)})
-	member(231, 230, 483) // it came into a group of before
+	member(231, 230, 483) // it joined an older group
 	stranger(310, 112)
 	w.k.Advance(time.Second)
 	member(112, 100, 112) // it has the number of that group, and is younger
@@ -55,7 +55,7 @@ func TestEvidenceOfSeveral(t *testing.T) {
 	w.until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
 	w.k.Exit(220, 0)
 	w.k.AllRead()
-	stranger(313, 482) // where the root was cannot be seen any more
+	stranger(313, 482) // the root's groups can no longer be seen
 	w.look()
 	w.look()
 	for pid := uint32(310); pid <= 315; pid++ {

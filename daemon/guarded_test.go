@@ -13,14 +13,14 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// under makes a process the daemon's parent. The kernel side does not know it as
-// protected: what is refused is refused by the guards alone.
+// under makes a process the daemon's parent. The kernel side does not protect it: only
+// the guards can refuse.
 func (w *world) under(pid uint32) {
 	parent := w.k.Proc(pid).Identity
 	w.k.Edit(uint32(os.Getpid()), func(p *kerneltest.Proc) { p.Parent = parent })
 }
 
-// TestGuardedRoot: no session is made of an ancestor of the daemon.
+// TestGuardedRoot: no session is opened over an ancestor of the daemon.
 func TestGuardedRoot(t *testing.T) {
 	w := newWorld(t)
 	w.host(150, rootPID, 0, "lngtest-login")
@@ -30,8 +30,8 @@ func TestGuardedRoot(t *testing.T) {
 	}
 }
 
-// TestGuardedAgents: a running process is no agent's if the daemon descends from
-// it, or a protect rule names it.
+// TestGuardedAgents: a running process does not become an agent's root if the daemon
+// descends from it, or a protect rule names it.
 func TestGuardedAgents(t *testing.T) {
 	p := newPoliced(t, "")
 	for pid := uint32(300); pid < 303; pid++ {
@@ -53,8 +53,8 @@ func TestGuardedAgents(t *testing.T) {
 	}
 }
 
-// TestGuardedBrokered: whoever has the secret, an ancestor of the daemon and
-// what a protect rule names stay outside.
+// TestGuardedBrokered: an ancestor of the daemon, and a process that a protect rule
+// names, stay outside even if they have the secret.
 func TestGuardedBrokered(t *testing.T) {
 	w := newWork(t, enforced)
 	w.stranger(300, 1, "lngtest-login", w.token())
@@ -69,7 +69,7 @@ func TestGuardedBrokered(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnotherSession: the secret says which session the work is of.
+// TestTokenOfAnotherSession: the secret decides to which session the work belongs.
 func TestTokenOfAnotherSession(t *testing.T) {
 	w := newWork(t, enforced)
 	second := w.session("user", 200, api.NewSession{Name: "second"})
@@ -81,8 +81,8 @@ func TestTokenOfAnotherSession(t *testing.T) {
 	}
 }
 
-// TestOrphansAccess: without a session named, each caller is told of what that
-// caller may read.
+// TestOrphansAccess: without a session named, each caller sees what that caller may
+// read.
 func TestOrphansAccess(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 40, api.NewSession{})

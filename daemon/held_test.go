@@ -75,8 +75,8 @@ func checkFreed(t *testing.T, r *api.Report, port int, path string) {
 	}
 }
 
-// TestRealReceipt: a planned end of what holds a port and a lock; a client of
-// the port, and who shares the output, live on. They are not named.
+// TestRealReceipt: a planned end of a session that holds a port and a lock; a client of
+// the port, and a process that shares the output, live on. They are not named.
 func TestRealReceipt(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -156,8 +156,8 @@ func TestRealReceipt(t *testing.T) {
 	}
 }
 
-// TestRealReceiptOfTheKernel: the kernel ended it within its root's exit;
-// what the last look saw is in the receipt.
+// TestRealReceiptOfTheKernel: the kernel ended the session within its root's exit; what
+// the last look saw is in the receipt.
 func TestRealReceiptOfTheKernel(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -180,8 +180,8 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	checkFreed(t, r, port, path)
 }
 
-// TestOutputHeldBy: the receipt names what the session handed over and what has
-// its output still, not those who have it from whoever started the session.
+// TestOutputHeldBy: the receipt names processes that the session handed over and that
+// still have its output, not those that have it from the session's starter.
 func TestOutputHeldBy(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
 	writes := func(pid uint32) {
@@ -224,7 +224,7 @@ func TestOutputHeldBy(t *testing.T) {
 	}
 }
 
-// TestEndBeforeHoldings: no signal waits for what cannot be read.
+// TestEndBeforeHoldings: no signal waits for holdings that cannot be read.
 func TestEndBeforeHoldings(t *testing.T) {
 	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestEndBeforeHoldings(t *testing.T) {
 			if err := unix.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { // whoever opened it to read waits for a writer
+			t.Cleanup(func() { // a process that opened it to read waits for a writer
 				f, err := os.OpenFile(fifo, os.O_RDWR, 0)
 				os.Remove(fifo)
 				if err == nil {
@@ -310,14 +310,14 @@ func TestPlan(t *testing.T) {
 	w.k.Advance(plan.Memory)
 	end(next.Token).refused(api.CodeChanged)
 	next = make("user")
-	// A reader may plan, and learns that it may not end.
+	// A reader may plan, and sees that it may not end.
 	if r := make("reader"); r.Token != "" || !strings.Contains(r.RefusedBy, "not permitted") || len(r.Processes) != 3 {
 		t.Errorf("a reader's plan: %+v", r)
 	}
 	w.do("else", "POST", "/v1/sessions/x/plan", nil).refused(api.CodeDenied)
 	w.do("user", "POST", "/v1/sessions/x/plan", `{"now":true}`).refused(api.CodeBadRequest)
 	w.do("user", "POST", "/v1/sessions/nosuch/plan", nil).refused(api.CodeNotFound)
-	w.k.Exit(103, 0) // who is gone changes nothing
+	w.k.Exit(103, 0) // a dead process changes nothing
 	into[api.Report](end(next.Token), http.StatusAccepted)
 	w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true})
 	w.receipt(s.ID)
@@ -353,7 +353,7 @@ func TestWhyHeldErrors(t *testing.T) {
 	w.do("away", "GET", "/v1/why?port=80", nil).refused(api.CodePIDNamespace)
 }
 
-// TestWhyAccess: who holds something is told to whoever may read that process.
+// TestWhyAccess: a holder is named to callers that may read that process.
 func TestWhyAccess(t *testing.T) {
 	w := newWorld(t)
 	w.host(200, shell, 1000, "lngtest-x")
@@ -433,8 +433,8 @@ func mustRecord(t *testing.T, line []byte) (r audit.Record) {
 	return r
 }
 
-// TestAuditFails: an audit log that cannot be written degrades the daemon and
-// stops no end.
+// TestAuditFails: an audit log that cannot be written degrades the daemon but prevents
+// no end.
 func TestAuditFails(t *testing.T) {
 	w := newWorld(t, func(w *world) { os.Mkdir(filepath.Join(w.dir, "audit.jsonl"), 0o700) })
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})

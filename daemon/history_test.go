@@ -32,7 +32,7 @@ func (w *world) again() {
 	w.start(Options{Version: "9.9.9"})
 }
 
-// boot says which boot it is.
+// boot sets the id of the boot.
 func boot(id string) worldOption {
 	return func(w *world) {
 		path := filepath.Join(string(w.h.proc), "sys/kernel/random/boot_id")
@@ -43,8 +43,7 @@ func boot(id string) worldOption {
 	}
 }
 
-// ended makes a session of user with one child, a secret and a leftover, that
-// is over.
+// ended makes a session of user with one child, a secret and a leftover, and ends it.
 func (w *world) ended(pid uint32, name string) *api.Report {
 	w.Helper()
 	s := w.session("user", pid, api.NewSession{Name: name, GraceMS: ms(0)})
@@ -62,8 +61,8 @@ func withoutHistory(w *world) {
 	}
 }
 
-// A session that is over is found by a daemon that never knew it: with its
-// receipt, its tree, in the lists, without its secrets.
+// A daemon that never knew an ended session finds it: with its receipt, its tree, in
+// the lists, without its secrets.
 func TestHistory(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	report := w.ended(100, "job")
@@ -127,8 +126,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A process of a session that only the history has is told of, by PID as long as
-// nobody else has it, and by PID@START.
+// A process of a session that only the history has is found by PID, as long as the PID
+// is not reused, and by PID@START.
 func TestHistoryOfProcesses(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	report := w.ended(100, "job")
@@ -165,11 +164,11 @@ func TestHistoryOfProcesses(t *testing.T) {
 			t.Errorf("%s: %+v", word, e)
 		}
 	}
-	// A verb that signals does not take the dead for somebody.
+	// A verb that signals does not find dead processes.
 	w.do("user", "POST", "/v1/processes/"+child.String()+"/kill", map[string]string{"signal": "TERM"}).refused(api.CodeIdentity)
 }
 
-// Members see what is nested in their own session, and no history.
+// Members see sessions nested in their own, and no history.
 func TestHistoryOfMembers(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	w.ended(200, "other")
@@ -181,7 +180,7 @@ func TestHistoryOfMembers(t *testing.T) {
 	if d := into[api.Sessions](w.do("101", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(d.Items) != 1 || d.Items[0].ID != s.ID {
 		t.Errorf("%+v", d)
 	}
-	// An id of another boot says nothing of the sessions of this one.
+	// An id of another boot does not match the sessions of this one.
 	for boot, want := range map[string]bool{bootID(w.h.proc): true, "b0": false} {
 		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
 		scope := history.NewArchive(w.s.recorder, w.s.access, w.k).Scope(t.Context(), &row)
@@ -239,8 +238,8 @@ func TestHistoryRefused(t *testing.T) {
 	}
 }
 
-// A daemon goes on with what the one before knew of a live session: who asked
-// for its end, who died how, its token, and what its members ran.
+// A daemon continues with what the previous one knew of a live session: which caller
+// ended it, how members died, its token, and what they ran.
 func TestRemember(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	s := w.session("user", 100, api.NewSession{Name: "job", GraceMS: ms(600_000)})
@@ -319,7 +318,7 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// A record that went without a daemon proves nothing.
+// A record that disappeared while no daemon ran proves nothing.
 func TestUntracked(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	w.session("user", 100, api.NewSession{Name: "job"})
@@ -333,7 +332,7 @@ func TestUntracked(t *testing.T) {
 	}
 }
 
-// forget gives the world a kernel that knows of no session.
+// forget gives the world a kernel without sessions.
 func (w *world) forget() {
 	w.k = kerneltest.New()
 	w.host(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
@@ -365,12 +364,12 @@ func (w *world) stream(who, query string) (all []api.Event, reason string) {
 	return nil, ""
 }
 
-// Events of before come from the history, gap-free up to the present.
+// Older events come from the history, without a gap up to the present.
 func TestEventsOfThePast(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	first := w.s.ring.End()
 	report := w.ended(100, "job")
-	w.k.Advance(time.Second) // numbers go by the clock
+	w.k.Advance(time.Second) // numbers follow the clock
 	w.again()
 	w.k.Advance(time.Hour)
 	second := w.ended(200, "job2")
@@ -424,7 +423,7 @@ func TestEventsOfThePast(t *testing.T) {
 	}
 }
 
-// A history that cannot be used stops nothing: memory serves, and it is said.
+// A history that cannot be used stops nothing: memory serves, and the status reports it.
 func TestWithoutHistory(t *testing.T) {
 	w := newWorld(t, boot("b1"), withoutHistory)
 	report := w.ended(100, "job")

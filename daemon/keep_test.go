@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// TestKeepByMember: a member keeps a process of its session only where a keep rule
-// matches it, and until when the rule says. Else it hears which rule is missing.
+// TestKeepByMember: a member keeps a process of its session only if a keep rule matches
+// it, and until when the rule allows. Else the error names the missing rule.
 func TestKeepByMember(t *testing.T) {
 	p := newPoliced(t, "keep:\n  - {name: cache, match: {exe: /bin/lngtest-cache}, reason: shared, until: 2099-01-01}\n")
 	s := p.session("user", 100, api.NewSession{})
@@ -38,7 +38,7 @@ func TestKeepByMember(t *testing.T) {
 	if e := keep(102).refused(api.CodeDenied); !strings.Contains(e.Message, `no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
 		t.Errorf("%+v", e)
 	}
-	keep(201).refused(api.CodeDenied) // a rule matches, and it is in another session
+	keep(201).refused(api.CodeDenied) // a rule matches, but it is in another session
 	keep(101, 102).refused(api.CodeBadRequest)
 	for pid, in := range map[uint32]string{101: s.ID, 102: s.ID, 201: other.ID} {
 		if now := p.k.Proc(pid).Session.String(); now != in {

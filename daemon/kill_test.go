@@ -21,8 +21,8 @@ func (w *world) ref(pid uint32) string { return document.Ref(w.k.Proc(pid).Ident
 
 func kill(signal string) api.KillRequest { return api.KillRequest{Signal: signal} }
 
-// TestKillOfLateMember: a caller that may read a process that is in no session, and
-// may not kill, does not kill it when it becomes a member meanwhile.
+// TestKillOfLateMember: a caller that may read an outsider, and may not kill, does not
+// kill it when it becomes a member meanwhile.
 func TestKillOfLateMember(t *testing.T) {
 	var late func()
 	w := newWorld(t, func(w *world) {
@@ -133,7 +133,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// audited is the audit log of a daemon that has stopped.
+// audited returns the audit log of a daemon that has stopped.
 func (w *world) audited() string {
 	w.Helper()
 	b, err := os.ReadFile(w.i.Audit)

@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// has gives the host so much memory and so many PIDs.
+// has sets the host's memory and PIDs.
 func (w *world) has(availableKiB, tasks, pidMax int) {
 	w.Helper()
 	for name, text := range map[string]string{
@@ -46,8 +46,8 @@ func nearly(got *float64, want float64) bool {
 	return got != nil && math.Abs(*got-want) <= 1e-3*math.Abs(want) // the fake clock ticks
 }
 
-// A session that gains two children of 1 MiB a minute, 120 an hour, is said to,
-// and when that is too much; one that stands still is not.
+// A session that gains two children of 1 MiB a minute, 120 an hour, is reported, with
+// the time when the host is out of memory; one that does not grow is not.
 func TestLeaks(t *testing.T) {
 	w := newWorld(t)
 	w.has(1200<<10, 20000, 32768) // 1200 MiB at 120 MiB/h: 10 hours; 12768 PIDs: 106 hours
@@ -87,7 +87,7 @@ func TestLeaks(t *testing.T) {
 	if !nearly(d.Host.Growth.ProcessesPerHour, 120) || !nearly(d.Host.HoursToExhaustion, 10) {
 		t.Errorf("host %+v", d.Host)
 	}
-	// PIDs may be what is short.
+	// PIDs may be short too.
 	w.has(1200<<10, 32168, 32768)
 	d = into[api.Leaks](w.do("root", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
 	if l := d.Items[0]; !nearly(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
@@ -95,7 +95,7 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// Nobody is told of sessions that he may not read, or of the host.
+// Callers that may not read a session, or the host, are not told.
 func TestLeaksAccess(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 40, api.NewSession{})
@@ -117,7 +117,7 @@ func TestLeaksAccess(t *testing.T) {
 	w.do("root", "GET", "/v1/leaks?session="+s.ID, nil).refused(api.CodeNotFound)
 }
 
-// Orphans, leftovers and zombies, each with its reason, and who has to reap.
+// Orphans, leftovers and zombies, each with its reason, and the process that has to reap it.
 func TestOrphans(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 40, api.NewSession{Name: "lngtest", OnRootExit: "report"})
@@ -126,7 +126,7 @@ func TestOrphans(t *testing.T) {
 	w.k.Exit(50, 0)
 	for pid, stat := range map[uint32]string{60: statOf(60, "a", "Z", 40), 61: "", 62: statOf(62, "a", "R", 40)} {
 		w.k.Fork(40, pid, "lngtest-zombie")
-		if stat != "" { // else it was reaped, which is not told yet; 62 is torn down
+		if stat != "" { // else it was reaped, which was not reported yet; 62 is being torn down
 			w.proc(pid, 40, 1000, "lngtest-zombie")
 			if err := os.WriteFile(w.h.proc.Path(pid, "stat"), []byte(stat), 0o600); err != nil {
 				t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-// On a host on which nothing happens no hook runs that would see that a
-// lifetime is over: the daemon's own look does.
+// On an idle host no hook runs that would see that a lifetime has expired: the daemon's
+// own look does.
 func TestLifetimeOnAnIdleHost(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{MaxLifetimeMS: 2000, GraceMS: ms(0)})

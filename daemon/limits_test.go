@@ -19,7 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// raw sends bytes and reads the reply, as who.
+// raw sends bytes and reads the reply, as a kind of caller.
 func (w *world) raw(who, request string) (answered, net.Conn) {
 	w.Helper()
 	w.k.AllRead()
@@ -72,7 +72,7 @@ func TestMalformedRequests(t *testing.T) {
 	})
 }
 
-// TestSizeOfRequests: 64 KiB and not a byte more.
+// TestSizeOfRequests: 64 KiB, and not a byte more.
 func TestSizeOfRequests(t *testing.T) {
 	w := newWorld(t)
 	pad := func(n int) string { return `{` + strings.Repeat(" ", n-2) + `}` }
@@ -80,7 +80,7 @@ func TestSizeOfRequests(t *testing.T) {
 	w.do("root", "POST", "/v1/resync", pad(64<<10+1)).refused(api.CodeTooLarge)
 }
 
-// TestConnectionsAreLimited: in all, of a uid, of a session.
+// TestConnectionsAreLimited: in all, per uid, and per session.
 func TestConnectionsAreLimited(t *testing.T) {
 	if l := defaultLimits; l.Conns != 2048 || l.MemberConns != 256 || l.UIDConns != 512 || l.Rate != 200 || l.Burst != 1024 || l.send != 5*time.Second {
 		t.Errorf("%+v", l)
@@ -88,7 +88,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	for name, c := range map[string]struct {
 		set      func(*limits)
 		who      string
-		unbound  string // who still gets in; "": nobody
+		unbound  string // the caller that still gets in; "": none
 		verdicts int
 	}{
 		"all":                        {func(l *limits) { l.Conns = 3 }, "root", "", 3},
@@ -129,8 +129,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// TestIdleConnections: connections over the limit are closed at once, and keep
-// no descriptor; who has opened them does not keep others from being heard.
+// TestIdleConnections: connections over the limit are refused, and keep no descriptor;
+// a caller that opened them does not block other callers.
 func TestIdleConnections(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.h.limits.Conns, w.h.limits.UIDConns = 64, 16 })
 	before := len(descriptors())
@@ -149,7 +149,7 @@ func TestIdleConnections(t *testing.T) {
 	if n := w.s.access.Open(); n != 3*16 {
 		t.Errorf("%d connections are open, want 16 of each uid", n)
 	}
-	// Ours, and the daemon's of those that it keeps.
+	// Our end, and the daemon's end of those that it keeps.
 	w.until(func() bool { return len(descriptors())-before == 3*each+3*16 })
 	into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
 	for _, c := range idle {
@@ -159,8 +159,8 @@ func TestIdleConnections(t *testing.T) {
 	into[api.Version](w.do("user", "GET", "/v1/version", nil), http.StatusOK)
 }
 
-// TestStoppingAndStarting: what a client hears of a daemon that is not there
-// for it.
+// TestStoppingAndStarting: what a client gets from a daemon that stops or has not
+// started.
 func TestStoppingDaemon(t *testing.T) {
 	w := newWorld(t)
 	w.s.endOwner()
@@ -180,8 +180,8 @@ func (a answered) refusedDocument() *api.Error {
 	return doc.Error
 }
 
-// TestSessionsAreLimited: an agent that opens one session after the other takes
-// no slot but its own, and neither does a user.
+// TestSessionsAreLimited: an agent that opens one session after the other takes only
+// its own slots, and so does a user.
 func TestSessionsAreLimited(t *testing.T) {
 	// opens has the kernel open n sessions, of children of a process.
 	opens := func(w *world, n int, parent, pid, uid uint32) {
@@ -225,7 +225,7 @@ func TestSessionsAreLimited(t *testing.T) {
 			into[api.Session](request("100", 102), http.StatusCreated)
 			request("100", 103).refused(api.CodeTooMany)
 			add(101, 110)
-			a := request("101", 110) // deeper is no way around it
+			a := request("101", 110) // a deeper session does not avoid it
 			if e := a.refused(api.CodeTooMany); !strings.Contains(e.Message, s.ID) || a.header.Get("Retry-After") == "" {
 				t.Errorf("%+v %v", e, a.header)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// listener collects what a reader of the events is told.
+// listener collects what a reader of the events gets.
 type listener struct {
 	mu         sync.Mutex
 	forks      map[int]bool // PIDs
@@ -39,10 +39,10 @@ func (h *listener) take(ev *api.Event) error {
 	return nil
 }
 
-// TestRealConsumerStopped: nobody reads during a storm and a ring of one page
-// is soon full. Sessions end all the same; when reading goes on, the count of
-// the lost is the kernel's own, the gap has its time range, and a reader of the
-// events knows every survivor.
+// TestRealConsumerStopped: during a storm nothing is read, and a ring of one page is
+// soon full. Sessions end all the same; when reading continues, the count of lost
+// events is the kernel's own, the gap has its time range, and a reader of the events
+// knows every survivor.
 func TestRealConsumerStopped(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -76,7 +76,7 @@ func TestRealConsumerStopped(t *testing.T) {
 	}
 	leftover.Wait()
 
-	second, err := tracer.Open(tracer.Options{Dir: dir, RingSize: os.Getpagesize()}) // the kernel's own word
+	second, err := tracer.Open(tracer.Options{Dir: dir, RingSize: os.Getpagesize()}) // for the kernel's own count
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,10 +23,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestMain runs this binary as the daemon that Connect starts, too: first word
-// lngtest-daemon, with a kernel that is made of Go; and as a process that holds
-// a port and a lock: first word lngtest-holder, and others that listen: lngtest-server and
-// lngtest-passer; and as one that favours itself: first word lngtest-favoured; and as a canary.
+// TestMain also runs this binary as the daemon that Connect starts: first word lngtest-daemon,
+// with a kernel made of Go; as a process that holds a port and a lock: first word
+// lngtest-holder, and others that listen: lngtest-server and lngtest-passer; as one that
+// favours itself: first word lngtest-favoured; and as a canary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-holder" {
 		os.Exit(holder(os.Args[2]))
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 	before, goroutines := descriptors(), runtime.NumGoroutine()
 	code := tracertest.Main(m)
-	// Those of connections that were closed just now need a moment.
+	// Connections that were just closed need a moment.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	err := instance.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
 	cancel()
@@ -74,8 +74,8 @@ func descriptors() (open []string) {
 	return open
 }
 
-// fakeDaemon serves socket until a signal, or until it is idle unless it is told
-// to be the host's. It notes each start in a file beside the socket.
+// fakeDaemon serves socket until a signal, or until it is idle unless it is the host's.
+// It notes each start in a file beside the socket.
 func fakeDaemon(socket string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -26,7 +26,7 @@ func office(t *testing.T, options ...worldOption) (w *world, s *api.Session) {
 	return w, s
 }
 
-// forks has the first of each pair fork the second.
+// forks makes the first of each pair fork the second.
 func (w *world) forks(pairs ...uint32) {
 	for p := range slices.Chunk(pairs, 2) {
 		name := fmt.Sprintf("lngtest-%d", p[1])
@@ -65,7 +65,7 @@ func (w *world) haveCalls(pid uint32, want ...string) {
 }
 
 // What the agent starts while one call is open belongs to that call, with all that it starts
-// later. While several are open all of them are named, and what was there before has none.
+// later. While several are open all of them are named; older processes have no call.
 func TestMarks(t *testing.T) {
 	w, s := office(t)
 	w.forks(101, 110) // an MCP server
@@ -103,7 +103,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// An end of the agent ends its calls, and an end without a beginning is refused.
+// An end event of the agent ends its calls, and an end without a beginning is refused.
 func TestMarksEndWithTheAgent(t *testing.T) {
 	w, _ := office(t)
 	w.do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "end", ID: "none", Agent: w.pid(101)}).refused(api.CodeNotFound)
@@ -136,7 +136,7 @@ func TestMarksOfASubagent(t *testing.T) {
 	w.haveCalls(220, "outer")
 }
 
-// Only a member may mark, only its own session, and only for an agent that it descends from.
+// Only a member may mark, only in its own session, and only for an agent that is its ancestor.
 func TestMarksRefused(t *testing.T) {
 	w, s := office(t)
 	other := w.session("user", 300, api.NewSession{Name: "other"})
@@ -189,7 +189,7 @@ func TestMarksRefused(t *testing.T) {
 	_, _ = other, nested
 }
 
-// A flood of marks is refused, keeps calls up to the limit, and is one session's only.
+// A flood of marks is refused, keeps calls up to the limit, and affects only one session.
 func TestMarksFlood(t *testing.T) {
 	w, _ := office(t)
 	w.session("user", 300, api.NewSession{Name: "other"})
@@ -266,7 +266,7 @@ func TestMarksInTheHistory(t *testing.T) {
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// accepts has the policy accept traces.
+// accepts makes the policy accept traces.
 func accepts(w *world) {
 	path := w.dir + "/policy.yaml"
 	if err := os.WriteFile(path, []byte("version: 1\ntrace: accept\n"), 0o600); err != nil {
@@ -288,7 +288,7 @@ func (w *world) trace(pid uint32) *api.Trace {
 	return into[api.Process](w.do("user", "GET", fmt.Sprintf("/v1/processes/%d", pid), nil), http.StatusOK).Trace
 }
 
-// The trace of a child of the agent is read at its first exec, and is that of all below it. Of
+// The trace of a child of the agent is read at its first exec, and applies to all below it. Of
 // other processes, and without the policy, no environment is read.
 func TestTrace(t *testing.T) {
 	for _, accepted := range []bool{true, false} {
@@ -331,8 +331,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// A member that keeps the readers of environments waiting keeps nothing else of the daemon, nor its
-// end. What is not a traceparent is as good as none.
+// A member that delays the readers of environments delays nothing else of the daemon, nor its end.
+// An invalid traceparent is ignored.
 func TestTraceKeptWaiting(t *testing.T) {
 	w, s := office(t, accepts)
 	w.forks(100, 399)
@@ -344,7 +344,7 @@ func TestTraceKeptWaiting(t *testing.T) {
 		if err := unix.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { // a reader that waits for a writer has one
+		t.Cleanup(func() { // releases a reader that waits for a writer
 			if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 				f.Close()
 			}
@@ -363,7 +363,7 @@ func TestTraceKeptWaiting(t *testing.T) {
 	}
 }
 
-// The event of the trace, and those behind it, carry it.
+// The event of the trace, and those after it, carry it.
 func TestTraceInEvents(t *testing.T) {
 	w, _ := office(t, accepts)
 	scan, closeIt := w.open("user", "/v1/events?session=office&type=trace,fork,exec,exit")

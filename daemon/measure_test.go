@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// scraped gives the lines of ours, without the library's own.
+// scraped returns our own lines, without the library's.
 func (w *world) scraped() map[string]string {
 	w.Helper()
 	a := w.do("root", "GET", "/metrics", nil)
@@ -76,8 +76,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestManyScrapes: fifty at once are answered, and the registry is asked few
-// times.
+// TestManyScrapes: fifty at once are answered, with few calls of the registry.
 func TestManyScrapes(t *testing.T) {
 	w := newWorld(t)
 	w.session("root", 100, api.NewSession{})

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// releasePeriod is between two looks whether the daemon has nothing to do.
+// releasePeriod is how often the daemon checks whether it has nothing to do.
 const releasePeriod = 5 * time.Minute
 
-// releaseMemory gives the free part of the heap back to the system now, when the
-// start is over, and then once a period if no session lives.
+// releaseMemory gives the free part of the heap back to the system when the start is
+// over, and then once a period if no session lives.
 func (s *service) releaseMemory(ctx context.Context) {
 	tick := time.NewTicker(releasePeriod)
 	defer tick.Stop()

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// policed is a world whose daemon reads a policy file.
+// policed is a world whose daemon has a policy file.
 type policed struct {
 	*world
 	file string
@@ -108,14 +108,14 @@ func TestPolicyValues(t *testing.T) {
 	if info, err := p.k.Session(p.id(s.ID)); err != nil || info.MaxProcesses != 7 || info.MaxLifetime != 4*time.Hour {
 		t.Errorf("%+v, %v", info, err)
 	}
-	// What is asked for by name comes first.
+	// Limits that the caller asked for take precedence.
 	s = p.session("user", 41, api.NewSession{GraceMS: ms(0), MaxProcesses: 3, MaxLifetimeMS: 1000})
 	if info, err := p.k.Session(p.id(s.ID)); err != nil || info.MaxProcesses != 3 || info.MaxLifetime != time.Second || s.GraceSeconds != 0 {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
 
-// Limits that nobody asked for by name are not carried out while observing.
+// Limits of the policy alone are not carried out with observe.
 func TestPolicyObserved(t *testing.T) {
 	p := newPoliced(t, "defaults: {max_processes: 7, max_lifetime: 4h, grace: 1s}\n")
 	s := p.session("user", 40, api.NewSession{})
@@ -128,7 +128,7 @@ func TestPolicyObserved(t *testing.T) {
 	}
 }
 
-// wait.killed is how long a stuck member is waited for.
+// wait.killed is how long to wait for a stuck member.
 func TestPolicyWait(t *testing.T) {
 	p := newPoliced(t, "wait: {killed: 2m}\n")
 	s := p.session("user", 40, api.NewSession{GraceMS: ms(0)})
@@ -159,7 +159,7 @@ func TestPolicyReload(t *testing.T) {
 	if grace, _ := valueOf(doc, "defaults.grace"); grace != "2s" || doc.Mode != "observe" || !slices.Equal(doc.NeedsRestart, []string{"daemon.level"}) {
 		t.Errorf("%+v", doc)
 	}
-	// A bad one changes nothing, and is told until a good one comes.
+	// An invalid one changes nothing, and is reported until a valid one comes.
 	p.write("mode: enforce\ndefaults: {grase: 3s}\n")
 	e := p.do("root", "POST", "/v1/policy/reload", nil).refused(api.CodeBadRequest)
 	line := p.file + `:3:12: unknown key "grase" in defaults; did you mean "grace"?`
@@ -176,14 +176,14 @@ func TestPolicyReload(t *testing.T) {
 	if s := p.session("user", 40, api.NewSession{}); s.GraceSeconds != 2 {
 		t.Errorf("grace %v", s.GraceSeconds)
 	}
-	// SIGHUP is the same.
+	// SIGHUP does the same.
 	p.write("defaults: {grace: 4s}\n")
 	p.hup <- unix.SIGHUP
 	p.until(func() bool { grace, _ := valueOf(p.policy(), "defaults.grace"); return grace == "4s" })
 	if d := p.status().Degraded; len(d) != 0 {
 		t.Errorf("degraded %q", d)
 	}
-	// The one that was named may not go away.
+	// A file that was named must exist.
 	os.Remove(p.file)
 	p.do("root", "POST", "/v1/policy/reload", nil).refused(api.CodeBadRequest)
 	if grace, _ := valueOf(p.policy(), "defaults.grace"); grace != "4s" {
@@ -191,7 +191,7 @@ func TestPolicyReload(t *testing.T) {
 	}
 }
 
-// A daemon does not start on a policy that is not what somebody wrote.
+// A daemon does not start with an invalid policy.
 func TestPolicyRefusedAtStart(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "policy.yaml")
@@ -240,13 +240,13 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 	if o.begin(r.Started()); o.Level != 2 || r.LogLevel() != zerolog.WarnLevel {
 		t.Errorf("level %d, log level %v", o.Level, r.LogLevel())
 	}
-	o.Level = 3 // the command line comes first
+	o.Level = 3 // the command line takes precedence
 	if o.begin(r.Started()); o.Level != 3 {
 		t.Errorf("level %d", o.Level)
 	}
 }
 
-// Instances other than the host's have no file of their own accord.
+// Instances other than the host's have no default file.
 func TestPolicyOfInstance(t *testing.T) {
 	for socket, want := range map[string]string{api.DefaultSocket: policy.DefaultFile, "/tmp/lngtest/s": ""} {
 		i, err := instance.Of(socket)
@@ -286,7 +286,7 @@ func TestPolicyAccess(t *testing.T) {
 			}
 		}
 	}
-	// A member stays one as root.
+	// A member that is root is still a member.
 	p.k.Edit(40, func(x *kerneltest.Proc) { x.UID = 0 })
 	p.do("40", "POST", "/v1/policy/reload", nil).refused(api.CodeDenied)
 	p.do("40", "POST", "/v1/policy/resume", nil).refused(api.CodeDenied)
@@ -327,7 +327,7 @@ func TestPolicyExplain(t *testing.T) {
 	}
 }
 
-// The breaker counts what the daemon ends by itself, and nothing else.
+// The breaker counts what the daemon ends automatically, and nothing else.
 func TestPolicyBreaker(t *testing.T) {
 	p := newPoliced(t, "mode: enforce\nbreaker: {ends_per_minute: 2}\n")
 	may := func(want, wantTripped bool) {
@@ -359,7 +359,7 @@ func TestPolicyBreaker(t *testing.T) {
 	if s := p.session("user", 50, api.NewSession{}); s.Mode != "observe" {
 		t.Errorf("mode %s", s.Mode)
 	}
-	// What is asked for by name goes on.
+	// Ends that a caller asks for continue.
 	s := p.session("user", 51, api.NewSession{GraceMS: ms(0)})
 	p.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true})
 	if r := p.receipt(s.ID); r.Verdict != "clean" {
@@ -369,7 +369,7 @@ func TestPolicyBreaker(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	may(true, false)
-	// While observing nothing is ended, and so nothing counted.
+	// With observe nothing is ended, and so nothing counted.
 	p.write("breaker: {ends_per_minute: 2}\n")
 	p.do("root", "POST", "/v1/policy/reload", nil)
 	for range 10 {

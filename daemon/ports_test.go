@@ -52,7 +52,7 @@ func listenAndPass(path string) int {
 	return 0
 }
 
-// receiveListener takes what a passer sends.
+// receiveListener receives what a passer sends.
 func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 	t.Helper()
 	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
@@ -77,8 +77,8 @@ func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 	return l
 }
 
-// TestRealPorts: a server's port is known as soon as it listens, told of with its process, and
-// in the receipt although the server closed it before it exited. No look at procfs helps.
+// TestRealPorts: a server's port is known as soon as it listens, reported with its process, and in
+// the receipt although the server closed it before it exited. No read of procfs is needed.
 func TestRealPorts(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -117,7 +117,7 @@ func TestRealPorts(t *testing.T) {
 	}
 }
 
-// TestRealPortAt: the history knows who listened on a port, while it did and not before or after.
+// TestRealPortAt: the history knows which process listened on a port, and when.
 func TestRealPortAt(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -193,7 +193,7 @@ func TestRealPortBusy(t *testing.T) {
 	}
 }
 
-// TestWhyPortTold: the answer has a member that procfs does not show as the holder of a socket.
+// TestWhyPortTold: the answer names a member that procfs does not show as the holder of a socket.
 func TestWhyPortTold(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{})

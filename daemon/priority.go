@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// niceness of the daemon: in a storm of forks it has to get its turn beside
-// those whom it is to end.
+// niceness of the daemon: in a storm of forks it has to be scheduled beside the
+// processes that it is to end.
 const niceness = -20
 
-// favour raises the priority of this process: of every thread, and so of those
-// that they will make, and of its autogroup, as a kernel with those (sched(7))
-// compares threads within one only. A daemon that was started in somebody's
-// POSIX session leaves the group of that session alone; in a cgroup with a CPU
-// controller groups have no say.
+// favour raises the priority of this process: of every thread, and so of the threads
+// that these will make, and of its autogroup, because a kernel with autogroups
+// (sched(7)) compares threads only within one. A daemon that was started in another
+// process's POSIX session leaves that autogroup alone; in a cgroup with a CPU
+// controller autogroups have no effect.
 func favour() error {
 	if sid, err := unix.Getsid(0); err == nil && sid == os.Getpid() {
 		err := os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(niceness)), 0)
@@ -27,8 +27,8 @@ func favour() error {
 			return fmt.Errorf("raise the priority of the autogroup: %w", err)
 		}
 	}
-	// A thread that is made meanwhile has what its maker had: only when all have it
-	// already has nobody been missed.
+	// A thread that is made meanwhile inherits from its maker: none was missed only
+	// once every thread has the priority already.
 	for range 100 {
 		if again, err := favourThreads(); err != nil || !again {
 			return err
@@ -37,7 +37,7 @@ func favour() error {
 	return errors.New("raise the priority: threads are created too fast")
 }
 
-// favourThreads reports whether there was a thread that had less.
+// favourThreads reports whether there was a thread of lower priority.
 func favourThreads() (raised bool, err error) {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -49,7 +49,7 @@ func favourThreads() (raised bool, err error) {
 			return false, fmt.Errorf("list threads: %w", err)
 		}
 		if now, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil && 20-now <= niceness {
-			continue // somebody gave it more
+			continue // it has at least this already
 		}
 		raised = true
 		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, niceness); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// No thread keeps its priority: not one made while the others are favoured, and
-// not one that the kernel was making then, which the second call finds.
+// No thread keeps its priority: neither one made while the others are favoured, nor one
+// that the kernel was making then, which the second call finds.
 func TestFavour(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -28,7 +28,7 @@ func TestFavour(t *testing.T) {
 	}
 }
 
-// favoured is a process that makes threads, and takes them down, while favour runs.
+// favoured is a process that makes and ends threads while favour runs.
 func favoured() int {
 	done, ended := make(chan struct{}), make(chan struct{})
 	const makers = 4

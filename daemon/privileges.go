@@ -12,9 +12,8 @@ import (
 )
 
 // giveUp drops the privileges that are no longer needed: everything is loaded,
-// attached, opened and listened on. If it fails the daemon serves nevertheless, and
-// says so in its status, and which of those that it needs it never had, as in a
-// container.
+// attached, opened and listened on. If it fails the daemon serves nevertheless. The
+// status shows that, and which needed capabilities it never had, as in a container.
 func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
 	if drop == nil {
 		return
@@ -36,9 +35,9 @@ func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.In
 	s.log.Info().Strs(logging.KeyCapabilities, held).Msg("privileges given up")
 }
 
-// protectSelf does what the policy says about members that act against the
-// daemon. One that cannot is no worse than one that was not asked to, and says
-// so in its status. What an earlier daemon attached goes if it is not asked for.
+// protectSelf applies the policy about members that act against the daemon. If the
+// kernel cannot, the daemon serves without it, and the status shows that. What an
+// earlier daemon attached is removed unless the policy asks for it.
 func (s *service) protectSelf(on bool) {
 	err := s.kernel.SelfProtect(on)
 	s.start.SelfProtect, s.start.SelfProtectErr = on && err == nil, err

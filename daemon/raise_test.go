@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Weak evidence gives way to strong: what is beside goes over to the session,
-// with what it forked, and nothing is left to tell of where it was.
+// Weak evidence gives way to strong: the work moves from the companion session to the
+// session, with what it forked, and nothing shows where it was.
 func TestBrokeredRaised(t *testing.T) {
 	w := newWork(t, enforced)
 	w.stranger(30, 1, "tmux")
@@ -24,12 +24,12 @@ func TestBrokeredRaised(t *testing.T) {
 	beside := w.in(300)
 	w.k.Fork(300, 301, "lngtest-child")
 	w.environ(300, w.token())
-	w.k.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec tells
+	w.k.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec shows it
 	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) == w.s.ID })
 	if w.in(310) != beside {
 		t.Errorf("310 is in %s", w.in(310))
 	}
-	w.until(func() bool { return strings.Contains(w.audit(), "adopted(env)") }) // it is noted behind the move
+	w.until(func() bool { return strings.Contains(w.audit(), "adopted(env)") }) // it is noted after the move
 	for _, b := range w.brokered(2) {
 		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + beside}[b.Process.PID]
 		if got := b.Evidence.Source + " " + b.Evidence.Confidence + " " + b.Session; got != want || b.Broker != "tmux" || b.Ends != (b.Process.PID == 300) {
@@ -52,7 +52,7 @@ func TestBrokeredRaised(t *testing.T) {
 	}
 }
 
-// Weak work stays beside when other work of the same companion session is raised,
+// Weak work stays in its companion session when other work of that session is raised,
 // although the client that asked for both is a member.
 func TestRaisedAlone(t *testing.T) {
 	w := newWork(t, enforced)
@@ -77,7 +77,7 @@ func TestRaisedAlone(t *testing.T) {
 	}
 }
 
-// Observed it stays where it is, with the better evidence.
+// With observe it stays where it is, with the better evidence.
 func TestBrokeredRaisedObserved(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
 	w.stranger(30, 1, "tmux")

@@ -111,7 +111,7 @@ func blockedAs(t *testing.T, c api.Client, name, script string) (s *api.Session,
 	return s, in, bufio.NewReader(pipe), cmd
 }
 
-// TestReal: a shell leaves daemonised sleepers behind, and all of it ends.
+// TestReal: a shell leaves daemonised sleepers behind, and all of them are ended.
 func TestReal(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -161,8 +161,8 @@ func TestReal(t *testing.T) {
 	t.Logf("the receipt came %v after the root's exit, the end took %.2f ms", time.Since(began), r.DurationMS)
 }
 
-// TestRealSmallRing: nobody reads during a storm, and a ring of one page holds
-// little of it. The tree is the kernel's again soon; so are verdict and count.
+// TestRealSmallRing: during a storm nothing is read, and a ring of one page holds
+// little of it. The tree soon matches the kernel again; so do verdict and count.
 func TestRealSmallRing(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -179,7 +179,7 @@ func TestRealSmallRing(t *testing.T) {
 	if _, err := out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	second, err := tracer.Open(tracer.Options{Dir: dir, RingSize: os.Getpagesize()}) // the kernel's own word
+	second, err := tracer.Open(tracer.Options{Dir: dir, RingSize: os.Getpagesize()}) // for the kernel's own count
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ type auditLog interface {
 	Close() error
 }
 
-// openAudit begins to write the audit log of the instance. One that cannot be
-// written is loud, and stops nothing.
+// openAudit begins to write the audit log of the instance. If it cannot be written, the
+// daemon reports that and continues.
 func openAudit(path string, r *rules.Policy, log zerolog.Logger) auditLog {
 	failing := func(err error) {
 		if err == nil {

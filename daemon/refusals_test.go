@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// TestEveryChangeIsRecorded: verbs that change something and are no end, and
-// refusals of each.
+// TestEveryChangeIsRecorded: verbs that change something but end nothing, and refusals
+// of each.
 func TestEveryChangeIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{})
@@ -38,7 +38,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	}
 }
 
-// TestUnreadableNamespace: a daemon that cannot read where a caller lives says which
+// TestUnreadableNamespace: a daemon that cannot read a caller's namespace says which
 // right it lacks, not that the caller is in a container.
 func TestUnreadableNamespace(t *testing.T) {
 	w := newWorld(t)

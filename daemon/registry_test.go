@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 )
 
-// forks gives batches of births and deaths of one session's members, to a daemon with
+// forks returns batches of births and deaths of one session's members, to a daemon with
 // all its features.
 func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	k := kerneltest.New()
@@ -53,7 +53,7 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	}
 }
 
-// silence is an audit log for nobody.
+// silence is an audit log that keeps nothing.
 type silence struct{}
 
 func (silence) Add(audit.Record) {}
@@ -69,7 +69,7 @@ func defaultRules(c registry.Clock) *rules.Policy {
 	return r
 }
 
-// TestApplyAllocates nothing for forks and exits in steady state.
+// TestApplyAllocates: nothing is allocated for forks and exits in steady state.
 func TestApplyAllocates(t *testing.T) {
 	r, batch := forks(t)
 	err := r.Update(func(tx registry.Tx) {

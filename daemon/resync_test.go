@@ -23,8 +23,8 @@ func (w *world) unheard(f func()) {
 	})
 }
 
-// TestReconciledEvents: what was lost is told as reconciled, with a mark where
-// the gap is, and a reader that only heard events has the kernel's picture.
+// TestReconciledEvents: lost changes are reported as reconciled, with a mark where the
+// gap is, and a reader that only read events has the kernel's picture.
 func TestReconciledEvents(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 100, api.NewSession{})
@@ -109,8 +109,8 @@ func TestResyncCauses(t *testing.T) {
 	}
 }
 
-// TestSkippedPrograms: a program that the kernel skipped may have missed a birth,
-// and everybody is told; not where a second one sees what the first misses.
+// TestSkippedPrograms: a program that the kernel skipped may have missed a birth, which
+// is reported; not where a second one sees what the first misses.
 func TestSkippedPrograms(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		w := newWorld(t)
@@ -132,7 +132,7 @@ func TestSkippedPrograms(t *testing.T) {
 	}
 }
 
-// TestRefusedIsTold: a session or a member that there was no room for degrades the daemon.
+// TestRefusedIsTold: a session or a member for which there was no room degrades the daemon.
 func TestRefusedIsTold(t *testing.T) {
 	for counter, want := range map[string]string{"agent_refused": "agents started without a session", "enter_failed": "was pid_max raised"} {
 		t.Run(counter, func(t *testing.T) {
@@ -187,8 +187,8 @@ func TestResyncFindings(t *testing.T) {
 	w.do("100", "POST", "/v1/resync", nil).refused(api.CodeDenied)
 }
 
-// TestRestartIsMarked: a reader of the next daemon sees that there was one, and
-// who is there now.
+// TestRestartIsMarked: a reader of the next daemon sees that there was a restart, and
+// which processes exist now.
 func TestRestartIsMarked(t *testing.T) {
 	w := newWorld(t, withoutHistory)
 	w.session("user", 100, api.NewSession{})

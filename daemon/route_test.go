@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestRoutesAreAuthorised walks all routes with callers of whom access says that
-// they may not. TARGET and REF are the session and the member that they ask about.
+// TestRoutesAreAuthorised calls all routes as callers for which access says that they
+// may not. TARGET and REF are the session and the member that they ask about.
 func TestRoutesAreAuthorised(t *testing.T) {
 	requests := map[string]struct {
 		about      string // host, target, or the items of a list

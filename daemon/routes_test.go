@@ -40,8 +40,8 @@ func TestVersionAndStatus(t *testing.T) {
 	}
 }
 
-// A program that the kernel refuses and nothing promised depends on is told, and
-// is no alarm: every reader of the tree would have it before his eyes for ever.
+// A refused program on which nothing promised depends is reported, but not as degraded:
+// every reader of the tree would see that forever.
 func TestLimitsAreNoDegradation(t *testing.T) {
 	w := newWorld(t)
 	limit, broken := "fentry/attach_pid: refused by this kernel", "programs loaded again: link_fork_birth is gone"
@@ -204,7 +204,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestNamesOfOthers: nobody else, member or not, takes root's name for a session
+// TestNamesOfOthers: no other user, member or not, can take root's name for a session
 // away from root.
 func TestNamesOfOthers(t *testing.T) {
 	w := newWorld(t)
@@ -335,8 +335,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLostCaller: the process that connected died; its connection is worth
-// nothing in anybody's hands.
+// TestLostCaller: the process that connected died; its connection gives no rights to
+// the process that has it now.
 func TestLostCaller(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{})

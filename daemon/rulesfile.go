@@ -20,8 +20,8 @@ func loadRules(i instance.Instance, o Options, c registry.Clock) (*rules.Policy,
 	return rules.Load(path, must, c)
 }
 
-// policyFile says where an instance has its policy, "": nowhere. must: somebody named
-// it.
+// policyFile returns the path of an instance's policy, "" if there is none. must: the
+// path was named by a user.
 func policyFile(i instance.Instance, o Options) (path string, must bool) {
 	if o.Policy == "" && i.Socket == api.DefaultSocket {
 		return policy.DefaultFile, false
@@ -29,8 +29,8 @@ func policyFile(i instance.Instance, o Options) (path string, must bool) {
 	return o.Policy, o.Policy != ""
 }
 
-// begin takes the keys that are read at a start into the options. What the command line
-// says comes first.
+// begin takes the keys that are read at a start into the options. The command line
+// takes precedence.
 func (o *Options) begin(started *policy.Policy) {
 	if o.Level == 0 {
 		o.Level = slices.Index([]string{"auto", "1", "2", "3", "4"}, started.Daemon.Level)
@@ -45,7 +45,7 @@ func reloadOn(ctx context.Context, hup <-chan os.Signal, steward *rules.Steward,
 			return
 		case <-hup:
 			m.Notify(instance.Reloading()...)
-			_ = steward.Reload() // it is logged, and stands in the status
+			_ = steward.Reload() // it is logged, and shown in the status
 			m.Notify(instance.Ready)
 		}
 	}

@@ -14,11 +14,10 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-// shutdownTimeout is how long requests that are being answered may take when
-// the daemon stops.
+// shutdownTimeout bounds how long requests under way may take when the daemon stops.
 const shutdownTimeout = 2 * time.Second
 
-// begin learns from the kernel what there is. It is called before run.
+// begin reads the kernel's state. It is called before run.
 func (s *service) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
@@ -44,12 +43,12 @@ func (s *service) count() (n int) {
 	return n
 }
 
-// idlePeriod is the longest time between two looks whether somebody needs the daemon.
+// idlePeriod is the longest time between two checks whether the daemon is still needed.
 const idlePeriod = 10 * time.Second
 
-// run serves until ctx is done, a client stops it, or, if it is ephemeral,
-// nobody needs it. unload: the kernel's side is to be taken down, by the
-// caller, who holds the lock for it.
+// run serves until ctx is done, a client stops it, or, if it is ephemeral, it is no
+// longer needed. unload: the caller, which holds the lock for it, is to take down the
+// kernel side.
 func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Instance) (lock *instance.Lock, unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -111,16 +110,16 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 		}
 	}
 	if left && s.count() > 0 {
-		unload = false // a session came in at the last moment: it lives on
+		unload = false // a session was opened at the last moment: keep it
 	}
-	checking.Wait() // it ends its session, for which it needs the kernel
+	checking.Wait() // it ends its own session, for which it needs the kernel
 	s.registry.CloseIngest()
 	err = errors.Join(err, s.kernel.CloseRead())
 	wg.Wait()
-	s.recorder.End() // it asks the registry
+	s.recorder.End() // it calls the registry
 	s.endOwner()
 	err = errors.Join(err, s.kernel.Close())
-	// What could not be written was told when it happened.
+	// Write errors were reported when they happened.
 	s.access.Flush()
 	_ = s.audit.Close()
 	return lock, unload, err
@@ -135,8 +134,8 @@ func (s *service) leave() {
 }
 
 // waitIdle waits until there has been neither session nor client for the time that the daemon lingers,
-// and gives the lock that keeps others from starting a daemon while we leave.
-// Without a lock something else made it return.
+// and returns the lock that keeps others from starting a daemon meanwhile. Without a lock it returned
+// for another reason.
 func (s *service) waitIdle(ctx context.Context, i instance.Instance, failed <-chan error) (*instance.Lock, error) {
 	linger := s.linger
 	tick := time.NewTicker(min(max(linger/10, instance.PollPause), idlePeriod))

@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// self_protect is carried out at a start, told, and taken away at a start that
-// does not ask for it.
+// self_protect is applied at a start, reported, and removed at a start that does not
+// ask for it.
 func TestSelfProtection(t *testing.T) {
 	p := newPoliced(t, "self_protect: true\n")
 	p.k.Feature.Refuses = tracer.RefuserFmodRet

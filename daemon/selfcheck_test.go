@@ -117,7 +117,7 @@ func TestSelfCheckReal(t *testing.T) {
 			if !status.SelfCheck.OK || status.SelfCheck.At == nil || strings.Contains(fmt.Sprint(status.Degraded), "self-check") {
 				t.Fatalf("%+v %v", status.SelfCheck, status.Degraded)
 			}
-			tracertest.NeedsLevel(t, tt.level, status.Level) // what it has is another row
+			tracertest.NeedsLevel(t, tt.level, status.Level) // its actual level is another row
 			if status.Sessions != 0 || status.Live != 0 || status.Level != tt.level {
 				t.Errorf("%+v", status)
 			}
@@ -163,8 +163,8 @@ func wait(t *testing.T, c api.Client, holds func(*api.Status) bool) (st *api.Sta
 	return st
 }
 
-// TestSelfCheckSweeps: what a daemon that was killed in its check left is ended
-// by the next one, and is no session to anybody.
+// TestSelfCheckSweeps: what a daemon that was killed during its check left is ended by
+// the next one, and is not shown as a session.
 func TestSelfCheckSweeps(t *testing.T) {
 	dir := tracertest.Dir(t)
 	k, err := tracer.Open(tracer.Options{Dir: dir})
@@ -227,7 +227,7 @@ func TestSelfCheckSweeps(t *testing.T) {
 	}
 }
 
-// TestSelfCheckFails: it is loud, and says so to everybody.
+// TestSelfCheckFails: a failed check is logged, and shown in the status.
 func TestSelfCheckFails(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.o.Canary = canaryCommand })
 	w.until(func() bool { return into[api.Status](w.do("user", "GET", "/v1/status", nil), 200).SelfCheck != nil })
@@ -249,8 +249,8 @@ func TestSelfCheckFails(t *testing.T) {
 	w.do("100", "POST", "/v1/selfcheck", nil).refused(api.CodeDenied)
 }
 
-// TestCanaryIsHidden: the graph follows a canary, and nobody else counts, lists
-// or streams it, so that an ephemeral daemon may leave too.
+// TestCanaryIsHidden: the graph follows a canary, and nothing else counts, lists or
+// streams it, so that an ephemeral daemon may exit too.
 func TestCanaryIsHidden(t *testing.T) {
 	w := newWorld(t)
 	id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(rootPID).Identity, Name: selfcheck.Name})

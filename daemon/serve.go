@@ -34,11 +34,11 @@ type Options struct {
 	// Ephemeral, if not 0, is how long the daemon stays after its last session and client.
 	Ephemeral time.Duration
 	Level     int    // at most this guarantee level; 0: the policy's, else the best
-	Policy    string // the file; default policy.DefaultFile on the default socket, if it is there
+	Policy    string // the file; default policy.DefaultFile on the default socket, if it exists
 	Version   string
 	LogFile   string // default: the standard error
-	// Canary is a command line that calls [canary.Main] with what is appended
-	// to it; without one the daemon makes no self-check.
+	// Canary is a command line to which arguments are appended that it passes to
+	// [canary.Main]; without it the daemon makes no self-check.
 	Canary []string
 }
 
@@ -46,10 +46,10 @@ type Options struct {
 // of the instance. The daemon could not be ended with that session.
 var ErrMember = errors.New("a member of a session may not start the daemon")
 
-// Serve runs the host's daemon until ctx is done or a client stops it. What
-// runs in the kernel, sessions included, goes on afterwards; an ephemeral
-// daemon, and one that is told to unload, takes it down. An ephemeral daemon
-// on the socket is taken over with its sessions.
+// Serve runs the host's daemon until ctx is done or a client stops it. The kernel side,
+// sessions included, continues afterwards; an ephemeral daemon, and one that is asked
+// to unload, takes it down. An ephemeral daemon on the socket is taken over with its
+// sessions.
 func Serve(ctx context.Context, o Options) error {
 	ready := instance.InheritedPipe()
 	hup := make(chan os.Signal, 1)
@@ -66,17 +66,17 @@ func Serve(ctx context.Context, o Options) error {
 	return err
 }
 
-// host is what a daemon stands on; tests replace parts of it.
+// host is what a daemon depends on; tests replace parts of it.
 type host struct {
 	open   func(tracer.Options) (kernel, error)
 	unload func(dir string) error
 	live   func(dir, except string) (int, error) // sessions that are pinned there
-	// memberships finds the instances beside dir in whose sessions p is.
+	// memberships finds the instances beside dir that have p in one of their sessions.
 	memberships  func(dir string, p tracer.Identity) ([]string, error)
 	proc         procfs.FS
 	files        string // the root of its files, default /
 	pidNamespace string
-	group        int // gid of those who may read everything, -1: none
+	group        int // gid of users that may read everything, -1: none
 	peerOf       func(net.Conn) (access.Peer, error)
 	clock        registry.Clock
 	limits       limits
@@ -109,7 +109,7 @@ func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instanc
 		if err != nil {
 			return err
 		}
-		o.LogFile = i.Log // where the command that started us looks
+		o.LogFile = i.Log // where the command that started the daemon looks
 	}
 	log, closeLog, err := logging.Open(o.LogFile, os.Stderr, os.Getenv)
 	if err != nil {
@@ -119,10 +119,10 @@ func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instanc
 	if err := favour(); err != nil {
 		log.Warn().Err(err).Msg("in a storm of forks the daemon may be slow")
 	}
-	// A thread that the kernel was making meanwhile was missed.
+	// A thread that the kernel was making just then was missed.
 	again := time.AfterFunc(time.Second, func() { _ = favour() })
 	defer again.Stop()
-	// Systemd has mounted it on its hosts. If it cannot be had, Open says so.
+	// Systemd has mounted it on its hosts. If mounting fails, Open reports it.
 	if mounted, err := tracer.MountBPFFS(instance.BPFFS); err == nil && mounted {
 		log.Info().Str(logging.KeyPath, instance.BPFFS).Msg("bpffs mounted")
 	}
@@ -154,10 +154,10 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if err != nil {
 		return err
 	}
-	defer func() { lock.Release() }() // whichever it is by then
+	defer func() { lock.Release() }() // the lock held at that time
 	removeSocket := func() {}
 	defer func() {
-		removeSocket() // the kernel is let go of; until alone is released, it is ours
+		removeSocket() // the kernel is released; until alone is released, the socket is ours
 		alone.Release()
 	}()
 	k, err := h.open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.Started().Daemon.RingSize)})
@@ -186,8 +186,8 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	return err
 }
 
-// prepare makes a service that knows what the kernel holds, and its socket, unless
-// it has one.
+// prepare makes a service that has read the kernel's state, and its socket, unless it
+// has one.
 func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*service, *instance.Listener, error) {
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
@@ -215,8 +215,8 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 	return s, d, nil
 }
 
-// outside refuses a daemon that is a member of a session of whichever instance
-// of this host: with another socket it would have none of its own.
+// outside refuses to start a daemon that is a member of a session of any instance of
+// this host: without the check it could be one by using another socket.
 func (h host) outside(k kernel, i instance.Instance) error {
 	if h.memberships == nil {
 		return nil
@@ -262,7 +262,7 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 		if pid = parents[pid]; pid == 0 {
 			break
 		}
-		// An ancestor that died meanwhile, or is a member, needs none.
+		// An ancestor that died meanwhile, or is a member, needs no protection.
 		if err := k.Protect(pid); err != nil && !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrProtected) {
 			return self, fmt.Errorf("protect the daemon's ancestor: %w", err)
 		}

@@ -33,11 +33,11 @@ type limits struct {
 
 var defaultLimits = limits{
 	send: 5 * time.Second, stall: 30 * time.Second, heartbeat: 15 * time.Second, flush: 5 * time.Millisecond,
-	// All the sessions that one may have nested in it can be asked for at once.
+	// All sessions that may be nested in one can send requests at once.
 	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: registry.MaxNested, Rate: 200, Burst: 4 * registry.MaxNested},
 }
 
-// parts are what a service is built of, beside the host.
+// parts are what a service is made of, beside the host.
 type parts struct {
 	kernel  kernel
 	self    tracer.Identity
@@ -64,7 +64,7 @@ type service struct {
 	clock       registry.Clock
 	manager     *instance.Manager
 	alone       *instance.PIDFile
-	linger      time.Duration           // after the last session and client; 0: it stays
+	linger      time.Duration           // after the last session and client; 0: forever
 	flush       time.Duration           // events are gathered before they are sent
 	jobs        []func(context.Context) // of the features, in the background
 

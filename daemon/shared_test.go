@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// A server of several sessions leaves the one that started it, and ends with
-// the last that could use it.
+// A server of several sessions leaves the one that started it, and ends with the last
+// one that could use it.
 func TestSharedServer(t *testing.T) {
 	w := newWork(t, enforced+"brokers:\n  shared:\n    - {name: build, match: {exe: /bin/lngtest-java, argv: --flag}}\n"+
 		"    - {name: cache, match: {exe: /bin/lngtest-cache}, end: never}\n")
@@ -33,7 +33,7 @@ func TestSharedServer(t *testing.T) {
 	}
 	w.k.Exit(100, 0)
 	w.receipt(w.s.ID)
-	w.restart() // whose rule it is, is remembered
+	w.restart() // the rule is remembered
 	w.look()
 	if w.dead(101) || w.dead(103) {
 		t.Error("it ended with the first session")

@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// watched is a kernel that notices who asks it after it was let go of.
+// watched is a kernel that notices calls after it was released.
 type watched struct {
 	*kerneltest.Kernel
 	closed atomic.Bool
@@ -30,7 +30,7 @@ func (k *watched) Close() error {
 	return k.Kernel.Close()
 }
 
-// A descriptor that is closed may be another's by the time it is used.
+// A closed descriptor may belong to another file by the time it is used.
 func TestNobodyAsksAClosedKernel(t *testing.T) {
 	k := &watched{}
 	w := newWorld(t, func(w *world) {

@@ -13,9 +13,9 @@ import (
 // statusPeriod is how often the service manager gets the status.
 const statusPeriod = 10 * time.Second
 
-// reportStatus keeps the service manager informed. The watchdog's message is sent
-// from the registry's goroutine, which does everything that matters: if it is stuck,
-// the message is missing.
+// reportStatus keeps the service manager informed. The watchdog's message is sent from
+// the registry's goroutine, because everything depends on that: if it is stuck, the
+// message is missing.
 func (s *service) reportStatus(ctx context.Context, m *instance.Manager) {
 	if !m.Present {
 		return

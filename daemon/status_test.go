@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenTo is a service manager; what it is told is read from it.
+// listenTo is a service manager; the messages that it gets are read from it.
 func listenTo(t *testing.T) *net.UnixConn {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -111,7 +111,7 @@ func TestManager(t *testing.T) {
 	until(t, c, "STOPPING=1")
 }
 
-// An owner that is stuck must not be told to live.
+// No watchdog message may be sent while the registry's goroutine is stuck.
 func TestManagerStuckOwner(t *testing.T) {
 	c := listenTo(t)
 	w := newWorld(t, func(w *world) { w.h.manager = &instance.Manager{Present: true, Watchdog: 3 * time.Millisecond} })
@@ -120,8 +120,8 @@ func TestManagerStuckOwner(t *testing.T) {
 	go w.s.registry.Read(func(v registry.View) { close(stuck); <-free })
 	<-stuck
 	takeAll(t, c) // what was sent before
-	// One answer of the registry's may be on its way. Were it not asked, there
-	// would be a message each millisecond.
+	// One answer of the registry's may be on its way. If it were not asked, there would
+	// be a message each millisecond.
 	heard := 0
 	for deadline := time.Now().Add(200 * time.Millisecond); ; heard++ {
 		if fields, err := hear(c, time.Until(deadline)); errors.Is(err, os.ErrDeadlineExceeded) {

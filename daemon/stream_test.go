@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 )
 
-// lines reads a stream; close it to go away.
+// lines reads a stream; close it to disconnect.
 type lines struct {
 	*testing.T
 	scan  *bufio.Scanner
@@ -29,7 +29,7 @@ func (w *world) events(who, query string) *lines {
 	return &lines{w.T, scan, close}
 }
 
-// next gives the next line but heartbeats; nil at the end.
+// next returns the next line except heartbeats; nil at the end.
 func (l *lines) next() *api.Event {
 	l.Helper()
 	defer bound(l.T, l.close)()
@@ -133,8 +133,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestEventsAreFiltered: nobody sees what is not theirs, and gaps in seq are
-// no loss.
+// TestEventsAreFiltered: no reader sees events that it may not read, and gaps in seq
+// are not a loss.
 func TestEventsAreFiltered(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 100, api.NewSession{})
@@ -200,7 +200,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestReaderDropped: one that takes nothing is closed, and the daemon goes on.
+// TestReaderDropped: a reader that does not read is closed, and the daemon continues.
 func TestReaderDropped(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.h.limits.stall = 20 * time.Millisecond })
 	w.session("user", 100, api.NewSession{})
@@ -224,7 +224,7 @@ func TestReaderDropped(t *testing.T) {
 func TestReaderFellOff(t *testing.T) {
 	w := newWorld(t, withoutHistory)
 	w.session("user", 100, api.NewSession{})
-	// What the session's beginning still brings comes before the mark.
+	// Events from the session's beginning that are still due come before the mark.
 	w.k.Exec(100, "/bin/mark", "mark\x00")
 	var from uint64
 	w.until(func() bool {

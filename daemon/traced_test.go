@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// A plan names who traces a member, and whom a member traces outside: either may
-// make the end another one.
+// A plan names the tracers of members, and the outsiders that a member traces: either
+// may change how the end goes.
 func TestPlanTraced(t *testing.T) {
 	w := newWork(t, enforced)
 	status := func(pid uint32, key string, value uint32) {

@@ -120,7 +120,7 @@ func TestProcess(t *testing.T) {
 	})
 }
 
-// TestWhyBeforeItsEvent: the event of a birth is lost, the kernel still knows.
+// TestWhyBeforeItsEvent: the event of a birth is lost, but the kernel knows the process.
 func TestWhyBeforeItsEvent(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{})
@@ -136,7 +136,7 @@ func TestWhyBeforeItsEvent(t *testing.T) {
 	}
 }
 
-// Some kernels show PID 1 to nobody but procfs. Everybody can see it there.
+// Some kernels show PID 1 only in procfs, where everyone can see it.
 func TestInitIsHidden(t *testing.T) {
 	w := newWorld(t)
 	w.k.Exit(1, 0)

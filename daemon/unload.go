@@ -15,8 +15,8 @@ import (
 )
 
 // Unload takes the instance of a socket down: it stops its daemon and removes
-// everything that is pinned. With live sessions it refuses, unless force is set;
-// then their processes continue, outside of any session.
+// everything that is pinned. With live sessions it refuses, unless force is set; then
+// their processes continue, outside of any session.
 func Unload(ctx context.Context, socket string, force bool) error {
 	i, err := instance.Of(socket)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 )
 
-// frames reads a watch; close it to go away.
+// frames reads a watch; close it to disconnect.
 type frames struct {
 	*testing.T
 	scan    *bufio.Scanner
@@ -46,7 +46,7 @@ func (l *frames) next() *api.Frame {
 	return f
 }
 
-// until reads lines until the picture is right; the stream's end is none.
+// until reads lines until the picture is right; the end of the stream does not count.
 func (l *frames) until(what string, right func(*watchtest.Picture) bool) {
 	l.Helper()
 	defer bound(l.T, l.close)()
@@ -175,7 +175,7 @@ func TestWatchRefused(t *testing.T) {
 	w.do("else", "GET", "/v1/watch?session="+s.ID, nil).refused(api.CodeDenied)
 }
 
-// TestSlowWatcherIsDropped without a delay for anybody else.
+// TestSlowWatcherIsDropped: it delays no other watcher.
 func TestSlowWatcherIsDropped(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.h.limits.stall = 2 * time.Second })
 	w.session("user", 100, api.NewSession{})
@@ -198,8 +198,8 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 	}
 }
 
-// TestWatchAfterProcfs: what ran before the daemon did has its command line
-// from procfs.
+// TestWatchAfterProcfs: a process that ran before the daemon has its command line from
+// procfs.
 func TestWatchAfterProcfs(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 100, api.NewSession{})

@@ -19,10 +19,10 @@ import (
 type work struct {
 	*policed
 	s      *api.Session
-	hidden bool // nobody looks at the host
+	hidden bool // no walk over the host
 }
 
-// newWork has a session of the user, with the root 100.
+// newWork makes a session of the user, with the root 100.
 func newWork(t *testing.T, policy string) *work {
 	t.Helper()
 	w := &work{policed: newPoliced(t, policy)}
@@ -32,7 +32,7 @@ func newWork(t *testing.T, policy string) *work {
 	return w
 }
 
-// stranger is a process that somebody else forked, of the user.
+// stranger makes an outsider, forked by an outsider, of the user.
 func (w *work) stranger(pid, parent uint32, comm string, environ ...string) {
 	w.Helper()
 	w.strangerOf(1000, pid, parent, comm, environ...)
@@ -74,7 +74,7 @@ func (w *work) file(pid uint32, name, text string) {
 	}
 }
 
-// exe sets what procfs says that a process runs.
+// exe sets the program that procfs shows for a process.
 func (w *work) exe(pid uint32, path string) {
 	w.Helper()
 	os.Remove(w.h.proc.Path(pid, "exe"))
@@ -83,7 +83,7 @@ func (w *work) exe(pid uint32, path string) {
 	}
 }
 
-// become is an exec, of a stranger or a member.
+// become is an exec, of an outsider or a member.
 func (w *work) become(pid uint32, comm string, environ ...string) {
 	w.Helper()
 	w.exe(pid, "/bin/"+comm)
@@ -103,7 +103,7 @@ func (w *work) runs(pid uint32, command ...string) {
 	w.k.AllRead()
 }
 
-// look has the daemon look at everybody, however often it has done so, and waits
+// look makes the daemon look at every process, however often it has done so, and waits
 // until it has.
 func (w *work) look() {
 	w.Helper()
@@ -111,10 +111,10 @@ func (w *work) look() {
 	w.walk()
 }
 
-// walk has the daemon look at whoever is due for it, and waits until it has.
+// walk makes the daemon look at every process that is due, and waits until it has.
 func (w *work) walk() {
 	w.Helper()
-	for range 2 { // the second is handed over when the first has been taken
+	for range 2 { // the second is handed over after the first was taken
 		w.k.AllRead()
 		if _, err := w.policed.world.s.registry.Resync(registry.CauseNone); err != nil {
 			w.Fatal(err)
@@ -143,7 +143,7 @@ func (w *work) doc() *api.Session {
 	return into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.s.ID, nil), http.StatusOK)
 }
 
-// brokered waits until a session has handed over that many things.
+// brokered waits until a session has that many handed-over items.
 func (w *work) brokered(n int) []api.Brokered {
 	w.Helper()
 	var all []api.Brokered
@@ -154,7 +154,7 @@ func (w *work) brokered(n int) []api.Brokered {
 	return all
 }
 
-// planned is why a dry run says that each is a member.
+// planned returns the evidence that a dry run names for each member.
 func (w *work) planned(session string) map[int]string {
 	w.Helper()
 	why := make(map[int]string)

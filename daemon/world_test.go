@@ -32,8 +32,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// world is a daemon over a kernel made of Go, served on a real socket. Callers
-// are told apart by the address that they bind.
+// world is a daemon over a kernel made of Go, served on a real socket. Callers are
+// distinguished by the address that they bind.
 type world struct {
 	*testing.T
 	k      *kerneltest.Kernel
@@ -185,7 +185,7 @@ func (w *world) proc(pid, parent, uid uint32, comm string) {
 	os.Symlink("/lngtest-cwd", p.Path(pid, "cwd"))
 }
 
-// peerOf reads who it is from the address that the client bound: KIND or a PID.
+// peerOf reads the caller from the address that the client bound: KIND or a PID.
 func (w *world) peerOf(c net.Conn) (access.Peer, error) {
 	who, _, _ := strings.Cut(filepath.Base(c.RemoteAddr().String()), "-")
 	pid, ok := callers[who]
@@ -208,7 +208,7 @@ func (w *world) dial(who string) (net.Conn, error) {
 	return (&net.Dialer{LocalAddr: &net.UnixAddr{Name: local, Net: "unix"}}).Dial("unix", w.socket)
 }
 
-// reply is what a request brought.
+// reply is the answer to a request.
 type answered struct {
 	*testing.T
 	status int
@@ -216,8 +216,8 @@ type answered struct {
 	body   []byte
 }
 
-// do makes one request as who, a kind of caller or a PID, when the daemon has
-// read all that the kernel told.
+// do makes one request as a kind of caller or a PID, once the daemon has read all
+// events of the kernel.
 func (w *world) do(who, method, path string, body any) answered {
 	w.Helper()
 	w.k.AllRead()
@@ -273,7 +273,7 @@ func (w *world) open(who, path string) (scan *bufio.Scanner, closeIt func()) {
 	return bufio.NewScanner(resp.Body), closeIt
 }
 
-// client speaks as who, over a connection of its own for each request.
+// client sends requests as a kind of caller, over a connection of its own for each.
 func (w *world) client(who string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -281,7 +281,7 @@ func (w *world) client(who string) *http.Client {
 	}}
 }
 
-// into checks the status and gives the document.
+// into checks the status and returns the document.
 func into[T any](a answered, status int) *T {
 	a.Helper()
 	if a.status != status {
@@ -294,7 +294,7 @@ func into[T any](a answered, status int) *T {
 	return doc
 }
 
-// refused checks that it was, with the code.
+// refused checks that the request was refused, with the code.
 func (a answered) refused(code string) *api.Error {
 	a.Helper()
 	var doc api.ErrorDocument
@@ -307,7 +307,7 @@ func (a answered) refused(code string) *api.Error {
 	return doc.Error
 }
 
-// session makes one of a new child of the caller.
+// session opens a session over a new child of the caller.
 func (w *world) session(who string, pid uint32, req api.NewSession) *api.Session {
 	w.Helper()
 	caller := w.caller(who)
@@ -335,7 +335,7 @@ func (w *world) receipt(id string) *api.Report {
 
 func ms(n int64) *int64 { return &n }
 
-// id gives the kernel's name of a session.
+// id returns the kernel's id of a session.
 func (w *world) id(name string) (id tracer.SessionID) {
 	w.Helper()
 	all, err := w.k.Sessions()
@@ -354,7 +354,7 @@ func (w *world) id(name string) (id tracer.SessionID) {
 // patience bounds every wait of these tests; reaching it is a failure.
 var patience = tracertest.Slowed(30 * time.Second)
 
-// until asks again until it holds.
+// until tries again until the condition holds.
 func (w *world) until(holds func() bool) {
 	w.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
@@ -377,16 +377,16 @@ func bound(t *testing.T, closeIt func()) (over func()) {
 	}
 }
 
-// hold keeps the reader of the events away while f runs.
+// hold stops the reader of the events while f runs.
 func (w *world) hold(f func()) {
 	w.gates.reading.Lock()
 	defer w.gates.reading.Unlock()
 	f()
 }
 
-// gates keep the daemon from its kernel.
+// gates can keep the daemon from its kernel.
 type gates struct {
-	reading sync.Mutex   // an event that was read comes when it is free
+	reading sync.Mutex   // held: events that were read do not arrive
 	looking sync.RWMutex // held while all processes are walked over
 }
 

@@ -24,7 +24,7 @@ type Kernel interface {
 	Lookup(pid uint32) (tracer.Entry, error)
 }
 
-// Options are what an [Access] stands on.
+// Options are what an [Access] depends on.
 type Options struct {
 	Kernel       Kernel
 	Proc         procfs.FS
@@ -39,8 +39,7 @@ type Options struct {
 	Log          zerolog.Logger
 }
 
-// Access knows who is connected, and what was refused. It may be used from any
-// goroutine.
+// Access knows the connections and the refusals. It may be used from any goroutine.
 type Access struct {
 	o        Options
 	conns    *conns
@@ -50,7 +49,7 @@ type Access struct {
 	refused map[string]uint64 // by verb
 }
 
-// New gives the access of one daemon.
+// New makes the access of one daemon.
 func New(o Options) *Access {
 	return &Access{
 		o: o, conns: newConns(o.Limits, o.Clock), refusals: audit.NewRefusals(o.Audit, o.Clock),
@@ -68,7 +67,7 @@ func Group() int {
 	return -1
 }
 
-// Admit says who is calling now, and refuses a caller that asks too much.
+// Admit returns the caller as it is now, and refuses a caller that asks too much.
 func (a *Access) Admit(conn *Connection) (Caller, error) {
 	if conn.over {
 		return Caller{}, api.NewError(api.CodeTooMany, "too many connections", "close some")
@@ -85,8 +84,7 @@ func (a *Access) Admit(conn *Connection) (Caller, error) {
 	return c, nil
 }
 
-// verbLimit counts requests and connections that were too many, whatever they
-// asked for.
+// verbLimit counts requests and connections over a limit, whatever they asked for.
 const verbLimit = "limit"
 
 func (a *Access) count(verb string) {

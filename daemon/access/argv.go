@@ -11,10 +11,10 @@ const (
 	Whole
 )
 
-// Sees is the only place that says how much c gets of the command lines of a user's
+// Sees is the only place that decides how much c gets of the command lines of a user's
 // processes. The group reads every session, and the kernel lets every user of the host
-// read /proc/PID/cmdline. Inside a session the group counts for nothing: an agent that
-// an operator of the group started is not that operator.
+// read /proc/PID/cmdline. Inside a session the group does not count: an agent that an
+// operator of the group started does not have the operator's rights.
 func (c Caller) Sees(uid uint32) Sight {
 	switch {
 	case c.UID == uid || c.Root():
@@ -39,9 +39,9 @@ func (c Caller) Argv(uid uint32, argv []string) []string {
 	return nil
 }
 
-// RedactAfter runs read, during which others wait, as they do for the registry. To redact one
-// command line of 4 KiB takes 1.5 ms. So the command lines that Argv gives meanwhile are
-// blank, and filled in when read has returned.
+// RedactAfter runs read while others wait for it, as for the registry. Redacting one command
+// line of 4 KiB takes 1.5 ms. So the command lines that Argv returns meanwhile are blank, and
+// filled in when read has returned.
 func (c Caller) RedactAfter(read func() error) error {
 	if c.owed == nil || c.owed.reading {
 		return read()
@@ -51,7 +51,7 @@ func (c Caller) RedactAfter(read func() error) error {
 	return read()
 }
 
-// owed are the command lines that are still to be redacted, in the order in which they were given.
+// owed are the command lines that are still to be redacted, in the order in which they were returned.
 type owed struct {
 	reading      bool
 	given, whole [][]string

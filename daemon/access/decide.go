@@ -19,15 +19,15 @@ type Verb uint8
 const (
 	Hello   Verb = iota + 1 // version and status
 	Read                    // anything about a session or a process
-	Create                  // a session of the caller's own child
-	Adopt                   // a session of a process that runs
+	Create                  // open a session over the caller's own child
+	Adopt                   // open a session over a running process
 	Keep                    // hand a member over to a session that outlives its own
 	End                     // end a session
 	Kill                    // signal one member
 	Branch                  // end a member and all that it started
 	Manage                  // the daemon itself
 	Metrics                 // the figures of the whole host
-	Mark                    // say something about the caller's own session
+	Mark                    // report something about the caller's own session
 )
 
 func (v Verb) String() string {
@@ -41,33 +41,33 @@ type Caller struct {
 	Comm   string
 	Group  bool             // is in the group [ReadGroup]
 	Member tracer.SessionID // 0: an operator
-	// Lost: the process that connected cannot be identified any more, so
-	// whether it is a member is unknown.
+	// Lost: the process that connected cannot be identified any longer, so whether it
+	// is a member is unknown.
 	Lost bool
 	// Foreign: it lives in another PID namespace, its PIDs mean nothing here.
 	Foreign bool
 	// Unplaced is why its PID namespace cannot be read. Foreign is set, too.
 	Unplaced error
-	// Redact hides the secrets of a command line. Nil: the caller gets none redacted.
+	// Redact hides the secrets of a command line. If nil, no redacted ones are shown.
 	Redact func(argv []string) []string
 
-	asked *Asked // nil: nobody wants to know
+	asked *Asked // nil: not recorded
 	owed  *owed  // by [Caller.RedactAfter]; nil: Argv redacts at once
 }
 
-// Asked notes what [Decide] was asked about one caller.
+// Asked records what [Decide] was asked about one caller.
 type Asked struct{ verbs atomic.Uint32 }
 
-// About reports that Decide was asked about the verb.
+// About reports whether Decide was asked about the verb.
 func (a *Asked) About(v Verb) bool { return a.verbs.Load()&(1<<v) != 0 }
 
-// Noting is c with a note of what Decide is asked about it from now on.
+// Noting returns a copy of c, and a record of what Decide is asked about it from now on.
 func (c Caller) Noting() (Caller, *Asked) {
 	c.asked = new(Asked)
 	return c, c.asked
 }
 
-// Root reports whether c is root and in no session: nothing is refused to it.
+// Root reports whether c is root and in no session: only Mark is refused to it, unless it is lost.
 func (c Caller) Root() bool { return c.UID == 0 && c.Member == 0 }
 
 // Scope is the scope of the caller's own session, or of its own processes.
@@ -91,9 +91,9 @@ type Decision struct {
 	Why, Hint string
 }
 
-// Decide is the only place that says who may do what. Membership comes first
-// and only narrows, root included: an agent runs as its operator's own uid,
-// and what became root inside a session is still inside.
+// Decide is the only place that decides what a caller may do. Membership comes first
+// and only narrows, root included: an agent runs as its operator's own uid, and a
+// member that became root is still a member.
 func Decide(c Caller, v Verb, s Scope) Decision {
 	if c.asked != nil {
 		c.asked.verbs.Or(1 << v)
@@ -115,7 +115,7 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 		return yes
 	}
 	switch v {
-	case Create, Adopt: // for which processes is checked elsewhere
+	case Create, Adopt: // the process is checked elsewhere
 		return yes
 	case Metrics:
 		if c.Group {

@@ -26,7 +26,7 @@ func TestDecide(t *testing.T) {
 		"gone member":  {UID: 0, Member: 7, Lost: true},
 		"gone user":    {UID: mine, Lost: true},
 		"gone group":   {UID: mine, Group: true, Lost: true},
-		"away user":    {UID: mine, Foreign: true}, // its PIDs are refused where they come in
+		"away user":    {UID: mine, Foreign: true}, // its PIDs are refused where they are received
 	}
 	scopes := map[string]Scope{
 		"mine":                  {UID: mine},
@@ -90,7 +90,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestSees: every kind of caller, and whose command line it is.
+// TestSees: every kind of caller, and every user of a command line.
 func TestSees(t *testing.T) {
 	hide := func(argv []string) []string { return []string{"hidden"} }
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestSees(t *testing.T) {
 	}
 }
 
-// TestRedactAfter: what others wait for does no redaction. What is read meanwhile is blank, not a
+// TestRedactAfter: nothing is redacted while others wait. What is read meanwhile is blank, not a
 // secret, and redacted afterwards, also when it is redacted twice.
 func TestRedactAfter(t *testing.T) {
 	reading := false

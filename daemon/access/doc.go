@@ -1,3 +1,3 @@
-// Package access decides who is calling, what they may do to which session, and how
-// much of it. It records what was refused.
+// Package access identifies callers, decides what they may do to which session, and how
+// much they see. It records refusals.
 package access

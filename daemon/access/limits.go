@@ -14,14 +14,14 @@ import (
 
 // Limits bound what callers can take of the daemon.
 type Limits struct {
-	Conns       int // a 16th is left to root, another 4th to callers that are in no session
-	UIDConns    int // of one uid but root: in sessions, and outside of them
+	Conns       int // a 16th is reserved for root, another 4th for callers outside of sessions
+	UIDConns    int // of one uid except root: in sessions, and outside of them
 	MemberConns int // of the members of one session
-	Rate, Burst int // requests a second of one uid but root, or of the members of one session
+	Rate, Burst int // requests a second of one uid except root, or of the members of one session
 }
 
-// Fitting leaves half of the descriptors to what is not a connection, which has
-// two: its own and its peer's.
+// Fitting leaves half of the descriptors to other files; a connection has two: its own
+// and its peer's.
 func (l Limits) Fitting() Limits {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
@@ -30,14 +30,14 @@ func (l Limits) Fitting() Limits {
 	return l
 }
 
-// rooms are how many connections there may be of root, of other callers that
-// are in no session, and of members, each with those before it.
+// rooms are how many connections there may be: in all, without those reserved for root,
+// and without those reserved for callers outside of sessions too.
 func (l Limits) rooms() (root, outside, members int) {
 	return l.Conns, l.Conns - l.Conns/16, l.Conns - l.Conns/16 - l.Conns/4
 }
 
-// conns counts the open connections and the requests, so that no caller can
-// take them all. A connection over a limit is closed at once and not counted.
+// conns counts the open connections and the requests, so that no caller can take them
+// all. A connection over a limit is not counted, and is closed soon: see turnAway.
 type conns struct {
 	limits Limits
 	clock  func() time.Duration
@@ -48,18 +48,18 @@ type conns struct {
 	rates map[slot]*bucket
 	left  time.Duration // when the last one was closed
 
-	leaving chan struct{} // has one for each that was refused and is open still
+	leaving chan struct{} // has one item for each refused connection that is still open
 }
 
-// slot is what connections are counted for: a uid, the members of sessions that
-// have a uid, or the members of one session.
+// slot is the unit of counting: a uid, the members of a uid's sessions, or the members
+// of one session.
 type slot struct {
 	uid    uint32
 	inside bool
 	member tracer.SessionID
 }
 
-// bucket is how much a caller may still ask for.
+// bucket is how much a caller may still send.
 type bucket struct {
 	*rate.Limiter
 	at time.Duration // of the last request
@@ -72,8 +72,8 @@ func newConns(l Limits, clock func() time.Duration) *conns {
 	}
 }
 
-// enter counts a connection of a uid, if there is room. It comes before
-// anything costly is asked about the peer.
+// enter counts a connection of a uid, if there is room. It comes before any expensive
+// question about the peer.
 func (t *conns) enter(uid uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,9 +90,9 @@ func (t *conns) enter(uid uint32) bool {
 	return true
 }
 
-// join counts an entered connection for the session that its peer is in. Members
-// and the other callers of a uid have their shares apart, so that a user can end
-// what keeps asking.
+// join counts an entered connection for the session that its peer is in. Members and
+// other callers of a uid have separate shares, so that a user can end a session that
+// keeps sending requests.
 func (t *conns) join(c *Connection) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,7 +113,7 @@ func (t *conns) join(c *Connection) bool {
 	return true
 }
 
-// leave takes a connection out of the count, and closes what pins its peer.
+// leave removes a connection from the count, and closes what pins its peer.
 func (t *conns) leave(c *Connection) {
 	if c.over {
 		<-t.leaving
@@ -131,7 +131,7 @@ func (t *conns) leave(c *Connection) {
 	}
 }
 
-// allow takes one request of a caller.
+// allow counts one request of a caller, and reports whether it is within the limit.
 func (t *conns) allow(c Caller, now time.Duration) bool {
 	of := slot{uid: c.UID}
 	if c.Member != 0 {
@@ -144,7 +144,7 @@ func (t *conns) allow(c Caller, now time.Duration) bool {
 	full := time.Duration(t.limits.Burst) * time.Second / time.Duration(t.limits.Rate)
 	b := t.rates[of]
 	if b == nil {
-		// One that is full again is worth forgetting.
+		// A bucket that is full again can be forgotten.
 		maps.DeleteFunc(t.rates, func(_ slot, b *bucket) bool { return now-b.at > full })
 		b = &bucket{Limiter: rate.NewLimiter(rate.Limit(t.limits.Rate), t.limits.Burst)}
 		t.rates[of] = b
@@ -160,7 +160,7 @@ func (a *Access) Open() int {
 	return a.conns.all
 }
 
-// Idle is for how long nobody has been connected.
+// Idle is how long there has been no connection.
 func (a *Access) Idle() time.Duration {
 	a.conns.mu.Lock()
 	defer a.conns.mu.Unlock()

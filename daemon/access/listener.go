@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// How many refused connections stay open for how long, so that those who are not
-// too many hear why.
+// How many refused connections stay open, and for how long, so that their callers can
+// read the reason.
 const (
 	maxLeaving   = 64
 	refusedStays = 200 * time.Millisecond
 )
 
-// listener gives only connections that there is room for.
+// listener returns only connections for which there is room.
 type listener struct {
 	*net.UnixListener
 	access *Access
@@ -26,8 +26,8 @@ type peerConn struct {
 	peer *Connection
 }
 
-// Listen gives the connections of ln that there is room for. Each of them has
-// to be given to [Access.Leave] when it is closed.
+// Listen returns the connections of ln for which there is room. Each of them must be
+// passed to [Access.Leave] when it is closed.
 func (a *Access) Listen(ln *net.UnixListener) net.Listener { return listener{ln, a} }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -42,14 +42,14 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Of gives what is known of the peer of a connection that [Access.Listen] gave.
+// Of returns what is known of the peer of a connection that [Access.Listen] returned.
 func Of(nc net.Conn) *Connection { return nc.(*peerConn).peer }
 
-// Leave takes a closed connection out of the count.
+// Leave removes a closed connection from the count.
 func (a *Access) Leave(c *Connection) { a.conns.leave(c) }
 
-// accepted makes the first judgement of a new connection. If too
-// many are open, it closes this one and gives nil.
+// accepted judges a new connection for the first time. If too many are open, it closes
+// this one and returns nil.
 func (a *Access) accepted(nc net.Conn) *Connection {
 	p, err := a.o.Peer(nc)
 	if err != nil {
@@ -70,8 +70,8 @@ func (a *Access) accepted(nc net.Conn) *Connection {
 	return a.conns.turnAway(nc)
 }
 
-// turnAway closes a connection, or keeps it for a moment in which its caller can
-// ask and hear why.
+// turnAway closes a connection, or keeps it for a moment in which its caller can send a
+// request and read why it is refused.
 func (t *conns) turnAway(nc net.Conn) *Connection {
 	select {
 	case t.leaving <- struct{}{}:

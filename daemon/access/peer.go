@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peer is the process that connected, as the socket layer noted it at
-// connect(2). A connection can outlive it and can be handed on: its requests are
-// always judged as those of the process that made it.
+// Peer is the process that connected, as the socket layer noted it at connect(2). A
+// connection can outlive it and can be passed on: its requests are always judged as
+// those of the process that made it.
 type Peer struct {
 	PID, UID, GID uint32
 	PIDFD         int // -1: the kernel has none (before 6.5)
@@ -51,22 +51,22 @@ func PeerOf(c net.Conn) (Peer, error) {
 	return p, nil
 }
 
-// close gives the pidfd back.
+// close closes the pidfd.
 func (p Peer) close() {
 	if p.PIDFD >= 0 {
 		unix.Close(p.PIDFD)
 	}
 }
 
-// Connection is what is known of one connection's peer. Its first judgement is
-// made at accept and only gets narrower.
+// Connection is what is known of one connection's peer. It is judged first at accept,
+// and later judgements only narrow that.
 type Connection struct {
 	peer   Peer
 	over   bool   // there is no room for it: nothing else is known, every request is refused
-	joined []slot // that it counts for, beside its uid
+	joined []slot // the slots that it counts for, beside its uid
 
 	mu     sync.Mutex
-	id     tracer.Identity // zero: was never identified
+	id     tracer.Identity // zero: never identified
 	comm   string
 	group  bool
 	alien  bool             // in another PID namespace, or unknown
@@ -75,7 +75,7 @@ type Connection struct {
 	lost   bool
 }
 
-// Identify makes the first judgement.
+// Identify judges a peer for the first time.
 func (a *Access) Identify(p Peer) *Connection {
 	c := &Connection{peer: p}
 	id, err := a.o.Kernel.Identify(p.PID)
@@ -85,7 +85,7 @@ func (a *Access) Identify(p Peer) *Connection {
 	}
 	c.id = id
 	if c.lost = p.PIDFD >= 0 && procfs.Exited(p.PIDFD); c.lost {
-		return c // the identity may be somebody else's
+		return c // the identity may be that of another process
 	}
 	st, err := a.o.Proc.Status(p.PID)
 	if err == nil {
@@ -98,15 +98,15 @@ func (a *Access) Identify(p Peer) *Connection {
 	return c
 }
 
-// judge says who the caller is now. A dead peer stays what it was: a connection that
-// a member has left to its child is still a member's, and one that an operator has
-// left may do nothing.
+// judge returns the caller as it is now. A dead peer stays what it was: a connection
+// that a member has passed to its child is still a member's, and one that an operator
+// has passed on may do nothing.
 func (a *Access) judge(c *Connection) Caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.lost {
 		e, err := a.o.Kernel.Lookup(c.peer.PID)
-		// Present is asked last: it vouches for the answer before it.
+		// present comes last: it confirms the answer before it.
 		c.lost = err != nil && !errors.Is(err, tracer.ErrNotFound) || !a.present(c)
 		switch {
 		case c.lost:
@@ -122,10 +122,10 @@ func (a *Access) judge(c *Connection) Caller {
 	}
 }
 
-// present reports that the peer's PID is still the peer.
+// present reports whether the peer still has its PID.
 func (a *Access) present(c *Connection) bool {
 	if c.peer.PIDFD >= 0 {
-		return !procfs.Exited(c.peer.PIDFD) // and so its PID is its own
+		return !procfs.Exited(c.peer.PIDFD) // then its PID is still its own
 	}
 	id, err := a.o.Kernel.Identify(c.peer.PID)
 	return err == nil && id == c.id

@@ -20,8 +20,8 @@ func (c Caller) Audited() *audit.Caller {
 	return a
 }
 
-// Refuse is the error of a decision against a caller. It is recorded in the log
-// and in the audit log. what names the target as the caller did.
+// Refuse is the error of a decision against a caller. It is recorded in the log and in
+// the audit log. what names the target in the caller's words.
 func (a *Access) Refuse(c Caller, v Verb, what string, d Decision) error {
 	e := a.o.Log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, d.Why).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)

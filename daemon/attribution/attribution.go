@@ -46,7 +46,7 @@ type Options struct {
 	Log      zerolog.Logger
 }
 
-// New makes an attribution; its hooks are to be attached.
+// New makes an attribution; attach its hooks.
 func New(o Options) *Attribution {
 	return &Attribution{
 		registry: o.Registry, rules: o.Policy, steward: o.Steward, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, files: o.Files,
@@ -58,8 +58,8 @@ func New(o Options) *Attribution {
 
 // Attribution finds the work of brokers. What a member hands to another daemon is not forked
 // by the session but by that daemon. Each process born since a session began is examined, and
-// attributed on evidence. What strong evidence shows enters the session itself;
-// the rest is shown beside it, in a session of its own.
+// attributed on evidence. What strong evidence shows enters the session itself, if the policy
+// ends it; the rest is shown beside it, in a companion session.
 type Attribution struct {
 	registry *registry.Registry
 	rules    *rules.Policy
@@ -74,21 +74,21 @@ type Attribution struct {
 	log      zerolog.Logger
 
 	jars   map[tracer.SessionID]*jar
-	groups *groups // as of this look; nil: nobody had to know
+	groups *groups // as of this look; nil: not needed yet
 	crowd  crowd   // of the goroutine that looks
 
 	strangers chan []tracer.Process // of the last looks
 	asked     chan struct{}         // a member asked a broker for something
-	unsure    chan tracer.Identity  // held on weak evidence, and other programs now
+	unsure    chan tracer.Identity  // held on weak evidence, and have execed since
 
 	sessions map[tracer.SessionID]*brokered // of the registry's goroutine
 }
 
-// After an errand the host is looked at more often for a while.
+// Pauses between looks: after an errand the host is looked at more often for a while.
 var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
-// Run looks at those whom the sampler meets.
+// Run judges the processes that the sampler meets.
 func (a *Attribution) Run(ctx context.Context) {
 	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer hurry.Stop()
@@ -124,7 +124,7 @@ func (a *Attribution) Run(ctx context.Context) {
 	}
 }
 
-// judge looks at processes, the oldest first: their descendants come with them.
+// judge judges processes, the oldest first: their descendants are entered with them.
 func (a *Attribution) judge(met []tracer.Process) {
 	all, beside := a.claimants()
 	if len(all) == 0 {
@@ -167,14 +167,13 @@ func (a *Attribution) judge(met []tracer.Process) {
 	}
 }
 
-// taken reports whether a process is another session's member by now, or not to
-// be one.
+// taken reports whether a process is now a member of another session, or is protected.
 func (a *Attribution) taken(t *tracer.Process) bool {
 	e, err := a.kernel.Lookup(t.PID)
 	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
 }
 
-// claimants are the sessions that strangers may work for, and those beside them
+// claimants are the sessions that outsiders may work for, and the companion sessions
 // whose members are there on weak evidence.
 func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
@@ -205,21 +204,21 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 	return all, beside
 }
 
-// ends reports whether that evidence is enough to end something with the
-// session whose work it is.
+// ends reports whether that evidence is enough to end a process with the session for
+// which it works.
 func (a *Attribution) ends(source tracer.Source) bool {
 	return a.rules.Enforced() && a.wouldEnd(source)
 }
 
-// wouldEnd reports the same as if the policy were enforced.
+// wouldEnd reports that for a policy that is enforced.
 func (a *Attribution) wouldEnd(source tracer.Source) bool {
 	return enough(a.rules.Policy().Brokers.End, source.Strong())
 }
 
-// enough is what the policy's word says of strong or weak evidence.
+// enough reports whether the policy's word accepts strong or weak evidence.
 func enough(word string, strong bool) bool { return word == "all" || word == "strong" && strong }
 
-// take attributes a stranger.
+// take attributes an outsider.
 func (a *Attribution) take(x *candidate, p *proof) {
 	into := p.claimant.info.ID
 	var err error
@@ -230,7 +229,7 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	}
 	switch {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
-		return // it is gone, or somebody's by now
+		return // it is gone, or a member by now
 	case err != nil:
 		a.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
@@ -242,10 +241,10 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	a.book(x, p, into, n)
 }
 
-// book tells that a process, and n of its descendants, was entered.
+// book records that a process, and n of its descendants, was entered.
 func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
-		p.claimant.errands[k].Found = true // for those who are looked at next
+		p.claimant.errands[k].Found = true // for the candidates that follow
 	}
 	container := a.containerName(x)
 	_ = a.registry.Update(func(t registry.Tx) {
@@ -265,9 +264,9 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 	a.registry.AskResync(registry.CauseMoved)
 }
 
-// companion enters a stranger for the session that holds such work of another
-// one, and makes it if there is none. It belongs to the uid of what is in it: a
-// session's user has no say over others' processes for a coincidence.
+// companion enters an outsider into the companion session for such work of a session,
+// and opens it if there is none. It belongs to the process's uid: a coincidence must
+// not give a session's user rights over others' processes.
 func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
 	weak := !p.source.Strong()
 	var refused error
@@ -293,8 +292,8 @@ func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 	return id, a.kernel.Enter(id, x.Identity, p.client, p.source)
 }
 
-// endDue ends what is over with another session: what was found to be its work,
-// as far as the policy goes, and servers that nobody is left to use.
+// endDue ends what has to end with another session: work that was found for it, as far
+// as the policy goes, and servers that no session is left to use.
 func (a *Attribution) endDue() {
 	policy := a.rules.Policy()
 	word := policy.Brokers.End

@@ -16,10 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made tells when a unit was made on request, by systemd-run or over D-Bus:
-// systemd writes its description then, and not again when it starts the unit
-// later or anew; false if it was not. The unit's name is a cgroup's, so it is no
-// path.
+// made returns when a unit was made on request, by systemd-run or over D-Bus: systemd
+// writes its description then, and not again when it starts the unit later or anew. It
+// is false if it was not. The unit's name is that of a cgroup, so it has no slash.
 func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
 	dir := "/run/systemd/transient"
 	if p.User >= 0 {
@@ -35,10 +34,10 @@ func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
 
 const maxBundle = 4 << 20
 
-// container gives the name of the container that a process is in, and when it
-// was made, by docker's own record. The way there is the kernel's: the working
-// directory of its parent, the shim, is the bundle, whose mounts lie beside the
-// record. All of it has to be root's.
+// container returns the name of the container that a process is in, and when it was
+// made, from docker's own record. The kernel leads there: the working directory of its
+// parent, the shim, is the bundle, whose mounts lie beside the record. All of these
+// files must belong to root.
 func (a *Attribution) container(x *candidate) (name string, created time.Time) {
 	var bundle struct {
 		Mounts []struct {
@@ -65,8 +64,8 @@ func (a *Attribution) container(x *candidate) (name string, created time.Time) {
 	return "", created
 }
 
-// containerName is what people call the container that a process is in: docker's
-// name of it, else its id; "" if it is in none.
+// containerName is docker's name of the container that a process is in, else the
+// container's id; "" if it is in none.
 func (a *Attribution) containerName(x *candidate) string {
 	if x.place.Container == "" {
 		return ""

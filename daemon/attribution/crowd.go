@@ -12,33 +12,33 @@ import (
 const (
 	// maxCrowd bounds how many processes wait to be looked at.
 	maxCrowd = 8192
-	// A process that is new, or another program, is looked at some times in a
-	// row: it may not have come to its own exec yet. Then seldom: an exec need
-	// not change the comm.
+	// A process that is new, or runs another program, is looked at this many times in a
+	// row: its own exec may still be to come. Then seldom: an exec need not change the
+	// comm.
 	looksInRow = 3
 	looksApart = 30
 )
 
-// crowd are the processes of the host that were born since a session began:
-// members tell by which variables others know them, strangers may be at work
-// for a session. The kernel tells no events of strangers, so the sampler's walk
-// over all processes shows them.
+// crowd are the processes of the host that were born since a session began: members
+// show by which variables others know them, outsiders may work for a session. The
+// kernel sends no events of outsiders, so the sampler's walk over all processes finds
+// them.
 type crowd struct {
-	horizon uint64 // boottime ns: nobody older counts; 0: nobody does
+	horizon uint64 // boottime ns: older processes do not count; 0: none counts
 	seen    map[tracer.Identity]glance
-	anew    atomic.Bool // all are to be looked at some times in a row again
+	anew    atomic.Bool // look at all of them some times in a row again
 	walk    uint32
 	waiting []tracer.Process
 }
 
-// glance is what is remembered of one of them.
+// glance is what is remembered of one process.
 type glance struct {
 	comm  tracer.Comm
 	looks uint32
-	walk  uint32 // in which it was met last
+	walk  uint32 // in which it was last met
 }
 
-// meet takes one process of a walk.
+// meet adds one process of a walk.
 func (c *crowd) meet(t *tracer.Process) {
 	if c.anew.CompareAndSwap(true, false) {
 		c.seen = nil
@@ -64,7 +64,7 @@ func (c *crowd) meet(t *tracer.Process) {
 	c.seen[t.Identity] = g
 }
 
-// walked ends a walk: who was not met is gone.
+// walked ends a walk: processes that it did not meet are gone.
 func (c *crowd) walked() {
 	for id, g := range c.seen {
 		if g.walk != c.walk {
@@ -74,8 +74,8 @@ func (c *crowd) walked() {
 	c.walk++
 }
 
-// hand gives those that wait to whoever looks at them, if nobody is still busy
-// with the last ones.
+// hand sends the waiting processes to Run, unless that is still busy with the last
+// ones.
 func (c *crowd) hand(to chan<- []tracer.Process) {
 	select {
 	case to <- c.waiting:
@@ -84,8 +84,8 @@ func (c *crowd) hand(to chan<- []tracer.Process) {
 	}
 }
 
-// horizon is since when processes may be at work for a session, 0: there is
-// none that they could work for.
+// horizon is the time since which processes may work for a session, 0: there is no
+// session that they could work for.
 func (a *Attribution) horizon(v registry.View) uint64 {
 	first := uint64(0)
 	for s := range v.Sessions() {
@@ -97,8 +97,7 @@ func (a *Attribution) horizon(v registry.View) uint64 {
 	return first
 }
 
-// awaits reports whether a broker may still begin what a session that is over
-// asked for.
+// awaits reports whether a broker may still begin what an ended session asked for.
 func (s *brokered) awaits() bool {
 	for _, e := range s.Errands {
 		if e.Kind.Later && !e.Failed && s.token != [32]byte{} {
@@ -108,10 +107,10 @@ func (s *brokered) awaits() bool {
 	return false
 }
 
-// used reports whether a session lives that may use a shared server. Who
-// connects to it is not told by the kernel, so each of its uid may: a server
-// that is ended too late is a leak that is shown, one that is ended too early
-// is somebody's broken build.
+// used reports whether a live session may still use a shared server. The kernel does
+// not report connections to it, so each session of its uid may: a server that is ended
+// too late is a leak that is shown, one that is ended too early is a user's broken
+// build.
 func (a *Attribution) used(v registry.View, x *registry.Session) bool {
 	for s := range v.Sessions() {
 		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && a.of(s.ID()).For == 0 {

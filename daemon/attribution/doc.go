@@ -1,3 +1,3 @@
 // Package attribution finds the work that members hand to other daemons, and the evidence
-// that it is theirs.
+// for it.
 package attribution

@@ -12,14 +12,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// How many errands, and how many processes that were found for it, a session
-// remembers. What comes after is attributed as well, and not told.
+// How many errands, and how many processes found for it, a session remembers. More are
+// attributed as well, but not shown.
 const (
 	maxErrands = 64
 	maxFound   = 256
 )
 
-// settling is how long after a client has gone its broker may take to begin.
+// settling is how long after its client exited a broker may take to begin.
 const settling = 2 * time.Second
 
 // errand is what a member asked a broker for.
@@ -31,9 +31,9 @@ type errand struct {
 	Argv   []string
 	Asked  uint64 // boottime of the client's exec
 	Left   uint64 // … of its exit, 0: it lives
-	Failed bool   // it said so
+	Failed bool   // the client exited with an error
 	Inside bool   // its server is a member
-	Found  bool   // something was found of it
+	Found  bool   // a process was found for it
 }
 
 // attributed is a process that was found to be brokered.
@@ -41,28 +41,28 @@ type attributed struct {
 	Process tracer.Identity
 	Comm    string
 	Source  tracer.Source
-	Asked   *errand          // nil: nobody was seen asking
+	Asked   *errand          // nil: no request was seen
 	Session tracer.SessionID // that it was entered for
-	Ends    bool             // with the session whose work it is
-	// Observed: it would, if the policy were enforced.
+	Ends    bool             // with the session for which it works
+	// Observed: it would end with it, if the policy were enforced.
 	Observed bool   `json:",omitempty"`
 	At       uint64 // boottime
 	// Container that it is in, "" if it is in none.
 	Container string `json:",omitempty"`
 }
 
-// brokered is what a session has handed to others.
+// brokered is what a session has handed to brokers.
 type brokered struct {
 	Errands []*errand
 	Found   []attributed
 	// Overflow: there was more than is remembered.
 	Overflow bool
-	// For is the session whose work this one holds, 0: it is none of these.
+	// For is the session whose work this companion session holds, 0: it is not one.
 	For tracer.SessionID
-	// Weak: … on evidence that may be a coincidence.
+	// Weak: it holds it on evidence that may be a coincidence.
 	Weak bool
 	// Shared is the rule by which this one holds a server of several sessions. It is only
-	// written here: the rules have it.
+	// written for a restart: the rules keep it.
 	Shared string
 
 	token [32]byte // sha256 of the session's
@@ -84,8 +84,8 @@ func (b *brokered) clone() brokered {
 	return c
 }
 
-// within reports whether the broker may have begun the process for the errand.
-// Without an exact name to go by, that is soon after it was asked.
+// within reports whether the broker may have begun the process for the errand. Without
+// an exact name, it must have begun soon after the request.
 func (e *errand) within(start uint64, named bool) bool {
 	until := e.Asked + uint64(5*settling)
 	if e.Left != 0 {
@@ -97,7 +97,7 @@ func (e *errand) within(start uint64, named bool) bool {
 	return start >= e.Asked && (start <= until || named && e.Left == 0)
 }
 
-// asks notes the errand, if the program is a broker's client.
+// asks notes the errand if the program is a broker's client.
 func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || x.Closed() {
 		return
@@ -120,7 +120,7 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 	a.askHaste()
 }
 
-// askHaste asks for looks at the host in short order.
+// askHaste requests a quick series of looks at the host.
 func (a *Attribution) askHaste() {
 	select {
 	case a.asked <- struct{}{}:
@@ -128,7 +128,7 @@ func (a *Attribution) askHaste() {
 	}
 }
 
-// left notes that the client of an errand has gone.
+// left notes that the client of an errand has exited.
 func (s *brokered) left(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Client == ev.Process {
@@ -138,7 +138,7 @@ func (s *brokered) left(ev *tracer.Event) {
 	}
 }
 
-// found books a process that was attributed to a session.
+// found records a process that was attributed to a session.
 func (a *Attribution) found(v registry.View, x *registry.Session, job attributed) {
 	s := a.of(x.ID())
 	if job.Asked != nil {
@@ -153,8 +153,8 @@ func (a *Attribution) found(v registry.View, x *registry.Session, job attributed
 	v.Changed(x.ID())
 }
 
-// forked notes that a client has forked. One that starts its server where none
-// runs did that: what the server starts is forked by the session.
+// forked notes that a client has forked. A client that starts its server because none
+// runs does so: what that server starts is forked by the session.
 func (s *brokered) forked(ev *tracer.Event) {
 	for _, e := range s.Errands {
 		if e.Kind.Forks && e.Client == ev.Creator {

@@ -19,7 +19,7 @@ const (
 	maxJob     = 256 << 10 // of the script that at(1) makes
 )
 
-// candidate is a process of no session, with what procfs tells of it.
+// candidate is an outsider, or a member on weak evidence, with what procfs shows of it.
 type candidate struct {
 	tracer.Process
 	marks  broker.Marks
@@ -28,12 +28,12 @@ type candidate struct {
 	runs   string // the name of its own
 }
 
-// claimant is a session that a stranger may work for: a copy, that belongs to
-// whoever looks at strangers.
+// claimant is a session that an outsider may work for: a copy, owned by the goroutine
+// that judges.
 type claimant struct {
 	info    tracer.SessionInfo
 	token   broker.Sum
-	word    broker.Sum // of its id, which is no secret
+	word    broker.Sum // of its id, which is not secret
 	uids    []uint32
 	over    bool
 	errands []errand
@@ -41,20 +41,20 @@ type claimant struct {
 	cookies map[broker.Cookie]bool
 }
 
-// proof is why a stranger works for a session.
+// proof is why an outsider works for a session.
 type proof struct {
 	claimant *claimant
 	source   tracer.Source
-	asked    *errand // the registry's; nil: nobody was seen asking
+	asked    *errand // the registry's; nil: no request was seen
 	client   tracer.Identity
 }
 
-// read looks at a stranger in procfs; false if it is gone or cannot be read.
+// read reads a candidate from procfs; false if it is gone or cannot be read.
 func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
-	// What it runs comes before what it was given: it may be in its exec.
+	// Read the program before its environment: the process may be in its exec.
 	x.runs = procfs.Base(a.proc.Link(t.PID, "exe"))
-	// Without CAP_SYS_PTRACE others' environments are not to be read.
+	// Without CAP_SYS_PTRACE the environments of others cannot be read.
 	if environ, err := a.proc.Read(t.PID, "environ", maxEnviron); err == nil {
 		if len(environ) == 0 {
 			if stat, err := a.proc.Stat(t.PID); err != nil || !stat.Loaded {
@@ -83,9 +83,8 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	return x, err == nil && now == t.Identity
 }
 
-// job reads the token out of the script that atd gives to the shell as its
-// standard input: at(1) keeps the environment there, and the shell's own is
-// atd's.
+// job reads the token from the script that atd gives to the shell as its standard
+// input: at(1) stores the environment there, and the shell's own is atd's.
 func (a *Attribution) job(pid uint32) (token broker.Sum) {
 	// Opened by its link the file has an offset of its own. A FIFO there would
 	// block.
@@ -104,9 +103,9 @@ func (a *Attribution) job(pid uint32) (token broker.Sum) {
 	return broker.JobToken(script)
 }
 
-// prove finds the session that a stranger works for, by the best evidence that
-// the policy takes. Evidence is strong only where the member could have ended
-// the process by itself: then nobody gains by making it up.
+// prove finds the session that a candidate works for, by the best evidence that the
+// policy accepts. Evidence is strong only if the member could have ended the process
+// itself: then forging it gains nothing.
 func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof {
 	allowed := func(s tracer.Source) bool {
 		word := s.String()
@@ -147,9 +146,9 @@ func byToken(x *candidate, all []claimant) *proof {
 			continue
 		}
 		p := &proof{claimant: c, source: tracer.SourceEnv}
-		for k := range c.errands { // of those that this could be, the first that nothing was found of
+		for k := range c.errands { // of those that match, the first for which no process was found
 			e := &c.errands[k]
-			// What left its shell behind has no sshd above it any more.
+			// A process that has left its shell has no sshd above it any longer.
 			served := slices.Contains(e.Kind.Servers, x.server) || e.Kind.Name == "sshd" && x.marks.LocalSSH
 			if !served || !e.Kind.Later && !e.within(x.Start, true) {
 				continue
@@ -173,7 +172,7 @@ func (a *Attribution) byUnit(x *candidate, c *claimant) *proof {
 		if e.Unit != x.place.Unit || x.Start < e.Asked {
 			continue
 		}
-		// The host's own units are root's to end, a user's are the user's.
+		// The host's own units are for root to end, a user's for that user.
 		if x.place.User < 0 && e.UID != 0 || x.place.User >= 0 && x.place.User != int(e.UID) {
 			continue
 		}
@@ -202,9 +201,9 @@ func (a *Attribution) byContainer(x *candidate, c *claimant) *proof {
 	return nil
 }
 
-// bySocket takes what a broker forked soon after a member had asked it. That it
-// was for this one is likely, and no more. Of the asks that it may be for it is
-// the first that nothing was found of yet: brokers serve in order.
+// bySocket accepts what a broker forked soon after a member asked it. That the request
+// was for this process is likely, but not certain. Of several matching requests it
+// takes the first for which nothing was found yet: brokers serve in order.
 func (a *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 	var best *errand
 	for i := range all {
@@ -229,7 +228,7 @@ func (a *Attribution) serves(x *candidate, e *errand) bool {
 		return false
 	}
 	if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
-		return false // it has not come to the work's own program
+		return false // it has not yet execed the work's own program
 	}
 	if argv, _ := broker.Argv(a.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
 		return false
@@ -248,9 +247,9 @@ func (a *Attribution) serves(x *candidate, e *errand) bool {
 	return x.UID == e.UID
 }
 
-// byCookie takes what has a variable that members of one session have, and
-// nobody around it, or that names the session. The name is no secret; beside a
-// secret that is not the session's it is a false one.
+// byCookie accepts a process with a variable that members of one session have, and no
+// process around it, or that names the session. The name is not secret; it is false
+// beside a secret that is not the session's.
 func byCookie(x *candidate, all []claimant) (p *proof) {
 	for i := range all {
 		c := &all[i]
@@ -264,15 +263,15 @@ func byCookie(x *candidate, all []claimant) (p *proof) {
 			continue
 		}
 		if p != nil {
-			return nil // two sessions have it: it tells nothing
+			return nil // two sessions have it: not evidence
 		}
 		p = &proof{claimant: c, source: tracer.SourceCookie}
 	}
 	return p
 }
 
-// byPosix takes what is in the POSIX session or process group of a member that
-// leads it: while it lives the number is its own.
+// byPosix accepts a process in the POSIX session or process group that a member leads:
+// while the member lives the number belongs to it.
 func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
 	for _, by := range []struct {
 		leader uint32
@@ -294,9 +293,9 @@ func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
 	return nil
 }
 
-// jar are the variables by which one session's members can be known.
+// jar holds the variables by which one session's members can be known.
 type jar struct {
-	outside map[broker.Cookie]bool // that its surroundings have too
+	outside map[broker.Cookie]bool // that the processes around it have too
 	own     map[broker.Cookie]bool
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// held is a kernel in which a PID belongs to one process, whatever procfs says.
+// held is a kernel in which a PID belongs to one process, regardless of procfs.
 type held struct {
 	*kerneltest.Kernel
 	by tracer.Identity
@@ -20,7 +20,7 @@ type held struct {
 
 func (k *held) Identify(uint32) (tracer.Identity, error) { return k.by, nil }
 
-// What procfs said of a PID that went to another process meanwhile is nobody's.
+// What procfs said of a PID is dropped if the PID was reused meanwhile.
 func TestPIDChangesHands(t *testing.T) {
 	proc := procfs.FS(t.TempDir())
 	for name, text := range map[string]string{

@@ -10,9 +10,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// What a process had started, and lost, before its session began has no living
-// ancestor there. It may still be in a POSIX session, a process group or a
-// cgroup that only members are in besides: then it likely is one of theirs.
+// What a process had started, and lost, before its session began has no living ancestor
+// there. It may still be in a POSIX session, a process group or a cgroup that otherwise
+// has only members: then it is likely theirs.
 
 // groupKey names a POSIX session, a process group or a cgroup.
 type groupKey struct {
@@ -20,21 +20,21 @@ type groupKey struct {
 	number uint64
 }
 
-// group is who is in one.
+// group is the processes in one of these.
 type group struct {
 	session tracer.SessionID // of its members
-	mixed   bool             // … which are of several
-	eldest  uint64           // start of the eldest that is no member, 0: there is none
+	mixed   bool             // … which are of several sessions
+	eldest  uint64           // start of the eldest outsider, 0: there is none
 }
 
 // groups are those of all processes.
 type groups struct {
 	all   map[groupKey]group
-	roots map[tracer.SessionID][]groupKey // that a session's root is in, while it lives
+	roots map[tracer.SessionID][]groupKey // the groups of a session's root, while it lives
 }
 
-// groupsOf are the groups that a process is in; its cgroup only if that is none
-// of version 2's root, where everybody is whom nobody put elsewhere.
+// groupsOf are the groups that a process is in; its cgroup unless that is the root of
+// version 2, which holds every process that was not put elsewhere.
 func groupsOf(t *tracer.Process) []groupKey {
 	keys := []groupKey{{tracer.SourceSID, uint64(t.SID)}, {tracer.SourcePGRP, uint64(t.PGID)}}
 	if t.Cgroup > 1 {
@@ -43,8 +43,8 @@ func groupsOf(t *tracer.Process) []groupKey {
 	return keys
 }
 
-// meetGroups walks over all processes. Members of sessions that nobody works
-// for, such as those beside others, say nothing.
+// meetGroups walks over all processes. Members of sessions that are not claimants, such
+// as companion sessions, do not count.
 func (a *Attribution) meetGroups(all []claimant) (*groups, error) {
 	roots := make(map[tracer.SessionID]tracer.Identity, len(all))
 	for i := range all {
@@ -76,9 +76,9 @@ func (a *Attribution) meetGroups(all []claimant) (*groups, error) {
 	return g, err
 }
 
-// byGroup takes what is in a group of members whose leader is dead, or in the
-// cgroup of a session's root. A group that the root came into, or that holds a
-// stranger who was there before the root, is that of the surroundings.
+// byGroup accepts a process in a group of members whose leader is dead, or in the
+// cgroup of a session's root. A group that the root was already in, or that has an
+// outsider older than the root, belongs to the surroundings.
 func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.Source) bool) *proof {
 	for _, k := range groupsOf(&x.Process) {
 		if !allowed(k.by) || k.by != tracer.SourceCgroup && (k.number <= 1 || !a.noLeader(uint32(k.number))) {
@@ -107,8 +107,8 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 	return nil
 }
 
-// noLeader reports that nobody has a PID, which therefore stays the number of a
-// group for as long as somebody is in that.
+// noLeader reports that no process has a PID, which therefore stays the number of a
+// group while the group has processes.
 func (a *Attribution) noLeader(pid uint32) bool {
 	_, err := a.kernel.Identify(pid)
 	return errors.Is(err, tracer.ErrNotFound)

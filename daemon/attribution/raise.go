@@ -13,19 +13,19 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// What was attributed on weak evidence is looked at again: by whoever meets it
-// in the task list, and when it has become another program, whose environment
-// may say more. Evidence only ever rises.
+// What was attributed on weak evidence is judged again: when a walk meets it, and when
+// it has execed another program, whose environment may show more. Evidence only ever
+// rises.
 
 const (
 	// maxUnsure bounds how many programs wait to be looked at again.
 	maxUnsure = 1024
-	// looksAgain is how long they wait for one another: one walk serves all.
+	// looksAgain is how long they wait, so that one walk serves all.
 	looksAgain = 20 * time.Millisecond
 )
 
-// askAgain asks for a look at a process that is held on weak evidence and has
-// become another program. If too many wait, the next look at all meets it.
+// askAgain requests a look at a process that is held on weak evidence and has execed
+// another program. If too many wait, the next look at all finds it.
 func (a *Attribution) askAgain(s *registry.Session, id tracer.Identity) {
 	if its := a.of(s.ID()); its.For == 0 || !its.Weak {
 		return
@@ -36,7 +36,7 @@ func (a *Attribution) askAgain(s *registry.Session, id tracer.Identity) {
 	}
 }
 
-// again looks at those that have become other programs.
+// again judges the processes that have execed other programs.
 func (a *Attribution) again(ids []tracer.Identity) {
 	var met []tracer.Process
 	err := a.kernel.Snapshot(0, func(t *tracer.Process) error {
@@ -52,13 +52,13 @@ func (a *Attribution) again(ids []tracer.Identity) {
 	a.judge(met)
 }
 
-// raise enters a member of a session beside for the session whose work it is, if
-// it is to end with that one; else it stays, with the better evidence.
+// raise moves a member of a companion session to the session for which it works, if it
+// is to end with that one; else it stays, with the better evidence.
 func (a *Attribution) raise(x *candidate, p *proof) {
 	from, into := x.Session, p.claimant.info.ID
 	if !a.ends(p.source) || p.claimant.over {
 		if x.Source.Strong() {
-			return // it was told
+			return // already reported
 		}
 		into = from
 	}
@@ -84,9 +84,9 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 	}
 }
 
-// followRaised moves the descendants of a process that was raised, as follow does.
-// But the creator of other work in that session may be a member of into as well,
-// the client that asked for it, and such work stays: it was found on its own.
+// followRaised moves the descendants of a process that was raised, as follow does. But
+// the creator of other work in that session may be a member of into as well: the client
+// that asked for it. That work stays: it was found on its own evidence.
 func (a *Attribution) followRaised(from, into tracer.SessionID, raised tracer.Identity) (total int, err error) {
 	family := map[tracer.Identity]bool{raised: true}
 	for range tracer.MaxDepth * 8 {
@@ -114,8 +114,8 @@ func (a *Attribution) followRaised(from, into tracer.SessionID, raised tracer.Id
 	return total, nil
 }
 
-// lose takes back that a process was found for the session that from stands
-// beside.
+// lose removes a process from what was found for the session of the companion session
+// from.
 func (a *Attribution) lose(v registry.View, from tracer.SessionID, id tracer.Identity) {
 	if v.Session(from) == nil {
 		return
@@ -128,7 +128,7 @@ func (a *Attribution) lose(v registry.View, from tracer.SessionID, id tracer.Ide
 	}
 }
 
-// weigh lets a session beside count as strong when all that it was made for is.
+// weigh lets a companion session count as strong once all evidence in it is.
 func (a *Attribution) weigh(v registry.View, id tracer.SessionID) {
 	x := v.Session(id)
 	if x == nil || !a.of(id).Weak {
@@ -151,15 +151,15 @@ func (a *Attribution) weigh(v registry.View, id tracer.SessionID) {
 	v.Changed(id)
 }
 
-// vacate forgets a session beside that nobody is left in: where its members
-// are now, they are told of.
+// vacate dissolves a companion session without live members, as they are shown where
+// they are now.
 func (a *Attribution) vacate(id tracer.SessionID) {
 	info, err := a.kernel.Session(id)
 	if err != nil || info.Live != 0 || info.State != tracer.StateActive {
 		return
 	}
 	if _, err := a.kernel.Dissolve(id); err != nil {
-		return // it ends by itself
+		return // it is ending already
 	}
 	if _, err := a.registry.Resync(registry.CauseMoved); err != nil {
 		a.log.Error().Err(err).Msg("state of the kernel side not read")

@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// of is what a session that is held has handed over.
+// of returns what a held session has handed over.
 func (a *Attribution) of(id tracer.SessionID) *brokered {
 	its := a.sessions[id]
 	if its == nil {
@@ -29,8 +29,8 @@ func (a *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byt
 // Busy reports whether processes outside of sessions wait to be judged.
 func (a *Attribution) Busy() bool { return len(a.strangers) > 0 }
 
-// LookAnew has all processes looked at some times in a row again: what was no session's
-// work so far may be that of a new one.
+// LookAnew makes the next walks look at all processes some times in a row again: an
+// outsider may work for a new session.
 func (a *Attribution) LookAnew() { a.crowd.anew.Store(true) }
 
 // Hooks are what attribution attaches to the registry.
@@ -120,11 +120,11 @@ func (e *errand) request() *document.Request {
 	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, Time: e.Asked}
 }
 
-// handedMemory is what outlives the daemon.
+// handedMemory is the part that outlives the daemon.
 type handedMemory struct {
-	// Token is the SHA-256 of the session's token, in hex. The token is 256
-	// random bits, so a slower hash would gain nothing, and reading the file does
-	// not let a process pass for a member.
+	// Token is the SHA-256 of the session's token, in hex. The token is 256 random
+	// bits, so a slower hash would gain nothing, and reading the file does not let a
+	// process pass for a member.
 	Token    string   `json:"token,omitempty"`
 	Brokered brokered `json:"brokered,omitzero"`
 }
@@ -151,7 +151,7 @@ func (a *Attribution) Remember(v registry.View, x *registry.Session) registry.Me
 func (a *Attribution) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
 	var m handedMemory
 	if json.Unmarshal(text, &m) != nil {
-		return // the registry has said so
+		return // the registry has logged it
 	}
 	its := a.of(x.ID())
 	*its = m.Brokered

@@ -21,8 +21,8 @@ import (
 const (
 	defaultMaxBytes = 64 << 20
 	defaultKeep     = 8
-	// maxQueue bounds what waits for the disk. Refusals, which anybody can
-	// cause, get half of it.
+	// maxQueue bounds what waits for the disk. All records but receipts get half of it,
+	// because any caller can cause refusals.
 	maxQueue = 1024
 	// maxTail is how much of an existing log is read to find its last number.
 	maxTail = 4 << 20
@@ -35,8 +35,8 @@ type Options struct {
 	// Redact hides the secrets of a command line. It is called from the writing
 	// goroutine; without it no command line is written.
 	Redact func(argv []string) []string
-	// Failed is told, from the writing goroutine, when records begin to be
-	// lost, and with nil when they are written again.
+	// Failed is called, from the writing goroutine, when records begin to be lost, and
+	// with nil when they are written again.
 	Failed func(error)
 }
 
@@ -59,15 +59,15 @@ type Log struct {
 	size int64
 }
 
-// Open begins to write to path, whose directory it makes. The log works even
-// with an error: it goes on trying.
+// Open begins to write to path, and makes its directory. The log works even with an
+// error: it tries again.
 func Open(path string, o Options) (*Log, error) {
 	l, err := begin(path, o)
 	go l.run()
 	return l, err
 }
 
-// begin makes a log that nobody writes yet.
+// begin makes a log that is not written yet.
 func begin(path string, o Options) (*Log, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
@@ -84,7 +84,7 @@ func begin(path string, o Options) (*Log, error) {
 	return l, err
 }
 
-// Err says why records are lost at present; nil: none is.
+// Err returns why records are lost now; nil: none is lost.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +209,7 @@ func (l *Log) write(r *Record) error {
 	return nil
 }
 
-// moved reports that somebody else took the file away, such as logrotate.
+// moved reports whether another program moved the file, for example logrotate.
 func (l *Log) moved() bool {
 	if l.file == nil {
 		return false
@@ -222,8 +222,8 @@ func (l *Log) moved() bool {
 	return err != nil || !os.SameFile(there, ours)
 }
 
-// open opens the file for appending. It has to be ours alone: in a directory
-// where others write it could be a link to something else.
+// open opens the file for appending. It must be only ours: in a directory where others
+// can write, it could be a link to another file.
 func (l *Log) open() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return fmt.Errorf("make directory of audit log: %w", err)
@@ -261,7 +261,7 @@ func (l *Log) take(f *os.File) error {
 	if l.size == 0 {
 		return nil
 	}
-	// Half a line of a daemon that was killed gets an end of its own.
+	// Half a line of a killed daemon gets its own line end.
 	var end [1]byte
 	if _, err := f.ReadAt(end[:], l.size-1); err != nil || end[0] == '\n' {
 		return err
@@ -299,7 +299,7 @@ func (l *Log) last() (uint64, error) {
 
 func (l *Log) older(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }
 
-// rotate puts the file behind the older ones and begins a new one.
+// rotate renames the file to PATH.1, and the older ones to the next number.
 func (l *Log) rotate() error {
 	for n := l.o.Keep - 1; n >= 0; n-- {
 		from := l.path

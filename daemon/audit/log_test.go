@@ -25,7 +25,7 @@ func end(session string) Record {
 
 func refusal(why string) Record { return Record{Verb: "end", Decision: Refused, Reason: why} }
 
-// records reads a log; every line has to be one.
+// records reads a log; every line must be a record.
 func records(t *testing.T, path string) (all []Record) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -65,7 +65,7 @@ func TestLog(t *testing.T) {
 	if b, _ := os.ReadFile(path); strings.Contains(string(b), "secret") {
 		t.Errorf("command lines are in it: %s", b)
 	}
-	// The next daemon goes on, behind the half line of one that was killed.
+	// The next daemon continues after the half line of a killed one.
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestRotation(t *testing.T) {
 	l.Close()
 }
 
-// TestFailing: a log that cannot be written says so, goes on, and counts what
-// was lost.
+// TestFailing: a log that cannot be written reports that, continues, and counts the
+// lost records.
 func TestFailing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sub", "a")
@@ -153,7 +153,7 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-// TestFull: a disk without room loses whole records, never halves of one.
+// TestFull: a disk without room loses whole records, never part of one.
 func TestFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full")
@@ -221,7 +221,7 @@ func TestOthersFiles(t *testing.T) {
 	}
 }
 
-// TestMoved: logrotate may take the file away.
+// TestMoved: logrotate may move the file.
 func TestMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	l, err := begin(path, Options{})
@@ -266,7 +266,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// With somebody to hide their secrets, command lines are written.
+// Command lines are written if there is a function that hides their secrets.
 func TestRedact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, err := Open(path, Options{Redact: policy.Default().Redact})

@@ -13,7 +13,7 @@ const maxProcesses = 1024
 
 // Decisions of a record.
 const (
-	Done    = "done"    // it was asked for, or came to pass, and is over
+	Done    = "done"    // it was requested, or happened, and is complete
 	Refused = "refused" // nothing was sent
 )
 
@@ -24,7 +24,7 @@ type Record struct {
 	Verb     string      `json:"verb"`
 	Decision string      `json:"decision"`
 	Reason   string      `json:"reason,omitempty"`
-	Caller   *Caller     `json:"caller,omitempty"` // absent: nobody asked
+	Caller   *Caller     `json:"caller,omitempty"` // absent: no caller asked
 	Target   *Target     `json:"target,omitempty"`
 	Mode     string      `json:"mode"`
 	Report   *api.Report `json:"report,omitempty"`
@@ -33,7 +33,7 @@ type Record struct {
 	Lost  uint64 `json:"lost,omitempty"` // records before this one that were not written
 }
 
-// Caller is who asked.
+// Caller is the process that asked.
 type Caller struct {
 	UID     int     `json:"uid"`
 	PID     int     `json:"pid,omitempty"`
@@ -51,7 +51,7 @@ type Target struct {
 // ends reports whether r must be on the disk before anything else is done.
 func (r *Record) ends() bool { return r.Report != nil }
 
-// shorten makes the report the record's own, without an endless list.
+// shorten copies the report into the record, and limits its list.
 func (r *Record) shorten() {
 	if r.Report == nil {
 		return
@@ -63,7 +63,7 @@ func (r *Record) shorten() {
 	r.Report = &short
 }
 
-// redact leaves out what a log must not hold: the secrets of command lines.
+// redact removes what a log must not contain: the secrets of command lines.
 func (r *Record) redact(hide func([]string) []string) {
 	if r.Report == nil {
 		return

@@ -58,7 +58,7 @@ func (r *Refusals) Add(rec Record) {
 	f := r.kinds[k]
 	if f == nil {
 		if len(r.kinds) >= maxKinds {
-			k = refusalKind{uid: -1} // the rest is one kind
+			k = refusalKind{uid: -1} // all others are one kind
 		}
 		if f = r.kinds[k]; f == nil {
 			f = &refusalCount{since: now}
@@ -82,7 +82,7 @@ func (r *Refusals) sum(f *refusalCount) {
 	r.to(f.last)
 }
 
-// Flush writes the sums that wait.
+// Flush writes the pending sums.
 func (r *Refusals) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

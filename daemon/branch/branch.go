@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// settleTime bounds how long processes are moved that fork while they are.
+	// settleTime bounds how long to move processes that keep forking.
 	settleTime = 3 * time.Second
-	// calmRounds in a row must meet no process to move: one walk may miss a process
-	// that forks and exits while it passes.
+	// calmRounds in a row must find no process to move: one walk may miss a process
+	// that forks and exits during the walk.
 	calmRounds = 2
 	// catchUp bounds the wait for the events of one round.
 	catchUp = 100 * time.Millisecond
@@ -49,8 +49,8 @@ type Branch struct {
 	Grace time.Duration // of From
 	UID   uint32        // of From
 
-	// Once it is separated:
-	ID tracer.SessionID // of the session that holds it, nested in From; 0: Nested hold all
+	// These are set once it is separated:
+	ID tracer.SessionID // of the session that holds it, nested in From; 0: Nested hold all of it
 	// Nested are sessions that its processes opened. They were nested in From
 	// already, so they are not in ID, and have to be ended with it.
 	Nested []tracer.SessionID
@@ -64,25 +64,24 @@ func (b *Branch) Sessions() []tracer.SessionID {
 	return append([]tracer.SessionID{b.ID}, b.Nested...)
 }
 
-// Members are the live processes of a branch, the oldest first. Creators decide:
-// those that the kernel holds with each member, and behind dead ones those of the
-// graph.
+// Members are the live processes of a branch, the oldest first. Creators decide: those
+// that the kernel has with each member, and for dead creators those of the graph.
 func (s *Branches) Members(b *Branch) ([]tracer.Process, error) {
 	x, err := s.look(b, func() {})
 	return x.members, err
 }
 
-// found is what one look meets.
+// found is the result of one look.
 type found struct {
 	members []tracer.Process
-	// opened are the sessions nested in From that processes of the branch opened,
-	// and outer those of them that are in no other one and not in the branch's own.
+	// opened are the sessions nested in From that processes of the branch opened, and
+	// outer those of them that are neither in another one nor the branch's own.
 	opened map[tracer.SessionID]bool
 	outer  []tracer.SessionID
 }
 
-// look gives what there is of the branch. between runs after the kernel's processes
-// were read, and before the graph is asked about them.
+// look finds the branch's processes and sessions. between runs after the kernel's
+// processes were read, and before the graph is asked about them.
 func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 	var all []tracer.Process
 	creators := make(map[tracer.Identity]tracer.Identity)
@@ -122,7 +121,7 @@ func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 	return x, err
 }
 
-// descent answers which processes descend from one by creator.
+// descent decides which processes descend from one by creator.
 type descent struct {
 	of       tracer.Identity
 	creators map[tracer.Identity]tracer.Identity // by the kernel
@@ -141,7 +140,7 @@ func (d *descent) has(id tracer.Identity) (found bool) {
 			found = has
 			break
 		}
-		d.known[at] = false // whatever is above, it is not a circle
+		d.known[at] = false // no loop, whatever is above
 		path = append(path, at)
 		if at = d.creator(at); at.IsZero() {
 			break
@@ -165,13 +164,13 @@ func (d *descent) creator(id tracer.Identity) tracer.Identity {
 	return n.Under
 }
 
-// ErrEmpty says that no process of the branch is alive.
+// ErrEmpty means that no process of the branch is alive.
 var ErrEmpty = errors.New("no process of it is alive")
 
 // Separate opens a session nested in b.From, and moves the branch there. Nothing is
 // signalled. From then on what its processes fork is born in that session. The session
-// outlives its root, so that nothing ends before it is decided that it is to end.
-// ErrEmpty; an *api.Error if the processes fork and exit faster than they are found.
+// outlives its root, so that nothing ends before the end is decided. Errors are ErrEmpty,
+// and an *api.Error if the processes fork and exit faster than they are found.
 func (s *Branches) Separate(ctx context.Context, b *Branch) error {
 	if err := s.open(b); err != nil {
 		return err
@@ -183,8 +182,8 @@ func (s *Branches) Separate(ctx context.Context, b *Branch) error {
 	return nil
 }
 
-// open opens the session over the process, or if that is dead over the oldest of
-// those that it started.
+// open opens the session over the process, or if that is dead over the oldest of those
+// that it started.
 func (s *Branches) open(b *Branch) error {
 	members, err := s.Members(b)
 	if err != nil {
@@ -236,10 +235,10 @@ func (s *Branches) gather(ctx context.Context, b *Branch) error {
 	return nil
 }
 
-// round moves what it finds outside the branch's session. A first look comes right
-// before the moves: it catches processes that live for a moment only. If there is
-// nothing to move, a second one waits for the events of all that it has met: then no
-// creator of theirs is unknown, and what it does not find is not of the branch.
+// round moves what it finds outside the branch's session. A first look comes right before
+// the moves: it catches processes that live only for a moment. If there is nothing to move,
+// a second one waits for the events of all processes that it met: then all their creators
+// are known, and a process that it does not find is not in the branch.
 func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error) {
 	if b.ID != 0 {
 		n, err := s.kernel.Follow(b.From, b.ID)
@@ -271,7 +270,7 @@ func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error)
 	return moved || late, err
 }
 
-// take moves what a look has found outside the branch's session.
+// take moves what a look found outside the branch's session.
 func (s *Branches) take(b *Branch, x *found) (moved bool, err error) {
 	b.Nested = x.outer
 	for _, p := range x.members {

@@ -154,7 +154,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever the words and environments of others are, nothing here fails.
+// No command line or environment of a process makes anything here fail.
 func FuzzHostile(f *testing.F) {
 	f.Add("tmux", "new\x00-L", []byte("LINEAGE_TOKEN=a\x00SSH_CONNECTION= "))
 	f.Add("docker", "docker\x00container", []byte("0::/user@/x.service"))

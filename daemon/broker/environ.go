@@ -7,8 +7,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// Sum is the SHA-256 of a value; the zero Sum is no value. What is compared
-// are sums, so that no environment is ever kept.
+// Sum is the SHA-256 of a value; the zero Sum is no value. Only sums are compared, so
+// that no environment is ever kept.
 type Sum [sha256.Size]byte
 
 // Cookie is a variable that a known program marks its processes with.
@@ -29,7 +29,7 @@ const token = "LINEAGE_TOKEN"
 // cookies are set by GitHub's runner, Jenkins and Claude Code.
 var cookies = []string{"RUNNER_TRACKING_ID", "BUILD_ID", "JENKINS_NODE_COOKIE", "CLAUDE_CODE_SESSION_ID"}
 
-// Marks are what an environment says of where a process comes from.
+// Marks are what an environment shows about the origin of a process.
 type Marks struct {
 	Token   Sum
 	Session Sum // of the id that it has
@@ -38,8 +38,8 @@ type Marks struct {
 	LocalSSH bool
 }
 
-// MarksOf reads an environment as /proc/PID/environ has it. Of a variable that
-// is there twice the first counts, as for getenv(3). What is empty is not set.
+// MarksOf reads an environment as /proc/PID/environ has it. Of a duplicate variable the
+// first counts, as for getenv(3). An empty variable counts as not set.
 func MarksOf(environ []byte) (m Marks) {
 	seen := make(map[string]bool)
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
@@ -79,8 +79,8 @@ func local(connection []byte) bool {
 	return len(f) == 4 && bytes.Equal(f[0], f[2])
 }
 
-// JobToken reads the script that at(1) makes of a job: it begins with the
-// environment of whoever asked for it, a variable a line.
+// JobToken reads the script that at(1) makes of a job: it begins with the environment
+// of the process that asked for it, one variable per line.
 func JobToken(script []byte) Sum {
 	for line := range bytes.Lines(script) {
 		rest, ok := bytes.CutPrefix(line, []byte(token+"="))
@@ -91,8 +91,8 @@ func JobToken(script []byte) Sum {
 	return Sum{}
 }
 
-// Hush overwrites the token in a command line, in place: whoever hands it on as
-// an argument would have it shown wherever the command is.
+// Hush overwrites the token in a command line, in place: a token that is passed as an
+// argument would be shown with the command.
 func Hush(argv []byte) {
 	for {
 		_, value, ok := bytes.Cut(argv, []byte(token+"="))
@@ -106,7 +106,7 @@ func Hush(argv []byte) {
 	}
 }
 
-// isTokens tells whether c may be in a token.
+// isTokens reports whether c may be in a token.
 func isTokens(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }
 
 // Argv is the command line of a process, without the token that marks

@@ -11,36 +11,36 @@ import (
 // Kind is a program that starts work for others.
 type Kind struct {
 	Name string
-	// Servers are the names of the files that its children's parents run; what
-	// a server forks is a member's only if the member asked for it.
+	// Servers are the file names of the parents of its work; what a server forks is a
+	// member's only if the member asked for it.
 	Servers []string
-	// Before are the names of the files that a server's child may run before it
-	// becomes the work.
+	// Before are the names of the files that a server's child may run before it execs
+	// the work.
 	Before []string
-	// Later: it starts the work at a time of its own, not when it is asked.
+	// Later: it starts the work at some later time, not when asked.
 	Later bool
 	// Forks: where no server runs, the client forks one.
 	Forks bool
-	// Relays: the client's exit code is that of the work. Else it tells whether
-	// the broker took it.
+	// Relays: the client's exit code is that of the work. Otherwise it shows whether
+	// the broker accepted the work.
 	Relays bool
 }
 
-// client is what members run to ask a broker. The table is all that is known
-// of brokers: another one is a line more.
+// client is what members run to ask a broker. This table is all that is known of
+// brokers: a new one needs one more entry.
 type client struct {
 	kind  Kind
 	names []string // of its file
 	// verbs are the words of a command line that ask for work; none: each does.
 	verbs []string
-	// idle are the options with which nothing is asked for.
+	// idle are the options with which the client asks for nothing.
 	idle []string
-	// takes are the options before the verb, or before what is asked for, that
-	// have a value of their own.
+	// takes are the options before the verb, or before the work, that have a value of
+	// their own.
 	takes []string
-	// server are options whose value tells one server from another.
+	// server are options whose value selects a server.
 	server []string
-	// unit and container are options whose value names what is asked for.
+	// unit and container are options whose value names the unit or container.
 	unit, container string
 }
 
@@ -75,7 +75,7 @@ var clients = []client{{
 	takes: []string{"-u"},
 }, {
 	kind: Kind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"},
-		// "/" is what runc runs from within: a mount of its own file, detached.
+		// "/" is the file of runc's own process: a detached mount of its binary.
 		Before: []string{"runc", "runc_cloned", "crun", "/"}, Relays: true},
 	names: []string{"docker"},
 	verbs: []string{"run", "start", "restart", "exec", "create", "build", "compose", "container run", "container start",
@@ -91,15 +91,15 @@ var clients = []client{{
 // Errand is what a command line asks a broker for.
 type Errand struct {
 	Kind      *Kind
-	Server    string // that it names, as it does
-	Unit      string // that it names, with its suffix
-	Container string // the name that it gives to it
-	// NewContainer: it makes the container that it names. Else the container may
-	// be others' too.
+	Server    string // as the command line names it
+	Unit      string // as the command line names it, with its suffix
+	Container string // as the command line names it
+	// NewContainer: it makes the container that it names. Otherwise the container may
+	// belong to others too.
 	NewContainer bool
 }
 
-// maxWords bounds what is looked at of a command line.
+// maxWords bounds how much of a command line is looked at.
 const maxWords = 256
 
 // IsClient reports whether a program of that file may ask a broker.
@@ -117,8 +117,8 @@ var isClient = func() map[string]bool {
 	return all
 }()
 
-// ErrandOf reads the command line of a program, whose file is exe. Its words
-// are the caller's to choose: what they say is a claim, not evidence.
+// ErrandOf reads the command line of a program, whose file is exe. The caller chooses
+// its words: they are a claim, not evidence.
 func ErrandOf(exe string, argv []string) (e Errand, ok bool) {
 	if len(argv) == 0 {
 		return e, false
@@ -153,16 +153,16 @@ func ErrandOf(exe string, argv []string) (e Errand, ok bool) {
 	return e, true
 }
 
-// Elsewhere reports that a server with this command line, that of the client
-// which began it, is another one than the errand names.
+// Elsewhere reports that a server with this command line, that of the client which
+// started it, is not the one that the errand names.
 func (e *Errand) Elsewhere(exe string, argv []string) bool {
 	began, ok := ErrandOf(exe, argv)
 	option, _, _ := strings.Cut(e.Server, " ")
 	return ok && e.Server != "" && began.Server != e.Server && strings.HasPrefix(began.Server, option+" ")
 }
 
-// asks reports whether the words ask for work at all. tmux without a word
-// makes a session.
+// asks reports whether the words ask for work at all. tmux without a word makes a
+// session.
 func (c *client) asks(words []string) bool {
 	if len(c.verbs) > 0 {
 		verb := c.verb(words)
@@ -175,14 +175,14 @@ func (c *client) asks(words []string) bool {
 		case slices.Contains(c.takes, w):
 			i++
 		case !strings.HasPrefix(w, "-"):
-			return true // what follows belongs to the command that is asked for
+			return true // what follows belongs to the command to run
 		}
 	}
 	return true
 }
 
-// verb is the first word that is neither an option nor an option's value; of
-// "container" the next one belongs to it.
+// verb is the first word that is neither an option nor an option's value; after
+// "container" the next word belongs to it.
 func (c *client) verb(words []string) string {
 	for i := 0; i < len(words); i++ {
 		switch w := words[i]; {
@@ -198,9 +198,9 @@ func (c *client) verb(words []string) string {
 	return ""
 }
 
-// option gives the value of an option, in either way to write it. Two words in
-// a row that are no options end the options, whichever of them take a value:
-// what follows is for the command that is asked for.
+// option returns the value of an option, in either way to write it. Two words in a row
+// that are not options end the options, whichever of them take a value: what follows
+// belongs to the command to run.
 func option(words []string, long, short string) string {
 	free := 0
 	for i, w := range words {

@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// Place is where a cgroup puts a process. The path is only a hint as long as
-// nobody asked for that place: who may make cgroups may call one as they like.
+// Place is where a cgroup puts a process. The path is only a hint unless a member asked
+// for that place: a process that may make cgroups may name one as it likes.
 type Place struct {
 	Unit string // the innermost systemd unit, "" if none
-	// User is whose service manager runs the unit, -1: the host's.
+	// User is the uid whose service manager runs the unit, -1: the host's.
 	User      int
 	Container string // its whole id, 64 hexadecimal digits; "" if in none
 }
 
-// containerID is how docker, containerd, CRI-O and podman name what they run
-// in a cgroup's path: 64 hexadecimal digits, alone or within a scope's name.
+// containerID is how docker, containerd, CRI-O and podman name a container in a
+// cgroup's path: 64 hexadecimal digits, alone or within a scope's name.
 var containerID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
 })
 
-// Container gives the id of the innermost container that a cgroup path is in,
-// "" if it is in none.
+// Container returns the id of the innermost container that a cgroup path is in, "" if
+// it is in none.
 func Container(path string) string {
 	all := containerID().FindAllStringSubmatch(path, -1)
 	if len(all) == 0 {
@@ -32,11 +32,11 @@ func Container(path string) string {
 	return all[len(all)-1][1]
 }
 
-// ShortID is the id of a container as short as docker prints it.
+// ShortID is a container's id, shortened as docker prints it.
 func ShortID(id string) string { return id[:min(len(id), 12)] }
 
-// PlaceOf reads /proc/PID/cgroup. Where cgroup v1 is in use, systemd's own
-// hierarchy and docker's may say what v2 does not: any line will do.
+// PlaceOf reads /proc/PID/cgroup. Where cgroup v1 is in use, systemd's own hierarchy
+// and docker's may show what v2 does not: any line will do.
 func PlaceOf(cgroups string) Place {
 	p := Place{User: -1}
 	for line := range strings.Lines(cgroups) {
@@ -55,8 +55,8 @@ func PlaceOf(cgroups string) Place {
 	return p
 }
 
-// unitOf gives the innermost unit that runs something. user@UID.service is the
-// manager of a user: what is below it, it started.
+// unitOf returns the innermost unit that runs something. user@UID.service is the
+// manager of a user: it started everything below it.
 func unitOf(path string) (unit string, user int) {
 	user = -1
 	for part := range strings.SplitSeq(path, "/") {

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Canary is a running tree, as whoever started it sees it.
+// Canary is a running tree, as its starter sees it.
 type Canary struct {
 	root  *exec.Cmd
-	leash *os.File // the standard input of the whole tree: its end is theirs
+	leash *os.File // the standard input of the whole tree: its end ends the tree
 	said  *os.File
 }
 
-// Start starts the root of a tree, which waits for Release before it does
-// anything. command is a command line that calls [Main] with what is appended
-// to it. The root gets SIGKILL when the calling thread ends: hold it with
+// Start starts the root of a tree, which waits for Release before it does anything.
+// command is a command line to which arguments are appended that it passes to [Main].
+// The root gets SIGKILL when the calling thread ends: hold it with
 // [runtime.LockOSThread] until Close.
 func Start(command []string) (*Canary, error) {
 	in, leash, err := os.Pipe()
@@ -62,9 +62,9 @@ func (c *Canary) Release() error {
 	return nil
 }
 
-// Family waits until the tree has grown. The orphan was started by the middle
-// one, which the root started in a POSIX session of its own and which is dead;
-// it has another parent now and has replaced its program.
+// Family waits until the tree has grown. The orphan was started by the middle process,
+// which the root started in a POSIX session of its own and which is dead; the orphan
+// has another parent now and has execed another program.
 func (c *Canary) Family(ctx context.Context) (middle, orphan int, err error) {
 	stop := context.AfterFunc(ctx, func() { c.said.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -87,11 +87,11 @@ func (c *Canary) Family(ctx context.Context) (middle, orphan int, err error) {
 	return middle, orphan, nil
 }
 
-// Close lets the tree go: what is left of it exits by itself.
+// Close closes the standard input of the tree: what is left of it exits.
 func (c *Canary) Close() {
 	c.leash.Close()
 	c.said.Close()
-	// It may be dead, and how it ended says nothing.
+	// It may be dead, and how it ended does not matter.
 	_ = c.root.Process.Kill()
 	_ = c.root.Wait()
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain runs this binary as a canary, too.
+// TestMain also runs this binary as a canary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Arg {
 		Main(os.Args[2:])
@@ -83,8 +83,8 @@ func TestTree(t *testing.T) {
 	gone(t, orphan)
 }
 
-// TestLeash: the root dies with whoever started it, and the orphan with the
-// leash, though nobody closed it.
+// TestLeash: the root dies with its starter, and the orphan when its standard input
+// ends, even without Close.
 func TestLeash(t *testing.T) {
 	c, _, orphan := grow(t)
 	c.leash.Close()
@@ -92,7 +92,7 @@ func TestLeash(t *testing.T) {
 	c.Close()
 }
 
-// TestNothingWithoutRelease: a root that is let go has started nothing.
+// TestNothingWithoutRelease: a root that is closed without Release has started nothing.
 func TestNothingWithoutRelease(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -122,7 +122,7 @@ func TestFamilyGivesUp(t *testing.T) {
 	}
 }
 
-// TestByHand: whoever types the hidden mode gets a process that goes at once.
+// TestByHand: a user who types the hidden mode gets a process that exits at once.
 func TestByHand(t *testing.T) {
 	for _, args := range [][]string{{}, {"root"}, {"orphan"}, {"last"}, {"x"}} {
 		cmd := exec.Command("/proc/self/exe", append([]string{Arg}, args...)...)

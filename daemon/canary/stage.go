@@ -19,7 +19,7 @@ const Arg = "__canary"
 // Limit is how long a process of a canary may live.
 const Limit = 30 * time.Second
 
-// The stages, in the only order in which one leads to another.
+// The stages, in the only order in which one starts the next.
 const (
 	stageRoot   = "root"
 	stageMiddle = "middle"
@@ -27,15 +27,15 @@ const (
 	stageLast   = "last"
 )
 
-// What the tree says of itself.
+// The lines that the tree prints.
 const (
 	middleLine = "middle %d\n"
 	orphanLine = "orphan %d\n"
 )
 
-// Main is one process of a canary; args is the command line after [Arg]. It
-// never returns. A process goes when its standard input ends, which it does
-// with the daemon, and after [Limit] at the latest.
+// Main is one process of a canary; args is the command line after [Arg]. It never
+// returns. A process exits when its standard input ends, which it does with the daemon,
+// and after [Limit] at the latest.
 func Main(args []string) {
 	time.AfterFunc(Limit, func() { os.Exit(1) })
 	if err := stage(args); err != nil {
@@ -78,11 +78,11 @@ func stage(args []string) error {
 	default:
 		return unix.EINVAL
 	}
-	released() // nobody writes a second byte: this waits for the end
+	released() // no second byte is ever written: this waits for the end
 	return nil
 }
 
-// released waits for a byte; false: the daemon has let go.
+// released waits for a byte; false: the daemon has closed its end.
 func released() bool {
 	n, err := os.Stdin.Read(make([]byte, 1))
 	return n == 1 && err == nil

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestClockStep: times follow a wall clock that is set, and do not waver with it.
+// TestClockStep: times follow a wall clock that is set, but not its small variations.
 func TestClockStep(t *testing.T) {
 	wall, boottime := time.Unix(1e9, 0), uint64(time.Hour)
 	c := Following(func() time.Time { return wall }, func() uint64 { return boottime })

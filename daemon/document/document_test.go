@@ -13,8 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// user gets the command lines of one uid, everyone those of all, and guest each argument of them
-// as a dot.
+// user gets the command lines of one uid, everyone those of all, and guest gets each argument as
+// a dot.
 type user uint32
 
 func (u user) Argv(uid uint32, argv []string) []string {
@@ -76,7 +76,7 @@ func text(t *testing.T, v any) string {
 	return string(b)
 }
 
-// same compares documents, whatever the order of their fields.
+// same compares documents, regardless of the order of their fields.
 func same(t *testing.T, got any, want string) {
 	t.Helper()
 	var g, w any

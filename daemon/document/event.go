@@ -23,8 +23,8 @@ var EventNames = [...]string{
 	tracer.EventTrace:    "trace",
 }
 
-// Event is an event and its number. It takes no graph, so that any goroutine can make
-// it.
+// Event converts an event and its number. It needs no graph, so that any goroutine may
+// call it.
 func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	ev := api.Event{
 		Head: api.Head{Kind: "event"}, Seq: api.U64(seq), TimeNS: api.U64(e.Time), Time: c.Wall(e.Time),
@@ -68,7 +68,7 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	case tracer.EventExit:
 		p.State, p.Exited = api.StateZombie, c.Wall(e.Time)
 		if reconciled {
-			break // how it exited is not known
+			break // how it exited is unknown
 		}
 		p.ExitCode, p.Signal = Exit(e.ExitStatus)
 		p.CPUSeconds, p.RSSBytes = Seconds(e.CPUTime), e.MaxRSS

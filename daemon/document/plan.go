@@ -22,7 +22,7 @@ func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) [
 	return all
 }
 
-// because says why a process is a member of a session.
+// because describes why a process is a member of a session.
 func (e Encoder) because(id tracer.SessionID, t *tracer.Process) string {
 	var why string
 	creator := fmt.Sprint(t.Creator.PID)
@@ -55,7 +55,7 @@ func (e Encoder) because(id tracer.SessionID, t *tracer.Process) string {
 	return why
 }
 
-// onEvidence names evidence as the question why is answered with it.
+// onEvidence names evidence as the answer to why does.
 func onEvidence(word string, source tracer.Source) string {
 	confidence := "weak"
 	if source.Strong() {

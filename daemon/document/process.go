@@ -30,7 +30,7 @@ type Encoder struct {
 	Kernel Kernel
 }
 
-// Ref is an identity as documents have it.
+// Ref is an identity in documents.
 func Ref(id lineage.ID) api.Ref {
 	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }
@@ -83,7 +83,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	return p
 }
 
-// Seconds are nanoseconds as documents have them.
+// Seconds converts nanoseconds for documents.
 func Seconds(ns uint64) float64 { return float64(ns) / 1e9 }
 
 // Exit splits a wait status.

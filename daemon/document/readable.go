@@ -20,7 +20,7 @@ func ReadableProcess(p *api.Process, r Reader) api.Process {
 }
 
 // KnownArgv is the command line of a process as r gets it; nil if the user of the process is
-// not known.
+// unknown.
 func KnownArgv(p *api.Process, r Reader) []string {
 	if p.UID == nil {
 		return nil

@@ -19,7 +19,7 @@ func Port(p *resources.Port) api.Port {
 	}
 }
 
-// Listener is a TCP port that a process listened on; ended is zero if that is not known.
+// Listener is a TCP port that a process listened on; ended is zero if it is unknown.
 func Listener(id tracer.Identity, at netip.AddrPort, began, ended time.Time) api.Port {
 	p := *listened(at)
 	p.PID, p.StartNS, p.Since = int(id.PID), api.U64(id.Start), &began
@@ -29,7 +29,7 @@ func Listener(id tracer.Identity, at netip.AddrPort, began, ended time.Time) api
 	return p
 }
 
-// Lock is a lock that a process resources.
+// Lock is a lock that a process holds.
 func Lock(l *resources.Lock) api.Lock {
 	return api.Lock{
 		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID), StartNS: api.U64(l.Holder.Start), Waiting: l.Waiting,

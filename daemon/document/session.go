@@ -7,7 +7,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Session is what a daemon knows of a session, the graph aside. Times are boottime
+// Session is what a daemon knows of a session, without the graph. Times are boottime
 // nanoseconds.
 type Session struct {
 	Info   tracer.SessionInfo
@@ -30,8 +30,8 @@ type Session struct {
 
 	RootDied bool
 	Deadline uint64      // of its end, 0: none runs
-	Ended    uint64      // 0: it is not over
-	Verdict  api.Verdict // once it is
+	Ended    uint64      // 0: it has not ended
+	Verdict  api.Verdict // once it has ended
 }
 
 // Kept is why a session outlives the one that its processes came from.
@@ -78,7 +78,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Ended, d.Verdict = e.Clock.Wall(s.Ended), s.Verdict
 		return d
 	}
-	if info.Live > 0 || info.Dying > 0 { // else nothing of what was seen last is held any more
+	if info.Live > 0 || info.Dying > 0 { // else nothing of what was last seen is still held
 		d.Ports, d.RSSBytes = s.Ports, s.RSS
 	}
 	for _, id := range s.Family {

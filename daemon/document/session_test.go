@@ -29,8 +29,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestBrokered: what was asked for and what was found of it, in the session that asked
-// and in the one that holds it.
+// TestBrokered: requests and what was found for them, in the session that asked and in
+// the one that holds it.
 func TestBrokered(t *testing.T) {
 	e := family()
 	asked := Request{Broker: "tmux", Client: id(50), Comm: "tmux", UID: 5, Argv: []string{"tmux", "new"}, Time: 40}

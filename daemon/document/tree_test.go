@@ -47,14 +47,14 @@ func TestWhy(t *testing.T) {
 	if d.Edges[2].Kind != "root" || d.Edges[2].Evidence.Source != "socket" {
 		t.Errorf("%+v", d.Edges[2])
 	}
-	e.Kernel = running{9: {PID: 9, Start: 91}} // another one has its PID
+	e.Kernel = running{9: {PID: 9, Start: 91}} // another process has its PID
 	d = e.Why(e.node(t, 102), &Session{Info: tracer.SessionInfo{ID: session}}, user(6))
 	if d.Edges[2].Creator.Alive || d.Session.ID != session.String() || d.Process.Argv != nil || d.Edges[0].Child.Argv != nil || d.Edges[0].Creator.Argv != nil {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestRestored: what a graph says of the dead it says when it is restored from nodes.
+// TestRestored: a graph restored from nodes describes the dead as the original does.
 func TestRestored(t *testing.T) {
 	e := family()
 	e.Graph.Forget(session)

@@ -6,7 +6,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Why says how a process came to its session: every edge from the process to the
+// Why describes how a process came to its session: every edge from the process to the
 // session's root. s may be nil: then the session's document is left out.
 func (e Encoder) Why(n *lineage.Node, s *Session, r Reader) api.Why {
 	d := api.Why{Process: e.Process(n, r)}

@@ -12,8 +12,8 @@ import (
 type Work struct {
 	Open  []Request // no process was found for these
 	Found []Found
-	// Brought has the processes of this session that no member forked: if it holds
-	// the work of another session that session's Found, else its own.
+	// Brought has the processes of this session that no member forked: the other
+	// session's Found if this one holds its work, else its own.
 	Brought []Found
 }
 
@@ -25,7 +25,7 @@ type Request struct {
 	UID    uint32
 	Argv   []string
 	Time   uint64 // boottime, ns
-	Over   bool   // no process will be found for it any more
+	Over   bool   // no process will be found for it any longer
 }
 
 // Found is a process that another daemon started for a session.
@@ -33,9 +33,9 @@ type Found struct {
 	Process   lineage.ID
 	Comm      string
 	Source    tracer.Source
-	Request   *Request         // nil: nobody was seen asking
+	Request   *Request         // nil: no request was seen
 	Session   tracer.SessionID // that the process was entered for
-	Ends      bool             // it ends with the session whose work it is
+	Ends      bool             // it ends with the session for which it works
 	Observed  bool             // it would end, if the policy were enforced
 	Container string           // "": not in a container
 }
@@ -56,7 +56,7 @@ func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
 	return all
 }
 
-// request says which member asked, when, and for what.
+// request describes which member asked, when, and for what.
 func (e Encoder) request(q *Request, r Reader) api.Brokered {
 	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID)), Argv: r.Argv(q.UID, q.Argv)}
 	return api.Brokered{Broker: q.Broker, Asked: &asked, Time: e.Clock.Wall(q.Time)}
@@ -69,13 +69,13 @@ func (e Encoder) found(f *Found, r Reader) (b api.Brokered) {
 	b.State, b.Ends, b.Observed, b.Session, b.Container = "attributed", f.Ends, f.Observed, f.Session.String(), f.Container
 	b.Process = &api.Process{Ref: Ref(f.Process), Comm: f.Comm}
 	if n, ok := e.Graph.Node(f.Process); ok && n.Comm != "" {
-		b.Process.Comm = n.Comm // it may have become another program since
+		b.Process.Comm = n.Comm // it may have execed another program since
 	}
 	b.Evidence = evidence(lineage.Adopted, f.Source)
 	return b
 }
 
-// broughtBy says how a process that no member forked came to its session; nil if a
+// broughtBy describes how a process that no member forked came to its session; nil if a
 // member forked it.
 func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
 	i := slices.IndexFunc(w.Brought, func(f Found) bool { return f.Process == id })
@@ -85,8 +85,8 @@ func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
 	return new(e.found(&w.Brought[i], r))
 }
 
-// container is the one that another daemon put the process, or an ancestor of it,
-// into; "" if none did.
+// container is the one into which another daemon put the process, or an ancestor of it;
+// "" if there is none.
 func (e Encoder) container(w *Work, id lineage.ID) string {
 	if !slices.ContainsFunc(w.Found, func(f Found) bool { return f.Container != "" }) {
 		return ""

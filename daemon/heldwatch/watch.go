@@ -54,7 +54,7 @@ type members struct {
 	held resources.Held
 }
 
-// New makes a watch; its hooks are to be attached.
+// New makes a watch; attach its hooks.
 func New(o Options) *Watch {
 	return &Watch{o: o, work: pace.Work{Least: cmp.Or(o.Every, period), Share: share}, opened: make(chan struct{}, 1)}
 }
@@ -86,7 +86,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// wait serves sessions that begin to end until it is time for the next pass, false: never.
+// wait serves sessions that begin to end until it is time for the next pass; false: stop.
 func (w *Watch) wait(ctx context.Context, rest <-chan time.Time, opened <-chan struct{}) bool {
 	for {
 		select {
@@ -118,7 +118,7 @@ func (w *Watch) pass(ctx context.Context) bool {
 	w.read = make(map[tracer.SessionID]members, len(active))
 	for _, id := range active {
 		select {
-		case ending := <-w.o.Registry.Ending(): // it does not wait for those that continue
+		case ending := <-w.o.Registry.Ending(): // it does not wait for sessions that continue
 			w.o.Registry.Collect(ending)
 		default:
 		}
@@ -130,7 +130,7 @@ func (w *Watch) pass(ctx context.Context) bool {
 	return true
 }
 
-// active names the sessions that have not begun to end, and for each session the one around it.
+// active lists the sessions that have not begun to end, and for each session the one around it.
 func (w *Watch) active() (ids []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) {
 	around = make(map[tracer.SessionID]tracer.SessionID)
 	_ = w.o.Registry.Read(func(v registry.View) {
@@ -145,8 +145,8 @@ func (w *Watch) active() (ids []tracer.SessionID, around map[tracer.SessionID]tr
 	return ids, around
 }
 
-// members gives the CPU time of the live members of each session, nested ones included: one walk
-// serves all sessions.
+// members returns the CPU time of the live members of each session, nested ones included: one
+// walk serves all sessions.
 func (w *Watch) members(active []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) (map[tracer.SessionID]map[tracer.Identity]uint64, error) {
 	now := make(map[tracer.SessionID]map[tracer.Identity]uint64, len(active))
 	for _, id := range active {
@@ -166,8 +166,8 @@ func (w *Watch) members(active []tracer.SessionID, around map[tracer.SessionID]t
 	return now, err
 }
 
-// look reads those members of a session that have used a CPU, and gives what is known of all from
-// now on. What could not be read is read again.
+// look reads those members of a session that have used a CPU, and returns what is known of all
+// from now on. What could not be read is read again.
 func (w *Watch) look(ctx context.Context, id tracer.SessionID, before members, now map[tracer.Identity]uint64) members {
 	var stirred []tracer.Identity
 	for p, cpu := range now {

@@ -125,7 +125,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// walking tells of the walks over all processes.
+// walking reports the walks over all processes.
 type walking struct {
 	*kerneltest.Kernel
 	walks chan<- struct{}

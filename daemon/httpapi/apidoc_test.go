@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 )
 
-// docs/API.md names every route and no other, and every code as it is answered.
+// docs/API.md names every route and no other, and every code as it is sent.
 func TestAPIDocument(t *testing.T) {
 	b, err := os.ReadFile("../../docs/API.md")
 	if err != nil {

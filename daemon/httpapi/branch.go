@@ -27,8 +27,8 @@ type branches struct {
 	kernel lookup.Kernel
 }
 
-// postPlan says what the end of a branch would do. It sends nothing and moves
-// no process.
+// postPlan shows what the end of a branch would do. It sends nothing and moves no
+// process.
 func (h *branches) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req struct{}
 	if err := h.ends.bodies.decode(w, r, &req); err != nil {
@@ -59,9 +59,9 @@ func (h *branches) postPlan(w http.ResponseWriter, r *http.Request, c access.Cal
 	return reply(w, http.StatusOK, d)
 }
 
-// postEnd ends a member and everything that it ever started: they are
-// separated from their session, which signals nothing, checked by the guards, and
-// then ended as the session that they are by now.
+// postEnd ends a member and everything that it ever started: they are separated from
+// their session, which signals nothing, checked by the guards, and then ended as a
+// session.
 func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.EndRequest
 	if err := h.ends.bodies.decode(w, r, &req); err != nil {
@@ -128,7 +128,7 @@ func (h *branches) find(word string, c access.Caller, v access.Verb) (*branch.Br
 		return nil, scope, err
 	}
 	if p.Session == "" {
-		v = access.Read // there is nothing to end; may the caller know that?
+		v = access.Read // nothing to end; may the caller know that?
 	}
 	if d := access.Decide(c, v, scope); !d.Allow {
 		return nil, scope, h.ends.access.Refuse(c, v, word, d)
@@ -148,7 +148,7 @@ func (h *branches) find(word string, c access.Caller, v access.Verb) (*branch.Br
 	return b, scope, err
 }
 
-// check refuses a process with which more than its branch would end.
+// check refuses a process whose end would end more than its branch.
 func (h *branches) check(b *branch.Branch, c access.Caller) error {
 	info, err := h.kernel.Session(b.From)
 	if err != nil {
@@ -181,8 +181,8 @@ func (h *branches) check(b *branch.Branch, c access.Caller) error {
 	return h.ends.enforcer.CheckMembers(members, c.ID)
 }
 
-// checkSeparated is asked right before the first signal. A caller that is not the
-// session's user must be that of every process: the session may be root's.
+// checkSeparated runs right before the first signal. A caller that is not the session's
+// user must own every process: the session may be root's.
 func (h *branches) checkSeparated(b *branch.Branch, token string, c access.Caller) error {
 	members, err := h.of.Members(b)
 	if err != nil {

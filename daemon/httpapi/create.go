@@ -23,7 +23,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// creations makes sessions, of new processes and of those that run.
+// creations opens sessions, over new processes and over running ones.
 type creations struct {
 	find        *lookup.Finder
 	registry    *registry.Registry
@@ -38,8 +38,8 @@ type creations struct {
 
 const maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
 
-// postSession makes a session of the caller's own child, which the caller
-// holds blocked before its exec. The caller is the owner: its death ends it.
+// postSession opens a session over the caller's own child, which the caller holds
+// blocked before its exec. The caller is the owner: its death ends the session.
 func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.NewSession
 	if err := h.bodies.decode(w, r, &req); err != nil {
@@ -91,7 +91,7 @@ func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access
 	return reply(w, http.StatusCreated, d)
 }
 
-// spec checks what was asked for, but for the root.
+// spec checks the request, except for the root.
 func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.SessionSpec, err error) {
 	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
 		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
@@ -122,7 +122,7 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	switch req.OnRootExit {
 	case "", "end":
 	case "report":
-		// Nothing ends it by itself: neither its root's exit nor its owner's.
+		// Nothing ends it automatically: neither its root's exit nor its owner's.
 		spec.KeepOnRootExit, spec.Owner = true, tracer.Identity{}
 	default:
 		return bad("invalid on_root_exit %q: must be end or report", req.OnRootExit)
@@ -146,8 +146,8 @@ func graceOf(ms int64) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// child names the caller's own live child. The caller has not reaped it, so its
-// PID cannot go to another one unseen.
+// child names the caller's own live child. The caller has not reaped it, so its PID
+// cannot be reused unseen.
 func (h *creations) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
 	p, err := h.find.Running(ref)
 	if err != nil {
@@ -165,8 +165,8 @@ func (h *creations) child(c access.Caller, ref api.Ref) (tracer.Identity, error)
 	return p.ID, nil
 }
 
-// postAdopted makes a session of a process that has been running for some
-// time. Its present descendants come with it.
+// postAdopted opens a session over a process that runs already, with its present
+// descendants.
 func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c access.Caller) error {
 	if d := access.Decide(c, access.Adopt, access.Scope{UID: c.UID}); !d.Allow {
 		return h.access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
@@ -185,7 +185,7 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	}
 	spec.Root, spec.UID = root.ID, root.UIDs[1]
 	// An ancestor of the caller may be named: an agent's hook adopts the agent. It
-	// makes the caller a member, and ends nobody.
+	// makes the caller a member, and ends no process.
 	if err := h.enforcer.CheckRoot(spec.Root, tracer.Identity{}); err != nil {
 		return err
 	}
@@ -208,8 +208,8 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	return reply(w, http.StatusCreated, d)
 }
 
-// mayAdopt decides about a process and the sessions that it is in: once adopted
-// it could be kept, and would be out of their reach.
+// mayAdopt decides about a process and the sessions that it is in: once adopted it
+// could be kept, and would be out of their reach.
 func (h *creations) mayAdopt(p *lookup.Running, c access.Caller) access.Decision {
 	if uid, foreign := p.ForeignTo(c); foreign {
 		return access.Decision{Why: fmt.Sprintf("it runs as uid %d", uid), Hint: "run with sudo"}

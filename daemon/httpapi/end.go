@@ -23,7 +23,7 @@ import (
 // maxWait bounds ?wait=.
 const maxWait = time.Minute
 
-// ends says what an end would do, ends sessions, and gives their receipts.
+// ends plans ends, ends sessions, and sends their receipts.
 type ends struct {
 	find     *lookup.Finder
 	registry *registry.Registry
@@ -36,7 +36,7 @@ type ends struct {
 	log      zerolog.Logger
 }
 
-// postPlan says what an end would do. It sends nothing.
+// postPlan shows what an end would do. It sends nothing.
 func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req struct{}
 	if err := h.bodies.decode(w, r, &req); err != nil {
@@ -72,9 +72,9 @@ func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller)
 	return reply(w, http.StatusOK, d)
 }
 
-// postEnd begins the end of a session. The guards come first, and who asks is
-// noted before the first process dies of it; the kernel keeps repeats from making
-// it longer. With a grace of 0 nothing else comes before the kernel is asked.
+// postEnd begins the end of a session. The guards come first, and the caller is noted
+// before the first process dies of it; a repeat cannot make the end longer, as the
+// kernel sees to that. With a grace of 0 ports and locks are not read before.
 func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	var req api.EndRequest
 	if err := h.bodies.decode(w, r, &req); err != nil {
@@ -144,7 +144,7 @@ func graceAsked(req *api.EndRequest) (time.Duration, error) {
 	return -1, nil
 }
 
-// unended records that a guard refuses an end, and gives why. word is what the caller
+// unended records that a guard refuses an end, and returns why. word is what the caller
 // named.
 func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err error) error {
 	h.log.Warn().Err(err).Str(logging.KeyVerb, v.String()).Str(logging.KeySession, target).
@@ -159,7 +159,7 @@ func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err 
 	return err
 }
 
-// beginEnd notes who asked, and has the kernel begin.
+// beginEnd notes the caller, and has the kernel begin.
 func (h *ends) beginEnd(id tracer.SessionID, grace time.Duration, c access.Caller) error {
 	h.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
@@ -177,7 +177,7 @@ func (h *ends) beginEnd(id tracer.SessionID, grace time.Duration, c access.Calle
 	return nil
 }
 
-// getReport waits, if it is asked to, until there is a verdict.
+// getReport waits for the verdict if the request says so.
 func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "wait")
 	if err != nil {

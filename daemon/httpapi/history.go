@@ -18,7 +18,7 @@ import (
 // past lists ended sessions.
 type past struct{ archive *history.Archive }
 
-// getHistory lists ended sessions, the last first, page by page.
+// getHistory lists ended sessions, the newest first, page by page.
 func (h *past) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	x := journal.Query{Limit: api.DefaultPage}
 	if x.Since, x.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {

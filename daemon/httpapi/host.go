@@ -72,7 +72,7 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 	return err
 }
 
-// postSelfCheck makes a check now.
+// postSelfCheck runs a check now.
 func (h *host) postSelfCheck(w http.ResponseWriter, r *http.Request, _ access.Caller, _ *struct{}) error {
 	if len(h.selfCheck.Command) == 0 {
 		return api.NewError(api.CodeInternal, "this daemon was started without a canary", "")

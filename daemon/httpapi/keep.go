@@ -119,7 +119,7 @@ func (h *keeps) keepable(id tracer.Identity, live bool, c access.Caller) (info t
 		}
 	})
 	if d.Allow && info.ID != 0 {
-		d = h.find.DecideChain(c, access.Keep, info.ID) // it will be nested in none of these
+		d = h.find.DecideChain(c, access.Keep, info.ID) // the kept session will be nested in none of these
 	}
 	switch {
 	case err != nil:
@@ -148,8 +148,8 @@ func keepError(id tracer.Identity, err error) error {
 	return err
 }
 
-// losesTerminal names the processes whose terminal goes when members of their
-// former session end.
+// losesTerminal names the processes whose terminal is lost when members of their former
+// session end.
 func (h *keeps) losesTerminal(all []tracer.Identity, from tracer.SessionID) (warnings []string) {
 	for _, id := range all {
 		st, err := h.proc.Stat(id.PID)

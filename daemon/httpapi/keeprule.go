@@ -13,9 +13,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// keepByRule answers a member. It may not decide what outlives its session; a keep
-// rule of the policy may, and says until when. Where none matches, the refusal says
-// which rule is missing.
+// keepByRule answers a member. A member may not decide what outlives its session; a
+// keep rule of the policy may, and sets until when. If none matches, the refusal names
+// the missing rule.
 func (h *keeps) keepByRule(w http.ResponseWriter, req *api.KeepRequest, c access.Caller) error {
 	if len(req.Refs) != 1 || req.Refs[0].StartNS == 0 {
 		return api.NewError(api.CodeBadRequest, "invalid refs: a member names one process, as PID@START_NS", "")

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signals are those that a member can be sent. CHLD goes to the parent that
-// has to reap it.
+// signals are those that a member can be sent. CHLD goes to the parent that has to reap
+// it.
 var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT, "CHLD": unix.SIGCHLD}
 
 // kills signals members.
@@ -34,8 +34,8 @@ type kills struct {
 	log      zerolog.Logger
 }
 
-// postKill signals one member. It has to be named by its identity: a PID alone
-// may be somebody else's by the time that it is read.
+// postKill signals one member. It has to be named by its identity: a PID alone may be
+// reused by the time that the request is read.
 func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
@@ -75,12 +75,12 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	v := access.Kill
 	if p.Session == "" {
-		v = access.Read // there is nobody to signal; may it be told so?
+		v = access.Read // nothing to signal; may the caller know that?
 	}
 	if d := access.Decide(c, v, t); !d.Allow {
 		return h.access.Refuse(c, access.Kill, ref.String(), d)
 	}
-	if v == access.Read { // it may become a member now, and nothing was decided about that
+	if v == access.Read { // it may become a member now, and Kill was not decided
 		return h.unkilled(c, "", ref, signalError(ref, enforcer.Outsider(id, p.Comm)))
 	}
 	outcome, err := h.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
@@ -93,13 +93,13 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }
 
-// unkilled records that a signal was not sent, and gives why.
+// unkilled records that a signal was not sent, and returns why.
 func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
 	h.access.Unsignalled(c, err.Error(), session, ref)
 	return err
 }
 
-// signalError is the reply to a refusal of the enforcer's.
+// signalError is the reply to a refusal by the enforcer.
 func signalError(ref api.Ref, err error) error {
 	var refusal *enforcer.Refusal
 	if !errors.As(err, &refusal) {

@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// growth says what grows.
+// growth reports what grows.
 type growth struct {
 	find     *lookup.Finder
 	registry *registry.Registry
@@ -24,7 +24,7 @@ type growth struct {
 	growth   *leaks.Growth
 }
 
-// getLeaks tells what sessions hold and how it grows.
+// getLeaks reports what sessions hold and how it grows.
 func (h *growth) getLeaks(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session")
 	if err != nil {

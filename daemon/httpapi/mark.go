@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 )
 
-// marking takes what members say of their own session.
+// marking records what members report about their own session.
 type marking struct {
 	access *access.Access
 	marks  *marks.Marks

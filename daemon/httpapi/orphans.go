@@ -58,7 +58,7 @@ func (h *orphans) getOrphans(w http.ResponseWriter, r *http.Request, c access.Ca
 	return reply(w, http.StatusOK, d)
 }
 
-// orphansOf adds those of one session that is not over, nested ones excluded.
+// orphansOf adds those of one live session, nested ones excluded.
 func orphansOf(v registry.View, all []api.Orphan, x *registry.Session, c access.Caller) []api.Orphan {
 	if x == nil || x.Closed() {
 		return all

@@ -31,7 +31,7 @@ type policies struct {
 	log      zerolog.Logger
 }
 
-// getPolicy is not for members: what their host lets end is not theirs to know.
+// getPolicy is not for members: they may not know what their host's policy ends.
 func (h *policies) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
 	return reply(w, http.StatusOK, h.rules.Document())
 }
@@ -54,7 +54,7 @@ func (h *policies) postResume(w http.ResponseWriter, _ *http.Request, c access.C
 	return reply(w, http.StatusOK, h.rules.Document())
 }
 
-// getExplain tells which rules match a process now.
+// getExplain shows which rules match a process now.
 func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
 	id, live, err := h.find.Identity(q.Get("ref"), c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	}
 	d := api.PolicyExplain{Head: api.NewHead("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
 	if !live {
-		return reply(w, http.StatusOK, d) // rules are about the living
+		return reply(w, http.StatusOK, d) // rules apply only to live processes
 	}
 	facts := h.steward.Facts(id.PID, rules.MaxFacts)
 	if now, err := h.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
@@ -104,7 +104,7 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	return reply(w, http.StatusOK, d)
 }
 
-// agentEffect says what an agent rule does, or did, with a process that it
+// agentEffect describes what an agent rule does, or did, with a process that it
 // matches.
 func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity) (string, error) {
 	in, err := h.sessionWith(id)
@@ -135,7 +135,7 @@ func (h *policies) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err e
 	return in, err
 }
 
-// termsText is what a rule's session is held to.
+// termsText describes the limits of a rule's session.
 func (h *policies) termsText(t policy.Terms) string {
 	text := fmt.Sprintf(", grace %v", t.Grace)
 	for _, limit := range []struct {

@@ -51,8 +51,8 @@ func (b bodies) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	return nil
 }
 
-// malformed says what is wrong with a body in words of its own: those of encoding/json
-// are about Go.
+// malformed describes what is wrong with a body in words of its own: those of
+// encoding/json are about Go.
 func malformed(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -96,7 +96,7 @@ func knownFields(body []byte, t reflect.Type, prefix string) error {
 	return nil
 }
 
-// query gives the parameters, if none is unknown or given twice.
+// query returns the parameters, if none is unknown or given twice.
 func query(r *http.Request, known ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

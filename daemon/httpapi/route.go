@@ -17,17 +17,16 @@ import (
 // answer handles one request of a caller; an error is its reply.
 type answer func(w http.ResponseWriter, r *http.Request, c access.Caller) error
 
-// route is one route of the API: what it asks for, and its answer. It is made by
-// onHost, onTarget or onEach, which differ in where the decision about the caller is
-// made.
+// route is one route of the API: its verbs, and its answer. It is made by onHost,
+// onTarget or onEach, which differ in where the decision about the caller is made.
 type route struct {
 	verbs  []access.Verb
 	answer answer
 }
 
-// onHost is a route about the daemon, or about no session in particular. Its answer
-// is reached only by callers that may; what read finds wrong with a request comes
-// before that. what names the target in a refusal.
+// onHost is a route about the daemon, or about no session in particular. Only permitted
+// callers reach its answer; errors that read finds in a request are sent before that.
+// what names the target in a refusal.
 func onHost[T any](a *access.Access, v access.Verb, what string, read func(http.ResponseWriter, *http.Request) (T, error),
 	f func(http.ResponseWriter, *http.Request, access.Caller, T) error,
 ) route {
@@ -44,7 +43,7 @@ func onHost[T any](a *access.Access, v access.Verb, what string, read func(http.
 }
 
 // onTarget is a route about one session or process. Its answer finds it and decides
-// about one of the verbs; what it sends without a decision is not sent.
+// about one of the verbs; a reply without a decision is not sent.
 func onTarget(a answer, verbs ...access.Verb) route {
 	return route{verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		c, asked := c.Noting()
@@ -52,12 +51,12 @@ func onTarget(a answer, verbs ...access.Verb) route {
 	}}
 }
 
-// onEach is a route about all that the caller may do v to. Its answer decides about
-// each of them, and so about nothing if there is none.
+// onEach is a route about everything to which the caller may do v. Its answer decides
+// about each item, and so about nothing if there is none.
 func onEach(a answer, v access.Verb) route { return route{[]access.Verb{v}, a} }
 
-// deciding panics instead of sending what nothing has decided about. It cannot see
-// that an answer ignores a decision. Errors are sent past it.
+// deciding panics instead of sending a reply without a decision. It cannot detect an
+// answer that ignores a decision. Errors are sent past it.
 type deciding struct {
 	http.ResponseWriter
 	verbs []access.Verb
@@ -96,11 +95,11 @@ func bodyOf[T any](b bodies) func(http.ResponseWriter, *http.Request) (*T, error
 	}
 }
 
-// abreastWait is how long a request waits for the reader of the events. One
-// that is behind by more is in a storm, and the answer is what is known.
+// abreastWait is how long a request waits for the reader of the events. A reader that
+// is further behind is in a storm, and the answer is what is known.
 const abreastWait = 100 * time.Millisecond
 
-// abreast answers by all that the kernel had told when the request came: a
+// abreast answers after every event that the kernel had sent when the request came: a
 // process that the caller has just started is in the answer.
 func abreast(o *registry.Registry, rt route) route {
 	return route{rt.verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {

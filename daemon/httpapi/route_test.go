@@ -17,8 +17,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestForgottenDecision: what an answer sends without a decision about its verb is
-// not sent, and an answer about the host is not reached without one.
+// TestForgottenDecision: a reply without a decision about its verb is not sent, and an
+// answer about the host is not reached without one.
 func TestForgottenDecision(t *testing.T) {
 	k := kerneltest.New()
 	k.Add(23, 1, "lngtest-else")

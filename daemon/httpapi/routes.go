@@ -62,7 +62,7 @@ func (s *Server) routes() map[string]route {
 	}
 }
 
-// Routes gives the verbs that each route decides about, by method and path.
+// Routes are the verbs that each route decides about, by method and path.
 func (s *Server) Routes() map[string][]access.Verb {
 	all := make(map[string][]access.Verb)
 	for pattern, r := range s.routes() {

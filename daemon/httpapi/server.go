@@ -36,7 +36,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options are what the API stands on.
+// Options are what the API depends on.
 type Options struct {
 	Registry    *registry.Registry
 	Access      *access.Access
@@ -102,7 +102,7 @@ func (s *Server) Serve(ln *net.UnixListener) error {
 	return nil
 }
 
-// Shutdown waits for the answers that are on their way until ctx is done.
+// Shutdown waits for the answers under way until ctx is done.
 func (s *Server) Shutdown(ctx context.Context) {
 	if s.http.Shutdown(ctx) != nil {
 		s.http.Close()
@@ -146,7 +146,7 @@ func (s *Server) serve(a answer) http.Handler {
 	})
 }
 
-// admit says who is calling.
+// admit returns the caller.
 func (s *Server) admit(r *http.Request) (access.Caller, error) {
 	conn, ok := r.Context().Value(connKey{}).(*access.Connection)
 	if !ok {
@@ -155,7 +155,7 @@ func (s *Server) admit(r *http.Request) (access.Caller, error) {
 	return s.o.Access.Admit(conn)
 }
 
-// fail sends the reply that belongs to an error.
+// fail sends the reply for an error.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	var e *api.Error
 	var refusal *enforcer.Refusal
@@ -201,7 +201,7 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(status)
-	// Who does not want the reply any more does not get it.
+	// A caller that has disconnected gets no reply.
 	w.Write(append(body, '\n'))
 	return nil
 }

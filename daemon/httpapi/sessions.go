@@ -79,8 +79,8 @@ func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.C
 	return reply(w, http.StatusOK, d)
 }
 
-// getTree gives a session's processes, nested sessions included. Of a session
-// that is over it gives all that is remembered.
+// getTree sends a session's processes, nested sessions included. Of an ended session it
+// sends all that is remembered.
 func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "dead", "at")
 	if err != nil {

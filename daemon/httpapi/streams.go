@@ -56,7 +56,7 @@ func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Cal
 
 const maxHz = 10
 
-// getWatch streams the picture, and then what changes in it.
+// getWatch streams the picture, and then its changes.
 func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session", "hz")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// processes says what a process is, and whose.
+// processes describes processes, and why they belong to a session.
 type processes struct {
 	registry *registry.Registry
 	find     *lookup.Finder
@@ -23,7 +23,7 @@ type processes struct {
 	holds    *resources.Reader
 }
 
-// getProcess tells of one process.
+// getProcess describes one process.
 func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	if _, err := query(r); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.
 	return reply(w, http.StatusOK, p)
 }
 
-// getWhy tells whose a process is: every edge from it to the root of its
-// session. Of a port or a path it tells the same of everybody who holds it.
+// getWhy shows to which session a process belongs: every edge from it to the root. Of a
+// port or a path it shows that for each process that holds it.
 func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "ref", "port", "proto", "at", "path", "device", "inode")
 	if err != nil {

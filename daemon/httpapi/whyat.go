@@ -41,7 +41,7 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 		case err != nil:
 			return err
 		case l.Ended.IsZero() && why.Process.Exited != nil && why.Process.Exited.Before(at):
-			// It was closed with its process, as far as is known.
+			// As far as is known, it was closed with its process.
 		default:
 			why.Holds = &api.Holds{Ports: []api.Port{document.Listener(l.Process, l.Address, l.Began, l.Ended)}}
 			d.Items = append(d.Items, *why)

@@ -42,7 +42,7 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 	})
 }
 
-// told adds what procfs did not show of the members that listen: there was no time, or a process
+// told adds members that listen but that procfs did not show: there was no time, or a process
 // may not be read.
 func (h *processes) told(c access.Caller, found []resources.Port, port uint16) []resources.Port {
 	var listening []resources.Port
@@ -76,15 +76,15 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 	})
 }
 
-// found is who holds what was asked for.
+// found is what was asked for, with its holders.
 type found struct {
 	resources.Held
 	files []resources.File
 	waits int
 }
 
-// whyHeld answers about everybody who holds something, as far as the caller
-// may know them.
+// whyHeld answers about each process that holds something, if the caller may read that
+// process.
 func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, none string, find func(context.Context) found) error {
 	if c.Foreign {
 		return lookup.Foreign(c)
@@ -165,7 +165,7 @@ func (f *found) holders() (ids []tracer.Identity) {
 	return ids
 }
 
-// by gives what one of them holds of it.
+// by returns what one of them holds of it.
 func (f *found) by(id tracer.Identity) (held resources.Held, files []resources.File) {
 	for _, p := range f.Ports {
 		if p.Holder == id {

@@ -27,10 +27,9 @@ type ConnectOptions struct {
 	Command func(socket string) *exec.Cmd
 }
 
-// Connect gives a client of the daemon on the socket, and starts an ephemeral
-// daemon if there is none. Of many callers at once one starts it, under a lock, and
-// the others wait for it. The error says in one line what is missing and what to
-// run.
+// Connect returns a client of the daemon on the socket, and starts an ephemeral daemon
+// if there is none. Of many concurrent callers one starts it, under a lock, and the
+// others wait for it. The error says in one line what is missing and what to run.
 func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 	i, err := Of(o.Socket)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 // Lock is held by a command or daemon while it starts or stops a daemon of the
 // instance.
 type Lock struct {
-	file *os.File // nil: none can be taken
+	file *os.File // nil: none could be taken
 	tidy func()   // removes what was made for it
 }
 
-// Release lets the next one have the lock. A nil Lock is none.
+// Release lets the next one have the lock. It does nothing on a nil Lock.
 func (l *Lock) Release() {
 	if l == nil {
 		return

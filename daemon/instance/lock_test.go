@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLockToLeave: a daemon whose directory was removed leaves as others do, without
-// leaving the directory behind, and not over the head of another daemon.
+// TestLockToLeave: a daemon whose directory was removed exits as others do, leaves no
+// directory behind, and does not disturb another daemon.
 func TestLockToLeave(t *testing.T) {
 	parent := t.TempDir()
 	i, err := Of(filepath.Join(parent, "dir", "s"))

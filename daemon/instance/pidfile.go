@@ -123,7 +123,7 @@ func (i Instance) retire(f *os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// note writes the PID file, for people and for retire.
+// note writes the PID file, for users and for retire.
 func note(f *os.File, word string) error {
 	text := fmt.Sprintln(os.Getpid())
 	if word != "" {

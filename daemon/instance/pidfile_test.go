@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain runs this binary as a process that holds an instance, too.
+// TestMain also runs this binary as a process that holds an instance.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "lngtest-serving" {
 		os.Exit(serveAs(os.Args[2], os.Args[3]))
@@ -115,7 +115,7 @@ func TestPIDFile(t *testing.T) {
 	}
 }
 
-// The file of a daemon that was killed means nothing.
+// The file of a killed daemon has no effect.
 func TestPIDFileAfterAKill(t *testing.T) {
 	i, err := Of(filepath.Join(t.TempDir(), "s"))
 	if err != nil {

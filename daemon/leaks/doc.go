@@ -1,2 +1,2 @@
-// Package leaks tells how sessions and the host grow, and when something is used up.
+// Package leaks reports how sessions and the host grow, and when something is used up.
 package leaks

@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// growthOf is a trend on the wire.
+// growthOf converts a trend for documents.
 func growthOf(t *lineage.Trend) api.Growth {
 	d := api.Growth{OverSeconds: document.Seconds(t.Span())}
 	g, ok := t.Growth()
@@ -49,7 +49,7 @@ func exhausts(d *api.Leak, rooms ...Room) {
 	}
 }
 
-// limitsOf are what a session can use up besides what the host has.
+// limitsOf are what a session can use up: its own limits, and what the host has.
 func limitsOf(d *api.Leak, info tracer.SessionInfo, host []Room) (rooms []Room) {
 	if !d.Growth.Known {
 		return nil
@@ -97,7 +97,7 @@ func Rooms(proc procfs.FS) (rooms []Room) {
 	return rooms
 }
 
-// Session is a session, its nested ones excluded.
+// Session describes the growth of a session, without its nested ones.
 func (g *Growth) Session(v registry.View, x *registry.Session, rooms []Room) api.Leak {
 	v.Refresh(x)
 	n := v.Graph().Count(x.ID())
@@ -133,8 +133,8 @@ func (g *Growth) Session(v registry.View, x *registry.Session, rooms []Room) api
 	return d
 }
 
-// Host is all processes of the host, as of the last sample; nil if there
-// was none: without a session nobody looks.
+// Host describes all processes of the host, as of the last look; nil if there was none:
+// without a session there are no looks.
 func (g *Growth) Host(v registry.View, rooms []Room) *api.Leak {
 	last := g.host.Last()
 	if last.At == 0 {

@@ -15,8 +15,8 @@ import (
 // maxGrown bounds the sessions and commands whose past is kept: 9 MB.
 const maxGrown = 2048
 
-// Growth keeps how the host, its sessions and their commands grow. It belongs to the
-// registry's goroutine; its zero value is ready to be attached.
+// Growth records how the host, its sessions and their commands grow. It belongs to the
+// registry's goroutine; its zero value can be attached.
 type Growth struct {
 	host     lineage.Trend
 	sessions map[tracer.SessionID]*grown
@@ -24,7 +24,7 @@ type Growth struct {
 	full     bool // the last sample had more
 }
 
-// grown is the past of a session, nested ones excluded, and of what it runs.
+// grown is the past of a session, without nested ones, and of the commands that it runs.
 type grown struct {
 	lineage.Trend
 	commands map[string]*lineage.Trend
@@ -45,7 +45,7 @@ func (u *usage) at(now uint64) lineage.Usage {
 	return lineage.Usage{At: now, Processes: u.processes, RSS: u.rss}
 }
 
-// Hooks take the looks.
+// Hooks get the looks.
 func (g *Growth) Hooks() *registry.Hooks {
 	return &registry.Hooks{Sampled: func(_ registry.View, l *registry.Look) func() {
 		g.sample(l.At, l.Seen)
@@ -53,9 +53,9 @@ func (g *Growth) Hooks() *registry.Hooks {
 	}}
 }
 
-// sample takes a look at every process of the host into the past, once a minute
-// and when there is a new session: a Trend takes no more than it wants.
-// A command that has no process any more begins anew.
+// sample adds a look at every process of the host to the past, once a minute and when
+// there is a new session: a Trend takes no more than it needs. A command without
+// processes starts again.
 func (g *Growth) sample(now uint64, seen []lineage.Seen) {
 	fresh := func(p lineage.Seen) bool { return p.Session != 0 && g.sessions[p.Session] == nil }
 	if !g.host.Due(now) && (g.full || !slices.ContainsFunc(seen, fresh)) {
@@ -135,7 +135,7 @@ func (g *Growth) session(id tracer.SessionID, now uint64, commands map[string]*u
 // Full reports whether the last look had more than is kept.
 func (g *Growth) Full(registry.View) bool { return g.full }
 
-// room takes a place for one more.
+// room reserves a place for one more.
 func (g *Growth) room() bool {
 	if g.kept == maxGrown {
 		g.full = true

@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// What is kept is bounded, and said to be cut.
+// The kept past is bounded, and reported as cut.
 func TestGrowthIsBounded(t *testing.T) {
 	var g Growth
 	var seen []lineage.Seen
@@ -40,7 +40,7 @@ func TestGrowthIsBounded(t *testing.T) {
 	}
 }
 
-// What is used up first is named: a limit of the session, if that is nearer.
+// The resource that is used up first is named: a limit of the session, if that is nearer.
 func TestExhausts(t *testing.T) {
 	processes, rss := 120.0, 120*float64(1<<20)
 	d := api.Leak{RSSBytes: 26 << 20, Growth: api.Growth{Known: true, ProcessesPerHour: &processes, BytesPerHour: &rss}}

@@ -1,3 +1,3 @@
-// Package logging is the daemon's log: where its lines go, how many of them, and
-// the names of their fields.
+// Package logging is the daemon's log: where its lines go, how many there are, and the
+// names of their fields.
 package logging

@@ -2,8 +2,8 @@
 
 package logging
 
-// Keys of the log: every field of every line, but zerolog's own level, time,
-// message and error.
+// Keys of the log: every field of every line, except zerolog's own level, time, message
+// and error.
 const (
 	KeyAdded        = "added"
 	KeyBusy         = "ports_busy"

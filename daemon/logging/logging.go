@@ -14,11 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open gives the log and the function that closes it. Lines of JSON go to the
-// file at path, if there is one, else to stderr. Where systemd's journal reads
-// stderr, they go to the journal with their fields; on a terminal they are text
-// for people. Messages are constants: each is a kind of its own, see limiter. No
-// field ever holds an argv.
+// Open returns the log and the function that closes it. Lines of JSON go to the file at
+// path, if there is one, else to stderr. If systemd's journal reads stderr, they go to
+// the journal with their fields; on a terminal they are text for users. Messages are
+// constants: each is a kind of its own, see limiter. No field ever contains an argv.
 func Open(path string, stderr *os.File, env func(string) string) (zerolog.Logger, func(), error) {
 	w, closeFile := writer(stderr, env), func() {}
 	if path != "" {
@@ -45,8 +44,8 @@ func writer(stderr *os.File, env func(string) string) io.Writer {
 	return stderr
 }
 
-// journalReads reports that the journal reads f: stream has the device and inode
-// of the file that it reads. A program with another stderr may have inherited the
+// journalReads reports whether the journal reads f: stream has the device and inode of
+// the file that the journal reads. A program with another stderr may have inherited the
 // variable.
 func journalReads(f *os.File, stream string) bool {
 	var st unix.Stat_t

@@ -27,7 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostile is what a process may call itself.
+// hostile is a name that a process may give itself.
 const hostile = "a\x1b[31m\n{\"level\":\"info\"}\u202e\xff\x00"
 
 func TestLogIsJSON(t *testing.T) {
@@ -137,8 +137,8 @@ type refuses struct{}
 
 func (refuses) Write([]byte) (int, error) { return 0, errors.New("no journal") }
 
-// TestLimit: a storm of one kind leaves a few lines and a number, and does not
-// touch another kind.
+// TestLimit: a storm of one kind leaves a few lines and a number, and does not affect
+// another kind.
 func TestLimit(t *testing.T) {
 	var b bytes.Buffer
 	plain := zerolog.New(&b)
@@ -150,7 +150,7 @@ func TestLimit(t *testing.T) {
 	}
 	log.Info().Msg("serving")
 	quiet := log.Level(zerolog.ErrorLevel)
-	quiet.Warn().Msg("refused") // not one that is counted
+	quiet.Warn().Msg("refused") // disabled by its level, so not counted
 	d.close()
 	told, suppressed, serving := 0, uint64(0), 0
 	for line := range strings.Lines(b.String()) {
@@ -177,8 +177,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestLimitOfAllKinds: many kinds of messages are not many lines, and errors are
-// logged besides.
+// TestLimitOfAllKinds: many kinds of messages do not make many lines, and errors are
+// logged nevertheless.
 func TestLimitOfAllKinds(t *testing.T) {
 	var b bytes.Buffer
 	d := newLimiter(zerolog.New(io.Discard))
@@ -196,8 +196,8 @@ func TestLimitOfAllKinds(t *testing.T) {
 	}
 }
 
-// TestFullPipe: a full pipe blocks no one who logs, and the number of
-// lost lines is logged when it is read again.
+// TestFullPipe: a full pipe does not block logging, and the number of lost lines is
+// logged when the pipe is read again.
 func TestFullPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -241,7 +241,7 @@ func TestFullPipe(t *testing.T) {
 	}
 }
 
-// TestLimiterBounded: messages are constants; were they not, memory stays.
+// TestLimiterBounded: messages are constants; if they were not, memory would still be bounded.
 func TestLimiterBounded(t *testing.T) {
 	d := newLimiter(zerolog.Nop())
 	log := zerolog.New(io.Discard).Hook(d)

@@ -16,8 +16,8 @@ const (
 	flushTime  = time.Second // at most, at the end
 )
 
-// queue hands lines to a writer that may block, such as a terminal or a pipe that
-// nobody reads. Logging never blocks; lines that do not fit are counted.
+// queue passes lines to a writer that may block, such as a terminal or an unread pipe.
+// Logging never blocks; lines that do not fit are counted.
 type queue struct {
 	to         io.Writer
 	lines      chan []byte
@@ -58,8 +58,7 @@ func (q *queue) run() {
 	}
 }
 
-// write writes a line, and how many were lost before it. Its errors have nowhere
-// to go.
+// write writes a line, and how many were lost before it. Its errors cannot be reported.
 func (q *queue) write(line []byte) {
 	_, _ = q.to.Write(line)
 	if n := q.dropped.Swap(0); n > 0 {

@@ -18,7 +18,7 @@ const (
 	kindRate     = 5
 	reportPeriod = 10 * time.Second
 	maxKinds     = 256 // beyond it kinds share one limit: messages are constants
-	// Of all kinds together, except errors: a caller who can cause several kinds must
+	// Of all kinds together, except errors: a caller that can cause several kinds must
 	// not fill the disk with them either.
 	allBurst = 500
 	allRate  = 10

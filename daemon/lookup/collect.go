@@ -12,12 +12,12 @@ import (
 // readers is how many requests may read the whole of procfs at once.
 const readers = 2
 
-// collectTime bounds the reading of ports, locks and files for one request, and how
-// long it waits for its turn.
+// collectTime bounds the reading of ports, locks and files for one request, and the
+// wait for its turn.
 const collectTime = 3 * time.Second
 
-// Collect waits for its turn to read much of procfs, under the context that it gives;
-// done ends it.
+// Collect waits for its turn to read much of procfs, under the context that it returns;
+// done ends the turn.
 func (f *Finder) Collect(ctx context.Context) (limited context.Context, done func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, collectTime)
 	defer cancel()

@@ -16,11 +16,11 @@ import (
 // maxEnriched bounds how many processes of one reply are looked up in procfs.
 const maxEnriched = 512
 
-// Enrich adds what only procfs knows of live processes. It is for display: the
-// Identity is confirmed after the reads, else what was read is dropped.
+// Enrich adds what only procfs knows of live processes. It is for display: the identity
+// is confirmed after the reads, otherwise what was read is dropped.
 //
-// Where the kernel tells no reparentings the graph learns a new parent from the
-// next sample; here it is read at once.
+// If the kernel reports no reparentings, the graph learns a new parent from the next
+// look; here it is read at once.
 func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 	parents := make(map[uint32]*api.Ref)
 	for i, p := range ps {
@@ -66,16 +66,16 @@ func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 	}
 }
 
-// waits reports whether a dead process waits for its parent, by what its stat
-// says. The events alone would call it a zombie while it is torn down, and for up
-// to an RCU grace period, some 50 ms, after it was reaped.
+// waits reports whether a dead process waits for its parent, according to its stat. The
+// events alone would call it a zombie while it is torn down, and for up to an RCU grace
+// period, some 50 ms, after it was reaped.
 func waits(task byte, err error) bool {
 	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 	return !gone && (err != nil || task == 'Z')
 }
 
-// parentRef names a present parent, without its start if that is not known:
-// some kernels hide PID 1 from iterators.
+// parentRef names a present parent, without its start if that is unknown: some kernels
+// hide PID 1 from iterators.
 func (f *Finder) parentRef(pid uint32, seen map[uint32]*api.Ref) *api.Ref {
 	if ref, ok := seen[pid]; ok || pid == 0 {
 		return ref

@@ -10,15 +10,15 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// IsNotFound reports whether err says that memory has no such session, so
-// that the history may.
+// IsNotFound reports whether err means that memory has no such session; the history may
+// have it.
 func IsNotFound(err error) bool {
 	e, ok := errors.AsType[*api.Error](err)
 	return ok && e.Code == api.CodeNotFound
 }
 
-// IsForgotten reports whether err says that memory has no such process, or
-// another one of its PID, so that the history may.
+// IsForgotten reports whether err means that memory has no such process, or another one
+// with its PID; the history may have it.
 func IsForgotten(err error) bool {
 	e, ok := errors.AsType[*api.Error](err)
 	return ok && (e.Code == api.CodeNotFound || e.Code == api.CodeIdentity)

@@ -19,7 +19,7 @@ type Kernel interface {
 	Session(id tracer.SessionID) (tracer.SessionInfo, error)
 }
 
-// Options are what a [Finder] stands on.
+// Options are what a [Finder] depends on.
 type Options struct {
 	Registry *registry.Registry
 	Access   *access.Access
@@ -28,7 +28,7 @@ type Options struct {
 	Clock    registry.Clock
 }
 
-// Finder answers for one caller after the other. It may be used from any goroutine.
+// Finder finds sessions and processes for callers. It may be used from any goroutine.
 type Finder struct {
 	o       Options
 	reading chan struct{} // taken while a request reads all of procfs
@@ -72,7 +72,7 @@ func (f *Finder) DecideChain(c access.Caller, v access.Verb, id tracer.SessionID
 	for range registry.MaxDepth {
 		info, err := f.o.Kernel.Session(id)
 		if errors.Is(err, tracer.ErrNotFound) {
-			break // the outermost one was before
+			break // the previous one was the outermost
 		}
 		if err != nil {
 			return access.Decision{Why: err.Error()}

@@ -52,8 +52,8 @@ func (f *Finder) Identity(text string, c access.Caller) (id tracer.Identity, liv
 	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), `it may belong to an ended session: see "lineage history"`)
 }
 
-// Process gives what is known of a process, if c may read it: from the graph
-// if it is or was a member, else from procfs.
+// Process returns what is known of a process, if c may read it: from the graph if it is
+// or was a member, else from procfs.
 func (f *Finder) Process(id tracer.Identity, live bool, c access.Caller) (*api.Process, error) {
 	p, scope, err := f.Look(id, live, c)
 	if err != nil {
@@ -68,12 +68,12 @@ func (f *Finder) Process(id tracer.Identity, live bool, c access.Caller) (*api.P
 	return p, nil
 }
 
-// Look finds what is known of a process, and whose it is: the caller of look
-// decides who may know.
+// Look returns what is known of a process, and its scope: the caller of Look decides
+// who may read it.
 func (f *Finder) Look(id tracer.Identity, live bool, c access.Caller) (p *api.Process, scope access.Scope, err error) {
 	p, scope, err = f.member(id, c)
 	if err == nil && p == nil && live {
-		// The kernel decides who is a member; its event may be on the way, or
+		// The kernel decides whether it is a member; its event may be on the way, or
 		// lost.
 		if e, lookup := f.o.Kernel.Lookup(id.PID); lookup == nil && e.Identity == id && e.Session != 0 {
 			if _, err = f.o.Registry.Resync(registry.CauseMember); err == nil {
@@ -91,7 +91,7 @@ func (f *Finder) Look(id tracer.Identity, live bool, c access.Caller) (p *api.Pr
 	return p, scope, err
 }
 
-// member is a process that is or was one, by the graph; nil if it is not.
+// member is a process that is or was a member, by the graph; nil for any other.
 func (f *Finder) member(id tracer.Identity, c access.Caller) (p *api.Process, scope access.Scope, err error) {
 	err = f.o.Registry.ReadFor(c, func(v registry.View) {
 		n, ok := v.Graph().Node(id)
@@ -108,7 +108,7 @@ func (f *Finder) member(id tracer.Identity, c access.Caller) (p *api.Process, sc
 	return p, scope, err
 }
 
-// outsider is a live process of no session.
+// outsider is a live process in no session.
 func (f *Finder) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	gone := api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
 	st, err := f.o.Proc.Status(id.PID)

@@ -18,8 +18,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// shifting is a kernel in which a PID goes to another process: each time it is
-// asked, the next one has it.
+// shifting is a kernel in which a PID is reused: at each question the next process has
+// it.
 type shifting struct {
 	Kernel
 	next []tracer.Identity
@@ -31,7 +31,7 @@ func (k *shifting) Identify(uint32) (tracer.Identity, error) {
 	return now, nil
 }
 
-// What procfs said of a PID that went to another process meanwhile is not shown.
+// What procfs said of a PID is not shown if the PID was reused meanwhile.
 func TestPIDChangesHands(t *testing.T) {
 	proc := procfs.FS(t.TempDir())
 	for name, text := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Running is a process that is no zombie, as procfs tells of it.
+// Running is a process that is not a zombie, as procfs shows it.
 type Running struct {
 	ID     tracer.Identity
 	Parent uint32
@@ -28,8 +28,8 @@ func (p *Running) ForeignTo(c access.Caller) (uid uint32, found bool) {
 	return 0, false
 }
 
-// Running looks at the process that a ref names. The identity is taken before
-// procfs is read and confirmed after it, so that both speak of one process.
+// Running reads the process that a ref names. The identity is taken before procfs is
+// read and confirmed after it, so that both are of one process.
 func (f *Finder) Running(ref api.Ref) (p Running, err error) {
 	pid := uint32(ref.PID)
 	p.ID, err = f.o.Kernel.Identify(pid)

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Why makes the answer about one process.
+// Why answers for one process.
 func (f *Finder) Why(id tracer.Identity, live bool, p *api.Process, c access.Caller) (api.Why, error) {
 	d := api.Why{}
 	err := f.o.Registry.ReadFor(c, func(v registry.View) {
@@ -32,8 +32,8 @@ func (f *Finder) Why(id tracer.Identity, live bool, p *api.Process, c access.Cal
 	return d, err
 }
 
-// parent describes the kernel's parent, which may belong to somebody else: its
-// comm is shown, as ps shows it, and no more.
+// parent describes the kernel's parent, which may be another user's: its comm is shown,
+// as ps shows it, and nothing more.
 func (f *Finder) parent(ref *api.Ref, c access.Caller) *api.Process {
 	p := &api.Process{Ref: *ref}
 	st, err := f.o.Proc.Status(uint32(ref.PID))
@@ -41,13 +41,13 @@ func (f *Finder) parent(ref *api.Ref, c access.Caller) *api.Process {
 		return p
 	}
 	now, err := f.o.Kernel.Identify(uint32(ref.PID))
-	if err == nil && document.Ref(now) == *ref || ref.PID == 1 { // nobody else is ever PID 1
+	if err == nil && document.Ref(now) == *ref || ref.PID == 1 { // PID 1 is never reused
 		p.Comm, p.State, p.UID = st.Name, api.StateLive, new(int(st.UIDs[1]))
 	}
 	return p
 }
 
-// Reaper is who has to wait for a zombie. No more is said of it than its name.
+// Reaper is the process that has to wait for a zombie. Only its name is shown.
 func (f *Finder) Reaper(ref api.Ref) *api.Process {
 	p := &api.Process{Ref: ref, Comm: registry.Comm(f.o.Kernel, f.o.Proc, ref)}
 	id := document.ID(ref)

@@ -21,7 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// What the members of one session can take.
+// Limits for the members of one session.
 const (
 	maxID, maxTool = 128, 64 // bytes
 	maxOpen        = 16      // calls; the oldest ends when there is one more
@@ -31,11 +31,11 @@ const (
 )
 
 const (
-	// lateBirth is how late the event of a birth may come: as long a call is remembered that
-	// ended after it.
+	// lateBirth is how late the event of a birth may come: for this long a call is
+	// remembered after its end.
 	lateBirth = 10 * time.Second
-	// maxSteps bounds the walks up to an agent: from a hook, and from what a helper of the agent,
-	// such as an MCP server, starts.
+	// maxSteps bounds the walks up to an agent: from a hook, and from processes that a helper of
+	// the agent, such as an MCP server, starts.
 	maxSteps = 16
 )
 
@@ -45,7 +45,7 @@ type Kernel interface {
 	Lookup(pid uint32) (tracer.Entry, error)
 }
 
-// Options are what Marks stand on.
+// Options are what Marks depend on.
 type Options struct {
 	Registry *registry.Registry
 	Kernel   Kernel
@@ -61,17 +61,17 @@ type Marks struct {
 	traces
 }
 
-// New makes Marks; its hooks are to be attached.
+// New makes Marks; attach its hooks.
 func New(o Options) *Marks {
 	return &Marks{o: o, books: make(map[tracer.SessionID]*book), traces: newTraces()}
 }
 
-// book is what was said in one session. It belongs to the registry's goroutine.
+// book is what was reported in one session. It belongs to the registry's goroutine.
 type book struct {
 	limit  *rate.Limiter
-	agents []tracer.Identity // that marks named, the oldest first
+	agents []tracer.Identity // named by marks, the oldest first
 	open   []*lineage.Call   // the oldest first
-	past   []*lineage.Call   // that ended a moment ago
+	past   []*lineage.Call   // ended a moment ago
 }
 
 func (m *Marks) book(id tracer.SessionID) *book {
@@ -91,13 +91,13 @@ func (m *Marks) Hooks() *registry.Hooks {
 		Exited: m.exited,
 		Closed: func(_ registry.View, s *registry.Session) { delete(m.books, s.ID()) },
 		Forgotten: func(_ registry.View, s *registry.Session) {
-			delete(m.books, s.ID()) // it was let go of
+			delete(m.books, s.ID()) // it was dissolved
 		},
 		Persistent: m,
 	}
 }
 
-// forked says of a newborn to which calls it may belong. What a process of a call starts belongs
+// forked notes to which calls a new process may belong. What a process of a call starts belongs
 // to that call, whatever else is open.
 func (m *Marks) forked(v registry.View, s *registry.Session, ev *tracer.Event) {
 	b := m.books[s.ID()]
@@ -130,7 +130,7 @@ func (m *Marks) forked(v registry.View, s *registry.Session, ev *tracer.Event) {
 
 func (b *book) named(id tracer.Identity) bool { return b != nil && slices.Contains(b.agents, id) }
 
-// during gives the calls of an agent that were open at a time.
+// during returns the calls of an agent that were open at a time.
 func (b *book) during(agent tracer.Identity, at uint64) (all []*lineage.Call) {
 	for _, calls := range [...][]*lineage.Call{b.past, b.open} {
 		for _, c := range calls {
@@ -142,7 +142,7 @@ func (b *book) during(agent tracer.Identity, at uint64) (all []*lineage.Call) {
 	return all
 }
 
-// exited ends the calls of an agent: nothing else will.
+// exited ends the calls of an agent: nothing else would.
 func (m *Marks) exited(_ registry.View, s *registry.Session, ev *tracer.Event) {
 	m.forget(ev.Process)
 	b := m.books[s.ID()]
@@ -153,7 +153,7 @@ func (m *Marks) exited(_ registry.View, s *registry.Session, ev *tracer.Event) {
 	b.agents = slices.DeleteFunc(b.agents, func(id tracer.Identity) bool { return id == ev.Process })
 }
 
-// end takes calls as over, and gives them.
+// end ends the selected calls, and returns them.
 func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.Call) {
 	b.past = slices.DeleteFunc(b.past, func(c *lineage.Call) bool { return c.Ended()+uint64(lateBirth) < at })
 	b.open = slices.DeleteFunc(b.open, func(c *lineage.Call) bool {
@@ -171,7 +171,7 @@ func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.
 	return ended
 }
 
-// Check is what is wrong with any request.
+// Check returns what is wrong with a request, regardless of the caller.
 func Check(q *api.MarkRequest) error {
 	bad := func(what string) error { return api.NewError(api.CodeBadRequest, what, "") }
 	switch {
@@ -201,8 +201,8 @@ func fits(text string, most int) bool {
 	return true
 }
 
-// Mark notes that a call of an agent that the caller descends from begins or ends. The caller is a
-// member.
+// Mark notes that a call begins or ends, of an agent that is the caller or its ancestor. The
+// caller is a member.
 func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
 	var d *api.Mark
 	var refused error
@@ -214,8 +214,8 @@ func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest)
 }
 
 // Agent finds the process that a request names, if it is the caller or has started it, with
-// everything in between in the caller's session. All of them are alive, so the kernel knows, and
-// their PIDs are their own.
+// everything in between in the caller's session. All of them are alive, so the kernel knows
+// them, and their PIDs are not reused.
 func (m *Marks) Agent(c access.Caller, named api.Ref) (agent tracer.Identity, ok bool) {
 	agent = c.ID
 	for range maxSteps {
@@ -273,7 +273,7 @@ func (m *Marks) mark(t registry.Tx, id tracer.SessionID, agent tracer.Identity, 
 	return reply(t, id, ended), nil
 }
 
-// publish gives marks to the readers of the events.
+// publish sends marks to the readers of the events.
 func (m *Marks) publish(t registry.Tx, id tracer.SessionID, at uint64, calls []*lineage.Call) {
 	var events []tracer.Event
 	for _, c := range calls {

@@ -32,7 +32,7 @@ func (m *Marks) Remember(_ registry.View, s *registry.Session) registry.Memory {
 func (m *Marks) Restore(_ registry.View, s *registry.Session, text json.RawMessage) {
 	var was memory
 	if json.Unmarshal(text, &was) != nil || len(was.Agents) == 0 {
-		return // the registry has told of what cannot be read
+		return // the registry has reported what cannot be decoded
 	}
 	b := m.book(s.ID())
 	b.agents, b.open = was.Agents[:min(len(was.Agents), maxAgents)], was.Open[:min(len(was.Open), maxOpen)]

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxEnviron bounds what is read of an environment. A variable behind that is not found.
+	// maxEnviron bounds how much of an environment is read. A variable beyond that is not found.
 	maxEnviron = 128 << 10
-	// readers read at once. A member can keep one of them waiting, by what it does with its
-	// memory; nothing else of the daemon waits for that.
+	// readers is how many read at once. A member can delay one of them, by what it does
+	// with its memory; nothing else of the daemon waits for that.
 	readers = 8
 	maxWait = 1024 // programs that wait to be read
 	maxBorn = 4096 // children of agents that have not executed a program yet
@@ -41,7 +41,7 @@ func newTraces() traces {
 	return traces{make(map[tracer.Identity]bool), make(chan program, maxWait)}
 }
 
-// born notes the child of an agent: of the session's root, or of a process that marks named.
+// born notes the child of an agent: of the session's root, or of a process named by marks.
 func (m *Marks) born(s *registry.Session, b *book, ev *tracer.Event) {
 	if !m.o.Policy().AcceptsTrace() || ev.Creator != s.Info().Root && !b.named(ev.Creator) {
 		return
@@ -65,7 +65,7 @@ func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
 	}
 }
 
-// Run reads until ctx is done. It does not wait for a reader that a member keeps waiting.
+// Run reads until ctx is done. It does not wait for a reader that a member delays.
 func (m *Marks) Run(ctx context.Context) {
 	for range readers {
 		go m.read(ctx)
@@ -135,8 +135,8 @@ func variable(environ []byte, name string) []byte {
 	return nil
 }
 
-// Parse reads a traceparent as W3C Trace Context has it: version, trace, span and flags, in lower
-// case. A version after 00 may have more behind them. False: it is invalid, or all zero.
+// Parse parses a traceparent as W3C Trace Context defines it: version, trace, span and flags, in
+// lower case. A version after 00 may have more after them. False: it is invalid, or all zero.
 func Parse(text []byte) (t lineage.Trace, ok bool) {
 	const length = len("00-00112233445566778899aabbccddeeff-0011223344556677-01")
 	if len(text) < length || text[2] != '-' || text[35] != '-' || text[52] != '-' {

@@ -47,7 +47,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// holder is a kernel in which one process has each PID.
+// holder is a kernel in which one process has every PID.
 type holder struct {
 	Kernel
 	now tracer.Identity
@@ -55,8 +55,8 @@ type holder struct {
 
 func (h holder) Identify(uint32) (tracer.Identity, error) { return h.now, nil }
 
-// The first value counts, as for getenv(3), and the PID must still be the process's. Nothing of
-// the environment stays in memory.
+// The first value counts, as for getenv(3), and the PID must still belong to the process.
+// Nothing of the environment stays in memory.
 func TestEnvironment(t *testing.T) {
 	id := tracer.Identity{PID: 7, Start: 1}
 	proc := procfs.FS(t.TempDir())

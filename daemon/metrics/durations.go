@@ -20,7 +20,7 @@ func (d *Durations) Add(v float64) {
 	}
 }
 
-// Histogram gives what was counted.
+// Histogram returns what was counted.
 func (d *Durations) Histogram() Histogram {
 	h := Histogram{Count: d.count, Sum: d.sum, Buckets: make(map[float64]uint64, len(endBuckets))}
 	for i, bound := range endBuckets {

@@ -60,7 +60,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestUnknownIsAbsent: what is not known is not told as 0.
+// TestUnknownIsAbsent: an unknown value is not reported as 0.
 func TestUnknownIsAbsent(t *testing.T) {
 	code, text := scrape(func() (*Snapshot, error) { return &Snapshot{}, nil })
 	if code != http.StatusOK || strings.Contains(text, "self_check_ok") {
@@ -81,7 +81,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestNames: the contract, and no label that names whom it is about.
+// TestNames: the documented names, and no label for a process, session or user.
 func TestNames(t *testing.T) {
 	const contract = `build_info level degraded sessions{state} processes events_total{type} events_lost_total{where}
 		helper_errors_total{program,helper} recursion_misses_total{program} resyncs_total{cause}
@@ -106,7 +106,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	// What is scraped is what is declared.
+	// The scraped metrics are the declared ones.
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(newCollector(func() (*Snapshot, error) { return full(), nil }))
 	families, err := reg.Gather()

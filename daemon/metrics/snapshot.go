@@ -1,12 +1,12 @@
 package metrics
 
-// Snapshot is everything that a scrape tells, of one moment. Counters are
-// since the daemon began, but for those that the kernel counts: they are since
-// its programs were loaded, and survive a restart of the daemon.
+// Snapshot is everything that a scrape reports, of one moment. Counters are since the
+// daemon began, except those of the kernel: they are since its programs were loaded,
+// and survive a restart of the daemon.
 type Snapshot struct {
 	Version, ABI string
 	Level        int
-	Degraded     int            // how many ways
+	Degraded     int            // in how many ways
 	Sessions     map[string]int // by state
 	Processes    int            // live members
 
@@ -20,7 +20,7 @@ type Snapshot struct {
 	Refusals        map[string]uint64 // by verb
 	ReadersDropped  uint64
 
-	SelfCheck   *bool // nil: none was made yet
+	SelfCheck   *bool // nil: no check was made yet
 	BreakerOpen bool
 }
 
@@ -30,7 +30,7 @@ type Helper struct{ Program, Helper string }
 // End is how a session ended.
 type End struct{ Reason, Verdict string }
 
-// Histogram has its counts by upper bound, each with those below it.
+// Histogram has its counts by upper bound, each including those below it.
 type Histogram struct {
 	Count   uint64
 	Sum     float64

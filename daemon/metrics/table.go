@@ -19,7 +19,7 @@ const (
 	histogram kind = "histogram"
 )
 
-// put tells one value, with one word for each label.
+// put reports one value, with one word for each label.
 type put func(v float64, labels ...string)
 
 // metric is one row of the table.
@@ -91,7 +91,7 @@ func number(b bool) float64 {
 	return 0
 }
 
-// collector tells the table from one snapshot a scrape.
+// collector reports the table from one snapshot a scrape.
 type collector struct {
 	descs []*prometheus.Desc
 	read  func() (*Snapshot, error)
@@ -134,7 +134,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Document writes the table for people, as Markdown.
+// Document writes the table for users, as Markdown.
 func Document(w io.Writer) {
 	fmt.Fprint(w, `# Metrics
 

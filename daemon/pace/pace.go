@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package pace bounds the part of a CPU that work in the background takes. It counts CPU time:
-// on a loaded host, work that waits for its turn is not done less often.
+// Package pace bounds the share of a CPU that background work takes. It counts CPU time: on a
+// loaded host, work that waits for a CPU is not done less often.
 package pace
 
 import (
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Work is repeated work of one goroutine. After each time it rests, Share times as long as it
-// used a CPU, and Least at least.
+// Work is repeated work of one goroutine. After each turn it rests, Share times as long as it
+// used a CPU, and at least Least.
 type Work struct {
 	Least time.Duration
 	Share int
@@ -26,7 +26,7 @@ func (w *Work) Begin() {
 	w.began = used()
 }
 
-// End says how long to rest.
+// End returns how long to rest.
 func (w *Work) End() time.Duration {
 	rest := max(w.Least, time.Duration(w.Share)*(used()-w.began))
 	runtime.UnlockOSThread()

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// A look shows what no event tells: who was born outside of the sessions, what members use, and
-// what was missed. After something happened LooksAfter periods bring one each: a newborn process is
+// A look shows what no event reports: births outside of the sessions, what members use, and what
+// was missed. After something happened, LooksAfter periods bring one each, because a new process is
 // looked at several times. Then only each LooksApart-th does, until something happens again.
 const (
 	LooksAfter = 4
@@ -25,8 +25,8 @@ type Quiet struct {
 	periods int // without a new event or birth
 }
 
-// Due counts a period, and reports whether it brings a look. heard counts events, born is what
-// Births says.
+// Due counts a period, and reports whether it brings a look. heard counts events, born is the
+// result of Births.
 func (q *Quiet) Due(heard uint64, born []byte) bool {
 	if heard != q.heard || !bytes.Equal(born, q.born) {
 		q.heard, q.born, q.periods = heard, born, 0
@@ -45,7 +45,7 @@ func Births(proc string) []byte {
 	return tasks
 }
 
-// Sleep is of work that has nothing to do for a while. Its zero value is awake.
+// Sleep is for work that has nothing to do for a while. Its zero value is awake.
 type Sleep struct {
 	periods int         // asleep, 0: awake
 	woken   atomic.Bool // since
@@ -61,7 +61,7 @@ func (s *Sleep) Set(asleep bool) {
 	}
 }
 
-// Awake counts a period, and reports whether it is one to work in: awake each is, asleep each
+// Awake counts a period, and reports whether to work in it: awake in each, asleep in each
 // LooksApart-th.
 func (s *Sleep) Awake() bool {
 	if s.woken.Swap(false) {

@@ -1,3 +1,3 @@
-// Package plan says what an end would do, and refuses an end that is no longer the one
-// that it said.
+// Package plan shows what an end would do, and refuses an end that no longer matches
+// its plan.
 package plan

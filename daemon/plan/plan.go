@@ -26,7 +26,7 @@ type Kernel interface {
 	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
 }
 
-// Options are what a [Planner] stands on.
+// Options are what a [Planner] depends on.
 type Options struct {
 	Registry *registry.Registry
 	Find     *lookup.Finder
@@ -37,7 +37,7 @@ type Options struct {
 	Clock    registry.Clock
 }
 
-// Planner makes plans and remembers what they said. It may be used from any goroutine.
+// Planner makes plans and remembers them. It may be used from any goroutine.
 type Planner struct {
 	o    Options
 	said plans
@@ -46,7 +46,7 @@ type Planner struct {
 // New makes a planner.
 func New(o Options) *Planner { return &Planner{o: o} }
 
-// alive gives the members that a signal could reach.
+// alive returns the members that a signal could reach.
 func (p *Planner) alive(id tracer.SessionID) (all []tracer.Process, err error) {
 	err = p.o.Kernel.Snapshot(id, func(m *tracer.Process) error {
 		if !m.Dead && !m.Zombie {
@@ -73,8 +73,8 @@ func (s Subject) String() string {
 	return fmt.Sprintf("pid %d and what it started", s.Root.PID)
 }
 
-// Check refuses an end that is not the one that was planned. It is asked
-// right before the first signal; what a member forks after that goes with it.
+// Check refuses an end that does not match its plan. It is called right before the
+// first signal; what a member forks after that is ended too.
 func (p *Planner) Check(token string, id tracer.SessionID) error {
 	now, err := p.alive(id)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Planner) Check(token string, id tracer.SessionID) error {
 	return p.CheckMembers(token, Subject{Session: id}, now)
 }
 
-// CheckMembers is Check for processes that were found already.
+// CheckMembers is Check for processes that were already found.
 func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (err error) {
 	why := "it is unknown or has expired"
 	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
@@ -98,14 +98,14 @@ func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (
 		"make a new one with --dry-run")
 }
 
-// commands are what processes run, a creator's until the first exec.
+// commands are what processes run: until its first exec, what the creator runs.
 type commands struct {
 	view registry.View
 	now  []tracer.Process
 }
 
-// of gives a command, "" if it is not known. A process that was born this moment may
-// not be in the graph yet: it runs what its creator runs.
+// of returns a command, "" if it is unknown. A process that was just born may not be in
+// the graph yet: it runs what its creator runs.
 func (c commands) of(id tracer.Identity) string {
 	for range maxNewborn {
 		if n, ok := c.view.Graph().Node(id); ok && n.Exe != "" {
@@ -128,7 +128,7 @@ func (p *Planner) Make(ctx context.Context, id tracer.SessionID, c access.Caller
 	return p.MakeFor(ctx, Subject{Session: id}, p.alive, c, d)
 }
 
-// MakeFor adds to d what an end of those processes would do that find gives.
+// MakeFor adds to d what an end of the processes that find returns would do.
 func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.SessionID) ([]tracer.Process, error), c access.Caller, d *api.Plan) error {
 	ctx, done, err := p.o.Find.Collect(ctx)
 	if err != nil {
@@ -170,7 +170,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 				}
 			}
 			if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
-				v.Holds(x, held, began) // an end at once has no time to look again
+				v.Holds(x, held, began) // an immediate end has no time to look again
 			}
 		})
 	})
@@ -208,8 +208,8 @@ func heldBy(held resources.Held, id tracer.Identity) (ports []api.Port, locks []
 	return ports, locks
 }
 
-// killable says whether SIGKILL would end a member soon, and what else its
-// death means. procfs tells, so it is for people.
+// killable reports whether SIGKILL would end a member soon, and what else its death
+// means. It comes from procfs, so it is only for display.
 func (p *Planner) killable(t *tracer.Process) (bool, string) {
 	if t.Flags&sparing != 0 {
 		return false, "protected"
@@ -223,7 +223,7 @@ func (p *Planner) killable(t *tracer.Process) (bool, string) {
 	switch {
 	case wchan == "__refrigerator":
 		return false, "frozen: dies when it is thawed"
-	case stat.State == 'D' && wchan != "kernel_clone": // which waits for a vfork, and can be killed
+	case stat.State == 'D' && wchan != "kernel_clone": // that one waits for a vfork, and can be killed
 		if wchan == "" || wchan == "0" {
 			return false, "state D: dies when its wait in the kernel is over"
 		}

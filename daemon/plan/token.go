@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Memory is how long a plan may be carried out.
+// Memory is how long a plan can be used.
 const Memory = 15 * time.Minute
 
 const maxPlans = 64
@@ -23,7 +23,7 @@ const maxPlans = 64
 type plan struct {
 	token   string
 	of      Subject
-	members map[tracer.Identity]tracer.EntryFlags // that matter to who is spared
+	members map[tracer.Identity]tracer.EntryFlags // the flags that decide which members are spared
 	// commands are those of the members, of a branch only.
 	commands map[string]bool
 	made     time.Duration
@@ -59,10 +59,10 @@ func (p *plans) find(token string, of Subject, now time.Duration) *plan {
 	return nil
 }
 
-// broken says why a plan no longer holds; "" if it does. Who has died since
-// changes nothing; who is new, or was to be spared, does. In a branch a new process
-// that runs the same command as a named one changes nothing either: a program that
-// forks could not be ended by a plan.
+// broken describes why a plan no longer holds; "" if it does. Members that died since
+// change nothing; new members, and a change in which of them are spared, do. In a
+// branch a new process that runs the same command as a named one changes nothing
+// either: otherwise a program that forks could not be ended by a plan.
 func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) string) string {
 	for i := range now {
 		p := &now[i]
@@ -78,7 +78,7 @@ func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) string
 	return ""
 }
 
-// token names a plan: the same session, members and holdings give the same.
+// token names a plan: the same session, members and holdings give the same token.
 func token(of Subject, now []tracer.Process, held resources.Held) string {
 	h := sha256.New()
 	fmt.Fprintln(h, uint64(of.Session), of.Root)

@@ -13,14 +13,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// A tracer can hold up a process in its exit (PTRACE_O_TRACEEXIT), and take with
-// it those whom it traces when it dies (PTRACE_O_EXITKILL). Which of these it asked
-// for the kernel tells nobody: a plan names both sides.
+// A tracer can delay the exit of a process (PTRACE_O_TRACEEXIT), and its death can kill
+// the processes that it traces (PTRACE_O_EXITKILL). The kernel does not show which of
+// these it has set: a plan names both sides.
 
-// maxTraced bounds how many processes are named of one tracer.
+// maxTraced bounds how many traced processes are named for one tracer.
 const maxTraced = 8
 
-// tracedBy names the process that traces another one, "" if nobody does.
+// tracedBy names the process that traces another one, "" if there is none.
 func (p *Planner) tracedBy(pid uint32) string {
 	st, err := p.o.Proc.Status(pid)
 	if err != nil || st.Tracer == 0 {
@@ -29,7 +29,7 @@ func (p *Planner) tracedBy(pid uint32) string {
 	return p.named(st.Tracer)
 }
 
-// named is a PID with the name that goes with it now.
+// named is a PID with the present name of its process.
 func (p *Planner) named(pid uint32) string {
 	st, err := p.o.Proc.Status(pid)
 	if err != nil {
@@ -38,8 +38,8 @@ func (p *Planner) named(pid uint32) string {
 	return fmt.Sprintf("%d %s", st.TGID, st.Name)
 }
 
-// outsiders are the processes that members trace and that are none themselves, by
-// the PID of who traces them. It asks all processes of the host, as long as ctx lets it.
+// outsiders are the outsiders that members trace, by the PID of the tracer. It reads all
+// processes of the host, as long as ctx allows.
 func (p *Planner) outsiders(ctx context.Context, members []tracer.Process) (map[uint32][]string, error) {
 	names, err := os.ReadDir(string(p.o.Proc))
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *Planner) outsiders(ctx context.Context, members []tracer.Process) (map[
 		if err != nil || st.Tracer == 0 || is(uint32(pid)) {
 			continue
 		}
-		if by, err := p.o.Proc.Status(st.Tracer); err == nil && is(by.TGID) { // a thread of it traces
+		if by, err := p.o.Proc.Status(st.Tracer); err == nil && is(by.TGID) { // one of its threads traces
 			traced[by.TGID] = append(traced[by.TGID], fmt.Sprintf("%d %s", pid, st.Name))
 		}
 	}

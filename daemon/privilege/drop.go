@@ -21,16 +21,16 @@ const (
 	WriteAnywhere Capability = cap.DAC_OVERRIDE    // files in a directory that is not root's
 	BPF           Capability = cap.BPF             // programs and maps
 	Perfmon       Capability = cap.PERFMON         // programs that read the kernel's memory
-	Admin         Capability = cap.SYS_ADMIN       // both, where these two are not known
+	Admin         Capability = cap.SYS_ADMIN       // for both, on kernels that do not have these two
 )
 
-// Drop leaves this process those of the capabilities that it has, and none
-// that an exec could bring back: it empties the inheritable, ambient and
-// bounding sets but for them, and sets no_new_privs. It changes every thread
-// at once; nothing may be changing them meanwhile.
+// Drop leaves this process only those of the given capabilities that it has, and none
+// that an exec could restore: it empties the inheritable and ambient sets, removes the
+// others from the bounding set, and sets no_new_privs. It changes every thread at once;
+// nothing else may change them meanwhile.
 //
-// Without CAP_SETPCAP the bounding set stays, which is an error, told after the
-// rest is done: no_new_privs alone does not keep an exec by root from it.
+// Without CAP_SETPCAP the bounding set stays, which is an error, returned after the
+// rest is done: no_new_privs alone does not deny the set to an exec by root.
 func Drop(keep ...Capability) error {
 	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
@@ -66,7 +66,7 @@ func dropBounding(keep []Capability) error {
 			continue
 		}
 		if in, err := cap.GetBound(c); err != nil || !in {
-			continue // unknown to this kernel, or not in it
+			continue // unknown to this kernel, or not in the set
 		}
 		if err := cap.DropBound(c); err != nil {
 			return fmt.Errorf("take %v out of the bounding set: %w", c, err)

@@ -16,8 +16,8 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
-// TestMain runs this binary as a process that drops, too: what it has then is
-// for good.
+// TestMain also runs this binary as a process that drops capabilities: that cannot be
+// undone.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-drop" {
 		os.Exit(dropper())
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// dropper drops with several threads about, and prints what each of them, and
-// a child, has then.
+// dropper drops capabilities while there are several threads, and prints what each of
+// them, and a child, has then.
 func dropper() int {
 	ready, done := make(chan bool), make(chan bool)
 	for range 4 {
@@ -80,7 +80,7 @@ func printSets(who, status string) {
 	}
 }
 
-// drop gives the lines that a dropping process prints, each once.
+// drop returns the lines that a dropping process prints, each once.
 func drop(t *testing.T, how string) map[string]bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -128,7 +128,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// What cannot be dropped is told, and the rest is dropped.
+// What cannot be dropped is reported, and the rest is dropped.
 func TestDropWithoutSetpcap(t *testing.T) {
 	lines := drop(t, "without-setpcap")
 	told := false

@@ -12,11 +12,11 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
-// Needed are the capabilities of a daemon that serves, on a kernel of that release
-// and with its files in dir. It acts on BPF through descriptors that it holds,
-// which the kernel checked when they were opened: to run a program, to make an
-// iterator, to read a map, to attach the closer of level 2 and to remove pins needs
-// no capability, except as bpfGated says.
+// Needed are the capabilities of a daemon that serves, on a kernel of that release and
+// with its files in dir. It uses BPF through descriptors that it holds, which the
+// kernel checked when they were opened: running a program, making an iterator, reading
+// a map, attaching the closer of level 2 and removing pins need no capability, except
+// as bpfGated says.
 func Needed(release, dir string) []Capability {
 	keep := []Capability{Kill, Ptrace, ReadSearch}
 	if bpfGated(release) {
@@ -50,7 +50,7 @@ func loader(has *cap.Set) Capability {
 	return BPF
 }
 
-// cannot says what a daemon without a capability does not do.
+// cannot describes what a daemon without a capability does not do.
 var cannot = map[Capability]string{
 	Kill:          "processes of other users are not signalled at level 2, and not one by one",
 	Ptrace:        "the PID namespaces of callers cannot be read, so sessions are refused",
@@ -59,8 +59,8 @@ var cannot = map[Capability]string{
 	BPF:           "the kernel refuses every request",
 }
 
-// Lacking says which of the needed capabilities are not held, and what does not work
-// without them; nil if none is missing. Held are names, as [Held] gives them.
+// Lacking describes which of the needed capabilities are not held, and what does not
+// work without them; nil if none is missing. Held are names, as returned by [Held].
 func Lacking(needed []Capability, held []string) error {
 	var all []string
 	for _, c := range needed {
@@ -74,7 +74,7 @@ func Lacking(needed []Capability, held []string) error {
 	return errors.New(strings.Join(all, ", "))
 }
 
-// ownedByRoot reports a directory that root may change as its owner. In others,
+// ownedByRoot reports whether root may change a directory as its owner. In others,
 // audit log and socket need a capability.
 func ownedByRoot(dir string) bool {
 	var st unix.Stat_t

@@ -1,2 +1,2 @@
-// Package recent has the recent events, once for all who read them.
+// Package recent keeps the recent events, once for all readers.
 package recent

@@ -24,20 +24,20 @@ const (
 type Event struct {
 	Seq uint64
 	tracer.Event
-	About *About // nil: nobody knows its session
+	About *About // nil: its session is unknown
 }
 
-// About is what readers of a session's events have to know of it. It goes with
-// each of them, so that readers have nothing to ask the registry. But for Over
-// nothing of it ever changes.
+// About is what readers of a session's events have to know of it. It is attached to
+// each of them, so that readers need not ask the registry. Except for Over it never
+// changes.
 type About struct {
 	Scope access.Scope
 	Name  string      // of the session
 	Over  atomic.Bool // the session's last event has been added
 }
 
-// Of is made with the first event that readers get of a session. It is called in
-// the registry's goroutine.
+// Of is made with the first event of a session that readers get. It is called in the
+// registry's goroutine.
 func (r *Ring) Of(v registry.View, s *registry.Session) *About {
 	a := r.sessions[s.ID()]
 	if a == nil {
@@ -47,7 +47,7 @@ func (r *Ring) Of(v registry.View, s *registry.Session) *About {
 	return a
 }
 
-// Hooks take what readers get.
+// Hooks get the events that readers get.
 func (r *Ring) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Published: r.publish,
@@ -57,7 +57,7 @@ func (r *Ring) Hooks() *registry.Hooks {
 }
 
 func (r *Ring) publish(v registry.View, events []tracer.Event) {
-	var last tracer.SessionID // most come in rows
+	var last tracer.SessionID // most events of a session come in a row
 	var its *About
 	r.add(events, func(id tracer.SessionID) *About {
 		if id != last {
@@ -70,27 +70,27 @@ func (r *Ring) publish(v registry.View, events []tracer.Event) {
 	})
 }
 
-// Ring is the recent events, one for all readers: each has a cursor into it
-// and nobody a queue of its own. One writer.
+// Ring is the recent events, one for all readers: each reader has a cursor into it and
+// no queue of its own. It has one writer.
 type Ring struct {
-	Readers  atomic.Int32                // how many there are
+	Readers  atomic.Int32                // how many readers there are
 	sessions map[tracer.SessionID]*About // of the registry's goroutine
 
 	mu    sync.Mutex
 	size  uint64    // records that it holds
-	buf   [][]Event // in blocks; nil: never used
+	buf   [][]Event // in blocks; nil: not used yet
 	first uint64    // oldest sequence number that is still here
-	next  uint64    // the next to be given
-	began uint64    // the first that was ever given; it does not change
+	next  uint64    // the next number
+	began uint64    // the first number of this ring; it does not change
 	bytes int
 	wake  chan struct{} // closed when something was added
-	added chan struct{} // tells pace
+	added chan struct{} // wakes Pace
 }
 
-// New starts at seq. Sequence numbers go on across daemons: they start at
-// the boottime in microseconds, which no daemon's count catches up with, so a
-// reader that resumes at another daemon sees a gap and not a repetition. Memory
-// comes with the events: most hosts see few.
+// New starts at seq. Sequence numbers continue across daemons: they start at the
+// boottime in microseconds, which no daemon's count catches up with, so a reader that
+// resumes at another daemon sees a gap and not a repetition. Memory is allocated with
+// the events: most hosts have few.
 func New(seq uint64, size int) *Ring {
 	return &Ring{
 		sessions: make(map[tracer.SessionID]*About),
@@ -108,9 +108,9 @@ func (r *Ring) slot(seq uint64) *Event {
 	return &r.buf[i/block][i%block]
 }
 
-// add appends events, in order, and gives them their numbers; of tells what is
-// known of their sessions. It copies nothing but the events themselves. What it
-// costs does not depend on the readers: pace wakes them.
+// add appends events, in order, and gives them their numbers; of returns what is known
+// of their sessions. It copies nothing but the events themselves. Its cost does not
+// depend on the readers: Pace wakes them.
 func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
 	if len(events) == 0 {
 		return
@@ -137,8 +137,8 @@ func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
 	}
 }
 
-// Pace wakes the readers when something was added: all at once, and not before
-// what comes with it is gathered, so that each gets one write for many events.
+// Pace wakes the readers after something was added: all at once, and only after it has
+// gathered what comes with it, so that each gets one write for many events.
 func (r *Ring) Pace(ctx context.Context, gather time.Duration) {
 	for {
 		select {
@@ -163,7 +163,7 @@ func (r *Ring) wakeUp() {
 	close(wake)
 }
 
-// Began is the first sequence number that was ever given.
+// Began is the first sequence number of this ring.
 func (r *Ring) Began() uint64 { return r.began }
 
 // End is the sequence number that the next event will get.
@@ -173,8 +173,8 @@ func (r *Ring) End() uint64 {
 	return r.next
 }
 
-// Read copies events from seq on into buf. first is the sequence number of the
-// oldest event it could give: if it is greater than seq those between are
+// Read copies events from seq on into buf. first is the sequence number of the oldest
+// event from seq on that the ring has: if it is greater than seq, those between are
 // lost. wake is closed when there is more.
 func (r *Ring) Read(seq uint64, buf []Event) (n int, first uint64, wake <-chan struct{}) {
 	r.mu.Lock()

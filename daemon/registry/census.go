@@ -9,10 +9,10 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// census is what a walk over all processes says about sessions: whose root or owner was not
-// met, and which members have a session that the kernel does not list. The first an event tells
-// as well, but it may be lost, and below level 3 nobody else would look. The second never
-// happens, unless something is broken.
+// census is what a walk over all processes says about sessions: which roots and owners it did
+// not meet, and which members have a session that the kernel does not list. An event reports
+// the first too, but it may be lost, and below level 3 nothing else would notice. The second
+// never happens, unless something is broken.
 type census struct {
 	met     map[tracer.Identity]bool // roots and owners of sessions that are not over
 	listed  map[tracer.SessionID]bool
@@ -31,7 +31,7 @@ func (c *census) begin(infos []tracer.SessionInfo) {
 	}
 }
 
-// meet takes one process of the walk.
+// meet adds one process of the walk.
 func (c *census) meet(t *tracer.Process) {
 	if t.Dead {
 		return
@@ -50,14 +50,14 @@ func (c *census) died(k Kernel, id tracer.Identity) bool {
 	return !c.met[id] && hasDied(k, id)
 }
 
-// hasDied reports whether a process that was entered is not any more.
+// hasDied reports whether the kernel no longer has the entry of a process that was entered.
 func hasDied(k Kernel, id tracer.Identity) bool {
 	e, err := k.Lookup(id.PID)
 	return errors.Is(err, tracer.ErrNotFound) || err == nil && e.Identity != id
 }
 
-// broken reports whether a member has a session that is not there: one that was opened since
-// the sessions were listed is, and one that is over now had lost that member before.
+// broken reports whether a member has a session that does not exist. The kernel is asked again: a
+// session may have been opened since they were listed, and one that ended lost its members before.
 func (c *census) broken(k Kernel) bool {
 	for i := range c.nobodys {
 		t := &c.nobodys[i]

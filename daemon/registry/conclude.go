@@ -40,8 +40,8 @@ func (r *Registry) judged(result enforcer.Result) {
 	r.conclude(s)
 }
 
-// conclude writes the receipt when there is a verdict and everything that
-// died before it has been booked.
+// conclude writes the receipt once there is a verdict and every death before it has
+// been booked.
 func (r *Registry) conclude(s *Session) {
 	if s.result == nil || s.closed {
 		return
@@ -54,13 +54,13 @@ func (r *Registry) conclude(s *Session) {
 		return
 	}
 	if empty && s.result.Verdict == api.VerdictLeft {
-		return // it has become empty since: the enforcer will say so
+		return // it has become empty since: the enforcer will report that
 	}
 	if empty && s.emptyAt == 0 {
 		s.emptyAt = r.clock.Boottime()
 	}
 	if at := s.info.Emptied; empty && at != 0 && at < r.began {
-		s.emptyAt = at // while no daemon ran, and this one only found it so
+		s.emptyAt = at // it became empty while no daemon ran, and this daemon found that only now
 	}
 	if !r.settled(s, empty) {
 		return
@@ -88,15 +88,15 @@ func (r *Registry) conclude(s *Session) {
 		close(s.over)
 		s.told = true
 	}
-	s.written, s.after = s.result, nil // of what is left somebody has to look again
+	s.written, s.after = s.result, nil // what is left has to be looked at again
 	if empty {
 		r.close(s)
 	}
 }
 
-// mayBeTold tells whether the kernel's word that the session is empty may still
-// come: on a busy host it is far behind. Until there is a receipt each
-// look brings another verdict; one look comes as soon as the patience is over.
+// mayBeTold reports whether the kernel's event that the session is empty may still
+// come: on a busy host it is far behind. Until there is a receipt each look brings
+// another verdict; one look comes as soon as the patience is over.
 func (r *Registry) mayBeTold(s *Session) bool {
 	now := max(r.clock.Monotonic(), 1)
 	if s.foundEmpty == 0 {
@@ -152,7 +152,7 @@ func (r *Registry) close(s *Session) {
 	}
 }
 
-// drop forgets a session that is over.
+// drop forgets an ended session.
 func (r *Registry) drop(s *Session) {
 	id, parent := s.info.ID, s.info.Parent
 	delete(r.sessions, id)
@@ -171,7 +171,7 @@ func named(r *api.Report) int {
 	return len(r.Processes) + len(r.PortsFreed) + len(r.PortsBusy) + len(r.PortsTimeWait) + len(r.LocksReleased) + len(r.LocksHeld)
 }
 
-// by is who asked for the end; whoever asked when it had begun did not.
+// by is the caller that asked for the end, nil if it had already begun for another cause.
 func (s *Session) by() *api.Caller {
 	if s.info.Cause != tracer.CauseEnd {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// How many live sessions one uid but root may have, and how many may be nested
-// in one that is nested in none, root's too: the kernel has slots for 16,384,
-// and one agent must not take them all. The last ones are root's.
+// Limits of live sessions: of one user other than root, and nested in one that is not
+// nested itself, root's too. The kernel has 16,384 slots, and one agent must not take
+// them all. The last slots are for root.
 const (
 	MaxUIDSessions = 2048
 	MaxNested      = 256
-	maxSessions    = 16384 - 512 // of all users but root
+	maxSessions    = 16384 - 512 // of all users except root
 )
 
 // around are the sessions that a new one will be nested in, the innermost first.
@@ -26,7 +26,7 @@ func (r *Registry) around(spec *tracer.SessionSpec) (all []*Session) {
 	}
 	e, err := r.kernel.Lookup(spec.Root.PID)
 	if err != nil || e.Identity != spec.Root {
-		return nil // in none, or Create says why not
+		return nil // not nested, or Create says why not
 	}
 	for x := r.sessionOf(e.Session); x != nil && len(all) < MaxDepth; x = r.sessionOf(x.info.Parent) {
 		all = append(all, x)
@@ -57,7 +57,7 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 		return nil
 	}
 	top := around[len(around)-1].info.ID
-	n := -1 // but for itself
+	n := -1 // without itself
 	for _, id := range r.view().Family(top) {
 		if x := r.sessions[id]; x != nil && !x.closed {
 			n++
@@ -69,8 +69,8 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 	return nil
 }
 
-// create opens the session in the kernel. It runs in the registry's goroutine, so
-// that two cannot take one name and no event of it comes before it is known.
+// create opens the session in the kernel. It runs in the registry's goroutine, so that
+// no name is taken twice and no event of the session arrives before it is known.
 func (r *Registry) create(spec tracer.SessionSpec) (*Session, error) {
 	around := r.around(&spec)
 	for _, x := range r.sessions {
@@ -84,7 +84,7 @@ func (r *Registry) create(spec tracer.SessionSpec) (*Session, error) {
 	}
 	spec.Taken = func(id tracer.SessionID) bool {
 		for known := range r.sessions {
-			if known>>32 == id>>32 { // what people see of it
+			if known>>32 == id>>32 { // the part of an id that users see
 				return true
 			}
 		}

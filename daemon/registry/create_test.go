@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestSessionsOfAllAreLimited: the last slots are root's.
+// TestSessionsOfAllAreLimited: the last slots are for root.
 func TestSessionsOfAllAreLimited(t *testing.T) {
 	o, k := newRegistry(t)
 	for id := tracer.SessionID(1 << 40); id < 1<<40+maxSessions-1; id++ {

@@ -45,7 +45,7 @@ func (v View) Record(s *Session) *document.Session {
 	return d
 }
 
-// State is what users see: a session is over with its receipt, not before.
+// State is what users see: a session has ended when its receipt is written, not before.
 func (s *Session) State() api.SessionState {
 	if s.info.State == tracer.StateEmpty && !s.closed {
 		return api.StateCondemned
@@ -53,8 +53,8 @@ func (s *Session) State() api.SessionState {
 	return api.SessionState(s.info.State.String())
 }
 
-// Report is a session's receipt as c may read it: without a verdict while it is not
-// over.
+// Report is a session's receipt as c may read it: without a verdict until the session
+// has ended.
 func (v View) Report(x *Session, c access.Caller) *api.Report {
 	r, record := x.report, v.Record(x)
 	if r == nil {
@@ -93,14 +93,14 @@ func (v View) Refresh(s *Session) {
 	}
 }
 
-// identifier is a kernel that knows who has a PID.
+// identifier is a kernel that knows which process has a PID.
 type identifier interface {
 	Identify(pid uint32) (tracer.Identity, error)
 }
 
-// Comm is the name of a process that may be no member: PID and command of every
-// process are anybody's to read in /proc. "": it is gone, or another process has
-// its PID by now.
+// Comm is the name of a process that may not be a member: everyone may read the PID and
+// command of every process in /proc. It is "" if the process is gone, or if another
+// process has its PID by now.
 func Comm(k identifier, proc procfs.FS, ref api.Ref) string {
 	st, err := proc.Status(uint32(ref.PID))
 	if err != nil {

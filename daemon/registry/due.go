@@ -7,8 +7,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// due reports whether the period's look is needed. Without a session none is, unless a feature
-// wants it.
+// due reports whether the look of this period is needed. Without a session it is not, unless a
+// feature wants it.
 func (p *sampler) due() bool {
 	r := p.registry
 	var heard uint64
@@ -25,8 +25,8 @@ func (p *sampler) due() bool {
 	return p.quiet.Due(heard, pace.Births(string(r.proc))) || want == WantEach
 }
 
-// pressing is what looks live sessions want, in the registry's goroutine: each period's while
-// somebody watches, and where only a look shows that a session is due.
+// pressing is what looks live sessions want, in the registry's goroutine: one each period
+// while a reader watches, and where only a look shows that the end of a session is due.
 func (p *sampler) pressing() Want {
 	if p.watched || p.registry.kernel.Features().Level < 3 {
 		return WantEach

@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Periods bring looks while something happens, few when nothing does, and none without a session.
-// What the kernel missed brings one at once.
+// There is a look each period while something happens, few when nothing does, and none without a
+// session. A gap in the kernel's counters brings a look at once.
 func TestQuiet(t *testing.T) {
 	o, k := newRegistry(t)
 	looks := 0

@@ -9,16 +9,15 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// Find names a session by id, else by name: live ones first, then the newest
-// ended one, and among them those first that the caller may read. Of several
-// live ones that of the caller's own uid is meant: others cannot make a name
-// ambiguous for root.
+// Find finds a session by id, else by name: live ones first, then the newest ended one,
+// and those that the caller may read before others. Among several live ones the
+// caller's own uid is preferred: other users cannot make a name ambiguous for root.
 func (v View) Find(word string, c access.Caller) (*Session, error) {
 	var live, readable, own []*Session
 	var ended, named *Session
 	for _, x := range v.Sorted() {
 		if x.ID().String() == word && (named == nil || named.Closed()) {
-			named = x // an agent's session may have the id of one that is over
+			named = x // an agent's session may have the id of an ended one
 		}
 		if x.Info().Name != word || word == "" {
 			continue

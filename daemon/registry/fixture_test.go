@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// newRegistry is one over a kernel made of Go. Nobody runs it: the test has what is the
-// goroutine's.
+// newRegistry makes a registry over a kernel made of Go. Run is not called: the test
+// acts as the registry's goroutine.
 func newRegistry(tb testing.TB) (*Registry, *kerneltest.Kernel) {
 	tb.Helper()
 	k := kerneltest.New()

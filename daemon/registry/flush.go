@@ -7,15 +7,14 @@ import (
 	"sync"
 )
 
-// A flush lets any number of goroutines wait until the events that the kernel
-// had told before they came are in the inbox. One flush is under way at a time;
-// who comes while it is waits for the next, as the reader may have passed its
-// events already.
+// A flush lets any number of goroutines wait until the events that the kernel had sent
+// before are in the inbox. One flush is under way at a time; a goroutine that comes
+// meanwhile waits for the next, as the reader may have passed its events already.
 type flush struct {
-	begin func() error // of the kernel, which answers through over
+	begin func() error // asks the kernel, whose answer calls over
 
 	mu        sync.Mutex
-	now, next chan struct{} // closed when it is over; nil: nobody waits
+	now, next chan struct{} // closed when it is over; nil: no goroutine waits
 }
 
 // wait returns when the events are in, and at the latest when ctx is over.
@@ -32,7 +31,7 @@ func (f *flush) wait(ctx context.Context) {
 	done := *mine
 	f.mu.Unlock()
 	if idle && f.begin() != nil {
-		f.over() // it is closed: no event comes any more
+		f.over() // the kernel is closed: no more events come
 	}
 	select {
 	case <-done:
@@ -40,7 +39,7 @@ func (f *flush) wait(ctx context.Context) {
 	}
 }
 
-// over says that the flush under way is, and begins the next if it is waited for.
+// over ends the flush under way, and begins the next if a goroutine waits for it.
 func (f *flush) over() {
 	f.mu.Lock()
 	if f.now != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Whoever waits sees what was told before it began to.
+// A goroutine that waits sees the events that were sent before it began to wait.
 func TestFlushWait(t *testing.T) {
 	var told, read atomic.Int64
 	begun := make(chan struct{}, 1)
@@ -44,7 +44,7 @@ func TestFlushWait(t *testing.T) {
 	close(begun)
 }
 
-// Nobody waits for a kernel that is closed, nor longer than its context.
+// wait does not wait for a kernel that is closed, nor longer than its context.
 func TestFlushWaitsForNobody(t *testing.T) {
 	f := &flush{begin: func() error { return errors.New("closed") }}
 	f.wait(t.Context())
@@ -52,8 +52,8 @@ func TestFlushWaitsForNobody(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.wait(over)
-	f.wait(over) // behind the one that is under way
+	f.wait(over) // after the one that is under way
 	f.over()
 	f.over()
-	f.over() // of nobody
+	f.over() // with no waiter
 }

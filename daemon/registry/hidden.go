@@ -7,7 +7,7 @@ import "github.com/lineage-ebpf/lineage/tracer"
 // maxHidden is how many hidden sessions are remembered, for their last events.
 const maxHidden = 16
 
-// A hidden session is nobody's to see: its events tell the graph and nobody else.
+// A hidden session is not shown to any user: its events reach only the graph.
 type hidden struct {
 	id   tracer.SessionID
 	over bool // the graph has forgotten it
@@ -23,7 +23,7 @@ func (h *hiding) add(id tracer.SessionID) {
 	*h = append(*h, hidden{id: id})
 }
 
-// find gives a hidden session, nil if it is none.
+// find returns a hidden session, nil for any other session.
 func (h hiding) find(id tracer.SessionID) *hidden {
 	for i := range h {
 		if h[i].id == id {

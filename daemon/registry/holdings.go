@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	// maxBefore bounds what reading ports and locks may take while signals wait
-	// for it.
+	// maxBefore bounds the time for reading ports and locks while signals wait for it.
 	maxBefore = 40 * time.Millisecond
-	// collectAside bounds it where nobody waits.
+	// collectAside bounds it while nothing waits.
 	collectAside = time.Second
 	// maxHeld bounds the ports and the locks of one receipt.
 	maxHeld = 1024
@@ -30,14 +29,14 @@ const (
 // holdings is what a session's members held when they were last seen.
 type holdings struct {
 	held    resources.Held // as of the last look
-	sockets sockets.Set    // that the kernel told of
+	sockets sockets.Set    // reported by the kernel
 	output  string         // the pipe or socket that is its root's standard output
 
 	looking bool
-	after   *aftermath // nil: nobody has looked yet
+	after   *aftermath // nil: not looked at yet
 }
 
-// aftermath is what became of it.
+// aftermath is the state of the holdings after the end.
 type aftermath struct {
 	held            resources.Held // before
 	freed           resources.Freed
@@ -80,7 +79,8 @@ func members(k Kernel, sessions map[tracer.SessionID]bool) (ids []tracer.Identit
 	return ids, err
 }
 
-// collect reads what the members of a session hold now, and gives it to the owner.
+// collect reads what the members of a session hold now, and hands it to the registry's
+// goroutine.
 func (r *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -99,8 +99,8 @@ func (r *Registry) collect(id tracer.SessionID, limit time.Duration) {
 	})
 }
 
-// CollectBefore reads what the members of a session hold before the first signal, which waits no longer than
-// maxBefore for any part of it.
+// CollectBefore reads what the members of a session hold before the first signal. The signal waits at most
+// maxBefore for it.
 func (r *Registry) CollectBefore(id tracer.SessionID) {
 	done := make(chan struct{})
 	go func() {
@@ -113,8 +113,8 @@ func (r *Registry) CollectBefore(id tracer.SessionID) {
 	}
 }
 
-// seen takes what a look found that began at that boottime. Once the end has begun nothing
-// is taken back: a process that died while it was looked at held it still when it began.
+// seen takes the result of a look that began at that boottime. Once the end has begun nothing
+// is removed: a process that died during the look still held it when the end began.
 func (s *Session) seen(now resources.Held, began uint64) {
 	now.Ports = slices.DeleteFunc(now.Ports, func(p resources.Port) bool { return s.sockets.ClosedSince(&p, began) })
 	if s.info.State != tracer.StateActive || len(now.Unknown) > 0 {
@@ -135,25 +135,25 @@ func (s *Session) seen(now resources.Held, began uint64) {
 	s.held = now
 }
 
-// Ending gives sessions that begin to end, and others whose holdings are to be read now, by Collect.
+// Ending sends sessions that begin to end, and others whose holdings Collect is to read now.
 func (r *Registry) Ending() <-chan tracer.SessionID { return r.ending }
 
 // Collect reads what the members of a session hold now.
 func (r *Registry) Collect(id tracer.SessionID) { r.collect(id, collectAside) }
 
-// askHeld has the holdings of a session that begins to end read at once.
+// askHeld requests that the holdings of a session that begins to end are read at once.
 func (r *Registry) askHeld(id tracer.SessionID) {
 	select {
 	case r.ending <- id:
-	default: // many end at once: what was seen last has to do
+	default: // many end at once: the result of the last look has to do
 	}
 }
 
-// settled reports that the receipt may be written: nothing was held, or
-// somebody has looked what became of it. Else it begins to look; a session
-// whose members are all gone is given time for its ports.
+// settled reports whether the receipt may be written: nothing was held, or the holdings
+// were looked at after the end. Otherwise it begins that look; a session whose members
+// are all gone is given time for its ports.
 func (r *Registry) settled(s *Session, empty bool) bool {
-	alone := s.output == "" || s.info.Forks < 2 // then nobody can have got the output
+	alone := s.output == "" || s.info.Forks < 2 // then no other process can have the output
 	held := s.heldAtEnd()
 	if s.after != nil || len(held.Ports)+len(held.Locks) == 0 && alone {
 		return true
@@ -179,11 +179,11 @@ func (r *Registry) settled(s *Session, empty bool) bool {
 	return false
 }
 
-// look says what became of ports, locks and output, when no listener is left
-// on the ports or the time to wait for that is over. Of those who have the
-// output only the session's own are named: others have it from whoever started
-// the session, and share it by right. So does the owner a lock that it has open
-// as well: the members inherited it.
+// look reads the state of ports, locks and output, once no listener is left on the
+// ports or the time to wait for that is over. Only the session's own processes that
+// have the output are named: others got it from the process that started the session,
+// and share it by right. Likewise a lock that the owner has open too is left out: the
+// members inherited it.
 func (r *Registry) look(held resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{held: held, unknown: held.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
@@ -223,9 +223,9 @@ func (r *Registry) look(held resources.Held, output string, own map[tracer.Sessi
 	return a
 }
 
-// cameFrom are the sessions that what a session started may be in: its own, those
-// nested in it, and those that hold what was handed over by these, kept or as the
-// work of brokers.
+// cameFrom are the sessions that may hold processes which this session started: itself,
+// those nested in it, and those that hold processes handed over by these, kept or as
+// the work of brokers.
 func (r *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 	own := map[tracer.SessionID]bool{id: true}
 	for n := 0; n < len(own); {
@@ -239,18 +239,18 @@ func (r *Registry) cameFrom(id tracer.SessionID) map[tracer.SessionID]bool {
 	return own
 }
 
-// from reports whether what a session holds came from one of own.
+// from reports whether the processes of a session came from one of own.
 func (r *Registry) from(s *Session, own map[tracer.SessionID]bool) bool {
 	return slices.ContainsFunc(r.hooks, func(h *Hooks) bool { return h.Origin != nil && own[h.Origin(r.view(), s)] })
 }
 
-// freed writes into a receipt what became of the holdings.
+// freed writes the state of the holdings after the end into a receipt.
 func (r *Registry) freed(report *api.Report, s *Session) {
 	a := s.after
 	if a == nil {
 		return
 	}
-	// Who had it is in the list of what was held, not in that of what is free.
+	// The holders are in the list of what was held, not in that of what is free.
 	had := make(map[string]tracer.Identity)
 	for _, p := range a.held.Ports {
 		had[p.String()] = p.Holder

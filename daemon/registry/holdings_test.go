@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestLook: a port that somebody outside shares stays busy until he closes it;
-// a receipt waits for that, and no longer than it may.
+// TestLook: a port that a process outside shares stays busy until that closes it; a
+// receipt waits for that, but not longer than it may.
 func TestLook(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestLook(t *testing.T) {
 	if len(a.freed.Busy) != 1 || len(a.freed.Ports) != 0 {
 		t.Errorf("while it is shared: %+v", a.freed)
 	}
-	// A machine that had no time to find out by whom says so.
+	// A machine that had no time to find the holder reports that.
 	if len(a.freed.Unknown) == 0 && a.freed.Busy[0].Holder != me {
 		t.Errorf("shared by %v, want %v", a.freed.Busy[0].Holder, me)
 	}
@@ -47,8 +47,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestSeen: once an end has begun nothing is taken back, and before that only
-// what was read whole replaces what was there.
+// TestSeen: once an end has begun nothing is removed, and before that only a complete
+// reading replaces the previous one.
 func TestSeen(t *testing.T) {
 	port := func(pid uint32) resources.Port {
 		return resources.Port{Proto: "unix", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
@@ -85,7 +85,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// What a session's last members held is not told of it when they are gone.
+// What a session's last members held is not reported once they are gone.
 func TestGoneHoldNothing(t *testing.T) {
 	o, k := newRegistry(t)
 	x := session(t, o, k, 100)

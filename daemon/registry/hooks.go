@@ -10,63 +10,63 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Hooks are what a feature attaches to the registry, which knows no feature by
-// name. Those that get a View are called in the registry's goroutine, in the order in
-// which the features were attached; what is nil is left out. A hook must not block, and
-// calls neither Read nor Update: all that it needs is in its View.
+// Hooks are what a feature attaches to the registry, which knows no feature by name.
+// Hooks with a View are called in the registry's goroutine, in the order in which the
+// features were attached; nil hooks are skipped. A hook must not block, and must not
+// call Read or Update: all that it needs is in its View.
 type Hooks struct {
-	// Forked, Execed and Exited have an event of a member, before the graph takes it.
+	// Forked, Execed and Exited get an event of a member, before the graph applies it.
 	Forked, Execed, Exited eventHook
-	// RootDied: the root of a session is dead, as an event or a look says.
+	// RootDied: the root of a session is dead, according to an event or a look.
 	RootDied sessionHook
-	// Published has the events that readers get, after the graph took them. They are
-	// those of a batch: nobody may keep them.
+	// Published gets the events that readers get, after the graph applied them. They
+	// belong to a batch: do not keep them.
 	Published func(View, []tracer.Event)
 
-	// Opened: a session is held from now on. Its own memory was restored before.
+	// Opened: the registry holds a session from now on. Its memory was already restored.
 	Opened sessionHook
-	// Adopted: a session was opened over processes that were running.
+	// Adopted: a session was opened over running processes.
 	Adopted sessionHook
-	// Changed: what a session looks like may be new.
+	// Changed: the document of a session may be different.
 	Changed func(View, tracer.SessionID)
-	// Saved: what is remembered of a session beyond the daemon's life may be new.
+	// Saved: what is remembered of a session across daemon restarts may be different.
 	Saved sessionHook
 	// Ending: the kernel ends a session, for that cause.
 	Ending func(View, *Session, tracer.Cause)
 	// Reported: the receipt of a session was written, the first or a better one.
 	Reported sessionHook
-	// Closed: a session is over, and the kernel's record of it is released.
+	// Closed: a session has ended, and the kernel's record of it is released.
 	Closed sessionHook
-	// Forgotten: a session is not held any more.
+	// Forgotten: the registry no longer holds a session.
 	Forgotten sessionHook
 
-	// Walking comes before a look, and says what looks the feature wants.
+	// Walking is called before a look, and returns which looks the feature wants.
 	Walking func(View) Want
-	// Met has each process of the look, and Walked comes behind the last: both in the
-	// goroutine that looks.
+	// Met is called for each process of the look, and Walked after the last one: both
+	// in the goroutine that looks.
 	Met    func(*tracer.Process)
 	Walked func()
-	// Sampled has the look, after graph and sessions took it. What it returns, if that
-	// is not nil, runs in the goroutine that looks, before the look is over.
+	// Sampled gets the look, after graph and sessions applied it. If it returns a
+	// function, that runs in the goroutine that looks, before the look is over.
 	Sampled func(View, *Look) (after func())
 
 	// Describe adds to a session's document what the feature knows.
 	Describe func(View, *Session, *document.Session)
-	// Origin is the session that what this one holds came from, 0: none.
+	// Origin is the session from which the processes of this one were handed over, 0: none.
 	Origin func(View, *Session) tracer.SessionID
-	// Persistent is what of a feature outlives the daemon.
+	// Persistent is the part of a feature that outlives the daemon.
 	Persistent Persistent
 }
 
-// Persistent is a feature that remembers something of a session beyond the daemon's
-// life. Restore gets the JSON of all features, each of which has keys of its own.
+// Persistent is a feature that remembers something of a session across daemon restarts.
+// Restore gets the JSON of all features, each of which has keys of its own.
 type Persistent interface {
 	Remember(View, *Session) Memory
 	Restore(View, *Session, json.RawMessage)
 }
 
-// Memory is encoded as a JSON object, outside of the registry's goroutine. Before, it
-// replaces its command lines by redacted ones.
+// Memory is encoded as a JSON object, outside of the registry's goroutine. Redact is
+// called before, and replaces its command lines by redacted ones.
 type Memory interface {
 	Redact(func(argv []string) []string)
 }
@@ -76,9 +76,9 @@ type Want int
 
 // The least comes first.
 const (
-	WantNone Want = iota // none, if there is no session
-	WantSome             // some even then, while something happens on the host
-	WantEach             // one each period, although nothing happens
+	WantNone Want = iota // none, unless there is a session
+	WantSome             // some, even without a session, while something happens on the host
+	WantEach             // one each period, even if nothing happens
 )
 
 // Look is what one walk over all processes of the host saw.
@@ -121,7 +121,7 @@ func (v View) publish(events ...tracer.Event) {
 	}
 }
 
-// wanted comes before a look, and is what the features want at most.
+// wanted asks the features before a look, and returns the most that one of them wants.
 func (v View) wanted() (most Want) {
 	for _, h := range v.r.hooks {
 		if h.Walking != nil {
@@ -131,7 +131,7 @@ func (v View) wanted() (most Want) {
 	return most
 }
 
-// looked comes at the end of a look; what it returns comes behind.
+// looked calls the hooks at the end of a look, and returns what is to run after it.
 func (v View) looked(l *Look) (after []func()) {
 	for _, h := range v.r.hooks {
 		if h.Sampled == nil {
@@ -144,7 +144,7 @@ func (v View) looked(l *Look) (after []func()) {
 	return after
 }
 
-// Changed notes that what a session looks like may be new.
+// Changed notes that the document of a session may be different.
 func (v View) Changed(id tracer.SessionID) {
 	for _, h := range v.r.hooks {
 		if h.Changed != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// maxBatch bounds what waits for the registry. Beyond it reading stops: the
-// kernel's ring buffer takes the rest, and counts what it cannot.
+// maxBatch bounds what waits for the registry. Beyond it reading stops: the kernel's
+// ring buffer takes the rest, and counts what it cannot take.
 const maxBatch = 16384
 
 // inbox is the events that were read and not yet applied. It has one writer,
@@ -35,7 +35,7 @@ func newInbox(k Kernel) *inbox {
 	return b
 }
 
-// ingest reads events until the kernel is closed. Exec's texts alias the
+// ingest reads events until the kernel is closed. The texts of an exec event alias the
 // tracer's buffer and are copied here.
 func (b *inbox) ingest() error {
 	var ev tracer.Event
@@ -79,7 +79,7 @@ func (b *inbox) put(ev *tracer.Event) bool {
 	return !closed
 }
 
-// take gives what is pending and keeps spare, emptied, for what comes.
+// take returns what is pending and keeps spare, emptied, for the next events.
 func (b *inbox) take(spare []tracer.Event) []tracer.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestInboxIsBounded: the reader of the ring waits for the registry, so that a
-// storm fills the kernel's buffer and not our memory, and loses nothing by it.
+// TestInboxIsBounded: the reader of the ring waits for the registry, so that a storm
+// fills the kernel's buffer and not our memory, and no event is lost.
 func TestInboxIsBounded(t *testing.T) {
 	b := newInbox(kerneltest.New())
 	const events = 32 * maxBatch
@@ -36,7 +36,7 @@ func TestInboxIsBounded(t *testing.T) {
 	}
 }
 
-// TestInboxCloses: whoever waits for room when it is closed goes.
+// TestInboxCloses: a writer that waits for room returns when the inbox is closed.
 func TestInboxCloses(t *testing.T) {
 	b := newInbox(kerneltest.New())
 	for range maxBatch {

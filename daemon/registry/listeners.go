@@ -18,14 +18,14 @@ type listeners struct {
 	open     map[uint64]*sockets.Socket
 }
 
-// begins notes that a member listens. A socket may be told of twice: by the kernel's list, and by
-// an event that was on its way.
+// begins notes that a member listens. A socket may be reported twice: by the kernel's list, and
+// by an event that was on its way.
 func (l *listeners) begins(ev *tracer.Event) {
 	if old := l.open[ev.Socket]; old != nil {
 		if old.Since == ev.Since {
 			return
 		}
-		l.close(old, ev.Time) // the event of its end was lost
+		l.close(old, ev.Time) // its unlisten event was lost
 	}
 	k := &sockets.Socket{ID: ev.Socket, Port: l.registry.holds.Listening(ev.Process, ev.Address), Since: ev.Since}
 	l.open[k.ID] = k
@@ -42,7 +42,7 @@ func (l *listeners) ends(ev *tracer.Event) {
 	}
 }
 
-// house gives a socket to the session of its process, and to those that this is nested in.
+// house gives a socket to the session of its process, and to the sessions around that.
 func (l *listeners) house(k *sockets.Socket, id tracer.SessionID) {
 	k.Home = id
 	for _, s := range l.around(id) {
@@ -51,7 +51,7 @@ func (l *listeners) house(k *sockets.Socket, id tracer.SessionID) {
 	}
 }
 
-// around gives the sessions that a process of one is in, without those that are over.
+// around returns a session and those around it, without those that have ended.
 func (l *listeners) around(id tracer.SessionID) (all []*Session) {
 	for _, id := range l.registry.view().Chain(id) {
 		if s := l.registry.sessions[id]; s != nil && !s.closed {
@@ -61,8 +61,8 @@ func (l *listeners) around(id tracer.SessionID) (all []*Session) {
 	return all
 }
 
-// close takes back what the last look found too, while the session is active: once the end has
-// begun that shows what was held then.
+// close removes a socket, and what the last look found of it while the session is active: once
+// the end has begun the look shows what was held then.
 func (l *listeners) close(k *sockets.Socket, at uint64) {
 	delete(l.open, k.ID)
 	for _, s := range l.around(k.Home) {
@@ -90,7 +90,7 @@ func (l *listeners) rehouse() {
 }
 
 // relist takes the kernel's list of the sockets that members listen on, at the start and when
-// events may have been lost. Whatever happens to one after the list was made is an event that is
+// events may have been lost. Changes after the list was made are reported by events that are
 // still to come.
 func (l *listeners) relist() error {
 	open := make(map[uint64]bool)
@@ -111,7 +111,7 @@ func (l *listeners) relist() error {
 	return nil
 }
 
-// Listening gives the sockets at a TCP port whose members that began to listen are alive.
+// Listening returns the sockets at a TCP port, if the members that began to listen are alive.
 func (v View) Listening(port uint16) (all []resources.Port) {
 	for _, k := range v.r.listeners.open {
 		if k.Port.Local.Port() != port {
@@ -124,8 +124,8 @@ func (v View) Listening(port uint16) (all []resources.Port) {
 	return all
 }
 
-// Held is what its members hold: the TCP sockets that they listen on as the kernel told, the rest as
-// of the last look.
+// Held is what its members hold: the TCP listeners that the kernel reported, the rest as of the last
+// look.
 func (s *Session) Held() resources.Held {
 	h := s.held
 	h.Ports = s.sockets.Held(h.Ports)

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// told has the registry take what the kernel has told since.
+// told has the registry apply what the kernel has sent since.
 func told(t *testing.T, o *Registry, k *kerneltest.Kernel) {
 	t.Helper()
 	if err := k.Flush(); err != nil {
@@ -81,8 +81,8 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// What a look found and what the kernel told are one port; a look that began before a socket was
-// closed does not bring it back.
+// What a look found and what the kernel reported are one port; a look that began before a socket
+// was closed does not bring it back.
 func TestListenersAndLooks(t *testing.T) {
 	o, k := newRegistry(t)
 	s := session(t, o, k, 100)
@@ -142,7 +142,7 @@ func TestListenersAtEnd(t *testing.T) {
 	}
 }
 
-// A daemon that takes over, and one that lost events, has what the kernel has.
+// A daemon that takes over, and one that lost events, gets the kernel's list.
 func TestRelisten(t *testing.T) {
 	o, k := newRegistry(t)
 	s := session(t, o, k, 100)
@@ -165,7 +165,7 @@ func TestRelisten(t *testing.T) {
 	}
 }
 
-// The port of a process that another session took goes with it.
+// The port of a process that was moved to another session moves with it.
 func TestRehouse(t *testing.T) {
 	o, k := newRegistry(t)
 	from := session(t, o, k, 100)

@@ -13,7 +13,7 @@ import (
 // loop is how calls and events reach the registry's goroutine.
 type loop struct {
 	calls chan func()
-	reads chan func()   // of callers who can wait: see ReadLast
+	reads chan func()   // of callers that can wait: see ReadLast
 	done  chan struct{} // closed when Run has returned
 	inbox *inbox
 	batch []tracer.Event
@@ -36,21 +36,21 @@ func (l *loop) Ingest() error { return l.inbox.ingest() }
 // CloseIngest ends Ingest even if it waits for Run.
 func (l *loop) CloseIngest() { l.inbox.close() }
 
-// CatchUp waits until the events are taken that the kernel had told before, and at the
-// latest until ctx is done.
+// CatchUp waits until the events that the kernel had sent before are applied, and at
+// the latest until ctx is done.
 func (l *loop) CatchUp(ctx context.Context) { l.inbox.flush.wait(ctx) }
 
 // do is Read for the registry itself.
 func (l *loop) do(f func()) error { return l.queue(l.calls, f) }
 
-// queue has a call made by Run. A call from inside of another one, or of a hook, could
-// never be made: it has a View already.
+// queue hands a call to Run and waits for it. A call from inside of another one, or of
+// a hook, would wait forever: that caller has a View already.
 func (l *loop) queue(calls chan<- func(), f func()) error {
 	ran := make(chan struct{})
 	call := func() { defer close(ran); f() }
 	select {
 	case calls <- call:
-	default: // Run is busy: perhaps with us
+	default: // Run is busy: perhaps with this caller
 		if l.inRun() {
 			panic("registry: Read or Update inside of a call or a hook")
 		}

@@ -27,7 +27,7 @@ func runs(t *testing.T, o *Registry) {
 	t.Cleanup(func() { cancel(); <-o.done })
 }
 
-// nested makes a call from inside, and says what became of it.
+// nested makes a call from inside, and returns its result.
 func nested(call func() error) (what string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -37,8 +37,8 @@ func nested(call func() error) (what string) {
 	return fmt.Sprint(call())
 }
 
-// TestNestedCalls fail at once: a caller in the registry's goroutine would wait for
-// itself.
+// TestNestedCalls: they fail at once, because a caller in the registry's goroutine
+// would wait for itself.
 func TestNestedCalls(t *testing.T) {
 	o, k := newRegistry(t)
 	calls := map[string]func() error{
@@ -80,7 +80,7 @@ func TestNestedCalls(t *testing.T) {
 			t.Errorf("%s: %s", where, what)
 		}
 	}
-	// Others wait for a registry that is busy.
+	// Other goroutines wait for a registry that is busy.
 	held, free := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = o.Read(func(View) { close(held); <-free }) })
@@ -90,7 +90,7 @@ func TestNestedCalls(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	time.Sleep(10 * time.Millisecond) // the update waits by then; nothing tells that it does
+	time.Sleep(10 * time.Millisecond) // the update waits by then; there is no signal for that
 	close(free)
 	wg.Wait()
 }
@@ -103,7 +103,7 @@ func deep(n int, call func() error) error {
 	return deep(n-1, call)
 }
 
-// TestHooksInOrder: those of the feature that was attached first come first.
+// TestHooksInOrder: hooks run in the order in which the features were attached.
 func TestHooksInOrder(t *testing.T) {
 	o, k := newRegistry(t)
 	var order []string
@@ -116,7 +116,7 @@ func TestHooksInOrder(t *testing.T) {
 			},
 		})
 	}
-	o.Attach(new(Hooks)) // which has none
+	o.Attach(new(Hooks)) // a feature without hooks
 	s := session(t, o, k, 100)
 	o.apply([]tracer.Event{{Type: tracer.EventExec, Time: 1, Process: s.info.Root, Session: s.info.ID}})
 	over(o, s)
@@ -125,8 +125,7 @@ func TestHooksInOrder(t *testing.T) {
 	}
 }
 
-// TestReadersWait: what changes something, and who does not wait, comes before all who
-// read.
+// TestReadersWait: changes, and callers that cannot wait, come before all readers.
 func TestReadersWait(t *testing.T) {
 	o, _ := newRegistry(t)
 	runs(t, o)
@@ -159,7 +158,7 @@ func TestReadersWait(t *testing.T) {
 	ask("reads", o.Read)
 	ask("updates", func(f func(View)) error { return o.Update(func(tx Tx) { f(tx.View) }) })
 	until(readers + 2)
-	time.Sleep(20 * time.Millisecond) // nothing says that a goroutine waits at its channel
+	time.Sleep(20 * time.Millisecond) // no signal says that a goroutine waits at its channel
 	close(free)
 	wg.Wait()
 	for _, who := range []string{"reads", "updates"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
-// memory is what a restarted daemon remembers of a live session that the kernel does
-// not hold, as far as no feature does.
+// memory is what a restarted daemon remembers of a live session, other than what the
+// kernel and the features hold.
 type memory struct {
 	EndedBy   *api.Caller     `json:"ended_by,omitempty"`
 	EndCaller *audit.Caller   `json:"end_caller,omitempty"`
@@ -63,7 +63,7 @@ func EncodeMemory(all []Memory) ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// restore takes up what the daemon before us knew.
+// restore applies what the previous daemon knew.
 func (v View) restore(s *Session, text json.RawMessage) {
 	var m memory
 	if err := json.Unmarshal(text, &m); err != nil {

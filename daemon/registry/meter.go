@@ -22,7 +22,7 @@ func newMeter() Meter {
 	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[metrics.End]uint64)}
 }
 
-// told counts events that readers get.
+// told counts events that were published to readers.
 func (m *Meter) told(events []tracer.Event) {
 	for i := range events {
 		if t := int(events[i].Type); t < len(m.Events) {

@@ -19,14 +19,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// How many sessions that are over are remembered, and how many processes,
-// ports and locks their receipts may name together.
+// How many ended sessions are remembered, and how many processes, ports and locks their
+// receipts may name together.
 const (
 	MaxEnded    = 1000
 	maxOutcomes = 65536
 )
 
-// ErrStopping says that the registry takes no more calls.
+// ErrStopping means that the registry takes no more calls.
 var ErrStopping = errors.New("the daemon is stopping")
 
 // Kernel is what the registry needs of the tracer. Read is called from one goroutine,
@@ -65,15 +65,15 @@ type Options struct {
 	Proc     procfs.FS
 	Log      zerolog.Logger
 	Graph    lineage.Options
-	// Hidden reports whether a session, and whatever is in it, is nobody's to see.
+	// Hidden reports whether a session, and everything in it, is not shown to any user.
 	Hidden func(tracer.SessionInfo) bool
 	// PortsWait is how long the receipt of an empty session waits for its ports.
 	PortsWait func() time.Duration
 	Period    time.Duration // between two looks
 }
 
-// Registry holds the graph and the sessions, in one goroutine: what is said below of
-// its fields holds there. Others call Read and Update, and features attach Hooks.
+// Registry holds the graph and the sessions, in one goroutine: the comments on its fields
+// are about that goroutine. Others call Read and Update, and features attach Hooks.
 type Registry struct {
 	host
 	loop
@@ -86,19 +86,19 @@ type Registry struct {
 	sessions  map[tracer.SessionID]*Session
 	nested    map[tracer.SessionID][]tracer.SessionID // directly
 	ended     []*Session                              // oldest first
-	outcomes  int                                     // that the receipts of ended name
+	outcomes  int                                     // that the receipts of ended sessions name
 	gone      []tracer.SessionID
 	canaries  hiding
 	listeners listeners
 	memories  map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
 	watch     map[tracer.SessionID]bool            // scratch of apply
 
-	doubts  []doubt       // that the next look confirms
+	doubts  []doubt       // reported after a pause, unless their events come
 	untold  uint64        // changes that doubts had no room for
 	doubted chan struct{} // there are some
 }
 
-// host is what the registry stands on.
+// host is what the registry depends on.
 type host struct {
 	kernel   Kernel
 	enforcer *enforcer.Enforcer
@@ -109,10 +109,10 @@ type host struct {
 	hidden   func(tracer.SessionInfo) bool
 }
 
-// counts are of what was, since the daemon began.
+// counts are totals since the daemon began.
 type counts struct {
 	lost     uint64 // events
-	heard    uint64 // events that were not, for who waits for more
+	heard    uint64 // events that were not lost: they show whether more may come
 	forks    uint64 // of members
 	misses   map[string]uint64
 	counters map[string]uint64
@@ -120,7 +120,7 @@ type counts struct {
 	meter    Meter
 }
 
-// New makes a registry, whose goroutine is Run's.
+// New makes a registry; Run is its goroutine.
 func New(p Options) *Registry {
 	r := &Registry{
 		host: host{
@@ -145,7 +145,7 @@ func New(p Options) *Registry {
 	return r
 }
 
-// view is what the registry's goroutine has.
+// view is the View of the registry's goroutine.
 func (r *Registry) view() View { return View{r} }
 
 // Attach adds features. It is called before Run.
@@ -160,7 +160,7 @@ func (r *Registry) drain() {
 	clear(r.batch)
 }
 
-// apply takes a batch of events into graph, sessions and ring, in their order.
+// apply applies a batch of events to graph, sessions and ring, in their order.
 func (r *Registry) apply(batch []tracer.Event) {
 	r.heard += uint64(len(batch))
 	hidden := false
@@ -219,7 +219,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return r.canaries.find(ev.Session) != nil })
 	}
 	for i := range batch {
-		if ev := &batch[i]; ev.Type != tracer.EventMark { // whose claim is the one call
+		if ev := &batch[i]; ev.Type != tracer.EventMark { // a mark event carries the claim of one call
 			ev.Claim, _ = r.graph.Claim(ev.Process)
 		}
 	}
@@ -238,7 +238,7 @@ func (r *Registry) name(ev *tracer.Event) {
 	}
 }
 
-// Run is the goroutine that has graph and sessions, until ctx is done.
+// Run is the goroutine that owns graph and sessions, until ctx is done.
 func (r *Registry) Run(ctx context.Context) {
 	defer close(r.done)
 	for {
@@ -256,7 +256,7 @@ func (r *Registry) Run(ctx context.Context) {
 			case f = <-r.reads:
 			}
 		}
-		// What the kernel said before the request was made comes first.
+		// Events that the kernel sent before the request are applied first.
 		r.drain()
 		if f != nil {
 			f()
@@ -269,13 +269,13 @@ func (r *Registry) Read(f func(View)) error {
 	return r.queue(r.calls, func() { f(r.view()) })
 }
 
-// ReadLast is Read for a caller who can wait: all other calls go first. Many who read
-// must not keep an end waiting.
+// ReadLast is Read for a caller that can wait: all other calls go first. Many readers
+// must not delay an end.
 func (r *Registry) ReadLast(f func(View)) error {
 	return r.queue(r.reads, func() { f(r.view()) })
 }
 
-// ReadFor is Read for a caller: unless root asks, all that is done goes first.
+// ReadFor is Read for a caller: unless it is root, all pending changes go first.
 func (r *Registry) ReadFor(c access.Caller, f func(View)) error {
 	if c.Root() {
 		return r.Read(f)
@@ -283,7 +283,7 @@ func (r *Registry) ReadFor(c access.Caller, f func(View)) error {
 	return c.RedactAfter(func() error { return r.ReadLast(f) })
 }
 
-// Update is Read for what changes something.
+// Update is Read for calls that change something.
 func (r *Registry) Update(f func(Tx)) error {
 	return r.queue(r.calls, func() { f(Tx{r.view()}) })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestDoubtsThatSettle: what a look found and an event told after it is not told again.
+// TestDoubtsThatSettle: what a look found and an event reported later is not reported twice.
 func TestDoubtsThatSettle(t *testing.T) {
 	o, k := newRegistry(t)
 	s := session(t, o, k, 100)
@@ -37,8 +37,8 @@ func TestDoubtsThatSettle(t *testing.T) {
 	}
 }
 
-// TestMissesBeforeTheStart: what the kernel skipped while no daemon ran is looked for by the
-// next one.
+// TestMissesBeforeTheStart: the next daemon looks for what the kernel skipped while no
+// daemon ran.
 func TestMissesBeforeTheStart(t *testing.T) {
 	skipped := map[string]uint64{"fork_birth": 1}
 	for _, tt := range []struct {
@@ -61,7 +61,7 @@ func TestMissesBeforeTheStart(t *testing.T) {
 	}
 }
 
-// A session is let go of while a look at the kernel is under way that has it.
+// A session is dissolved during a look at the kernel that still has it.
 func TestLetGoInALook(t *testing.T) {
 	for name, held := range map[string]bool{"held": true, "not held yet": false} {
 		t.Run(name, func(t *testing.T) {
@@ -89,9 +89,9 @@ func TestLetGoInALook(t *testing.T) {
 	}
 }
 
-// TestLateEmptyEvent: on a busy host the exits and the kernel's word that a
-// session is empty are far behind the verdict. While events come in the receipt
-// waits for them, for as long as somebody would.
+// TestLateEmptyEvent: on a busy host the exits and the kernel's event that a session is
+// empty are far behind the verdict. While events come in, the receipt waits for them,
+// up to lagPatience.
 func TestLateEmptyEvent(t *testing.T) {
 	o, k := newRegistry(t)
 	s := session(t, o, k, 100)
@@ -115,7 +115,7 @@ func TestLateEmptyEvent(t *testing.T) {
 	}
 }
 
-// TestEndedAreBounded: the oldest of those that are over go from memory.
+// TestEndedAreBounded: the oldest ended sessions are removed from memory.
 func TestEndedAreBounded(t *testing.T) {
 	o, k := newRegistry(t)
 	var forgotten []tracer.SessionID
@@ -129,9 +129,9 @@ func TestEndedAreBounded(t *testing.T) {
 	}
 }
 
-// TestIDsAreNotTakenTwice: what people see of an id names one session that lives
-// or is remembered; a live one that the kernel opened under the id of an ended
-// one is found.
+// TestIDsAreNotTakenTwice: the part of an id that users see names one live or
+// remembered session; a live one that the kernel opened under the id of an ended one is
+// found.
 func TestIDsAreNotTakenTwice(t *testing.T) {
 	o, k := newRegistry(t)
 	first := session(t, o, k, 100)

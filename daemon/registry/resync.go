@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Cause is why the kernel was looked at out of turn.
+// Cause is why there was a look out of turn.
 type Cause string
 
 const (
@@ -16,10 +16,10 @@ const (
 	CauseStart   Cause = "start"   // the daemon began
 	CauseLost    Cause = "lost"    // events were lost
 	CauseMisses  Cause = "misses"  // the kernel skipped programs
-	CauseBirths  Cause = "births"  // a birth or death took another way, or failed
+	CauseBirths  Cause = "births"  // a birth or death was reported by the second writer, or failed
 	CauseMember  Cause = "member"  // the kernel has a member that the picture lacks
 	CauseMoved   Cause = "moved"   // members changed their session
-	CauseRequest Cause = "request" // somebody asked
+	CauseRequest Cause = "request" // a user asked
 )
 
 var Causes = [...]Cause{CauseStart, CauseLost, CauseMisses, CauseBirths, CauseMember, CauseMoved, CauseRequest}
@@ -31,17 +31,17 @@ type Resync struct {
 	Added, Removed int // by the kernel's own reconcile
 }
 
-// doubt is a change that a look brought and no event told. The event may be on
-// its way still: it is told as reconciled when it did not come until later.
+// doubt is a change that a look found and no event reported. The event may still be on
+// its way: if it has not come after a pause, the change is reported as reconciled.
 type doubt struct {
 	lineage.Change
 	at uint64 // of the look, boottime
 }
 
-// maxDoubts bounds what waits: as much as readers could be told of.
+// maxDoubts bounds what waits, as the readers' queues are bounded.
 const maxDoubts = 16384
 
-// repaired takes what a look brought.
+// repaired takes the result of a look.
 func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) {
 	done.Changes = changes
 	if done.Cause != CauseNone {
@@ -49,7 +49,7 @@ func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) 
 		r.log.Debug().Str(logging.KeyCause, string(done.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
 	}
 	if done.Cause == CauseStart && len(r.sessions) > 0 {
-		// What happened while no daemon ran is in nobody's memory.
+		// What happened while no daemon ran is unknown.
 		r.view().publish(tracer.Event{Type: tracer.EventLost, Time: now})
 	}
 	for _, c := range changes {
@@ -69,8 +69,8 @@ func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) 
 	}
 }
 
-// settleDoubts tells readers, as reconciled, what a look brought and no event
-// told since.
+// settleDoubts reports to readers, as reconciled, what a look found and no event has
+// reported since.
 func (r *Registry) settleDoubts() {
 	var told []tracer.Event
 	for _, d := range r.doubts {
@@ -88,7 +88,7 @@ func (r *Registry) settleDoubts() {
 	r.view().publish(told...)
 }
 
-// events are what should have been told, without what nobody knows.
+// events are those that should have been reported, without the fields that are unknown.
 func (d *doubt) events(n *lineage.Node) (all []tracer.Event) {
 	ev := tracer.Event{
 		Time: d.at, Process: d.ID, Session: d.Session,

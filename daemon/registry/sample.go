@@ -17,9 +17,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// sampler looks at the kernel once a period, more seldom while nothing happens, and at once when
-// events were lost: present parents, CPU and memory of the members, what was missed. It is
-// the fallback for whatever an event should have told.
+// sampler looks at the kernel once a period, less often while nothing happens, and at once when
+// events were lost: current parents, CPU and memory of the members, missed changes. It is the
+// fallback for everything that an event should have reported.
 type sampler struct {
 	registry *Registry
 	period   time.Duration
@@ -29,9 +29,9 @@ type sampler struct {
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
 
-	// Of the registry's goroutine.
-	watched    bool // somebody watches what changes
-	unreleased bool // the kernel still has a session that is over
+	// These belong to the registry's goroutine.
+	watched    bool // a reader watches what changes
+	unreleased bool // the kernel still has the record of an ended session
 
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
@@ -49,8 +49,8 @@ func (r *Registry) AskLook() {
 	}
 }
 
-// AskResync asks for a look at the kernel now. What is asked for while a look
-// waits is that look's.
+// AskResync requests a look at the kernel now. One that waits already serves later
+// requests too.
 func (r *Registry) AskResync(why Cause) {
 	select {
 	case r.looks.asked <- why:
@@ -88,8 +88,8 @@ func (p *sampler) run(ctx context.Context) {
 		if period && !look {
 			continue
 		}
-		// A storm that overruns the ring asks all the time; what it asks for
-		// meanwhile is one look later.
+		// A storm that overruns the ring asks all the time; its requests during the
+		// pause are served by one look after it.
 		select {
 		case <-ctx.Done():
 			return
@@ -117,7 +117,7 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
 	done := &Resync{Cause: cause}
-	// What the first writers missed the second ones have counted, if there are any.
+	// What the first writers missed, the second writers have counted, if there are any.
 	seenTwice := r.kernel.Features().SecondWriters
 	grown, reconcile := p.grown(misses, counters, seenTwice)
 	done.Cause = cmp.Or(done.Cause, grown)
@@ -180,8 +180,8 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	return done, cmp.Or(err, failed)
 }
 
-// grown compares what the kernel counted with the last look: for which cause
-// the picture may be wrong, and whether the kernel's own bookkeeping may be.
+// grown compares the kernel's counters with the last look, and returns the cause for
+// which the picture may be wrong, and whether the kernel's own bookkeeping may be.
 func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cause Cause, reconcile bool) {
 	sum := uint64(0)
 	for _, n := range misses {
@@ -195,7 +195,7 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 	p.misses, p.counters = sum, counters
 	switch {
 	case first && (sum > 0 && !seenTwice || counters["delete_failed"] > 0):
-		return CauseMisses, true // nobody looked while no daemon ran
+		return CauseMisses, true // there were no looks while no daemon ran
 	case first:
 	case skipped:
 		return CauseMisses, !seenTwice || more("delete_failed")
@@ -209,8 +209,8 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 	return CauseNone, false
 }
 
-// snapshot reads every process of the host: those outside prove that a PID is
-// somebody else's now.
+// snapshot reads every process of the host: those outside prove that a PID belongs to
+// another process now.
 func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	now = p.registry.clock.Boottime()
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
@@ -236,8 +236,8 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	return now, p.seen, nil
 }
 
-// repair has the kernel put right what must not be: members of a session that is not there.
-// The next look sees where they are.
+// repair asks the kernel to correct what must not be: members of a session that does not
+// exist. The next look sees where they are.
 func (p *sampler) repair() error {
 	r := p.registry
 	n, _, err := r.kernel.Reconcile()
@@ -290,8 +290,8 @@ func (r *Registry) known(infos []tracer.SessionInfo) {
 		state := max(s.info.State, info.State)
 		s.info = info
 		s.info.State = state
-		// Its event may have been lost, and nobody else would look; and a
-		// lifetime that is over waits for an event of some process of the host.
+		// Its event may have been lost, and nothing else would notice; and an expired
+		// lifetime waits for an event of some process of the host.
 		over := info.Expires != 0 && info.Expires <= r.clock.Boottime()
 		if state != tracer.StateActive || info.Live == 0 || over {
 			r.enforcer.Watch(info.ID)
@@ -333,8 +333,8 @@ func (r *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	return changes
 }
 
-// mourn notes the deaths of roots and owners that no event told, and has the sessions that they
-// end looked at.
+// mourn notes the deaths of roots and owners that no event reported, and has the enforcer look
+// at the sessions that they end.
 func (r *Registry) mourn(c *census) {
 	for _, s := range r.sessions {
 		if _, asked := c.met[s.info.Root]; !asked || s.closed {
@@ -351,7 +351,7 @@ func (r *Registry) mourn(c *census) {
 	}
 }
 
-// foundDead is when a root died, at the latest, if no event told.
+// foundDead is when a root died, at the latest, if no event reported it.
 func (r *Registry) foundDead(info *tracer.SessionInfo) uint64 {
 	if info.Cause == tracer.CauseRootExit {
 		return info.EndedAt
@@ -359,8 +359,8 @@ func (r *Registry) foundDead(info *tracer.SessionInfo) uint64 {
 	return r.clock.Boottime()
 }
 
-// Forget forgets a hidden session that was released in the kernel. A look that began
-// before would bring its members back, so this waits for it.
+// Forget forgets a hidden session that was released in the kernel. It waits for a look
+// that began before, which would bring its members back.
 func (r *Registry) Forget(id tracer.SessionID) error {
 	r.looks.mu.Lock()
 	defer r.looks.mu.Unlock()

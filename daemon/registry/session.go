@@ -12,36 +12,35 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// emptyPatience is how long a verdict waits for the kernel's word that the
-// session is empty, which comes behind the exits of its members, when no event
-// comes in; lagPatience, when there are always more to read. After that it is
-// taken as lost.
+// emptyPatience is how long a verdict waits for the kernel's event that the session is
+// empty, which comes after the exits of its members, if no other event comes in;
+// lagPatience, if there are always more to read. After that it is taken as lost.
 const (
 	emptyPatience = time.Second
 	lagPatience   = 30 * emptyPatience
 )
 
-// MaxDepth bounds a walk through sessions around each other. It is more than the
-// kernel nests, because the history has some that the kernel no longer has.
+// MaxDepth bounds a walk through sessions around each other. It is more than the kernel
+// nests, because the history has sessions that the kernel no longer has.
 const MaxDepth = 2 * tracer.MaxDepth
 
 // Session is what the daemon adds to the kernel's record.
 type Session struct {
-	info    tracer.SessionInfo // as last told; the counts may be old
+	info    tracer.SessionInfo // as last reported; the counts may be old
 	endedBy *api.Caller
 	// endCaller is the same for the audit log.
 	endCaller *audit.Caller
 	receipt   enforcer.Receipt
 	lost      uint64 // events that were lost before it began
 	holdings
-	written *enforcer.Result // that report is about
+	written *enforcer.Result // the result that report is about
 
 	rootDied uint64 // boottime, as far as we know; 0: it lives
-	emptyAt  uint64 // boottime of the kernel's word that it is empty, 0: not yet
+	emptyAt  uint64 // boottime at which the kernel says that it was empty, 0: not yet
 
 	result *enforcer.Result
-	// foundEmpty is when a verdict first found it empty and the kernel's word of
-	// that had not come, 0: never.
+	// foundEmpty is when a verdict first found it empty and the kernel's event had not
+	// come, 0: never.
 	foundEmpty time.Duration
 	quietSince time.Duration // since then no event came in, as of the last verdict
 	heard      uint64        // of the registry, at that time
@@ -53,7 +52,7 @@ type Session struct {
 	usage
 }
 
-// usage is of the last sample, and of those that died since the daemon began.
+// usage is that of the last look, and of the members that died since the daemon began.
 type usage struct {
 	zombies int
 	rss     uint64
@@ -64,13 +63,13 @@ type usage struct {
 // ID is the kernel's name of the session.
 func (s *Session) ID() tracer.SessionID { return s.info.ID }
 
-// Info is the kernel's record as last told; the counts may be old.
+// Info is the kernel's record as last reported; the counts may be old.
 func (s *Session) Info() tracer.SessionInfo { return s.info }
 
-// Closed reports whether the session is over, and its record released.
+// Closed reports whether the session has ended, and its record is released.
 func (s *Session) Closed() bool { return s.closed }
 
-// Active reports whether it has not begun to end, as far as the kernel has said.
+// Active reports whether it has not begun to end, as far as the kernel has reported.
 func (s *Session) Active() bool { return !s.closed && s.info.State == tracer.StateActive }
 
 // RootDied is when its root died, boottime; 0: it lives.
@@ -82,11 +81,11 @@ func (s *Session) Emptied() uint64 { return s.emptyAt }
 // Over is closed with the first verdict.
 func (s *Session) Over() <-chan struct{} { return s.over }
 
-// Receipt is its report, nil before the first verdict. It is not changed: a better one
-// takes its place.
+// Receipt is its report, nil before the first verdict. It is never changed: a better
+// one replaces it.
 func (s *Session) Receipt() *api.Report { return s.report }
 
-// EndCaller is who asked for the end, nil if nobody did.
+// EndCaller is the caller that asked for the end, nil if there is none.
 func (s *Session) EndCaller() *audit.Caller { return s.endCaller }
 
 // Usage is what its members use, as of the last look: memory, CPU time with that of the
@@ -95,8 +94,8 @@ func (s *Session) Usage() enforcer.Usage {
 	return enforcer.Usage{RSS: s.rss, CPU: s.cpu + s.cpuDead, Births: s.info.Forks}
 }
 
-// sessionOf gives the record of a session. One that the daemon did not open
-// itself, or that is older than the daemon, is asked for.
+// sessionOf returns the record of a session. The kernel is asked for one that the
+// daemon did not open itself, or that is older than the daemon.
 func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 	if id == 0 {
 		return nil
@@ -119,8 +118,8 @@ func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 	return r.enter(info)
 }
 
-// isGone remembers that a session was released: its last events come behind
-// that, and a look at the kernel that began before it. The last 64 are enough.
+// isGone remembers that a session was released: its last events come after that, and so
+// does a look at the kernel that began before. The last 64 are enough.
 func (r *Registry) isGone(id tracer.SessionID) {
 	if len(r.gone) >= 64 {
 		r.gone = r.gone[1:]
@@ -128,7 +127,7 @@ func (r *Registry) isGone(id tracer.SessionID) {
 	r.gone = append(r.gone, id)
 }
 
-// enter begins to hold a session; one that ends already is watched.
+// enter begins to hold a session; if it is ending already, the enforcer watches it.
 func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	s := &Session{info: info, over: make(chan struct{}), lost: r.lost}
 	r.sessions[info.ID] = s
@@ -155,10 +154,10 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	return s
 }
 
-// sessionEvent takes the kernel's word on a session's state.
+// sessionEvent applies the kernel's event on a session's state.
 func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if ev.Cause == tracer.CauseReleased {
-		return // of one that is let go of there is nothing to report
+		return // a dissolved session has nothing to report
 	}
 	if ev.State < tracer.StateEnding {
 		if ev.Cause != tracer.CauseNone {
@@ -198,8 +197,8 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 	r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Exited })
 	signalled := ev.Flags&(tracer.FlagTermed|tracer.FlagKilled) != 0
 	root := ev.Process == s.info.Root
-	// The record may be ahead of the events: the time tells whether this death
-	// came after the end began.
+	// The record may be ahead of the events: the time shows whether this death came
+	// after the end began.
 	ending := s.info.EndedAt != 0 && ev.Time >= s.info.EndedAt &&
 		!(root && s.info.Cause == tracer.CauseRootExit)
 	leftover := s.rootDied != 0 && ev.Time >= s.rootDied && !root
@@ -220,5 +219,5 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 	}
 }
 
-// live counts the sessions that are not over.
+// live counts the sessions that have not ended.
 func (r *Registry) live() int { return len(r.sessions) - len(r.ended) }

@@ -10,9 +10,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Adopt opens a session over a running process and enters its descendants: if
-// it is a stranger by the kernel's parents, and if it is a member those whom it
-// created, dead creators in between included.
+// Adopt opens a session over a running process and enters its descendants: of an
+// outsider, those by the kernel's parents; of a member, those that it created, dead
+// creators in between included.
 func (r *Registry) Adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int, err error) {
 	var from tracer.SessionID
 	var refused error
@@ -44,9 +44,9 @@ func (r *Registry) Adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n in
 	return info, n, err
 }
 
-// follow moves the descendants of a process that has changed its session: those
-// whose creator is there by the kernel's own word, then those whose creators
-// are dead and remembered here, until there are none.
+// follow moves the descendants of a process that has changed its session: first those
+// whose creator the kernel has there, then those whose creators are dead and remembered
+// here, until there are no more.
 func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (total int, err error) {
 	for range tracer.MaxDepth * 8 {
 		n, err := r.kernel.Follow(from, to)
@@ -66,7 +66,7 @@ func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 	return total, nil
 }
 
-// Move moves members, and gives those that were there to be moved.
+// Move moves members, and returns those that still existed and were moved.
 func (r *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
 	for _, id := range ids {
 		switch err := r.kernel.Move(id, from, to); {
@@ -80,8 +80,8 @@ func (r *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved
 	return moved, nil
 }
 
-// orphansOf are the members of from that descend from root over creators that
-// are dead, and that the kernel has there still.
+// orphansOf are the members of from that descend from root over dead creators, and that
+// the kernel still has there.
 func (r *Registry) orphansOf(from tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
 	for id := range r.graph.Orphans(from) {
 		for _, e := range r.graph.Ancestry(id) {
@@ -141,8 +141,8 @@ func (r *Registry) Reread(id tracer.SessionID) {
 	})
 }
 
-// letGo forgets a session that was dissolved: it never was one. Its processes
-// live on, in no session or in the one around it.
+// letGo forgets a session that was dissolved. Its processes live on, in no session or
+// in the one around it.
 func (r *Registry) letGo(id tracer.SessionID) {
 	r.enforcer.Forget(id)
 	r.release(id)
@@ -151,7 +151,7 @@ func (r *Registry) letGo(id tracer.SessionID) {
 	if x == nil || x.closed {
 		return
 	}
-	// What is nested in it is nested in the session around it.
+	// Sessions nested in it are now nested in the session around it.
 	parent := x.info.Parent
 	for _, n := range r.nested[id] {
 		r.sessions[n].info.Parent = parent
@@ -166,8 +166,8 @@ func (r *Registry) letGo(id tracer.SessionID) {
 	r.AskResync(CauseMoved)
 }
 
-// release frees the kernel's record of a session that is over or was let go of. While
-// something is nested in it the kernel keeps it, and each look tries again.
+// release frees the kernel's record of a session that ended or was dissolved. The
+// kernel keeps it while something is nested in it, and each look tries again.
 func (r *Registry) release(id tracer.SessionID) {
 	_, err := r.kernel.Settle(id)
 	if err == nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// View is the graph and the sessions as they are, for as long as the call runs that
-// it was given to. Only the registry makes one, in its goroutine: a function that
-// takes a View runs there, and its caller has one.
+// View is the graph and the sessions as they are, valid while the call runs that got
+// it. Only the registry makes one, in its goroutine: a function that takes a View runs
+// there, and its caller has one.
 type View struct{ r *Registry }
 
 // Graph is what may be asked of the graph; only the registry changes it.
@@ -37,26 +37,26 @@ type Graph interface {
 // Graph gives the graph.
 func (v View) Graph() Graph { return v.r.graph }
 
-// Session finds a session that is held, nil if it is not.
+// Session finds a session that is held, nil if there is none.
 func (v View) Session(id tracer.SessionID) *Session { return v.r.sessions[id] }
 
-// Ask finds a session and asks the kernel if it is not held yet.
+// Ask finds a session, and asks the kernel if it is not held yet.
 func (v View) Ask(id tracer.SessionID) *Session { return v.r.sessionOf(id) }
 
-// Sessions gives all that are held, those that are over included.
+// Sessions returns all that are held, those that have ended included.
 func (v View) Sessions() iter.Seq[*Session] { return maps.Values(v.r.sessions) }
 
-// Sorted gives them, oldest first.
+// Sorted returns them, oldest first.
 func (v View) Sorted() []*Session {
 	return slices.SortedFunc(v.Sessions(), func(a, b *Session) int {
 		return cmp.Or(cmp.Compare(a.info.Created, b.info.Created), cmp.Compare(a.info.ID, b.info.ID))
 	})
 }
 
-// Ended gives those that are over, oldest first.
+// Ended returns those that have ended, oldest first.
 func (v View) Ended() []*Session { return v.r.ended }
 
-// Live counts the sessions that are not over.
+// Live counts the sessions that have not ended.
 func (v View) Live() int { return v.r.live() }
 
 // Scope is a session as access sees it.
@@ -101,13 +101,13 @@ func (v View) Family(id tracer.SessionID) []tracer.SessionID {
 	return all
 }
 
-// OrphansOf are the members of from that descend from root over creators that are
-// dead, and that the kernel has there still. They are about to be moved.
+// OrphansOf are the members of from that descend from root over dead creators, and that
+// the kernel still has there. They are about to be moved.
 func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) []tracer.Identity {
 	return v.r.orphansOf(from, root)
 }
 
-// Degrade notes what people must know, once.
+// Degrade notes once what users must know.
 func (v View) Degrade(why string) { v.r.degrade(why) }
 
 // Degraded is all that was noted.
@@ -119,8 +119,8 @@ func (v View) Lost() uint64 { return v.r.lost }
 // Forks counts the forks of members since the daemon began.
 func (v View) Forks() uint64 { return v.r.forks }
 
-// Kernel gives the kernel's counters and its recursion misses, as of the last look.
-// Nobody changes these maps.
+// Kernel returns the kernel's counters and its recursion misses, as of the last look.
+// These maps are never changed.
 func (v View) Kernel() (counters, misses map[string]uint64) { return v.r.counters, v.r.misses }
 
 // Meter gives what was counted for the metrics.
@@ -141,7 +141,7 @@ type Tx struct{ View }
 // Create opens a session in the kernel and holds it.
 func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) { return t.r.create(spec) }
 
-// Asked notes who asked for the end of a session first.
+// Asked notes the caller that asked for the end of a session first.
 func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	if s.endedBy != nil || s.info.State != tracer.StateActive {
 		return
@@ -150,14 +150,14 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	t.r.view().Save(s)
 }
 
-// Holds notes what the members of a session hold, as a look found that began at that boottime.
+// Holds notes what the members of a session hold, as found by a look that began at that boottime.
 func (t Tx) Holds(s *Session, now resources.Held, began uint64) { s.seen(now, began) }
 
-// LetGo forgets a session that was dissolved: it never was one. Its processes live
-// on, in no session or in the one around it.
+// LetGo forgets a session that was dissolved. Its processes live on, in no session or
+// in the one around it.
 func (t Tx) LetGo(id tracer.SessionID) { t.r.letGo(id) }
 
-// Remember takes up what an earlier daemon wrote of a session, before the registry
+// Remember stores what an earlier daemon wrote about a session, before the registry
 // meets it.
 func (t Tx) Remember(id tracer.SessionID, memory json.RawMessage, nodes []lineage.Node) {
 	t.r.memories[id] = memory
@@ -166,5 +166,5 @@ func (t Tx) Remember(id tracer.SessionID, memory json.RawMessage, nodes []lineag
 	}
 }
 
-// Apply takes a batch of events, as those are taken that the kernel tells.
+// Apply applies a batch of events, as if the kernel had sent them.
 func (t Tx) Apply(batch []tracer.Event) { t.r.apply(batch) }

@@ -37,9 +37,9 @@ type Player struct {
 	changed chan struct{}
 }
 
-// Open reads a recording. A damaged one is refused as a whole, if it can be read
-// twice; else the damage is found while it is played. Of a recording that ends in
-// the middle of a line only that line is missing, see Cut.
+// Open reads a recording. A damaged one is refused as a whole, if it can be read twice;
+// otherwise the damage is found while it is played. If a recording ends in the middle
+// of a line, only that line is missing, see Cut.
 func Open(in io.Reader, o Options) (*Player, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Player{cancel: cancel, done: make(chan struct{}), rec: newRecording(), changed: make(chan struct{})}
@@ -203,7 +203,7 @@ func (p *Player) Why(ctx context.Context, text string) (*api.Why, error) {
 	return w, nil
 }
 
-// Plan is refused, as all that follow.
+// Plan is refused, like all that follow.
 func (p *Player) Plan(_ context.Context, s string) (*api.Plan, error) {
 	return nil, denied("plan " + s)
 }

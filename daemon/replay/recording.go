@@ -196,7 +196,7 @@ func (r *recording) picture(memory time.Duration) map[api.Ref]bool {
 		if p.State == api.StateExited && (p.Exited == nil || r.wall.Sub(*p.Exited) >= memory) {
 			continue
 		}
-		// A circle of creators, which no kernel makes, ends where it began.
+		// A loop of creators, which no kernel makes, ends where it began.
 		for ; p != nil && p.Session != "" && !in[p.Ref]; p = r.creator(p) {
 			in[p.Ref] = true
 		}

@@ -27,7 +27,7 @@ const recorded = `{"schema":"lineage/1","kind":"recording","boot_id":"b","versio
 {"kind":"event","seq":"6","time_ns":"40000000000","time":"2026-01-02T03:04:45Z","type":"exit","session":"aaaaaa","process":{"pid":12,"start_ns":"1100000000","state":"exited","signal":"SIGKILL"}}
 `
 
-// pictureOf is a plain client of the lines.
+// pictureOf is the state of a simple client.
 type pictureOf struct {
 	processes map[api.Ref]api.Process
 	status    api.WatchStatus
@@ -120,7 +120,7 @@ func TestReplayIsReadOnly(t *testing.T) {
 	}
 }
 
-// watchReplay reads lines until right says that the picture is.
+// watchReplay reads lines until right accepts the picture.
 func watchReplay(t *testing.T, r *Player, q api.WatchQuery, right func(*pictureOf) bool) *pictureOf {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

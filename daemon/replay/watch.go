@@ -12,8 +12,8 @@ import (
 // exitedStays is how long exited processes stay in the view, in recorded time.
 const exitedStays = 30 * time.Second
 
-// Watch gives the picture as it was, as fast as it is played back. At the end of
-// the recording it waits until ctx is done.
+// Watch sends the picture as it was, at the speed of playback. At the end of the
+// recording it waits until ctx is done.
 func (p *Player) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error {
 	if q.Hz < 0 || q.Hz > 10 {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %d: must be 1 to 10", q.Hz), "")
@@ -54,7 +54,7 @@ func (p *Player) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Fra
 	}
 }
 
-// watcher knows what it has sent.
+// watcher remembers what it has sent.
 type watcher struct {
 	player    *Player
 	session   string
@@ -64,8 +64,8 @@ type watcher struct {
 	status    api.WatchStatus
 }
 
-// frame is what is new, nil if nothing is. changed is closed when there may be
-// more; err says why there will be no more.
+// frame is what is new, nil if there is nothing. changed is closed when there may be
+// more; err is why there will be no more.
 func (w *watcher) frame() (f *api.Frame, changed <-chan struct{}, err error) {
 	w.player.mu.Lock()
 	defer w.player.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *watcher) frame() (f *api.Frame, changed <-chan struct{}, err error) {
 		shown := rec.process(p)
 		rev := rec.revs[ref] << 1
 		if shown.Orphan {
-			rev |= 1 // it became one without a line of its own
+			rev |= 1 // it became an orphan without a line of its own
 		}
 		if (w.session == "" || p.Session == w.session) && (w.processes[ref] != rev || w.lines == 0) {
 			w.processes[ref] = rev

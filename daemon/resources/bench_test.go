@@ -26,8 +26,7 @@ func BenchmarkOf(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(ids)), "µs/process")
 }
 
-// BenchmarkHost looks for a port that nobody has: a scan of every network
-// namespace.
+// BenchmarkHost looks for a file that no process has: a scan of the whole host.
 func BenchmarkHost(b *testing.B) {
 	r := New("/proc", identify)
 	for b.Loop() {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listeners tells who listens on a port, in every network namespace; proto is
-// tcp or udp. One that nobody is seen to hold has no Holder. Waits is how many
-// connections of that port are in TIME_WAIT.
+// Listeners finds the processes that listen on a port, in every network namespace;
+// proto is tcp or udp. A socket whose holder is not found has no Holder. Waits is how
+// many connections of that port are in TIME_WAIT.
 func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held Held, waits int) {
 	found := make(map[uint64]listener)
 	spaces := make(map[uint64]bool)
@@ -49,7 +49,7 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held
 		return nil
 	}
 	r.own(func(p *process) {
-		if err := take(p); err != nil && !denied(err) { // host meets it again
+		if err := take(p); err != nil && !denied(err) { // host reports that
 			held.unknown("ports: %v", err)
 		}
 	})
@@ -61,7 +61,7 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held
 	return held, waits
 }
 
-// holders looks for everybody who has one of the sockets open.
+// holders finds every process that has one of the sockets open.
 func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *Held) {
 	if len(found) == 0 {
 		return
@@ -90,8 +90,8 @@ func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *H
 	}
 }
 
-// openOn calls each for the descriptors of the host whose link is wanted, with
-// the process that has them.
+// openOn calls each for the descriptors of the host whose link is wanted, with the
+// process that has them.
 func (r *Reader) openOn(ctx context.Context, wanted func(link string) bool, each func(*descriptor, tracer.Identity)) error {
 	left := maxDescriptors
 	return r.host(ctx, func(p *process) error {
@@ -109,24 +109,23 @@ func (r *Reader) openOn(ctx context.Context, wanted func(link string) bool, each
 	})
 }
 
-// File is an open file, and who has it open.
+// File is an open file, and the process that has it open.
 type File struct {
 	Path   string // as the holder sees it; hostile
-	Access string // read, write, read_write, or "" if it is not known
+	Access string // read, write, read_write, or "" if unknown
 	Holder tracer.Identity
 }
 
-// Wanted names a file. Device and Inode are as its stat(2) says, and 0 if only
-// the path is known: then it is the file of that path in our mount namespace, or
-// in that of the host's init: a service manager gives us one of our own.
+// Wanted names a file. Device and Inode are those of its stat(2), and 0 if only the
+// path is known: then it is the file of that path in our mount namespace, or in that of
+// the host's init: a service manager may give us our own.
 type Wanted struct {
 	Path          string
 	Device, Inode uint64
 }
 
-// Holders tells who has a file open, and which locks they hold on it. It never
-// touches the file itself. Mapped files, working directories and roots do not
-// count.
+// Holders finds the processes that have a file open, and their locks on it. It never
+// touches the file itself. Mapped files, working directories and roots do not count.
 func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held) {
 	m := matcher{reader: r, wanted: w, mounts: make(map[uint64]string), spaces: make(map[uint64]bool)}
 	waiting, _, err := r.waiters()
@@ -183,7 +182,7 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 	return files, held
 }
 
-// ownMounts gives our mount namespace and that of the host's init.
+// ownMounts returns our mount namespace and that of the host's init.
 func (r *Reader) ownMounts() (own []uint64) {
 	r.own(func(p *process) {
 		if ns, err := p.namespace("mnt"); err == nil {
@@ -193,8 +192,8 @@ func (r *Reader) ownMounts() (own []uint64) {
 	return own
 }
 
-// unixSockets gives the listening unix sockets of a name in our network namespace and in
-// that of the host's init.
+// unixSockets returns the listening unix sockets of a name in our network namespace and
+// in that of the host's init.
 func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[uint64]listener {
 	n := network{listeners: make(map[uint64]listener)}
 	r.own(func(p *process) {
@@ -218,7 +217,7 @@ func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[u
 type matcher struct {
 	reader *Reader
 	wanted Wanted
-	own    []uint64          // the mount namespaces in which a path is the wanted one
+	own    []uint64          // the mount namespaces in which the path is the wanted file
 	mounts map[uint64]string // device by mount id, of all namespaces read
 	spaces map[uint64]bool   // mount namespaces read
 }
@@ -244,7 +243,7 @@ func (m *matcher) match(p *process, d *descriptor) (fdinfo, bool, error) {
 	return info, device == want, err
 }
 
-// device gives the device of a mount, from the mountinfo of whoever has a file
+// device returns the device of a mount, from the mountinfo of a process that has a file
 // of it open.
 func (m *matcher) device(p *process, mount uint64) (string, error) {
 	if dev, ok := m.mounts[mount]; ok {
@@ -282,8 +281,8 @@ func access(flags int64) string {
 	return "read_write"
 }
 
-// Output names the pipe or socket that is a process's standard output; "" if
-// it is something else, that nobody waits for the end of.
+// Output names the pipe or socket that is a process's standard output; "" for anything
+// else, because no reader waits for the end of that.
 func (r *Reader) Output(id tracer.Identity) (string, error) {
 	p, err := r.openAs(id)
 	if err != nil {
@@ -302,7 +301,7 @@ func (r *Reader) Output(id tracer.Identity) (string, error) {
 	return "", nil
 }
 
-// Writers tells which of these processes can write to what Output named, so that its
+// Writers finds which of these processes can write to what Output named, so that its
 // reader does not see the end.
 func (r *Reader) Writers(ctx context.Context, output string, among []tracer.Identity) (writers []tracer.Identity, err error) {
 	left, seen := maxDescriptors, make(map[tracer.Identity]bool)

@@ -45,7 +45,7 @@ func stat(pid, start int) string {
 }
 
 // server is PID 10, which listens on 631, holds a flock that 77 waits for, an
-// index.lock, and a socket that belongs to nobody's table.
+// index.lock, and a socket that is in no table.
 func server() map[string]string {
 	return map[string]string{
 		"locks": "1: FLOCK  ADVISORY  WRITE 5 fe:00:3 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 77 fe:00:3 0 EOF\n" +
@@ -112,7 +112,7 @@ func TestPrivateNetwork(t *testing.T) {
 func TestFixtures(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		change  map[string]string // "": take it away
+		change  map[string]string // "": remove it
 		ids     []tracer.Identity
 		ports   int
 		locks   int
@@ -157,7 +157,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// TestBounds: a process with too much is cut off, and that is said.
+// TestBounds: a process with too much is cut off, and that is reported.
 func TestBounds(t *testing.T) {
 	files := server()
 	for i := range 20 {

@@ -12,12 +12,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Freed is what became of ports.
+// Freed is the state of ports after the end.
 type Freed struct {
-	Ports []Port // nobody listens any more
-	Busy  []Port // still listening, with who holds it now, if that is known
+	Ports []Port // no process listens any longer
+	Busy  []Port // still listening, with the present holder, if it is known
 	Waits []Wait
-	// Unknown says what could not be read; those ports are in neither list.
+	// Unknown names what could not be read; those ports are in neither list.
 	Unknown []string
 }
 
@@ -27,8 +27,8 @@ type Wait struct {
 	Connections int // in TIME_WAIT
 }
 
-// Freed looks again at ports that were held. A namespace that has no process
-// left took its sockets with it; one that is not known is not looked at: the socket was closed.
+// Freed looks again at ports that were held. A network namespace without processes took its
+// sockets with it; if the namespace is unknown, the socket was closed, and is not looked for.
 func (r *Reader) Freed(ctx context.Context, ports []Port) Freed {
 	var f Freed
 	now, unknown := r.networksOf(ctx, ports)
@@ -54,7 +54,7 @@ func (r *Reader) Freed(ctx context.Context, ports []Port) Freed {
 	return f
 }
 
-// distinct gives each socket once.
+// distinct returns each socket once.
 func distinct(ports []Port) []Port {
 	var all []Port
 	for _, p := range ports {
@@ -91,7 +91,7 @@ func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]n
 		return err
 	}
 	r.own(func(p *process) {
-		if err := take(p); err != nil && !denied(err) { // host meets it again
+		if err := take(p); err != nil && !denied(err) { // host reports that
 			held.unknown("ports: %v", err)
 		}
 	})
@@ -114,9 +114,9 @@ func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]n
 	return now, held.Unknown
 }
 
-// Released looks again at locks that were held: which of them are gone, and
-// which somebody still has, with who that is, if it is known. A lock file is
-// closed with its holders; whether it is still there is not looked at.
+// Released looks again at locks that were held: which are released, and which are still
+// held, with the holder if it is known. A lock file is closed with its holders; whether
+// it still exists is not checked.
 func (r *Reader) Released(ctx context.Context, locks []Lock) (released, held []Lock, unknown []string) {
 	f, err := os.Open(filepath.Join(r.Root, "locks"))
 	if err != nil {

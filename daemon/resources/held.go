@@ -27,17 +27,17 @@ type Lock struct {
 	key string // of /proc/locks
 }
 
-// Same reports whether l and other are one lock, whoever has it.
+// Same reports whether l and other are one lock, regardless of its holder.
 func (l *Lock) Same(other *Lock) bool {
 	return l.Kind == other.Kind && l.Path == other.Path && l.key == other.key
 }
 
-// Held is what processes hold. A socket or a lock that several have open is
-// there once for each.
+// Held is what processes hold. A socket or a lock that several processes have open is
+// in it once for each.
 type Held struct {
 	Ports []Port
 	Locks []Lock
-	// Unknown says what could not be read: then there may be more.
+	// Unknown names what could not be read: then there may be more.
 	Unknown []string
 }
 
@@ -47,13 +47,13 @@ func (h *Held) unknown(format string, args ...any) {
 	}
 }
 
-// Of tells what the processes hold. One that is gone holds nothing.
+// Of reads what the processes hold. A dead process holds nothing.
 func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	c := collection{reader: r, sockets: make(map[uint64][]tracer.Identity), spaces: make(map[uint64][]tracer.Identity)}
 	var err error
 	if c.waiting, c.anyLocks, err = r.waiters(); err != nil {
 		c.unknown("locks: %v", err)
-		c.anyLocks = true // ask each file
+		c.anyLocks = true // check each file
 	}
 	left := maxDescriptors
 	for i, id := range ids {
@@ -77,7 +77,7 @@ func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	return c.Held
 }
 
-// ComparePorts is their order in documents.
+// ComparePorts orders ports in documents.
 func ComparePorts(a, b Port) int {
 	return cmp.Or(cmp.Compare(a.Proto, b.Proto), a.Local.Compare(b.Local), cmp.Compare(a.Path, b.Path),
 		cmp.Compare(a.Netns, b.Netns), cmp.Compare(a.Holder.PID, b.Holder.PID))
@@ -89,11 +89,11 @@ type collection struct {
 	reader   *Reader
 	anyLocks bool
 	waiting  map[string][]int             // by lock key
-	sockets  map[uint64][]tracer.Identity // who has a socket open
-	spaces   map[uint64][]tracer.Identity // who lives in a network namespace
+	sockets  map[uint64][]tracer.Identity // the processes that have a socket open
+	spaces   map[uint64][]tracer.Identity // the processes in a network namespace
 }
 
-// process notes what one process holds; nothing, if it is gone.
+// process notes what one process holds; nothing if it is gone.
 func (c *collection) process(ctx context.Context, id tracer.Identity, left *int) error {
 	p, err := c.reader.openAs(id)
 	if gone(err) {
@@ -169,12 +169,12 @@ func (c *collection) lock(l Lock) {
 	}
 }
 
-// lockFile tells by its name whether a file is one that others take as a lock
-// while it exists, such as git's index.lock.
+// lockFile reports whether others take a file of this name as a lock while it exists,
+// such as git's index.lock.
 func lockFile(path string) bool { return strings.HasSuffix(path, ".lock") }
 
-// networks finds out which of the sockets listen, in the namespaces of their
-// holders, in our own and in the host's: a socket stays where it was made.
+// networks finds out which of the sockets listen, in the namespaces of their holders,
+// in our own and in the host's: a socket stays where it was made.
 func (c *collection) networks(ctx context.Context) {
 	if len(c.sockets) == 0 {
 		return
@@ -203,8 +203,8 @@ func (c *collection) networks(ctx context.Context) {
 	})
 }
 
-// networkOf reads a namespace through whichever of its processes is still
-// there. None: what they held went with them.
+// networkOf reads a namespace through any of its processes that still lives. If none
+// does, its sockets are gone too.
 func (r *Reader) networkOf(ctx context.Context, netns uint64, ids []tracer.Identity) (network, error) {
 	var failed error
 	for _, id := range ids {
@@ -227,7 +227,7 @@ func (r *Reader) networkBy(ctx context.Context, netns uint64, id tracer.Identity
 	defer p.close()
 	now, err := p.namespace("net")
 	if err == nil && now != netns {
-		err = fmt.Errorf("network namespace %d: %w", netns, errOther) // it moved
+		err = fmt.Errorf("network namespace %d: %w", netns, errOther) // the process changed its namespace
 	}
 	if err == nil {
 		n, err = p.network(ctx, netns, false)
@@ -251,7 +251,7 @@ func (c *collection) listen(n network) {
 	}
 }
 
-// waiters reads /proc/locks: who waits for which lock, and whether there are
+// waiters reads /proc/locks: which processes wait for which lock, and whether there are
 // any locks.
 func (r *Reader) waiters() (waiting map[string][]int, any bool, err error) {
 	f, err := os.Open(filepath.Join(r.Root, "locks"))

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain runs this binary as a process that holds something, too: first
-// word lngtest-holder. It says "up" and stays until its standard input ends.
+// TestMain also runs this binary as a process that holds something: first word
+// lngtest-holder. It prints "up" and stays until its standard input ends.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-holder" {
 		if err := hold(os.Args[2], os.Args[3:]); err != nil {
@@ -110,7 +110,7 @@ func hold(what string, args []string) error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
-		// The whole process is to be there: become it.
+		// All of the process must be replaced: exec it.
 		return unix.Exec("/proc/self/exe", append([]string{"lngtest", "lngtest-holder"}, args...), os.Environ())
 	case "nothing":
 	}
@@ -119,7 +119,7 @@ func hold(what string, args []string) error {
 	return err
 }
 
-// holder is such a process.
+// holder is one of these processes.
 type holder struct {
 	*testing.T
 	id   tracer.Identity
@@ -170,7 +170,7 @@ func (h *holder) port() uint16 {
 	return uint16(n)
 }
 
-// identify takes procfs's word for who a process is.
+// identify identifies a process by procfs.
 func identify(pid uint32) (tracer.Identity, error) {
 	return identifyIn("/proc")(pid)
 }
@@ -190,8 +190,8 @@ func identifyIn(root string) func(uint32) (tracer.Identity, error) {
 	}
 }
 
-// readable drops what is unknown because of processes that this test may not
-// read, such as a PID 1 with more capabilities.
+// readable drops unknown items that are due to processes which this test may not read,
+// such as a PID 1 with more capabilities.
 func readable(unknown []string) (rest []string) {
 	for _, why := range unknown {
 		if !strings.Contains(why, "could not be read") {

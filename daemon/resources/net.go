@@ -26,15 +26,15 @@ type Port struct {
 	inode uint64
 }
 
-// Looked reports whether a look found the socket, and not only the kernel told of it.
+// Looked reports whether a look found the socket, and not only an event of the kernel.
 func (p *Port) Looked() bool { return p.inode != 0 }
 
-// Same reports whether two are one port, whichever socket and process has it.
+// Same reports whether two are one port, regardless of socket and process.
 func (p *Port) Same(q *Port) bool {
 	return p.Proto == q.Proto && p.Local == q.Local && p.Path == q.Path
 }
 
-// Addr is the address on its own, as people write it.
+// Addr is the address alone, as users write it.
 func (p *Port) Addr() string {
 	if p.Proto == "unix" {
 		return p.Path
@@ -42,8 +42,8 @@ func (p *Port) Addr() string {
 	return p.Local.Addr().String()
 }
 
-// Listening is a port that the kernel told of: the namespace is that of the process, if it
-// still lives.
+// Listening is a port that the kernel reported: its namespace is that of the process, if
+// that still lives.
 func (r *Reader) Listening(id tracer.Identity, local netip.AddrPort) Port {
 	p := Port{Proto: "tcp", Local: local, Holder: id}
 	if local.Addr().Is6() {
@@ -64,10 +64,10 @@ type listener struct {
 	netns uint64
 }
 
-// network is what /proc/net says of one network namespace.
+// network is what /proc/net shows of one network namespace.
 type network struct {
 	listeners map[uint64]listener // by socket inode
-	orphans   []listener          // without one: the kernel's own
+	orphans   []listener          // without inode: the kernel's own
 	waits     map[uint16]int      // TIME_WAIT, by local port
 }
 
@@ -79,7 +79,7 @@ func readNetwork(ctx context.Context, dir int, net string, netns uint64, waits b
 	n := network{listeners: make(map[uint64]listener), waits: make(map[uint16]int)}
 	for _, proto := range protocols {
 		if err := n.table(ctx, dir, net+"/"+proto, proto, netns, waits); err != nil {
-			// No IPv6 here, or no unix sockets: none to tell of.
+			// This host has no IPv6, or no unix sockets.
 			if errors.Is(err, unix.ENOENT) && proto != "tcp" {
 				continue
 			}
@@ -147,7 +147,7 @@ func (p *process) network(ctx context.Context, netns uint64, waits bool) (networ
 }
 
 // own calls each for the reader's own process and for the host's init: a service manager
-// gives us namespaces that are not the host's. One that cannot be opened is skipped.
+// may give us namespaces that are not the host's. One that cannot be opened is skipped.
 func (r *Reader) own(each func(*process)) {
 	for _, name := range []string{"self", "1"} {
 		if dir, err := unix.Open(filepath.Join(r.Root, name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {

@@ -24,7 +24,7 @@ const (
 type socket struct {
 	local netip.AddrPort
 	state uint8
-	inode uint64 // 0: the kernel's own, or nobody's any more
+	inode uint64 // 0: the kernel's own, or closed by every process
 }
 
 // parseSocket reads such a line, past the header.
@@ -48,8 +48,8 @@ func parseSocket(line string) (socket, error) {
 // acceptCon marks a unix socket that listens.
 const acceptCon = 0x10000
 
-// parseUnix reads a line of /proc/net/unix, past the header, if the socket
-// listens and has a name. The name may hold anything but a newline.
+// parseUnix reads a line of /proc/net/unix, past the header, if the socket listens and
+// has a name. The name may contain anything except a newline.
 func parseUnix(line string) (name string, inode uint64, ok bool) {
 	rest := line
 	var f [7]string
@@ -83,14 +83,14 @@ func parseAddr(s string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a, uint16(p)), ok
 }
 
-// lockEntry is one line of /proc/locks, or of fdinfo behind "lock:".
+// lockEntry is one line of /proc/locks, or of fdinfo after "lock:".
 type lockEntry struct {
 	kind    string // flock, posix, ofd, lease
 	mode    string // read, write
-	pid     int    // that took it, which may be dead; -1: of an open file, not of a process
+	pid     int    // of the process that took it, which may be dead; -1: the lock is of an open file
 	file    string // MAJOR:MINOR:INODE
 	where   string // its range
-	waiting bool   // it is blocked by the last one that is not
+	waiting bool   // it is blocked by the last entry that is not waiting
 }
 
 // key is the same in /proc/locks and in fdinfo.
@@ -107,8 +107,8 @@ var lockKinds = map[string]string{
 //	1: FLOCK  ADVISORY  WRITE 9609 fe:00:10027045 0 EOF
 //	1: -> POSIX  ADVISORY  READ 9610 fe:00:10027045 0 99
 //
-// Access locks of mandatory locking, and whatever else is no lock that others
-// wait for, are errors.
+// Access locks of mandatory locking, and all others for which no process can wait, are
+// errors.
 func parseLock(line string) (lockEntry, error) {
 	bad := fmt.Errorf("lock %q: %w", line, errMalformed)
 	f := strings.Fields(line)
@@ -134,7 +134,7 @@ func parseLock(line string) (lockEntry, error) {
 	return e, nil
 }
 
-// fdinfo is what is used of /proc/PID/fdinfo/FD.
+// fdinfo is the part of /proc/PID/fdinfo/FD that is used.
 type fdinfo struct {
 	flags int64 // of open(2)
 	mount uint64
@@ -142,8 +142,7 @@ type fdinfo struct {
 	locks []lockEntry
 }
 
-// parseInfo reads an fdinfo; it takes no offence at fields that it does not
-// know.
+// parseInfo reads an fdinfo; it ignores fields that it does not know.
 func parseInfo(r io.Reader) (fdinfo, error) {
 	info := fdinfo{flags: -1}
 	err := lines(r, func(line string) error {

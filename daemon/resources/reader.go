@@ -20,7 +20,7 @@ import (
 // Bounds of one call.
 const (
 	maxDescriptors = 1 << 18 // looked at
-	maxThreads     = 4096    // of one process that are asked for their own table
+	maxThreads     = 4096    // of one process whose own table is checked
 	maxFound       = 4096    // ports, and locks, that are named
 	maxNamespaces  = 64      // network or mount namespaces that are read
 	maxTable       = 16 << 20
@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	// errOther: the PID is not the process that was meant, or nobody's.
+	// errOther: the PID belongs to another process than expected, or to none.
 	errOther = errors.New("another process")
 	errTime  = errors.New("timed out")
 	errMany  = errors.New("too many descriptors")
@@ -38,11 +38,11 @@ var (
 type Reader struct {
 	// Root is where procfs is mounted.
 	Root string
-	// Identify gives the process that has a PID now.
+	// Identify returns the process that has a PID now.
 	Identify func(pid uint32) (tracer.Identity, error)
 
-	// sameFiles tells whether two threads share their descriptors; tests
-	// replace kcmp(2).
+	// sameFiles reports whether two threads share their descriptors; tests replace
+	// kcmp(2).
 	sameFiles func(a, b int) (bool, error)
 }
 
@@ -51,7 +51,7 @@ func New(root string, identify func(uint32) (tracer.Identity, error)) *Reader {
 	return &Reader{Root: root, Identify: identify, sameFiles: kcmpFiles}
 }
 
-// kcmpFiles asks kcmp(2), which needs CONFIG_KCMP and the right to trace both.
+// kcmpFiles calls kcmp(2), which needs CONFIG_KCMP and the right to trace both.
 func kcmpFiles(a, b int) (bool, error) {
 	const files = 2 // KCMP_FILES
 	n, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), files, 0, 0, 0)
@@ -61,8 +61,8 @@ func kcmpFiles(a, b int) (bool, error) {
 	return n == 0, nil
 }
 
-// process is a handle on the directory of one process. Once that process is
-// reaped every read through it fails, whoever has the PID then.
+// process is a handle on the directory of one process. Once that process is reaped
+// every read through it fails, even if the PID is reused.
 type process struct {
 	dir int
 	pid uint32
@@ -78,8 +78,8 @@ func (r *Reader) open(pid uint32) (*process, error) {
 
 func (p *process) close() { unix.Close(p.dir) }
 
-// openAs opens the process that id names. id was alive before the directory
-// was opened and is after it, so it is the directory's.
+// openAs opens the process that id names. The process was alive before the directory
+// was opened and still is, so the directory belongs to it.
 func (r *Reader) openAs(id tracer.Identity) (*process, error) {
 	p, err := r.open(id.PID)
 	if err != nil {
@@ -96,8 +96,8 @@ func (r *Reader) openAs(id tracer.Identity) (*process, error) {
 	return p, nil
 }
 
-// identity names the process behind the handle: who has the PID now, if the
-// handle still answers after that.
+// identity identifies the process behind the handle: the process that has the PID now,
+// if the handle still works after that.
 func (r *Reader) identity(p *process) (tracer.Identity, error) {
 	id, err := r.Identify(p.pid)
 	if err == nil {
@@ -118,7 +118,7 @@ func readlink(dir int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// namespace gives the inode number of one of the namespaces, "net" or "mnt".
+// namespace returns the inode number of one of the namespaces, "net" or "mnt".
 func (p *process) namespace(name string) (uint64, error) {
 	link, err := p.link("ns/" + name)
 	if err != nil {
@@ -155,9 +155,9 @@ func openAt(dir int, name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// tables names the directories that hold a distinct descriptor table: the
-// process's own, and that of every thread that shares none of those before it.
-// The leader of a process whose main thread has exited has none.
+// tables names the directories that hold a distinct descriptor table: the process's
+// own, and that of every thread that does not share one before it. The leader of a
+// process whose main thread has exited has none.
 func (r *Reader) tables(p *process) ([]string, error) {
 	all := []string{"."}
 	var st unix.Stat_t
@@ -198,15 +198,15 @@ func (r *Reader) tables(p *process) ([]string, error) {
 	return all, nil
 }
 
-// descriptor is one open file of a process. It holds while each runs.
+// descriptor is one open file of a process. It is valid while each runs.
 type descriptor struct {
-	link string // what it is open on, as procfs shows it
+	link string // what it refers to, as procfs shows it
 	infos,
 	name string
 	p *process
 }
 
-// info gives its fdinfo.
+// info reads its fdinfo.
 func (d *descriptor) info() (fdinfo, error) {
 	f, err := d.p.file(d.infos + "/" + d.name)
 	if err != nil {
@@ -216,8 +216,8 @@ func (d *descriptor) info() (fdinfo, error) {
 	return parseInfo(io.LimitReader(f, maxTable))
 }
 
-// descriptors calls each for every open file of p and takes them from left.
-// One that is closed meanwhile is not an error.
+// descriptors calls each for every open file of p and counts them down from left. One
+// that is closed meanwhile is not an error.
 func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each func(*descriptor) error) error {
 	tables, many := r.tables(p)
 	for _, t := range tables {
@@ -267,13 +267,13 @@ func (p *process) table(ctx context.Context, d *os.File, infos string, left *int
 	}
 }
 
-// gone reports that an error of a read means that the process is no more.
+// gone reports whether a read error means that the process no longer exists.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, errOther) || errors.Is(err, tracer.ErrNotFound)
 }
 
-// left reports that an error of a read through the handle means that the
-// process is no more, whatever procfs calls it.
+// left reports whether an error of a read through the handle means that the process no
+// longer exists, whatever error procfs returned.
 func (p *process) left(err error) bool {
 	var st unix.Stat_t
 	return err != nil && (gone(err) || unix.Fstatat(p.dir, "stat", &st, unix.AT_SYMLINK_NOFOLLOW) != nil)
@@ -281,8 +281,8 @@ func (p *process) left(err error) bool {
 
 func denied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
-// hiddenError names processes that may not be read, for example because they
-// have capabilities that we lack.
+// hiddenError names processes that may not be read, for example because they have
+// capabilities that we lack.
 type hiddenError []uint32
 
 func (h hiddenError) Error() string {
@@ -293,9 +293,9 @@ func (h hiddenError) Error() string {
 	return "pid " + strings.ReplaceAll(pids, " ", ", pid ") + " could not be read"
 }
 
-// host calls each for every process that procfs lists, until ctx is done or
-// each fails. A process that dies meanwhile is skipped, one that may not be
-// read is part of the error in the end.
+// host calls each for every process that procfs lists, until ctx is done or each fails.
+// A process that dies meanwhile is skipped; one that may not be read is part of the
+// error at the end.
 func (r *Reader) host(ctx context.Context, each func(*process) error) error {
 	var hidden []uint32
 	d, err := os.Open(r.Root)

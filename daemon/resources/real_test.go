@@ -71,8 +71,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestClient: who only talks to a port does not hold it; a connection that the
-// server closed is named as TIME_WAIT.
+// TestClient: a client of a port does not hold it; a connection that the server closed
+// is reported as TIME_WAIT.
 func TestClient(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -104,8 +104,8 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestShared: a socket that somebody else has open too stays busy, and he is
-// named.
+// TestShared: a socket that another process has open too stays busy, and that process
+// is named.
 func TestShared(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -214,7 +214,7 @@ func TestThread(t *testing.T) {
 	}
 }
 
-// TestNetns: the same port of another namespace is another port.
+// TestNetns: the same port number in another namespace is another port.
 func TestNetns(t *testing.T) {
 	needRoot(t)
 	h := start(t, "netns", "tcp", "0.0.0.0:39117")
@@ -250,7 +250,7 @@ func TestUnix(t *testing.T) {
 	}
 }
 
-// TestOtherName: a file is found by what it is, not by what it is called.
+// TestOtherName: a file is found by its identity, not by its name.
 func TestOtherName(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "f"), filepath.Join(dir, "g")
@@ -265,7 +265,7 @@ func TestOtherName(t *testing.T) {
 	if files, _ := reader().Holders(t.Context(), Wanted{Path: path}); len(files) != 1 {
 		t.Errorf("by its name only: %+v", files)
 	}
-	// Another file of that name is not the one that is held.
+	// Another file of that name is not the held one.
 	os.Remove(path)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestIdentity: what the PID's next process holds is not ours.
+// TestIdentity: what the next process with the PID holds is not the first one's.
 func TestIdentity(t *testing.T) {
 	h := start(t, "tcp", "127.0.0.1:0")
 	h.id.Start--

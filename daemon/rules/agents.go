@@ -19,12 +19,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// Agent rules. The kernel opens a session for every exec under a name that
-// some rule has, and nothing follows from it: its root's exit ends nobody.
-// Here it is found out whether a rule matches indeed. Then the session gets the
-// rule's terms; else it is dissolved, and its members are strangers again.
+// Agent rules. The kernel opens a session for every exec under a name that some rule
+// has. That alone has no effect: its root's exit ends no process. Here the rule is
+// checked. If it matches, the session gets the rule's terms; otherwise it is dissolved,
+// and its members are outsiders again.
 
-// arm tells the kernel the names that the policy's rules look for.
+// arm sets the names that the kernel looks for.
 func (s *Steward) arm(p *policy.Policy) {
 	var agents []tracer.Agent
 	for i := range p.Agents {
@@ -48,8 +48,8 @@ func (s *Steward) arm(p *policy.Policy) {
 	s.rules.armed(err)
 }
 
-// askJudge asks for a look at a session that an agent's name opened. If nobody
-// can take it now, the next sample asks again.
+// askJudge asks JudgeAgents to judge a session that an agent's name opened. If its
+// queue is full, the next look asks again.
 func (s *Steward) askJudge(info tracer.SessionInfo) {
 	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return
@@ -60,7 +60,7 @@ func (s *Steward) askJudge(info tracer.SessionInfo) {
 	}
 }
 
-// JudgeAgents looks at what the kernel opened, one after the other.
+// JudgeAgents judges the sessions that the kernel opened, one after the other.
 func (s *Steward) JudgeAgents(ctx context.Context) {
 	for {
 		select {
@@ -75,18 +75,18 @@ func (s *Steward) JudgeAgents(ctx context.Context) {
 func (s *Steward) judgeAgent(id tracer.SessionID) {
 	info, err := s.kernel.Session(id)
 	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
-		return // it was looked at already, or is over
+		return // already judged, or ended
 	}
 	p := s.rules.Policy()
 	facts := s.RootFacts(info.Root)
 	if facts != nil && info.Name != "" {
-		// What it was run as. A script that "#!/usr/bin/env" hands on is called
-		// otherwise by now, and any process may call itself what it likes.
+		// The name that was executed. A script run by "#!/usr/bin/env" has another comm
+		// by now, and any process may change its comm.
 		facts.Comm = info.Name
 	}
 	rule := p.Agent(facts)
 	if rule != nil && info.Parent != 0 && !rule.Nests() {
-		rule = nil // it is inside a session, and that one's affair
+		rule = nil // this one belongs to the session around it
 	}
 	if rule == nil {
 		s.dissolve(info, facts)
@@ -103,7 +103,7 @@ func (s *Steward) judgeAgent(id tracer.SessionID) {
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)))
 }
 
-// dissolve lets a lookalike go.
+// dissolve dissolves the session of a lookalike.
 func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.kernel.Dissolve(info.ID)
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	_ = s.registry.Update(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
-// terms are what the policy holds a rule's sessions to. While it is only
-// observed they are held to nothing, and what would have ended is recorded.
+// terms are the policy's limits for a rule's sessions. With observe there are no
+// limits, and what would have ended is recorded.
 func (s *Steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
 	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
 	t := p.Terms(r)
@@ -134,8 +134,8 @@ func (s *Steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
 	return spec
 }
 
-// Reterm holds the sessions of rules to what the policy says now: it was read
-// again, or the breaker opened or was closed.
+// Reterm sets the limits of rules' sessions again, after the policy was read again, or
+// the breaker opened or was closed.
 func (s *Steward) Reterm() {
 	var due []tracer.SessionInfo
 	_ = s.registry.Read(func(v registry.View) {
@@ -149,7 +149,7 @@ func (s *Steward) Reterm() {
 	for _, info := range due {
 		r := p.AgentNamed(info.Name)
 		if r == nil || !r.Enabled {
-			continue // its rule is gone: what it was held to stays
+			continue // its rule is gone: its limits stay
 		}
 		if err := s.kernel.SetTerms(info.ID, s.terms(p, r)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
@@ -159,8 +159,7 @@ func (s *Steward) Reterm() {
 	}
 }
 
-// countRuled counts the end of a rule's session that the kernel carried out by
-// itself.
+// countRuled counts the end of a rule's session that the kernel carried out itself.
 func (s *Steward) countRuled(x *registry.Session, cause tracer.Cause) {
 	if x.Info().Rule == 0 {
 		return
@@ -174,7 +173,7 @@ func (s *Steward) countRuled(x *registry.Session, cause tracer.Cause) {
 	}
 }
 
-// reread takes the kernel's record of a session, which has another rule's terms now.
+// reread takes the kernel's record of a session, which has new terms now.
 func (s *Steward) reread(id tracer.SessionID) {
 	s.registry.Reread(id)
 	s.spare(id)
@@ -196,9 +195,9 @@ func (s *Steward) reportsOnly(rule string) bool {
 	return r != nil && p.Terms(r).Report
 }
 
-// findRunning makes sessions of the processes that run already and that a rule
-// matches, each with its descendants: those of the oldest first, so that an
-// agent that another one started is inside that one's.
+// findRunning opens sessions over the running processes that a rule matches, each with
+// its descendants: the oldest first, so that an agent that another agent started is
+// inside the session of that one.
 func (s *Steward) findRunning(p *policy.Policy) {
 	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
 		return
@@ -228,10 +227,10 @@ func looksFor(p *policy.Policy, comm string) bool {
 	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled && slices.Contains(r.Match.Comm, comm) })
 }
 
-// adoptRunning makes a session of a process, if a rule matches it.
+// adoptRunning opens a session over a process, if a rule matches it.
 func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
-		return // the session of an ancestor has it by now
+		return // it is in the session of an ancestor by now
 	}
 	facts := s.RootFacts(t.Identity)
 	rule := RanAs(p, facts)
@@ -250,7 +249,7 @@ func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)))
 }
 
-// ruled records what became of a session that a rule is about.
+// ruled records the decision about a session for which there is a rule.
 func (s *Steward) ruled(info tracer.SessionInfo, decision, reason string) {
 	s.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "agent", Decision: decision, Reason: reason,

@@ -21,11 +21,11 @@ type Excess struct {
 	Session  tracer.SessionID
 	Cause    tracer.Cause
 	Grace    time.Duration
-	ByPolicy bool // nobody asked for that limit by name
+	ByPolicy bool // no caller asked for that limit
 }
 
-// overBudget judges the limits that the kernel does not, against the last
-// sample. What a session was made with comes before the policy's default.
+// overBudget judges the limits that the kernel does not enforce, against the last look.
+// A session's own limits take precedence over the policy's default.
 func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) {
 	now := s.clock.Monotonic()
 	for x := range v.Sessions() {
@@ -54,7 +54,7 @@ func budgetOf(limits tracer.SessionInfo, p *policy.Policy) tracer.SessionInfo {
 	return limits
 }
 
-// walking wants each look if a session has a limit that only looks show.
+// walking asks for each look if a session has a limit that only looks show.
 func (s *Steward) walking(v registry.View) registry.Want {
 	p := s.rules.Policy()
 	for x := range v.Sessions() {
@@ -65,8 +65,8 @@ func (s *Steward) walking(v registry.View) registry.Want {
 	return registry.WantNone
 }
 
-// spareLeftovers notes that the policy, were it enforced, would end what the
-// root of a rule's session leaves.
+// spareLeftovers notes that the policy, were it enforced, would end the leftovers of a
+// rule's session.
 func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
 	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.Mode() == "enforce" || s.reportsOnly(x.Info().Name) {
 		return
@@ -79,14 +79,14 @@ func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
 	s.log.Warn().Str(logging.KeySession, x.ID().String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
 }
 
-// EndOver ends a session that is over a limit. One that only the policy set is
-// carried out if the policy is, and the breaker allows it; else it is recorded
-// what would have ended.
+// EndOver ends a session that is over a limit. If only the policy set the limit, that
+// needs an enforced policy, and the breaker must allow it; otherwise the end is only
+// recorded.
 func (s *Steward) EndOver(x Excess) {
 	log := s.log.With().Str(logging.KeySession, x.Session.String()).Str(logging.KeyReason, x.Cause.String()).Logger()
 	if x.ByPolicy {
 		if s.wouldEnd(x) && !s.rules.Enforced() {
-			return // said already
+			return // already recorded
 		}
 		may, tripped := s.rules.MayEnd()
 		if tripped {
@@ -113,7 +113,7 @@ func (s *Steward) EndOver(x Excess) {
 	}
 }
 
-// wouldEnd reports that it was noted before that the session would be ended.
+// wouldEnd reports whether it was already noted that the session would be ended.
 func (s *Steward) wouldEnd(x Excess) (noted bool) {
 	_ = s.registry.Read(func(v registry.View) {
 		noted = v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())

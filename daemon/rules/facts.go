@@ -14,12 +14,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// MaxFacts bounds the ancestors that a rule may ask for.
+// MaxFacts bounds the ancestors that a rule can see.
 const MaxFacts = 8
 
-// RootFacts is what is known of a session's root, nil if it is not enough to
-// judge it. Of one that has exited the events tell; its file is then known only
-// as the exec named it.
+// RootFacts is what is known of a session's root, nil if it is not enough to judge it.
+// Of an exited one only the events are known, and of its file only the name in the exec
+// event.
 func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 	f := s.Facts(id.PID, MaxFacts)
 	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
@@ -57,9 +57,8 @@ func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	return f
 }
 
-// Facts is what procfs tells of a process and its ancestors below PID 1. They
-// are for rules about strangers, whose creator nobody noted: the parent stands
-// for it.
+// Facts is what procfs shows of a process and its ancestors below PID 1. They are for
+// rules about outsiders, whose creators are unknown: the parents are used instead.
 func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
 	stat, err := s.proc.Stat(pid)
 	if err != nil || depth == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// maxLifetime is what clocks of nanoseconds can add up.
+// maxLifetime is the most that nanosecond clocks can add up.
 const maxLifetime = 100 * 365 * 24 * time.Hour
 
 // Kept is why a session outlives the one that its processes came from. It is
@@ -25,8 +25,8 @@ const maxLifetime = 100 * 365 * 24 * time.Hour
 type Kept struct {
 	Reason string
 	From   tracer.SessionID
-	By     *api.Caller `json:",omitempty"` // who asked for it
-	Rule   string      `json:",omitempty"` // that asked for it
+	By     *api.Caller `json:",omitempty"` // the caller that asked for it
+	Rule   string      `json:",omitempty"` // the rule that asked for it
 }
 
 // Keep opens a kept session over processes of one session and their
@@ -40,8 +40,8 @@ func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name stri
 	return s.handOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
 }
 
-// handOver opens a session over members of another one. If the spec has no name it
-// is that of the root's program, numbered while other sessions of the user have it.
+// handOver opens a session over members of another one. A spec without a name gets that
+// of the root's program, numbered while other sessions of the user have it.
 func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(registry.View, *registry.Session)) (tracer.SessionInfo, error) {
 	if spec.Name != "" {
 		return s.registry.HandOver(spec, all, note)
@@ -61,7 +61,7 @@ func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note 
 	}
 }
 
-// askKeep asks whether a rule keeps a member that has become another program.
+// askKeep requests a check whether a rule keeps a member that has execed another program.
 func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
 	select {
 	case s.execs <- id:
@@ -70,8 +70,8 @@ func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
 	}
 }
 
-// KeepByRule asks the keep rules about each program that members become, and
-// after a reload about all members.
+// KeepByRule applies the keep rules to each program that members exec, and after a
+// reload to all members.
 func (s *Steward) KeepByRule(ctx context.Context) {
 	for {
 		select {
@@ -83,7 +83,7 @@ func (s *Steward) KeepByRule(ctx context.Context) {
 	}
 }
 
-// keepRunning asks the keep rules about all members.
+// keepRunning applies the keep rules to all members.
 func (s *Steward) keepRunning(p *policy.Policy) {
 	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {
 		return

@@ -23,7 +23,7 @@ import (
 // Policy is the policy in force. It may be used from any goroutine.
 type Policy struct {
 	path    string // empty: this instance has no file
-	must    bool   // somebody named the file: it has to be there
+	must    bool   // the file was named by a user: it must exist
 	started *policy.Policy
 	breaker *enforcer.Breaker
 	clock   registry.Clock
@@ -34,15 +34,14 @@ type Policy struct {
 	current *policy.Policy
 	redact  func(argv []string) []string // by current
 	loaded  time.Time
-	refused string          // why the file as it is was not taken
+	refused string          // why the current file was refused
 	unarmed string          // why the kernel does not look for agents
 	keeps   map[string]bool // keep rules that have matched, by name
 }
 
-// Load reads the policy of a file at a start; "": no file. must: somebody named
-// the file, and it has to be there. What is wrong with it is refused: who starts the
-// daemon is there to read why, and would else run with rules that are not those that
-// were written.
+// Load reads the policy of a file at a start; "": no file. must: a user named the file,
+// so it must exist. An invalid file is refused: the user that starts the daemon can
+// read why, and it would otherwise run with rules other than those that were written.
 func Load(path string, must bool, c registry.Clock) (*Policy, error) {
 	r := &Policy{path: path, must: must, clock: c}
 	p, err := r.read()
@@ -61,12 +60,12 @@ func (r *Policy) Started() *policy.Policy { return r.started }
 // Resume closes the breaker, and reports whether it was open.
 func (r *Policy) Resume() bool { return r.breaker.Resume() }
 
-// read gives the policy as the file has it now.
+// read reads the policy file as it is now.
 func (r *Policy) read() (*policy.Policy, error) {
 	if r.path == "" {
 		return policy.Default(), nil
 	}
-	// A FIFO there must not stop the daemon.
+	// A FIFO there must not block the daemon.
 	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !r.must:
@@ -81,11 +80,11 @@ func (r *Policy) read() (*policy.Policy, error) {
 	return policy.Read(r.path, f)
 }
 
-// Ours reports that the owner of a file is the daemon's own user, which is root
-// except in tests, or root.
+// Ours reports whether the owner of a file is root or the daemon's own user, which is
+// root except in tests.
 func Ours(owner uint32) bool { return owner == 0 || owner == uint32(os.Geteuid()) }
 
-// trusted refuses a file that a user other than root could have written: it says
+// trusted refuses a file that a user other than root could have written: it decides
 // what a root daemon ends.
 func trusted(f *os.File) error {
 	var st unix.Stat_t
@@ -103,8 +102,8 @@ func trusted(f *os.File) error {
 	return nil
 }
 
-// reload reads the file again. One that is refused changes nothing, but is
-// remembered; apply carries out one that is taken.
+// reload reads the file again. A refused one changes nothing, but is remembered; apply
+// applies an accepted one.
 func (r *Policy) reload(apply func(*policy.Policy)) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -123,16 +122,16 @@ func (r *Policy) reload(apply func(*policy.Policy)) error {
 	return nil
 }
 
-// LogLevel is what is logged; read at a start.
+// LogLevel is the least severe level that is logged; it is read at a start.
 func (r *Policy) LogLevel() zerolog.Level {
 	l, err := zerolog.ParseLevel(r.started.Daemon.LogLevel)
 	if err != nil {
-		return zerolog.InfoLevel // the words are the policy's own
+		return zerolog.InfoLevel // the policy has checked the word
 	}
 	return l
 }
 
-// Policy gives what is in force. It is not changed; a reload gives another.
+// Policy returns the one in force. It is never changed; a reload makes another.
 func (r *Policy) Policy() *policy.Policy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,13 +155,13 @@ func (r *Policy) Mode() string {
 	return r.Policy().Mode
 }
 
-// Enforced reports whether what rules and budgets demand is done.
+// Enforced reports whether the ends that rules and budgets ask for are carried out.
 func (r *Policy) Enforced() bool { return r.Mode() == "enforce" }
 
-// Complete gives a session what nobody asked for: the grace, and, where rules
-// are enforced, the limits that the kernel carries out by itself. Those that
-// user space judges (max_rss, idle) are read from the policy when they are
-// judged, so that they are not taken for somebody's wish.
+// Complete adds what the caller left out: the grace, and, where rules are enforced, the
+// limits that the kernel enforces. Limits that user space judges (max_rss, idle) are
+// read from the policy when they are judged, so that they are not taken for the
+// caller's.
 func (r *Policy) Complete(spec *tracer.SessionSpec, graced bool) {
 	d := &r.Policy().Defaults
 	if !graced {
@@ -174,9 +173,9 @@ func (r *Policy) Complete(spec *tracer.SessionSpec, graced bool) {
 	}
 }
 
-// MayEnd asks for one end that nobody asked for by name, and counts it. If it
-// may not be, what would have ended is to be recorded; tripped tells that this
-// one opened the breaker.
+// MayEnd requests one end for which no caller asked, and counts it. If it is not
+// allowed, what would have ended is to be recorded; tripped means that this one opened
+// the breaker.
 func (r *Policy) MayEnd() (may, tripped bool) {
 	if !r.Policy().Enforce() {
 		return false, false
@@ -194,7 +193,7 @@ func (r *Policy) armed(err error) {
 	}
 }
 
-// Matched notes that a keep rule has.
+// Matched notes that a keep rule has matched.
 func (r *Policy) Matched(keep string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +203,7 @@ func (r *Policy) Matched(keep string) {
 	r.keeps[keep] = true
 }
 
-// KeepUnmatched names the keep rules that never have: misspelt, or not needed.
+// KeepUnmatched names the keep rules that never have matched: misspelt, or not needed.
 func (r *Policy) KeepUnmatched() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -216,7 +215,7 @@ func (r *Policy) KeepUnmatched() (names []string) {
 	return names
 }
 
-// Degraded says what people must know of the rules.
+// Degraded is what users must know about the rules.
 func (r *Policy) Degraded() (why []string) {
 	r.mu.Lock()
 	refused, unarmed := r.refused, r.unarmed

@@ -13,13 +13,12 @@ import (
 // interpreters are the names of the files that "#!" lines name.
 var interpreters = regexp.MustCompile(`^(node|nodejs|bun|deno|python[0-9.]*|pypy[0-9.]*|ruby[0-9.]*|perl[0-9.]*|(ba|da|z|k)?sh)$`)
 
-// commLength is what the kernel keeps of a name.
+// commLength is how much of a name the kernel keeps.
 const commLength = 15
 
-// script is the name under which the kernel knew a script that runs by now, as
-// its exec did: its interpreter has another comm since "#!/usr/bin/env" handed
-// it on, and was given it as a path behind no more than long options. "" if it
-// runs none.
+// script is the name under which the kernel saw the exec of a script that now runs: its
+// interpreter has another comm since "#!/usr/bin/env" execed it, and got the script as
+// a path after nothing but long options. "" if it runs no script.
 func script(f *policy.Facts) string {
 	if f == nil || !interpreters.MatchString(procfs.Base(f.Exe)) {
 		return ""
@@ -28,7 +27,7 @@ func script(f *policy.Facts) string {
 		switch {
 		case strings.HasPrefix(word, "--") && len(word) > 2:
 		case strings.HasPrefix(word, "-") || !strings.Contains(word, "/"):
-			return "" // what follows may be a program's text, or a module
+			return "" // this may be a program's text, or a module
 		default:
 			name := word[strings.LastIndexByte(word, '/')+1:]
 			return name[:min(len(name), commLength)]
@@ -37,8 +36,8 @@ func script(f *policy.Facts) string {
 	return ""
 }
 
-// RanAs gives the agent rule that matches a running process by its comm, or by
-// that of the script that it runs.
+// RanAs returns the agent rule that matches a running process by its comm, or by that
+// of the script that it runs.
 func RanAs(p *policy.Policy, f *policy.Facts) *policy.Agent {
 	if r := p.Agent(f); r != nil {
 		return r

@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// share hands a server that several sessions use over to a session of its own.
+// share moves a server that several sessions use to a session of its own.
 func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
 	info, err := s.handOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
@@ -33,7 +33,7 @@ func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 	return nil
 }
 
-// noteShared notes that a session holds a server of several.
+// noteShared notes that a session holds a server of several sessions.
 func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
 	own := s.of(x.ID())
 	own.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
@@ -42,8 +42,8 @@ func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.
 	v.Changed(x.ID())
 }
 
-// shareAgain finds the rules of kept sessions that nothing is remembered of and
-// that would have no end: a daemon that is killed may not have written it.
+// shareAgain finds the rules of kept sessions without a remembered reason and without
+// an end: a killed daemon may not have written it.
 func (s *Steward) shareAgain(p *policy.Policy) {
 	var lost []tracer.SessionInfo
 	_ = s.registry.Read(func(v registry.View) {

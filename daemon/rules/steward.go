@@ -18,9 +18,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Steward holds sessions to the policy in force: it gives the sessions of agents
-// their terms, lets go of lookalikes, keeps what a rule keeps, and ends what is over
-// a limit.
+// Steward applies the policy in force to sessions: it gives the sessions of agents
+// their terms, dissolves those of lookalikes, keeps what a rule keeps, and ends what is
+// over a limit.
 type Steward struct {
 	rules    *Policy
 	registry *registry.Registry
@@ -31,8 +31,8 @@ type Steward struct {
 	audit    Audit
 	log      zerolog.Logger
 
-	unjudged chan tracer.SessionID // opened by an agent's name, not looked at yet
-	execs    chan tracer.Identity  // members that are other programs now, for the keep rules
+	unjudged chan tracer.SessionID // opened by an agent's name, not judged yet
+	execs    chan tracer.Identity  // members that have execed, for the keep rules
 	keeping  atomic.Bool           // there are keep rules
 
 	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
@@ -61,7 +61,7 @@ type Options struct {
 	Log      zerolog.Logger
 }
 
-// New makes a steward; its hooks are to be attached.
+// New makes a steward; attach its hooks.
 func New(o Options) *Steward {
 	return &Steward{
 		rules: o.Policy, registry: o.Registry, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, clock: o.Clock, audit: o.Audit, log: o.Log,
@@ -70,19 +70,19 @@ func New(o Options) *Steward {
 	}
 }
 
-// Shared is the rule by which a session holds a server of several sessions, "": it holds
-// none.
+// Shared is the rule by which a session holds a server of several sessions, "" for any
+// other session.
 func (s *Steward) Shared(_ registry.View, id tracer.SessionID) string { return s.of(id).shared }
 
 // ruledSession is what the rules remember of a session.
 type ruledSession struct {
-	kept     *Kept    // why, if it is
+	kept     *Kept    // why it is kept, if it is
 	shared   string   // the rule by which it holds a server of several sessions
 	wouldEnd []string // causes for which the policy would end it, were it enforced
 	budget   enforcer.Budget
 }
 
-// of is what is remembered of a session that is held.
+// of returns what is remembered of a held session.
 func (s *Steward) of(id tracer.SessionID) *ruledSession {
 	own := s.sessions[id]
 	if own == nil {
@@ -119,8 +119,8 @@ func (s *Steward) execed(v registry.View, x *registry.Session, ev *tracer.Event)
 	}
 }
 
-// sampled asks again about the agents' sessions that nobody has looked at, and ends
-// what is over a limit.
+// sampled asks again about the agents' sessions that are not judged yet, and ends those
+// over a limit.
 func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 	for x := range v.Sessions() {
 		s.askJudge(x.Info())
@@ -141,7 +141,7 @@ func (s *Steward) describe(_ registry.View, x *registry.Session, d *document.Ses
 	}
 }
 
-// ruledMemory is what outlives the daemon.
+// ruledMemory is the part that outlives the daemon.
 type ruledMemory struct {
 	WouldEnd []string `json:"would_end,omitempty"`
 	Kept     *Kept    `json:"kept,omitempty"`
@@ -160,19 +160,18 @@ func (s *Steward) Remember(_ registry.View, x *registry.Session) registry.Memory
 func (s *Steward) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
 	var m struct {
 		ruledMemory
-		Brokered struct{ Shared string } `json:"brokered"` // which is written there
+		Brokered struct{ Shared string } `json:"brokered"` // attribution writes it there
 	}
 	if json.Unmarshal(text, &m) != nil {
-		return // the registry has said so
+		return // the registry has logged it
 	}
 	own := s.of(x.ID())
 	own.wouldEnd, own.kept, own.shared = m.WouldEnd, m.Kept, m.Brokered.Shared
 }
 
-// Reload takes the policy file as it is now. One that is refused changes
-// nothing.
+// Reload reads the policy file as it is now. If it is refused, nothing changes.
 func (s *Steward) Reload() error {
-	_ = s.registry.Read(func(v registry.View) {}) // what was told before counts under the policy of then
+	_ = s.registry.Read(func(v registry.View) {}) // earlier events count under the earlier policy
 	err := s.rules.reload(s.CarryOut)
 	if err != nil {
 		s.log.Error().Err(err).Msg("policy not applied, the previous one stays in force")
@@ -187,8 +186,8 @@ func (s *Steward) Reload() error {
 	return nil
 }
 
-// CarryOut sets what others than the rules themselves hold. Commands wait for
-// wait.killed too, so that the verdict has to be there a little before.
+// CarryOut sets what is kept outside of the rules. Commands wait for wait.killed too,
+// so the verdict has to be there a little before.
 func (s *Steward) CarryOut(p *policy.Policy) {
 	wait := p.Wait.Killed.Std()
 	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
@@ -196,7 +195,7 @@ func (s *Steward) CarryOut(p *policy.Policy) {
 	s.arm(p)
 }
 
-// Apply holds what runs to the policy in force.
+// Apply applies the policy in force to what runs.
 func (s *Steward) Apply() {
 	p := s.rules.Policy()
 	s.Reterm()

@@ -1,2 +1,2 @@
-// Package selfcheck proves from time to time that this host attributes and ends.
+// Package selfcheck proves regularly that this host attributes and ends processes.
 package selfcheck

@@ -21,7 +21,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// How long a tree may take to grow and to be attributed, and its session to be
+// How long a tree may take to grow and to be attributed, and its session to become
 // empty. On an idle machine all of it takes some 100 ms.
 const (
 	growLimit = 10 * time.Second
@@ -29,11 +29,11 @@ const (
 	askPause  = 5 * time.Millisecond
 )
 
-// Name is the kernel's name of the sessions of self-checks, by which the
-// next daemon knows them too. No caller can give a session this name.
+// Name is the kernel's name of the sessions of self-checks, by which the next daemon
+// recognises them too. No caller can give a session this name.
 const Name = "~canary"
 
-// Hidden reports whether a session is a check's.
+// Hidden reports whether a session belongs to a check.
 func Hidden(info tracer.SessionInfo) bool { return info.Name == Name }
 
 // Kernel is what a check needs of the tracer.
@@ -48,7 +48,7 @@ type Kernel interface {
 
 // Options of New.
 type Options struct {
-	Command  []string      // that calls canary.Main; empty: none
+	Command  []string      // that calls canary.Main; empty: no checks
 	Every    time.Duration // 0: at start only
 	Kernel   Kernel
 	Self     tracer.Identity
@@ -58,14 +58,14 @@ type Options struct {
 	Log      zerolog.Logger
 }
 
-// New makes a check, which nobody makes yet.
+// New makes a Check; First and Run run it.
 func New(o Options) *Check { return &Check{Options: o} }
 
-// Check proves from time to time that this host attributes and ends: it
-// opens a session over a canary, lets it run away and ends it. It talks to the
-// kernel with an enforcer of its own, and to the registry only in questions, so
-// that it delays nobody and nothing of it shows among the sessions of users.
-// Neither mode nor breaker concern it: nobody's process is ended.
+// Check proves regularly that this host attributes and ends processes: it opens a
+// session over a canary, lets it try to escape and ends it. It calls the kernel with an
+// enforcer of its own, and only reads from the registry, so that it delays nothing and
+// is not shown among the sessions of users. Mode and breaker do not apply to it: it
+// ends no user's process.
 type Check struct {
 	Options
 
@@ -75,14 +75,14 @@ type Check struct {
 	last *api.SelfCheck // nil: none yet
 }
 
-// First checks now.
+// First runs a check now.
 func (c *Check) First(ctx context.Context) {
 	if len(c.Command) > 0 {
 		c.Now(ctx)
 	}
 }
 
-// Run checks once a period.
+// Run runs a check once a period.
 func (c *Check) Run(ctx context.Context) {
 	if len(c.Command) == 0 || c.Every == 0 {
 		return
@@ -106,8 +106,7 @@ func (c *Check) Result() *api.SelfCheck {
 	return c.last
 }
 
-// Now makes one check. One that the end of the daemon cuts short leaves the
-// last result as it was.
+// Now runs one check. If the end of the daemon cuts it short, the last result stays.
 func (c *Check) Now(ctx context.Context) *api.SelfCheck {
 	c.one.Lock()
 	defer c.one.Unlock()
@@ -137,7 +136,7 @@ func (c *Check) Now(ctx context.Context) *api.SelfCheck {
 	return r
 }
 
-// try is one check, in a thread of its own: the canary's root dies with it.
+// try is one check, in a thread of its own: the canary's root dies with the thread.
 func (c *Check) try(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -157,7 +156,7 @@ func (c *Check) try(ctx context.Context) error {
 	baseline := e.Begin()
 	lost := c.lost()
 	id, err := c.Kernel.Create(tracer.SessionSpec{
-		// Whatever becomes of us, the kernel ends it.
+		// Whatever happens to this daemon, the kernel ends it.
 		Root: root, Owner: c.Self, Name: Name, MaxLifetime: canary.Limit,
 	})
 	if err != nil {
@@ -169,8 +168,8 @@ func (c *Check) try(ctx context.Context) error {
 	return errors.Join(c.watch(growing, bird, id, root, lost), c.end(e, id))
 }
 
-// ender is an enforcer for one canary: what it does is what the daemon's does,
-// and nobody else hears of it.
+// ender is an enforcer for one canary: it does what the daemon's does, and only the
+// check gets its results.
 func (c *Check) ender() *enforcer.Enforcer {
 	return enforcer.New(c.Kernel, enforcer.Options{
 		Self: c.Self, Limit: overLimit, Clock: c.Clock.Monotonic, Proc: c.Proc,
@@ -182,8 +181,8 @@ func (c *Check) lost() (n uint64) {
 	return n
 }
 
-// watch lets the tree grow and asks whose the orphan is: the kernel, then the
-// graph.
+// watch lets the tree grow and asks to which session the orphan belongs: the kernel,
+// then the graph.
 func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.SessionID, root tracer.Identity, lost uint64) error {
 	if err := bird.Release(); err != nil {
 		return err
@@ -214,7 +213,7 @@ func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.Sessio
 		case <-ctx.Done():
 			return errors.New(wrong)
 		case <-patience:
-			c.Registry.AskResync(registry.CauseMember) // perhaps an event was lost
+			c.Registry.AskResync(registry.CauseMember) // an event may have been lost
 		case <-tick.C:
 		}
 	}
@@ -244,7 +243,7 @@ func (c *Check) end(e *enforcer.Enforcer, id tracer.SessionID) error {
 	return c.Registry.Forget(id)
 }
 
-// sweep ends what the check of a daemon that was killed left in the kernel.
+// sweep ends what the check of a killed daemon left in the kernel.
 func (c *Check) sweep() error {
 	infos, err := c.Kernel.Sessions()
 	if err != nil {
@@ -258,7 +257,7 @@ func (c *Check) sweep() error {
 	return err
 }
 
-// Degraded says what people must know of the last check.
+// Degraded is what users must know of the last check.
 func (c *Check) Degraded() []string {
 	if r := c.Result(); r != nil && !r.OK {
 		return []string{"the self-check failed: " + cmp.Or(r.Why, "unknown")}
@@ -266,8 +265,8 @@ func (c *Check) Degraded() []string {
 	return nil
 }
 
-// lacks says what the graph lacks of a canary; empty: nothing. If events were
-// lost meanwhile it need not know how the dead one in between was born.
+// lacks describes what the graph lacks of a canary, "" if nothing. If events were lost
+// meanwhile it need not know the birth of the dead process in between.
 func lacks(v registry.View, id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
 	n, ok := v.Graph().Node(orphan.Identity)
 	switch creator, known := v.Graph().Node(orphan.Creator); {

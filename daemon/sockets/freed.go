@@ -15,8 +15,8 @@ type Lister interface {
 	Listeners(each func(*tracer.Event)) error
 }
 
-// Freed says which ports are free now. Of those that no look found the kernel says whether their
-// socket is still open; they have no Holder then.
+// Freed finds which ports are free now. Of those that no look found the kernel tells whether
+// their socket is still open; they have no Holder then.
 func Freed(ctx context.Context, k Lister, holds *resources.Reader, ports []resources.Port) resources.Freed {
 	open, err := stillOpen(k, ports)
 	f := holds.Freed(ctx, slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return slices.Contains(open, p) }))
@@ -30,7 +30,7 @@ func Freed(ctx context.Context, k Lister, holds *resources.Reader, ports []resou
 	return f
 }
 
-// stillOpen gives those of the ports that only the kernel told of, and that are open.
+// stillOpen returns those of the ports that only the kernel reported, and that are open.
 func stillOpen(k Lister, ports []resources.Port) (open []resources.Port, err error) {
 	told := slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return p.Looked() })
 	if len(told) == 0 {
@@ -46,8 +46,8 @@ func stillOpen(k Lister, ports []resources.Port) (open []resources.Port, err err
 	return open, err
 }
 
-// Holders names the processes that have the busy ports that no look found: the process that began to
-// listen may be dead.
+// Holders finds the holders of the busy ports that no look found: the process that began to listen
+// may be dead.
 func Holders(ctx context.Context, holds *resources.Reader, busy []resources.Port) (all []resources.Port, unknown []string) {
 	for _, p := range busy {
 		if p.Looked() {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Lately is how long before the end of its session a port may have been closed that the receipt
-	// still names: a server that shuts down in good order closes its port, and then exits.
+	// Lately is how long before the end of its session a port may have been closed so that the
+	// receipt still names it: a server that shuts down cleanly closes its port, and then exits.
 	Lately = 2 * time.Second
 	// maxSockets bounds the sockets of a session, and its ports.
 	maxSockets = 1024
@@ -21,8 +21,8 @@ const (
 // Socket is one that a member listens on, or did.
 type Socket struct {
 	ID    uint64           // the kernel's, while it is open
-	Port  resources.Port   // the number is 0 if the kernel chose it too late to tell: a look finds it
-	Home  tracer.SessionID // that its process is in
+	Port  resources.Port   // the number is 0 if the kernel chose it too late to report it: a look finds it
+	Home  tracer.SessionID // of its process
 	Since uint64           // boottime, ns
 
 	closed uint64 // 0: it is open
@@ -34,7 +34,7 @@ type Set struct {
 	closed []*Socket // lately, oldest first
 }
 
-// Add takes a socket that is open.
+// Add adds an open socket.
 func (s *Set) Add(k *Socket) {
 	if s.open == nil {
 		s.open = make(map[uint64]*Socket)
@@ -44,10 +44,10 @@ func (s *Set) Add(k *Socket) {
 	}
 }
 
-// Remove lets go of a socket whose process is in another session now.
+// Remove removes a socket whose process is in another session now.
 func (s *Set) Remove(k *Socket) { delete(s.open, k.ID) }
 
-// Close notes that a socket was closed, and reports whether it was one of them.
+// Close notes that a socket was closed, and reports whether it was in the set.
 func (s *Set) Close(k *Socket, at uint64) bool {
 	if s.open[k.ID] != k {
 		return false
@@ -91,7 +91,7 @@ func (s *Set) Held(looked []resources.Port) []resources.Port {
 	return ports
 }
 
-// Numbers gives those of the ports that a look found and those that are open, in ascending order.
+// Numbers returns the ports that a look found and those that are open, in ascending order.
 func (s *Set) Numbers(looked []resources.Port) (all []int) {
 	for _, p := range s.Held(looked) {
 		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
@@ -114,7 +114,7 @@ func (s *Set) HeldAt(looked []resources.Port, at uint64) []resources.Port {
 	return ports
 }
 
-// addTo adds the port if no look found it: a look knows more of it.
+// addTo adds the port if no look found it: a look knows more about it.
 func (k *Socket) addTo(ports []resources.Port) []resources.Port {
 	if k.Port.Local.Port() == 0 || len(ports) >= maxSockets || slices.ContainsFunc(ports, func(p resources.Port) bool { return k.Port.Same(&p) }) {
 		return ports

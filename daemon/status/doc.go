@@ -1,3 +1,3 @@
-// Package status says how the daemon is: to users, the service manager, the live picture
-// and Prometheus.
+// Package status reports the state of the daemon: to users, the service manager, the
+// live picture and Prometheus.
 package status

@@ -23,8 +23,7 @@ type scraped struct {
 	at   time.Time
 }
 
-// Snapshot answers scrapes, however many come at once, with one question to the
-// registry.
+// Snapshot answers all concurrent scrapes with one read of the registry.
 func (s *Status) Snapshot() (*metrics.Snapshot, error) {
 	g := &s.scraped
 	g.mu.Lock()
@@ -40,7 +39,7 @@ func (s *Status) Snapshot() (*metrics.Snapshot, error) {
 	return now, nil
 }
 
-// measure asks the registry for what it counted, and adds what others did.
+// measure reads what the registry counted, and adds other counts.
 func (s *Status) measure() (*metrics.Snapshot, error) {
 	f := s.o.Kernel.Features()
 	m := &metrics.Snapshot{

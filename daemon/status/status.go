@@ -25,7 +25,7 @@ type Kernel interface {
 	Features() tracer.Features
 }
 
-// Options are what a [Status] stands on.
+// Options are what a [Status] depends on.
 type Options struct {
 	Registry  *registry.Registry
 	Access    *access.Access
@@ -40,7 +40,7 @@ type Options struct {
 	Start     *Start
 }
 
-// Status is how the daemon is. It may be used from any goroutine once the daemon
+// Status is the daemon's state. It may be used from any goroutine once the daemon
 // serves.
 type Status struct {
 	o       Options
@@ -57,7 +57,7 @@ type Start struct {
 	Lacking         error    // those that it needs and does not have
 }
 
-// Source says in which ways a part of the daemon does not work as it should.
+// Source reports in which ways a part of the daemon does not work as it should.
 type Source = func() []string
 
 // New makes the status of a daemon. Sources are listed in this order, after the
@@ -121,7 +121,7 @@ func (s *Status) Health() (api.Health, error) {
 	return d, err
 }
 
-// degraded says what does not work as it should.
+// degraded lists what does not work as it should.
 func (s *Status) degraded(v registry.View) []string {
 	all := append(slices.Clone(s.o.Kernel.Features().Degraded), v.Degraded()...)
 	for _, source := range s.sources {

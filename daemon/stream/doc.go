@@ -1,3 +1,3 @@
-// Package stream sends events to readers, of the ring and of the history, and lines to
-// the readers of any stream.
+// Package stream sends events, from the ring and from the history, to their readers,
+// and lines to the readers of any stream.
 package stream

@@ -15,15 +15,15 @@ import (
 
 const (
 	recentLines = 2048
-	maxLine     = 8 << 10 // bytes of a line that is worth sharing
+	maxLine     = 8 << 10 // bytes; a longer line is not shared
 	turnRecords = 256
 )
 
-// encodedEvents holds the last events as they are sent, so that one is encoded once
-// and not by each of a thousand readers. Whoever needs a line first makes it;
-// with nobody reading nothing is made.
+// encodedEvents holds the last events as they are sent, so that each is encoded once
+// and not by each of a thousand readers. The reader that needs a line first makes it;
+// without readers none is made.
 type encodedEvents struct {
-	lines [access.Whole + 1][recentLines]atomic.Pointer[line] // by what the reader sees of a command line
+	lines [access.Whole + 1][recentLines]atomic.Pointer[line] // by how much the reader sees of command lines
 }
 
 // line is one event on the wire.
@@ -32,8 +32,8 @@ type line struct {
 	text []byte // ends with a newline; never changed
 }
 
-// line is an event at the time of a clock as a caller may see it. Callers differ in what they see of
-// command lines alone.
+// line is an event, with the time of a clock, as a caller may see it. Callers differ only in what
+// they see of command lines.
 func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
 	sight := access.Whole
 	if r.Type == tracer.EventExec {
@@ -52,17 +52,16 @@ func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller)
 	if err != nil {
 		return nil, err
 	}
-	// A reader that is behind does not take the place of what others still need.
+	// A reader that is behind does not replace a line that others still need.
 	if len(text) <= maxLine && (held == nil || held.seq < r.Seq) {
 		slot.CompareAndSwap(held, &line{r.Seq, text})
 	}
 	return text, nil
 }
 
-// turns are what readers of the events take before they read and encode, and
-// give back before they write: however many readers there are, this many at
-// once use the processor for it, and the registry finds another one. Each comes
-// with the memory that it takes.
+// turns are taken by readers of the events before they read and encode, and returned
+// before they write: however many readers there are, only this many at once use a
+// processor for it, and the registry gets another one. Each turn has its own memory.
 type turns chan []recent.Event
 
 func newTurns() turns {

@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestRecentLines: a line is made once for those who may see the same, and
-// never again while it is held.
+// TestRecentLines: a line is made once for all callers that may see the same, and not
+// again while it is held.
 func TestRecentLines(t *testing.T) {
 	var lines encodedEvents
 	clock := document.Fixed(time.Unix(0, 0))

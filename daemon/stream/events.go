@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Options are what the streams of events stand on.
+// Options are what the streams of events depend on.
 type Options struct {
 	Lines
 	Registry *registry.Registry
@@ -42,7 +42,7 @@ type Events struct {
 // New makes the streams of a daemon.
 func New(o Options) *Events { return &Events{o: o, turns: newTurns()} }
 
-// Now is the number to begin at for what comes next.
+// Now as a first number means: only new events.
 const Now = math.MaxUint64
 
 // Request is what a reader asks for.
@@ -51,7 +51,7 @@ type Request struct {
 	Types        []string // empty: all
 	From         uint64   // the first number, or Now
 	Since, Until time.Time
-	Snapshot     bool // the present sessions and processes come first
+	Snapshot     bool // send the present sessions and processes first
 }
 
 // Serve streams events until the reader, the session or the daemon goes.
@@ -62,7 +62,7 @@ func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Call
 	}
 	from := q.From
 	if from == Now && rd.asked {
-		from = 0 // as far as it goes
+		from = 0 // from the oldest
 	}
 	if err := rd.find(ctx, q.Session); err != nil {
 		return err
@@ -107,11 +107,11 @@ type picture struct {
 	processes []api.Process
 }
 
-// join gives the present sessions and processes, if they are wanted, and the number that
-// follows them.
+// join returns the present sessions and processes, if the reader wants them, and the
+// number that follows them.
 func (r *reader) join(from uint64, snapshot bool) (next uint64, present picture, err error) {
 	if snapshot {
-		r.e.presenting.Lock() // the registry has others to serve between two of them
+		r.e.presenting.Lock() // the registry has to serve others in between
 		defer r.e.presenting.Unlock()
 	}
 	err = r.o.Registry.ReadFor(r.caller, func(v registry.View) {

@@ -20,12 +20,12 @@ const (
 	ReasonOver     = "session_over"
 	ReasonUntil    = "until"
 	ReasonStopping = "stopping"
-	reasonGone     = "gone" // its reader; nobody is told
+	reasonGone     = "gone" // the reader's connection; it gets no reason
 )
 
 // span is the part of the past that a stream begins with, and where it ends.
 type span struct {
-	asked        bool // from or since is given: the history is looked at
+	asked        bool // from or since is given: read the history
 	since, until time.Time
 	boot         string               // of session, if only the history has it
 	readable     map[bootSession]bool // what the caller may read of the history
@@ -36,10 +36,10 @@ type bootSession struct {
 	id   tracer.SessionID
 }
 
-// replay sends what the history has from number from of this boot on (0: from
-// its first), or since a time, of earlier boots too; of those the numbers are
-// left out, because they begin again with each boot. It gives the number that
-// the ring goes on with, or why the stream is at its end.
+// replay sends what the history has from number from of this boot on (0: from its
+// first), or since a time, of earlier boots too. Numbers of earlier boots are left out,
+// because they begin again with each boot. It returns the number at which the ring
+// continues, or why the stream ends.
 func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason string) {
 	if !r.asked {
 		return from, ""
@@ -67,23 +67,23 @@ func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason s
 		}
 	}
 	began := r.o.Ring.Began()
-	if !p.any { // what fell off the ring is told with what it still has
+	if !p.any { // events that fell off the ring are reported with what it still has
 		r.older(ctx, r.o.Started, from, began)
 	}
-	return max(p.next, began), "" // the numbers between are nobody's: another daemon began
+	return max(p.next, began), "" // another daemon began: the numbers in between are unused
 }
 
 // pastReader is where a stream is in the history.
 type pastReader struct {
 	r          *reader
-	boot       string           // "": each
+	boot       string           // "": all
 	block      *journal.Block   // the last one that was read; nil: none
 	rest       []journal.Record // of it
 	from, next uint64
 	any        bool // something was found
 }
 
-// read gives the next block when nothing is left of the last one; false: the history ends.
+// read reads the next block when the last one is used up; false: the history ends.
 func (p *pastReader) read(ctx context.Context) bool {
 	if len(p.rest) > 0 {
 		return true
@@ -104,7 +104,7 @@ func (p *pastReader) read(ctx context.Context) bool {
 }
 
 // gather encodes enough for a write, one stream at a time: readers of the past leave the
-// processor to those of the present, and to the registry.
+// processor to readers of the present, and to the registry.
 func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 	p.r.e.replaying.Lock()
 	defer p.r.e.replaying.Unlock()
@@ -136,7 +136,7 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 	return true, ""
 }
 
-// older says that what was asked for begins before what is held.
+// older reports that the request begins before the oldest held event.
 func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
 	held, err := r.o.Archive.Journal().First(ctx)
 	if err != nil || held.IsZero() {
@@ -145,10 +145,10 @@ func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
 	lost := api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "history"}
 	switch {
 	case !r.since.IsZero() && r.since.Before(held):
-		lost.Time = &held // nothing is held that is older
+		lost.Time = &held // nothing older is held
 	case r.since.IsZero() && from < seq:
 		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
-		if from >= r.o.Ring.Began() { // numbers of one daemon are events
+		if from >= r.o.Ring.Began() { // then each number is an event of this daemon
 			lost.Count = seq - from
 		}
 	default:
@@ -157,8 +157,7 @@ func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
 	r.out.Encode(lost)
 }
 
-// sendPast encodes an event of the history that the reader asked for and may
-// see.
+// sendPast encodes an event of the history if the reader asked for it and may see it.
 func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
 	ev := &x.Event
 	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !r.mayReadPast(ctx, bootSession{b.Boot, ev.Session}) {
@@ -177,7 +176,7 @@ func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.C
 	r.append(d.MarshalJSON())
 }
 
-// mayReadPast asks memory, else the history, once for each session.
+// mayReadPast decides from memory, else from the history, once for each session.
 func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 	if key.id == 0 {
 		return false
@@ -196,7 +195,7 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 		return false
 	case a != nil:
 		may = r.mayRead(a)
-	case row == nil: // nobody's: for those who may read everything
+	case row == nil: // of no known session: for callers that may read everything
 		may = r.session == 0 && access.Decide(r.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && r.caller.UID != ^uint32(0)
 	default:
 		may = access.Decide(r.caller, access.Read, r.o.Archive.Scope(ctx, row)).Allow && r.selects(ctx, row)
@@ -221,8 +220,8 @@ func (r *reader) aboutPast(key bootSession) (a *recent.About, err error) {
 	return a, err
 }
 
-// selects reports whether a session of the history is the one that was asked
-// for, or nested in it.
+// selects reports whether a session of the history is the requested one, or nested in
+// it.
 func (r *reader) selects(ctx context.Context, row *journal.Session) bool {
 	boot := r.boot
 	if boot == "" {

@@ -23,14 +23,14 @@ type reader struct {
 	out     *Sender
 	caller  access.Caller
 	session tracer.SessionID // 0: all that the caller may read
-	about   *recent.About    // the session's; nil: it is over
+	about   *recent.About    // the session's; nil: it has ended
 	types   []string         // empty: all
 	visible map[tracer.SessionID]bool
 	over    bool // the session's end was sent
 	span
 }
 
-// maxVisible is how many sessions a reader remembers to see or not.
+// maxVisible is for how many sessions a reader remembers whether it may see them.
 const maxVisible = 64
 
 // run sends until the reader, the session or the daemon goes.
@@ -78,9 +78,9 @@ func (r *reader) run(ctx context.Context, from uint64) {
 	}
 }
 
-// gather takes a turn, and encodes what there is from a number on until there
-// is enough for a write. It gives the number to go on with, and what says that
-// there is more, nil if there is already; or why the stream is at its end.
+// gather takes a turn, and encodes events from a number on until there is enough for a
+// write. It returns the number to continue with, and a channel that is closed when
+// there is more, nil if there is already; or why the stream ends.
 func (r *reader) gather(from uint64) (next uint64, wake <-chan struct{}, reason string) {
 	buf := <-r.e.turns
 	var n int
@@ -89,7 +89,7 @@ func (r *reader) gather(from uint64) (next uint64, wake <-chan struct{}, reason 
 		clear(buf[:n])
 		r.e.turns <- buf
 	}()
-	// Asked first: what was added before the session was over is read below.
+	// Read this first: what was added before the session ended is read below.
 	over := r.session != 0 && (r.about == nil || r.about.Over.Load())
 	n, first, wake = r.o.Ring.Read(from, buf)
 	if first > from {
@@ -126,7 +126,7 @@ type heartbeat struct {
 	TimeNS api.U64 `json:"time_ns"`
 }
 
-// send encodes an event that the reader asked for and may see.
+// send encodes an event if the reader asked for it and may see it.
 func (r *reader) send(ev *recent.Event) {
 	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !r.mayRead(ev.About) {
 		return
@@ -154,7 +154,7 @@ func (r *reader) wants(t tracer.EventType) bool {
 	return len(r.types) == 0 || slices.Contains(r.types, document.EventNames[t])
 }
 
-// mayRead decides once for each session, as long as it remembers.
+// mayRead decides once for each session, while it is remembered.
 func (r *reader) mayRead(a *recent.About) bool {
 	if a == nil {
 		return false

@@ -19,22 +19,22 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// WriteSize is how much a stream gathers before it writes, in bytes; one line
-// may be longer. Beyond it a buffer is not used again.
+// WriteSize is how much a stream gathers before it writes, in bytes; one line may be
+// longer. A larger buffer is not reused.
 const WriteSize = 32 << 10
 
-// buffers are of streams that have nothing to write.
+// buffers holds the buffers of streams that have nothing to write.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // Tally counts what streams could not send.
 type Tally struct {
-	Dropped atomic.Uint64 // readers that took nothing
+	Dropped atomic.Uint64 // readers that did not read
 	Missed  atomic.Uint64 // events that readers were too slow for
 }
 
 // Lines is what the streams of a daemon have in common.
 type Lines struct {
-	Stall     time.Duration // a reader may take nothing
+	Stall     time.Duration // how long a reader may read nothing
 	Heartbeat time.Duration
 	Stopping  <-chan struct{} // closed when streams have to end
 	Clock     registry.Clock
@@ -76,7 +76,7 @@ func (s *Sender) Encode(doc any) {
 	s.out.WriteByte('\n')
 }
 
-// Append gathers a line that is encoded.
+// Append gathers an encoded line.
 func (s *Sender) Append(text []byte) {
 	if s.out == nil {
 		s.out = buffers.Get().(*bytes.Buffer)
@@ -84,11 +84,10 @@ func (s *Sender) Append(text []byte) {
 	s.out.Write(text)
 }
 
-// Full reports that it is time to write.
+// Full reports whether it is time to write.
 func (s *Sender) Full() bool { return s.out != nil && s.out.Len() >= WriteSize }
 
-// Flush sends what is encoded. A reader that takes nothing for the limit is
-// dropped.
+// Flush sends what is encoded. A reader that reads nothing for the limit is dropped.
 func (s *Sender) Flush() bool {
 	if s.out == nil {
 		s.rc.Flush()
@@ -110,7 +109,7 @@ func (s *Sender) Flush() bool {
 		s.tally.Dropped.Add(1)
 		s.log.Warn().Uint32(logging.KeyPID, s.caller.ID.PID).Uint32(logging.KeyUID, s.caller.UID).Msg("reader disconnected: it did not read")
 	}
-	return false // else it went by itself
+	return false // else it disconnected
 }
 
 // End sends the last line.

@@ -46,15 +46,15 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 	}
 }
 
-// nowhere takes replies.
+// nowhere discards replies.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) WriteHeader(int)             {}
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkFrame is one frame at 10,000 live processes of which n changed: the
-// owner's turns, and what one reader costs beside it.
+// BenchmarkFrame is one frame at 10,000 live processes of which n changed: the turns in
+// the registry's goroutine, and the cost of one reader beside it.
 func BenchmarkFrame(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
 		g, change := gallery10k(b)

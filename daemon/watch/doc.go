@@ -1,2 +1,2 @@
-// Package watch keeps the live picture, by revision, and sends it to those who watch.
+// Package watch keeps the live picture, by revision, and sends it to its readers.
 package watch

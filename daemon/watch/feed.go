@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	viewPeriod = 100 * time.Millisecond // the fastest that anybody can watch
-	// What one turn in the registry's goroutine makes ready. Between two turns
+	viewPeriod = 100 * time.Millisecond // the fastest rate for a reader
+	// The most that one turn in the registry's goroutine prepares. Between two turns
 	// others have theirs.
 	viewProcesses = 512
 	viewSessions  = 32
-	// viewLooks bounds the processes of one turn that procfs is asked about.
+	// viewLooks bounds the processes of one turn that are read from procfs.
 	viewLooks = 64
 )
 
@@ -33,7 +33,7 @@ type Kernel interface {
 	Identify(pid uint32) (tracer.Identity, error)
 }
 
-// Options are what a [Feed] stands on.
+// Options are what a [Feed] depends on.
 type Options struct {
 	stream.Lines
 	Registry *registry.Registry
@@ -43,8 +43,8 @@ type Options struct {
 	Status   func(registry.View) api.WatchStatus // what a status line shows
 }
 
-// Feed keeps the view up to date while somebody watches. Its cost is that of
-// what changed, however many watch.
+// Feed keeps the view up to date while it has readers. Its cost depends on what
+// changed, not on the number of readers.
 type Feed struct {
 	o    Options
 	view *view
@@ -52,26 +52,26 @@ type Feed struct {
 	mu      sync.Mutex
 	readers int
 	on      bool
-	ready   chan struct{} // closed when the view is whole
+	ready   chan struct{} // closed when the view is complete
 	wanted  chan struct{}
 
-	stale map[tracer.SessionID]bool // changed since the view took it; nil: nobody watches; of the registry's goroutine
+	stale map[tracer.SessionID]bool // changed since the view got them; nil: no readers; of the registry's goroutine
 
-	// Of the goroutine that runs Run.
+	// These belong to the goroutine that runs Run.
 	batch   batch
 	changes lineage.Changes
 	scopes  map[tracer.SessionID]*access.Scope
 	looked  map[lineage.ID]commandLine
 }
 
-// commandLine is what procfs said of a process whose exec nobody saw.
+// commandLine is what procfs showed of a process whose exec was not seen.
 type commandLine struct {
 	exe       string
 	argv      []string
 	truncated bool
 }
 
-// New makes a feed; its hooks are to be attached.
+// New makes a feed; attach its hooks.
 func New(o Options) *Feed {
 	return &Feed{o: o, view: newView(), wanted: make(chan struct{}, 1)}
 }
@@ -79,8 +79,8 @@ func New(o Options) *Feed {
 // Hooks note what changes.
 func (f *Feed) Hooks() *registry.Hooks { return &registry.Hooks{Changed: f.changed} }
 
-// join begins to read the view: from it on the feed runs until leave. False:
-// the reader or the daemon left before the view was ready.
+// join begins to read the view: from then on the feed runs until leave. False: the
+// reader or the daemon left before the view was ready.
 func (f *Feed) join(ctx context.Context) bool {
 	f.mu.Lock()
 	f.readers++
@@ -107,7 +107,7 @@ func (f *Feed) leave() {
 	f.readers--
 }
 
-// idle ends the feed's work if nobody reads.
+// idle ends the feed's work if there are no readers.
 func (f *Feed) idle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func (f *Feed) idle() bool {
 	return !f.on
 }
 
-// Run feeds the view whenever somebody watches, until ctx is done.
+// Run feeds the view while there are readers, until ctx is done.
 func (f *Feed) Run(ctx context.Context) {
 	for {
 		select {
@@ -127,7 +127,7 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// watched is one time in which somebody watches.
+// watched feeds the view for as long as there are readers.
 func (f *Feed) watched(ctx context.Context) {
 	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
 	if f.o.Registry.Read(func(v registry.View) { f.track(v, true) }) != nil {
@@ -179,8 +179,8 @@ func (f *Feed) allChanged(v registry.View) {
 	}
 }
 
-// changed notes that what a session looks like may be new, and so of those that
-// it is nested in.
+// changed notes that the documents of a session, and of those around it, may be
+// different.
 func (f *Feed) changed(v registry.View, id tracer.SessionID) {
 	if f.stale == nil {
 		return
@@ -198,7 +198,7 @@ func (f *Feed) changed(v registry.View, id tracer.SessionID) {
 	}
 }
 
-// turn makes a batch ready, in the registry's goroutine.
+// turn prepares a batch, in the registry's goroutine.
 func (f *Feed) turn(v registry.View) {
 	b := &f.batch
 	clear(b.updates)
@@ -218,7 +218,7 @@ func (f *Feed) turn(v registry.View) {
 			present: !n.Ghost && (n.State == lineage.Live || n.State == lineage.Zombie), exited: n.Exited,
 		})
 	}
-	if b.whole { // the sessions are void with the rest
+	if b.whole { // the sessions are invalid like the rest
 		f.allChanged(v)
 	}
 	for id := range f.stale {
@@ -243,10 +243,10 @@ func (f *Feed) turn(v registry.View) {
 	b.status = f.o.Status(v)
 }
 
-// self reads what root may: the view is redacted for each reader.
+// self reads what root may read: the view is redacted for each reader.
 var self = access.Caller{}
 
-// scope gives the one scope of a session.
+// scope returns the one scope of a session.
 func (f *Feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	if sc := f.scopes[id]; sc != nil || id == 0 {
 		return sc
@@ -260,9 +260,9 @@ func (f *Feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	return &scope
 }
 
-// look asks procfs for the command lines that no exec told: of what ran before
-// the daemon did. It is for display, and dropped unless the identity is
-// confirmed after it.
+// look reads from procfs the command lines that no exec event reported: of processes
+// older than the daemon. They are for display, and dropped unless the identity is
+// confirmed afterwards.
 func (f *Feed) look() {
 	for _, id := range f.batch.forgot {
 		delete(f.looked, id)

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	viewMemory   = 30 * time.Second // that a process stays after its exit, a session after its end
-	viewExited   = 4096             // exited processes that stay for it; the oldest go first
-	viewRemovals = 16384            // that are remembered; who is further behind starts again
+	viewMemory   = 30 * time.Second // how long a process stays after its exit, a session after its end
+	viewExited   = 4096             // exited processes that stay that long; the oldest go first
+	viewRemovals = 16384            // that are remembered; a reader that is further behind starts again
 )
 
-// view is the live picture, one for all watchers: live processes, zombies,
-// what exited lately, and the ancestors of all these. Each change has a
-// revision and a place in one log; a reader is a number in it and no more, so
-// it gets what changed since whenever it comes. The owner's goroutine never
-// waits for a reader: it knows nothing of the lock.
+// view is the live picture, one for all readers: live processes, zombies, recently
+// exited processes, and the ancestors of all these. Each change has a revision and a
+// place in one log. A reader is only a number in it, so it gets everything that changed
+// since its last line. The registry's goroutine never waits for a reader: it does not
+// take the lock.
 type view struct {
 	mu       sync.RWMutex
 	time     uint64 // boottime of the picture
@@ -43,20 +43,20 @@ type view struct {
 	wake     chan struct{}   // closed with the next revision
 }
 
-// item is a change: of a process, of a session, or of the status if it is of
-// neither. It counts only if nothing newer is known of the same.
+// item is a change: of a process, of a session, or of the status if it is of neither.
+// Only the newest item of each counts.
 type item struct {
 	rev     uint64
 	process *shownProcess
 	session *shownSession
-	gone    *access.Scope // a removal: who could see it
+	gone    *access.Scope // a removal: readers that could see it
 	added   uint64        // … and since when it was there
 }
 
 // shownProcess is a process that the graph knows, in the picture or not.
 type shownProcess struct {
 	ref     api.Ref
-	known   bool // the graph has it; else it is only somebody's creator
+	known   bool // the graph has it; otherwise it is only the creator of another
 	doc     api.Process
 	scope   *access.Scope // nil: of no session
 	present bool
@@ -73,7 +73,7 @@ type shownSession struct {
 	id         tracer.SessionID
 	doc        api.Session
 	scope      *access.Scope
-	due        uint64 // boottime at which it leaves, 0: it is not over
+	due        uint64 // boottime at which it leaves, 0: it has not ended
 	in         bool
 	rev, added uint64
 }
@@ -84,7 +84,7 @@ type leaver struct {
 	process *shownProcess
 }
 
-// leavers is a heap: who is due first is first.
+// leavers is a heap: the one that is due first comes first.
 type leavers []leaver
 
 func (l leavers) Len() int           { return len(l) }
@@ -103,7 +103,7 @@ func newView() *view {
 	return &view{wake: make(chan struct{}), procs: make(map[lineage.ID]*shownProcess), sessions: make(map[tracer.SessionID]*shownSession)}
 }
 
-// update is what has become of one process.
+// update is the new state of one process.
 type update struct {
 	id      lineage.ID
 	under   lineage.ID
@@ -113,10 +113,10 @@ type update struct {
 	exited  uint64 // boottime, 0: not, or not known
 }
 
-// batch is what the registry says at once.
+// batch is what one turn in the registry's goroutine reports.
 type batch struct {
 	time     uint64
-	whole    bool // what was said before is void
+	whole    bool // everything before is invalid
 	updates  []update
 	forgot   []lineage.ID
 	sessions []shownSession
@@ -125,7 +125,7 @@ type batch struct {
 	more     bool
 }
 
-// publish takes changes into the picture and wakes the readers.
+// publish applies changes to the picture and wakes the readers.
 func (v *view) publish(b *batch) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -233,8 +233,8 @@ func (v *view) hang(p, under *shownProcess) {
 	}
 }
 
-// settle draws the consequences for p, and so on up its creators: whether it is
-// in the picture, and that its readers are to be told.
+// settle updates p, and then its creators: whether each is in the picture, and whether
+// its readers are to get it.
 func (v *view) settle(p *shownProcess, changed bool) {
 	for ; p != nil; p = p.under {
 		in := p.known && p.scope != nil && (p.present || p.recent || p.below > 0)
@@ -260,7 +260,7 @@ func (v *view) settle(p *shownProcess, changed bool) {
 	}
 }
 
-// forget is for a process that the graph forgot.
+// forget removes a process that the graph forgot.
 func (v *view) forget(id lineage.ID) {
 	p := v.procs[id]
 	if p == nil {
@@ -302,7 +302,7 @@ func (v *view) close(s *shownSession) {
 	v.add(item{session: s, gone: s.scope, added: s.added})
 }
 
-// expire takes out what exited or ended long ago.
+// expire removes what exited or ended long ago.
 func (v *view) expire() {
 	for len(v.exited) > 0 && (v.exited[0].due <= v.time || len(v.exited) > viewExited) {
 		x := heap.Pop(&v.exited).(leaver)
@@ -320,7 +320,7 @@ func (v *view) expire() {
 	})
 }
 
-// current reports whether nothing newer is known of what it tells.
+// current reports whether an item is the newest of its process or session.
 func (v *view) current(it *item) bool {
 	switch {
 	case it.process != nil:
@@ -331,7 +331,7 @@ func (v *view) current(it *item) bool {
 	return it.rev == v.told
 }
 
-// compact drops from the log what counts no more, when that is most of it.
+// compact drops outdated items from the log, if they are most of it.
 func (v *view) compact() {
 	if len(v.log) <= 2*v.size+2*viewRemovals {
 		return
@@ -355,7 +355,7 @@ func (v *view) compact() {
 	})
 }
 
-// from finds the first change behind a revision.
+// from finds the first change after a revision.
 func (v *view) from(rev uint64) int {
 	return sort.Search(len(v.log), func(i int) bool { return v.log[i].rev > rev })
 }

@@ -24,8 +24,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gallery is a view over a registry that nobody else calls: everything happens when
-// the test says so.
+// gallery is a view over a registry that only the test calls: everything happens when
+// the test wants it.
 type gallery struct {
 	k *kerneltest.Kernel
 	o *registry.Registry
@@ -67,7 +67,7 @@ func (g *gallery) session(root uint32, uid uint32) tracer.SessionID {
 	return id
 }
 
-// read takes what the kernel told into the graph, but what drop says.
+// read applies the kernel's events to the graph, except those that drop selects.
 func (g *gallery) read(drop func() bool) {
 	g.k.Lose(0) // the last one
 	var batch []tracer.Event
@@ -86,7 +86,7 @@ func (g *gallery) read(drop func() bool) {
 	g.update(func(t registry.Tx) { t.Apply(batch) })
 }
 
-// over ends a session with all its members, or lets go of it.
+// over ends a session with all its members, or dissolves it.
 func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
 	if info, err := g.k.Session(id); err != nil || info.State != tracer.StateActive {
 		return
@@ -111,7 +111,7 @@ func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
 	g.o.Judged(enforcer.Result{Session: id, Verdict: api.VerdictClean})
 }
 
-// members are the live ones of a session, 0: of any.
+// members are the live members of a session, 0: of all.
 func (g *gallery) members(id tracer.SessionID) (all []uint32) {
 	_ = g.k.Snapshot(id, func(p *tracer.Process) error {
 		if p.Session != 0 && !p.Dead {
@@ -168,12 +168,12 @@ func (g *gallery) node(id lineage.ID) (n lineage.Node) {
 	return n
 }
 
-// expected is who has to be in the picture, by the graph alone.
+// expected are the processes that have to be in the picture, by the graph alone.
 func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
 	all := map[api.Ref]bool{}
 	now := uint64(g.k.Now())
 	ids := slices.Clone(dropped)
-	var graph registry.Graph // nobody changes it now
+	var graph registry.Graph // nothing changes it now
 	g.update(func(t registry.Tx) {
 		graph = t.Graph()
 		for x := range t.Sessions() {
@@ -191,9 +191,9 @@ func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
 	return all
 }
 
-// TestFramesMakeThePicture: whatever happens, is lost or comes late, and however
-// slow somebody reads, the lines in their order make the picture that a new
-// reader gets, and that is the graph's.
+// TestFramesMakeThePicture: whatever happens, is lost or comes late, and however slow a
+// reader is, the lines in their order make the picture that a new reader gets, and that
+// is the graph's.
 func TestFramesMakeThePicture(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -261,7 +261,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 				t.Fatalf("%v is in the picture: %+v", r, n)
 			}
 		}
-		for r := range g.expected() { // of a dropped session nobody need know
+		for r := range g.expected() { // readers need not know those of a dropped session
 			if _, ok := got[r]; !ok {
 				n := g.node(document.ID(r))
 				t.Fatalf("%v is not in the picture: %+v", r, n)
@@ -283,8 +283,8 @@ func TestFramesMakeThePicture(t *testing.T) {
 	})
 }
 
-// TestSessionFoundByItsMembers: of a session whose events were all lost, and that a look
-// did not ask for, the members are in the picture nevertheless.
+// TestSessionFoundByItsMembers: if all events of a session were lost, and a look did not
+// ask for it, its members are still in the picture.
 func TestSessionFoundByItsMembers(t *testing.T) {
 	g := newGallery(t.TempDir(), lineage.Options{})
 	defer g.stop()
@@ -309,7 +309,7 @@ func TestSessionFoundByItsMembers(t *testing.T) {
 }
 
 // TestWatchersComeAndGo: changes are noted only while there is a reader, and one that
-// comes back gets the picture of then.
+// comes back gets the current picture.
 func TestWatchersComeAndGo(t *testing.T) {
 	g := newGallery(t.TempDir(), lineage.Options{})
 	defer g.stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// What one line holds at most: a reader that takes nothing holds one.
+// Bounds of one line: a reader that does not read holds one.
 const (
 	frameProcesses = 256
 	frameSessions  = 32
@@ -29,13 +29,13 @@ type watcher struct {
 	feed     *Feed
 	out      *stream.Sender
 	caller   access.Caller
-	session  tracer.SessionID // 0: whatever the caller may read
+	session  tracer.SessionID // 0: all that the caller may read
 	interval time.Duration
 	at       uint64 // revision of the view that was sent
 	base     uint64 // … when the last snapshot began
 	whole    bool   // the next line begins a snapshot
 
-	asked *access.Scope // the last one that sees was asked for
+	asked *access.Scope // the last one about which sees was asked
 	saw   bool
 }
 
@@ -45,8 +45,8 @@ type Request struct {
 	Interval time.Duration // between two lines
 }
 
-// Serve sends the picture and then what changes in it, until the reader, the session or
-// the daemon goes.
+// Serve sends the picture and then its changes, until the reader, the session or the
+// daemon goes.
 func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller, q Request) error {
 	w := &watcher{feed: f, out: f.o.To(rw, c), caller: c, interval: q.Interval, whole: true}
 	if q.Session != "" {
@@ -100,8 +100,8 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// catchUp sends what changed up to now. It tells whether the session that is
-// watched is over, and what is closed with the next change.
+// catchUp sends what changed up to now. It returns whether the watched session has
+// ended, and a channel that is closed with the next change.
 func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
 	for {
 		var f api.Frame
@@ -118,8 +118,8 @@ func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
 	}
 }
 
-// next gives the next line, without a kind if there is nothing to tell. At the
-// end of the log it gives what is closed when there is more.
+// next returns the next line, without a kind if there is nothing to send. At the end of
+// the log it returns the channel that is closed when there is more.
 func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
 	v := w.feed.view
 	v.mu.RLock()
@@ -159,7 +159,7 @@ func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
 	return f, over, wake
 }
 
-// take adds one change to a line, and tells how much text it brought.
+// take adds one change to a line, and returns how much text it added.
 func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 	switch {
 	case it.gone != nil:
@@ -192,7 +192,7 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 	return text
 }
 
-// sees is the same rule as for the tree and the events.
+// sees applies the rule of the tree and the events.
 func (w *watcher) sees(s *access.Scope) bool {
 	if s != w.asked {
 		w.asked = s
@@ -208,7 +208,7 @@ func (w *watcher) status(v *view) *api.WatchStatus {
 	return &st
 }
 
-// over reports whether the session that is watched is over.
+// over reports whether the watched session has ended.
 func (w *watcher) over(v *view) bool {
 	s := v.sessions[w.session]
 	return s == nil || s.due != 0

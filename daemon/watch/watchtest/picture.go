@@ -11,19 +11,19 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Picture is what a client has after some lines.
+// Picture is the state of a client after some lines.
 type Picture struct {
 	Processes map[api.Ref]api.Process
 	Sessions  map[string]api.Session
 	Status    api.WatchStatus
 }
 
-// NewPicture is an empty one.
+// NewPicture makes an empty one.
 func NewPicture() *Picture {
 	return &Picture{Processes: map[api.Ref]api.Process{}, Sessions: map[string]api.Session{}}
 }
 
-// Apply takes a line.
+// Apply applies a line.
 func (p *Picture) Apply(f *api.Frame) {
 	if f.Kind == "snapshot" {
 		*p = *NewPicture()

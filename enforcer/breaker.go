@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Breaker is the circuit breaker over the ends that the daemon starts by
-// itself: rules, budgets, idle sessions. A rule that matches too much, or a
-// budget that is too small, then ends a few sessions and not a host's. What a
-// person or a program asks for by name, and what the kernel does at a root's
-// or an owner's death, is neither counted nor stopped.
+// Breaker is the circuit breaker for the ends that the daemon starts automatically:
+// rules, budgets, idle sessions. A rule that matches too much, or a budget that is too
+// small, then ends a few sessions instead of all sessions of the host. Ends requested
+// by name, by a person or a program, and ends that the kernel starts when a root or an
+// owner dies, are neither counted nor stopped.
 //
-// Once open it stays open until Resume: what tripped it does not go away by
-// waiting. It may be used from any goroutine.
+// Once open it stays open until Resume: its cause does not disappear by waiting. It may
+// be used from any goroutine.
 type Breaker struct {
 	clock func() time.Duration
 
@@ -34,8 +34,8 @@ func NewBreaker(limit int, clock func() time.Duration) *Breaker {
 	return &Breaker{limit: limit, clock: clock}
 }
 
-// Allow asks for one end and counts it. If it is not allowed the end is to be
-// recorded only; tripped tells that this was the one that opened the breaker.
+// Allow asks for one end and counts it. If it is not allowed, the end must only be
+// recorded; tripped reports whether this call opened the breaker.
 func (b *Breaker) Allow() (allowed, tripped bool) {
 	now := b.clock()
 	b.mu.Lock()
@@ -54,14 +54,14 @@ func (b *Breaker) Allow() (allowed, tripped bool) {
 	return true, false
 }
 
-// Open reports whether it is open, and since when by its clock.
+// Open reports whether the breaker is open, and since when by its clock.
 func (b *Breaker) Open() (since time.Duration, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.since, b.open
 }
 
-// Resume closes it and begins to count from nothing; it reports whether it was
+// Resume closes the breaker and starts counting from zero; it reports whether it was
 // open.
 func (b *Breaker) Resume() bool {
 	b.mu.Lock()
@@ -71,7 +71,7 @@ func (b *Breaker) Resume() bool {
 	return was
 }
 
-// SetLimit takes another limit. It closes nothing.
+// SetLimit sets another limit. It does not close the breaker.
 func (b *Breaker) SetLimit(limit int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

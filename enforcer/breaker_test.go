@@ -23,7 +23,7 @@ func TestBreaker(t *testing.T) {
 			t.Fatalf("at %v: open %v, want %v", now, open, want)
 		}
 	}
-	// As many as it allows, in any minute.
+	// As many ends as the limit, in any minute.
 	for range 3 {
 		allow(true)
 		now += 20 * time.Second
@@ -38,7 +38,7 @@ func TestBreaker(t *testing.T) {
 	if !open || since != now {
 		t.Fatalf("open %v since %v, want since %v", open, since, now)
 	}
-	// Time alone does not close it: whatever ran wild may still be there.
+	// Time alone does not close it: the cause may still be there.
 	now += time.Hour
 	if allowed, tripped := b.Allow(); allowed || tripped {
 		t.Fatal("it closed by itself, or tripped twice")
@@ -53,7 +53,7 @@ func TestBreaker(t *testing.T) {
 	if b.Resume() {
 		t.Fatal("it was open after it was closed")
 	}
-	// It counts from nothing again, by the new limit.
+	// It counts from zero again, with the new limit.
 	for range 100 {
 		allow(true)
 	}
@@ -65,7 +65,7 @@ func TestBreaker(t *testing.T) {
 	allow(false)
 }
 
-// A limit that is lowered counts what was ended under the old one.
+// A lowered limit counts the ends that the old limit allowed.
 func TestBreakerLowered(t *testing.T) {
 	now := time.Duration(0)
 	b := NewBreaker(10, func() time.Duration { return now })
@@ -78,7 +78,7 @@ func TestBreakerLowered(t *testing.T) {
 	}
 }
 
-// Never more than the limit in any minute, whoever asks.
+// Never more than the limit in any minute, with concurrent callers.
 func TestBreakerConcurrent(t *testing.T) {
 	b := NewBreaker(50, func() time.Duration { return time.Second })
 	var mu sync.Mutex

@@ -10,21 +10,21 @@ import (
 
 // Usage is what the members of a session use together.
 type Usage struct {
-	RSS    uint64        // bytes, the sum of the living; shared pages count in each
-	CPU    time.Duration // of the living and the dead; only ever grows
+	RSS    uint64        // bytes, the sum over live members; shared pages count in each
+	CPU    time.Duration // of live and dead members; only ever grows
 	Births uint64        // so far
 }
 
-// Budget judges the limits of one session that the kernel does not: max_rss
-// and idle. The zero value is a budget that has seen nothing yet.
+// Budget checks the limits of one session that the kernel does not check: max_rss and
+// idle. The zero value is a budget that has seen nothing yet.
 type Budget struct {
-	busy  Usage         // when it last did something
-	since time.Duration // CLOCK_MONOTONIC of that, 0: not looked yet
+	busy  Usage         // at the last activity
+	since time.Duration // CLOCK_MONOTONIC of that, 0: not looked at yet
 }
 
-// Exceeded says which limit the session is over now, [tracer.CauseNone] if
-// none. A session idles while no member is born and together they use less
-// than idleCPU, for the whole of its limit.
+// Exceeded returns the limit that the session exceeds now, [tracer.CauseNone] if none.
+// A session is idle if, for the whole of its idle limit, no member is born and all
+// members together use less than idleCPU.
 func (b *Budget) Exceeded(info tracer.SessionInfo, u Usage, now, idleCPU time.Duration) tracer.Cause {
 	if b.since == 0 || u.Births != b.busy.Births || u.CPU-b.busy.CPU >= idleCPU {
 		b.busy, b.since = u, max(now, 1)

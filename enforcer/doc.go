@@ -1,6 +1,5 @@
-// Package enforcer decides what may be ended and sees an end through: guards
-// that refuse before anything is sent, the choreography from SIGTERM to proof,
-// and the receipt.
+// Package enforcer decides what may be ended and carries an end out: guards that refuse
+// before anything is sent, the steps from SIGTERM to proof, and the receipt.
 //
 // It talks to the kernel through [Kernel] and is driven by an injected clock.
 // It knows nothing of HTTP or of terminals. "Signals sent" is never "dead":

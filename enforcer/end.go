@@ -28,18 +28,18 @@ const (
 
 // Options of an Enforcer.
 type Options struct {
-	// Self is the daemon; it and its ancestors are never ended.
+	// Self is the daemon; the daemon and its ancestors are never ended.
 	Self tracer.Identity
-	// Limit is how long after SIGKILL a session may take to be empty before
-	// its verdict is left. Default 9 s: the commands wait 10 s for it.
+	// Limit is how long after SIGKILL a session may take to become empty before its
+	// verdict is left. Default 9 s: the commands wait 10 s for it.
 	Limit time.Duration
 	// Clock is CLOCK_MONOTONIC, as in SessionInfo.Deadline.
 	Clock func() time.Duration
-	// Proc is where procfs is mounted; it is read for reasons, never to
-	// decide. Default /proc.
+	// Proc is where procfs is mounted; it is read for reasons to show, never to decide.
+	// Default /proc.
 	Proc procfs.FS
-	// Hold opens a handle on who has a PID now; unix.ESRCH: nobody. Default: a
-	// pidfd.
+	// Hold opens a handle on the process that has a PID now; unix.ESRCH: no process.
+	// Default: a pidfd.
 	Hold func(pid uint32) (Handle, error)
 }
 
@@ -65,10 +65,10 @@ type Enforcer struct {
 type ending struct {
 	id        tracer.SessionID
 	next      time.Duration // when to look again
-	rest      time.Duration // not before then, see pauseAfter
+	rest      time.Duration // no look before then, see pauseAfter
 	pause     time.Duration
-	swept     bool          // a pass was made since we know of the end
-	failing   time.Duration // since when the kernel gives no answer, 0: it does
+	swept     bool          // a pass was made since the end is known
+	failing   time.Duration // since when the kernel does not answer, 0: it answers
 	condemned time.Duration // since when it is known to be condemned, 0: not yet
 	empty     time.Duration // since when it is known to be empty, 0: not yet
 	judged    bool          // a verdict other than clean was given
@@ -93,10 +93,10 @@ func New(k Kernel, o Options) *Enforcer {
 	}
 }
 
-// Begin notes, before a session is created, how many births were missed up to
-// now: what is missed later is held against its verdict. Hand the value to
-// Began. For a session that is older than this Enforcer nothing is known, so
-// every miss since the programs were loaded counts.
+// Begin notes, before a session is created, how many births were missed so far: births
+// missed later count against its verdict. Pass the value to Began. For a session that
+// is older than this Enforcer nothing is known, so every miss since the programs were
+// loaded counts.
 func (e *Enforcer) Begin() uint64 {
 	n, err := e.kernel.MissedBirths()
 	if err != nil {
@@ -105,15 +105,15 @@ func (e *Enforcer) Begin() uint64 {
 	return n
 }
 
-// Began ties what Begin noted to the new session.
+// Began assigns the result of Begin to the new session.
 func (e *Enforcer) Began(id tracer.SessionID, baseline uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.baseline[id] = baseline
 }
 
-// SetLimit takes another Options.Limit. It holds for ends without a verdict,
-// those that have begun too.
+// SetLimit sets another Options.Limit. It applies to ends that have no verdict yet,
+// including those already under way.
 func (e *Enforcer) SetLimit(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,9 +134,9 @@ func (e *Enforcer) Forget(id tracer.SessionID) {
 	delete(e.baseline, id)
 }
 
-// End begins the end of a session: SIGTERM and SIGCONT now and SIGKILL after
-// grace, or SIGKILL at once if grace is 0. A repeat may only shorten. The
-// guards are CheckEnd's; call it first.
+// End begins the end of a session: SIGTERM and SIGCONT now and SIGKILL after grace, or
+// SIGKILL at once if grace is 0. A repeated call can only shorten the grace. It does
+// not check the guards: call CheckEnd first.
 func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error {
 	e.reconcile()
 	if err := e.kernel.End(id, cause, grace); err != nil {
@@ -146,9 +146,9 @@ func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Durat
 	return nil
 }
 
-// Watch has a session looked at now and, if it is ending, until it is empty.
-// Call it when the kernel reports a new state or the death of a member of a
-// session that ends.
+// Watch makes Step look at a session now and, if it is ending, until it is empty. Call
+// it when the kernel reports a new state, or the death of a member of an ending
+// session.
 func (e *Enforcer) Watch(id tracer.SessionID) {
 	e.mu.Lock()
 	x := e.ends[id]
@@ -164,7 +164,7 @@ func (e *Enforcer) Watch(id tracer.SessionID) {
 	}
 }
 
-// Run takes steps until ctx is done and hands each result to over.
+// Run takes steps until ctx is done and passes each result to over.
 func (e *Enforcer) Run(ctx context.Context, over func(Result)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -187,9 +187,9 @@ func (e *Enforcer) Run(ctx context.Context, over func(Result)) {
 	}
 }
 
-// Step does whatever is due and returns how long nothing will be (negative:
-// until the next Watch) and the sessions that are over. A session whose
-// verdict was left stays watched and may come back as clean.
+// Step does what is due. It returns the time until something is due again (negative:
+// nothing until the next Watch) and the sessions that are over. A session with the
+// verdict left stays watched and may later become clean.
 func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 	now := e.clock()
 	for _, x := range e.due(now) {
@@ -210,8 +210,8 @@ func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 	return e.wait(now), over
 }
 
-// due takes the endings to look at now and books the next look of each, so
-// that a Watch in the meantime is not lost.
+// due returns the endings to look at now and schedules the next look at each, so that a
+// Watch in the meantime is not lost.
 func (e *Enforcer) due(now time.Duration) []*ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -240,7 +240,7 @@ func (e *Enforcer) wait(now time.Duration) time.Duration {
 	return wait
 }
 
-// look moves one end on. done: there is nothing more to watch.
+// look advances one end. done: there is nothing more to watch.
 func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 	info, err := e.kernel.Session(x.id)
 	switch {
@@ -289,16 +289,16 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 	return nil, false
 }
 
-// exiting: the only members that the task list has are dead. The kernel may have
-// counted their deaths while they are preempted on their way out.
+// exiting reports whether the task list has members and all of them are dead. The
+// kernel may have counted their deaths while they are preempted during exit.
 func exiting(left []Leftover) bool {
 	return len(left) > 0 && !slices.ContainsFunc(left, func(l Leftover) bool { return !l.Dead })
 }
 
-// passDue: Sentence must run when a root may have died (at level 2 no hook acts
-// on it: the pass finds out), when an end began (a kernel below level 4 leaves
-// even the first signals to us), when the deadline has passed, and as long as
-// condemned members live.
+// passDue reports whether Sentence must run: when a root may have died (at level 2 no
+// hook acts on that, only the pass detects it), when an end began (below level 4 the
+// kernel leaves even the first signals to us), when the deadline has passed, and as
+// long as condemned members live.
 func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 	switch info.State {
 	case tracer.StateActive:
@@ -311,9 +311,9 @@ func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 	return false
 }
 
-// sweep makes passes while each of them meets somebody whom no signal was sent
-// to, and gives the session as it is then. It ends: at most maxPasses, and the
-// pause between looks grows.
+// sweep repeats passes while each meets members that were not signalled before, and
+// returns the session's record after the last. It terminates: there are at most
+// maxPasses, and the pause between looks grows.
 func (e *Enforcer) sweep(x *ending) (info tracer.SessionInfo, err error) {
 	if !x.swept {
 		e.reconcile()
@@ -332,9 +332,9 @@ func (e *Enforcer) sweep(x *ending) (info tracer.SessionInfo, err error) {
 	return info, nil
 }
 
-// reconcile enters members whose birth was missed, if any was since the last time.
-// It is known whose they are for as long as their parents live, so it comes before
-// the first signal. Where it fails the verdict says that births were missed.
+// reconcile enters members whose birth was missed, if any was missed since the last
+// time. Their session can be found only while their parents live, so it comes before
+// the first signal. If it fails, the verdict says that births were missed.
 func (e *Enforcer) reconcile() {
 	now, err := e.kernel.MissedBirths()
 	e.mu.Lock()
@@ -347,7 +347,7 @@ func (e *Enforcer) reconcile() {
 	}
 }
 
-// noLater has x looked at when its deadline passes, however long its pause is.
+// noLater schedules a look at x for when its deadline passes, however long its pause is.
 func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -356,9 +356,9 @@ func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 	}
 }
 
-// pauseAfter leaves the CPUs to the dying for twice as long as a look has taken.
-// Each death that is read asks for a look, and a look walks all processes of the
-// host. The pause has a limit: the daemon may have been stopped during the look.
+// pauseAfter leaves the CPUs to the dying processes for twice as long as a look has
+// taken. Each reported death asks for a look, and a look walks all processes of the host.
+// The pause has a limit, because the daemon may have been stopped during the look.
 func (e *Enforcer) pauseAfter(x *ending, began time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -372,7 +372,7 @@ func (e *Enforcer) slow(x *ending, now time.Duration) {
 	x.next = now + leftPause
 }
 
-// unanswered gives a verdict when the kernel has not answered for the limit.
+// unanswered returns a verdict if the kernel has not answered for the limit.
 func (e *Enforcer) unanswered(x *ending, now time.Duration, err error) *Result {
 	if x.failing == 0 {
 		x.failing = max(now, 1)

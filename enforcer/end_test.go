@@ -17,8 +17,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// settle steps, moving the clock as Run's timer would, until there is a result
-// or nothing more to do. It gives up after a bounded number of steps.
+// settle steps, moving the clock as Run's timer would, until there is a result or
+// nothing more to do. The number of steps is bounded.
 func settle(t *testing.T, k *kerneltest.Kernel, e *Enforcer) []Result {
 	t.Helper()
 	for range 10_000 {
@@ -97,7 +97,7 @@ func TestEndShortened(t *testing.T) {
 	}
 }
 
-// TestBelowLevel4: the kernel only flips states, every signal is a pass's.
+// TestBelowLevel4: the kernel only changes states, all signals come from passes.
 func TestBelowLevel4(t *testing.T) {
 	k, e, id := host(t)
 	k.Feature.Level = 3
@@ -109,7 +109,7 @@ func TestBelowLevel4(t *testing.T) {
 	}
 }
 
-// TestForkers: children appear behind every pass for a while.
+// TestForkers: for a while, every pass leaves new children behind.
 func TestForkers(t *testing.T) {
 	k, e, id := host(t)
 	pid := uint32(100)
@@ -134,7 +134,7 @@ func TestForkers(t *testing.T) {
 	}
 }
 
-// TestLeft: after the limit the verdict names who is there and why; the
+// TestLeft: after the limit the verdict names the processes that are left, and why; the
 // session stays watched and becomes clean when its last member dies.
 func TestLeft(t *testing.T) {
 	k, e, id := host(t)
@@ -157,7 +157,7 @@ func TestLeft(t *testing.T) {
 	if r.Verdict != api.VerdictLeft || len(r.Left) != 1 || r.Left[0].PID != 31 || r.Why != "1 state D (io_schedule)" {
 		t.Errorf("result %+v", r)
 	}
-	if took := k.Now() - begin; took < defaultLimit || took >= 10*time.Second { // as long as the commands wait
+	if took := k.Now() - begin; took < defaultLimit || took >= 10*time.Second { // not longer than the commands wait
 		t.Errorf("took %v", took)
 	}
 	if wait, over := e.Step(); len(over) != 0 || wait <= 0 || wait > leftPause {
@@ -172,7 +172,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestDying: dead for the exit hook is not gone.
+// TestDying: a process that is dead for the exit hook may still exist.
 func TestDying(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Slow = true })
@@ -203,7 +203,7 @@ func TestDyingForEver(t *testing.T) {
 	}
 }
 
-// A limit that changes holds for an end that waits already.
+// A changed limit applies to an end that is already waiting.
 func TestSetLimit(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = true })
@@ -240,7 +240,7 @@ func TestZombiesAreNotLeft(t *testing.T) {
 	}
 }
 
-// A look that took long because the daemon was stopped meanwhile does not keep the next one waiting.
+// A look that took long because the daemon was stopped does not delay the next one.
 func TestStoppedWhileLooking(t *testing.T) {
 	k, e, id := host(t)
 	k.Feature.Level = 3
@@ -259,7 +259,7 @@ func TestStoppedWhileLooking(t *testing.T) {
 	}
 }
 
-// At level 2 no hook acts on a root's death: whoever hears of it makes the pass.
+// At level 2 no hook acts on a root's death: the Watch after it makes the pass.
 func TestRootExitWithoutHooks(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"now": 0, "grace": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestRootExitWithoutHooks(t *testing.T) {
 	})
 }
 
-// Who is reaped as soon as its parent gets to it is not worth a word.
+// A process that its parent reaps promptly is not reported.
 func TestReapedInTime(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped = true })
@@ -338,7 +338,7 @@ func TestRun(t *testing.T) {
 	receive(t, "the end of Run", done)
 }
 
-// receive gives the next value of c, which must come in time.
+// receive returns the next value of c, which must arrive in time.
 func receive[T any](t *testing.T, what string, c <-chan T) (value T) {
 	t.Helper()
 	select {

@@ -9,17 +9,17 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Why a guard refuses; a [Refusal] wraps one of them.
+// Why a guard refuses; a [Refusal] wraps one of these.
 var (
-	// ErrGuarded: ending this would take down something that must live.
+	// ErrGuarded: this would end something that must live.
 	ErrGuarded = errors.New("guarded")
 	// ErrIdentity: the PID belongs to another process now.
 	ErrIdentity = errors.New("another process")
-	// ErrUnknown: the kernel could not be asked, so nothing may be sent.
+	// ErrUnknown: the kernel could not be queried, so nothing may be sent.
 	ErrUnknown = errors.New("unknown")
 )
 
-// Refusal is what a guard answers. Nothing was sent.
+// Refusal is the error of a guard. Nothing was sent.
 type Refusal struct {
 	Kind    error // ErrGuarded, ErrIdentity, ErrUnknown
 	Process tracer.Identity
@@ -43,10 +43,9 @@ func (r *Refusal) Unwrap() []error { return []error{r.Kind, r.Err} }
 // maxAncestors bounds a walk to PID 1.
 const maxAncestors = 4096
 
-// CheckEnd refuses the end of a session that has PID 1, a kernel thread, the
-// daemon, the caller or an ancestor of either among its members. It looks at
-// one snapshot of the host; if the kernel cannot answer it refuses with
-// ErrUnknown.
+// CheckEnd refuses to end a session whose members include PID 1, a kernel thread, the
+// daemon, the caller or an ancestor of either. It uses one snapshot of the host; if the
+// kernel cannot answer, it refuses with ErrUnknown.
 func (e *Enforcer) CheckEnd(id tracer.SessionID, caller tracer.Identity) error {
 	return e.check(caller, func(each func(*tracer.Process) error) error { return e.kernel.Snapshot(id, each) })
 }
@@ -75,7 +74,7 @@ func (e *Enforcer) check(caller tracer.Identity, members func(each func(*tracer.
 	var refusal error
 	err = members(func(p *tracer.Process) error {
 		if p.Zombie {
-			return nil // nothing left that a signal could reach
+			return nil // a zombie cannot receive a signal
 		}
 		refusal = spared.refuse(p)
 		return refusal
@@ -89,9 +88,9 @@ func (e *Enforcer) check(caller tracer.Identity, members func(each func(*tracer.
 	return nil
 }
 
-// CheckRoot refuses to make a session of a process that could never be ended:
-// PID 1, a kernel thread, the daemon and its ancestors. The caller is passed
-// so that its ancestors cannot become members either.
+// CheckRoot refuses to make a session of a process that could never be ended: PID 1, a
+// kernel thread, the daemon and its ancestors. It also refuses the caller and its
+// ancestors.
 func (e *Enforcer) CheckRoot(root, caller tracer.Identity) error {
 	host, err := e.host()
 	if err != nil {
@@ -111,8 +110,7 @@ func (e *Enforcer) CheckRoot(root, caller tracer.Identity) error {
 	return spared.refuse(&p)
 }
 
-// CheckTarget refuses unless the process that has named's PID now is the one
-// that was named.
+// CheckTarget refuses unless the PID still belongs to the named process.
 func (e *Enforcer) CheckTarget(named tracer.Identity) error {
 	now, err := e.kernel.Identify(named.PID)
 	switch {
@@ -144,9 +142,9 @@ func (e *Enforcer) host() (hostProcs, error) {
 // spared says why a process must live.
 type spared map[tracer.Identity]string
 
-// spared collects the daemon, the caller and the ancestors of both. A chain
-// that breaks before its end (a parent died while the snapshot was taken) is
-// unknown: what we did not see could be a member.
+// spared collects the daemon, the caller and the ancestors of both. A chain that breaks
+// before its end (a parent died while the snapshot was taken) is ErrUnknown: an
+// ancestor that was not seen could be a member.
 func (h hostProcs) spared(daemon, caller tracer.Identity) (spared, error) {
 	s := make(spared)
 	for _, who := range []struct {

@@ -30,8 +30,8 @@ func host(t *testing.T) (*kerneltest.Kernel, *Enforcer, tracer.SessionID) {
 	return k, New(k, Options{Self: daemon.Identity, Clock: k.Now, Proc: procfs.FS(t.TempDir())}), id
 }
 
-// join makes a process that exists a member of the session, as if the session
-// had been made above it.
+// join makes an existing process a member of the session, as if the session had been
+// created above it.
 func join(k *kerneltest.Kernel, pid uint32, id tracer.SessionID) {
 	k.Edit(pid, func(p *kerneltest.Proc) { p.Session = id })
 }
@@ -124,7 +124,7 @@ func TestCheckRoot(t *testing.T) {
 	}
 }
 
-// TestEndAfterRefusal: what a guard refused is still whole.
+// TestEndAfterRefusal: a refused end changes nothing.
 func TestEndAfterRefusal(t *testing.T) {
 	k, e, id := host(t)
 	if err := e.CheckEnd(id, k.Proc(31).Identity); !errors.Is(err, ErrGuarded) {

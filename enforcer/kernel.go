@@ -8,22 +8,22 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Kernel is what an end needs of the tracer; *tracer.Tracer has it. Every
-// method may be called from any goroutine.
+// Kernel is the part of the tracer that an end needs; *tracer.Tracer implements it.
+// Every method may be called from any goroutine.
 type Kernel interface {
 	Identify(pid uint32) (tracer.Identity, error)
 	Session(id tracer.SessionID) (tracer.SessionInfo, error)
 	// Snapshot calls each for the members of id, nested sessions included, or
 	// for every process of the host if id is 0.
 	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
-	// End begins an end. A repeat may only shorten the deadline.
+	// End begins an end. A repeated call can only shorten the grace.
 	End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error
-	// Sentence signals whatever is due now, in every session.
+	// Sentence sends all signals that are due now, in every session.
 	Sentence() (tracer.PassResult, error)
 	// Settle finds members that finished dying and closes an empty session.
 	Settle(id tracer.SessionID) (tracer.SessionInfo, error)
 	// Reconcile enters members whose birth was missed.
 	Reconcile() (added, removed int, err error)
-	// MissedBirths counts since the programs were loaded.
+	// MissedBirths is their number since the programs were loaded.
 	MissedBirths() (uint64, error)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestMissedBirth: a member that the kernel side does not know of is found before
-// its parent dies, once for each time that births were missed.
+// TestMissedBirth: a member unknown to the kernel side is found before its parent dies,
+// once for each time that births were missed.
 func TestMissedBirth(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"now": 0, "with a grace": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestMissedBirth(t *testing.T) {
 	}
 }
 
-// TestMissedBirthOfKernelsEnd: the same before the first pass over an end that the
-// kernel began and left to us.
+// TestMissedBirthOfKernelsEnd: the same before the first pass of an end that the kernel
+// began and left to us.
 func TestMissedBirthOfKernelsEnd(t *testing.T) {
 	k, e, id := host(t)
 	k.Feature.Level = 3
@@ -51,8 +51,8 @@ func TestMissedBirthOfKernelsEnd(t *testing.T) {
 	}
 }
 
-// TestNothingMissed: the host is not walked without a reason, and a walk that fails
-// is tried again.
+// TestNothingMissed: the host is not walked without a reason, and a failed walk is
+// repeated.
 func TestNothingMissed(t *testing.T) {
 	k, e, id := host(t)
 	if err := e.End(id, tracer.CauseEnd, 0); err != nil {

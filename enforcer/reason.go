@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reason says why a condemned member is still there. It is for people: procfs may
-// be out of date, and nothing is decided by it.
+// reason returns why a condemned member is still there. It is for people: procfs may be
+// out of date, and no decision depends on it.
 func (e *Enforcer) reason(p *tracer.Process) string {
 	state := e.taskState(p.PID)
 	status, _ := e.proc.Status(p.PID)
@@ -21,22 +21,22 @@ func (e *Enforcer) reason(p *tracer.Process) string {
 		return "protected"
 	case p.Dead:
 		return "exiting" + e.wchan(p.PID)
-	case e.frozen(p.PID): // before state D, which a version 1 freezer shows
+	case e.frozen(p.PID): // before state D, which a cgroup v1 freezer shows
 		return "frozen"
-	case status.CoreDumping: // before state D, in which it writes
+	case status.CoreDumping: // before state D, in which the dump is written
 		return "writing a core dump" + e.wchan(p.PID)
 	case state == 'D':
 		return "state D" + e.wchan(p.PID)
-	// A SIGKILL that is pending and not ours, too. A process that is exiting as a
-	// group, on its own or by another signal, is sent none.
+	// A pending SIGKILL that lineage did not send counts, too. A process that is
+	// already exiting as a group, on its own or by another signal, gets none.
 	case p.Flags&tracer.FlagKilled == 0 && status.Pending&(1<<(unix.SIGKILL-1)) == 0:
 		return "not signalled" + e.tracedBy(status.Tracer)
 	}
 	return "SIGKILL pending" + e.wchan(p.PID) + e.tracedBy(status.Tracer)
 }
 
-// tracedBy is the process that traces the leader, as ", traced by PID NAME": it can hold up even
-// a process that was killed (PTRACE_O_TRACEEXIT).
+// tracedBy returns the process that traces the leader, as ", traced by PID NAME": a tracer can
+// hold up even a killed process (PTRACE_O_TRACEEXIT).
 func (e *Enforcer) tracedBy(pid uint32) string {
 	if pid == 0 {
 		return ""
@@ -59,14 +59,13 @@ func (e *Enforcer) wchan(pid uint32) string {
 	return " (" + name + ")"
 }
 
-// frozen reports a task that sits in a freezer; a v1 freezer holds even a
-// killed one.
+// frozen reports whether a task is in a freezer; a v1 freezer holds even a killed one.
 func (e *Enforcer) frozen(pid uint32) bool {
 	name := strings.TrimSpace(e.read(pid, "wchan"))
 	return name == "__refrigerator" || name == "do_freezer_trap"
 }
 
-// read gives the text of a file of a process, "" if it cannot be read.
+// read returns the text of a file of a process, "" if it cannot be read.
 func (e *Enforcer) read(pid uint32, file string) string {
 	b, _ := e.proc.Read(pid, file, procfs.MaxFile)
 	return string(b)

@@ -21,16 +21,16 @@ type Receipt struct {
 	truncated bool
 }
 
-// Death is one exit event of a member with what is remembered of it.
+// Death is one exit event of a member, with what is known about it.
 type Death struct {
 	ID       tracer.Identity
 	Comm     string
 	Argv     []string
 	Flags    tracer.EntryFlags
-	Leftover bool // its session's root was gone before
+	Leftover bool // its session's root exited before it
 }
 
-// Died books a member that died after the end began, or of its signals. The
+// Died adds a member that died after the end began, or of lineage's signals. The
 // outcome comes from the kernel's own note of what it sent.
 func (r *Receipt) Died(d Death) {
 	outcome := api.OutcomeSelf
@@ -51,8 +51,8 @@ func (r *Receipt) Died(d Death) {
 	})
 }
 
-// Report is the receipt so far; with a result it has a verdict. Name, state,
-// caller and the argv of what is left are the caller's to fill in.
+// Report is the receipt so far; with a result it has a verdict. The caller fills in
+// name, state, caller and the argv of what is left.
 func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Result) *api.Report {
 	rep := &api.Report{
 		Head:       api.NewHead("report"),
@@ -95,7 +95,7 @@ func ref(id tracer.Identity) api.Ref {
 	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }
 
-// Booked is what a receipt has collected, for a daemon that goes on with it.
+// Booked is the content of a receipt, for a new daemon that continues it.
 type Booked struct {
 	Outcomes  []api.Outcome `json:"outcomes,omitempty"`
 	Ended     int           `json:"ended,omitempty"`
@@ -103,12 +103,12 @@ type Booked struct {
 	Truncated bool          `json:"truncated,omitempty"`
 }
 
-// Booked gives what was collected so far. Its outcomes are not changed later.
+// Booked returns the content so far. Its outcomes are not changed later.
 func (r *Receipt) Booked() Booked {
 	return Booked{Outcomes: r.outcomes[:len(r.outcomes):len(r.outcomes)], Ended: r.ended, Killed: r.killed, Truncated: r.truncated}
 }
 
-// Resume gives a receipt that goes on where b was taken.
+// Resume returns a receipt that continues from b.
 func Resume(b Booked) Receipt {
 	n := min(len(b.Outcomes), maxOutcomes)
 	return Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}

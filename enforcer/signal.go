@@ -13,16 +13,16 @@ import (
 var (
 	// ErrStranger: the process is not a member of a session.
 	ErrStranger = errors.New("not a member")
-	// ErrNoZombie: only the parent of a zombie is nudged.
+	// ErrNoZombie: SIGCHLD goes only to the parent of a zombie.
 	ErrNoZombie = errors.New("not a zombie")
-	// ErrForbidden: the process belongs to another uid than the caller may signal.
+	// ErrForbidden: the process belongs to a uid that the caller may not signal.
 	ErrForbidden = errors.New("another uid")
 )
 
-// Outcome is what came of a signal.
+// Outcome is the result of a signal.
 type Outcome uint8
 
-// The outcomes of a signal.
+// The results of a signal.
 const (
 	Sent Outcome = iota
 	Gone         // it was dead before it could be signalled
@@ -30,27 +30,26 @@ const (
 
 func (o Outcome) String() string { return [...]string{"sent", "gone"}[o] }
 
-// Handle holds a process, whatever becomes of its PID.
+// Handle refers to a process, even after its PID is reused.
 type Handle interface {
-	// Signal is unix.ESRCH if the process is dead.
+	// Signal returns unix.ESRCH if the process is dead.
 	Signal(unix.Signal) error
 	Close()
 }
 
-// Nudge says whose processes may be told to reap, see Signal.
+// Nudge is the uid whose processes may be reminded to reap, see Signal.
 type Nudge struct {
 	UID uint32
 	All bool
 }
 
-// Signal sends a signal to one member, or, SIGCHLD, to the parent that has to
-// reap it. The process is held first and looked at then, so that what gets the
-// signal is what was looked at: nobody else can be hit, however soon a PID is
-// used again. A [Refusal] is of ErrGuarded, ErrIdentity, ErrUnknown,
-// ErrStranger, ErrNoZombie or ErrForbidden; nothing was sent then.
+// Signal sends a signal to one member, or SIGCHLD to the parent that must reap it. It
+// holds the process before it checks it, so that only the checked process can get the
+// signal, even if the PID is reused. A [Refusal] wraps ErrGuarded, ErrIdentity,
+// ErrUnknown, ErrStranger, ErrNoZombie or ErrForbidden; nothing was sent then.
 //
-// A parent need not be a member. It hears what the kernel has told it once, but
-// it is somebody's own: nudge says whose.
+// The parent need not be a member. SIGCHLD only repeats what the kernel sent it, but
+// the parent may be another user's: nudge limits the uid.
 func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge Nudge) (Outcome, error) {
 	held, err := e.hold(target.PID)
 	if err != nil {
@@ -91,9 +90,9 @@ func Outsider(p tracer.Identity, comm string) *Refusal {
 	return &Refusal{Kind: ErrStranger, Process: p, Comm: comm, Why: "is not a member of a session"}
 }
 
-// Wake continues the owner of a session whose root is dead, if it is stopped: a
-// suspended job of a shell, that cannot tell it as long as it is. No member is
-// concerned, and nobody else is hit: see Signal.
+// Wake continues the owner of a session whose root is dead, if the owner is stopped: a
+// suspended job of a shell cannot notice the death while it is stopped. No member is
+// affected, and no other process is hit: see Signal.
 func (e *Enforcer) Wake(owner tracer.Identity) error {
 	if e.taskState(owner.PID) != 'T' {
 		return nil
@@ -114,7 +113,7 @@ func (e *Enforcer) Wake(owner tracer.Identity) error {
 	return err
 }
 
-// nudge tells the parent of a zombie to reap it.
+// nudge reminds the parent of a zombie to reap it.
 func (e *Enforcer) nudge(host hostProcs, spared spared, p *tracer.Process, whose Nudge) (Outcome, error) {
 	if !p.Zombie {
 		return 0, &Refusal{Kind: ErrNoZombie, Process: p.Identity, Comm: p.Comm.String(), Why: "is not a zombie"}
@@ -141,7 +140,7 @@ func (e *Enforcer) nudge(host hostProcs, spared spared, p *tracer.Process, whose
 	return send(held, parent.Identity, unix.SIGCHLD)
 }
 
-// absent is for a process that could not be held.
+// absent handles a process that could not be held.
 func (e *Enforcer) absent(id tracer.Identity, err error) (Outcome, error) {
 	if errors.Is(err, unix.ESRCH) {
 		return Gone, nil

@@ -129,15 +129,14 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// TestSignalNeverHitsAnother: the PID changes hands at every moment at which it
-// can.
+// TestSignalNeverHitsAnother: the PID is reused at every moment at which it can be.
 func TestSignalNeverHitsAnother(t *testing.T) {
 	reuse := func(k *kerneltest.Kernel) {
 		k.Exit(31, 0)
 		k.Fork(30, 31, "another")
 	}
 	for name, c := range map[string]struct {
-		before, held bool // when it does
+		before, held bool // when the PID is reused
 		outcome      Outcome
 		refused      error
 	}{
@@ -181,8 +180,8 @@ func TestSignalNeverHitsAnother(t *testing.T) {
 	})
 }
 
-// TestSignalOfTheLookedAt: the PID changes hands right after the host was looked
-// at. Who has it then is not hit, be it the target or the parent to be nudged.
+// TestSignalOfTheLookedAt: the PID is reused right after the host was looked at. The
+// new process is not hit, be it in place of the target or of the parent.
 func TestSignalOfTheLookedAt(t *testing.T) {
 	for name, c := range map[string]struct {
 		reused  uint32
@@ -218,7 +217,7 @@ func TestSignalOfTheLookedAt(t *testing.T) {
 	}
 }
 
-// looked does something behind each look at the host.
+// looked runs then after each look at the host.
 type looked struct {
 	*kerneltest.Kernel
 	then func()
@@ -229,7 +228,7 @@ func (l looked) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) 
 	return l.Kernel.Snapshot(id, each)
 }
 
-// late does something right before the signal.
+// late runs first right before the signal.
 type late struct {
 	*kerneltest.Handle
 	first func()

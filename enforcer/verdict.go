@@ -10,16 +10,16 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Result is how an end went.
+// Result is the result of an end.
 type Result struct {
 	Session   tracer.SessionID
 	Info      tracer.SessionInfo
 	Verdict   api.Verdict
-	Why       string // it is not clean
+	Why       string // why it is not clean
 	Left      []Leftover
-	Zombies   []tracer.Process // dead members that wait for their parent
-	Confirmed bool             // a pass over the task list saw nobody alive
-	Gone      bool             // the kernel has no such session any more
+	Zombies   []tracer.Process // dead members that their parent has not reaped
+	Confirmed bool             // a pass over the task list found no member alive
+	Gone      bool             // the kernel no longer has the session
 }
 
 // Leftover is a member that is still alive or still being torn down.
@@ -28,7 +28,7 @@ type Leftover struct {
 	Why string
 }
 
-// prove looks for a reason not to call an empty session clean.
+// prove returns the verdict of an empty session: clean unless there is a reason against it.
 func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 	r := Result{Session: info.ID, Info: info}
 	left, zombies, err := e.members(info.ID)
@@ -63,7 +63,7 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 	return r
 }
 
-// leftovers names what is still there when the limit has passed. The session
+// leftovers names the processes that remain when the limit has passed. The session
 // stays condemned: the signals are pending.
 func (e *Enforcer) leftovers(info tracer.SessionInfo) Result {
 	r := Result{Session: info.ID, Info: info, Verdict: api.VerdictLeft}

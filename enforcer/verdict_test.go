@@ -13,8 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestStillExiting: who is counted as dead may be on the task list for a moment.
-// One that is alive, or stays, is no proof.
+// TestStillExiting: a process that is counted as dead may be on the task list for a
+// moment. One that is alive, or stays, means that the verdict is not clean.
 func TestStillExiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead, goes bool
@@ -53,7 +53,7 @@ func TestStillExiting(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	t.Run("births missed", func(t *testing.T) {
 		k, e, id := host(t)
-		k.Miss("fork_birth") // before: not held against it
+		k.Miss("fork_birth") // before: does not count against it
 		e.Began(id, e.Begin())
 		k.Miss("fork_birth")
 		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
@@ -136,7 +136,7 @@ func TestUnknown(t *testing.T) {
 	})
 }
 
-// drifted has lost a member, and noticed when it closed the session.
+// drifted has lost a member, and noticed it when it closed the session.
 type drifted struct{ *kerneltest.Kernel }
 
 func (d drifted) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {

@@ -18,26 +18,26 @@ func (k Kind) String() string {
 // Edge is one step from a process towards the root of its session.
 type Edge struct {
 	Child    ID
-	Creator  ID // zero: not known
+	Creator  ID // zero: unknown
 	Kind     Kind
 	Evidence Evidence
 	Source   uint8  // of Evidence
-	Time     uint64 // boottime ns: when it was entered, else its start
+	Time     uint64 // boottime ns: when it was entered, or its start if that is unknown
 
 	// What the creator ran when it forked Child.
 	CreatorComm string
 	CreatorExe  string
 	CreatorArgv []string
 
-	// Hops counts the ancestors that are left out here (see Options), Creator
-	// the first of them: the next edge's child comes so many steps later.
+	// Hops counts the ancestors that are left out here (see Options), starting with
+	// Creator: the child of the next edge is that many steps further up.
 	Hops uint32
 }
 
-// Ancestry returns the edges from a process to the root of its session, dead
-// ancestors included, and not beyond. If the process was moved away from the
-// session it was born in, they lead to the root of that. The last edge is of
-// KindRoot unless something on the way is not known.
+// Ancestry returns the edges from a process to the root of its session, dead ancestors
+// included, and not beyond. If the process was moved out of the session it was born in,
+// they lead to the root of that session. The last edge has KindRoot unless part of the
+// chain is unknown.
 func (g *Graph) Ancestry(id ID) []Edge {
 	n := g.index.find(id)
 	if n == nil {
@@ -47,7 +47,7 @@ func (g *Graph) Ancestry(id ID) []Edge {
 	var edges []Edge
 	for ; n != nil; n = n.creator {
 		if !n.known && n.creator == nil {
-			break // somebody's creator, no more is known
+			break // only known as a creator
 		}
 		edges = append(edges, n.edge(n == root))
 		if n == root || n.creator != nil && n.creator.session == nil {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Apply tells the graph one event. Events may come in any order, more than
-// once or not at all; those that come lead to the same graph in every order.
-// Events of unknown type or without identity are ignored.
+// Apply adds one event to the graph. Events may arrive in any order, more than once or
+// not at all; any order of the same events leads to the same graph. Events of unknown
+// type or without identity are ignored.
 func (g *Graph) Apply(e *Event) {
 	if !e.ID.names() {
 		return
@@ -31,9 +31,9 @@ func (g *Graph) Apply(e *Event) {
 	g.trim()
 }
 
-// birth enters a process, or enters it again: a member that is made root of a
-// nested session, or adopted, is born twice. The latest Birth tells the
-// evidence, the earliest the creator.
+// birth enters a process, or enters it again: a member that is made root of a nested
+// session, or adopted, is born twice. The latest Birth decides the evidence, the
+// earliest the creator.
 func (g *Graph) birth(e *Event) {
 	n := g.touch(e.ID)
 	g.meet(n)
@@ -58,7 +58,7 @@ func (g *Graph) birth(e *Event) {
 		g.link(n, e.Creator, e.Session, e.Evidence)
 	}
 	if e.Claim != nil && (n.claim == nil || n.creator != nil && n.claim == n.creator.claim) {
-		g.claim(n, e.Claim) // else it was Claimed, and that is the later word
+		g.claim(n, e.Claim) // else it was Claimed, which is later
 	}
 	g.alive(n, e.Time)
 }
@@ -106,7 +106,7 @@ func (g *Graph) reparent(e *Event) {
 	}
 }
 
-// meet notes that n itself was seen, not only heard of.
+// meet notes that n itself was seen, not only named by other events.
 func (g *Graph) meet(n *node) {
 	if n.known {
 		return
@@ -114,11 +114,11 @@ func (g *Graph) meet(n *node) {
 	n.known = true
 	g.mark(n)
 	g.ghosts--
-	g.settle(n) // a zombie that was not known until now is present from now on
+	g.settle(n) // a zombie that was unknown until now counts as present
 }
 
-// alive notes a sign of life of n at the time at. It wakes nobody whose end was
-// told; an end that was only inferred gives way to a later sign.
+// alive notes a sign of life of n at the time at. It never revives a process whose end
+// was reported; an end that was only inferred is undone by a later sign.
 func (g *Graph) alive(n *node, at uint64) {
 	switch {
 	case n.state == Unknown:
@@ -132,8 +132,8 @@ func (g *Graph) alive(n *node, at uint64) {
 	}
 }
 
-// conclude notes an end of n that nobody told: the status is unknown and at is
-// an upper bound. A late Exit completes it.
+// conclude notes an end of n that no event reported: the status is unknown and at is an
+// upper bound. A late Exit completes it.
 func (g *Graph) conclude(n *node, s State, at uint64) {
 	if s <= n.state {
 		return
@@ -164,7 +164,7 @@ func (g *Graph) setState(n *node, s State) {
 	g.settle(n)
 }
 
-// enter notes that n was in a session at a time. The latest word counts.
+// enter notes that n was in a session at a time. The latest report counts.
 func (g *Graph) enter(n *node, id SessionID, at uint64) {
 	if at < n.sessionAt {
 		return
@@ -173,7 +173,7 @@ func (g *Graph) enter(n *node, id SessionID, at uint64) {
 	g.join(n, g.session(id))
 }
 
-// justify notes why n is a member. The latest word counts.
+// justify notes why n is a member. The latest report counts.
 func (g *Graph) justify(n *node, why Evidence, source uint8, at uint64) {
 	if at < n.evidenceAt {
 		return
@@ -185,23 +185,23 @@ func (g *Graph) justify(n *node, why Evidence, source uint8, at uint64) {
 	g.enroll(n)
 }
 
-// link makes id the creator of n, on the word of the earliest Birth that names
-// one, else of a snapshot.
+// link makes id the creator of n, as named by the earliest Birth that has a creator,
+// else by a snapshot.
 func (g *Graph) link(n *node, id ID, session SessionID, evidence Evidence) {
 	if !id.names() || id == n.creatorID && n.creator != nil {
 		return
 	}
 	if id == n.id || n.id.Start < id.Start {
-		return // born before its creator: not to be believed, and a cycle
+		return // born before its creator: not credible, and could form a cycle
 	}
 	c := g.get(id)
 	for a := c; a != nil && a.id.Start >= n.id.Start; a = a.creator {
-		if a == n { // a coarse clock: the same start is no order
+		if a == n { // a coarse clock: equal starts give no order
 			return
 		}
 	}
 	if !c.known && evidence == Fork && c.sessionAt == 0 {
-		g.join(c, g.session(session)) // inherited from it, until it is met itself
+		g.join(c, g.session(session)) // inherited from n until c itself is seen
 	}
 	before := n.creator
 	g.detach(n)
@@ -243,7 +243,7 @@ func (g *Graph) detach(n *node) {
 	}
 }
 
-// describe notes what n looked like at a time. The latest word counts.
+// describe notes what n looked like at a time. The latest report counts.
 func (n *node) describe(comm []byte, uid uint32, cgroup, at uint64) {
 	if at < n.at {
 		return
@@ -252,7 +252,7 @@ func (n *node) describe(comm []byte, uid uint32, cgroup, at uint64) {
 	copyComm(&n.comm, comm)
 }
 
-// claim notes what is said of n, and so of all that have inherited what was said before.
+// claim sets the claim of n, and of all descendants that inherited its previous claim.
 func (g *Graph) claim(n *node, c *Claim) {
 	was := n.claim
 	if c == was {
@@ -276,8 +276,8 @@ func (g *Graph) claim(n *node, c *Claim) {
 // maxMoves bounds the moves that a process remembers.
 const maxMoves = 64
 
-// move remembers m among n's moves, by time and once. A told move replaces the
-// inferred one that reports the same.
+// move remembers m among n's moves, by time and once. A reported move replaces an
+// inferred one with the same new parent.
 func (n *node) move(m Move) {
 	i, _ := slices.BinarySearchFunc(n.moves, m, func(a, b Move) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), a.To.compare(b.To))

@@ -16,7 +16,7 @@ func BenchmarkApplyForkExecExit(b *testing.B) {
 	benchChurn(b, &e)
 }
 
-// churn gives a cycle of the events of one child of creator, and their number, in
+// churn returns a cycle of the events of one child of creator, and their number, in
 // steady state.
 func churn(g *Graph, creator uint32, run *Event) (cycle func() int) {
 	comm := []byte("sh")
@@ -57,7 +57,7 @@ func TestApplyAllocatesNothing(t *testing.T) {
 
 func benchChurn(b *testing.B, run *Event) { benchCycle(b, graph(root(10, 9, 1, 100)), 10, run) }
 
-// BenchmarkApplyAmong is that with ever more processes, sessions or ancestors that live.
+// BenchmarkApplyAmong is the same with more and more live processes, sessions or ancestors.
 func BenchmarkApplyAmong(b *testing.B) {
 	const crowd = 100_000 // its first PID
 	for _, n := range []uint32{100, 1000, 10_000, 100_000} {
@@ -99,8 +99,8 @@ func benchCycle(b *testing.B, g *Graph, creator uint32, run *Event) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkApplyHops is a chain in which every process forks the next one and
-// exits: all but the last are dead ancestors in need.
+// BenchmarkApplyHops is a chain in which every process forks the next one and exits:
+// all but the last are dead ancestors that are still needed.
 func BenchmarkApplyHops(b *testing.B) {
 	g := graph(root(10, 9, 1, 100))
 	comm := []byte("hop")

@@ -3,19 +3,19 @@ package lineage
 // maxForgotten bounds the forgotten processes that wait to be taken.
 const maxForgotten = 65536
 
-// Changes is what Take gives.
+// Changes is what Take returns.
 type Changes struct {
-	Changed []ID // what Node says of them is new; each once, the first to change first
-	Forgot  []ID // Node knows them no more
-	// Lost: more was forgotten than is remembered. Whatever was taken before is
-	// void; all that there is will be taken as changed, from this call on.
+	Changed []ID // processes for which Node returns something new; each once, the first to change first
+	Forgot  []ID // processes that Node no longer knows
+	// Lost: more was forgotten than can be remembered. Everything taken before is void;
+	// the whole graph is returned as changed, starting with this call.
 	Lost bool
 	More bool // there is more to take at once
 }
 
-// Track begins to note what changes, for one reader, and has everything that
-// there is wait to be taken; or it stops. Noting costs a process in memory
-// nothing more, however often it changes and however late Take comes.
+// Track starts or stops noting changes, for one reader. At the start everything in the
+// graph counts as changed. The cost in memory is the same however often a process
+// changes and however late Take is called.
 func (g *Graph) Track(on bool) {
 	for n := g.dirty.head; n != nil; n = g.dirty.head {
 		g.dirty.remove(n)
@@ -34,8 +34,8 @@ func (g *Graph) Track(on bool) {
 	}
 }
 
-// Take moves at most limit processes that changed, and all that were forgotten,
-// into c, whose slices it reuses.
+// Take moves at most limit processes that changed, and all that were forgotten, into c.
+// It reuses the slices of c.
 func (g *Graph) Take(limit int, c *Changes) {
 	c.Changed, c.Lost = c.Changed[:0], g.forgotLost
 	if g.forgotLost {
@@ -51,7 +51,7 @@ func (g *Graph) Take(limit int, c *Changes) {
 	c.More = g.dirty.head != nil
 }
 
-// mark notes a change of what Node says of n.
+// mark notes that Node would return something new for n.
 func (g *Graph) mark(n *node) {
 	if g.tracking && !n.dirty {
 		n.dirty = true
@@ -59,7 +59,7 @@ func (g *Graph) mark(n *node) {
 	}
 }
 
-// touch is get for somebody who is going to change the process.
+// touch is get for a caller that will change the process.
 func (g *Graph) touch(id ID) *node {
 	n := g.get(id)
 	g.mark(n)

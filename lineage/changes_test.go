@@ -29,7 +29,7 @@ func (m mirror) take(g *Graph, limit int) (more bool) {
 	return c.More
 }
 
-// everything is what the graph knows.
+// everything returns all nodes of the graph.
 func everything(g *Graph) mirror {
 	all := mirror{}
 	for _, slab := range g.slabs {
@@ -42,8 +42,8 @@ func everything(g *Graph) mirror {
 	return all
 }
 
-// TestChangesAreComplete: whatever happens, and however seldom and little is
-// taken, who has taken all knows what the graph knows.
+// TestChangesAreComplete: whatever happens, and however rarely and little is taken, a
+// reader that has taken all changes knows what the graph knows.
 func TestChangesAreComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -85,8 +85,7 @@ func TestChangesAreComplete(t *testing.T) {
 	})
 }
 
-// TestChangesOfAStorm: nobody takes anything while more is forgotten than is
-// remembered.
+// TestChangesOfAStorm: nothing is taken while more is forgotten than is remembered.
 func TestChangesOfAStorm(t *testing.T) {
 	g := New(Options{History: 4})
 	g.Track(true)
@@ -115,8 +114,8 @@ func TestChangesOfAStorm(t *testing.T) {
 	}
 }
 
-// TestCollapsedChainChanges: who hangs under another one since those between
-// are left out has changed.
+// TestCollapsedChainChanges: a process that gets another remembered ancestor, because
+// those between are left out, has changed.
 func TestCollapsedChainChanges(t *testing.T) {
 	g := New(Options{})
 	g.Track(true)
@@ -147,7 +146,7 @@ func TestCollapsedChainChanges(t *testing.T) {
 	}
 }
 
-// TestQuietChanges: what no event of the process itself tells.
+// TestQuietChanges: changes that no event of the process itself reports.
 func TestQuietChanges(t *testing.T) {
 	a, b, p, x := ID{2, 5}, ID{3, 6}, ID{10, 50}, ID{11, 60}
 	for name, c := range map[string]struct {
@@ -192,8 +191,7 @@ func TestQuietChanges(t *testing.T) {
 	}
 }
 
-// TestNothingChanges: a snapshot that says what is known already costs its
-// reader nothing.
+// TestNothingChanges: a snapshot that repeats what is known causes no changes.
 func TestNothingChanges(t *testing.T) {
 	g := New(Options{})
 	g.Track(true)

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Claim is what a member says of a process and of all that this process starts. It proves nothing
-// and decides nothing. Nothing of it changes once the graph has it, but for the ends of its calls.
+// Claim is what a member says about a process and all its descendants. It proves nothing and
+// decides nothing. Once the graph has it, only the ends of its calls change.
 type Claim struct {
 	Trace Trace
-	// Calls are the tool calls that were open when the process was started: it belongs to one of
-	// them, and which is known only if there is one.
+	// Calls are the tool calls that were open when the process was started. It belongs to one of
+	// them; if there are several, it is unknown to which.
 	Calls []*Call `json:",omitempty"`
 }
 
-// Trace is a place in a distributed trace (W3C Trace Context). The zero value: it is in no trace.
+// Trace is a place in a distributed trace (W3C Trace Context). The zero value: no trace.
 type Trace struct {
 	ID      [16]byte
 	Span    [8]byte
@@ -31,7 +31,7 @@ type Call struct {
 	ended atomic.Uint64
 }
 
-// Ended is the boottime of its end; 0: it has none, as far as is known.
+// Ended is the boottime of its end; 0: no end is known.
 func (c *Call) Ended() uint64 { return c.ended.Load() }
 
 // End notes its end. It may be called while others read the call.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What is said of a process holds for all that it starts, whatever order the events come in: but
-// not for its creator, its siblings, and those of whom something else is said.
+// A claim about a process also holds for its descendants, in any order of events; but not for
+// its creator, its siblings, and processes that have a claim of their own.
 func TestClaim(t *testing.T) {
 	calls := &Claim{Calls: []*Call{{ID: "toolu_1"}}}
 	whole := &Claim{Calls: calls.Calls, Trace: Trace{ID: [16]byte{1}, From: id(30)}}
@@ -63,7 +63,7 @@ func TestClaimIsRestored(t *testing.T) {
 	}
 }
 
-// Who watches the graph learns of all that a claim is about.
+// A reader of the changes sees every process that a claim is about.
 func TestClaimIsAChange(t *testing.T) {
 	g := graph(root(20, 10, 1, 200), fork(30, 20, 300), fork(40, 30, 400), fork(25, 20, 250))
 	var c Changes

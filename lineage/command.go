@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// image is one distinct command line, shared by all who run or ran it. Its key
-// is "comm NUL exe NUL flag argv" with argv as the kernel gives it.
+// image is one distinct command line, shared by all processes that run or ran it. Its
+// key is "comm NUL exe NUL flag argv" with argv as the kernel gives it.
 type image struct {
 	key    string
 	exeAt  int
@@ -107,7 +107,7 @@ func (g *Graph) run(n *node, e *Event) {
 	}
 }
 
-// imageAt returns what n ran at a time, nil if that is not known.
+// imageAt returns what n ran at a time, nil if unknown.
 func (n *node) imageAt(at uint64) *image {
 	for i := len(n.execs) - 1; i >= 0; i-- {
 		if n.execs[i].at <= at {
@@ -117,9 +117,9 @@ func (n *node) imageAt(at uint64) *image {
 	return n.inherited
 }
 
-// unseen notes whether n had run for some time when it was entered. Then it may
-// have run another command than its creator's, and that one may have been asked
-// for it and not have forked it.
+// unseen notes whether n had run for some time when it was entered. Then it may have
+// run another command than its creator's: the creator may have asked for n without
+// forking it.
 func (g *Graph) unseen(n *node, unseen bool) {
 	if n.unseen == unseen {
 		return
@@ -128,15 +128,15 @@ func (g *Graph) unseen(n *node, unseen bool) {
 	g.inherit(n)
 }
 
-// inherit gives n the command that its creator ran at the fork, and so on down
-// to whoever forked before its first exec. In the order of events n has no
-// children yet. Whoever was adopted ran what it liked before: nobody knows.
+// inherit gives n the command that its creator ran at the fork, and does the same for
+// every descendant that was forked before its parent's first exec. In the order of
+// events n has no children yet. What an adopted process ran before is unknown.
 func (g *Graph) inherit(n *node) {
 	queue := append(g.queue[:0], n)
 	for len(queue) > 0 {
 		n := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		if n.hops > 0 || n.evidence == Adopted { // its creator in memory is not the one that forked it
+		if n.hops > 0 || n.evidence == Adopted { // the creator in memory did not fork it
 			continue
 		}
 		var img *image

@@ -2,8 +2,8 @@ package lineage
 
 import "testing"
 
-// FuzzApply reads the input as events and snapshots of few processes, with
-// identities, creators and times at will, and audits the graph at the end.
+// FuzzApply reads the input as events and snapshots of few processes, with identities,
+// creators and times chosen freely, and audits the graph at the end.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte{0, 3, 2, 1, 9, 0, 4, 3, 3, 10, 2, 3, 0, 0, 11, 5, 4, 3, 0, 12})
 	f.Add([]byte{0, 0x13, 0x14, 1, 1, 0, 0x14, 0x13, 1, 1, 1, 0x13, 0, 9, 2})

@@ -2,24 +2,23 @@ package lineage
 
 import "unsafe"
 
-// DefaultHistory is the history of a graph whose Options say nothing.
+// DefaultHistory is the history of a graph whose Options do not set it.
 const DefaultHistory = 16384
 
 // Options bound the memory of a graph.
 //
-// What can never be forgotten is a process that the kernel still has, and the
-// dead ancestors of one. Only a long fork-and-exit chain could make these many,
-// so there is one stated limit to them: of more than 1,024 consecutive dead
-// ancestors of one session with a single remembered child each, the 512 next
-// to the root and the 512 next to the living stay; those between are left out
-// and counted (Node.Hops, Edge.Hops). Sessions, creators and the evidence of
-// all others are as before.
+// A process that the kernel still has, and its dead ancestors, are never forgotten.
+// Only a long fork-and-exit chain could make these many, so they have one limit: of
+// more than 1,024 consecutive dead ancestors of one session with a single remembered
+// child each, the 512 next to the root and the 512 next to the living stay. Those
+// between are left out and counted (Node.Hops, Edge.Hops). Sessions, creators and the
+// evidence of all others stay the same.
 type Options struct {
-	// History is how many dead processes are kept beyond those that a present
-	// descendant needs; 0: DefaultHistory. Those go first whose last
-	// descendant went first, so a remembered process keeps its ancestors. It
-	// is also what late events can still find: one for a process that was
-	// forgotten starts a new entry of the history.
+	// History is how many dead processes are kept in addition to those that a present
+	// descendant needs; 0: DefaultHistory. The first to go is the one whose last
+	// descendant went first, so a remembered process keeps its ancestors. Late events
+	// can still find a process in the history; an event for a forgotten process starts
+	// a new entry.
 	History int
 	// Text is how many bytes of command lines are kept before the history is
 	// shortened; 0: 64 MiB.
@@ -33,13 +32,13 @@ type Graph struct {
 	index    index
 	sessions map[SessionID]*session
 	images   images
-	history  list // dead, not needed; the next to go first
+	history  list // dead, not needed; the first is forgotten next
 	kept     list // dead, needed by a present descendant
 
-	tracking   bool // somebody takes changes
+	tracking   bool // a reader takes changes
 	dirty      list // changed, the first to change first
 	forgot     []ID
-	forgotLost bool // there were more
+	forgotLost bool // forgot was full
 
 	slabs      [][]node
 	free       *node // through older
@@ -48,7 +47,7 @@ type Graph struct {
 	live       int
 	ghosts     int
 	collapsed  uint64
-	queue      []*node // scratch of inherit and collapse
+	queue      []*node // scratch space of inherit, claim and collapse
 }
 
 // New returns an empty graph.
@@ -71,7 +70,7 @@ func New(o Options) *Graph {
 	}
 }
 
-// Node tells what is known of a process; false: nothing, or forgotten.
+// Node returns what is known of a process; false: unknown, or forgotten.
 func (g *Graph) Node(id ID) (Node, bool) {
 	n := g.index.find(id)
 	if n == nil {
@@ -80,7 +79,7 @@ func (g *Graph) Node(id ID) (Node, bool) {
 	return n.view(), true
 }
 
-// Comm tells the comm of a process, NUL padded, without copying the rest.
+// Comm returns the comm of a process, NUL padded, without copying the rest.
 func (g *Graph) Comm(id ID) (comm [16]byte, ok bool) {
 	n := g.index.find(id)
 	if n == nil {
@@ -89,7 +88,7 @@ func (g *Graph) Comm(id ID) (comm [16]byte, ok bool) {
 	return n.comm, true
 }
 
-// Claim is what was said of a process, and its creator; nil: nothing.
+// Claim is the claim about a process, and its creator; nil: none.
 func (g *Graph) Claim(id ID) (c *Claim, creator ID) {
 	n := g.index.find(id)
 	if n == nil {
@@ -111,10 +110,10 @@ func (g *Graph) ByPID(pid uint32) (ID, bool) {
 // Stats are the sizes of a graph.
 type Stats struct {
 	Nodes     int    // processes in memory
-	Live      int    // of them live
+	Live      int    // of these, live
 	Kept      int    // dead, kept for a present descendant
 	History   int    // dead, not needed
-	Ghosts    int    // only others, or their end, told of them
+	Ghosts    int    // known only from events of other processes, or from the end
 	Sessions  int    // sessions with a process in memory
 	Images    int    // distinct command lines
 	Collapsed uint64 // ancestors left out since New
@@ -135,7 +134,7 @@ func (g *Graph) Stats() Stats {
 // slabSize is how many nodes are allocated at once.
 const slabSize = 256
 
-// get returns the process id, made known as a ghost if it is new.
+// get returns the process id; if it is new, it is added as a ghost.
 func (g *Graph) get(id ID) *node {
 	if n := g.index.find(id); n != nil {
 		return n
@@ -159,8 +158,8 @@ func (g *Graph) get(id ID) *node {
 	return n
 }
 
-// supersede draws the conclusion from a PID that two processes had: the older
-// one is dead, whether its end was seen or not.
+// supersede handles a PID that two processes had: the older one is dead, whether its
+// end was seen or not.
 func (g *Graph) supersede(n *node) {
 	for m := n.newer; m != nil; m = m.newer {
 		if m.id.PID == n.id.PID {
@@ -176,7 +175,7 @@ func (g *Graph) supersede(n *node) {
 	}
 }
 
-// recycle forgets n. Nothing may need it.
+// recycle forgets n. No other process may need it.
 func (g *Graph) recycle(n *node) {
 	g.detach(n)
 	for n.children.head != nil { // its children keep the creator's ID

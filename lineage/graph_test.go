@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The vocabulary of the tests: processes are named by PID, their start is 10
-// times it unless a test says otherwise.
+// The vocabulary of the tests: processes are named by PID, and their start is 10 times
+// the PID unless a test says otherwise.
 func id(pid uint32) ID { return ID{pid, uint64(pid) * 10} }
 
 func root(pid, creator uint32, session SessionID, at uint64) Event {
@@ -51,7 +51,7 @@ func graph(events ...Event) *Graph {
 	return g
 }
 
-// path tells an ancestry in short: "40<fork<30 30<root<20".
+// path renders an ancestry in short: "40<fork<30 30<root<20".
 func path(g *Graph, of ID) string {
 	s := ""
 	for i, e := range g.Ancestry(of) {
@@ -90,7 +90,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// T1, T2: a double fork with setsid, exec late, then with none at all.
+// T1, T2: a double fork with setsid; its exec comes late, then never.
 func TestDoubleForkKeepsItsCreators(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		g := graph(
@@ -141,7 +141,7 @@ func TestReparentLeavesLineageAlone(t *testing.T) {
 	equal(t, "count", g.Count(1), Count{Live: 2, Orphans: 1, Zombies: 2})
 }
 
-// T4: the PID comes back, with the old exit seen, late, or lost.
+// T4: the PID is reused, with the old exit seen, late, or lost.
 func TestPIDReuseInheritsNothing(t *testing.T) {
 	old, now := ID{50, 500}, ID{50, 900}
 	births := []Event{root(10, 9, 1, 100), fork(20, 10, 200)}
@@ -187,8 +187,8 @@ func TestCloneParentShowsBoth(t *testing.T) {
 	equal(t, "count", g.Count(1), Count{Live: 4})
 }
 
-// Nested sessions, and a process that was there before its creator was made
-// the root of one.
+// Nested sessions, and a process that existed before its creator became the root of
+// one.
 func TestNestedSessions(t *testing.T) {
 	nest := root(20, 10, 2, 400)
 	inner := fork(40, 20, 500)
@@ -203,7 +203,7 @@ func TestNestedSessions(t *testing.T) {
 	equal(t, "inner", g.Count(2), Count{Live: 2})
 }
 
-// T7: what was there when its session began, and who had lost its creator.
+// T7: processes that existed when their session began, and one that had lost its creator.
 func TestAdopted(t *testing.T) {
 	adopted := func(pid, creator uint32) Event {
 		e := fork(pid, creator, 900)
@@ -221,8 +221,8 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
-// Who asked for work did not fork who does it: what that one runs is what it
-// was seen to run.
+// A process that asked for work did not fork the worker: the worker's command is only
+// what it was seen to run.
 func TestAdoptedCommands(t *testing.T) {
 	work := fork(30, 20, 250)
 	work.Evidence = Adopted
@@ -266,8 +266,8 @@ func TestMovedToAnotherSession(t *testing.T) {
 	equal(t, "kept", g.Stats().Kept, 3)
 }
 
-// The earliest Birth tells the creator, whenever it comes; who was thought to
-// be it is needed no more.
+// The earliest Birth decides the creator, whenever it arrives; the creator assumed
+// before is no longer needed.
 func TestEarliestBirthTellsTheCreator(t *testing.T) {
 	forked, becomesRoot := fork(30, 10, 300), root(30, 8, 2, 500)
 	for _, births := range [][]Event{{forked, becomesRoot}, {becomesRoot, forked}} {
@@ -374,7 +374,7 @@ func permute(events []Event, visit func([]Event)) {
 	rec(0)
 }
 
-// dump tells all that a graph answers.
+// dump renders everything that a graph answers.
 func dump(g *Graph) string {
 	s := ""
 	for _, b := range allNodes(g) {

@@ -1,9 +1,8 @@
 package lineage
 
-// settle draws the consequences of a change of n's state or of the need for
-// it: whether it is held, where it is shelved, and the same for its creators.
-// Up the chain it goes only as far as something changes, which is once for
-// each node that becomes held or is let go.
+// settle updates what follows from a change of n's state or need: whether n is held,
+// its shelf, and the same for its creators. It climbs the chain only while something
+// changes, which is once for each node that becomes held or is no longer held.
 func (g *Graph) settle(n *node) {
 	for n != nil {
 		held := n.present() || n.need > 0
@@ -31,7 +30,7 @@ func (g *Graph) settle(n *node) {
 	}
 }
 
-// shelve moves n to l, at its end, unless it is there already. nil: to none.
+// shelve moves n to the end of l, unless it is there already. nil: to no shelf.
 func (g *Graph) shelve(n *node, l *list) {
 	if n.shelved == l {
 		return
@@ -45,9 +44,9 @@ func (g *Graph) shelve(n *node, l *list) {
 	}
 }
 
-// trim keeps the bounds of Options. A creator is let go after its children, so
-// first in, first out leaves no remembered process without its ancestors; only
-// what late events add behind its forgotten creators stands alone.
+// trim keeps the bounds of Options. A creator is shelved after its children, so first
+// in, first out leaves no remembered process without its ancestors. Only a process that
+// late events add after its creator was forgotten has none.
 func (g *Graph) trim() {
 	for int(g.history.n) > g.options.History || g.history.n > 0 && g.images.bytes > g.options.Text {
 		g.recycle(g.history.head)
@@ -57,9 +56,9 @@ func (g *Graph) trim() {
 	}
 }
 
-// Forget moves all processes of a closed session to the history. Those that a
-// present process of another session needs stay beyond it. If one turns out to
-// live, the next event or snapshot brings it back.
+// Forget moves all processes of a closed session to the history. Those that a present
+// process of another session needs are kept. If a process turns out to be alive, the
+// next event or snapshot brings it back.
 func (g *Graph) Forget(session SessionID) {
 	s := g.sessions[session]
 	if s == nil {
@@ -77,8 +76,8 @@ const (
 	collapseMin = 4 * runMax
 )
 
-// hop reports whether n is a dead ancestor that tells nothing but "and so on":
-// complete, of its creator's session, with one remembered child.
+// hop reports whether n is a dead ancestor that only continues the chain: complete, in
+// its creator's session, with one remembered child.
 func (n *node) hop() bool {
 	return n.state == Exited && n.exit && n.birth && n.evidence == Fork &&
 		n.children.n == 1 &&

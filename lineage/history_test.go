@@ -21,7 +21,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	equal(t, "ancestry", path(g, id(30)), "30<fork<20 20<fork<10 10<root<9")
 }
 
-// What was remembered goes children first.
+// Children are forgotten before their creators.
 func TestHistoryKeepsAncestors(t *testing.T) {
 	g := New(Options{History: 3})
 	apply(g, []Event{root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 20, 300), fork(40, 30, 400),
@@ -51,7 +51,7 @@ func TestLateEventsDoNotLeak(t *testing.T) {
 	}
 }
 
-// Long command lines shorten the history.
+// Many long command lines shorten the history.
 func TestTextIsBounded(t *testing.T) {
 	g := New(Options{Text: 1 << 20})
 	apply(g, []Event{root(10, 9, 1, 100)})
@@ -67,8 +67,8 @@ func TestTextIsBounded(t *testing.T) {
 	}
 }
 
-// hops makes a chain in which each process forks the next one and exits. PIDs
-// go round.
+// hops makes a chain in which each process forks the next one and exits. PIDs wrap
+// around.
 func hops(g *Graph, n int) (last ID) {
 	e := root(10, 9, 1, 100)
 	g.Apply(&e)
@@ -115,7 +115,7 @@ func TestLongChainsAreCollapsed(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The creator in memory beyond the gap is not the one that forked.
+	// The creator in memory beyond the gap is not the process that forked.
 	gap := slices.IndexFunc(edges, func(e Edge) bool { return e.Hops > 0 })
 	below, above := edges[gap].Child, edges[gap+1].Child
 	g.Apply(&Event{Type: Exec, Time: above.Start + 1, ID: above, Session: 1, Comm: []byte("late")})
@@ -127,7 +127,7 @@ func TestLongChainsAreCollapsed(t *testing.T) {
 	equal(t, "kept", g.Stats().Kept, 0)
 }
 
-// A branch in the chain is not a hop: whoever has two children in memory stays.
+// A branch in the chain is not a hop: a process with two remembered children stays.
 func TestBranchesAreNotCollapsed(t *testing.T) {
 	g := New(Options{})
 	last := hops(g, 3000)
@@ -158,7 +158,7 @@ func TestBranchesAreNotCollapsed(t *testing.T) {
 	}
 }
 
-// A zombie is in the kernel still and is never left out.
+// A zombie is still in the kernel and is never left out.
 func TestZombiesAreNotCollapsed(t *testing.T) {
 	g := New(Options{})
 	apply(g, []Event{root(10, 9, 1, 100)})

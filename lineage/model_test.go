@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is the reference: what a kernel would know, in naive maps that forget
-// nothing, and the events that it would send.
+// world is the reference: what a kernel would know, in simple maps that forget nothing,
+// and the events that it would send.
 type world struct {
 	t       *rapid.T
 	clock   uint64
@@ -47,7 +47,7 @@ func (w *world) send(e Event) {
 	w.events = append(w.events, e)
 }
 
-// born lets creator fork. PIDs run in a small circle, as if pid_max were 40.
+// born makes creator fork. PIDs run in a small circle, as if pid_max were 40.
 func (w *world) born(creator ID, evidence Evidence, session SessionID) {
 	for {
 		if w.pid++; w.pid > 40 {
@@ -112,7 +112,7 @@ func (w *world) pick(zombie bool) []ID {
 
 func (w *world) live() []ID { return w.pick(false) }
 
-// live through some steps.
+// run takes random steps.
 func (w *world) run(steps int) {
 	for range steps {
 		live, zombies := w.live(), w.pick(true)
@@ -135,7 +135,7 @@ func (w *world) run(steps int) {
 	}
 }
 
-// end lets everybody die and be reaped.
+// end makes every process die and be reaped.
 func (w *world) end() {
 	for _, id := range w.live() {
 		w.die(id)
@@ -145,7 +145,7 @@ func (w *world) end() {
 	}
 }
 
-// take returns the events since the last take as a bad channel delivers them.
+// take returns the events since the last take as an unreliable channel would deliver them.
 func (w *world) take(loss, double, window int) []Event {
 	type late struct {
 		at int
@@ -234,8 +234,8 @@ func apply(g *Graph, events []Event) {
 	}
 }
 
-// T11: whatever is lost, doubled or late, a resync makes graph and world agree,
-// and nothing stays when all are gone.
+// T11: whatever is lost, doubled or late, a resync makes graph and world agree, and
+// nothing remains when all are gone.
 func TestResyncConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := New(Options{History: rapid.SampledFrom([]int{4, 16, 1000}).Draw(t, "history")})
@@ -269,8 +269,8 @@ func TestResyncConverges(t *testing.T) {
 	})
 }
 
-// Without loss no resync is needed: every order, with repeats, tells the same
-// as the order of time, to the last field.
+// Without loss no resync is needed: any order, with repeats, gives the same graph as
+// the order of time, to the last field.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -294,7 +294,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// audit recounts what the graph keeps incrementally.
+// audit recounts what the graph counts incrementally.
 func audit(g *Graph) error {
 	ids := allNodes(g)
 	if len(ids) != g.index.n {

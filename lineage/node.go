@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// State is the life of a process.
+// State is the state of a process in its life.
 type State uint8
 
 // The states of a process.
 const (
-	Unknown State = iota // only others spoke of it: it may live or be dead
+	Unknown State = iota // only other events named it: it may be live or dead
 	Live
 	Zombie // exited, not yet reaped
 	Exited // exited and reaped
@@ -23,8 +23,8 @@ func (s State) String() string {
 // over reports whether s is the state of a dead process.
 func (s State) over() bool { return s >= Zombie }
 
-// Command is what a process ran from Time (boottime, ns) on: until its first
-// exec the command of its creator at the fork, after that one for each exec.
+// Command is what a process ran from Time (boottime, ns) on: first the command of its
+// creator at the fork, then one for each exec.
 type Command struct {
 	Time          uint64
 	Comm          string
@@ -34,25 +34,25 @@ type Command struct {
 }
 
 // Move is a change of parent. Inferred moves come from a snapshot: Time is the
-// snapshot's, the move happened before it and other moves may be missing.
+// snapshot's, the move happened earlier, and other moves may be missing.
 type Move struct {
 	Time     uint64 // boottime, ns
 	From, To ID
 	Inferred bool
 }
 
-// Node is what the graph knows of one process, copied out: it does not change
-// with the graph. Times are boottime nanoseconds, 0 if not known.
+// Node is a copy of what the graph knows of one process: it does not change with the
+// graph. Times are boottime nanoseconds, 0 if unknown.
 type Node struct {
 	ID       ID
-	Session  SessionID // now, or the last one; 0: none
+	Session  SessionID // now, or the last; 0: none
 	Evidence Evidence
-	Source   uint8 // as the event or the snapshot had it
-	Creator  ID    // true for good, also when that process is forgotten
-	Under    ID    // the nearest remembered one of its creators; zero: none is
-	Parent   ID    // now, or the last one
+	Source   uint8 // as in the event or the snapshot
+	Creator  ID    // never changes, also when that process is forgotten
+	Under    ID    // the nearest creator in memory; zero: none
+	Parent   ID    // now, or the last
 	State    State
-	Orphan   bool // live and no root, and its creator is dead
+	Orphan   bool // live, not a root, and its creator is dead
 
 	Comm          string
 	Exe           string
@@ -65,8 +65,8 @@ type Node struct {
 	Born   uint64
 	Exited uint64 // an upper bound unless StatusKnown
 
-	Reaped      bool // a Reaped told that its PID is free
-	StatusKnown bool // an Exit told Status, Flags, CPUTime and MaxRSS
+	Reaped      bool // a Reaped event reported that its PID is free
+	StatusKnown bool // an Exit event reported Status, Flags, CPUTime and MaxRSS
 	Status      uint32
 	Flags       uint32
 	CPUTime     uint64 // ns; of a live process at the last snapshot
@@ -75,11 +75,10 @@ type Node struct {
 
 	Reparents  []Move // by time; at most 64: the first and the latest
 	Reconciled bool   // known from a snapshot, its Birth was never seen
-	Ghost      bool   // neither Birth, Exec nor a snapshot told of it
-	Claim      *Claim // of itself or of an ancestor; nil: none
-	// Hops counts the dead creators between this process and the nearest
-	// remembered one that were left out (see Options). Creator is the first of
-	// them.
+	Ghost      bool   // no Birth, Exec or snapshot named it
+	Claim      *Claim // its own or an ancestor's; nil: none
+	// Hops counts the dead creators that were left out between this process and the
+	// nearest remembered one (see Options). Creator is the first of them.
 	Hops uint32
 }
 
@@ -87,12 +86,12 @@ type Node struct {
 const (
 	siblings = iota // children of one creator, by start
 	roll            // present or past processes of one session
-	shelf           // history, or dead ancestors in need
-	change          // to be taken by who tracks the graph
+	shelf           // history, or dead ancestors that are needed
+	change          // to be taken by the reader that tracks the graph
 	lists
 )
 
-// node is a process in memory. It is in the index from take to free.
+// node is a process in memory. It is in the index from get to recycle.
 type node struct {
 	id        ID
 	creatorID ID
@@ -105,7 +104,7 @@ type node struct {
 	older    *node
 
 	session  *session
-	enrolled *session // whose lists and counts hold it, as standing says
+	enrolled *session // the session whose lists and counts include it, as standing says
 	shelved  *list
 
 	claim     *Claim
@@ -124,7 +123,7 @@ type node struct {
 	cpuTime uint64
 	maxRSS  uint64
 	rss     uint64
-	mark    uint64 // epoch of the pass that met it
+	mark    uint64 // epoch of the pass that saw it
 	uid     uint32
 	status  uint32
 	flags   uint32
@@ -140,30 +139,30 @@ type node struct {
 	standing standing
 
 	held        bool // present, or a held child needs it
-	known       bool // Birth, Exec or a snapshot told of it
-	birth       bool // a Birth did
-	exit        bool // an Exit told its end
-	reaped      bool // a Reaped did
-	inferred    bool // its end follows from a snapshot or the reuse of its PID
+	known       bool // a Birth, an Exec or a snapshot reported it
+	birth       bool // a Birth reported it
+	exit        bool // an Exit reported its end
+	reaped      bool // a Reaped reported its reaping
+	inferred    bool // its end was inferred from a snapshot or the reuse of its PID
 	reconciled  bool
 	cloneParent bool
-	unseen      bool // it was entered when it had run for some time, unseen
+	unseen      bool // it had run for some time before it was entered
 	dirty       bool // on the list of changes
 }
 
-// present reports whether the kernel still has n, for all we know. What is
-// known from late events only is not: nothing would ever end it.
+// present reports whether the kernel still has n, as far as is known. A process that
+// only late events named is not present: nothing would ever end it.
 func (n *node) present() bool {
 	return n.known && (n.state == Live || n.state == Zombie)
 }
 
-// orphan reports whether n is live and its creator dead. The root of a session
-// is none: its lineage begins with it.
+// orphan reports whether n is live and its creator dead. The root of a session is not
+// an orphan: its lineage begins with it.
 func (n *node) orphan() bool {
 	return n.state == Live && n.evidence != Root && n.creator != nil && n.creator.state.over()
 }
 
-// looks is what a snapshot may change of n, state and parent excepted.
+// looks is what a snapshot may change in n, except state and parent.
 func (n *node) looks() [6]uint64 {
 	return [6]uint64{
 		binary.NativeEndian.Uint64(n.comm[:8]), binary.NativeEndian.Uint64(n.comm[8:]),

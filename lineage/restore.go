@@ -1,15 +1,15 @@
 package lineage
 
-// Needed reports whether a process is present, or a remembered ancestor of a
-// present one: what a picture of the living cannot do without.
+// Needed reports whether a process is present, or a remembered ancestor of a present
+// one.
 func (g *Graph) Needed(id ID) bool {
 	n := g.index.find(id)
 	return n != nil && n.held && n.known
 }
 
-// Restore tells the graph what another one knew of a process. It is as if its
-// events came again: in any order, more than once, before or after the real
-// ones. What n says of a live process is old; a snapshot brings it up to date.
+// Restore adds what another graph knew of a process, as if its events came again: in
+// any order, more than once, before or after the real ones. What n says of a live
+// process may be outdated; a snapshot updates it.
 func (g *Graph) Restore(n *Node) {
 	if !n.ID.names() || n.Ghost {
 		return
@@ -29,7 +29,7 @@ func (g *Graph) Restore(n *Node) {
 	for i := range n.Commands {
 		c := &n.Commands[i]
 		if i == 0 && c.Time == n.ID.Start && g.inherits(n.ID) {
-			continue // its creator is here and says it
+			continue // its creator is known and gives the same command
 		}
 		var argv []byte
 		for _, arg := range c.Argv {
@@ -60,7 +60,7 @@ func (g *Graph) Restore(n *Node) {
 	}
 }
 
-// inherits reports whether a process has a command of its creator's.
+// inherits reports whether a process has an inherited command.
 func (g *Graph) inherits(id ID) bool {
 	n := g.index.find(id)
 	return n != nil && n.inherited != nil

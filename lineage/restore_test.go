@@ -48,7 +48,7 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// What nobody restored does not come back.
+// Nodes without an identity, and ghosts, are not restored.
 func TestRestoreNothing(t *testing.T) {
 	g := New(Options{})
 	g.Restore(&Node{})

@@ -2,12 +2,12 @@ package lineage
 
 import "slices"
 
-// ChangeKind tells what a Change reports.
+// ChangeKind is what a Change reports.
 type ChangeKind uint8
 
 // The kinds of change that a snapshot brings.
 const (
-	Found      ChangeKind = iota // a member that no event had told of
+	Found      ChangeKind = iota // a member that no event had reported
 	Reparented                   // From, To: its parents
 	Vanished                     // it was live and is dead; status unknown
 	Gone                         // it was a zombie and is reaped
@@ -26,21 +26,21 @@ type Change struct {
 	From, To ID // Reparented
 }
 
-// Resync repairs the graph from a snapshot of every process of the host. now
-// (boottime, ns) must not be later than the moment at which the snapshot was
-// begun; an earlier one is safe and only leaves more to the next snapshot.
+// Resync repairs the graph from a snapshot of every process of the host. now (boottime,
+// ns) must not be later than the moment at which the snapshot was begun; an earlier
+// time is safe, it only leaves more work to the next snapshot.
 //
-// Events told after now stand: a process with a later sign of life is not
-// touched, and one whose end was told is not woken. Births are only created,
-// never overwritten. Processes of no session are not entered; they only prove
-// that they exist.
+// Events after now stay valid: a process with a later sign of life is not touched, and
+// one whose end was reported is not revived. Births are only created, never
+// overwritten. Processes outside sessions are not entered; they only prove that they
+// exist.
 func (g *Graph) Resync(now uint64, seen []Seen) []Change {
 	return g.resync(now, seen, func(*node) bool { return true })
 }
 
-// ResyncSessions is Resync for a snapshot of the members of the named sessions
-// only: nobody else can vanish. A session that is nested in a named one must
-// be named as well.
+// ResyncSessions is Resync for a snapshot of the members of the named sessions only: no
+// other process can vanish. A session that is nested in a named one must be named as
+// well.
 func (g *Graph) ResyncSessions(now uint64, seen []Seen, sessions ...SessionID) []Change {
 	return g.resync(now, seen, func(n *node) bool {
 		return n.session != nil && slices.Contains(sessions, n.session.id)
@@ -83,7 +83,7 @@ func (p *pass) note(k ChangeKind, n *node) {
 	p.changes = append(p.changes, Change{Kind: k, ID: n.id, Session: n.sessionID()})
 }
 
-// merge tells the graph of one process of the snapshot.
+// merge merges one process of the snapshot into the graph.
 func (p *pass) merge(s *Seen) {
 	g := p.g
 	if !s.ID.names() {
@@ -101,7 +101,7 @@ func (p *pass) merge(s *Seen) {
 		return
 	}
 	if s.Session == 0 && !n.known {
-		// A creator outside is not ours to watch: no event would end it.
+		// A creator outside sessions is not tracked: no event would end it.
 		before := n.looks()
 		copyComm(&n.comm, s.Comm)
 		if n.looks() != before {
@@ -122,7 +122,7 @@ func (p *pass) merge(s *Seen) {
 		p.note(Moved, n)
 	}
 	p.parent(n, s)
-	if n.exit { // nothing more to learn of the dead
+	if n.exit { // nothing more to learn about a dead process
 		return
 	}
 	before := n.looks()
@@ -141,10 +141,10 @@ func (p *pass) merge(s *Seen) {
 	g.conclude(n, Zombie, p.now)
 }
 
-// enter notes session, evidence and, if nobody told it, the creator.
+// enter notes session, evidence and, if no event reported it, the creator.
 func (p *pass) enter(n *node, s *Seen) {
-	// One that lives and is in no session was let go of; of the dead the kernel
-	// may not know it any more.
+	// A live process without a session was released; for a dead one the kernel may no
+	// longer know the session.
 	if s.Session != 0 || !s.Dead && !s.Zombie {
 		p.g.enter(n, s.Session, p.now)
 	}

@@ -26,14 +26,14 @@ func TestResyncCreatesWhatWasLost(t *testing.T) {
 	equal(t, "stranger entered", ok, false)
 	equal(t, "comm of the creator outside", known(t, g, id(9)).Comm, "bash")
 
-	late := fork(40, 30, 400) // the Birth comes after all
+	late := fork(40, 30, 400) // the Birth arrives after all
 	g.Apply(&late)
 	n = known(t, g, id(40))
 	equal(t, "reconciled", n.Reconciled, false)
 	equal(t, "parent", n.Parent, id(1))
 }
 
-// T12: the creator between was born and died unseen; its child tells of it.
+// T12: the creator between was born and died unseen; its child names it.
 func TestResyncShowsTheMissingCreator(t *testing.T) {
 	g := graph(root(10, 9, 1, 100))
 	all := []Seen{{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}, seen(40, 30, 1)}
@@ -77,7 +77,7 @@ func TestResyncVanished(t *testing.T) {
 		fmt.Sprint([]Move{{Time: 291, From: id(20), To: id(1)}}))
 }
 
-// T10: an old snapshot neither wakes the dead nor touches what is newer.
+// T10: an old snapshot neither revives the dead nor changes what is newer.
 func TestResyncWithAnOldSnapshot(t *testing.T) {
 	g := graph(root(10, 9, 1, 100), fork(20, 10, 200), fork(30, 10, 300),
 		exit(20, 1100), fork(60, 10, 1200), execs(30, 1300, "new"), reparent(30, 10, 1, 1310),
@@ -113,7 +113,7 @@ func TestResyncOfSomeSessions(t *testing.T) {
 	equal(t, "outer", g.Count(1), Count{Live: 2})
 }
 
-// A process that was only inferred to be dead is taken back on proof.
+// A process whose end was only inferred is revived on proof.
 func TestInferredEndGivesWay(t *testing.T) {
 	g := graph(root(10, 9, 1, 100), fork(20, 10, 200))
 	all := []Seen{{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)}}
@@ -136,8 +136,8 @@ func TestInferredEndGivesWay(t *testing.T) {
 	equal(t, "kept", g.Stats().Kept, 0)
 }
 
-// T15: a new graph learns all from one snapshot, then late events of the time
-// before change nothing.
+// T15: a new graph learns everything from one snapshot; late events from before it
+// change nothing.
 func TestResyncAfterRestart(t *testing.T) {
 	g := New(Options{})
 	gone := seen(30, 20, 1)
@@ -154,7 +154,7 @@ func TestResyncAfterRestart(t *testing.T) {
 	equal(t, "comm", known(t, g, id(40)).Comm, "sh")
 }
 
-// A PID has one present process, whatever is said of the older one.
+// A PID has one present process, whatever is reported of the older one.
 func TestOlderProcessOfAPIDStaysDead(t *testing.T) {
 	old, young := ID{20, 200}, ID{20, 400}
 	g := graph(root(10, 9, 1, 100), fork(20, 10, 200),
@@ -164,7 +164,7 @@ func TestOlderProcessOfAPIDStaysDead(t *testing.T) {
 	equal(t, "young", known(t, g, young).State, Live)
 }
 
-// It is taken back with its creator, even if that was forgotten meanwhile.
+// It is revived with its creator, even if the creator was forgotten meanwhile.
 func TestInferredEndGivesWayToAWholeProcess(t *testing.T) {
 	g := New(Options{History: 2})
 	apply(g, []Event{fork(20, 10, 200), fork(30, 20, 300), fork(40, 10, 400), exit(20, 310), reaped(20, 311)})
@@ -184,7 +184,7 @@ func TestInferredEndGivesWayToAWholeProcess(t *testing.T) {
 	}
 }
 
-// Creators that cannot be are ignored: a graph with a cycle would never return.
+// Impossible creators are ignored: a graph with a cycle would never return.
 func TestImpossibleCreators(t *testing.T) {
 	a, b, c := ID{2, 100}, ID{3, 100}, ID{4, 100}
 	born := func(id, creator ID, at uint64) Event {

@@ -13,7 +13,7 @@ type session struct {
 // Count counts the present processes of one session, nested ones excluded.
 type Count struct {
 	Live    int
-	Orphans int // live and no root, and the creator is dead
+	Orphans int // live, not a root, and the creator is dead
 	Zombies int
 }
 
@@ -21,7 +21,7 @@ type Count struct {
 type standing uint8
 
 const (
-	listed standing = 1 << iota // on one of the lists
+	listed standing = 1 << iota // on one of the session's lists
 	isPresent
 	isLive
 	isOrphan
@@ -59,7 +59,7 @@ func (g *Graph) join(n *node, s *session) {
 	g.enroll(n)
 }
 
-// enrollChildren is for when n's children become orphans, or are none again.
+// enrollChildren updates n's children when they become orphans, or stop being orphans.
 func (g *Graph) enrollChildren(n *node) {
 	for c := n.children.head; c != nil; c = c.links[siblings].next {
 		g.enroll(c)
@@ -122,8 +122,8 @@ func (g *Graph) Count(session SessionID) Count {
 // graph must not change meanwhile.
 func (g *Graph) Members(session SessionID) iter.Seq[ID] { return g.list(session, isLive) }
 
-// Orphans lists the live processes of a session whose creator is dead, its root
-// excepted. The graph must not change meanwhile.
+// Orphans lists the live processes of a session whose creator is dead, except its root.
+// The graph must not change meanwhile.
 func (g *Graph) Orphans(session SessionID) iter.Seq[ID] { return g.list(session, isOrphan) }
 
 // Zombies lists the processes of a session that wait to be reaped by their

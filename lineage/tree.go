@@ -5,16 +5,15 @@ import "slices"
 // Branch is one row of a tree.
 type Branch struct {
 	ID      ID
-	Creator ID // the row it hangs under; zero: a top
+	Creator ID // the row above it in the tree; zero: a top
 	Depth   int
 }
 
-// Tree returns the processes of the named sessions, each before what it
-// created, siblings in the order of their start. Present ones (live, zombie)
-// are shown with the dead ancestors that join them; all: everything
-// remembered. A process is a top if its creator is in none of the sessions.
-// Where ancestors were left out (Node.Hops) a row hangs under the nearest
-// remembered one.
+// Tree returns the processes of the named sessions, each before what it created,
+// siblings in the order of their start. Present ones (live, zombie) are shown with the
+// dead ancestors that join them; all: everything remembered. A process is a top if its
+// creator is in none of the sessions. Where ancestors were left out (Node.Hops) a row
+// is placed under the nearest remembered one.
 func (g *Graph) Tree(all bool, sessions ...SessionID) []Branch {
 	g.epoch++
 	tops, rows := g.tops(all, sessions)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Usage is what a group of processes took at a time. Processes counts those
-// that hold a PID: the live ones and the zombies.
+// Usage is what a group of processes used at a time. Processes counts those that hold a
+// PID: live ones and zombies.
 type Usage struct {
 	At        uint64 // boottime, ns
 	Processes int
@@ -17,8 +17,8 @@ type Usage struct {
 const (
 	trendPeriod  = 60e9 // ns
 	trendSamples = 180
-	// A slope through fewer samples, or through less than ten minutes, would be
-	// the noise of a build or a test.
+	// With fewer samples, or less than ten minutes, the slope would be the noise of a
+	// build or a test.
 	trendLeast = 10
 	trendSpan  = 10 * trendPeriod
 )
@@ -31,7 +31,7 @@ func (t *Trend) Due(at uint64) bool {
 	return len(t.samples) == 0 || at >= t.samples[len(t.samples)-1].At+trendPeriod
 }
 
-// Add takes a sample if it is due. The oldest goes when there is no room.
+// Add takes a sample if it is due. The oldest is dropped if there is no room.
 func (t *Trend) Add(u Usage) {
 	if !t.Due(u.At) {
 		return
@@ -65,10 +65,10 @@ type Growth struct {
 	RSS       float64 // bytes per hour
 }
 
-// Growth is the median of the slopes between all pairs of samples (Theil and
-// Sen): up to 29 % of the samples may be anything, a build that came and went,
-// and change little. It is not ok while there is not enough to tell: fewer
-// than ten samples, or less than ten minutes between the first and the last.
+// Growth is the median of the slopes between all pairs of samples (Theil and Sen): up
+// to 29 % of the samples may be anything, such as a short build, and change little. It
+// is not ok while there is too little data: fewer than ten samples, or less than ten
+// minutes between the first and the last.
 func (t *Trend) Growth() (g Growth, ok bool) {
 	if len(t.samples) < trendLeast || t.Span() < trendSpan {
 		return Growth{}, false
@@ -85,7 +85,7 @@ func (t *Trend) Growth() (g Growth, ok bool) {
 	return Growth{median(processes), median(rss)}, true
 }
 
-// median sorts what it is given.
+// median sorts its argument.
 func median(x []float64) float64 {
 	slices.Sort(x)
 	m := len(x) / 2
@@ -95,8 +95,8 @@ func median(x []float64) float64 {
 	return (x[m-1] + x[m]) / 2
 }
 
-// HoursUntil is when something that grows by perHour has used up room; not ok
-// if it does not grow, or not within ten years.
+// HoursUntil is the time in which perHour of growth uses up room; not ok if there is no
+// growth, or it takes more than ten years.
 func HoursUntil(room, perHour float64) (hours float64, ok bool) {
 	const tenYears = 10 * 365 * 24
 	if !(perHour > 0) || math.IsNaN(room) {

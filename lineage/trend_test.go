@@ -11,7 +11,7 @@ const minute = uint64(trendPeriod)
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a), math.Abs(b)) }
 
-// A straight line has its slope, wherever it begins and however it is sampled.
+// A straight line has its slope, wherever it starts and however it is sampled.
 func TestTrendOfALine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr Trend
@@ -62,7 +62,7 @@ func TestTrendWithBursts(t *testing.T) {
 	})
 }
 
-// The past is bounded, in order and never denser than one a minute.
+// The samples are bounded, in order and never denser than one a minute.
 func TestTrendIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr Trend

@@ -1,16 +1,15 @@
-// Package lineage is the picture of who created whom: a graph of processes
+// Package lineage is the picture of which process created which: a graph of processes
 // keyed by identity, with creators that never change and parents that may.
 //
-// It is pure: no system calls, no clock, no goroutine, no import of this
-// module. Events and snapshots go in, answers come out; the caller owns the
-// graph from one goroutine. The kernel holds the truth: a lost, repeated or
-// late event costs a line of history and is repaired by Resync, it never
-// changes who belongs to which session.
+// It is pure: no system calls, no clock, no goroutine, no import of this module. Events
+// and snapshots go in, answers come out; the caller owns the graph from one goroutine.
+// The kernel holds the truth: a lost, repeated or late event costs a line of history
+// and is repaired by Resync. It never changes which session a process belongs to.
 package lineage
 
 import "fmt"
 
-// ID names a process (a thread group) for good: the thread group id in the initial
+// ID permanently names a process (a thread group): the thread group id in the initial
 // PID namespace and the group leader's start_boottime in nanoseconds. A PID alone is
 // reused; the pair is not. The zero value is "no process".
 type ID struct {
@@ -41,7 +40,7 @@ func (id SessionID) String() string {
 	return string(s[:])
 }
 
-// EventType tells what an Event reports.
+// EventType is what an Event reports.
 type EventType uint8
 
 // The event types that change the graph.
@@ -78,7 +77,7 @@ type Event struct {
 	ID       ID
 	Session  SessionID
 	Evidence Evidence // Birth
-	Source   uint8    // Birth: what the evidence rests on; the graph only keeps it
+	Source   uint8    // Birth: what the evidence is based on; the graph only stores it
 	Creator  ID       // Birth
 	Parent   ID       // Birth, Reparent (the new one)
 	From     ID       // Reparent
@@ -91,11 +90,11 @@ type Event struct {
 	ArgvTruncated bool
 
 	Status  uint32 // Exit: as wait(2) gives it
-	Flags   uint32 // Exit: opaque to the graph, handed back by Node
+	Flags   uint32 // Exit: opaque to the graph, returned by Node
 	CPUTime uint64 // Exit: ns
 	MaxRSS  uint64 // Exit: bytes
 
-	Claim *Claim // Birth, Claimed; nil: nothing is said of it, but what is said of its creator
+	Claim *Claim // Birth, Claimed; nil: no claim of its own, only its creator's
 }
 
 // Seen is one live or unreaped process of a snapshot.

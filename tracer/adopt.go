@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPasses bounds how often a walk over all processes is repeated. Each finds
-// those whose parent the last one entered; in the order of the task list that
-// is all of them at once, but for who was reparented.
+// maxPasses bounds how often a walk over all processes is repeated. Each walk finds the
+// processes whose parent was entered before. In the order of the task list one walk
+// finds all of them, except those that were reparented.
 const maxPasses = 64
 
-// Enter makes a stranger a member on the evidence of source; creator is who
-// asked for it, if that is known. Its descendants are entered by Adopt.
-// [ErrNotFound]: the process or the session is gone. [ErrProtected]: it is
-// protected, or is in a session already.
+// Enter makes an outsider a member on the evidence of source; creator is the process
+// that asked for it, if known. Its descendants are entered by Adopt. [ErrNotFound]: the
+// process or the session is gone. [ErrProtected]: the process is protected, or already
+// in a session.
 func (t *Tracer) Enter(id SessionID, p, creator Identity, source Source) error {
 	return t.enter(0, id, p, creator, source)
 }
 
-// Raise enters a member of from, its root too, for a session on better
+// Raise moves a member of from, which may be its root, into a session on better
 // evidence; the session may be from itself. Its descendants stay where they are.
-// [ErrNotFound] as of Enter. [ErrProtected]: it is not in from.
+// [ErrNotFound] as for Enter. [ErrProtected]: it is not in from.
 func (t *Tracer) Raise(from, id SessionID, p, creator Identity, source Source) error {
 	return t.enter(from, id, p, creator, source)
 }
@@ -48,10 +48,10 @@ func (t *Tracer) enter(from, id SessionID, p, creator Identity, source Source) e
 	return nil
 }
 
-// Adopt enters every descendant of the session's members that is in no session
-// by the kernel's parents, and tells each as an [EventBirth]. Nobody is missed
-// that has a living ancestor in the session: while it runs, a stranger that
-// forks is entered with its child. It gives how many its walks entered.
+// Adopt enters every descendant of the session's members that is in no session,
+// following the kernel's parents, and reports each as an [EventBirth]. No process with
+// a living ancestor in the session is missed: during Adopt an outsider that forks is
+// entered with its child. Adopt returns how many its walks entered.
 func (t *Tracer) Adopt(id SessionID) (int, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
@@ -64,8 +64,8 @@ func (t *Tracer) Adopt(id SessionID) (int, error) {
 	return n, nil
 }
 
-// Follow moves those members of from whose creator is in id to id, and theirs.
-// It gives how many.
+// Follow moves the members of from whose creator is in id to id, and so on down. It
+// returns how many.
 func (t *Tracer) Follow(from, id SessionID) (int, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
@@ -76,8 +76,8 @@ func (t *Tracer) Follow(from, id SessionID) (int, error) {
 	return n, nil
 }
 
-// Move moves one member from a session to another. [ErrNotFound]: it is not in
-// from, or it or the other session is gone. [ErrRoot]: it is from's root.
+// Move moves one member from a session to another. [ErrNotFound]: the member is not in
+// from, or it or the other session is gone. [ErrRoot]: it is the root of from.
 func (t *Tracer) Move(p Identity, from, to SessionID) error {
 	args := bpf.LineageVerbArgs{Root: wireIdentity(p), From: uint64(from), Session: uint64(to)}
 	t.verbs.Lock()
@@ -93,9 +93,9 @@ func (t *Tracer) Move(p Identity, from, to SessionID) error {
 	return nil
 }
 
-// Dissolve lets all members of an active session go, to the innermost session around
-// it that was not dissolved, or to none. It is in [StateDissolved] then: nothing
-// follows from it, and nobody is signalled. What is nested in it stays, as part of the
+// Dissolve releases all members of an active session to the innermost session around it
+// that was not dissolved, or to none. The session is then in [StateDissolved] and has
+// no effect; no process is signalled. What is nested in it stays, as part of the
 // session around it. [ErrBusy]: its end has begun. [ErrNotFound].
 func (t *Tracer) Dissolve(id SessionID) (int, error) {
 	t.verbs.Lock()

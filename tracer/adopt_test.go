@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A running process with children, one of which is another session's owner and
-// one of which somebody protects.
+// A running process with children: one is another session's owner, one is protected.
 func TestAdopt(t *testing.T) { everySide(t, testAdopt) }
 
 func testAdopt(t *testing.T, o tracer.Options) {
@@ -57,9 +56,9 @@ func testAdopt(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-// Fifty threads fork all the time while their process is adopted. Not one of
-// their children is missed: nobody is left when the session has ended. 5 rounds,
-// or LNGTEST_ROUNDS.
+// Fifty threads fork all the time while their process is adopted. None of their
+// children is missed: no process is left when the session has ended. 5 rounds, or
+// LNGTEST_ROUNDS.
 func TestAdoptWhileForking(t *testing.T) { everySide(t, testAdoptWhileForking) }
 
 func testAdoptWhileForking(t *testing.T, o tracer.Options) {
@@ -99,7 +98,7 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 	t.Logf("figure: nobody missed in %d of %d rounds; %d entered by walks", rounds, rounds, walked)
 }
 
-// A stranger is entered on evidence, with what descends from it.
+// An outsider is entered on evidence, with its descendants.
 func TestEnter(t *testing.T) { everySide(t, testEnter) }
 
 func testEnter(t *testing.T, o tracer.Options) {
@@ -141,8 +140,8 @@ func testEnter(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-// On better evidence the root of a session that outlives its root goes to
-// another one, what it forked follows, and it ends with that one.
+// On better evidence the root of a session that outlives its root moves to another
+// session. What it forked follows, and it ends with that session.
 func TestRaise(t *testing.T) { everySide(t, testRaise) }
 
 func testRaise(t *testing.T, o tracer.Options) {

@@ -14,15 +14,15 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// Agent opens a session over every process that execs under Comm and is in
-// none, before its first fork. Whether it is the program that is meant has to
-// be found out afterwards: Dissolve lets a lookalike go.
+// Agent opens a session for every process that execs under Comm and is in none, before
+// its first fork. Whether it is the intended program must be checked afterwards:
+// Dissolve releases a lookalike.
 type Agent struct {
 	Comm string // 1 to 15 bytes
-	// Nests also opens one inside another session, unless the process is that
-	// one's root.
+	// Nests also opens a session inside another one, unless the process is the root of
+	// that one.
 	Nests bool
-	Rule  uint32 // whatever tells the rule, for [SessionInfo].Rule
+	Rule  uint32 // identifies the rule, for [SessionInfo].Rule
 
 	Grace          time.Duration
 	MaxLifetime    time.Duration
@@ -35,9 +35,9 @@ type Agent struct {
 // agentNests is AGENT_NESTS of bpf/lineage.h.
 const agentNests = 1
 
-// SetAgents replaces all agents; nil is none. Sessions that are open stay.
-// Agents of the same Comm, or more than the kernel side holds, are an error,
-// and then nothing has changed.
+// SetAgents replaces all agents; nil: no agents. Open sessions stay. The same Comm
+// twice, or more agents than the kernel side holds, is an error, and then nothing has
+// changed.
 func (t *Tracer) SetAgents(agents []Agent) error {
 	wanted := make(map[Comm]bpf.LineageAgent, len(agents))
 	for _, a := range agents {
@@ -101,8 +101,8 @@ type lateAgents struct {
 	before map[Identity]Comm // the names of processes that are not late
 }
 
-// names gives the name of every process. An exec takes its name before the hook sees it, on a slow
-// host long before. So names are read before our hooks are attached, which takes longer.
+// names returns the name of every process. An exec takes its name before the hook sees it, on a
+// slow host long before. So names are read before our hooks are attached, which takes longer.
 func (t *Tracer) names() (map[Identity]Comm, error) {
 	all := map[Identity]Comm{}
 	return all, t.Snapshot(0, func(p *Process) error {
@@ -111,9 +111,9 @@ func (t *Tracer) names() (map[Identity]Comm, error) {
 	})
 }
 
-// OpenMissedAgents opens the sessions of agents whose exec the kernel's recursion guard kept
-// from the exec hook, and counts them. [Tracer.RecursionMisses] says when to ask. Of a process
-// that had its name when SetAgents first gave that name, or at the last call, no exec was missed.
+// OpenMissedAgents opens the sessions of agents whose exec the exec hook missed because of the kernel's
+// recursion guard, and counts them. [Tracer.RecursionMisses] shows when to call it. An exec is not
+// missed if the process already had its name when SetAgents first set that name, or at the last call.
 func (t *Tracer) OpenMissedAgents() (int, error) {
 	t.late.Lock()
 	defer t.late.Unlock()
@@ -127,7 +127,7 @@ func (t *Tracer) OpenMissedAgents() (int, error) {
 	return n, nil
 }
 
-// watch replaces the agents. What runs already under a name that is new is not late.
+// watch replaces the agents. A process that already runs under a new name is not late.
 func (l *lateAgents) watch(t *Tracer, agents map[Comm]bpf.LineageAgent) error {
 	before := map[Identity]Comm{}
 	if len(agents) > 0 {
@@ -146,8 +146,8 @@ func (l *lateAgents) watch(t *Tracer, agents map[Comm]bpf.LineageAgent) error {
 	return nil
 }
 
-// open opens the sessions that the exec hook would have opened: of the oldest first, so that one
-// inside another is nested in that one's.
+// open opens the sessions that the exec hook would have opened, oldest agent first, so that an
+// agent inside another one's session is nested in it.
 func (l *lateAgents) open(t *Tracer) (n int, err error) {
 	var late []Process
 	seen, names := map[Identity]Comm{}, map[Identity]Comm{}
@@ -181,12 +181,12 @@ func (l *lateAgents) open(t *Tracer) (n int, err error) {
 	return n, nil
 }
 
-// openOne opens a session over a process that runs under an agent's name, unless its exec did. names
-// are those of all processes.
+// openOne opens a session for a process that runs under an agent's name, unless the exec hook did.
+// names are those of all processes.
 func (l *lateAgents) openOne(t *Tracer, p *Process, names map[Identity]Comm) (opened bool, err error) {
 	g := l.agents[p.Comm]
 	if e, err := t.Lookup(p.PID); err == nil && e.Identity == p.Identity {
-		p.Session = e.Session // an older agent's by now, perhaps
+		p.Session = e.Session // perhaps an older agent's by now
 	}
 	if p.Session != 0 {
 		s, err := t.Session(p.Session)
@@ -205,7 +205,7 @@ func (l *lateAgents) openOne(t *Tracer, p *Process, names map[Identity]Comm) (op
 	})
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTooDeep), errors.Is(err, ErrFull):
-		return false, nil // it has exited; or it would have got none from its exec
+		return false, nil // it has exited; or its exec would not have opened one either
 	case err != nil:
 		return false, err
 	case p.Session != 0:

@@ -15,13 +15,13 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// agent gives a program that execs under the name and does what start does.
+// agent starts a program that execs under the name and then does what start does.
 func agent(t *testing.T, name, script string) *workload {
 	t.Helper()
 	return start(t, "exec "+shellNamed(t, name)+" -c '"+script+"'")
 }
 
-// shellNamed gives the path of a shell under another name.
+// shellNamed returns the path of a shell under another name.
 func shellNamed(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -31,7 +31,7 @@ func shellNamed(t *testing.T, name string) string {
 	return path
 }
 
-// opened waits for the session of the process.
+// opened waits until the process has a session.
 func opened(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.SessionInfo {
 	t.Helper()
 	var s tracer.SessionInfo
@@ -46,10 +46,10 @@ func opened(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.SessionInfo {
 	return s
 }
 
-// agentName is nobody else's: another run of these tests would open sessions here.
+// agentName is unique to this run: another run of these tests would open sessions for it.
 var agentName = fmt.Sprintf("lngtest-%d", os.Getpid()) // at most 15 bytes
 
-// A program of an agent's name is a session from its exec on.
+// A program with an agent's name is a session from its exec on.
 func TestAgents(t *testing.T) { everySide(t, testAgents) }
 
 func testAgents(t *testing.T, o tracer.Options) {
@@ -73,7 +73,7 @@ func testAgents(t *testing.T, o tracer.Options) {
 	if e, err := tr.Lookup(child); err != nil || e.Session != s.ID {
 		t.Errorf("%+v, %v", e, err)
 	}
-	// Without its agents the kernel opens nothing, and what is open stays.
+	// Without agents the kernel opens nothing, and open sessions stay.
 	if err := tr.SetAgents(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func testAgents(t *testing.T, o tracer.Options) {
 }
 
 // An agent whose exec the hook missed is found afterwards, with its child. What ran under the
-// name before there was an agent, or was seen, is left alone.
+// name before there was an agent, or was seen, is not touched.
 func TestMissedAgents(t *testing.T) { everySide(t, testMissedAgents) }
 
 func testMissedAgents(t *testing.T, o tracer.Options) {
@@ -113,7 +113,7 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 	if err := tr.SetAgents(agents); err != nil {
 		t.Fatal(err)
 	}
-	// Its child has its name and never execs.
+	// Its child has the same name and never execs.
 	seen := up("(while :; do sleep 1; done)")
 	back := tr.MissExecs()
 	missed := up("sleep 60")
@@ -122,7 +122,7 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 	around.goOn()
 	parse(t, around.line())
 	back()
-	if err := tr.SetAgents(agents); err != nil { // as a reload of the policy does
+	if err := tr.SetAgents(agents); err != nil { // as in a reload of the policy
 		t.Fatal(err)
 	}
 	if n, err := tr.OpenMissedAgents(); n != 2 || err != nil {
@@ -152,7 +152,7 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 	}
 }
 
-// TestMissedAgentOfRenamed: an agent that runs another program by now starts an agent.
+// TestMissedAgentOfRenamed: an agent that runs another program by then starts an agent.
 func TestMissedAgentOfRenamed(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}); err != nil {
@@ -180,8 +180,8 @@ func TestMissedAgentOfRenamed(t *testing.T) {
 	w.wait()
 }
 
-// An agent inside a session opens one of its own only if its rule says so, and
-// a root that becomes one stays what it is.
+// An agent inside a session opens one of its own only if its rule says so, and a root
+// that becomes an agent keeps its session.
 func TestAgentInside(t *testing.T) {
 	for _, nests := range []bool{false, true} {
 		tr := tracertest.New(t, tracer.Options{})
@@ -213,7 +213,7 @@ func TestAgentInside(t *testing.T) {
 	}
 }
 
-// Anybody can call a program as an agent is called: no uid gets more than its share.
+// Any user can run a program under an agent's name: no uid gets more sessions than its share.
 func TestAgentLimit(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
@@ -266,7 +266,7 @@ func TestAgentLimit(t *testing.T) {
 	if err := m.Lookup(uint32(uid), &left); err != nil || left != 4095 {
 		t.Errorf("%d are counted, %v", left, err)
 	}
-	// However many uids had one, the next uid gets one too.
+	// However many uids had sessions, the next uid gets one too.
 	for other := range m.MaxEntries() {
 		if err := m.Put(100000+other, int64(0)); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// until polls, and fails with what does not hold. Once a sequence has failed it waits
-// for a shorter time, as rapid repeats the failure many times.
+// until polls, and fails with the message of wrong. After a sequence has failed it
+// waits for a shorter time, because rapid repeats the failure many times.
 func (w *world) until(wrong func() string) {
 	w.t.Helper()
 	limit := patience
@@ -32,14 +32,14 @@ func (w *world) until(wrong func() string) {
 }
 
 // nudge does what a daemon does when an event arrives. At level 4 the kernel side needs
-// it for nothing but deadlines.
+// it only for deadlines.
 func (w *world) nudge() {
 	_, err := w.tr.Sentence()
 	w.must(err, "carry out the sentence")
 	w.must(w.tr.CountReaped(), "count who was reaped")
 }
 
-// agree waits until the real world is as the model has it.
+// agree waits until the real world matches the model.
 func (w *world) agree() {
 	w.t.Helper()
 	w.carryOut()
@@ -53,7 +53,7 @@ func (w *world) agree() {
 	})
 }
 
-// lives compares who lives, by their own word.
+// lives compares which processes are alive, as they report it themselves.
 func (w *world) lives() string {
 	for _, p := range append([]*process{w.keeper}, w.processes...) {
 		if p.dead {
@@ -128,7 +128,7 @@ func (w *world) onRecord() string {
 	return ""
 }
 
-// entered compares whose each process is, by its entry and by each session's snapshot.
+// entered compares the session of each process, by its entry and by each session's snapshot.
 func (w *world) entered() string {
 	is := map[tracer.Identity]tracer.Process{}
 	err := w.tr.Snapshot(0, func(p *tracer.Process) error {
@@ -179,7 +179,7 @@ func (w *world) inside(s *session) string {
 	return ""
 }
 
-// counters checks that what must not happen in these sequences did not happen.
+// counters checks that nothing was counted that must not happen in these sequences.
 func (w *world) counters() {
 	all, err := w.tr.Counters()
 	w.must(err, "read the counters")

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	maxReconciles = 8    // walks in the order of PIDs: a child's may be below its parent's
-	batch         = 1024 // elements of a map that are read at once
+	maxReconciles = 8    // walks in the order of PIDs: a child's may be lower than its parent's
+	batch         = 1024 // elements of a map that are read in one call
 )
 
-// single are the verbs that need no task: programs over the one element of the
-// verb map. The others walk all tasks.
+// single are the verbs that need no task: programs that run once, on the one element of
+// the verb map. The others walk all tasks.
 var single = []string{
 	bpf.BaselineProgVerbEnd, bpf.BaselineProgVerbRelease, bpf.BaselineProgVerbMark, bpf.BaselineProgVerbReap,
 	bpf.BaselineProgVerbTerms, bpf.BaselineProgVerbMove, bpf.BaselineProgVerbCarryDead, bpf.BaselineProgVerbHandDead,
@@ -29,7 +29,7 @@ var single = []string{
 // runByIterator is run with the baseline programs. The caller holds t.verbs.
 func (t *Tracer) runByIterator(program string, args *bpf.LineageVerbArgs) error {
 	m := t.maps[bpf.LineageMapVerb]
-	args.Err = -int32(unix.ESRCH) // nobody was met
+	args.Err = -int32(unix.ESRCH) // no process was met
 	if err := m.Put(uint32(0), args); err != nil {
 		return fmt.Errorf("%s: put arguments: %w", program, err)
 	}
@@ -49,8 +49,7 @@ func (t *Tracer) runByIterator(program string, args *bpf.LineageVerbArgs) error 
 	return nil
 }
 
-// reconcileByWalks is Reconcile with the baseline programs. The caller holds
-// t.verbs.
+// reconcileByWalks is Reconcile with the baseline programs. The caller holds t.verbs.
 func (t *Tracer) reconcileByWalks() (added, removed int, err error) {
 	for range maxReconciles {
 		var args bpf.LineageVerbArgs
@@ -67,7 +66,7 @@ func (t *Tracer) reconcileByWalks() (added, removed int, err error) {
 		return added, removed, fmt.Errorf("reconcile: %w", err)
 	}
 	for _, id := range gone {
-		// The program walks once more and removes it only if it meets nobody.
+		// The program walks once more and removes the entry only if it does not meet the process.
 		args := bpf.LineageVerbArgs{Root: wireIdentity(id)}
 		if err := t.run(bpf.BaselineProgVerbBury, &args); err != nil {
 			return added, removed, fmt.Errorf("reconcile %v: %w", id, err)
@@ -77,8 +76,8 @@ func (t *Tracer) reconcileByWalks() (added, removed int, err error) {
 	return added, removed, nil
 }
 
-// entriesWithoutProcess gives who is entered and was not met alive by a walk
-// that began later. The caller holds t.verbs.
+// entriesWithoutProcess returns the entered processes that a walk which began later did
+// not meet alive. The caller holds t.verbs.
 func (t *Tracer) entriesWithoutProcess() ([]Identity, error) {
 	var entered []Identity
 	err := eachElement(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
@@ -91,7 +90,7 @@ func (t *Tracer) entriesWithoutProcess() ([]Identity, error) {
 }
 
 // settleByWalks is Settle with the baseline programs: the walk ends the dying of
-// zombies; who is waited for already is no longer met by one.
+// zombies; a process that was already waited for is not met by it.
 func (t *Tracer) settleByWalks(id SessionID) (SessionInfo, error) {
 	for looked := false; ; looked = true {
 		before, err := t.Session(id)
@@ -112,8 +111,8 @@ func (t *Tracer) settleByWalks(id SessionID) (SessionInfo, error) {
 	}
 }
 
-// endOverLimit begins the end of sessions whose living and zombies are above
-// max_processes. Hooks count them, but hear of a wait too late to judge.
+// endOverLimit begins the end of sessions whose live members and zombies exceed
+// max_processes. Hooks count them, but are notified of a wait too late to decide.
 func (t *Tracer) endOverLimit() (ended bool, err error) {
 	over, err := t.overLimit()
 	if err != nil || len(over) == 0 {
@@ -144,9 +143,9 @@ func (t *Tracer) overLimit() ([]SessionInfo, error) {
 	}), err
 }
 
-// reapUnmet counts those of the dead as reaped whom a walk does not meet. The
-// kernel tells of them by itself, a grace period late; from 6.2 on it may skip
-// to tell.
+// reapUnmet counts dead processes as reaped if a walk does not meet them. The kernel
+// reports them on its own, but a grace period late; from 6.2 on it may not report them
+// at all.
 func (t *Tracer) reapUnmet() error {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
@@ -169,8 +168,8 @@ func (t *Tracer) reapUnmet() error {
 	return nil
 }
 
-// handDead hands the dead of a session that is about to be released to the
-// session around it, where they count as well.
+// handDead hands the dead of a session that is about to be released over to the session
+// around it, where they count as well.
 func (t *Tracer) handDead(id SessionID) error {
 	var s bpf.LineageSession
 	var c bpf.LineageCtl
@@ -195,11 +194,11 @@ func (t *Tracer) handDead(id SessionID) error {
 	if err != nil {
 		return err
 	}
-	return t.reapUnmet() // whoever was reaped between the delete and the insert
+	return t.reapUnmet() // those that were reaped between the delete and the insert
 }
 
-// unmet gives those of ids that a walk which begins now does not meet as such.
-// The caller holds t.verbs.
+// unmet returns those of ids that a walk which begins now does not meet, or meets and
+// as rejects. The caller holds t.verbs.
 func (t *Tracer) unmet(ids []Identity, as func(*Process) bool) ([]Identity, error) {
 	met := map[Identity]bool{}
 	raw, err := t.walk(0)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A session that holds work of another one is nested nowhere, and the kernel
-// has no field that tells whose work it is. Its name does, as nobody else can
-// take such a one: who reads the kernel's record alone knows it too.
+// A companion session is nested nowhere, and the kernel has no field for the session
+// whose work it holds. Its name says so instead, because no user can choose such a
+// name: it can be read from the kernel's record alone.
 const (
 	besideStrong = "~for "
 	besideWeak   = "~for weakly "
 )
 
-// name is what the kernel calls the session.
+// name is the name of the session in the kernel.
 func (s *SessionSpec) name() string {
 	switch {
 	case s.For == 0:
@@ -26,7 +26,7 @@ func (s *SessionSpec) name() string {
 	return fmt.Sprintf("%s%x", besideStrong, uint64(s.For))
 }
 
-// called takes the kernel's name of the session.
+// called sets Name, For and Weak from the kernel's name of the session.
 func (s *SessionInfo) called(name string) {
 	s.Name = name
 	rest, ok := strings.CutPrefix(name, besideWeak)

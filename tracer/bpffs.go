@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountBPFFS mounts a bpffs at dir for root alone, unless there is one. It is
-// there until the host goes down, or until the mount namespace is gone that the
-// caller is in.
+// MountBPFFS mounts a bpffs at dir for root alone, unless there is one. It stays until
+// the host shuts down, or until the caller's mount namespace is gone.
 func MountBPFFS(dir string) (mounted bool, err error) {
 	if err := checkBPFFS(filepath.Join(dir, "pins")); !errors.Is(err, ErrNoBPFFS) {
 		return false, nil
@@ -31,8 +30,8 @@ func mayMount(dir string) bool {
 	return err == nil && effective&(1<<unix.CAP_SYS_ADMIN) != 0 && statErr == nil && info.IsDir()
 }
 
-// checkBPFFS says whether dir, which need not exist, would be on a bpffs, and
-// be root's there.
+// checkBPFFS checks that dir, which need not exist, would be on a bpffs and owned by
+// root there.
 func checkBPFFS(dir string) error {
 	parent := filepath.Dir(dir)
 	var st unix.Statfs_t
@@ -42,15 +41,15 @@ func checkBPFFS(dir string) error {
 	if st.Type != unix.BPF_FS_MAGIC {
 		return ErrNoBPFFS.with("none mounted at " + parent)
 	}
-	// A plain mount is 1777: there others can take a free name, but not ours.
+	// A plain mount has mode 1777: others can create free names there, but cannot replace ours.
 	if err := checkRoots(parent, true); err != nil {
 		return err
 	}
 	return checkRoots(dir, false)
 }
 
-// checkRoots says whether a directory, if there is one, is root's and nobody
-// else can change what it holds, or, if sticky will do, what root has in it.
+// checkRoots checks that a directory, if it exists, is root's, and that no other user
+// can change its entries, or, if stickyWillDo, root's entries in it.
 func checkRoots(dir string, stickyWillDo bool) error {
 	var st unix.Stat_t
 	switch err := unix.Lstat(dir, &st); {

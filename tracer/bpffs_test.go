@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountAt mounts a bpffs of the test's own.
+// mountAt mounts a bpffs for this test.
 func mountAt(t *testing.T, options string) string {
 	t.Helper()
-	tracertest.Dir(t) // in a mount namespace of ours
+	tracertest.Dir(t) // in our own mount namespace
 	dir := t.TempDir()
 	if err := unix.Mount("bpf", dir, "bpf", 0, options); err != nil {
 		t.Fatal(err)
@@ -26,14 +26,13 @@ func mountAt(t *testing.T, options string) string {
 	return dir
 }
 
-// TestPinsAreRoots: pins are neither made nor opened where others can put
-// theirs.
+// TestPinsAreRoots: pins are neither made nor opened where other users can put theirs.
 func TestPinsAreRoots(t *testing.T) {
 	for name, c := range map[string]struct {
 		options string
 		uid     int
 		mode    os.FileMode            // of the bpffs, without the sticky bit that every mount has; 0: as mounted
-		make    func(dir string) error // of the pins, before the first open
+		make    func(dir string) error // makes the pins, before the first open
 		why     string                 // "": they are opened
 	}{
 		"as systemd mounts it":    {options: "mode=0700"},
@@ -81,8 +80,8 @@ func TestPinsAreRoots(t *testing.T) {
 	}
 }
 
-// TestMountBPFFS: one that is missing is mounted for root alone, and one that is
-// there stays as it is.
+// TestMountBPFFS: a missing bpffs is mounted for root alone, an existing one stays as
+// it is.
 func TestMountBPFFS(t *testing.T) {
 	tracertest.Dir(t)
 	dir := t.TempDir()

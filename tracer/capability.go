@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkCapabilities says whether this process may load tracing programs. Root in
-// a container usually may not, and the kernel tells it no more than EPERM.
+// checkCapabilities checks that this process may load tracing programs. Root in a
+// container usually may not, and the kernel only returns EPERM.
 func checkCapabilities() error {
 	effective, err := effectiveCapabilities()
 	if err != nil {
@@ -23,7 +23,7 @@ func checkCapabilities() error {
 
 func effectiveCapabilities() (uint64, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData // 64 capabilities, the lower ones first
+	var data [2]unix.CapUserData // 64 capabilities, the lower half first
 	if err := unix.Capget(&header, &data[0]); err != nil {
 		return 0, fmt.Errorf("get capabilities: %w", err)
 	}
@@ -31,7 +31,7 @@ func effectiveCapabilities() (uint64, error) {
 }
 
 // canLoad is the kernel's own rule since 5.8: bpf_token_capable in
-// kernel/bpf/syscall.c, before it bpf_capable and perfmon_capable.
+// kernel/bpf/syscall.c, earlier bpf_capable and perfmon_capable.
 func canLoad(effective uint64) bool {
 	has := func(c int) bool { return effective&(1<<c) != 0 }
 	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)

@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// The counts by which the hooks tell strangers are those of the entries: one
-// that is too small hides a member, one that is too large never goes.
+// The counts by which the hooks recognise outsiders equal the entries: a count that is
+// too small hides a member, one that is too large never goes down.
 func TestClasses(t *testing.T) { everySide(t, testClasses) }
 
 func testClasses(t *testing.T, o tracer.Options) {

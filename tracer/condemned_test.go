@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Several programs end the members of a condemned session, and each of them hides
-// that another one does nothing. Here each is alone: the session has the state, and
-// no pass is due.
+// Several programs end the members of a condemned session, and each hides that another
+// one does nothing. Here each runs alone: the session has the state, and no pass is
+// due.
 
-// A member of a condemned session does not become more: its child dies before it
-// runs or, where no hook can kill that, the member itself dies.
+// A member of a condemned session cannot multiply: its child dies before it runs or,
+// where no hook can kill the child, the member itself dies.
 func TestNewbornOfTheCondemned(t *testing.T) {
 	everySide(t, testNewbornOfTheCondemned)
 	t.Run("level 2", func(t *testing.T) { testNewbornOfTheCondemned(t, tracer.Options{Level: 2}) })
@@ -62,7 +62,7 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-// Nor does it run another program.
+// It cannot exec another program either.
 func TestExecOfTheCondemned(t *testing.T) { everySide(t, testExecOfTheCondemned) }
 
 func testExecOfTheCondemned(t *testing.T, o tracer.Options) {
@@ -82,7 +82,7 @@ func testExecOfTheCondemned(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-// At level 2, while the syscall closer is attached, it dies in its next system call.
+// At level 2, with the syscall closer attached, it dies in its next system call.
 func TestSyscallOfTheCondemned(t *testing.T) {
 	for name, o := range map[string]tracer.Options{"best": {Level: 2}, "baseline": {Baseline: true}} {
 		t.Run(name, func(t *testing.T) { testSyscallOfTheCondemned(t, o) })
@@ -97,7 +97,7 @@ func testSyscallOfTheCondemned(t *testing.T, o tracer.Options) {
 	}
 	defer closer.Close()
 	w := start(t, "echo ran; read never")
-	w.reads() // else a system call before is the next
+	w.reads() // else an earlier system call is the next
 	id := create(t, tr, w, tracer.SessionSpec{})
 	if err := tr.MarkCondemned(id); err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func testSyscallOfTheCondemned(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-// Each hook that makes passes makes the one that is due, and the exit hook does so
-// in the exit of the root itself: it needs no other event of the host.
+// Each hook that makes passes makes the one that is due, and the exit hook does so in
+// the exit of the root itself: no other event of the host is needed.
 func TestEachHookMakesThePass(t *testing.T) {
 	for _, c := range []struct {
 		hook  string

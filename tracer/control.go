@@ -30,7 +30,7 @@ func (t *Tracer) openControl(spec *ebpf.CollectionSpec) error {
 		return fmt.Errorf("map .bss: %w", err)
 	}
 	t.control = control{(*bpf.LineageShared)(unsafe.Pointer(&b[offset]))}
-	// Not in Close: a call after it, which its contract forbids, must not fault.
+	// Not in Close: a call after Close, which is forbidden, must not fault.
 	runtime.AddCleanup(t, func(b []byte) { _ = unix.Munmap(b) }, b)
 	return nil
 }
@@ -40,12 +40,12 @@ func (c control) setFilter(id SessionID) {
 	atomic.StoreUint64(&c.shared.Filter, uint64(id))
 }
 
-// setAdopting has the fork hook enter strangers that descend from the session's members.
+// setAdopting makes the fork hook enter outsiders that descend from the session's members.
 func (c control) setAdopting(id SessionID) {
 	atomic.StoreUint64(&c.shared.Adopting, uint64(id))
 }
 
-// setAgents has the exec hook look for agents.
+// setAgents makes the exec hook look for agents.
 func (c control) setAgents(on bool) {
 	var v uint32
 	if on {
@@ -54,7 +54,7 @@ func (c control) setAgents(on bool) {
 	atomic.StoreUint32(&c.shared.Agents, v)
 }
 
-// setPolling tells the hooks that the reader looks by itself soon.
+// setPolling tells the hooks that the reader will poll soon.
 func (c control) setPolling(on bool) {
 	var v uint32
 	if on {

@@ -18,8 +18,8 @@ import (
 
 const reserved = 100 << 30 // bytes that the member maps
 
-// A member that dumps its core has SIGNAL_GROUP_EXIT, as one that is being killed; but it goes on
-// for as long as the dump takes, with its ports and locks, unless it gets SIGKILL.
+// A member that dumps its core has SIGNAL_GROUP_EXIT, like one that is being killed. But it keeps
+// its ports and locks for as long as the dump takes, unless it gets SIGKILL.
 func TestCoreDump(t *testing.T) {
 	for level := 2; level <= 4; level++ {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) { testCoreDump(t, tracer.Options{Level: level}) })
@@ -47,7 +47,7 @@ func testCoreDump(t *testing.T, o tracer.Options) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { unix.Kill(pid, unix.SIGKILL) }) // not a minute of dumping if the test fails
+			t.Cleanup(func() { unix.Kill(pid, unix.SIGKILL) }) // no minute of dumping if the test fails
 			until(t, "it dumps", func() bool {
 				status, err := os.ReadFile("/proc/" + member + "/status")
 				return err == nil && strings.Contains(string(status), "CoreDumping:\t1")

@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// counterNames are the counters of the kernel side, by their index.
+// counterNames are the counters of the kernel side, by index.
 var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SEQ:              "events",
 	bpf.LineageCounterCOUNT_LOST:             "events_lost",
@@ -34,8 +34,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_LISTEN_FAILED:    "listen_failed",
 }
 
-// HelperError is how often a helper of the kernel failed in a part of the
-// kernel side.
+// HelperError is how often a kernel helper failed in one part of the kernel side.
 type HelperError struct {
 	Program, Helper string
 	Count           uint64
@@ -53,8 +52,8 @@ var helperErrors = []struct{ counter, program, helper string }{
 	{"signal_busy", "sentence", "send_signal_task_busy"},
 }
 
-// HelperErrors picks the failed helpers out of what Counters gave. One that the
-// ring had no room for is not among them: those are events lost.
+// HelperErrors selects the failed helpers from the result of Counters. Failed
+// reservations in the ring buffer are not included: those are lost events.
 func HelperErrors(counters map[string]uint64) []HelperError {
 	all := make([]HelperError, 0, len(helperErrors))
 	for _, h := range helperErrors {
@@ -63,8 +62,8 @@ func HelperErrors(counters map[string]uint64) []HelperError {
 	return all
 }
 
-// Counters gives the kernel side's counters since it was loaded, and
-// events_malformed of this tracer.
+// Counters returns the kernel side's counters since it was loaded, and events_malformed
+// of this tracer.
 func (t *Tracer) Counters() (map[string]uint64, error) {
 	all := make(map[string]uint64, len(counterNames)+1)
 	for i, name := range counterNames {
@@ -94,11 +93,11 @@ func (t *Tracer) lost() (uint64, error) {
 	return t.counter(uint32(bpf.LineageCounterCOUNT_LOST))
 }
 
-// RecursionMisses gives, for each attached program that was skipped, how
-// often: it was due while it ran already on that CPU. A skip of a fork or exit
-// program is a missed birth or death, and calls for Reconcile. Needs 5.12. The
-// program on TCP states is left out: the kernel changes states of connections in interrupts,
-// too, and skips it there while it runs; what begins to listen is a process.
+// RecursionMisses returns, for each attached program that was skipped, how often: it was due
+// while it already ran on that CPU. A skip of a fork or exit program is a missed birth or
+// death, and calls for Reconcile. Needs 5.12. The program on TCP states is left out: the
+// kernel also changes states of connections in interrupts, and skips it there while it runs;
+// but what begins to listen is always a process.
 func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	stats, err := t.Stats()
 	if err != nil {
@@ -113,8 +112,8 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	return missed, nil
 }
 
-// Stats gives the kernel's statistics of each attached program. Run times and
-// counts move only while BPF statistics are on, see [ebpf.EnableStats].
+// Stats returns the kernel's statistics of each attached program. Run times and counts
+// change only while BPF statistics are on, see [ebpf.EnableStats].
 func (t *Tracer) Stats() (map[string]*ebpf.ProgramStats, error) {
 	stats := map[string]*ebpf.ProgramStats{}
 	for _, name := range hooks {

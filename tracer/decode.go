@@ -11,13 +11,13 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// ErrMalformed says that a record of the ring buffer is none that this
-// version knows. It is to be counted and passed over.
+// ErrMalformed says that this version does not know a record of the ring buffer. The record must
+// be counted and skipped.
 var ErrMalformed = errors.New("malformed event")
 
 var pageSize = uint64(os.Getpagesize())
 
-// view copies a T out of the front of b; the rest follows. False: b is short.
+// view copies a T from the front of b; b may be longer. False: b is too short.
 func view[T any](b []byte) (v T, ok bool) {
 	size := unsafe.Sizeof(v)
 	if uintptr(len(b)) < size {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bytesOf is v as the ring would hold it.
+// bytesOf is v as it is stored in the ring.
 func bytesOf[T any](v T) []byte {
 	return bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
 }
@@ -116,7 +116,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// usual are the events that come by the million.
+// usual are the most frequent events.
 func usual() map[string][]byte {
 	return map[string][]byte{
 		"birth":    bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}),
@@ -154,7 +154,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// The Go types are what the object's own BTF says that they are.
+// The Go types agree with the object's own BTF.
 func TestLayout(t *testing.T) {
 	spec, err := bpf.LoadLineage()
 	if err != nil {

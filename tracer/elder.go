@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// elder is a kernel side that is pinned and not ours: of another version, or
-// configured otherwise. Its maps are read by the type information that the
-// kernel keeps with them.
+// elder is a pinned kernel side that is not ours: from another version, or configured
+// differently. Its maps are read by means of the type information that the kernel keeps
+// with them.
 type elder struct {
 	dir       string
 	processes *ebpf.Map
@@ -34,9 +34,9 @@ type elder struct {
 	identity copier
 }
 
-// openElder opens the first of the named directories of pins. Nil: there is
-// none, or it has no sessions that could be read from it, as its maps are not
-// pinned. [ErrOtherABI]: they are, and cannot be read.
+// openElder opens the first of the named directories of pins. Nil: there is none, or
+// its maps are not pinned, so it has no sessions to read. [ErrOtherABI]: the maps are
+// pinned but cannot be read.
 func openElder(dir string, names []string) (*elder, error) {
 	for _, name := range names {
 		e := &elder{dir: filepath.Join(dir, name)}
@@ -107,7 +107,7 @@ func (e *elder) open() error {
 	return e.lay(entry)
 }
 
-// structOf gives a struct from the types that the kernel keeps with a map.
+// structOf returns a struct from the types that the kernel keeps with a map.
 func structOf(m *ebpf.Map, name string) (*btf.Struct, error) {
 	handle, err := m.Handle()
 	if err != nil {
@@ -125,7 +125,7 @@ func structOf(m *ebpf.Map, name string) (*btf.Struct, error) {
 	return s, nil
 }
 
-// lay works out where things are in the elder's entries.
+// lay finds the offsets of the fields in the elder's entries.
 func (e *elder) lay(entry *btf.Struct) error {
 	at := map[string]*uint32{
 		"start": &e.layout.Start, "session": &e.layout.Session, "since": &e.layout.Since,
@@ -144,11 +144,11 @@ func (e *elder) lay(entry *btf.Struct) error {
 	return nil
 }
 
-// fit makes the programs fit for the elder's processes.
+// fit adapts the programs to the elder's map of processes.
 func (e *elder) fit(spec *ebpf.CollectionSpec) error {
 	inner := spec.Maps[bpf.LineageMapElder].InnerMap
 	inner.MaxEntries, inner.Flags, inner.ValueSize = e.processes.MaxEntries(), e.processes.Flags(), e.processes.ValueSize()
-	// Up to 6.1 a template is equal only if it has a type too.
+	// Up to 6.1 the template counts as equal only if it has a type too.
 	value, err := structOf(e.processes, "entry")
 	if err != nil {
 		return fmt.Errorf("take over from %s: %w", e.dir, err)
@@ -160,7 +160,7 @@ func (e *elder) fit(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// each gives every session of the elder, as ours would hold it, with nobody in it.
+// each calls do for every session of the elder, in our layout and with the counts of members at 0.
 func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error) error {
 	return eachValue(e.sessions, func(slot uint32, value []byte) error {
 		var s bpf.LineageSession
@@ -186,8 +186,8 @@ func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageC
 	})
 }
 
-// eachValue calls each for every element of an array whose values have a size that only the map
-// knows.
+// eachValue calls each for every element of an array map whose value size is known only at run
+// time.
 func eachValue(m *ebpf.Map, each func(slot uint32, value []byte) error) error {
 	size := int(m.ValueSize())
 	values := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), batch, batch)
@@ -208,8 +208,8 @@ func eachValue(m *ebpf.Map, each func(slot uint32, value []byte) error) error {
 	}
 }
 
-// putSessions makes those of the elder's sessions known to ours that are not yet, in
-// the state "free": nothing follows from it, and members can be counted.
+// putSessions adds those of the elder's sessions that ours does not have yet, in the
+// state "free": it has no effect, and members can be counted.
 func (e *elder) putSessions(t *Tracer) error {
 	sessions, ctl := t.maps[bpf.LineageMapSessions], t.maps[bpf.LineageMapSessionCtl]
 	return e.each(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
@@ -231,9 +231,9 @@ func (e *elder) putSessions(t *Tracer) error {
 	})
 }
 
-// carry makes everything that the elder knows known to ours, whose hooks run
-// by now beside the elder's: first its members, then their sessions' states. names are the names
-// of all processes before our hooks ran.
+// carry copies everything that the elder knows to ours, whose hooks already run beside the
+// elder's: first its members, then their sessions' states. names are the names of all processes
+// before our hooks ran.
 func (t *Tracer) carry(from *elder, names map[Identity]Comm) (err error) {
 	m := t.maps[bpf.LineageMapElder]
 	if err := m.Put(uint32(0), from.processes); err != nil {
@@ -242,7 +242,7 @@ func (t *Tracer) carry(from *elder, names map[Identity]Comm) (err error) {
 	if _, err := t.untilSettled(bpf.LineageProgVerbCarry, bpf.LineageVerbArgs{}); err != nil {
 		return err
 	}
-	// The elder's exec hook has opened sessions meanwhile: these, and their members.
+	// The elder's exec hook has opened sessions meanwhile: copy these and their members, too.
 	agents, err := from.stopAgents(names)
 	if err != nil {
 		return err
@@ -253,8 +253,8 @@ func (t *Tracer) carry(from *elder, names map[Identity]Comm) (err error) {
 			agents.resume()
 		}
 	}()
-	// An update of this kind of map waits for programs that run: hooks of the elder
-	// that had not seen that they are to stop are over then.
+	// An update of this kind of map waits for running programs: after it, elder hooks
+	// that had not seen the stop are finished.
 	if err := m.Put(uint32(0), from.processes); err != nil {
 		return fmt.Errorf("show its processes: %w", err)
 	}
@@ -264,7 +264,7 @@ func (t *Tracer) carry(from *elder, names map[Identity]Comm) (err error) {
 	if _, err := t.untilSettled(bpf.LineageProgVerbCarry, bpf.LineageVerbArgs{}); err != nil {
 		return err
 	}
-	// Until here the elder's own hooks have carried its sentences out.
+	// Until here the elder's own hooks have carried out its ends.
 	if err := t.carryStates(from); err != nil {
 		return err
 	}
@@ -280,12 +280,12 @@ func (t *Tracer) carry(from *elder, names map[Identity]Comm) (err error) {
 	if err := m.Delete(uint32(0)); err != nil {
 		return fmt.Errorf("let go of its processes: %w", err)
 	}
-	// What fell due while nobody was there to see it.
+	// What fell due while neither side acted on it.
 	return t.run(bpf.LineageProgVerbSentence, &bpf.LineageVerbArgs{})
 }
 
-// carryStates carries what the elder has decided of its sessions. Nothing of ours opens or
-// nests one before.
+// carryStates copies what the elder has decided about its sessions. Until then our side
+// opens and nests no session.
 func (t *Tracer) carryStates(from *elder) error {
 	ctl := t.maps[bpf.LineageMapSessionCtl]
 	nested := map[uint64]uint32{}
@@ -308,7 +308,7 @@ func (t *Tracer) carryStates(from *elder) error {
 	}
 	for slot, c := range states {
 		c.Nested = nested[c.Id]
-		if c.Status == uint32(StateEmpty)|uint32(CauseReleased)<<8 { // as earlier versions have it
+		if c.Status == uint32(StateEmpty)|uint32(CauseReleased)<<8 { // as earlier versions store it
 			c.Status = uint32(StateDissolved) | uint32(CauseReleased)<<8
 		}
 		if err := ctl.Put(slot, c); err != nil {
@@ -343,9 +343,9 @@ func (t *Tracer) carryDead(from *elder) error {
 	return nil
 }
 
-// Live counts the sessions pinned under dir that have a member and do not have the
-// name except, whichever version pinned them: one whose members all died while no daemon
-// ran is over, whatever its state. [ErrOtherABI]: they cannot be read.
+// Live counts the sessions pinned under dir, by any version, that have a member and are
+// not named except. A session whose members all died while no daemon ran is over,
+// whatever its state. [ErrOtherABI]: they cannot be read.
 func Live(dir, except string) (int, error) {
 	_, names, err := survey(dir, "")
 	if err != nil {
@@ -371,8 +371,8 @@ func Live(dir, except string) (int, error) {
 	return live, err
 }
 
-// inhabited gives the sessions that the elder's entries are in, each with those that it is
-// nested in. Counts may have drifted; an entry is there or not.
+// inhabited returns the sessions of the elder's entries, each with the sessions that it is
+// nested in. Counts may have drifted; entries cannot.
 func (e *elder) inhabited() (map[uint64]bool, error) {
 	parents := map[uint64]uint64{}
 	err := e.each(func(_ uint32, s *bpf.LineageSession, _ *bpf.LineageCtl) error {
@@ -397,9 +397,9 @@ func (e *elder) inhabited() (map[uint64]bool, error) {
 	return in, nil
 }
 
-// Memberships names the directories of pins beside dir, and dir itself, whose
-// kernel side has the process as a member of a session. What cannot be read is
-// left out: it says nothing.
+// Memberships returns the directories of pins beside dir, and dir itself, whose kernel
+// side has the process as a member of a session. Directories that cannot be read are
+// left out: they prove nothing.
 func Memberships(dir string, p Identity) ([]string, error) {
 	beside, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "lineage*"))
 	if err != nil {
@@ -408,7 +408,7 @@ func Memberships(dir string, p Identity) ([]string, error) {
 	var in []string
 	for _, d := range beside {
 		if checkRoots(d, false) != nil {
-			continue // anybody may say anything there
+			continue // any user could forge what is there
 		}
 		names, err := os.ReadDir(d)
 		if err != nil {
@@ -438,7 +438,7 @@ func (e *elder) has(p Identity) bool {
 	return err == nil && e.word(value, e.layout.Start) == p.Start && e.word(value, e.layout.Session) != 0
 }
 
-// word is the field of an entry at an offset.
+// word returns the 64-bit field at an offset in an entry.
 func (e *elder) word(value []byte, at uint32) uint64 {
 	if uint64(at)+8 > uint64(len(value)) {
 		return 0

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// elderAgents are what the elder opens sessions for. Its exec hook goes on while
-// it is taken over from; it stops before its sessions are read for the last time, and
-// ours begins when it has them all. What becomes an agent in between is looked for then.
+// elderAgents are the agents that the elder opens sessions for. Its exec hook keeps running
+// during the take-over. It stops before its sessions are read for the last time, and ours
+// begins when it has them all. Processes that become agents in between are searched for then.
 type elderAgents struct {
 	bss    []byte  // mapped; nil: this version has no agents
-	on     *uint32 // its control.agents
+	on     *uint32 // the elder's control.agents
 	was    uint32
 	agents *ebpf.Map
 	late   lateAgents
 }
 
-// stopAgents has the elder open no more sessions. resume undoes it if nothing
-// comes of the take-over.
+// stopAgents stops the elder from opening sessions. resume undoes it if the take-over
+// fails.
 func (e *elder) stopAgents(before map[Identity]Comm) (*elderAgents, error) {
 	a := &elderAgents{late: lateAgents{agents: map[Comm]bpf.LineageAgent{}, before: before}}
 	bss, err := ebpf.LoadPinnedMap(pinPath(e.dir, mapPin, ".bss"), nil)
@@ -89,7 +89,7 @@ func agentsWord(bss *ebpf.Map) (uint32, error) {
 	return 0, btf.ErrNotFound
 }
 
-// carryTo has ours open sessions for the same agents.
+// carryTo makes our side open sessions for the same agents.
 func (a *elderAgents) carryTo(t *Tracer) error {
 	if a.was == 0 {
 		return nil
@@ -128,7 +128,7 @@ func (a *elderAgents) carryTo(t *Tracer) error {
 	return err
 }
 
-// resume has the elder go on as before.
+// resume lets the elder open sessions again.
 func (a *elderAgents) resume() {
 	if a.on != nil {
 		atomic.StoreUint32(a.on, a.was)

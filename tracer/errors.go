@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// Why a host cannot be traced, or a verb not be carried out. Compare with
-// errors.Is; the message of the error that wraps them says what to do.
+// Why a host cannot be traced, or a verb failed. Compare with errors.Is; the message of
+// the error that wraps them says what to do.
 var (
-	// ErrUnsupported is satisfied by every error that says this host cannot be traced.
+	// ErrUnsupported matches every error that says that this host cannot be traced.
 	ErrUnsupported = errors.New("this host cannot be traced")
 
 	ErrNotRoot      = &UnsupportedError{What: "not root", Do: "run with sudo"}
@@ -22,24 +22,24 @@ var (
 	ErrNoBPFFS      = &UnsupportedError{What: "no bpffs", Do: "run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf; in a container: give it the host's /sys/fs/bpf"}
 	ErrUnsafePins   = &UnsupportedError{What: "users other than root could replace the pins", Do: "remove what root does not own, and run: chmod 0700 /sys/fs/bpf"}
 
-	// ErrOtherABI says that the pins were made by another version.
+	// ErrOtherABI: the pins were made by another version.
 	ErrOtherABI = errors.New("pins of another version")
-	// ErrNotFound says that there is no such process, entry or session.
+	// ErrNotFound: no such process, entry or session.
 	ErrNotFound = errors.New("not found")
-	// ErrProtected says that the process may not become a member, or that a member may not be protected.
+	// ErrProtected: the process may not become a member, or a member may not be protected.
 	ErrProtected = errors.New("protected")
-	// ErrTooDeep says that sessions are nested MaxDepth deep already.
+	// ErrTooDeep: sessions are already nested MaxDepth deep.
 	ErrTooDeep = errors.New("sessions are nested too deep")
-	// ErrFull says that no session slot is free.
+	// ErrFull: no session slot is free.
 	ErrFull = errors.New("no free session slot")
-	// ErrRoot says that the process is the root of the session that it should leave.
+	// ErrRoot: the process is the root of the session that it should leave.
 	ErrRoot = errors.New("it is the root")
-	// ErrBusy says that the session is not empty yet.
-	ErrBusy = errors.New("session is not empty")
+	// ErrBusy: the session is not empty yet, or its end has begun.
+	ErrBusy = errors.New("session is not empty, or its end has begun")
 )
 
-// UnsupportedError says what this host lacks and what to do about it.
-// Detail, if any, is what was found instead.
+// UnsupportedError says what this host lacks and what to do about it. Detail, if any,
+// is what was found.
 type UnsupportedError struct {
 	What, Detail, Do string
 }
@@ -51,8 +51,8 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s (%s); %s", e.What, e.Detail, e.Do)
 }
 
-// Is makes every UnsupportedError satisfy ErrUnsupported, and one with a
-// detail satisfy the one without.
+// Is makes every UnsupportedError match ErrUnsupported, and one with a detail match the
+// same one without.
 func (e *UnsupportedError) Is(target error) bool {
 	if target == ErrUnsupported {
 		return true

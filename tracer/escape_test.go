@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each way to make a process: attributed to its creator, and ended.
+// Each way to make a process: the process is attributed to its creator, and ended.
 func TestWaysToEscape(t *testing.T) {
 	for level := 2; level <= 4; level++ {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) { testWaysToEscape(t, tracer.Options{Level: level}) })
@@ -39,7 +39,7 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 			w := program(t, args...)
 			id := create(t, tr, w, tracer.SessionSpec{})
 			w.goOn()
-			if args[0] == "threadexec" { // whoever could say "ready" is gone
+			if args[0] == "threadexec" { // the thread that could print "ready" is gone
 				w.until("member")
 			} else {
 				w.until("ready")
@@ -75,7 +75,7 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 	}
 }
 
-// A clone(CLONE_PARENT) has the creator that made it, and another parent.
+// A process made with clone(CLONE_PARENT) has its real creator, and another parent.
 func TestCreatorIsNotParent(t *testing.T) { everySide(t, testCreatorIsNotParent) }
 
 func testCreatorIsNotParent(t *testing.T, o tracer.Options) {
@@ -104,8 +104,8 @@ func testMaxProcesses(t *testing.T, o tracer.Options) {
 	w := program(t, "bomb", "500")
 	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 20})
 	w.goOn()
-	// Below level 4 the pass is a fork's or an exec's, and where forks of the
-	// condemned are refused nobody on an idle host makes one.
+	// Below level 4 a fork or an exec makes the pass, and where forks of the condemned
+	// are refused an idle host has none.
 	nobodyLives(t, tr, id, 4)
 	w.gone()
 	w.wait()
@@ -114,8 +114,8 @@ func testMaxProcesses(t *testing.T, o tracer.Options) {
 	}
 }
 
-// Children that were waited for do not count, although the kernel tells of them
-// late; zombies that nobody waits for do.
+// Children that were waited for do not count, although the kernel reports them late;
+// zombies that are not waited for do.
 func TestMaxProcessesCountsZombiesOnly(t *testing.T) { everySide(t, testMaxProcessesCountsZombiesOnly) }
 
 func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
@@ -133,7 +133,7 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
 	w.wait()
 	settled(t, tr, id)
 
-	z := program(t, "zombies", "500") // for longer than the 10 ms between two looks
+	z := program(t, "zombies", "500") // longer than the 10 ms between two looks
 	id = create(t, tr, z, tracer.SessionSpec{MaxProcesses: 20})
 	z.goOn()
 	nobodyLives(t, tr, id, 3)
@@ -144,7 +144,7 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
 	}
 }
 
-// The lifetime ends a session at the first event after it, and nobody asks.
+// The lifetime ends a session at the first event after it, without any request.
 func TestMaxLifetime(t *testing.T) { everySide(t, testMaxLifetime) }
 
 func testMaxLifetime(t *testing.T, o tracer.Options) {
@@ -283,7 +283,7 @@ func testCreateRefuses(t *testing.T, o tracer.Options) {
 	}
 }
 
-// thread gives the id of a thread of this process that is not its leader.
+// thread returns the id of a thread of this process that is not its leader.
 func thread(t *testing.T) uint32 {
 	t.Helper()
 	tasks, err := os.ReadDir("/proc/self/task")
@@ -299,7 +299,7 @@ func thread(t *testing.T) uint32 {
 	return 0
 }
 
-// Whoever was born before its parent became a member is none: no birth was missed.
+// A process that was born before its parent became a member is not a member: no birth was missed.
 func TestReconcileLeavesOlderChildren(t *testing.T) { everySide(t, testReconcileLeavesOlderChildren) }
 
 func testReconcileLeavesOlderChildren(t *testing.T, o tracer.Options) {
@@ -326,8 +326,8 @@ func testReconcileLeavesOlderChildren(t *testing.T, o tracer.Options) {
 	}
 }
 
-// An old kernel's reconcile asks about entries that a walk did not meet. Whose process
-// lives all the same stays entered.
+// The baseline's reconcile asks about entries that a walk did not meet. If the process
+// is alive after all, it stays entered.
 func TestBuryLeavesTheLiving(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Baseline: true})
 	w := start(t, "read never")
@@ -350,7 +350,7 @@ func TestBuryLeavesTheLiving(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// A birth that no hook saw is found by the kernel's own walk, and only it.
+// A birth that no hook saw is found by the kernel's own walk, and no outsider is entered.
 func TestReconcile(t *testing.T) { everySide(t, testReconcile) }
 
 func testReconcile(t *testing.T, o tracer.Options) {
@@ -370,7 +370,7 @@ func testReconcile(t *testing.T, o tracer.Options) {
 	}
 	var missed uint32
 	live := int64(2)
-	until(t, "a birth is missed", func() bool { // the kernel detaches in its own time
+	until(t, "a birth is missed", func() bool { // the kernel detaches with a delay
 		w.goOn()
 		missed = parse(t, w.line())
 		live++
@@ -391,7 +391,7 @@ func testReconcile(t *testing.T, o tracer.Options) {
 	if s, _ := tr.Session(id); s.Live != live {
 		t.Errorf("live %d, want %d", s.Live, live)
 	}
-	// Deaths are missed too, now: the entries go with a walk.
+	// Deaths are missed too, now: a walk removes the entries.
 	tr.End(id, tracer.CauseEnd, 0)
 	w.gone()
 	w.wait()

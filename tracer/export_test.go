@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// VerifierStats has the kernel say what it verified of the programs that are
+// VerifierStats makes the kernel report verifier statistics of the programs that are
 // loaded until the returned function is called.
 func VerifierStats() (back func()) {
 	before := collection
@@ -21,7 +21,7 @@ func VerifierStats() (back func()) {
 	return func() { collection = before }
 }
 
-// VerifierLogs are the verifier's words on each program that this tracer loaded.
+// VerifierLogs are the verifier's logs of each program that this tracer loaded.
 func (t *Tracer) VerifierLogs() map[string]string {
 	logs := map[string]string{}
 	for name, p := range t.programs {
@@ -30,19 +30,19 @@ func (t *Tracer) VerifierLogs() map[string]string {
 	return logs
 }
 
-// Condemn is End with grace 0 that carries nothing out. Below level 3 its members
+// Condemn is End with grace 0, without carrying anything out. Below level 3 its members
 // live on.
 func (t *Tracer) Condemn(id SessionID) error {
 	return t.onSession(bpf.LineageProgVerbEnd, "condemn", &bpf.LineageVerbArgs{Session: uint64(id), Cause: uint32(CauseEnd)})
 }
 
-// MissExecs has the exec hook open no sessions until the returned function is called.
+// MissExecs stops the exec hook from opening sessions until the returned function is called.
 func (t *Tracer) MissExecs() (back func()) {
 	t.control.setAgents(false)
 	return func() { t.control.setAgents(true) }
 }
 
-// TrustedArguments says why a kernel with these types gets the baseline.
+// TrustedArguments returns why a kernel with these types gets the baseline.
 var TrustedArguments = trustedArguments
 
 // HookVisits limits the passes of tracers that are opened until the returned function is called.
@@ -52,7 +52,7 @@ func HookVisits(n uint32) (back func()) {
 	return func() { hookVisits = before }
 }
 
-// Bury does what Reconcile of the baseline does for an entry that its snapshot lacks.
+// Bury does what the baseline's Reconcile does for an entry that its snapshot lacks.
 func (t *Tracer) Bury(id Identity) (removed bool, err error) {
 	args := bpf.LineageVerbArgs{Root: wireIdentity(id)}
 	t.verbs.Lock()
@@ -61,8 +61,8 @@ func (t *Tracer) Bury(id Identity) (removed bool, err error) {
 	return args.Removed > 0, err
 }
 
-// SentenceOnlyIn has tracers that are opened until the returned function is called
-// carry out passes in this hook and in no other.
+// SentenceOnlyIn makes tracers that are opened until the returned function is called
+// carry out passes in this hook only.
 func SentenceOnlyIn(hook string) (back func()) {
 	before := hooks
 	hooks = slices.DeleteFunc(slices.Clone(hooks), func(name string) bool {
@@ -71,8 +71,8 @@ func SentenceOnlyIn(hook string) (back func()) {
 	return func() { hooks = before }
 }
 
-// Classes gives, by class, how many entries there are, and how many the hooks count.
-// What is born or reaped meanwhile is in the count for longer than in the entries.
+// Classes returns, by class, the number of entries, and the number that the hooks
+// count. A birth or reaping meanwhile is in the count for longer than in the entries.
 func (t *Tracer) Classes() (entries, counted map[uint32]int, err error) {
 	entries, counted = map[uint32]int{}, map[uint32]int{}
 	var all bpf.LineageClasses
@@ -98,8 +98,8 @@ func (t *Tracer) Classes() (entries, counted map[uint32]int, err error) {
 	return entries, counted, nil
 }
 
-// CountReaped counts who was waited for, as a sentence of the baseline programs
-// does for sessions with a limit. The others see to it in every Settle.
+// CountReaped counts reaped processes, as a sentence of the baseline programs does for
+// sessions with a limit. The other programs do it in every Settle.
 func (t *Tracer) CountReaped() error {
 	if !t.baseline {
 		return nil
@@ -107,10 +107,10 @@ func (t *Tracer) CountReaped() error {
 	return t.reapUnmet()
 }
 
-// Instructions of a program: as it runs, and as often as the verifier looked at one.
+// Instructions of a program: in its code, and visited by the verifier.
 type Instructions struct{ Run, Verified int }
 
-// Instructions gives them for every program that this tracer loaded.
+// Instructions returns them for every program that this tracer loaded.
 func (t *Tracer) Instructions() (map[string]Instructions, error) {
 	all := map[string]Instructions{}
 	for name, p := range t.programs {
@@ -128,20 +128,20 @@ func (t *Tracer) Instructions() (map[string]Instructions, error) {
 	return all, nil
 }
 
-// AttachCloser does what a sentence at level 2 does, until the result is closed.
+// AttachCloser attaches what a sentence at level 2 attaches, until the result is closed.
 func (t *Tracer) AttachCloser() (io.Closer, error) { return t.attachCloser() }
 
-// LoseRecord takes a session's record away under its members.
+// LoseRecord removes the record of a session that has members.
 func (t *Tracer) LoseRecord(id SessionID) error {
 	return t.maps[bpf.LineageMapSessions].Put(slotOf(id), &bpf.LineageSession{})
 }
 
-// LoseEntry takes the entry of a process away, as a member with root's rights could.
+// LoseEntry removes the entry of a process, as a member with root's rights could.
 func (t *Tracer) LoseEntry(pid uint32) error {
 	return t.maps[bpf.LineageMapProcesses].Delete(pid)
 }
 
-// MarkCondemned sets the state alone: no pass is made, and none is due.
+// MarkCondemned only sets the state: no pass is made, and none is due.
 func (t *Tracer) MarkCondemned(id SessionID) error {
 	m := t.maps[bpf.LineageMapSessionCtl]
 	var c bpf.LineageCtl

@@ -11,9 +11,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// The exit of a root on a host with more processes than a pass inside a hook may
-// visit leaves the rest: to a verb's pass, or, where no daemon asks for one, to
-// an event of the host a little later. Nobody survives either.
+// On a host with more processes than a pass inside a hook may visit, the exit of a root
+// leaves the rest: to a verb's pass or, if no daemon asks for one, to an event of the
+// host a little later. No member survives in either case.
 func TestHandover(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -61,7 +61,7 @@ func TestHandover(t *testing.T) {
 					first = ev.Time
 				}
 			}
-			// By the kernel's clock, so no slow machine makes it wrong.
+			// Kernel timestamps, so that a slow machine does not make it fail.
 			if after := time.Duration(first - root); !c.daemon && after < 100*time.Millisecond {
 				t.Errorf("the root's exit did not leave the rest: the first member died %v after it", after)
 			}

@@ -21,13 +21,13 @@ import (
 
 var update = flag.Bool("update", false, "write what was counted as what is expected")
 
-// Slack is how much more than what stands in the file is let through, in per cent.
+// slack is by how many per cent a count may exceed the file.
 const slack = 5
 
-// A program that has grown is slower for every process of a host, and no timing
-// on a shared machine would show it: the instructions that the kernel runs and
-// those that its verifier looked at are held to what stands in a file. Where
-// that grows for a reason the file is written again, and the change says why.
+// A program that has grown is slower for every process of a host, and no timing on a
+// shared machine would show it. So the instructions that the kernel runs, and those
+// that its verifier visited, are compared with a file. If they grow for a reason, the
+// file is rewritten, and the change says why.
 func TestInstructions(t *testing.T) {
 	const path = "testdata/instructions.txt"
 	tr := tracertest.New(t, tracer.Options{})
@@ -35,7 +35,7 @@ func TestInstructions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is left out for a kernel is no instruction there.
+	// Programs that are left out for a kernel do not count there.
 	host := "# Linux " + regexp.MustCompile(`^\d+\.\d+`).FindString(kernelRelease(t))
 	if _, loaded := counts[bpf.LineageProgAttachBirth]; loaded {
 		host += " with trampolines"

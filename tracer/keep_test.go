@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// Who is handed over outlives its session, with its descendants and what they
-// fork, and ends when its time is over.
+// A process that is handed over outlives its session, with its descendants and what
+// they fork, and ends when its time is over.
 func TestKeep(t *testing.T) { everySide(t, testKeep) }
 
 func testKeep(t *testing.T, o tracer.Options) {

@@ -13,11 +13,11 @@ import (
 // ABI names the layout of what this version pins; see [Features].
 func ABI() string { return bpf.ABI() }
 
-// Objects gives the SHA-256 of each of the objects that this version loads, by name.
+// Objects returns the SHA-256 of each object that this version loads, by name.
 func Objects() map[string]string { return bpf.Objects() }
 
-// copier brings a struct from the layout of another version into ours, by the
-// names of its fields: they are what stays the same between versions.
+// copier converts a struct from the layout of another version to ours, by the names of
+// its fields: names do not change between versions.
 type copier struct {
 	size  uint32 // of the result, bytes
 	steps []step
@@ -25,8 +25,8 @@ type copier struct {
 
 type step struct{ from, to, size uint32 }
 
-// newCopier finds each field of ours in theirs. One that theirs lacks is 0 in
-// the result, unless it is needed; one that has another size is an error.
+// newCopier finds each of our fields in theirs. A field that theirs lacks is 0 in the
+// result, unless it is needed; one with another size is an error.
 func newCopier(theirs, ours *btf.Struct, needed ...string) (copier, error) {
 	c := copier{size: ours.Size}
 	there := map[string]btf.Member{}
@@ -55,7 +55,7 @@ func newCopier(theirs, ours *btf.Struct, needed ...string) (copier, error) {
 	return c, nil
 }
 
-// into fills out, which has to be of our layout, from a value of theirs.
+// into fills out, which must have our layout, from a value of theirs.
 func into[T any](c copier, value []byte, out *T) error {
 	if unsafe.Sizeof(*out) != uintptr(c.size) {
 		return fmt.Errorf("%T has %d bytes, its layout %d", *out, unsafe.Sizeof(*out), c.size)

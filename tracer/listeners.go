@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addrPort is where it listens; not valid if that is neither IPv4 nor IPv6.
+// addrPort is the address that l listens on; not valid if that is neither IPv4 nor IPv6.
 func addrPort(l *bpf.LineageListener) netip.AddrPort {
 	switch l.Family {
 	case unix.AF_INET:
@@ -26,8 +26,8 @@ func addrPort(l *bpf.LineageListener) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// noPorts says why the kernel does not tell of ports, nil if it does: it may have been built
-// without TCP.
+// noPorts returns why the kernel does not report ports, nil if it does: it may have been
+// built without TCP.
 func (k *kernel) noPorts() error {
 	var t *btf.Typedef
 	if err := k.spec.TypeByName("btf_trace_inet_sock_set_state", &t); err != nil {
@@ -36,12 +36,12 @@ func (k *kernel) noPorts() error {
 	return nil
 }
 
-// listenersTo carries over what members listen on. The elder's hooks run before ours on the
-// same tracepoint: a socket that is closed meanwhile is gone there first.
+// listenersTo copies the sockets that members listen on. The elder's hooks run before ours
+// on the same tracepoint: a socket that is closed meanwhile is first removed there.
 func (e *elder) listenersTo(t *Tracer) error {
 	theirs, err := ebpf.LoadPinnedMap(pinPath(e.dir, mapPin, bpf.LineageMapListeners), nil)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // of a version that did not know
+		return nil // from a version without listeners
 	}
 	if err != nil {
 		return fmt.Errorf("open map %s: %w", bpf.LineageMapListeners, err)
@@ -69,9 +69,9 @@ func (e *elder) listenersTo(t *Tracer) error {
 		}
 		socket := binary.NativeEndian.Uint64(key)
 		if err := ours.Update(socket, &l, ebpf.UpdateNoExist); err != nil {
-			continue // ours has been told of it, or has no room
+			continue // ours already has it, or has no room
 		}
-		// No value, and no error: it was closed before ours knew of it.
+		// No value, and no error: it was closed before ours had it.
 		if still, err := theirs.LookupBytes(key); err == nil && still == nil {
 			if err := ours.Delete(socket); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 				return fmt.Errorf("carry the listening sockets: %w", err)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A server is a workload that listens on the given addresses.
+// server is a workload that listens on the given addresses.
 type server struct {
 	*workload
 	t      *testing.T
@@ -23,7 +23,7 @@ type server struct {
 	events chan tracer.Event // of sockets
 }
 
-// newServer gives one that is in no session.
+// newServer returns one that is in no session.
 func newServer(t *testing.T, o tracer.Options) *server {
 	o.Dir = tracertest.Dir(t)
 	s := &server{workload: program(t, "listen"), t: t, tr: tracertest.New(t, o), dir: o.Dir, events: make(chan tracer.Event, 16)}
@@ -39,7 +39,7 @@ func newServer(t *testing.T, o tracer.Options) *server {
 	return s
 }
 
-// newMember gives one that is the root of a session.
+// newMember returns one that is the root of a session.
 func newMember(t *testing.T, o tracer.Options) *server {
 	s := newServer(t, o)
 	s.join()
@@ -48,7 +48,7 @@ func newMember(t *testing.T, o tracer.Options) *server {
 
 func (s *server) join() { s.id = create(s.t, s.tr, s.workload, tracer.SessionSpec{}) }
 
-// open has the server listen, and gives the descriptor and the port.
+// open makes the server listen, and returns the descriptor and the port.
 func (s *server) open(how string) (fd int, port uint16) {
 	s.t.Helper()
 	s.tell("open " + how)
@@ -68,7 +68,7 @@ func (s *server) close(fd int) {
 	s.until("close")
 }
 
-// told is the next event of a socket, which has to be of the server.
+// told returns the next event of a socket, which must be the server's.
 func (s *server) told(what tracer.EventType) tracer.Event {
 	s.t.Helper()
 	ev, _ := receive(s.t, "an event of a socket", s.events)
@@ -78,7 +78,7 @@ func (s *server) told(what tracer.EventType) tracer.Event {
 	return ev
 }
 
-// silent proves that nothing was told of until now.
+// silent proves that nothing was reported until now.
 func (s *server) silent() {
 	s.t.Helper()
 	fd, _ := s.open("4 tcp 0 0")
@@ -87,7 +87,7 @@ func (s *server) silent() {
 	s.told(tracer.EventUnlisten)
 }
 
-// listeners is what the kernel has.
+// listeners returns what the kernel lists.
 func (s *server) listeners() (all []tracer.Event) {
 	s.t.Helper()
 	if err := s.tr.Listeners(func(ev *tracer.Event) { all = append(all, *ev) }); err != nil {
@@ -96,7 +96,7 @@ func (s *server) listeners() (all []tracer.Event) {
 	return all
 }
 
-// same reports whether two events are of one socket and its listener.
+// same reports whether two events are about one socket and its listener.
 func same(a, b tracer.Event) bool {
 	return a.Socket == b.Socket && a.Since == b.Since && a.Since != 0 && a.Address == b.Address && a.Process == b.Process && a.Session == b.Session
 }
@@ -108,7 +108,7 @@ func TestListen(t *testing.T) { everySide(t, testListen) }
 func testListen(t *testing.T, o tracer.Options) {
 	loopback := map[string]netip.Addr{"4": netip.MustParseAddr("127.0.0.1"), "6": netip.IPv6Loopback()}
 	ways := []string{"4 tcp 0 0", "6 tcp 0 0", "4 tcp 0 1"}
-	if _, err := os.Stat("/proc/sys/net/mptcp"); err == nil { // Debian's 5.10 is built without
+	if _, err := os.Stat("/proc/sys/net/mptcp"); err == nil { // Debian's 5.10 is built without it
 		ways = append(ways, "4 mptcp 0 0", "6 mptcp 0 0")
 	}
 	for _, how := range ways {
@@ -135,8 +135,8 @@ func testListen(t *testing.T, o tracer.Options) {
 	}
 }
 
-// Sockets that share a port are told apart, and one that was bound to its port explicitly
-// is as any other.
+// Sockets that share a port are distinct, and one that was bound to its port explicitly
+// behaves like any other.
 func TestListenShared(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		s := newMember(t, o)
@@ -158,7 +158,7 @@ func TestListenShared(t *testing.T) {
 	})
 }
 
-// Who listens without a bind gets a port only after the kernel told: it says 0.
+// A process that listens without a bind gets a port only after the kernel's report: the port in it is 0.
 func TestListenWithoutBind(t *testing.T) {
 	s := newMember(t, tracer.Options{})
 	fd, _ := s.open("4 tcp -1 0")
@@ -169,7 +169,7 @@ func TestListenWithoutBind(t *testing.T) {
 	s.told(tracer.EventUnlisten)
 }
 
-// A listen that fails, as the port is taken, gives both events at once.
+// A listen that fails because the port is taken gives both events at once.
 func TestListenRefused(t *testing.T) {
 	s := newMember(t, tracer.Options{})
 	fd, _ := s.open("4 tcp 0 1")
@@ -184,8 +184,8 @@ func TestListenRefused(t *testing.T) {
 	}
 }
 
-// The end comes when the last reference goes, in any process: a member that inherited the
-// socket, or somebody outside to whom it was passed.
+// The socket is closed with its last reference, in any process: a member that inherited
+// it, or an outsider that it was passed to.
 func TestListenClosedByAnother(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		s := newMember(t, o)
@@ -229,8 +229,8 @@ func TestListenClosedByAnother(t *testing.T) {
 	})
 }
 
-// What was opened outside of any session is not told of, neither when it began nor when it is
-// closed by a member.
+// A socket that was opened outside any session is not reported, neither when it began to
+// listen nor when a member closes it.
 func TestListenBeforeSession(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		s := newServer(t, o)
@@ -259,7 +259,7 @@ func TestListenConnections(t *testing.T) {
 	})
 }
 
-// A tracer that takes over has the sockets that are open, and hears when they are closed.
+// A tracer that takes over has the open sockets, and gets an event when they are closed.
 func TestTakeOverListeners(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		s := newMember(t, o)

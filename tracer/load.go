@@ -19,11 +19,11 @@ import (
 
 const (
 	maxProcesses = 262144 // entries at most
-	preallocated = 65536  // up to here the entries' memory is taken at once
+	preallocated = 65536  // up to here memory for all entries is allocated at once
 )
 
-// hookVisits is how many processes a pass inside a hook may visit: at 0.07 µs for a
-// stranger, and 0.4 for a member, it holds its CPU for 2 to 13 ms.
+// hookVisits is how many processes a pass inside a hook may visit: at 0.07 µs for an
+// outsider, and 0.4 for a member, it holds its CPU for 2 to 13 ms.
 var hookVisits uint32 = 32768
 
 // hooks are the programs to attach, in this order: on one tracepoint they run
@@ -39,8 +39,8 @@ var hooks = []string{
 	bpf.LineageProgTcpState,
 }
 
-// trampolines are the programs that some kernels refuse while they load the
-// rest; each is tried by itself.
+// trampolines are the programs that some kernels refuse while they load the rest; each
+// is tried separately.
 var trampolines = []string{
 	bpf.LineageProgAttachBirth,
 	bpf.LineageProgNotifyDeath,
@@ -48,15 +48,15 @@ var trampolines = []string{
 	bpf.BaselineProgReleaseReaped,
 }
 
-// collection is how the programs are loaded. A test has the verifier say more.
+// collection is how the programs are loaded. A test raises the verifier's log level.
 var collection ebpf.CollectionOptions
 
-// tailor cuts the programs to what this kernel takes and what was asked for.
-// What is left, and its configuration, is what the pins are named for.
+// tailor reduces the programs to what this kernel supports and what was requested. The
+// pins are named after what is left, and its configuration.
 func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error {
 	for _, name := range trampolines {
 		if spec.Programs[name] == nil {
-			continue // of the other object
+			continue // only in the other object
 		}
 		to := spec.Programs[name].AttachTo
 		if err := k.fentry(to); err != nil {
@@ -79,9 +79,9 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 	return t.configure(spec, ringSize)
 }
 
-// load makes a new kernel side, carries over what the elder knows, if there is
-// one, and pins it. Nothing is left behind if it fails, and the elder is as it
-// was: what is attached hangs on links that are closed or unpinned.
+// load makes a new kernel side, copies what the elder knows, if there is one, and pins
+// it. If it fails nothing is left behind, and the elder is unchanged: attached programs
+// depend on links that are closed or unpinned.
 func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 	if from != nil {
 		if err := from.fit(spec); err != nil {
@@ -171,7 +171,7 @@ func (t *Tracer) fillSlots() error {
 	return nil
 }
 
-// attach attaches what is loaded, in the order that it has to run in.
+// attach attaches what is loaded, in the order in which it must run.
 func (t *Tracer) attach() (map[string]link.Link, error) {
 	links := map[string]link.Link{}
 	for _, name := range slices.Concat(hooks, trampolines) {

@@ -12,11 +12,11 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// slotOf is the slot that a session has in the kernel's maps.
+// slotOf is the slot of a session in the kernel's maps.
 func slotOf(id SessionID) uint32 { return uint32(id) }
 
-// Lookup gives the entry of the process that has this PID; [ErrNotFound] if
-// it has none. It does not prove that the process still lives.
+// Lookup returns the entry of the process that has this PID; [ErrNotFound] if it has
+// none. It does not prove that the process is still alive.
 func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 	var e bpf.LineageEntry
 	if err := t.maps[bpf.LineageMapProcesses].Lookup(pid, &e); err != nil {
@@ -40,8 +40,8 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 	}, nil
 }
 
-// Listeners calls each for every TCP socket that a member listens on, as an [EventListen]. Not
-// for those that were inherited from outside, passed on, or opened before an adoption.
+// Listeners calls each for every TCP socket that a member listens on, as an [EventListen]. It
+// leaves out sockets that were inherited from outside, passed on, or opened before an adoption.
 func (t *Tracer) Listeners(each func(*Event)) error {
 	err := eachElement(t.maps[bpf.LineageMapListeners], func(socket uint64, l *bpf.LineageListener) {
 		each(&Event{
@@ -55,7 +55,7 @@ func (t *Tracer) Listeners(each func(*Event)) error {
 	return nil
 }
 
-// Session gives what the kernel holds of a session; [ErrNotFound].
+// Session returns what the kernel stores about a session; [ErrNotFound].
 func (t *Tracer) Session(id SessionID) (SessionInfo, error) {
 	s, err := t.slot(slotOf(id))
 	if err != nil {
@@ -67,7 +67,7 @@ func (t *Tracer) Session(id SessionID) (SessionInfo, error) {
 	return s, nil
 }
 
-// Sessions gives every session that the kernel holds, in slot order.
+// Sessions returns every session that the kernel stores, in slot order.
 func (t *Tracer) Sessions() ([]SessionInfo, error) {
 	var all []SessionInfo
 	m := t.maps[bpf.LineageMapSessions]
@@ -157,8 +157,8 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 	return info, nil
 }
 
-// home is a session, or the innermost around it that was not dissolved, as home_of
-// of bpf/session.h.
+// home returns a session, or the innermost session around it that was not dissolved,
+// like home_of of bpf/session.h.
 func (t *Tracer) home(id SessionID) SessionID {
 	for range MaxDepth {
 		var s bpf.LineageSession

@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// Identify agrees with the kernel's own walk, for the living and for zombies.
+// Identify agrees with the kernel's own walk, for live processes and zombies.
 func TestIdentify(t *testing.T) { everySide(t, testIdentify) }
 
 func testIdentify(t *testing.T, o tracer.Options) {
@@ -45,8 +45,8 @@ func testIdentify(t *testing.T, o tracer.Options) {
 	}
 }
 
-// The dead of a session are members until they are reaped, and nobody's once
-// its record is gone.
+// The dead of a session are members until they are reaped, and belong to no session
+// once its record is gone.
 func TestSnapshotHasZombies(t *testing.T) { everySide(t, testSnapshotHasZombies) }
 
 func testSnapshotHasZombies(t *testing.T, o tracer.Options) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// The ways to get away at the same time, under 64 processes that fork and exit
-// all the time: nobody lives when the end is over, and nobody forked since.
+// All ways to escape at the same time, next to 64 processes that fork and exit all the
+// time: when the end is over no process is alive, and none has forked since.
 func TestEverythingAtOnce(t *testing.T) { everySide(t, testEverythingAtOnce) }
 
 func testEverythingAtOnce(t *testing.T, o tracer.Options) {
@@ -29,14 +29,14 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 		script += "./lngtest-" + p + " & "
 		ready++
 	}
-	// The storm comes last: on a slow host the kernel frees the memory of its dead
-	// more slowly than they die, so it must not rage while the others get ready.
+	// The storm comes last: on a slow host the kernel frees the memory of its dead more
+	// slowly than they die, so it must not run while the others get ready.
 	script += "read go; ./lngtest-hop 64 " + lifetime + " 1000 & "
 	tr := tracertest.New(t, o)
 	rounds := fromEnv(t, "LNGTEST_ROUNDS", 3)
 	var forks uint64
 	for round := range rounds {
-		// Another subreaper than the host's, which may wait for them late.
+		// A subreaper other than the host's, which may wait for them late.
 		w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c '"+script+"wait'")
 		w.goOn()
 		root, err := strconv.Atoi(strings.TrimPrefix(w.until("root"), "root "))

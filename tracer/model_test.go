@@ -10,13 +10,13 @@ import (
 )
 
 // model is the reference: which processes and sessions exist, and what follows from
-// each step, in naive lists. It knows nothing of how the kernel side finds that out.
-// Its names are the same in each run of a sequence, unlike PIDs and session ids.
+// each step, in simple lists. It does not know how the kernel side finds that out. Its
+// names are the same in each run of a sequence, unlike PIDs and session ids.
 type model struct {
 	clock     int
-	keeper    *process // gets the orphans, outside of every session
+	keeper    *process // gets the orphans, outside all sessions
 	processes []*process
-	sessions  []*session // on record, in the order in which they were made
+	sessions  []*session // on record, in order of creation
 	made      int
 }
 
@@ -25,14 +25,14 @@ type process struct {
 	parent  *process
 	entry   *entry // nil: none
 	defiant bool   // blocks SIGTERM
-	terms   int    // how often that was sent
+	terms   int    // how often SIGTERM was sent
 	dead    bool
 	reaped  bool
 	counted *session // of a dead process: the session that counts it as unreaped
 
 	id      tracer.Identity
 	channel int
-	heard   int // how often the process said that it got SIGTERM
+	heard   int // how often the process reported SIGTERM
 }
 
 // entry is what the kernel side remembers of a process.
@@ -53,14 +53,14 @@ type session struct {
 	terms   terms
 	state   tracer.State
 	endedAt int
-	forks   int // -1: unknown since a take-over
+	forks   int // -1: unknown after a take-over
 
 	id tracer.SessionID
 }
 
 type terms struct {
 	patient bool // its members have a long grace
-	outlast bool // it stays when its root exits
+	outlast bool // it stays active when its root exits
 	limit   int  // of processes, 0: none
 }
 
@@ -101,7 +101,7 @@ func (x *session) within(s *session) bool {
 	return false
 }
 
-// home is the session, or the innermost around it that was not dissolved.
+// home is the session, or the innermost session around it that was not dissolved.
 func (x *session) home() *session {
 	for x != nil && x.state == dissolved {
 		x = x.parent
@@ -116,7 +116,7 @@ func (x *session) depth() (n int) {
 	return n
 }
 
-// counts counts the live members of a session and those that nobody has reaped.
+// counts counts the live members of a session and its unreaped dead.
 func (m *model) counts(s *session) (live, unreaped int) {
 	for _, p := range m.processes {
 		switch {
@@ -168,7 +168,7 @@ func (m *model) fork(parent *process) *process {
 	return p
 }
 
-// exec gives the session that it opens, if it does.
+// exec returns the session that it opens, if any.
 func (m *model) exec(p *process, name string) *session {
 	m.clock++
 	a, named := agents[name]
@@ -184,7 +184,7 @@ func (m *model) exec(p *process, name string) *session {
 	return m.create(p, nil, a.terms)
 }
 
-// create makes a session over a process, nested in the one that it is in.
+// create makes a session for a process, nested in the session that it is in.
 func (m *model) create(root, owner *process, t terms) *session {
 	m.clock++
 	s := &session{name: fmt.Sprint("s", m.made), parent: root.session(), root: root, owner: owner, terms: t, state: active}
@@ -205,7 +205,7 @@ func (m *model) enter(p, creator *process) *entry {
 	return p.entry
 }
 
-// adopt enters all who descend from the session's members and are in none.
+// adopt enters all descendants of the session's members that are in none.
 func (m *model) adopt(s *session) {
 	for again := true; again; {
 		again = false
@@ -220,7 +220,7 @@ func (m *model) adopt(s *session) {
 	}
 }
 
-// follow moves the members of from whose creator is in to.
+// follow moves the members of from whose creator is in to, and so on down.
 func (m *model) follow(from, to *session) {
 	for again := true; again; {
 		again = false
@@ -245,8 +245,8 @@ func (m *model) keep(p *process) *session {
 	return s
 }
 
-// move moves a member to another session. Unless one is nested in the other, the
-// SIGTERM of the first does not count for the second.
+// move moves a member to another session. Unless one is nested in the other, a SIGTERM
+// of the first does not count for the second.
 func (p *process) move(to *session) {
 	e := p.entry
 	if to == nil || !e.session.within(to) && !to.within(e.session) {
@@ -313,7 +313,7 @@ func (m *model) die(p *process) {
 
 func (m *model) reap(p *process) { p.reaped = true }
 
-// takeOver leaves the entries of members and owners, which are all that is carried over.
+// takeOver leaves only the entries of members and owners, because only they are carried over.
 func (m *model) takeOver() {
 	for _, p := range m.processes {
 		if !p.dead && p.entry != nil && p.entry.session == nil && !p.entry.owner {
@@ -322,7 +322,7 @@ func (m *model) takeOver() {
 	}
 }
 
-// carryOut does what dead roots, dead owners and states demand, until nothing changes.
+// carryOut applies what dead roots, dead owners and states demand, until nothing changes.
 func (m *model) carryOut() {
 	for again := true; again; {
 		again = false

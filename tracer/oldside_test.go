@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// oldSide is the maps of a kernel side of a version that never was: it lays
-// everything out the other way round.
+// oldSide is the maps of a kernel side of an invented version: its structs have their
+// fields in reverse order.
 type oldSide struct {
 	t     *testing.T
 	dir   string
@@ -95,8 +95,8 @@ func (o *oldSide) put(name, of string, key uint32, fields map[string]any) {
 	}
 }
 
-// shuffled is a struct with the members of the named one the other way round,
-// and one more. The structs inside it stay: they are values.
+// shuffled is a struct with the members of the named one in reverse order, and one
+// more. The structs inside it stay: they are values.
 func shuffled(t *testing.T, spec *btf.Spec, name string) *btf.Struct {
 	t.Helper()
 	var s *btf.Struct

@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// A kernel gives the level that its version promises: a test that skips for
-// want of it skips for a reason.
+// A kernel gives the level that its version promises: a test that skips because of the
+// level skips for a valid reason.
 func TestOpen(t *testing.T) {
 	t0 := time.Now()
 	tr := tracertest.New(t, tracer.Options{})

@@ -30,8 +30,8 @@ func parse(t *testing.T, s string) uint32 {
 	return uint32(n)
 }
 
-// unhook unpins one program's link, if this kernel has it. The kernel detaches
-// it soon after.
+// unhook unpins one program's link, if this kernel has it. The kernel detaches it a
+// little later.
 func unhook(t *testing.T, dir, name string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "link_"+name))
@@ -45,7 +45,7 @@ func unhook(t *testing.T, dir, name string) {
 	}
 }
 
-// Sessions, and attribution, go on while no tracer is open.
+// Sessions and attribution continue while no tracer is open.
 func TestPinsOutliveTheTracer(t *testing.T) { everySide(t, testPinsOutliveTheTracer) }
 
 func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
@@ -81,7 +81,7 @@ func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
 	settled(t, second, id)
 }
 
-// The root's exit ends its session although nobody of ours is alive to ask for it.
+// The root's exit ends its session although no tracer is running.
 func TestRootExitWithoutTracer(t *testing.T) {
 	dir := tracertest.Dir(t)
 	first := tracertest.New(t, tracer.Options{Dir: dir})
@@ -100,8 +100,8 @@ func TestRootExitWithoutTracer(t *testing.T) {
 	settled(t, second, id)
 }
 
-// With a grace and nobody of ours alive: SIGTERM in the root's own exit, SIGKILL
-// in the first fork, exec or exit of the host after the deadline.
+// With a grace and no tracer: SIGTERM in the root's own exit, SIGKILL in the first
+// fork, exec or exit of the host after the deadline.
 func TestGraceWithoutTracer(t *testing.T) {
 	dir := tracertest.Dir(t)
 	first := tracertest.New(t, tracer.Options{Dir: dir})
@@ -114,7 +114,7 @@ func TestGraceWithoutTracer(t *testing.T) {
 	w.goOn()
 	w.until("term")
 	until(t, "the members are killed", func() bool {
-		if err := exec.Command("/bin/true").Run(); err != nil { // an event of a stranger
+		if err := exec.Command("/bin/true").Run(); err != nil { // an event of an outsider
 			t.Fatal(err)
 		}
 		return !w.held()
@@ -139,7 +139,7 @@ func TestUnload(t *testing.T) {
 		t.Error("still pinned")
 	}
 	w.goOn()
-	sleeper := parse(t, w.line()) // nobody was signalled
+	sleeper := parse(t, w.line()) // no process was signalled
 	again := tracertest.New(t, tracer.Options{Dir: dir})
 	if _, err := again.Lookup(sleeper); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("the unloaded kernel side lives on: %v", err)

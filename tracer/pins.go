@@ -19,10 +19,10 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// Pins: one directory for each kernel side under the tracer's. It is made as
-// unfinished and renamed when it is complete, and renamed to retired before it
-// is taken apart, so that a crash in between leaves nothing that is taken for
-// a kernel side. damaged is one of which pins are missing.
+// Pins: each kernel side has one directory under the tracer's. It is made as unfinished
+// and renamed when it is complete, and renamed to retired before it is removed. So a
+// crash in between leaves nothing that looks like a kernel side. damaged is a kernel
+// side with missing pins.
 const (
 	unfinished = "unfinished"
 	retired    = "retired"
@@ -33,12 +33,12 @@ const (
 	linkPin    = "link_"
 )
 
-// completeName is what a complete kernel side is called: the ABI of its
-// object, and the sum of its configuration. The first versions had no second.
+// completeName matches the name of a complete kernel side: the ABI of its object, and a
+// hash of its configuration. The first versions had no hash.
 var completeName = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{8})?$`)
 
-// pinsName names the pins of a kernel side: those of the same name have the
-// same layouts, sizes, programs and configuration.
+// pinsName names the pins of a kernel side: equal names mean equal layouts, sizes,
+// programs and configuration.
 func pinsName(spec *ebpf.CollectionSpec) (string, error) {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(spec.Programs)) {
@@ -66,7 +66,7 @@ func (t *Tracer) pin(links map[string]link.Link) error {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return fmt.Errorf("make %s: %w", tmp, err)
 	}
-	// Somebody else may have made it since we looked.
+	// Another process may have made it since the check.
 	if err := checkRoots(t.dir, false); err != nil {
 		return err
 	}
@@ -99,14 +99,14 @@ func (t *Tracer) pin(links map[string]link.Link) error {
 	}()
 	if err != nil {
 		os.RemoveAll(tmp)
-		os.Remove(t.dir) // if nothing else is there
+		os.Remove(t.dir) // if it is empty
 	}
 	return err
 }
 
-// openPins opens our kernel side if it is pinned. Else it makes one, from the
-// newest that is there; whatever else is pinned is retired then. Where a part
-// was gone, births may have been missed.
+// openPins opens our kernel side if it is pinned. Otherwise it makes one, from the
+// newest that is there. All others are then retired. missed: a part was missing, so
+// births may have been missed.
 func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) (missed bool, err error) {
 	ours, others, err := survey(t.dir, t.pins)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) (missed bool, er
 		if !errors.Is(err, os.ErrNotExist) {
 			return false, err
 		}
-		// Somebody unpinned a part: what was traced meanwhile is not known.
+		// A part was unpinned: what happened meanwhile is unknown.
 		t.closeObjects()
 		t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("programs loaded again: %v", err))
 		if err := replace(filepath.Join(t.dir, t.pins), filepath.Join(t.dir, damaged)); err != nil {
@@ -139,8 +139,8 @@ func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) (missed bool, er
 	return slices.Contains(others, damaged), t.retire(others)
 }
 
-// survey tells what is pinned under dir: whether ours is, and which others
-// are, the newest first. What a crash left half made or half taken apart goes.
+// survey returns what is pinned under dir: whether ours is, and the others, newest
+// first. It removes what a crash left half made or half removed.
 func survey(dir, ours string) (bool, []string, error) {
 	found, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -217,7 +217,7 @@ func (t *Tracer) retire(names []string) error {
 	return nil
 }
 
-// replace renames a directory of pins over whatever has the name.
+// replace renames a directory of pins; to is removed first.
 func replace(from, to string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return fmt.Errorf("remove %s: %w", to, err)
@@ -228,8 +228,8 @@ func replace(from, to string) error {
 	return nil
 }
 
-// Unload detaches and unpins everything under dir. Nobody is signalled; what
-// the kernel knew of sessions is gone. It is no error if there is nothing.
+// Unload detaches and unpins everything under dir. No process is signalled; what the
+// kernel knew of sessions is lost. An empty or missing dir is not an error.
 func Unload(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("unpin %s: %w", dir, err)

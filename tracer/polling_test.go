@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A reader that was killed while it polled must not leave the next one asleep
-// over events that come silently.
+// A reader that was killed while it polled must not leave the next one asleep while
+// events arrive without a wakeup.
 func TestReadAfterKilledReader(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, and a bpffs of its own that only root can mount")

@@ -23,20 +23,20 @@ const MinKernel = "5.10"
 // initialPIDNamespace is the inode of the first PID namespace, PROC_PID_INIT_INO.
 const initialPIDNamespace = 4026531836
 
-// Features is what a tracer has to work with on this kernel.
+// Features is what a tracer can use on this kernel.
 type Features struct {
 	Level    int      // guarantee level, see docs/DESIGN.md
-	Missing  []string // what the next level lacks
-	Limits   []string // optional programs that this kernel refused, with the reason; what the level promises holds without them
+	Missing  []string // what is missing for the next level
+	Limits   []string // optional programs that this kernel refused, with the reason; the level holds without them
 	Degraded []string // what does not work as it should
 	Refuses  Refuser  // what refuses condemned members their forks
 	ABI      string   // of the pins
-	// SecondWriters: births and deaths are counted by programs that nothing can
-	// skip, too, and no miss of the first ones loses any.
+	// SecondWriters: births and deaths are also counted by programs that cannot be
+	// skipped, so that a miss of the first ones loses none.
 	SecondWriters bool
 }
 
-// Check is one thing that tracing needs or profits from.
+// Check is one requirement, or useful option, of tracing.
 type Check struct {
 	Name     string
 	OK       bool
@@ -45,7 +45,7 @@ type Check struct {
 	Do       string // what to do about it, if not OK
 }
 
-// Report is what Probe found.
+// Report is the result of Probe.
 type Report struct {
 	Kernel  string // release
 	Level   int    // 0: this host cannot be traced
@@ -54,9 +54,9 @@ type Report struct {
 	Err     error // the first required check that failed
 }
 
-// Probe tells what this host can do, without leaving anything behind. It
-// tries each optional kind of program by itself, as kernels refuse some for
-// reasons that no version number tells.
+// Probe reports what this host supports, without leaving anything behind. It tries each
+// optional kind of program separately, because kernels refuse some for reasons that no
+// version number shows.
 func Probe(dir string) Report {
 	r := Report{Kernel: KernelRelease()}
 	required := func(name string, err error) bool {
@@ -82,7 +82,7 @@ func Probe(dir string) Report {
 	ok = required("BTF", checkBTF()) && ok
 	bpffs := checkBPFFS(dir)
 	if errors.Is(bpffs, ErrNoBPFFS) && mayMount(filepath.Dir(dir)) {
-		bpffs = nil // a daemon that starts mounts one
+		bpffs = nil // a daemon mounts one at its start
 	}
 	ok = required("bpffs", bpffs) && ok
 	ok = required("lockdown", checkLockdown()) && ok
@@ -120,9 +120,9 @@ func Probe(dir string) Report {
 // kernel is what the running kernel's BTF says.
 type kernel struct {
 	spec     *btf.Spec
-	types    *btf.Cache // of spec: reading it anew for each program would cost more than loading them
+	types    *btf.Cache // of spec: parsing it again for each program would cost more than loading them
 	realtime bool
-	tasks    error // why BPF cannot find and walk tasks by itself, nil: it can (6.9)
+	tasks    error // why BPF cannot find and walk tasks, nil: it can (6.9)
 	signals  error // why it cannot signal another process, nil: it can (6.13)
 }
 
@@ -152,8 +152,8 @@ func probeKernel() (*kernel, error) {
 	return k, nil
 }
 
-// trustedArguments says why a global function cannot take a task, nil if it can: 6.9.
-// Ubuntu 24.04 has 6.8.
+// trustedArguments returns why a global function cannot take a task, nil if it can:
+// 6.9. Ubuntu 24.04 has 6.8.
 func trustedArguments(spec *btf.Spec) error {
 	var tags *btf.Enum
 	if err := spec.TypeByName("btf_arg_tag", &tags); err == nil &&
@@ -163,7 +163,7 @@ func trustedArguments(spec *btf.Spec) error {
 	return errors.New("arg:trusted: kernel 6.9+")
 }
 
-// lacks names the function, and the kernel that has it, if this one does not.
+// lacks returns an error with the function and the first kernel that has it, nil if this one does.
 func (k *kernel) lacks(function, since string) error {
 	var f *btf.Func
 	if err := k.spec.TypeByName(function, &f); err != nil {
@@ -172,9 +172,9 @@ func (k *kernel) lacks(function, since string) error {
 	return nil
 }
 
-// exitHook says why the exit hook cannot end a session, nil if it can: the
-// tracepoint must come before exit_mm, as it does since its second argument
-// came, and a real-time kernel takes no signal there.
+// exitHook returns why the exit hook cannot end a session, nil if it can. The
+// tracepoint must come before exit_mm, as it does since it has a second argument; a
+// real-time kernel cannot signal there.
 func (k *kernel) exitHook() error {
 	var t *btf.Typedef
 	if err := k.spec.TypeByName("btf_trace_sched_process_exit", &t); err != nil {
@@ -194,7 +194,7 @@ func (k *kernel) exitHook() error {
 	return nil
 }
 
-// level gives the guarantee level and what the next one lacks.
+// level returns the guarantee level and what is missing for the next one.
 func (k *kernel) level() (int, []string) {
 	if err := k.signals; err != nil {
 		return 2, []string{"level 3 lacks: " + err.Error()}
@@ -216,7 +216,7 @@ func (k *kernel) fentry(name string) error {
 	return k.tryLoad(ebpf.AttachTraceFEntry, name)
 }
 
-// tryLoad loads a program that does nothing.
+// tryLoad loads an empty program.
 func (k *kernel) tryLoad(attach ebpf.AttachType, to string) error {
 	p, err := k.load(&ebpf.ProgramSpec{
 		Type:         ebpf.Tracing,
@@ -244,8 +244,8 @@ func (k *kernel) load(p *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	return coll.DetachProgram(name), nil
 }
 
-// reason is err in the words of whoever reads doctor's output: the errno
-// without a library's guess about it.
+// reason is err for a reader of doctor's output: the errno without a library's guess
+// about it.
 func reason(err error) string {
 	var errno unix.Errno
 	if errors.As(err, &errno) {
@@ -287,7 +287,7 @@ func checkLockdown() error {
 	return nil
 }
 
-// KernelRelease is what uname(2) calls this kernel, "unknown" if it does not say.
+// KernelRelease is the release from uname(2), "unknown" if that fails.
 func KernelRelease() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -296,7 +296,7 @@ func KernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// realtime tells whether the kernel is PREEMPT_RT, which it says in its version
+// realtime reports whether the kernel is PREEMPT_RT, as shown in its version
 // (init/Makefile). Linux 6.18 with it has no /sys/kernel/realtime.
 func realtime() bool {
 	var u unix.Utsname

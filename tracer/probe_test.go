@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestTrustedArguments: kernel 6.8 has the tags of arguments, but not the one for a task, and
-// would refuse the programs.
+// TestTrustedArguments: kernel 6.8 has argument tags, but not the one for a task, and would
+// refuse the programs.
 func TestTrustedArguments(t *testing.T) {
 	for tag, takes := range map[string]bool{"ARG_TAG_CTX": false, "ARG_TAG_TRUSTED": true} {
 		b, err := btf.NewBuilder([]btf.Type{&btf.Enum{Name: "btf_arg_tag", Size: 4, Values: []btf.EnumValue{{Name: tag, Value: 1}}}}, nil)

@@ -36,7 +36,7 @@ func newTheatre(t *testing.T) *theatre {
 	dir := t.TempDir()
 	x := &theatre{socket: filepath.Join(dir, "s"), names: map[string]string{}, comms: map[string]string{}}
 	for _, name := range []string{"nests", "plain", "crowd", "other"} {
-		// An agent's name opens sessions host-wide: another run must not share it.
+		// An agent's name opens sessions on the whole host: another run must not share it.
 		x.comms[name] = fmt.Sprintf("l%s-%d", name, os.Getpid())
 		x.names[name] = filepath.Join(dir, x.comms[name])
 		if err := os.Symlink(program, x.names[name]); err != nil {
@@ -53,7 +53,7 @@ func newTheatre(t *testing.T) *theatre {
 	return x
 }
 
-// bound gives every wait on a socket an end.
+// bound limits every wait on a socket.
 func bound(fd int) error {
 	limit := unix.NsecToTimeval(int64(patience))
 	return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
@@ -76,10 +76,10 @@ func (x *theatre) keeper() (*exec.Cmd, int, error) {
 	return cmd, channel, err
 }
 
-// accept gives the channel of a puppet that has come up, and its PID.
+// accept returns the channel of a puppet that has started, and its PID.
 func (x *theatre) accept() (channel int, pid uint32, err error) {
 	channel, _, err = unix.Accept4(x.listen, unix.SOCK_CLOEXEC)
-	for errors.Is(err, unix.EINTR) { // with a time limit no system call is restarted
+	for errors.Is(err, unix.EINTR) { // with a timeout no system call is restarted
 		channel, _, err = unix.Accept4(x.listen, unix.SOCK_CLOEXEC)
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func (x *theatre) accept() (channel int, pid uint32, err error) {
 
 var errGone = errors.New("it is gone")
 
-// hear gives what a puppet says next; errGone if it is dead.
+// hear returns the next message of a puppet; errGone if it is dead.
 func hear(channel int) (string, error) {
 	var b [1024]byte
 	n, err := unix.Read(channel, b[:])
@@ -113,7 +113,7 @@ func hear(channel int) (string, error) {
 	return string(b[:n]), nil
 }
 
-// ask gives a puppet's answer.
+// ask sends a command and returns the puppet's answer.
 func ask(channel int, command string) (string, error) {
 	if err := unix.Sendto(channel, []byte(command), unix.MSG_NOSIGNAL, nil); err != nil {
 		if errors.Is(err, unix.EPIPE) {
@@ -124,8 +124,8 @@ func ask(channel int, command string) (string, error) {
 	return hear(channel)
 }
 
-// gone reports whether nobody holds the other end of a puppet's channel: a proof
-// by the kernel that has nothing to do with what is being tested.
+// gone reports whether no process holds the other end of a puppet's channel: a proof by
+// the kernel that is independent of what is being tested.
 func gone(channel int) bool {
 	var b [16]byte
 	n, _, err := unix.Recvfrom(channel, b[:], unix.MSG_DONTWAIT|unix.MSG_PEEK)

@@ -18,42 +18,41 @@ import (
 // pollInterval is how long an event may wait while the reader polls.
 const pollInterval = 10 * time.Millisecond
 
-// ErrFlushed is what Read gives when it has told what came before a Flush.
+// ErrFlushed is returned by Read when it has returned all events before a Flush.
 var ErrFlushed = errors.New("flushed")
 
-// reader takes events off the ring. While events come it polls, and tells the
-// hooks so, as waking it for each would cost ten times the rest of a hook; when
-// none came for a whole interval it sleeps until one wakes it.
+// reader takes events off the ring. While events come it polls, and tells the hooks so,
+// because waking it for each event would cost ten times the rest of a hook. When none
+// came for a whole interval it sleeps until one wakes it.
 type reader struct {
 	ring    *ringbuf.Reader
 	control control
-	lost    func() (uint64, error) // events that the ring had no room for, in all
+	lost    func() (uint64, error) // total events that the ring had no room for
 
 	reading sync.Mutex  // held by Read
-	closed  atomic.Bool // Read has nothing to say any more
+	closed  atomic.Bool // Read returns no more events
 
 	record    ringbuf.Record
 	polling   bool
 	fresh     bool              // a record came in this interval
-	next      map[uint16]uint64 // per CPU the sequence number to come
-	reported  uint64            // of lost, how many Read has told
-	suspect   bool              // a gap was seen: ask lost
-	pending   bool              // record holds one that was not told yet
-	flushed   bool              // what came before a flush was read
-	last      uint64            // Time of the last event that was told
+	next      map[uint16]uint64 // per CPU, the next sequence number
+	reported  uint64            // of lost, how many Read has reported
+	suspect   bool              // a gap was seen: call lost
+	pending   bool              // record holds an event that was not returned yet
+	flushed   bool              // everything before a flush was read
+	last      uint64            // Time of the last event that was returned
 	malformed atomic.Uint64
 }
 
 func newReader(ring *ringbuf.Reader, c control, lost func() (uint64, error)) *reader {
 	r := &reader{ring: ring, control: c, lost: lost, suspect: true, next: map[uint16]uint64{}}
-	r.sleep() // whoever read before may have been killed while it polled
+	r.sleep() // the previous reader may have been killed while it polled
 	return r
 }
 
-// Read waits for the next event. It tells an [EventLost] before the first
-// event that follows a loss, and within an interval if none follows. An event
-// that it does not know is counted and passed over. [ErrFlushed] after Flush,
-// [os.ErrClosed] after CloseRead.
+// Read waits for the next event. It returns an [EventLost] before the first event that
+// follows a loss, and within an interval if none follows. An unknown event is counted
+// and skipped. [ErrFlushed] after Flush, [os.ErrClosed] after CloseRead.
 func (t *Tracer) Read(ev *Event) error {
 	r := t.reader
 	r.reading.Lock()
@@ -74,7 +73,7 @@ func (t *Tracer) Read(ev *Event) error {
 		if !r.pending {
 			switch err := r.take(); {
 			case errors.Is(err, ringbuf.ErrFlushed):
-				r.flushed, r.suspect = true, true // a loss is told before
+				r.flushed, r.suspect = true, true // a loss is reported first
 				continue
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				r.intervalOver()
@@ -98,15 +97,14 @@ func (t *Tracer) Read(ev *Event) error {
 	return os.ErrClosed
 }
 
-// Flush makes Read give [ErrFlushed] as soon as it has told every event that
-// the kernel had told before the call. Calls that come before it does so may
-// share one.
+// Flush makes Read return [ErrFlushed] once it has returned every event that the kernel
+// sent before the call. Several calls before that may share one [ErrFlushed].
 func (t *Tracer) Flush() error {
 	return t.reader.ring.Flush()
 }
 
-// CloseRead ends a pending Read, and each later one, with [os.ErrClosed]. When
-// it returns no Read is under way.
+// CloseRead ends a pending Read, and all later ones, with [os.ErrClosed]. When it
+// returns, no Read is running.
 func (t *Tracer) CloseRead() error {
 	r := t.reader
 	r.closed.Store(true)
@@ -119,7 +117,7 @@ func (t *Tracer) CloseRead() error {
 	return err
 }
 
-// until is when a loss that is told now was over: before the event that showed
+// until is when a loss that is reported now was over: before the event that revealed
 // it, or now.
 func (r *reader) until() uint64 {
 	if h, ok := view[bpf.LineageEventHeader](r.record.RawSample); ok && r.pending {
@@ -132,8 +130,8 @@ func (r *reader) until() uint64 {
 	return uint64(now.Nano())
 }
 
-// take reads a record. When the ring is empty it polls for an interval, or
-// sleeps if the last interval brought nothing.
+// take reads a record. When the ring is empty it polls for an interval, or sleeps if
+// the last interval had no event.
 func (r *reader) take() error {
 	if err := r.ring.ReadInto(&r.record); err != nil {
 		return err
@@ -159,11 +157,11 @@ func (r *reader) intervalOver() {
 	r.sleep()
 }
 
-// sleep makes the next event wake the reader. epoll does not look at a
-// descriptor that nobody woke it for, and the kernel wakes a reader only if it
-// had read everything: an event that came silently must be read first. It took
-// its place in the ring before it looked at polling, so that after the store
-// either it is seen here or it wakes.
+// sleep makes the next event wake the reader. epoll does not look at a descriptor
+// without a wakeup, and the kernel wakes a reader only if it had read everything: an
+// event that came without a wakeup must be read first. That event took its place in the
+// ring before it looked at polling. So after the store either it is seen here, or it
+// wakes the reader.
 func (r *reader) sleep() {
 	r.polling = false
 	r.control.setPolling(false)
@@ -174,9 +172,9 @@ func (r *reader) sleep() {
 	r.ring.SetDeadline(time.Time{})
 }
 
-// gap notes the event's sequence number and says whether others are missing
-// before it. That is a reason to look, not a proof: an event of an interrupt
-// takes its number before the event that it interrupted.
+// gap notes the event's sequence number and reports whether others are missing before
+// it. That is a reason to check, not a proof: an event of an interrupt takes its number
+// before the event that it interrupted.
 func (r *reader) gap(ev *Event) bool {
 	next, known := r.next[ev.CPU]
 	if ev.Seq >= next {

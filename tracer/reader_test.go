@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ring of one page and nobody who reads: the loss is told, and exact, it shows in
-// the numbers of the CPU's events, and every survivor is still attributed. Who dies
-// unheard is counted.
+// A ring of one page without a reader: the loss is reported, and exact, it shows in the
+// sequence numbers of the CPU, and every survivor is still attributed. Deaths without
+// an event are counted.
 func TestLostEvents(t *testing.T) { everySide(t, testLostEvents) }
 
 func testLostEvents(t *testing.T, o tracer.Options) {
@@ -73,7 +73,7 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 	}
 }
 
-// onOneCPU keeps the workload on a CPU: its events have one row of numbers.
+// onOneCPU keeps the workload on one CPU: its events have one series of numbers.
 func onOneCPU(t *testing.T, w *workload) {
 	t.Helper()
 	var all, one unix.CPUSet
@@ -90,7 +90,7 @@ func onOneCPU(t *testing.T, w *workload) {
 	}
 }
 
-// flushed gives the events that there are now.
+// flushed returns the events so far.
 func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
 	t.Helper()
 	if err := tr.Flush(); err != nil {
@@ -107,7 +107,7 @@ func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
 	return all
 }
 
-// What happened before a flush is told before it is.
+// What happened before a flush is reported before [ErrFlushed].
 func TestFlush(t *testing.T) { everySide(t, testFlush) }
 
 func testFlush(t *testing.T, o tracer.Options) {
@@ -131,8 +131,7 @@ func testFlush(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-// Whoever closes while another goroutine begins to read, or reads, takes nothing
-// away from it.
+// A close while another goroutine reads, or begins to read, does not free what it uses.
 func TestCloseWhileReading(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	for range 20 {

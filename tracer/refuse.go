@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refuser is the kind of program that refuses condemned members their forks. It
-// helps an end and proves nothing: see docs/DESIGN.md.
+// Refuser is the kind of program that refuses forks of condemned members. It helps an
+// end and proves nothing: see docs/DESIGN.md.
 type Refuser int
 
 // In the order in which they are tried.
@@ -43,8 +43,8 @@ var refusers = [...]string{bpf.LineageProgRefuseLsm, bpf.LineageProgRefuseFmodRe
 
 func (r Refuser) program() string { return refusers[r-1] }
 
-// refuseForks loads the program that refuses forks and adds its link. Where
-// there is none the features say why.
+// refuseForks loads the program that refuses forks and adds its link. If there is none,
+// the features say why.
 func (t *Tracer) refuseForks(k *kernel, links map[string]link.Link) {
 	r, err := k.findRefuser()
 	if err == nil {
@@ -59,7 +59,7 @@ func (t *Tracer) refuseForks(k *kernel, links map[string]link.Link) {
 	t.features.Limits = append(t.features.Limits, "condemned members may fork: "+err.Error())
 }
 
-// pinnedRefuser is what the pinned kernel side was loaded with.
+// pinnedRefuser is the refuser that the pinned kernel side was loaded with.
 func (t *Tracer) pinnedRefuser() Refuser {
 	for _, r := range []Refuser{RefuserLSM, RefuserFmodRet} {
 		if _, err := os.Stat(pinPath(filepath.Join(t.dir, t.pins), linkPin, r.program())); err == nil {
@@ -70,8 +70,8 @@ func (t *Tracer) pinnedRefuser() Refuser {
 	return RefuserNone
 }
 
-// findRefuser tries what this kernel lets refuse a fork, and sees it act: an
-// LSM program loads, attaches and never runs where bpf is not in lsm=.
+// findRefuser tries which programs can refuse a fork on this kernel, and checks that
+// they act: without bpf in lsm= an LSM program loads and attaches, but never runs.
 func (k *kernel) findRefuser() (Refuser, error) {
 	lsm := k.tryLSM()
 	if lsm == nil {
@@ -86,7 +86,7 @@ func (k *kernel) findRefuser() (Refuser, error) {
 	return RefuserNone, fmt.Errorf("lsm: %s; fmod_ret: %s", lsmReason(lsm), reason(fmodRet))
 }
 
-// tryLSM says why an LSM program does nothing on this kernel, nil if it acts.
+// tryLSM returns why an LSM program does nothing on this kernel, nil if it acts.
 func (k *kernel) tryLSM() error {
 	return k.tryRefusal(&ebpf.ProgramSpec{Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: "task_alloc"})
 }
@@ -99,8 +99,8 @@ func lsmReason(err error) string {
 	return fmt.Sprintf("%v, as bpf is not among the security modules (%s)", err, lsms)
 }
 
-// tryRefusal attaches a program that refuses forks to this process alone, and
-// forks: nothing is run, whether the fork is refused or not.
+// tryRefusal attaches a program that refuses forks to this process alone, and forks: no
+// program is run, whether the fork is refused or not.
 func (k *kernel) tryRefusal(spec *ebpf.ProgramSpec) error {
 	const getCurrentPIDTgid = asm.FnGetCurrentPidTgid
 	spec.License = "GPL"
@@ -126,8 +126,8 @@ func (k *kernel) tryRefusal(spec *ebpf.ProgramSpec) error {
 		return err
 	}
 	defer l.Close()
-	// Not os.StartProcess: it tries what the kernel can do once for the whole
-	// process, and would remember this refusal.
+	// Not os.StartProcess: it tests features of the kernel once per process, and would
+	// remember this refusal.
 	_, err = syscall.ForkExec("/proc/self/no-such-file", []string{"no-such-file"}, nil)
 	switch {
 	case errors.Is(err, unix.EPERM):

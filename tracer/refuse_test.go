@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidden reports whether this kernel may refuse programs that others of its
-// version load, and did: it is locked down, or does not say that it is not, and
-// gives EPERM as each reason.
+// forbidden reports whether this kernel may refuse programs that others of its version
+// load, and did: it is locked down, or does not say that it is not, and each reason is
+// EPERM.
 func forbidden(reasons ...string) bool {
 	lockdown, err := os.ReadFile("/sys/kernel/security/lockdown")
 	if err == nil && bytes.Contains(lockdown, []byte("[none]")) {
@@ -29,22 +29,22 @@ func forbidden(reasons ...string) bool {
 	return true
 }
 
-// bpfLSM reports whether bpf is among the active security modules; known, if
-// the kernel tells which they are.
+// bpfLSM reports whether bpf is among the active security modules; known: the kernel
+// lists them.
 func bpfLSM() (active, known bool) {
 	b, err := os.ReadFile("/sys/kernel/security/lsm")
 	return strings.Contains(","+string(b)+",", ",bpf,"), err == nil
 }
 
-// needsLSM fails if this kernel should run LSM programs and did not for that
-// reason, else skips.
+// needsLSM fails if this kernel should run LSM programs, but did not because of why;
+// else it skips.
 func needsLSM(t *testing.T, why error) {
 	t.Helper()
 	active, known := bpfLSM()
 	tracertest.Lacks(t, (active || !known) && !forbidden(why.Error()), why)
 }
 
-// A kernel that is not locked down has something that refuses forks.
+// A kernel that is not locked down can refuse forks.
 func TestRefuser(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
@@ -63,9 +63,9 @@ func TestRefuser(t *testing.T) {
 	}
 }
 
-// A condemned member may not fork, in whatever way, and dies of the try. Its threads go on,
-// and so does every process of others. Below level 3 nobody dies of the state alone: its
-// children live for as long as this test looks.
+// A condemned member may not fork, in any way, and dies if it tries. Its threads keep
+// running, and so do all processes of others. Below level 3 no process dies of the state
+// alone: its children live for as long as this test looks.
 func TestForkOfTheCondemned(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Level: 2})
 	if tr.Features().Refuses == tracer.RefuserNone {
@@ -113,7 +113,7 @@ func TestForkOfTheCondemned(t *testing.T) {
 	}
 }
 
-// Its refused fork carries out what is due for the others: on an idle host no other comes.
+// Its refused fork carries out what is due for the others: on an idle host there is no other event.
 func TestRefusedForkMakesThePass(t *testing.T) {
 	defer tracer.SentenceOnlyIn("")()
 	tr := tracertest.New(t, tracer.Options{})
@@ -135,7 +135,7 @@ func TestRefusedForkMakesThePass(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// sentenced makes passes until nobody of the session lives.
+// sentenced makes passes until no member of the session lives.
 func sentenced(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) {
 	t.Helper()
 	until(t, "nobody lives", func() bool {

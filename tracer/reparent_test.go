@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// needsTrampolines skips where the kernel refuses fentry programs.
+// needsTrampolines skips if the kernel refuses fentry programs.
 func needsTrampolines(t *testing.T, tr *tracer.Tracer) {
 	t.Helper()
 	for _, why := range tr.Features().Limits {
@@ -22,8 +22,8 @@ func needsTrampolines(t *testing.T, tr *tracer.Tracer) {
 	}
 }
 
-// Whoever gets an orphan, whatever died before: each move is one event with the
-// father that died and the new one, and who made the orphan does not change.
+// Whichever process gets an orphan, whatever died before: each move is one event with
+// the parent that died and the new one, and the creator of the orphan does not change.
 func TestReparent(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	events := collect(t, tr)
@@ -72,7 +72,7 @@ func TestReparent(t *testing.T) {
 					got = append(got, fmt.Sprintf("%d from %d to %d", ev.Process.PID, ev.From.PID, ev.Parent.PID))
 				}
 				if ev.Type == tracer.EventSession && ev.State != tracer.StateActive {
-					break // who dies from here on leaves children to others too
+					break // processes that die from here on also leave children to others
 				}
 			}
 			needsTrampolines(t, tr)
@@ -83,9 +83,8 @@ func TestReparent(t *testing.T) {
 	}
 }
 
-// The kernel tells of one death up to three times: of a ptraced thread, to the
-// tracer and then to the parent, and of a zombie to each new parent. It is one
-// death for us.
+// The kernel reports one death up to three times: of a ptraced thread, to the tracer
+// and then to the parent, and of a zombie to each new parent. It counts as one death.
 func TestDeathToldTwice(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	events := collect(t, tr)

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A member's death is missed and its PID becomes a stranger's: the stranger
-// inherits nothing, is not signalled, and is there when all has been put right.
-// The same holds for its child.
+// A member's death is missed and its PID is reused by an outsider: the outsider
+// inherits nothing, is not signalled, and still exists after the repair. The same holds
+// for its child.
 func TestPIDReuseAfterLostExit(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		t.Run("alone", func(t *testing.T) { testPIDReuseAfterLostExit(t, o, false) })
@@ -33,7 +33,7 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 		unhook(t, o.Dir, name)
 	}
 	var old tracer.Entry
-	until(t, "a death is missed", func() bool { // the kernel detaches in its own time
+	until(t, "a death is missed", func() bool { // the kernel detaches with a delay
 		w.goOn()
 		pid := parse(t, w.line())
 		if err := unix.Kill(int(pid), unix.SIGKILL); err != nil {
@@ -72,7 +72,7 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 		if _, err := fmt.Sscanf(stranger.line(), "member %d", &child); err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Kill(int(child), unix.SIGKILL) // the stranger has not waited for it
+		defer unix.Kill(int(child), unix.SIGKILL) // its parent has not waited for it
 		if e, err := tr.Lookup(child); !errors.Is(err, tracer.ErrNotFound) {
 			t.Errorf("the stranger's child is entered: %+v, %v", e, err)
 		}
@@ -108,9 +108,8 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	}
 }
 
-// A root or an owner has died, and another member has its PID before anybody
-// looks: the session ends all the same. Below level 3, where no hook acts on the
-// death itself.
+// A root or an owner has died, and another member has its PID before the next look: the
+// session ends all the same. Below level 3, where no hook acts on the death itself.
 func TestPIDReuseOfRootAndOwner(t *testing.T) {
 	for name, o := range map[string]tracer.Options{"best": {Level: 2}, "baseline": {Baseline: true}} {
 		for _, who := range []string{"root", "owner"} {

@@ -24,14 +24,13 @@ var selfHooks = []string{
 	bpf.LineageProgSelfRename,
 }
 
-// SelfProtect refuses members, root or not, what they would do to this process,
-// which must be protected, and to what is pinned: signals, ptrace and the like,
-// bpf(2) on what is ours or with programs that could act on the daemon, and
-// unpinning. Everybody else is free to. It outlives Close and the process, until
-// a tracer that is asked for it takes it away.
+// SelfProtect denies members, root or not, actions against this process, which must be
+// protected, and against its pins: signals, ptrace and the like, bpf(2) on our objects
+// or with programs that could act on the daemon, and unpinning. All other processes may
+// do them. It outlives Close and the process, until a tracer turns it off.
 //
-// Needs BPF LSM. The error names what this kernel refused; what it did not
-// refuse is in force. Not for two goroutines at once. Minimum kernel 5.10.
+// Needs BPF LSM. The error names what this kernel refused; the rest is in force. Not
+// for two goroutines at once. Minimum kernel 5.10.
 func (t *Tracer) SelfProtect(on bool) error {
 	if !on {
 		return t.unprotectSelf()
@@ -58,7 +57,7 @@ func (t *Tracer) SelfProtect(on bool) error {
 	return nil
 }
 
-// selfProtectable says why self-protection cannot work here.
+// selfProtectable returns why self-protection cannot work here.
 func (k *kernel) selfProtectable() error {
 	if err := k.tryLSM(); err != nil {
 		return errors.New("lsm: " + lsmReason(err))
@@ -66,7 +65,7 @@ func (k *kernel) selfProtectable() error {
 	return nil
 }
 
-// nameOwn tells the programs who the daemon is, and what is ours.
+// nameOwn tells the programs which process is the daemon, and which objects are ours.
 func (t *Tracer) nameOwn() error {
 	self, err := t.Identify(uint32(os.Getpid()))
 	if err != nil {
@@ -92,7 +91,7 @@ func (t *Tracer) nameOwn() error {
 		if err := unix.Stat(dir, &st); err != nil {
 			return fmt.Errorf("stat %s: %w", dir, err)
 		}
-		// As the kernel has it inside: MKDEV.
+		// As in the kernel: MKDEV.
 		device := unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)
 		own = append(own, bpf.LineageOwnKey{Device: device, Id: uint32(st.Ino)})
 	}
@@ -108,8 +107,8 @@ func (t *Tracer) selfPin(name string) string {
 	return pinPath(filepath.Join(t.dir, t.pins), linkPin, name)
 }
 
-// protectSelf attaches one program, if it is not, and pins its link, which
-// holds the program.
+// protectSelf attaches one program, unless it is attached, and pins its link, which
+// keeps the program.
 func (t *Tracer) protectSelf(k *kernel, name string) error {
 	if _, err := os.Stat(t.selfPin(name)); err == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a process that is root gets of what it tries against this process and
-// its pins; see testdata/programs/against.c.
+// Results of what a process with root tries against this process and its pins; see
+// testdata/programs/against.c.
 var (
 	allowed = []string{
 		"signal 0 0", "kill 0", "pidfd_send_signal 0", "tgkill 0", "sigio 0", "pidfd_getfd 0",
@@ -33,7 +33,7 @@ var (
 	}
 )
 
-// attempts starts the program that tries it against this process.
+// attempts starts the program that makes the attempts against this process.
 type attempts struct {
 	*workload
 	pin string
@@ -72,10 +72,10 @@ func attemptsOn(t *testing.T, dir string) attempts {
 	}
 }
 
-// try gives what came of each attempt.
+// try returns the result of each attempt.
 func (a attempts) try() []string {
 	a.t.Helper()
-	// What it may unlink is a pin of its own.
+	// The pin that it may unlink is its own.
 	m, err := ebpf.LoadPinnedMap(a.pin, nil)
 	if err != nil {
 		a.t.Fatal(err)
@@ -117,8 +117,8 @@ func difference(got, want []string) string {
 	return b.String()
 }
 
-// Members are refused what everybody else who is root may do, while it is asked
-// for: with nobody of ours left too.
+// Members are denied what all other root processes may do, while it is requested: also
+// without a tracer.
 func TestSelfProtect(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
@@ -144,7 +144,7 @@ func TestSelfProtect(t *testing.T) {
 		if d := difference(member.try(), denied); d != "" {
 			t.Errorf("%s, a member:\n%s", round, d)
 		}
-		// As many as are refused, and what no call tells of.
+		// As many as are denied, and one that no call reports.
 		want := uint64(1)
 		for i := range denied {
 			if denied[i] != allowed[i] {
@@ -162,7 +162,7 @@ func TestSelfProtect(t *testing.T) {
 		}
 	}
 
-	// Nobody of ours is left but this process, which lends its PID.
+	// No tracer is left; only this process, whose PID is used.
 	tr.Close()
 	if d := difference(member.try(), denied); d != "" {
 		t.Errorf("without a tracer, a member:\n%s", d)
@@ -182,8 +182,8 @@ func TestSelfProtect(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// The kernel's own signals pass: a daemon that is protected from its members
-// is not protected from a fault of its own, or from the end of memory.
+// The kernel's own signals pass: a daemon that is protected from its members is not
+// protected from a fault of its own, or from running out of memory.
 func TestSelfProtectEnds(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
@@ -197,7 +197,7 @@ func TestSelfProtectEnds(t *testing.T) {
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.line()
-	// Our passes, and our own signals, meet no refusal.
+	// Our passes, and our own signals, are not denied.
 	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
 		t.Fatal(err)
 	}

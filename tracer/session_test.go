@@ -24,8 +24,8 @@ func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) 
 	return id
 }
 
-// nobodyLives waits until the session has no live member. From the level on the
-// kernel sees to it by itself; below it is asked to.
+// nobodyLives waits until the session has no live member. From the level on the kernel
+// does this automatically; below it the test asks for passes.
 func nobodyLives(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, level int) {
 	t.Helper()
 	until(t, "nobody lives", func() bool {
@@ -162,7 +162,7 @@ func testEvents(t *testing.T, o tracer.Options) {
 	}
 }
 
-// The root's own exit ends the session inside the kernel, nobody asks for it.
+// The root's own exit ends the session inside the kernel, without a request.
 func TestRootExitEndsMembers(t *testing.T) { everySide(t, testRootExitEndsMembers) }
 
 func testRootExitEndsMembers(t *testing.T, o tracer.Options) {
@@ -204,7 +204,7 @@ func TestGrace(t *testing.T) { everySide(t, testGrace) }
 func testGrace(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w := start(t, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
-	grace := tracertest.Slowed(time.Second) // time to say so
+	grace := tracertest.Slowed(time.Second) // time to print the message
 	id := create(t, tr, w, tracer.SessionSpec{Grace: grace})
 	w.goOn()
 	w.line()
@@ -214,13 +214,13 @@ func testGrace(t *testing.T, o tracer.Options) {
 	if got := w.line(); got != "term" {
 		t.Errorf("the root printed %q", got)
 	}
-	// Its own forks are events enough where a fork's hook may signal.
+	// Its own forks are events enough where the fork hook may signal.
 	nobodyLives(t, tr, id, 3)
 	settled(t, tr, id)
 }
 
-// A process that a member starts on SIGTERM, to clean up, is not sent SIGTERM itself:
-// it has what is left of the grace.
+// A process that a member starts on SIGTERM, to clean up, does not get SIGTERM itself:
+// it has the rest of the grace.
 func TestLastHelperGetsTheGrace(t *testing.T) { everySide(t, testLastHelperGetsTheGrace) }
 
 func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
@@ -252,7 +252,7 @@ func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-// A repeated end only ever brings the deadline nearer.
+// A repeated end can only shorten the deadline.
 func TestGraceIsOnlyShortened(t *testing.T) { everySide(t, testGraceIsOnlyShortened) }
 
 func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {

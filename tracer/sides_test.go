@@ -9,12 +9,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// everySide runs a test with each kernel side that this kernel can load: the
-// one that it is given, and the one for old kernels.
+// everySide runs a test with each kernel side that this kernel can load: the one that
+// it gets by default, and the one for old kernels.
 func everySide(t *testing.T, test func(*testing.T, tracer.Options)) {
 	t.Run("best", func(t *testing.T) { test(t, tracer.Options{}) })
 	if !tracertest.AtLeast(t, 6, 7) {
-		return // it was the one for old kernels
+		return // the default was the one for old kernels
 	}
 	t.Run("baseline", func(t *testing.T) { test(t, tracer.Options{Baseline: true}) })
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// leaveOut takes the programs out of the object that are loaded one by one:
-// what a kernel refuses of them must not take the rest with it.
+// leaveOut removes the programs that are loaded one by one from the object: if a kernel
+// refuses one of them, the rest must still load.
 func leaveOut(spec *ebpf.CollectionSpec) {
 	for _, name := range slices.Concat(refusers[:], selfHooks) {
 		delete(spec.Programs, name)
 	}
 }
 
-// loadSingle loads one of the programs that leaveOut left out, over the maps
-// that are there, and attaches it.
+// loadSingle loads one of the programs that leaveOut removed, over the existing maps,
+// and attaches it.
 func (t *Tracer) loadSingle(k *kernel, name string) (*ebpf.Program, link.Link, error) {
 	spec, err := t.object()
 	if err != nil {
@@ -68,8 +68,8 @@ func activeLSMs() string {
 	return strings.TrimSpace(string(b))
 }
 
-// errNoProgram says that the object for this kernel has no such program.
+// errNoProgram: the object for this kernel has no such program.
 var errNoProgram = errors.New("not for this kernel version")
 
-// errIdle says that a program was loaded and attached, and did not run.
+// errIdle: a program was loaded and attached, but did not run.
 var errIdle = errors.New("loads, attaches and never runs")

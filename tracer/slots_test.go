@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// Every slot without a session is queued once, in order, where sessions were taken over.
+// After a take-over every slot without a session is queued once, in order.
 func TestFreeSlots(t *testing.T) {
 	const sessions = 16384 // MAX_SESSIONS
 	everySide(t, func(t *testing.T, o tracer.Options) {

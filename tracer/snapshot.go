@@ -22,10 +22,10 @@ const (
 	seenKilled
 )
 
-// Snapshot calls each for every member of the session, those of nested
-// sessions included, or for every thread group of the host if id is 0. The
-// walk is the kernel's own (iter/task): who lives through all of it is in it.
-// The Process is each's only until it returns.
+// Snapshot calls each for every member of the session, including members of nested
+// sessions, or for every thread group of the host if id is 0. The walk is the kernel's
+// own (iter/task): a process that lives through all of it is included. The Process is
+// valid only until each returns.
 func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
 	t.verbs.Lock()
 	raw, err := t.walk(id)
@@ -43,7 +43,7 @@ func records(raw []byte, each func(*Process) error) error {
 		return fmt.Errorf("snapshot: %d bytes are not a multiple of the record size %d", len(raw), size)
 	}
 	page := uint64(os.Getpagesize())
-	// Threads follow their leader or not, as PIDs wrap: sum them up first.
+	// Threads may or may not follow their leader, because PIDs wrap: sum them up first.
 	threads := map[uint32]uint64{}
 	for b := raw; len(b) > 0; b = b[size:] {
 		if s, _ := view[bpf.LineageSeen](b); s.SeenFlags&seenThread != 0 {
@@ -75,8 +75,8 @@ func (t *Tracer) walk(id SessionID) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// iterate has the kernel call the iterator program for every task, or every
-// element of a map, and writes what that says to w.
+// iterate makes the kernel call the iterator program for every task, or every element
+// of a map, and writes the output to w.
 func (t *Tracer) iterate(o link.IterOptions, w io.Writer) error {
 	it, err := link.AttachIter(o)
 	if err != nil {

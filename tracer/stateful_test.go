@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Random sequences of what processes, users and daemons do, on real processes: after
+// Random sequences of actions of processes, users and daemons, on real processes: after
 // each step the kernel side agrees with the model. Each kernel side is tested for 25 s,
 // or for LNGTEST_STATEFUL seconds. A failure prints the seed for -rapid.seed.
 func TestStateful(t *testing.T) { everySide(t, testStateful) }
@@ -40,7 +40,7 @@ type stage struct {
 	options tracer.Options
 	theatre *theatre
 	tr      *tracer.Tracer
-	failing bool // a sequence has failed: rapid looks for a shorter one
+	failing bool // a sequence has failed: rapid searches for a shorter one
 
 	sequences, steps, takenOver, agents int
 }
@@ -86,7 +86,7 @@ func (s *stage) open() error {
 	return s.tr.SetAgents(all)
 }
 
-// next has another kernel side take over.
+// next makes another kernel side take over.
 func (s *stage) next() error {
 	s.tr.Close()
 	s.options = other(s.options)
@@ -94,7 +94,7 @@ func (s *stage) next() error {
 	return s.open()
 }
 
-// strike takes the kernel side down.
+// strike unloads the kernel side.
 func (s *stage) strike() {
 	if s.tr != nil {
 		s.tr.Close()

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	present   = 20 // processes that one sequence may have, zombies among them
-	takeOvers = 1  // that it may have: one takes a second or two
+	present   = 20 // processes that one sequence may have, zombies included
+	takeOvers = 1  // per sequence: one takes a second or two
 )
 
-// step does one thing that can be done now.
+// step takes one step that is possible now.
 func (w *world) step(t *rapid.T) {
 	w.steps++
 	live := w.some(func(p *process) bool { return !p.dead })
@@ -121,7 +121,7 @@ func (w *world) defy(p *process) {
 	p.defiant = true
 }
 
-// finish ends and releases all sessions: nothing stays on record.
+// finish ends and releases all sessions: no record stays.
 func (w *world) finish() {
 	for _, s := range w.those(func(s *session) bool { return s.state != dissolved }) {
 		if s.state != empty {

@@ -17,7 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// fromEnv is a number that a machine of the test's own raises.
+// fromEnv is a number that can be raised on a machine that only runs this test.
 func fromEnv(t *testing.T, name string, fallback int) int {
 	t.Helper()
 	s := os.Getenv(name)
@@ -31,9 +31,9 @@ func fromEnv(t *testing.T, name string, fallback int) int {
 	return n
 }
 
-// Storms of forks, one after the other: after each one the session has counted
-// exactly the births that there were and exactly as many deaths, by hooks alone.
-// Where the kernel skips programs, the second writers have seen what they missed.
+// Storms of forks, one after the other: after each one the session has counted exactly
+// as many births as there were, and as many deaths, by hooks alone. Where the kernel
+// skips programs, the second writers have seen what they missed.
 func TestCountsDoNotDrift(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	rounds := fromEnv(t, "LNGTEST_ROUNDS", 3)
@@ -48,7 +48,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 			t.Fatalf("the storm says %v", storm)
 		}
 		var s tracer.SessionInfo
-		// Below 6.16 the parent of a vfork runs on before the exit hook.
+		// Below 6.16 the parent of a vfork continues before the exit hook.
 		until(t, fmt.Sprintf("round %d: only the root lives", round+1), func() bool {
 			if s, err = tr.Session(id); err != nil {
 				t.Fatal(err)
@@ -83,8 +83,8 @@ func TestCountsDoNotDrift(t *testing.T) {
 	t.Logf("figure: %d storms, %d forks, every one counted; programs that the kernel skipped: %v", rounds, forks, misses)
 }
 
-// A session is not closed although a walk in the order of PIDs met none of its
-// members: a child was born behind it. Only the programs for old kernels settle by such a walk.
+// A session is not closed although a walk in the order of PIDs met none of its members, because
+// a child was born behind it. Only the programs for old kernels settle by such a walk.
 func TestSettleMeetsNobody(t *testing.T) {
 	programs, err := filepath.Abs("../bin/testdata")
 	if err != nil {
@@ -126,12 +126,12 @@ func TestSettleMeetsNobody(t *testing.T) {
 	}
 }
 
-// A session has no size at which somebody is forgotten or left.
+// A session of any size loses and leaves no member.
 func TestManyMembers(t *testing.T) {
-	const each = 200 // that one bomb makes
+	const each = 200 // processes that one bomb makes
 	want := fromEnv(t, "LNGTEST_MEMBERS", 2*each)
 	bombs := (want + each - 1) / each
-	t.Setenv("LNGTEST_SECONDS", strconv.Itoa(int((10 * patience).Seconds()))) // the first outlive the making of the last
+	t.Setenv("LNGTEST_SECONDS", strconv.Itoa(int((10 * patience).Seconds()))) // the first live until the last is made
 	tr := tracertest.New(t, tracer.Options{})
 	bomb, err := filepath.Abs("../bin/testdata/lngtest-bomb")
 	if err != nil {

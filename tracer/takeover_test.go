@@ -33,14 +33,14 @@ func sides(t *testing.T, dir string) []string {
 	return names
 }
 
-// other gives options that make another kernel side than o.
+// other returns options that make a different kernel side from o.
 func other(o tracer.Options) tracer.Options {
 	o.RingSize = map[bool]int{true: 4 << 20, false: 2 << 20}[o.RingSize == 2<<20]
 	return o
 }
 
-// Another kernel side has the same sessions: ids, limits, states, members,
-// their creators and flags, and the dead whom nobody has waited for.
+// Another kernel side has the same sessions: ids, limits, states, members, their
+// creators and flags, and the dead that were not waited for.
 func TestTakeOver(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	first := tracertest.New(t, o)
@@ -60,7 +60,7 @@ func TestTakeOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z := program(t, "zombies", "3") // children that nobody waits for
+	z := program(t, "zombies", "3") // children that are not waited for
 	zid := create(t, first, z, tracer.SessionSpec{Name: "zombies"})
 	z.goOn()
 	z.until("ready")
@@ -139,9 +139,9 @@ func entries(t *testing.T, tr *tracer.Tracer, pids []uint32) []tracer.Entry {
 	return all
 }
 
-// A root that dies while two kernel sides trace ends its session in the one that stays.
+// A root that dies while two kernel sides trace ends its session in the one that remains.
 func TestTakeOverFromDeadRoot(t *testing.T) {
-	o := tracer.Options{Dir: tracertest.Dir(t), Level: 2} // it ends nothing by itself
+	o := tracer.Options{Dir: tracertest.Dir(t), Level: 2} // it does not end sessions automatically
 	first := tracertest.New(t, o)
 	w := start(t, "setsid sleep 60 & exit 0")
 	id := create(t, first, w, tracer.SessionSpec{})
@@ -156,8 +156,8 @@ func TestTakeOverFromDeadRoot(t *testing.T) {
 	}
 }
 
-// Processes that fork and exit all the time are handed from one kernel side to
-// the next, again and again, and not one gets away.
+// Processes that fork and exit all the time are handed from one kernel side to the
+// next, again and again, and none escapes.
 func TestTakeOverInStorm(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	tr := tracertest.New(t, o)
@@ -189,7 +189,7 @@ func TestTakeOverInStorm(t *testing.T) {
 	}
 }
 
-// What a crash left half made, or half taken apart, is none.
+// What a crash left half made, or half removed, is not a kernel side.
 func TestOpenStalePins(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	for _, name := range []string{"unfinished", "retired", "0badab1e", "0badab1e-00000000"} {
@@ -207,7 +207,7 @@ func TestOpenStalePins(t *testing.T) {
 	}
 }
 
-// A kernel side of which somebody unpinned a part is made anew, with its sessions.
+// A kernel side with a missing pin is made again, with its sessions.
 func TestOpenDamaged(t *testing.T) { everySide(t, testOpenDamaged) }
 
 func testOpenDamaged(t *testing.T, o tracer.Options) {
@@ -246,8 +246,8 @@ func testOpenDamaged(t *testing.T, o tracer.Options) {
 	}
 }
 
-// Opening is killed at any moment, between two configurations: what is pinned
-// then can be opened, and has the session.
+// Opening is killed at any moment, between two configurations: what is pinned then can
+// be opened, and has the session.
 func TestTakeOverKilled(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	tr := tracertest.New(t, o)
@@ -266,7 +266,7 @@ func TestTakeOverKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// From right at its start to about its end.
+		// From its start to about its end.
 		time.Sleep(time.Duration(round) * 100 * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -286,14 +286,13 @@ func TestTakeOverKilled(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// The maps of a version that lays everything out differently are read by
-// their types.
+// The maps of a version with a different layout are read by their types.
 func TestTakeOverOtherLayout(t *testing.T) {
 	dir := tracertest.Dir(t)
 	w := start(t, "sleep 60 & echo $!; read go; sleep 61 & echo $!; wait")
 	w.goOn()
 	child := parse(t, w.line())
-	probe := tracertest.New(t, tracer.Options{}) // it tells start times
+	probe := tracertest.New(t, tracer.Options{}) // to read start times
 	root, err := probe.Identify(w.pid())
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +329,7 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// Maps that lack what a session cannot do without are refused, and stay.
+// Maps that lack a necessary field are refused, and stay.
 func TestTakeOverUnreadable(t *testing.T) {
 	dir := tracertest.Dir(t)
 	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
@@ -346,8 +345,8 @@ func TestTakeOverUnreadable(t *testing.T) {
 	}
 }
 
-// openOnly in the environment makes this binary open a directory of pins and
-// nothing else; it is killed on the way.
+// openOnly in the environment makes this binary only open a directory of pins; it is
+// killed while it does.
 const openOnly = "LNGTEST_OPEN"
 
 func openAndExit(dir string) int {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What an agent's session is held to is decided when it is known what it is.
+// The terms of an agent's session are decided once it is known which program it is.
 func TestSetTerms(t *testing.T) { everySide(t, testSetTerms) }
 
 func testSetTerms(t *testing.T, o tracer.Options) {
@@ -44,7 +44,7 @@ func testSetTerms(t *testing.T, o tracer.Options) {
 	}
 }
 
-// A lookalike is let go of with all its children, and nothing is signalled.
+// A lookalike is released with all its children, and nothing is signalled.
 func TestDissolve(t *testing.T) { everySide(t, testDissolve) }
 
 func testDissolve(t *testing.T, o tracer.Options) {

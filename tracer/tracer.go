@@ -26,11 +26,11 @@ type Options struct {
 	Baseline bool
 }
 
-// Tracer is a loaded kernel side. Read is for one goroutine; everything else
-// may be called from any, and is over before Close.
+// Tracer is a loaded kernel side. Read is for one goroutine; all other methods may be
+// called from any, and must return before Close.
 type Tracer struct {
 	dir      string
-	pins     string // the name of ours in dir
+	pins     string // the name of our pins in dir
 	features Features
 	baseline bool // the programs are bpf/baseline.bpf.c, whose verbs are walks
 	programs map[string]*ebpf.Program
@@ -38,8 +38,8 @@ type Tracer struct {
 	control  control
 	reader   *reader
 
-	// verbs guards the verb map and the snapshot's filter, which hold one
-	// request at a time.
+	// verbs guards the verb map and the snapshot's filter, which hold one request at a
+	// time.
 	verbs sync.Mutex
 	// passes is held while members are signalled from user space.
 	passes sync.Mutex
@@ -50,15 +50,15 @@ type Tracer struct {
 	}
 }
 
-// Open gives the tracer whose pins are in o.Dir, or loads, attaches and pins
-// a new one. Hooks, maps and sessions outlive Close and the process.
+// Open returns the tracer whose pins are in o.Dir, or loads, attaches and pins a new
+// one. Hooks, maps and sessions outlive Close and the process.
 //
-// Pins of another version, of other options, or of a host with another
-// pid_max are taken over from: their sessions go on under the same ids, and
-// both kernel sides trace until the new one knows all of their members.
+// Pins of another version, of other options, or of a host with another pid_max are
+// taken over: their sessions continue under the same ids, and both kernel sides trace
+// until the new one knows all of their members.
 //
-// The error satisfies ErrUnsupported if this host cannot be traced, and
-// ErrOtherABI if what is pinned cannot be read. Minimum kernel 5.10.
+// The error matches ErrUnsupported if this host cannot be traced, and ErrOtherABI if
+// the pins cannot be read. Minimum kernel 5.10.
 func Open(o Options) (*Tracer, error) {
 	for _, err := range []error{checkRoot(), checkCapabilities(), checkPIDNamespace(), checkBTF(), checkBPFFS(o.Dir), checkLockdown()} {
 		if err != nil {
@@ -103,7 +103,7 @@ func Open(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// object reads the BPF object that this kernel takes.
+// object reads the BPF object for this kernel.
 func (t *Tracer) object() (*ebpf.CollectionSpec, error) {
 	if t.baseline {
 		return bpf.LoadBaseline()
@@ -126,7 +126,7 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	if err != nil {
 		return err
 	}
-	t.control.setAdopting(0) // whoever began it is dead
+	t.control.setAdopting(0) // the process that began an adoption is dead
 	if missed {
 		if _, _, err := t.Reconcile(); err != nil {
 			return err
@@ -140,15 +140,15 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	return nil
 }
 
-// Features tells what this tracer has to work with.
+// Features returns what this tracer can use.
 func (t *Tracer) Features() Features {
 	f := t.features
 	f.SecondWriters = t.programs[bpf.LineageProgAttachBirth] != nil && t.programs[bpf.LineageProgNotifyDeath] != nil
 	return f
 }
 
-// Close lets go of the kernel side, after CloseRead; no other call may be under
-// way. What is pinned goes on.
+// Close releases the kernel side, after CloseRead; no other call may be running. What
+// is pinned keeps running.
 func (t *Tracer) Close() error {
 	err := errors.Join(t.CloseRead(), t.reader.ring.Close())
 	t.closeObjects()

@@ -17,18 +17,18 @@ type (
 	Evidence  = lineage.Evidence
 )
 
-// State is the life of a session. States only grow.
+// State is the state of a session. States only grow.
 type State uint32
 
-// The states of a session, in the only order they are ever taken.
+// The states of a session, in the only order in which they are reached.
 const (
 	StateFree      State = iota // the slot holds no session
-	StateActive                 // members live as they like
+	StateActive                 // members run freely
 	StateEnding                 // SIGTERM and SIGCONT are sent, the deadline runs
-	StateCondemned              // members are killed, newborn ones die before they run
+	StateCondemned              // members are killed, new ones die before they run
 	StateEmpty                  // live and dying are 0; the record may be closed
-	// StateDissolved follows StateActive: the members were let go of, and nothing
-	// follows from the session any more. Its record stays until what is nested in it is gone.
+	// StateDissolved follows StateActive: the members were released, and the session has no
+	// effect any more. Its record stays until what is nested in it is gone.
 	StateDissolved
 )
 
@@ -54,7 +54,7 @@ const (
 	CauseIdle
 	CauseAncestor // the session that it is nested in ends
 	CauseExpired
-	CauseReleased // its members were let go of
+	CauseReleased // its members were released
 )
 
 func (c Cause) String() string {
@@ -71,7 +71,7 @@ const (
 	EvidenceReconciled = lineage.Reconciled // found by the kernel's own reconcile pass after a missed birth
 )
 
-// Source is what the evidence of an adopted process, or of a root, rests on.
+// Source is what the evidence of an adopted process, or of a root, is based on.
 type Source uint8
 
 // The sources of evidence.
@@ -79,12 +79,12 @@ const (
 	SourceNone      Source = iota // the kernel's own hook saw it
 	SourceParent                  // its parent was a member when it was adopted
 	SourceRule                    // an agent rule named it at its exec
-	SourceRequest                 // somebody named it
+	SourceRequest                 // a request named it
 	SourceEnv                     // LINEAGE_TOKEN in its environment
 	SourceUnit                    // a unit that a member asked for
 	SourceContainer               // a container that a member asked for
 	SourceSocket                  // a broker forked it after a member had connected
-	SourceCookie                  // a variable that others mark their processes with
+	SourceCookie                  // a variable that other tools mark their processes with
 	SourceSID                     // the POSIX session of a member
 	SourcePGRP                    // the process group of a member
 	SourceCgroup                  // the cgroup of a member
@@ -95,18 +95,18 @@ func (s Source) String() string {
 		"socket", "cookie", "sid", "pgrp", "cgroup"}[min(s, SourceCgroup)]
 }
 
-// Strong reports whether the source is a proof: nobody but a member, or
-// somebody whom a member asked, can have brought it about.
+// Strong reports whether the source is a proof: only a member, or a process that a
+// member asked, can have caused it.
 func (s Source) Strong() bool { return s <= SourceContainer }
 
-// evidence takes the kernel's word apart.
+// evidence splits the kernel's word.
 func evidence(v uint32) (Evidence, Source) { return Evidence(v & 0xff), Source(v >> 8) }
 
 // EntryFlags are the flags of a process entry in the kernel.
 type EntryFlags uint32
 
-// Comm is the kernel's task comm: at most 15 bytes, NUL padded, any bytes.
-// Hostile: whoever shows it must escape it.
+// Comm is the kernel's task comm: at most 15 bytes, NUL padded, any bytes. Hostile:
+// escape it before showing it.
 type Comm [16]byte
 
 func (c Comm) String() string {
@@ -116,29 +116,28 @@ func (c Comm) String() string {
 	return string(c[:])
 }
 
-// EventType tells what an [Event] reports.
+// EventType is what an [Event] reports.
 type EventType uint16
 
 // The event types.
 const (
 	EventBirth    EventType = iota + 1 // a process was entered: as root, by fork, adopted or reconciled
-	EventExec                          // a member replaced its program
+	EventExec                          // a member execed a program
 	EventExit                          // the last thread of a member exited
 	EventReparent                      // a member got another parent
 	EventReaped                        // a dead member was waited for, its PID is free
 	EventSession                       // a session changed its state
-	EventLost                          // Count events of CPU were lost before this one
+	EventLost                          // Count events of all CPUs were lost before this one
 	EventListen                        // a member listens on a TCP socket
-	EventUnlisten                      // a TCP socket that a member listened on was closed, by whomever
-	// Those that follow are the daemon's. They have their places here because the history keeps
-	// the numbers: the kernel's next one goes behind them.
+	EventUnlisten                      // a TCP socket that a member listened on was closed, by any process
+	// The following are the daemon's. They are numbered here because the history stores the
+	// numbers: the kernel's next type comes after them.
 	EventMark  // a tool call of an agent, Process, began, or ended if Since is earlier than Time
 	EventTrace // a member's Claim was read
 )
 
-// Event is one decoded record of the ring buffer. Which fields are set depends
-// on Type. Filename and Argv alias the reader's buffer and hold until the next
-// read.
+// Event is one decoded record of the ring buffer. Which fields are set depends on Type.
+// Filename and Argv alias the reader's buffer and are valid until the next read.
 type Event struct {
 	Type     EventType
 	CPU      uint16
@@ -168,28 +167,28 @@ type Event struct {
 	State State // Session
 	Cause Cause // Session
 
-	// Socket tells apart the sockets that are open at one time. It is the kernel's address of
-	// it: for nobody to see.
+	// Socket distinguishes the sockets that are open at one time. It is the kernel's address
+	// of the socket and must not be shown.
 	Socket  uint64         // Listen, Unlisten
-	Address netip.AddrPort // Listen, Unlisten; port 0: the kernel chose it as the process began to listen
+	Address netip.AddrPort // Listen, Unlisten; port 0: the kernel chose it when the process began to listen
 
-	Count uint64 // Lost; 0: not known
-	// Since is, in boottime ns: of Lost when the last event before the loss happened, 0: not known;
-	// of Listen and Unlisten when the process began to listen; of Mark when the call began.
+	Count uint64 // Lost; 0: unknown
+	// Since is, in boottime ns: for Lost when the last event before the loss happened, 0: unknown;
+	// for Listen and Unlisten when the process began to listen; for Mark when the call began.
 	Since uint64
 
-	// Claim is what members say of Process; of Mark its one call. The kernel knows nothing of it.
+	// Claim is what members claim about Process; for Mark its one call. The kernel knows nothing of it.
 	Claim *lineage.Claim
 }
 
 // Args splits Argv.
 func (e *Event) Args() []string { return procfs.SplitArgv(e.Argv) }
 
-// Process is one thread group as the task iterator saw it. Of a dead member its
-// Session is known; Since, Creator, Evidence and Flags went with its entry.
+// Process is one thread group as the task iterator saw it. For a dead member its
+// Session is known; Since, Creator, Evidence and Flags were removed with its entry.
 type Process struct {
 	Identity
-	Session  SessionID // 0: no member
+	Session  SessionID // 0: not a member
 	Since    uint64    // boottime ns at which it was entered
 	Creator  Identity
 	Evidence Evidence
@@ -206,14 +205,13 @@ type Process struct {
 	Dead    bool   // no live thread
 	Zombie  bool   // Dead, torn down, not yet reaped
 	Kernel  bool   // a kernel thread
-	Killed  bool   // SIGKILL is pending, or it is in exit_group by itself
+	Killed  bool   // SIGKILL is pending, or it called exit_group
 	CPUTime uint64 // ns, live and dead threads
 	RSS     uint64 // bytes
 	Comm    Comm
 }
 
-// Entry is what the kernel holds of one entered process: the arbiter of
-// membership.
+// Entry is what the kernel stores about one entered process. It decides membership.
 type Entry struct {
 	Identity
 	Session  SessionID // 0: entered only as owner or protected
@@ -224,11 +222,11 @@ type Entry struct {
 	Flags    EntryFlags
 }
 
-// SessionSpec asks for a session.
+// SessionSpec describes a session to create.
 type SessionSpec struct {
-	// Root must be alive. Start 0 means "whoever has that PID now" and is for
-	// callers that hold the PID against reuse (their own unreaped child).
-	// If Root is a member already, the new session is nested in its session.
+	// Root must be alive. Start 0 means "the process that has that PID now" and is for
+	// callers that hold the PID against reuse (their own unreaped child). If Root is a
+	// member already, the new session is nested in its session.
 	Root  Identity
 	Owner Identity // its death ends the session; zero: none
 	Name  string   // up to 64 bytes
@@ -239,38 +237,37 @@ type SessionSpec struct {
 	// MaxLifetime ends the session at the host's first fork, exec or exit
 	// after it, time that the host was suspended included; 0: no limit.
 	MaxLifetime time.Duration
-	// MaxRSS (bytes) and Idle are kept with the session; user space judges them.
+	// MaxRSS (bytes) and Idle are stored with the session; user space checks them.
 	MaxRSS uint64
 	Idle   time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
-	// Rule is whatever tells the rule that the session is due to, 0 if none.
+	// Rule identifies the rule that asks for the session, 0 if none.
 	Rule uint32
-	// Adopted says that Root has been running for some time: its descendants
-	// are entered by Adopt, or by Follow if it is a member.
+	// Adopted means that Root has been running for some time: its descendants are
+	// entered by Adopt, or by Follow if it is a member.
 	Adopted bool
-	// Source is the evidence on which Root was found; 0: a rule or somebody
-	// named it.
+	// Source is the evidence on which Root was found; 0: a rule or a request named it.
 	Source Source
-	// KeptFrom, if not 0, hands Root, a member of that session, over to a
-	// session that is nested nowhere: what befalls the old one does not reach
-	// it. MaxLifetime is then until when, KeepOnRootExit is implied.
+	// KeptFrom, if not 0, hands Root, a member of that session, over to a session that
+	// is nested nowhere: the end of the old session does not reach it. MaxLifetime then
+	// limits it, KeepOnRootExit is implied.
 	KeptFrom SessionID
-	// For is the session whose work this one holds, 0: it is none of these. Then
-	// it has no Name. Weak: on evidence that may be a coincidence.
+	// For is the session whose work this companion session holds, 0: not a companion.
+	// With it the session has no Name. Weak: on evidence that may be a coincidence.
 	For  SessionID
 	Weak bool
-	// Taken, if not nil, refuses an id that people could take for another one.
+	// Taken, if not nil, reports whether an id could be confused with an existing one.
 	Taken func(id SessionID) bool
 
-	agent  bool      // as the exec hook opens it,
+	agent  bool      // opened as by the exec hook,
 	inside SessionID // if the process is still in this one
 }
 
-// SessionInfo is what the kernel holds of a session.
+// SessionInfo is what the kernel stores about a session.
 type SessionInfo struct {
 	ID       SessionID
-	Parent   SessionID // the session around it, those that were dissolved left out; 0: none
+	Parent   SessionID // the session around it, skipping dissolved ones; 0: none
 	Root     Identity
 	Owner    Identity
 	Name     string
@@ -280,7 +277,7 @@ type SessionInfo struct {
 	Grace    time.Duration
 	Created  uint64 // boottime, ns
 	EndedAt  uint64 // boottime ns at which it left StateActive, 0 before
-	Deadline uint64 // CLOCK_MONOTONIC ns, 0 if none runs
+	Deadline uint64 // CLOCK_MONOTONIC ns, 0 if there is none
 	Expires  uint64 // boottime ns at which max_lifetime is over, 0: never
 
 	MaxProcesses uint32
@@ -288,17 +285,17 @@ type SessionInfo struct {
 	MaxRSS       uint64 // bytes
 	Idle         time.Duration
 
-	KeepOnRootExit bool // as of [SessionSpec]
+	KeepOnRootExit bool // as in [SessionSpec]
 
 	Kept  bool   // its root was handed over from another session
 	Agent bool   // an exec opened it
-	Rule  uint32 // 0: none is known
+	Rule  uint32 // 0: none known
 
-	For  SessionID // whose work it holds, 0: it is none of these
-	Weak bool      // it does on weak evidence
+	For  SessionID // the session whose work it holds, 0: not a companion
+	Weak bool      // For is based on weak evidence
 
 	Nested  uint32 // records of sessions that are nested directly in it
-	Drifted bool   // its live count had to be corrected: who is missing is not known
+	Drifted bool   // its live count had to be corrected: a member was lost, unknown which
 
 	Live     int64 // entered and not dead, nested sessions included
 	Dying    int64 // dead for the exit hook, still being torn down
@@ -308,7 +305,7 @@ type SessionInfo struct {
 	Emptied  uint64 // boottime ns at which Live last fell to 0, 0: never
 }
 
-// PassResult tells what a pass over the members did.
+// PassResult is what a pass over the members did.
 type PassResult struct {
 	Visited uint32 // thread groups looked at
 	Sent    uint32 // processes that were signalled

@@ -16,10 +16,10 @@ import (
 // sentence: it costs about 0.1 µs on every syscall of the host.
 const closerLimit = 2 * time.Second
 
-// sentenceFromUser is the sentence at level 2, where BPF sends no signal to
-// another process: passes over the task list that signal by pidfd, while a
-// program on sys_enter kills each condemned member that no pass has met. The
-// pair is what makes it complete: a member that forks enters a syscall first.
+// sentenceFromUser is the sentence at level 2, where BPF cannot signal another process:
+// passes over the task list signal by pidfd, while a program on sys_enter kills each
+// condemned member that no pass has met. Only both together are complete: a member that
+// forks enters a syscall first.
 func (t *Tracer) sentenceFromUser() (PassResult, error) {
 	var total PassResult
 	var closer link.Link
@@ -57,7 +57,7 @@ func (t *Tracer) sentenceFromUser() (PassResult, error) {
 		}
 		total.Sent += sent
 		total.Failed = failed
-		// Whoever still has to die was not met, or could not be signalled.
+		// The remaining members were not met, or could not be signalled.
 		if sent == 0 || time.Now().After(deadline) {
 			total.More = true
 			return total, nil
@@ -65,9 +65,9 @@ func (t *Tracer) sentenceFromUser() (PassResult, error) {
 	}
 }
 
-// attachCloser gives nil without an error while another sentence has the closer
-// attached, of this process or of another one with the same pins: up to 6.9 the
-// kernel takes a program once for a tracepoint. When that one is over the next pass attaches it.
+// attachCloser returns nil without an error while another sentence has the closer attached, in
+// this process or in another one with the same pins: up to 6.9 the kernel accepts a program only
+// once per tracepoint. When that sentence is over the next pass attaches it.
 func (t *Tracer) attachCloser() (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: t.programs[bpf.LineageProgSyscallCloser]})
 	if errors.Is(err, unix.EEXIST) {
@@ -79,8 +79,8 @@ func (t *Tracer) attachCloser() (link.Link, error) {
 	return l, nil
 }
 
-// signalMembers makes one pass over the members of all sessions that end. There
-// is one at a time: it notes whom it sends SIGTERM, and the next one sees that.
+// signalMembers makes one pass over the members of all sessions that end. Only one runs
+// at a time: it notes which members it sends SIGTERM, and the next one sees that.
 func (t *Tracer) signalMembers() (sent, failed uint32, err error) {
 	t.passes.Lock()
 	defer t.passes.Unlock()
@@ -108,8 +108,8 @@ func (t *Tracer) signalMembers() (sent, failed uint32, err error) {
 	return sent, failed, err
 }
 
-// demand is what the sessions of a member ask for: 0, SIGTERM or SIGKILL; the
-// same as demand of bpf/sentence.h.
+// demand is the signal that the sessions of a member ask for: 0, SIGTERM or SIGKILL;
+// the same as demand of bpf/sentence.h.
 func demand(p *Process, sessions map[SessionID]*SessionInfo) unix.Signal {
 	if p.Dead || p.Killed || p.Flags&FlagProtected != 0 {
 		return 0
@@ -126,16 +126,16 @@ func demand(p *Process, sessions map[SessionID]*SessionInfo) unix.Signal {
 	return sig
 }
 
-// signal sends to exactly the process that is named. It was seen alive before
-// its pidfd was opened; if it is still entered after, no other process can
-// have had its PID in between.
+// signal sends to exactly the named process. It was seen alive before its pidfd was
+// opened; if it is still entered afterwards, no other process can have had its PID in
+// between.
 func (t *Tracer) signal(id Identity, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(int(id.PID), 0)
 	if err != nil {
 		return fmt.Errorf("open pidfd of %v: %w", id, notFound(err))
 	}
 	defer unix.Close(fd)
-	// Asked first: what the entry says was sent must have been sent.
+	// Tested first: what the entry notes as sent must have been sent.
 	if err := unix.PidfdSendSignal(fd, 0, nil, 0); err != nil {
 		return fmt.Errorf("signal %v: %w", id, notFound(err))
 	}
@@ -158,8 +158,8 @@ func (t *Tracer) signal(id Identity, sig unix.Signal) error {
 	return nil
 }
 
-// mark notes in the entry of a member what is about to be sent to it;
-// [ErrNotFound] if it has no entry any more.
+// mark notes in the entry of a member what is about to be sent to it; [ErrNotFound] if
+// it has no entry any more.
 func (t *Tracer) mark(id Identity, flag EntryFlags) error {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Two sentences at level 2 at the same time, by the same process or by two with
-// the same pins: neither fails for the other's syscall closer, and what one of
-// them does without it is done with it as soon as it can.
+// Two sentences at level 2 at the same time, by one process or by two with the same
+// pins: neither fails because of the other's syscall closer, and a sentence that runs
+// without the closer attaches it as soon as it can.
 func TestSentencesAtOnce(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t), Level: 2}
 	first := tracertest.New(t, o)
@@ -43,7 +43,7 @@ func TestSentencesAtOnce(t *testing.T) {
 	if err := closer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it can be attached", func() bool { // once no fork in between holds it
+	until(t, "it can be attached", func() bool { // when no fork in between holds it
 		closer, err = second.AttachCloser()
 		return err != nil || closer != nil
 	})
@@ -55,8 +55,8 @@ func TestSentencesAtOnce(t *testing.T) {
 	}
 }
 
-// However many sentences there are at once, nobody gets SIGTERM twice: to many a
-// program the second one means that it should not finish its work.
+// However many sentences run at once, no process gets SIGTERM twice: many programs take
+// a second one as a request not to finish their work.
 func TestOneTermEach(t *testing.T) {
 	const members, sentences = 40, 8
 	tr := tracertest.New(t, tracer.Options{Level: 2})
@@ -98,7 +98,7 @@ func TestOneTermEach(t *testing.T) {
 	settled(t, tr, id)
 }
 
-// fifo gives a pipe that nobody writes to.
+// fifo returns a pipe that has no writer.
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
@@ -109,7 +109,7 @@ func fifo(t *testing.T) string {
 }
 
 // A process that may not be signalled, because CAP_KILL is missing, is not entered as
-// killed: its receipt would say so.
+// killed: its receipt would say that it was.
 func TestNotSignalled(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Level: 2})
 	w := startAs(t, 65534, "echo up; exec sleep 30")

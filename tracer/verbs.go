@@ -24,7 +24,7 @@ const (
 	FlagRoot      = EntryFlags(bpf.LineageEntryFlagsFLAG_ROOT)
 	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
 	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
-	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON) // what [Tracer.SelfProtect] protects
+	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON) // protected by [Tracer.SelfProtect]
 )
 
 // session_flags of bpf/lineage.h.
@@ -57,11 +57,11 @@ func (t *Tracer) run(program string, args *bpf.LineageVerbArgs) error {
 	return nil
 }
 
-// Create makes a session and its root a member, and tells it as an
-// [EventBirth] with [EvidenceRoot]. A root that is a member already makes the
-// session nested in its own. [ErrNotFound]: the root or the owner is gone or
-// another process now. [ErrProtected], [ErrTooDeep], [ErrFull]; [ErrRoot] if
-// it is to be kept from a session that it is the root of.
+// Create makes a session and its root a member, and reports it as an [EventBirth] with
+// [EvidenceRoot]. If the root is already a member, the session is nested in its
+// session. [ErrNotFound]: the root or the owner is gone or another process now.
+// [ErrProtected], [ErrTooDeep], [ErrFull]; [ErrRoot] if it is to be kept from a session
+// that it is the root of.
 func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	args, err := s.terms()
 	if err != nil {
@@ -105,7 +105,7 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	return SessionID(args.Session), nil
 }
 
-// random draws what people see of the id; 0 with slot 0 would be no session.
+// random draws the visible part of the id; 0 with slot 0 would mean no session.
 func (s *SessionSpec) random() uint64 {
 	for {
 		var b [8]byte
@@ -117,7 +117,7 @@ func (s *SessionSpec) random() uint64 {
 	}
 }
 
-// terms are the arguments that say what a session is held to.
+// terms are the arguments for the session's limits, name and rule.
 func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 	args := bpf.LineageVerbArgs{
 		Grace:        uint64(s.Grace),
@@ -140,9 +140,9 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 	return args, nil
 }
 
-// SetTerms holds an active session to other limits, name and rule; the rest of
-// the spec says nothing. A root that has died already ends it, if it is to.
-// [ErrNotFound]; [ErrBusy]: its end has begun.
+// SetTerms sets other limits, name and rule for an active session; the rest of the spec
+// is ignored. If its root is already dead, the session ends, unless it is to outlive
+// its root. [ErrNotFound]; [ErrBusy]: its end has begun.
 func (t *Tracer) SetTerms(id SessionID, s SessionSpec) error {
 	args, err := s.terms()
 	if err != nil {
@@ -161,11 +161,11 @@ func (t *Tracer) create(args *bpf.LineageVerbArgs) error {
 	return t.run(bpf.LineageProgVerbCreate, args)
 }
 
-// End starts the end of a session and carries out what is due. Grace 0
-// condemns it: every member gets SIGKILL now, newborn ones die at birth.
-// Otherwise every member gets SIGTERM and SIGCONT now, and SIGKILL follows the
-// deadline, in Sentence or at the host's next fork, exec or exit. Repeated, it
-// only ever shortens the deadline; the first cause stays.
+// End starts the end of a session and carries out what is due. Grace 0 condemns it:
+// every member gets SIGKILL now, new ones die at birth. Otherwise every member gets
+// SIGTERM and SIGCONT now, and SIGKILL after the deadline, in Sentence or at the host's
+// next fork, exec or exit. A repeated call can only shorten the deadline; the first
+// cause stays.
 func (t *Tracer) End(id SessionID, cause Cause, grace time.Duration) error {
 	if grace < 0 {
 		return fmt.Errorf("end session %v: grace %v is negative", id, grace)
@@ -179,8 +179,8 @@ func (t *Tracer) End(id SessionID, cause Cause, grace time.Duration) error {
 	return err
 }
 
-// Sentence carries out all that is due on this host: deadlines that passed,
-// condemned members that live, roots and owners that are gone.
+// Sentence carries out all that is due on this host: passed deadlines, condemned
+// members that live, dead roots and owners.
 func (t *Tracer) Sentence() (PassResult, error) {
 	if t.features.Level < 3 {
 		return t.sentenceFromUser()
@@ -192,8 +192,8 @@ func (t *Tracer) Sentence() (PassResult, error) {
 	return PassResult{Visited: args.Visited, Sent: args.Sent, Failed: args.Failed, More: args.More != 0}, nil
 }
 
-// sentence brings every session's state up to date and, from level 3 on,
-// signals whom it concerns.
+// sentence updates every session's state and, from level 3 on, sends the signals that
+// are due.
 func (t *Tracer) sentence() (bpf.LineageVerbArgs, error) {
 	var args bpf.LineageVerbArgs
 	t.verbs.Lock()
@@ -204,10 +204,9 @@ func (t *Tracer) sentence() (bpf.LineageVerbArgs, error) {
 	return args, nil
 }
 
-// Settle brings a session's counts up to date and closes it if it is empty: no
-// live member by the counters and by a walk over all processes, none that is
-// still being torn down. That tells an [EventSession] with [StateEmpty], after
-// the last member's exit.
+// Settle updates a session's counts and closes it if it is empty: no live member by the
+// counters and by a walk over all processes, and none that is still being torn down.
+// Closing it reports an [EventSession] with [StateEmpty], after the last member's exit.
 func (t *Tracer) Settle(id SessionID) (SessionInfo, error) {
 	if t.baseline {
 		return t.settleByWalks(id)
@@ -218,10 +217,10 @@ func (t *Tracer) Settle(id SessionID) (SessionInfo, error) {
 	return t.Session(id)
 }
 
-// Release frees the record of a session that is over or dissolved. [ErrBusy] as
-// long as its subtree is not empty: a member, one that is being torn down, or
-// the record of a nested session. Its dead that nobody has waited for count in
-// the parent session from then on. [ErrNotFound].
+// Release frees the record of a session that is over or dissolved. [ErrBusy] as long as
+// its subtree is not empty: a member, one that is being torn down, or the record of a
+// nested session. Its dead that were not waited for count in the parent session from
+// then on. [ErrNotFound].
 func (t *Tracer) Release(id SessionID) error {
 	if t.baseline {
 		if err := t.handDead(id); err != nil {
@@ -246,8 +245,8 @@ func (t *Tracer) onSession(program, verb string, args *bpf.LineageVerbArgs) erro
 	return nil
 }
 
-// Protect enters a process that no pass will ever signal. [ErrProtected]: it
-// is a member, and stays one.
+// Protect enters a process that no pass will ever signal. [ErrProtected]: it is already
+// a member.
 func (t *Tracer) Protect(pid uint32) error {
 	args := bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}
 	t.verbs.Lock()
@@ -263,8 +262,8 @@ func (t *Tracer) Protect(pid uint32) error {
 	return nil
 }
 
-// Identify gives the exact identity of the process that has this PID, zombies
-// included; [ErrNotFound] if there is none, or if it is a thread's.
+// Identify returns the exact identity of the process that has this PID, zombies
+// included; [ErrNotFound] if there is none, or if the PID is a thread's.
 func (t *Tracer) Identify(pid uint32) (Identity, error) {
 	args := bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}
 	t.verbs.Lock()
@@ -275,9 +274,8 @@ func (t *Tracer) Identify(pid uint32) (Identity, error) {
 	return identity(args.Root), nil
 }
 
-// MissedBirths gives how many births may have been missed since the kernel
-// side was loaded: none where a second writer, which nothing can skip, enters
-// newborns too.
+// MissedBirths returns how many births may have been missed since the kernel side was
+// loaded: none if a second writer, which cannot be skipped, enters new processes too.
 func (t *Tracer) MissedBirths() (uint64, error) {
 	if t.Features().SecondWriters {
 		return 0, nil
@@ -286,11 +284,10 @@ func (t *Tracer) MissedBirths() (uint64, error) {
 	return misses[bpf.LineageProgForkBirth], err
 }
 
-// Reconcile enters processes whose birth was missed, and only those: without
-// an entry, and born after their parent was entered. It removes entries whose
-// process is gone, and gives members of a session that is not there to the session of
-// their creator, or to none. To be called when a miss or such a member is on
-// record, not otherwise.
+// Reconcile enters processes whose birth was missed, and only those: without an entry,
+// and born after their parent was entered. It removes entries whose process is gone,
+// and moves members of a session without a record to the session of their creator, or
+// to none. Call it only when a miss or such a member was recorded.
 func (t *Tracer) Reconcile() (added, removed int, err error) {
 	var args bpf.LineageVerbArgs
 	t.verbs.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// verifierLimit is BPF_COMPLEXITY_LIMIT_INSNS. A program that comes near it
-// fails on the next kernel whose verifier sees more states.
+// verifierLimit is BPF_COMPLEXITY_LIMIT_INSNS. A program that comes near it fails on
+// the next kernel whose verifier visits more states.
 const verifierLimit = 1_000_000
 
 // Every program leaves half of the verifier's budget unused.

@@ -22,15 +22,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds every wait of these tests; reaching it is a failure. It is
-// shorter than the test programs live by themselves: a process that ends in time
-// was ended.
+// patience bounds every wait of these tests; reaching it is a failure. It is shorter
+// than the lifetime of the test programs: a process that ends in time was ended.
 var patience = tracertest.Slowed(20 * time.Second)
 
 // lifetime is how long the test programs live, in seconds.
 var lifetime = os.Getenv("LNGTEST_SECONDS")
 
-// until polls, as the kernel side has no descriptor to wait on for a count.
+// until polls, because the kernel side has no descriptor to wait on for a count.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
@@ -40,7 +39,7 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// receive gives the next value of c.
+// receive returns the next value of c.
 func receive[T any](t testing.TB, what string, c <-chan T) (value T, ok bool) {
 	t.Helper()
 	select {
@@ -51,7 +50,7 @@ func receive[T any](t testing.TB, what string, c <-chan T) (value T, ok bool) {
 	return value, ok
 }
 
-// A workload is a shell that is up, its own exec over, and waits for its first
+// workload is a shell that has started, with its own exec over. It waits for its first
 // line before it does anything, so that it can be made a root before it forks.
 type workload struct {
 	t    testing.TB
@@ -89,7 +88,7 @@ func startAs(t testing.TB, uid uint32, script string) *workload {
 	return w
 }
 
-// program gives a workload that becomes the named test program.
+// program returns a workload that becomes the named test program.
 func program(t testing.TB, args ...string) *workload {
 	t.Helper()
 	path, err := filepath.Abs("../bin/testdata/lngtest-" + args[0])
@@ -118,7 +117,7 @@ func (w *workload) goOn() {
 	w.tell("go")
 }
 
-// tell gives the workload a line to read.
+// tell writes a line for the workload to read.
 func (w *workload) tell(line string) {
 	w.t.Helper()
 	if _, err := io.WriteString(w.in, line+"\n"); err != nil {
@@ -137,7 +136,7 @@ func (w *workload) line() string {
 	return strings.TrimSpace(s)
 }
 
-// until reads the workload's lines up to the one that begins so, and gives it.
+// until reads the workload's lines up to the one with this prefix, and returns it.
 func (w *workload) until(prefix string) string {
 	w.t.Helper()
 	for {
@@ -148,8 +147,7 @@ func (w *workload) until(prefix string) string {
 }
 
 // rest is what the workload prints from here on. Its end is a proof by the kernel,
-// which has nothing to do with what is being tested: nobody holds the workload's
-// stdout any more.
+// independent of what is being tested: no process holds the workload's stdout any more.
 func (w *workload) rest() []byte {
 	w.t.Helper()
 	w.readFor(patience)
@@ -160,13 +158,13 @@ func (w *workload) rest() []byte {
 	return all
 }
 
-// gone waits until nobody of the workload lives.
+// gone waits until no process of the workload lives.
 func (w *workload) gone() {
 	w.t.Helper()
 	w.rest()
 }
 
-// held tells whether somebody of the workload lives.
+// held reports whether a process of the workload lives.
 func (w *workload) held() bool {
 	w.t.Helper()
 	w.readFor(time.Millisecond)
@@ -184,7 +182,7 @@ func (w *workload) readFor(d time.Duration) {
 	}
 }
 
-// wait reaps the workload's first process when it has exited, and tells how.
+// wait reaps the workload's first process when it has exited, and returns its status.
 func (w *workload) wait() syscall.WaitStatus {
 	w.t.Helper()
 	until(w.t, "the workload's first process exits", func() bool {
@@ -195,11 +193,11 @@ func (w *workload) wait() syscall.WaitStatus {
 		}
 		return info.Signo != 0
 	})
-	w.cmd.Wait() // an exit code is no error here
+	w.cmd.Wait() // an exit code is not an error here
 	return w.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// collect reads events until the tracer is closed. Each of them must come in time.
+// collect reads events until the tracer is closed. Each of them must arrive in time.
 func collect(t testing.TB, tr *tracer.Tracer) iter.Seq[tracer.Event] {
 	c := make(chan tracer.Event, 1<<16)
 	go func() {

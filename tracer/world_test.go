@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is one sequence of steps: the model, and the real processes and the
-// kernel side that have to agree with it.
+// world is one sequence of steps: the model, and the real processes and the kernel side
+// that must agree with it.
 type world struct {
 	*model
 	*stage
@@ -34,7 +34,7 @@ func newWorld(t *rapid.T, s *stage) *world {
 	return w
 }
 
-// must fails with words that are the same in each run of a sequence: rapid compares
+// must fails with a message that is the same in each run of a sequence: rapid compares
 // them.
 func (w *world) must(err error, what string, args ...any) {
 	w.t.Helper()
@@ -44,7 +44,7 @@ func (w *world) must(err error, what string, args ...any) {
 	}
 }
 
-// leave lets all processes go, and waits for that.
+// leave makes all processes exit, and waits for that.
 func (w *world) leave() error {
 	for _, p := range append(w.processes, w.keeper) {
 		if p.channel > 0 {
@@ -54,7 +54,7 @@ func (w *world) leave() error {
 	return waited(w.cmd)
 }
 
-// tell has a process do something; it answers when that is done.
+// tell makes a process do something; it answers when that is done.
 func (w *world) tell(p *process, command string, args ...any) string {
 	w.t.Helper()
 	said, err := ask(p.channel, fmt.Sprintf(command, args...))
@@ -62,7 +62,7 @@ func (w *world) tell(p *process, command string, args ...any) string {
 	return said
 }
 
-// born forks, or vforks a process that execs under a name.
+// born forks a process, or vforks one that execs under a name.
 func (w *world) born(parent *process, name string) *process {
 	w.t.Helper()
 	command := "fork"
@@ -90,7 +90,7 @@ func (w *world) become(p *process, name string) {
 	w.opened(p, w.model.exec(p, name))
 }
 
-// opened learns the id of a session that an exec opened.
+// opened finds the id of a session that an exec opened.
 func (w *world) opened(p *process, s *session) {
 	if s == nil {
 		return
@@ -120,8 +120,8 @@ func (t terms) spec(root *process) tracer.SessionSpec {
 	return s
 }
 
-// found makes a session over a process: nested if it is a member, else its
-// descendants are adopted.
+// found makes a session for a process: nested if it is a member, else its descendants
+// are adopted.
 func (w *world) found(root, owner *process, t terms, descend bool) {
 	if descend {
 		t.limit = 0 // there may be more of them already
@@ -194,7 +194,7 @@ func (w *world) release(s *session) {
 	w.model.release(s)
 }
 
-// end ends a session: now, or after a grace that is over soon, or never.
+// end ends a session: now, or after a short grace, or after one that is never over.
 func (w *world) end(s *session, grace time.Duration) {
 	w.t.Logf("end %s after %v", s.name, grace)
 	w.must(w.tr.End(s.id, tracer.CauseEnd, grace), "end %s", s.name)
@@ -228,7 +228,7 @@ func (w *world) takeOver(by *process) {
 	all, err := w.tr.Sessions()
 	w.must(err, "list the sessions")
 	for s := by.session(); s != nil; s = s.parent {
-		s.forks = -1 // the births between the two are counted by none or both
+		s.forks = -1 // births during the take-over are counted by none or both
 	}
 	for _, s := range all {
 		if w.of(s.ID) == nil {
@@ -237,9 +237,9 @@ func (w *world) takeOver(by *process) {
 	}
 }
 
-// caught tells what is wrong if an agent that was started during a take-over is in no
-// session of its own. A vfork returns before the exec hook runs, so the last agent may be
-// in none yet.
+// caught returns what is wrong if an agent that was started during a take-over is in no
+// session of its own. A vfork returns before the exec hook runs, so the last agent may
+// still be in none.
 func (w *world) caught(pid uint32, by *process) string {
 	e, err := w.tr.Lookup(pid)
 	if err != nil || e.Session == 0 {
@@ -255,7 +255,7 @@ func (w *world) caught(pid uint32, by *process) string {
 	return ""
 }
 
-// cleared waits until the session of an agent that has gone is empty, and releases it.
+// cleared waits until the session of an agent that has exited is empty, and releases it.
 func (w *world) cleared(id tracer.SessionID) {
 	w.until(func() string {
 		if s, err := w.tr.Settle(id); err != nil || s.State != tracer.StateEmpty {
@@ -266,7 +266,7 @@ func (w *world) cleared(id tracer.SessionID) {
 	})
 }
 
-// of is the model's session of that id; nil for 0, and for one that it does not have.
+// of is the model's session with that id; nil for 0, and for an id that it does not have.
 func (w *world) of(id tracer.SessionID) *session {
 	i := slices.IndexFunc(w.sessions, func(s *session) bool { return s.id == id })
 	if i < 0 {

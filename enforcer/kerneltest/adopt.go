@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// SetAgents replaces the agents that Become looks for.
+// SetAgents replaces the agents that Become compares comms with.
 func (k *Kernel) SetAgents(agents []tracer.Agent) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -20,15 +20,15 @@ func (k *Kernel) SetAgents(agents []tracer.Agent) error {
 	return nil
 }
 
-// Agents are those that were set last.
+// Agents returns those that were set last.
 func (k *Kernel) Agents() []tracer.Agent {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.agents)
 }
 
-// Become is an exec under a comm that may be an agent's; it gives the session
-// that it opened, 0 if none.
+// Become is an exec with a comm that may be an agent's; it returns the session that it
+// opened, 0 if none.
 func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *Kernel) BecomeUnseen(pid uint32, comm string) {
 	k.misses["exec_event"]++
 }
 
-// OpenMissedAgents opens the sessions of agents that BecomeUnseen made.
+// OpenMissedAgents opens sessions for the agents that BecomeUnseen made.
 func (k *Kernel) OpenMissedAgents() (n int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -87,7 +87,7 @@ func (k *Kernel) openAgent(p *Proc) tracer.SessionID {
 	return id
 }
 
-// SetTerms changes what a session is held to.
+// SetTerms changes the terms of a session.
 func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +113,7 @@ func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
 	return nil
 }
 
-// Adopt enters every stranger whose parent is in the session.
+// Adopt enters every outsider whose parent is in the session.
 func (k *Kernel) Adopt(id tracer.SessionID) (n int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -132,7 +132,7 @@ func (k *Kernel) Adopt(id tracer.SessionID) (n int, err error) {
 	return n, k.fail["Adopt"]
 }
 
-// Enter makes a stranger a member.
+// Enter makes an outsider a member.
 func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,7 +150,7 @@ func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source
 	return nil
 }
 
-// Raise enters a member of from on better evidence.
+// Raise moves a member of from into id, on better evidence.
 func (k *Kernel) Raise(from, id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,7 +169,7 @@ func (k *Kernel) Raise(from, id tracer.SessionID, who, creator tracer.Identity, 
 	return nil
 }
 
-// Follow moves those whose creator is in id.
+// Follow moves members of from whose creator is in id.
 func (k *Kernel) Follow(from, id tracer.SessionID) (n int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -201,7 +201,7 @@ func (k *Kernel) Move(who tracer.Identity, from, to tracer.SessionID) error {
 	return k.fail["Move"]
 }
 
-// Dissolve lets all members go. What is nested in the session stays nested in it.
+// Dissolve releases all members. What is nested in the session stays nested in it.
 func (k *Kernel) Dissolve(id tracer.SessionID) (n int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -229,7 +229,7 @@ func (k *Kernel) Dissolve(id tracer.SessionID) (n int, err error) {
 	return n, k.fail["Dissolve"]
 }
 
-// home is a session, or the innermost around it that was not dissolved.
+// home returns a session, or the innermost session around it that was not dissolved.
 func (k *Kernel) home(id tracer.SessionID) tracer.SessionID {
 	for s := k.sessions[id]; s != nil; s = k.sessions[s.Parent] {
 		if s.State != tracer.StateDissolved {
@@ -245,12 +245,12 @@ func (k *Kernel) move(p *Proc, to tracer.SessionID) {
 	k.chain(to, func(s *tracer.SessionInfo) { s.Live++; s.Peak = max(s.Peak, uint64(s.Live)) })
 }
 
-// id is that of the record in the last slot that was taken.
+// id is the ID of the record in the last slot that was taken.
 func (k *Kernel) id() tracer.SessionID {
 	return tracer.SessionID((k.nextSlot*2654435761%(1<<30))<<32 | k.nextSlot)
 }
 
-// open makes a record over p, which is its root; nested in the session that p is in.
+// open creates a session with p as its root, nested in the session that p is in.
 func (k *Kernel) open(p *Proc) (tracer.SessionID, *tracer.SessionInfo) {
 	k.nextSlot++
 	id := k.id()

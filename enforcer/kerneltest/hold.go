@@ -21,7 +21,7 @@ type Handle struct {
 	id tracer.Identity
 }
 
-// Hold gives a handle on who has pid now.
+// Hold returns a handle on the process that has pid now.
 func (k *Kernel) Hold(pid uint32) (*Handle, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -35,7 +35,7 @@ func (k *Kernel) Hold(pid uint32) (*Handle, error) {
 	return &Handle{k, p.Identity}, nil
 }
 
-// Signal sends one: SIGTERM and SIGKILL end the process as passes do.
+// Signal sends sig: SIGTERM and SIGKILL end the process as passes do.
 func (h *Handle) Signal(sig unix.Signal) error {
 	k := h.k
 	k.mu.Lock()
@@ -51,10 +51,10 @@ func (h *Handle) Signal(sig unix.Signal) error {
 	return nil
 }
 
-// Close has nothing to do.
+// Close does nothing.
 func (h *Handle) Close() {}
 
-// Sent are the signals that were sent by handle, oldest first.
+// Sent returns the signals that were sent by handle, oldest first.
 func (k *Kernel) Sent() []Sent {
 	k.mu.Lock()
 	defer k.mu.Unlock()

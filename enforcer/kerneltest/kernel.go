@@ -18,7 +18,7 @@ type Proc struct {
 	tracer.Process
 	IgnoreTerm bool // SIGTERM does nothing
 	Stubborn   bool // SIGKILL does nothing: state D
-	Slow       bool // killed, it stays dying until Finish
+	Slow       bool // after a kill it stays dying until Finish
 	Unreaped   bool // its parent never waits
 	Entered    bool // the kernel holds an entry
 	unseen     bool // its exec was missed
@@ -42,8 +42,8 @@ type Kernel struct {
 	counts  map[string]uint64
 	signals []Signal
 	sent    []Sent
-	// Newborn, if set, runs under End and Sentence after the signals: a script
-	// of what forks meanwhile.
+	// Newborn, if set, runs in End and Sentence after the signals: it can simulate what
+	// is forked meanwhile.
 	Newborn func()
 	Feature tracer.Features
 
@@ -57,7 +57,7 @@ type Signal struct {
 	Kill bool
 }
 
-// New gives a kernel with PID 1 and kthreadd.
+// New returns a kernel with PID 1 and kthreadd.
 func New() *Kernel {
 	k := &Kernel{
 		now: time.Hour, procs: make(map[uint32]*Proc),
@@ -87,7 +87,7 @@ func (k *Kernel) Advance(d time.Duration) {
 	k.now += d
 }
 
-// Add puts a process into the host that nobody saw being born.
+// Add adds a process to the host without a birth event.
 func (k *Kernel) Add(pid, parent uint32, comm string) Proc {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,7 +107,7 @@ func (k *Kernel) add(pid, parent uint32, comm string) *Proc {
 	return p
 }
 
-// Proc gives a copy of a process of the host, nil if there is none.
+// Proc returns a copy of a process, nil if there is none.
 func (k *Kernel) Proc(pid uint32) *Proc {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +126,7 @@ func (k *Kernel) Edit(pid uint32, f func(*Proc)) {
 	f(k.procs[pid])
 }
 
-// Fail makes the named method fail, or work again.
+// Fail makes the named method fail, or, with nil, work again.
 func (k *Kernel) Fail(method string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,15 +140,15 @@ func (k *Kernel) Count(name string, n uint64) {
 	k.counts[name] += n
 }
 
-// Signals are those that were sent, oldest first.
+// Signals returns those that were sent, oldest first.
 func (k *Kernel) Signals() []Signal {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.signals)
 }
 
-// Fork is a fork by creator: members' children are members, and die at birth
-// if their session is condemned.
+// Fork is a fork by creator: children of members are members, and die at birth if their
+// session is condemned.
 func (k *Kernel) Fork(creator, pid uint32, comm string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,7 +190,7 @@ func (k *Kernel) Exec(pid uint32, filename string, argv string) {
 	}
 }
 
-// Exit ends a process by itself.
+// Exit makes a process exit on its own.
 func (k *Kernel) Exit(pid uint32, status uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -225,7 +225,7 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 			}
 		})
 	}
-	if k.Feature.Level > 2 { // below, nobody looks before the next pass
+	if k.Feature.Level > 2 { // below, nothing checks before the next pass
 		k.judge()
 	}
 	if !p.Slow {
@@ -233,7 +233,7 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 	}
 }
 
-// judge begins the end of sessions whose root or owner is dead.
+// judge begins the end of sessions whose root or owner is dead, or whose lifetime has passed.
 func (k *Kernel) judge() {
 	dead := func(id tracer.Identity) bool {
 		p := k.procs[id.PID]
@@ -252,8 +252,8 @@ func (k *Kernel) judge() {
 	}
 }
 
-// bury makes a dead process a zombie and, if its parent waits, gone. Its
-// children go to PID 1.
+// bury makes a dead process a zombie and, if its parent waits, reaps it. Its children
+// go to PID 1.
 func (k *Kernel) bury(p *Proc) {
 	p.Zombie = true
 	for _, c := range k.procs {
@@ -270,7 +270,7 @@ func (k *Kernel) bury(p *Proc) {
 	}
 }
 
-// Reap is the parent of a zombie waiting for it at last.
+// Reap makes the parent of a zombie wait for it at last.
 func (k *Kernel) Reap(pid uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -285,7 +285,7 @@ func (k *Kernel) reap(p *Proc) {
 	}
 }
 
-// flip moves a session to its end and signals its members, as level 4 does.
+// flip starts the end of a session and signals its members, as level 4 does.
 func (k *Kernel) flip(s *tracer.SessionInfo, cause tracer.Cause, grace time.Duration) {
 	if s.State == tracer.StateEmpty {
 		return
@@ -360,8 +360,8 @@ func (k *Kernel) condemned(id tracer.SessionID) (yes bool) {
 	return yes
 }
 
-// SessionLocked and EnterLocked are for Newborn: EnterLocked makes a live
-// member that no pass has met yet.
+// SessionLocked and EnterLocked are for Newborn: EnterLocked adds a live member that no
+// pass has met yet.
 func (k *Kernel) SessionLocked(id tracer.SessionID) (tracer.SessionInfo, bool) {
 	s, ok := k.sessions[id]
 	if !ok {

@@ -8,17 +8,17 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// told is what the kernel has told, and lists.
+// told is what the kernel reports and lists.
 type told struct {
-	events  []tracer.Event // that nobody has read
+	events  []tracer.Event // not yet read
 	seq     uint64
 	flushed bool
-	waiting bool                    // Read waits: all events before were taken
+	waiting bool                    // Read waits: all earlier events were taken
 	sockets map[uint64]tracer.Event // that members listen on
 }
 
-// Listen has a process listen at an address on a socket, which the kernel tells of if it is a
-// member.
+// Listen makes a process listen at an address on a socket. The kernel reports it if the
+// process is a member.
 func (k *Kernel) Listen(pid uint32, socket uint64, address string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,7 +77,7 @@ func (k *Kernel) Lose(n uint64) {
 	k.emit(tracer.Event{Type: tracer.EventLost, Count: n})
 }
 
-// AllRead waits until every event was read and the reader asks for more.
+// AllRead waits until every event was read and the reader waits for more.
 func (k *Kernel) AllRead() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +86,7 @@ func (k *Kernel) AllRead() {
 	}
 }
 
-// DropEvents forgets what was emitted and not yet read.
+// DropEvents drops what was emitted and not yet read.
 func (k *Kernel) DropEvents() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 
 // The methods of *tracer.Tracer.
 
-// Features are those of Feature.
+// Features returns Feature.
 func (k *Kernel) Features() tracer.Features { return k.Feature }
 
-// Read gives the oldest event, ErrFlushed behind the last after Flush, and
-// os.ErrClosed after CloseRead.
+// Read returns the oldest event, ErrFlushed after the last one once Flush was called,
+// and os.ErrClosed after CloseRead.
 func (k *Kernel) Read(ev *tracer.Event) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -49,10 +49,10 @@ func (k *Kernel) Flush() error {
 	return nil
 }
 
-// Close lets go of nothing: the kernel goes on.
+// Close does not end the kernel: it only wakes Read.
 func (k *Kernel) Close() error { return k.CloseRead() }
 
-// CloseRead wakes Read. Reopen reads again.
+// CloseRead wakes Read. Reopen lets it read again.
 func (k *Kernel) CloseRead() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,7 +61,7 @@ func (k *Kernel) CloseRead() error {
 	return nil
 }
 
-// Reopen is what a new daemon sees.
+// Reopen reverts CloseRead, as for a new daemon.
 func (k *Kernel) Reopen() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,7 +91,7 @@ func (k *Kernel) Snapshot(id tracer.SessionID, each func(*tracer.Process) error)
 	return nil
 }
 
-// Lookup gives the entry of a live process.
+// Lookup returns the entry of a live process.
 func (k *Kernel) Lookup(pid uint32) (tracer.Entry, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +106,7 @@ func (k *Kernel) Lookup(pid uint32) (tracer.Entry, error) {
 		Evidence: p.Evidence, Flags: p.Flags}, nil
 }
 
-// Identify gives the start of any process, zombies too.
+// Identify returns the identity of any process, zombies too.
 func (k *Kernel) Identify(pid uint32) (tracer.Identity, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,7 +131,7 @@ func (k *Kernel) Sessions() ([]tracer.SessionInfo, error) {
 	return all, k.fail["Sessions"]
 }
 
-// Session gives one record.
+// Session returns one record.
 func (k *Kernel) Session(id tracer.SessionID) (tracer.SessionInfo, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -148,7 +148,7 @@ func (k *Kernel) session(id tracer.SessionID) (tracer.SessionInfo, error) {
 	return tracer.SessionInfo{}, fmt.Errorf("session %v: %w", id, tracer.ErrNotFound)
 }
 
-// info is a record as it is told: those around it that were dissolved are left out.
+// info returns a record as the tracer reports it: dissolved sessions around it are left out.
 func (k *Kernel) info(s *tracer.SessionInfo) tracer.SessionInfo {
 	told := *s
 	told.Parent = k.home(s.Parent)
@@ -213,7 +213,7 @@ func (k *Kernel) End(id tracer.SessionID, cause tracer.Cause, grace time.Duratio
 	return nil
 }
 
-// Sentence condemns what is past its deadline and signals all that is due.
+// Sentence condemns sessions past their deadline and sends all signals that are due.
 func (k *Kernel) Sentence() (tracer.PassResult, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -237,7 +237,7 @@ func (k *Kernel) Sentence() (tracer.PassResult, error) {
 	return r, nil
 }
 
-// Settle closes a session that ends and has nobody left.
+// Settle closes a session that ends and has no member left.
 func (k *Kernel) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -260,7 +260,7 @@ func (k *Kernel) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
 }
 
 // Release frees the record of a session that is over or dissolved, when its subtree is empty.
-// Its dead that nobody has waited for are the parent session's then.
+// Its dead that were not waited for then belong to the parent session.
 func (k *Kernel) Release(id tracer.SessionID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -296,7 +296,7 @@ func (k *Kernel) Protect(pid uint32) error {
 	return k.fail["Protect"]
 }
 
-// SelfProtect notes what was asked for last.
+// SelfProtect notes the last request.
 func (k *Kernel) SelfProtect(on bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -304,22 +304,22 @@ func (k *Kernel) SelfProtect(on bool) error {
 	return k.fail["SelfProtect"]
 }
 
-// SelfProtected tells what was asked for last.
+// SelfProtected returns the last request.
 func (k *Kernel) SelfProtected() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.selfProtect
 }
 
-// LoseRecord takes a session's record away under its members.
+// LoseRecord removes the record of a session that has members.
 func (k *Kernel) LoseRecord(id tracer.SessionID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.sessions, id)
 }
 
-// Reconcile gives members of a session that is not there to their creator's, or to none, and
-// enters whom Add made below a member, as if the birth was missed.
+// Reconcile moves members of a session without a record to their creator's, or to none. It
+// enters the processes that Add made below a member, as if their birth had been missed.
 func (k *Kernel) Reconcile() (added, removed int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -358,28 +358,28 @@ func (k *Kernel) repair() (n int) {
 	return n
 }
 
-// Reconciled is how often it was asked to.
+// Reconciled is how often Reconcile was called.
 func (k *Kernel) Reconciled() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reconciled
 }
 
-// Counters are what Count added.
+// Counters returns what Count added.
 func (k *Kernel) Counters() (map[string]uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.counts), k.fail["Counters"]
 }
 
-// RecursionMisses are what Miss added.
+// RecursionMisses returns what Miss added.
 func (k *Kernel) RecursionMisses() (map[string]uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.misses), k.fail["RecursionMisses"]
 }
 
-// MissedBirths are the misses of the program that enters newborns.
+// MissedBirths returns the misses of the program that enters new processes.
 func (k *Kernel) MissedBirths() (uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -41,8 +41,8 @@ func TestBuildDaemonsFile(t *testing.T) {
 	}
 }
 
-// The rules that are shipped are off, each of them; switched on they match what
-// they are for, and nothing that is only near it.
+// The shipped rules are all disabled. When enabled they match what they are for, and
+// nothing that is only similar.
 func TestAgentsFile(t *testing.T) {
 	const file = "../../packaging/agents.yaml"
 	shipped, err := Load(file)

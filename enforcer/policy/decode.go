@@ -16,7 +16,7 @@ import (
 // DefaultFile is where the policy of a host is.
 const DefaultFile = "/etc/lineage/policy.yaml"
 
-// Load reads a policy file. What is wrong with its text is an [*Error].
+// Load reads a policy file. An error in its text is an [*Error].
 func Load(path string) (*Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -26,7 +26,7 @@ func Load(path string) (*Policy, error) {
 	return Read(path, f)
 }
 
-// Read reads a policy from r; file is what errors and origins call it.
+// Read reads a policy from r; file is its name in errors and origins.
 func Read(file string, r io.Reader) (*Policy, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -35,8 +35,8 @@ func Read(file string, r io.Reader) (*Policy, error) {
 	return Parse(file, data)
 }
 
-// Parse reads the text of a policy over the built-in values. The error, if
-// there is one, is an [*Error], and there is no policy.
+// Parse reads the text of a policy over the built-in values. If it fails, the error is
+// an [*Error] and there is no policy.
 func Parse(file string, data []byte) (*Policy, error) {
 	root, bad := parseYAML(file, data)
 	if bad != nil {
@@ -61,8 +61,7 @@ func at(n *yaml.Node, what, hint string) *Error {
 	return &Error{Line: n.Line, Column: n.Column, What: what, Hint: hint}
 }
 
-// plainNode refuses what has no place in a policy: it would have to be read twice
-// to be understood.
+// plainNode refuses YAML features that make a policy hard to read.
 func plainNode(n *yaml.Node, path string) *Error {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -121,13 +120,13 @@ func fields(t reflect.Type) (all []field) {
 	return all
 }
 
-// moved are former keys, with what does their work now.
+// moved are former keys, with what replaces them.
 var moved = map[string]string{
 	"daemon.metrics": `the daemon opens no network: remove the key, and run "lineage export --metrics 127.0.0.1:9750"`,
 }
 
-// mapping reads a struct. A key that is given takes the place of the built-in
-// value; lists are added to it.
+// mapping reads a struct. A given key replaces the built-in value, except that lists
+// are added to it.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 	if bad := plainNode(n, named(path)); bad != nil {
 		return bad
@@ -208,7 +207,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.
 	return only(n, v, path, tag)
 }
 
-// only refuses what this version would not carry out.
+// only refuses values that this version does not support.
 func only(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
 	want, limited := tag.Lookup("only")
 	if !limited || text(v) == want {
@@ -220,7 +219,7 @@ func only(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Er
 	return at(n, fmt.Sprintf("%s: only %s is supported in this version", path, want), "omit the key")
 }
 
-// text is a value in one line.
+// text is a value on one line.
 func text(v reflect.Value) string {
 	if v.Kind() == reflect.Slice {
 		var words []string
@@ -279,7 +278,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 	return only(n, v, path, tag)
 }
 
-// without hides a rule on a list from its items.
+// without removes from the tag of a list a rule that is not for its items.
 func without(tag reflect.StructTag, key string) reflect.StructTag {
 	rule, ok := tag.Lookup(key)
 	if !ok {
@@ -288,7 +287,7 @@ func without(tag reflect.StructTag, key string) reflect.StructTag {
 	return reflect.StructTag(strings.Replace(string(tag), key+":"+strconv.Quote(rule), "", 1))
 }
 
-// unique refuses a second rule of one name, and a word that is there twice.
+// unique refuses a second rule of the same name, and a repeated word.
 func (d *decoder) unique(n *yaml.Node, v, x reflect.Value, path string) *Error {
 	if x.Kind() == reflect.String {
 		for i := range v.Len() {

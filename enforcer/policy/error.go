@@ -24,7 +24,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// wrong is what a value has to say about a text that it cannot take.
+// wrong says why a value does not accept a text.
 type wrong struct{ what, hint string }
 
 // oneOf lists words as people do: a, b or c.
@@ -44,8 +44,8 @@ func suggest(word string, known []string) string {
 	return "use " + oneOf(known)
 }
 
-// Nearest gives the known word that a misspelt one most likely means, "" if
-// none is near.
+// Nearest returns the known word that a misspelt one most likely means, "" if none is
+// similar.
 func Nearest(word string, known []string) string {
 	best, least := "", 1+len(word)/2
 	for _, k := range known {
@@ -60,8 +60,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance. A word that no key is near to in
-// length is not looked at.
+// distance is the Levenshtein distance. A word that is much longer than any key is not
+// compared.
 func distance(a, b string) int {
 	if len(a) > 64 {
 		return len(a)

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Facts are what is known of a process. An empty field is unknown, and no rule
-// that asks for it matches: what cannot be told is never a reason to act.
+// Facts are what is known of a process. An empty field is unknown, and a rule that
+// needs it does not match: unknown facts are never a reason to act.
 type Facts struct {
 	Comm   string
 	Exe    string
@@ -52,9 +52,9 @@ type Rule struct {
 	Origin string
 }
 
-// Protected gives the rules of the protect list that match a process. They
-// keep a stranger from being adopted or signalled on weak evidence; a member
-// that a session forked is not shielded by them.
+// Protected returns the rules of the protect list that match a process. They prevent
+// that an outsider is adopted or signalled on weak evidence; they do not shield a
+// member that a session forked.
 func (p *Policy) Protected(f *Facts) (rules []Rule) {
 	for i := range p.Protect {
 		r := &p.Protect[i]

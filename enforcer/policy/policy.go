@@ -11,19 +11,18 @@ import (
 //
 //	key    the name in the file
 //	doc    what it is, in one line
-//	one    the words that it may be, by |
+//	one    the allowed words, separated by |
 //	min, max, least  the range; least is that of a value that is not 0
-//	form   a further rule on a string: name, comm, exe, cgroup, user
-//	only   the only value that this version can carry out
-//	list   "any": one value may stand for a list of it
+//	form   an additional rule for a string: name, comm, exe, cgroup, user
+//	only   the only value that this version supports
+//	list   "any": a single value is a list of one
 //	need   the key must be given
 //
-// A key with only takes its other values when what they need is there: until
-// then they are refused, because a policy that is not carried out is worse
-// than none.
+// The other values of a key with only are refused until they are supported, because a
+// policy that is not carried out is worse than none.
 
-// Policy is the effective policy: a file's values over the built-in ones. It
-// is not changed once it is made, and may be read from any goroutine.
+// Policy is the effective policy: a file's values over the built-in ones. It never
+// changes, and may be read from any goroutine.
 type Policy struct {
 	Version     int          `key:"version" min:"1" max:"1" need:"1" doc:"the policy format"`
 	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and limits would end is only reported; enforce: it is ended"`
@@ -40,10 +39,10 @@ type Policy struct {
 	Daemon      Daemon       `key:"daemon" doc:"of the daemon itself; read at start only"`
 
 	file  string
-	lines map[string]int // of the keys that the file gives
+	lines map[string]int // of the keys that are in the file
 }
 
-// Defaults are the limits of a session that asks for none. 0 is no limit.
+// Defaults are the limits of a session that is created without its own. 0: no limit.
 type Defaults struct {
 	Grace        Duration `key:"grace" max:"10m" doc:"from the first signal to SIGKILL; 0: SIGKILL at once"`
 	Signals      []string `key:"signals" one:"TERM|INT|HUP|QUIT|USR1|USR2" only:"TERM" doc:"sent at the start of the grace, each followed by CONT"`
@@ -54,15 +53,14 @@ type Defaults struct {
 	IdleCPU      Duration `key:"idle_cpu" max:"24h" doc:"how much CPU time an idle session may use"`
 }
 
-// Brokers says what is attributed through other daemons.
+// Brokers says how work that other daemons do is attributed.
 type Brokers struct {
 	Adopt  []string `key:"adopt" one:"env|unit|container|socket|cookie|sid" doc:"the evidence by which work is attributed; sid is the POSIX session, the process group and the cgroup"`
 	End    string   `key:"end" one:"strong|all|none" doc:"which evidence is enough to end it with the session; none: it is only shown"`
 	Shared []Shared `key:"shared" doc:"servers that several sessions use: they leave the session that started them"`
 }
 
-// Breaker is the circuit breaker over the ends that the daemon starts by
-// itself.
+// Breaker is the circuit breaker for the ends that the daemon starts automatically.
 type Breaker struct {
 	EndsPerMinute int `key:"ends_per_minute" min:"1" max:"100000" doc:"at this many, automatic ends stop"`
 }
@@ -95,7 +93,7 @@ type Audit struct {
 	Keep    int  `key:"keep" min:"1" max:"1000" doc:"how many files"`
 }
 
-// Default is the policy of a host that has no file.
+// Default is the policy of a host that has no policy file.
 func Default() *Policy {
 	return &Policy{
 		Version: 1,
@@ -119,8 +117,8 @@ func Default() *Policy {
 	}
 }
 
-// builtInProtection is the part of the protect list that no file can shorten.
-// It goes by the resolved path: a comm is the process's to choose.
+// builtInProtection is the part of the protect list that no file can shorten. It
+// matches the resolved path, because a process can choose its comm.
 func builtInProtection() []Protection {
 	const reason = "the host depends on it"
 	rule := func(name string, exe ...string) Protection {
@@ -139,14 +137,14 @@ func builtInProtection() []Protection {
 	}
 }
 
-// AcceptsTrace reports whether the place in a trace that a member claims is read.
+// AcceptsTrace reports whether the trace context that a member claims is read.
 func (p *Policy) AcceptsTrace() bool { return p.Trace == "accept" }
 
-// Enforce reports whether the daemon may end what rules and budgets say.
+// Enforce reports whether the daemon may end what rules and budgets select.
 func (p *Policy) Enforce() bool { return p.Mode == "enforce" }
 
-// Redact hides secrets in an argv: those that redact knows, and what the policy's own
-// expressions match.
+// Redact hides secrets in an argv: those that redact knows, and matches of the policy's
+// own expressions.
 func (p *Policy) Redact(argv []string) []string {
 	own := make([]*regexp.Regexp, len(p.Secrets))
 	for i, s := range p.Secrets {
@@ -155,5 +153,5 @@ func (p *Policy) Redact(argv []string) []string {
 	return redact.Argv(argv, own...)
 }
 
-// File is where the policy was read, empty if it is the built-in one.
+// File is the file that the policy was read from, empty if it is the built-in one.
 func (p *Policy) File() string { return p.file }

@@ -191,7 +191,7 @@ func fileOf(p *Policy) []byte {
 			continue
 		}
 		if v.Origin == BuiltIn {
-			continue // added to by the file, never given by it
+			continue // the file adds to it, but never replaces it
 		}
 		m, k := under(strings.Split(listKeys[i], "."))
 		list, _ := m[k].([]any)
@@ -276,8 +276,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text crashes it; what it takes it takes again from its own
-// effective values, and what it refuses is in the file.
+// FuzzParse: no text makes it panic; if a text is accepted, its effective values are
+// accepted again; if it is refused, the error is at a place in the file.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.yaml", "../../packaging/policy.yaml"} {
 		files, _ := filepath.Glob(pattern)
@@ -332,7 +332,7 @@ func TestKeysAreUnique(t *testing.T) {
 	walk(reflect.TypeFor[Policy]())
 }
 
-// TestRedact: the expressions of the file hide what redact does not know.
+// TestRedact: the policy's expressions hide what redact does not know.
 func TestRedact(t *testing.T) {
 	p := parse(t, "redact: ['--pin[= ]\\S+']")
 	if got := p.Redact([]string{"x", "--pin=1", "--token=2"}); !slices.Equal(got, []string{"x", redact.Hidden, "--token=" + redact.Hidden}) {

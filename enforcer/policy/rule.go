@@ -23,9 +23,9 @@ type placed struct{ from string }
 
 func (p *placed) place() *string { return &p.from }
 
-// checked is a rule that asks for more than its keys say.
+// checked is a rule with conditions beyond its keys.
 type checked interface {
-	// check names the key that is at fault, and why.
+	// check returns the key that is wrong, and why.
 	check() (key string, w *wrong)
 }
 
@@ -64,7 +64,7 @@ func (r *Agent) check() (string, *wrong) {
 	return "", nil
 }
 
-// Nests reports whether the rule is also for processes inside a session.
+// Nests reports whether the rule also applies to processes inside a session.
 func (r *Agent) Nests() bool { return r.Match.Parent != nil }
 
 // Keeping is a rule for members that may outlive their session.
@@ -94,8 +94,8 @@ func (r *Shared) label() string { return r.Name }
 
 func (r *Shared) check() (string, *wrong) { return r.Match.needsExe() }
 
-// needsExe refuses a match without the file, for rules that take a member out of
-// the reach of its session's end.
+// needsExe refuses a match without exe, for rules that exempt a member from its
+// session's end.
 func (m *Match) needsExe() (string, *wrong) {
 	if len(m.Exe) == 0 {
 		return "match", &wrong{"exe is missing", "comm and argv are the member's to choose; add exe: /PATH"}
@@ -103,7 +103,7 @@ func (m *Match) needsExe() (string, *wrong) {
 	return "", nil
 }
 
-// Terms are what a session is held to. 0 is no limit.
+// Terms are the limits of a session. 0: no limit.
 type Terms struct {
 	Grace        time.Duration
 	MaxLifetime  time.Duration
@@ -113,7 +113,7 @@ type Terms struct {
 	Report       bool // leave the leftovers of a root that exits
 }
 
-// Terms are those of a rule's sessions: what the rule says, else the defaults.
+// Terms returns those of an agent's sessions: what the rule sets, else the defaults.
 func (p *Policy) Terms(r *Agent) Terms {
 	d := &p.Defaults
 	given := func(key string) bool { return p.lines[join(r.from, key)] > 0 }
@@ -139,7 +139,7 @@ func (p *Policy) Terms(r *Agent) Terms {
 	return t
 }
 
-// Agent gives the first enabled rule that matches, nil if none does.
+// Agent returns the first enabled rule that matches, nil if none does.
 func (p *Policy) Agent(f *Facts) *Agent {
 	for i := range p.Agents {
 		if r := &p.Agents[i]; r.Enabled && r.Match.Matches(f) {
@@ -149,7 +149,7 @@ func (p *Policy) Agent(f *Facts) *Agent {
 	return nil
 }
 
-// AgentNamed gives the rule of that name, nil if there is none.
+// AgentNamed returns the rule of that name, nil if there is none.
 func (p *Policy) AgentNamed(name string) *Agent {
 	for i := range p.Agents {
 		if p.Agents[i].Name == name {
@@ -159,7 +159,7 @@ func (p *Policy) AgentNamed(name string) *Agent {
 	return nil
 }
 
-// Keeps gives the first keep rule that matches and is not void, nil if none does.
+// Keeps returns the first keep rule that matches and is not void, nil if none does.
 func (p *Policy) Keeps(f *Facts, now time.Time) *Keeping {
 	for i := range p.Keep {
 		if r := &p.Keep[i]; now.Before(r.Until.Time()) && r.Match.Matches(f) {
@@ -169,7 +169,7 @@ func (p *Policy) Keeps(f *Facts, now time.Time) *Keeping {
 	return nil
 }
 
-// SharedServer gives the first rule for shared servers that matches, nil if none does.
+// SharedServer returns the first rule for shared servers that matches, nil if none does.
 func (p *Policy) SharedServer(f *Facts) *Shared {
 	for i := range p.Brokers.Shared {
 		if r := &p.Brokers.Shared[i]; r.Match.Matches(f) {
@@ -182,7 +182,7 @@ func (p *Policy) SharedServer(f *Facts) *Shared {
 // Lasts reports whether the server outlives every session.
 func (r *Shared) Lasts() bool { return r.End == "never" }
 
-// SharedNamed gives the rule for shared servers of that name, nil if there is none.
+// SharedNamed returns the rule for shared servers of that name, nil if there is none.
 func (p *Policy) SharedNamed(name string) *Shared {
 	for i := range p.Brokers.Shared {
 		if p.Brokers.Shared[i].Name == name {

@@ -24,7 +24,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	}
 	tagged := n.ShortTag()
 	if val, ok := v.Addr().Interface().(value); ok {
-		// 0 needs no unit, and a number without one gets its own word.
+		// 0 needs no unit, and a number without a unit gets an error of its own.
 		_, moment := val.(*Until)
 		if tagged != "!!str" && !(tagged == "!!timestamp" && moment) && (tagged != "!!int" || !v.CanInt() && !v.CanUint()) {
 			return wrongKind(wanted(v, words), "")
@@ -104,7 +104,7 @@ func number(v reflect.Value) uint64 {
 	return uint64(max(v.Int(), 0))
 }
 
-// bound reads a limit from a tag; ok is false without one.
+// bound reads a limit from a tag; ok is false if there is none.
 func bound(v reflect.Value, tag reflect.StructTag, key string) (n uint64, ok bool) {
 	text, ok := tag.Lookup(key)
 	if !ok {
@@ -113,13 +113,13 @@ func bound(v reflect.Value, tag reflect.StructTag, key string) (n uint64, ok boo
 	x := reflect.New(v.Type()).Elem()
 	if val, isValue := x.Addr().Interface().(value); isValue {
 		if w := val.set(text); w != nil {
-			panic(w.what) // a tag of ours
+			panic(w.what) // a tag in this package
 		}
 		return number(x), true
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		panic(err) // a tag of ours
+		panic(err) // a tag in this package
 	}
 	return n, true
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Schema is the JSON schema of a policy file, made from the same types that
-// read it. A file that it refuses is refused; the reverse does not hold, as it
+// Schema is the JSON schema of a policy file, made from the same types that read it. A
+// file that the schema refuses is refused; the reverse is not true, because a schema
 // cannot compare sizes and durations.
 func Schema() []byte {
 	root := schemaOf(reflect.ValueOf(Default()).Elem())

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// value is what one word in the file can be read into.
+// value is a type that one word in the file is read into.
 type value interface {
 	set(text string) *wrong
 	String() string
@@ -41,7 +41,7 @@ func (d Duration) String() string {
 		return "0"
 	}
 	s := time.Duration(d).String()
-	// 10m0s and 2h0m0s are written as people do.
+	// 10m0s and 2h0m0s are shortened.
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
@@ -51,7 +51,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// Std is d as the standard library's.
+// Std returns d as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 func (Duration) schema() map[string]any {
@@ -210,7 +210,7 @@ func globSet(text string) (re string, n int) {
 
 func mustGlob(text string) (g Glob) {
 	if w := g.set(text); w != nil {
-		panic(w.what) // a built-in one
+		panic(w.what) // a built-in glob
 	}
 	return g
 }
@@ -242,22 +242,22 @@ func (u *Until) set(text string) *wrong {
 
 func (u Until) String() string { return u.text }
 
-// Time is when it is over. A date is over at its end, in UTC.
+// Time is the moment when it is over. A date is over at its end, in UTC.
 func (u Until) Time() time.Time { return u.at }
 
 func (Until) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T.+)?$`}
 }
 
-// expression compiles expr when it is first needed: most commands read no policy.
+// expression compiles expr at its first use, because most commands read no policy.
 func expression(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// forms are the further rules on strings.
+// forms are the additional rules for strings.
 var forms = map[string]struct {
 	re    func() *regexp.Regexp
-	bytes int // at most; 0: the expression says
+	bytes int // maximum; 0: the expression limits it
 	what  string
 }{
 	"name": {expression(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},

@@ -12,17 +12,17 @@ const BuiltIn = "built-in"
 
 // Value is one effective value.
 type Value struct {
-	// Key is its path: defaults.grace; of a rule with its name, of another
-	// item with its place: protect.database, redact.1.
+	// Key is its path: defaults.grace; for a rule it ends with its name, for another
+	// item with its index: protect.database, redact.1.
 	Key string
-	// Value is what the file would hold, as encoding/json knows it.
+	// Value is what the file would hold, as encoding/json represents it.
 	Value any
 	// Origin is FILE:LINE, or BuiltIn.
 	Origin string
 }
 
-// Values are all effective values, in the order of the format. Those that this
-// version has no use for are left out when they are empty.
+// Values returns all effective values, in the order of the format. An empty list of
+// rules or expressions gives none.
 func (p *Policy) Values() []Value {
 	return p.values(reflect.ValueOf(p).Elem(), "", nil)
 }
@@ -57,7 +57,7 @@ func (p *Policy) origin(path string) string {
 	return BuiltIn
 }
 
-// document is a value as a file may hold it.
+// document is a value as it may be written in a file.
 func document(v reflect.Value) any {
 	if v.CanAddr() {
 		if val, ok := v.Addr().Interface().(value); ok {
@@ -85,8 +85,8 @@ func document(v reflect.Value) any {
 	return v.Interface()
 }
 
-// RestartNeeded names the keys that p takes only at a start and in which it
-// differs from the policy that the daemon was started with.
+// RestartNeeded names the keys that are read only at a start and in which p differs
+// from the policy that the daemon was started with.
 func (p *Policy) RestartNeeded(started *Policy) (keys []string) {
 	before := map[string]any{}
 	for _, v := range started.values(reflect.ValueOf(&started.Daemon).Elem(), "daemon", nil) {

@@ -15,8 +15,8 @@ import (
 // maxFile bounds a policy file, in bytes.
 const maxFile = 1 << 20
 
-// parseYAML gives the root mapping of the only document in data, or nil if it
-// holds nothing but comments.
+// parseYAML returns the root mapping of the only document in data, or nil if it holds
+// nothing but comments.
 func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 	at := func(offset int, what, hint string) (*yaml.Node, *Error) {
 		line, column := position(data, offset)
@@ -32,7 +32,7 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 			return at(i, fmt.Sprintf("the byte %#02x is not valid UTF-8", data[i]), "")
 		case r == '\r' && bytes.HasPrefix(data[i:], []byte("\r\n")):
 		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029:
-			// YAML would count some of them as line breaks, and editors not.
+			// YAML treats some of them as line breaks, and editors do not.
 			return at(i, fmt.Sprintf("the control character %#02x is not allowed here", r), "")
 		}
 		i += n
@@ -61,16 +61,16 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 	return at(offset, "invalid YAML: "+what, hint)
 }
 
-// padding comes behind the file: whatever the parser looks ahead of a problem
-// is there.
+// padding is appended to the file, so that the parser can always read ahead of a
+// problem.
 var padding = bytes.Repeat([]byte("\n"), 8)
 
-// lookahead is how many bytes the parser holds when it looks at a token.
+// lookahead is how many bytes the parser has read ahead when it looks at a token.
 const lookahead = 4
 
-// counted gives a parser one byte at a time. The parser tells the line of a
-// syntax error sometimes, often that of what surrounds it, and never the
-// column: where it stopped to read is nearer.
+// counted gives a parser one byte at a time. The parser reports the line of a syntax
+// error only sometimes, often that of the surrounding block, and never the column. The
+// position where it stopped reading is closer.
 type counted struct {
 	data []byte
 	n    int
@@ -97,7 +97,7 @@ func problem(data []byte) int {
 	i := min(max(c.n-lookahead, 0), size)
 	blank := func(i int) bool { return strings.IndexByte(" \t\r\n", c.data[i]) >= 0 }
 	if i < size && c.data[i] == '\t' {
-		return i // the problem itself: words begin with no blank
+		return i // the problem itself: words do not begin with a blank
 	}
 	for i > 0 && (i == size || blank(i)) {
 		i--
@@ -108,7 +108,7 @@ func problem(data []byte) int {
 	return i
 }
 
-// position gives line and column of an offset, both from 1.
+// position returns line and column of an offset, both from 1.
 func position(data []byte, offset int) (line, column int) {
 	before := data[:min(offset, len(data))]
 	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
@@ -116,10 +116,10 @@ func position(data []byte, offset int) (line, column int) {
 
 var prefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// syntax is the parser's own word, without the line that it gives.
+// syntax is the parser's message, without its line number.
 func syntax(err error) string { return prefix.ReplaceAllString(err.Error(), "") }
 
-// hints for what people run into.
+// hints for frequent mistakes.
 var hints = map[string]string{
 	"found a tab character that violates indentation":       "indent with spaces",
 	"found character that cannot start any token":           "quote the value",

@@ -1,5 +1,5 @@
-// Package redact hides secrets in command lines, for everything that keeps them or passes
-// them on: the history, the audit log, the exporter.
+// Package redact hides secrets in command lines, for everything that stores them or
+// passes them on: the history, the audit log, the exporter.
 package redact
 
 import (
@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// Hidden stands where a secret was.
+// Hidden replaces a secret.
 const Hidden = "[redacted]"
 
 const secretName = `[\w.-]*(?:token|key|secret|passwd|password|passphrase)[\w.-]*`
 
-// expression compiles expr when it is first needed: most commands redact nothing.
+// expression compiles expr at its first use, because most commands redact nothing.
 func expression(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
@@ -22,11 +22,11 @@ func expression(expr string) func() *regexp.Regexp {
 // secretFlag is an option whose value is the next argument.
 var secretFlag = expression(`(?i)^--?` + secretName + `$`)
 
-// wholeArg is an argument that is a secret from the separator on, spaces
+// wholeArg is an argument whose value, after the separator, is all secret, spaces
 // included.
 var wholeArg = expression(`(?is)^(-{0,2}` + secretName + `[=:])(.+)$`)
 
-// builtInSecrets are looked for inside of an argument; the group is the secret.
+// builtInSecrets are searched inside an argument; the group is the secret.
 var builtInSecrets = []func() *regexp.Regexp{
 	expression(`(?i)` + secretName + `["']?\s*[=:]\s*["']?([^\s"']+)`),
 	expression(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
@@ -38,9 +38,9 @@ var builtInSecrets = []func() *regexp.Regexp{
 	expression(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
 }
 
-// secretsOf are the arguments that are secrets in the command line of one program
-// only, by the beginning of its name: the group, up to the end of an argument
-// that follows the one before it and a NUL.
+// secretsOf are arguments that are secrets only for programs whose name begins with
+// program. The expression is applied to the previous argument, a NUL and the argument
+// itself; its group is the secret and reaches to the end of the argument.
 var secretsOf = []struct {
 	program string
 	secret  func() *regexp.Regexp
@@ -51,10 +51,10 @@ var secretsOf = []struct {
 	{"sshpass", expression(`(?s)(?:^-p\x00|\x00-p)(.+)$`)},
 }
 
-// Argv hides secrets in an argv: what follows an option or a name that
-// speaks of a token, key, secret or password, known forms of credentials, those
-// that curl, mysql and sshpass are given, and what the policy's own expressions match. The result has as many arguments;
-// argv is left as it is. It hides too much rather than too little.
+// Argv hides secrets in an argv: values of options and names that mention a token, key, secret or
+// password, known forms of credentials, the passwords that curl, mysql and sshpass take, and what
+// the policy's own expressions match. The result has the same number of arguments; argv is not
+// changed. It hides too much rather than too little.
 func Argv(argv []string, own ...*regexp.Regexp) []string {
 	if argv == nil {
 		return nil
@@ -92,8 +92,8 @@ func Argv(argv []string, own ...*regexp.Regexp) []string {
 	return out
 }
 
-// hide hides what re matches in the arguments, joined by a space; of a match
-// with a group that took part only the first such group.
+// hide hides what re matches in the arguments, joined by a space; if groups took part
+// in a match, only the first of them.
 func hide(re *regexp.Regexp, argv []string) []string {
 	line := strings.Join(argv, " ")
 	found := re.FindAllStringSubmatchIndex(line, -1)

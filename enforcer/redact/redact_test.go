@@ -57,8 +57,8 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-// FuzzArgv: the arguments stay as many, and a secret of a known name never
-// stays.
+// FuzzArgv: the number of arguments stays, and a secret with a known name is always
+// hidden.
 func FuzzArgv(f *testing.F) {
 	f.Add("--token", "abc", "x y")
 	f.Add("-c", "A=b --key='x y'", "\xff")

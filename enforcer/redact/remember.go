@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxRemembered bounds the command lines of which the result is remembered.
+// maxRemembered bounds the command lines whose result is remembered.
 const maxRemembered = 4096
 
-// Remembering hides what hide does, and remembers the results, because most command lines
-// come again. These are shared and must not be changed. It may be called from any goroutine.
+// Remembering wraps hide and remembers the results, because most command lines come again.
+// The results are shared and must not be changed. It may be called from any goroutine.
 func Remembering(hide func(argv []string) []string) func(argv []string) []string {
 	var mu sync.Mutex
 	known := make(map[string][]string)
@@ -24,7 +24,7 @@ func Remembering(hide func(argv []string) []string) func(argv []string) []string
 		if ok {
 			return hidden
 		}
-		hidden = hide(argv) // takes long: others need not wait
+		hidden = hide(argv) // slow: other callers need not wait
 		mu.Lock()
 		defer mu.Unlock()
 		if len(known) >= maxRemembered {

@@ -25,7 +25,7 @@ func TestRemembering(t *testing.T) {
 	if got := hide(nil); got != nil {
 		t.Errorf("of nothing: %q", got)
 	}
-	// It does not grow without a bound: the first is forgotten.
+	// It does not grow without a bound: old results are dropped.
 	for i := range maxRemembered {
 		hide([]string{strconv.Itoa(i)})
 	}

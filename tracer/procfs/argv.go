@@ -2,8 +2,7 @@ package procfs
 
 import "strings"
 
-// SplitArgv splits arguments that are each ended by NUL, as the kernel has a command
-// line.
+// SplitArgv splits arguments that each end with NUL, as in the kernel's command line.
 func SplitArgv(b []byte) []string {
 	if len(b) == 0 {
 		return nil

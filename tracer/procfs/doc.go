@@ -1,2 +1,2 @@
-// Package procfs reads what /proc says of processes.
+// Package procfs reads what /proc says about processes.
 package procfs

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A live process counts as alive when a signal interrupts the question, as those of
-// Go's scheduler do on a busy host.
+// A live process counts as alive when a signal interrupts the call, as signals of Go's
+// scheduler do on a busy host.
 func TestExitedUnderSignals(t *testing.T) {
 	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {

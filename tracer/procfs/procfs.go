@@ -12,16 +12,15 @@ import (
 	"strings"
 )
 
-// FS is where procfs is mounted. What it says of a PID holds only if the caller
-// confirms afterwards that the PID is still the same process. Its strings are
-// hostile.
+// FS is where procfs is mounted. What it says about a PID holds only if the caller
+// confirms afterwards that the PID is still the same process. Its strings are hostile.
 type FS string
 
-// InitPIDNamespace is the link of the initial PID namespace (PROC_PID_INIT_INO).
+// InitPIDNamespace is the link target for the initial PID namespace (PROC_PID_INIT_INO).
 const InitPIDNamespace = "pid:[4026531836]"
 
 const (
-	// MaxFile bounds what is read of a file.
+	// MaxFile bounds how much of a file is read, in bytes.
 	MaxFile = 64 << 10
 	// MaxArgv bounds a command line that is only shown, in bytes.
 	MaxArgv = 4 << 10
@@ -29,12 +28,12 @@ const (
 
 var errMalformed = errors.New("malformed")
 
-// Path of a file of a process.
+// Path returns the path of a file of a process.
 func (fs FS) Path(pid uint32, name string) string {
 	return filepath.Join(string(fs), strconv.FormatUint(uint64(pid), 10), name)
 }
 
-// Read gives a file of a process, cut at limit bytes.
+// Read returns a file of a process, cut at limit bytes.
 func (fs FS) Read(pid uint32, name string, limit int64) ([]byte, error) {
 	f, err := os.Open(fs.Path(pid, name))
 	if err != nil {
@@ -44,7 +43,7 @@ func (fs FS) Read(pid uint32, name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// Link is the target of a link of a process, such as exe and cwd; "" if it may not
+// Link returns the target of a link of a process, such as exe and cwd; "" if it cannot
 // be read.
 func (fs FS) Link(pid uint32, name string) string {
 	to, err := os.Readlink(fs.Path(pid, name))
@@ -54,12 +53,12 @@ func (fs FS) Link(pid uint32, name string) string {
 	return to
 }
 
-// PIDNamespace is the link that names the PID namespace of a process.
+// PIDNamespace returns the link that names the PID namespace of a process.
 func (fs FS) PIDNamespace(pid uint32) (string, error) {
 	return os.Readlink(fs.Path(pid, "ns/pid"))
 }
 
-// Cmdline gives the command line as the kernel has it, cut at MaxArgv bytes.
+// Cmdline returns the command line as the kernel has it, cut at MaxArgv bytes.
 func (fs FS) Cmdline(pid uint32) (argv []byte, truncated bool) {
 	b, err := fs.Read(pid, "cmdline", MaxArgv+1)
 	if err != nil {
@@ -71,7 +70,7 @@ func (fs FS) Cmdline(pid uint32) (argv []byte, truncated bool) {
 	return b, false
 }
 
-// Cgroup is the cgroup v2 path, "" if there is none.
+// Cgroup returns the cgroup v2 path, "" if there is none.
 func (fs FS) Cgroup(pid uint32) string {
 	b, err := fs.Read(pid, "cgroup", MaxFile)
 	if err != nil {
@@ -97,7 +96,7 @@ type Status struct {
 	Pending     uint64 // signals of the thread and of the process, bit 0 is signal 1
 }
 
-// Status gives the status of a process. With an error it has what could be read.
+// Status returns the status of a process. With an error it has the fields that could be read.
 func (fs FS) Status(pid uint32) (s Status, err error) {
 	b, err := fs.Read(pid, "status", MaxFile)
 	if err != nil {

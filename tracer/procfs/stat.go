@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Tick is the unit of [Stat].Start, USER_HZ of the kernel on all that we run on.
+// Tick is the unit of [Stat].Start, USER_HZ of the kernel on all supported platforms.
 const Tick = time.Second / 100
 
 // Stat has fields of /proc/PID/stat (proc_pid_stat(5)).
@@ -18,16 +18,16 @@ type Stat struct {
 	Comm    string
 	State   byte   // the letter of the leader
 	Parent  uint32 // the real parent, not the creator
-	SID     int32  // POSIX session; -1 of a process that is being released
+	SID     int32  // POSIX session; -1 if the process is being released
 	TTY     int64  // the device number of the controlling terminal, 0: none
 	Threads int
 	Start   uint64 // in units of Tick since boot
-	// Loaded reports that the process is not within an exec, where its environment
-	// reads as empty.
+	// Loaded reports that the process is not within an exec, during which its
+	// environment reads as empty.
 	Loaded bool
 }
 
-// Positions behind the command, which is followed by field 3 of the manual page.
+// Positions after the command, which is followed by field 3 of the manual page.
 const (
 	statState     = 0
 	statParent    = 1
@@ -38,7 +38,7 @@ const (
 	statStartCode = 23
 )
 
-// Stat gives the stat of a process.
+// Stat returns the stat of a process.
 func (fs FS) Stat(pid uint32) (Stat, error) {
 	b, err := fs.Read(pid, "stat", MaxFile)
 	if err != nil {
@@ -51,8 +51,8 @@ func (fs FS) Stat(pid uint32) (Stat, error) {
 	return s, nil
 }
 
-// parseStat parses a stat. The command is in parentheses and may hold anything,
-// such as ") R 1": the last parenthesis ends it.
+// parseStat parses a stat. The command is in parentheses and may contain anything, such
+// as ") R 1": the last parenthesis ends it.
 func parseStat(text string) (s Stat, ok bool) {
 	pid, rest, open := strings.Cut(text, " (")
 	at := strings.LastIndexByte(rest, ')')
@@ -78,13 +78,13 @@ func parseStat(text string) (s Stat, ok bool) {
 	sid, err1 := strconv.ParseInt(fields[statSID], 10, 32)
 	tty, err2 := strconv.ParseInt(fields[statTTY], 10, 64)
 	s.SID, s.TTY = int32(sid), tty
-	// An exec sets the address of the code after it has put the environment into its
-	// place, for programs that are not scripts (fs/binfmt_elf.c). A reader without
-	// the right to know the address gets 1.
+	// An exec sets the address of the code after it has set the environment, for
+	// programs that are not scripts (fs/binfmt_elf.c). A reader without permission to
+	// know the address gets 1.
 	s.Loaded = len(fields) <= statStartCode || fields[statStartCode] != "0"
 	return s, ok && err1 == nil && err2 == nil
 }
 
-// Zombie reports that the whole process has exited. A leader that has exited
-// while its threads live has the state Z, too.
+// Zombie reports that the whole process has exited. A leader that has exited while its
+// threads live is in state Z, too.
 func (s *Stat) Zombie() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads < 2 }

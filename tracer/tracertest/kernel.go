@@ -36,8 +36,8 @@ func Promised(t testing.TB) int {
 	return 2
 }
 
-// NeedsLevel skips a test that needs that level on a kernel that has only the
-// other, and fails it if this kernel should have what it needs.
+// NeedsLevel skips a test if this kernel has a lower level than the test needs, and
+// fails it if this kernel should have that level.
 func NeedsLevel(t testing.TB, level, has int) {
 	t.Helper()
 	if has < level {
@@ -45,8 +45,8 @@ func NeedsLevel(t testing.TB, level, has int) {
 	}
 }
 
-// Lacks skips a test for what this kernel lacks, and fails it if this kernel
-// should have it.
+// Lacks skips a test because of something that this kernel lacks, and fails it if this
+// kernel should have it.
 func Lacks(t testing.TB, should bool, why any) {
 	t.Helper()
 	if should {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package tracertest sets the stage for tests that load the kernel side: a
-// mount namespace of their own with a bpffs, so that no pin outlives them.
+// Package tracertest prepares tests that load the kernel side: a mount namespace of
+// their own with a bpffs, so that no pin outlives them.
 package tracertest
 
 import (
@@ -24,9 +24,8 @@ const (
 	stage = "LNGTEST_STAGE" // set in the process that has the namespace
 )
 
-// Main runs the tests in a mount namespace of their own, with an empty bpffs,
-// and says their exit code. Without root it runs them as they are, and New
-// skips.
+// Main runs the tests in a mount namespace of their own, with an empty bpffs, and
+// returns their exit code. Without root it runs them as they are, and New skips.
 func Main(m *testing.M) int {
 	if os.Geteuid() != 0 {
 		return m.Run()
@@ -47,7 +46,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// restage runs this test binary again where its mounts are its own.
+// restage runs this test binary again in a mount namespace of its own.
 func restage() int {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
@@ -80,7 +79,7 @@ func mountBPFFS() error {
 
 var dirs atomic.Uint64
 
-// Dir gives a directory for pins that is unloaded when the test ends.
+// Dir returns a directory for pins that is unloaded when the test ends.
 func Dir(t testing.TB) string {
 	t.Helper()
 	if os.Getenv(stage) == "" {
@@ -95,7 +94,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// New gives a tracer of the test's own, unloaded when the test ends.
+// New returns a tracer for this test, unloaded when the test ends.
 func New(t testing.TB, o tracer.Options) *tracer.Tracer {
 	t.Helper()
 	if o.Dir == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
-// act is keys while the tree has them.
+// act handles keys while the tree has the focus.
 func (m *model) act(msg tea.KeyPressMsg) tea.Cmd {
 	k, v := m.keys, m.view
 	switch {
@@ -57,7 +57,7 @@ func (m *model) act(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// onRow is keys that are about a row, or about all of them.
+// onRow handles keys for a row, or for all rows.
 func (m *model) onRow(msg tea.KeyPressMsg, r *picture.Row) tea.Cmd {
 	k, v := m.keys, m.view
 	switch {
@@ -102,7 +102,7 @@ func (m *model) onRow(msg tea.KeyPressMsg, r *picture.Row) tea.Cmd {
 	return nil
 }
 
-// layOut is keys that arrange the rows.
+// layOut handles keys that arrange the rows.
 func (m *model) layOut(msg tea.KeyPressMsg) {
 	k, v := m.keys, m.view
 	o, locked := v.Order()
@@ -176,7 +176,7 @@ func (m *model) mark(r *picture.Row) {
 	m.view.Picture.Mark(r, false, on)
 }
 
-// copy gives the terminal's clipboard what names the row exactly.
+// copy puts the exact name of the row into the terminal's clipboard.
 func (m *model) copy(r *picture.Row) tea.Cmd {
 	text := r.SessionID()
 	if r.Kind == picture.ProcessRow {
@@ -193,7 +193,7 @@ func (m *model) followRow(f picture.Follow) {
 	m.view.SetFollow(f)
 }
 
-// mode lays the rows out in another way, or as a tree again.
+// mode switches the layout of the rows, or back to the tree.
 func (m *model) mode(to picture.Mode) {
 	if m.view.Mode() == to {
 		to = picture.Tree
@@ -203,7 +203,7 @@ func (m *model) mode(to picture.Mode) {
 	}
 }
 
-// openTimeline shows when the processes of the row's session lived.
+// openTimeline shows when the processes of the row's session were alive.
 func (m *model) openTimeline(r *picture.Row) {
 	if id := r.SessionID(); id != "" && !r.OfSessions() {
 		m.timeline = timeline.New(id)
@@ -239,7 +239,7 @@ func (m *model) watchEvents(session string) (cmd tea.Cmd) {
 	return cmd
 }
 
-// follow has the events pane show the session of the selected row.
+// follow makes the events pane show the session of the selected row.
 func (m *model) follow() tea.Cmd {
 	r := m.view.Selected()
 	if m.events == nil || r == nil || r.SessionID() == m.events.Session || m.focus == onEvents {
@@ -249,7 +249,7 @@ func (m *model) follow() tea.Cmd {
 	return m.watchEvents(r.SessionID())
 }
 
-// nextPane gives the keys to the next pane.
+// nextPane moves the focus to the next pane.
 func (m *model) nextPane() {
 	l := m.layout()
 	switch {
@@ -277,7 +277,7 @@ func (m *model) escape() {
 	}
 }
 
-// readOnly tells that nothing can be ended from here.
+// readOnly reports whether nothing can be ended from here.
 func (m *model) readOnly() bool {
 	return m.opts.ReadOnly || m.opts.Source != "" || m.link.status.ReadOnly
 }
@@ -366,7 +366,7 @@ func (m *model) askKill(r *picture.Row) {
 	m.dialog = dialog.Kill(m.dialogOptions(), targets)
 }
 
-// answered takes an answer to a dialog.
+// answered handles an answer for a dialog.
 func (m *model) answered(msg dialog.Msg) tea.Cmd {
 	cmd, result := dialog.Update(msg)
 	if result != nil {

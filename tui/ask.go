@@ -11,20 +11,20 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// How often the same is asked again.
+// How often a request is repeated.
 const (
 	whyEvery   = 5 * time.Second // ports and locks change
 	portsEvery = 5 * time.Second
 	tasksEvery = time.Second
-	treeEvery  = time.Minute // what exits meanwhile is in the picture for 30s
+	treeEvery  = time.Minute // processes that exit meanwhile stay in the picture for 30s
 )
 
-// mostTasks bounds the processes that the kernel is asked about at once.
+// mostTasks limits the processes whose state is read at once.
 const mostTasks = 4096
 
-// asked is what is known beyond the picture, and which questions are open. There is
-// one of each kind at a time: while a key is held down over 1,000 rows, only the row
-// where it stops is asked about.
+// asked is what is known beyond the picture, and which requests are open. There is one
+// of each kind at a time: while a key is held down over 1,000 rows, only the row where
+// it stops is requested.
 type asked struct {
 	why   details.Answer
 	users map[int]string
@@ -32,10 +32,10 @@ type asked struct {
 	at    struct{ why, ports, tasks time.Time }
 }
 
-// answer is a message about something that was asked.
+// answer is a message with the answer to a request.
 type answer interface{ take(m *model) }
 
-// ask asks for what is shown and not known, or known for too long.
+// ask requests what is shown but not known, or outdated.
 func (m *model) ask() tea.Cmd {
 	var cmds []tea.Cmd
 	if m.link.client != nil && m.link.away == nil && !m.link.done {
@@ -46,7 +46,7 @@ func (m *model) ask() tea.Cmd {
 
 type whyAnswer details.Answer
 
-// askWhy asks for what the details need of the selected process.
+// askWhy requests what the details need for the selected process.
 func (m *model) askWhy() tea.Cmd {
 	r, a, now := m.view.Selected(), &m.asked, m.opts.Now()
 	if r == nil || r.Kind != picture.ProcessRow || !m.showsDetails() {
@@ -105,7 +105,7 @@ func (m *model) askPorts() tea.Cmd {
 func (p portsAnswer) take(m *model) {
 	m.asked.open.ports = false
 	if p.err != nil {
-		return // what was known stays, until the next answer
+		return // keep what is known until the next answer
 	}
 	ports := map[api.Ref][]int{}
 	for i := range p.leaks.Items {
@@ -127,8 +127,8 @@ type tasksAnswer struct {
 	users map[int]string
 }
 
-// askTasks asks the kernel for the states of the processes on the screen, and for
-// the names of their users; if the list is sorted by threads for those of all.
+// askTasks asks the kernel for the states of the processes on the screen, and for the
+// names of their users; for all processes if the list is sorted by threads.
 func (m *model) askTasks() tea.Cmd {
 	a, now := &m.asked, m.opts.Now()
 	if a.open.tasks || now.Sub(a.at.tasks) < tasksEvery || m.opts.Tasks == nil || m.opts.Source != "" {

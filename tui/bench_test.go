@@ -41,7 +41,7 @@ func benchScreen(b *testing.B, n int) *screen {
 	return s
 }
 
-// BenchmarkKey is one key and the frame that it makes.
+// BenchmarkKey is one key and the frame that it causes.
 func BenchmarkKey(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -55,8 +55,8 @@ func BenchmarkKey(b *testing.B) {
 	}
 }
 
-// BenchmarkFrame is 200 births and 200 exits, as 2,000 forks/s bring with each
-// picture, and the frame that they make.
+// BenchmarkFrame is 200 births and 200 exits, as with each picture at 2,000 forks/s,
+// and the frame that they cause.
 func BenchmarkFrame(b *testing.B) {
 	for _, mode := range []string{"tree", "filter", "flat"} {
 		for _, n := range crowds {
@@ -87,8 +87,8 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// storm is the i-th frame of a storm: what it bears exits in the next one and
-// goes three later.
+// storm is the i-th frame of a storm: processes born in it exit in the next one and are
+// removed three later.
 func storm(n, i int) *api.Frame {
 	f := &api.Frame{Head: api.Head{Kind: "diff"}}
 	pid := func(round, k int) int { return n + 1000 + (round+64)%64*200 + k }
@@ -114,7 +114,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory is what a view of so many processes holds.
+// BenchmarkMemory is the memory of a view with this many processes.
 func BenchmarkMemory(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -136,7 +136,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkFilter is a key of a filter that is being typed.
+// BenchmarkFilter is one key while a filter is typed.
 func BenchmarkFilter(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -9,14 +9,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/feed"
 )
 
-// Player is what a recording can say.
+// Player is what a recording can answer.
 type Player interface {
 	feed.Watcher
 	dialog.Client
 	Why(ctx context.Context, ref string) (*api.Why, error)
 }
 
-// Client is what the view needs of an api.Client.
+// Client is what the view needs from an api.Client.
 type Client interface {
 	Player
 	events.Client

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/dialog"
 )
 
-// onOrphan is a screen with 4130 selected.
+// onOrphan is a screen with the process 4130 selected.
 func onOrphan(t *testing.T, f *fake) *screen {
 	s := newScreen(t, f, Options{}, 80, 24)
 	s.frames(scene())
@@ -30,7 +30,7 @@ func sent(t *testing.T, s *screen, want ...string) {
 	}
 }
 
-// Who was typing when the dialog opened did not mean it.
+// Keys typed just when the dialog opened were not meant for it.
 func TestDialogIsDeafAtFirst(t *testing.T) {
 	for _, open := range []string{"x", "X"} {
 		s := onOrphan(t, newFake())
@@ -51,7 +51,7 @@ func TestDialogIsDeafAtFirst(t *testing.T) {
 	}
 }
 
-// What is listed has stood there for 300 ms before it can be confirmed.
+// A list is shown for 300 ms before it can be confirmed.
 func TestDialogIsDeafWhenThePlanComes(t *testing.T) {
 	s := onOrphan(t, newFake())
 	_, cmd := s.Update(stroke("x"))
@@ -106,8 +106,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// The number may be another process' by the time of the kill: the one that was
-// looked at is named by its start too, and the dialog does not follow.
+// The PID may be reused before the kill: the chosen process is named by its start too,
+// and the dialog does not follow the selection.
 func TestKillIsFrozen(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.press("X")
@@ -126,8 +126,8 @@ func TestKillIsFrozen(t *testing.T) {
 	}
 }
 
-// The session of the row that was selected is ended, wherever the selection
-// goes meanwhile.
+// The session of the row that was selected is ended, wherever the selection moves
+// meanwhile.
 func TestEndIsFrozen(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.press("x")
@@ -191,7 +191,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// What the daemon refuses to plan is not sent.
+// An end that the daemon refuses to plan is not sent.
 func TestNothingToConfirm(t *testing.T) {
 	for name, f := range map[string]func(*fake){
 		"refused by a guard": func(f *fake) { f.plan = &api.Plan{RefusedBy: "guard", Processes: f.plan.Processes} },
@@ -211,7 +211,7 @@ func TestNothingToConfirm(t *testing.T) {
 	}
 }
 
-// An end that takes longer than the dialog is open tells its result later.
+// If the dialog is closed before the end is over, the result is shown later.
 func TestResultAfterTheDialog(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.press("x")
@@ -228,7 +228,7 @@ func TestResultAfterTheDialog(t *testing.T) {
 	}
 }
 
-// While an end goes on its dialog says how far it is.
+// During an end its dialog shows the progress.
 func TestEndGoesOn(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.fake.end = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}

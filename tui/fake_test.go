@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// noon is when every test begins.
+// noon is the time at which every test begins.
 var noon = time.Date(2026, 3, 4, 12, 3, 20, 0, time.UTC)
 
 func at(second int) *time.Time {
@@ -37,7 +37,7 @@ type fake struct {
 	whyErr  error
 	watch   func(ctx context.Context, each func(*api.Frame) error) error // instead of frames
 
-	sent  []string // what was asked to be ended
+	sent  []string // requests to end
 	asked []string
 }
 
@@ -107,7 +107,7 @@ func (f *fake) Kill(_ context.Context, ref string, req api.KillRequest) (*api.Ki
 	return f.killed, f.killErr
 }
 
-// screen is a model on a terminal that is not there, at a time that stands.
+// screen is a model on a fake terminal, with a stopped clock.
 type screen struct {
 	*model
 	t     testing.TB
@@ -138,7 +138,7 @@ func newScreen(t testing.TB, f *fake, o Options, width, height int) *screen {
 	return s
 }
 
-// send gives the model a message, and what its commands bring.
+// send gives the model a message, and the messages of its commands.
 func (s *screen) send(msg tea.Msg) {
 	_, cmd := s.Update(msg)
 	s.run(cmd)
@@ -161,7 +161,7 @@ func (s *screen) run(cmd tea.Cmd) {
 	}
 }
 
-// feed gives the model frames as one batch.
+// frames gives the model frames as one batch.
 func (s *screen) frames(frames ...*api.Frame) {
 	f := feed.New(nil)
 	for _, fr := range frames {
@@ -172,7 +172,7 @@ func (s *screen) frames(frames ...*api.Frame) {
 	}
 }
 
-// later is so much later: what is done each second has been done.
+// later advances the clock by d: the work of each second is done once.
 func (s *screen) later(d time.Duration) {
 	s.clock = s.clock.Add(d)
 	s.run(s.second())
@@ -210,7 +210,7 @@ func (s *screen) typed(text string) {
 
 func (s *screen) draw() string { return s.View().Content }
 
-// ref names the process that started when its PID says.
+// ref makes a process reference whose start follows from the PID.
 func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid * 1e9)} }
 
 func live(pid, creator, parent int, argv ...string) api.Process {
@@ -233,7 +233,7 @@ func build() api.Session {
 		Orphans: 1, Zombies: 1, CPUSeconds: 75.5, RSSBytes: 123 << 20, Ports: []int{8080}, Started: at(-79), GraceSeconds: 5, Level: 4, Mode: "observe", Evidence: "root"}
 }
 
-// scene is the first frame of a host on which something of everything happens.
+// scene is the first frame of a host that has a bit of everything.
 func scene() *api.Frame {
 	root := live(4121, 4100, 4100, "sh", "-c", "make & wait")
 	root.Evidence.Kind = "root"

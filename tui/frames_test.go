@@ -145,7 +145,7 @@ var states = []struct {
 	{"hostile details", func(s *screen) { s.frames(hostile()); s.press("G i") }},
 }
 
-// colored are the states that have all colours between them.
+// colored are states that together have all colours.
 var colored = []string{"home", "exited shown", "sessions", "search found", "events focused", "timeline", "end now", "end result", "degraded"}
 
 // status changes the status line's facts.
@@ -155,7 +155,7 @@ func (s *screen) status(change func(*api.WatchStatus)) {
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Status: &st})
 }
 
-// busy is 40 seconds in which forks, CPU time and memory grow.
+// busy is 40 seconds of growing forks, CPU time and memory.
 func (s *screen) busy() {
 	for i := range 40 {
 		p := live(4123, 4121, 4121, "make", "-j2")
@@ -169,7 +169,7 @@ func (s *screen) busy() {
 	}
 }
 
-// ended is 80 sessions that are over, older than those that are not.
+// ended is 80 sessions that are over, older than the live ones.
 func ended() *api.Frame {
 	f := &api.Frame{Head: api.Head{Kind: "diff"}}
 	for i := range 80 {
@@ -180,7 +180,7 @@ func ended() *api.Frame {
 	return f
 }
 
-// withEvents gives the session some of each type.
+// withEvents gives the session some events of each type.
 func (s *screen) withEvents() {
 	shell, exit := live(4123, 4121, 4121, "make", "-j2"), exited(4125, 4123, 1, "cpp")
 	for i := range 12 {
@@ -198,16 +198,16 @@ func (s *screen) withEvents() {
 		api.Event{Seq: 14, Time: at(-1), Type: "lost", Session: "k3x9q2", Count: 3, Where: "ring"})
 }
 
-// take has the events pane take what came.
+// take makes the events pane take new events.
 func (s *screen) take() { s.events.Take(); s.arrange() }
 
 // forget empties the picture.
 func (s *screen) forget() { s.view.Apply(&picture.Batch{Reset: true}) }
 
-// dialogWithout opens the dialog as it is before the plan has come.
+// dialogWithout opens the dialog without a plan yet.
 func (s *screen) dialogWithout() { s.Update(named["down"]); s.Update(stroke("x")) }
 
-// hostile is what a process can do to a screen.
+// hostile is what a process can try on a screen.
 func hostile() *api.Frame {
 	bad := live(7001, 4121, 4121, "\x1b[31mred", "\x1b]52;c;ZXZpbA==\a", "a\nlineage: all ended\r\n", "exe.\u202etxt", "\xff\xfe\x9b31m", "名前名前名前", "e\u0301e\u0301", "👩‍👩‍👧")
 	bad.Cgroup = "/\x1b[2J\u2066"
@@ -230,7 +230,7 @@ func TestFrames(t *testing.T) {
 				{"dark", Options{Theme: "dark"}}, {"light", Options{Theme: "light"}}, {"contrast", Options{Theme: "contrast"}}} {
 				colors := look.Theme != "" && look.Theme != "auto"
 				if look.name != "" && size.width != 80 || colors && !slices.Contains(colored, st.name) {
-					continue // a colour is a colour at every size
+					continue // colours do not depend on the size
 				}
 				name := strings.TrimSpace(fmt.Sprintf("%s %dx%d %s", st.name, size.width, size.height, look.name))
 				t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -253,8 +253,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// Who has never seen it finds out from the screen alone how to end a session and
-// how to see why a process belongs to it, and both are where it says.
+// A new user learns from the screen alone how to end a session and how to see why a
+// process belongs to it, and both keys work as shown.
 func TestNewUser(t *testing.T) {
 	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 50}} {
 		s := newScreen(t, newFake(), Options{}, size.width, size.height)
@@ -290,7 +290,7 @@ func TestHelpIsWhole(t *testing.T) {
 	}
 }
 
-// A command that is too long gives way to how many there are of it.
+// A command that is too long is cut to leave room for its count.
 func TestCountOfALongCommand(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 40, 10)
 	f := scene()
@@ -304,11 +304,10 @@ func TestCountOfALongCommand(t *testing.T) {
 	}
 }
 
-// styled is bold, faint, underlined, reverse, colours, and their end.
+// styled matches bold, faint, underlined, reverse, colours, and their end.
 var styled = regexp.MustCompile(`^((0?|1|2|4|7|3[0-79]|4[0-79]|9[0-7]|[34]8;5;\d+)(;|$))+$`)
 
-// fits tells whether a frame is as large as the screen, and nothing in it but
-// text and colours.
+// fits checks that a frame is as large as the screen, and has only text and colours.
 func fits(t testing.TB, frame string, width, height int) {
 	t.Helper()
 	lines := strings.Split(frame, "\n")

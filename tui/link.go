@@ -8,12 +8,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// link is what is known of the daemon and of its stream.
+// link is what is known about the daemon and its stream.
 type link struct {
 	client Client       // nil: not found yet
-	only   *api.Session // the one that is watched; nil: all
+	only   *api.Session // the watched session; nil: all
 	status api.WatchStatus
-	known  bool      // a picture has come
+	known  bool      // a picture has arrived
 	fresh  time.Time // when the last one came
 	away   error     // the stream is broken
 	since  time.Time // … since then
@@ -24,7 +24,7 @@ type link struct {
 	recorded time.Time // the last picture's time, of a recording
 }
 
-// take notes what the feed brought, but for the picture itself.
+// take stores what the feed delivered, except the picture itself.
 func (k *link) take(msg feed.Msg, now time.Time, recording bool) {
 	if b := msg.Batch; b != nil {
 		k.known, k.fresh = true, now
@@ -42,8 +42,8 @@ func (k *link) take(msg feed.Msg, now time.Time, recording bool) {
 	}
 }
 
-// date finds out when the picture's clock was 0: now says it for a daemon's; the
-// processes of a recording started by both clocks.
+// date finds when the picture's clock was 0: for a daemon from now; in a recording, a
+// process has its start by both clocks.
 func (k *link) date(b *picture.Batch, now time.Time, recording bool) {
 	switch {
 	case b.TimeNS == 0:
@@ -62,7 +62,7 @@ func (k *link) date(b *picture.Batch, now time.Time, recording bool) {
 	}
 }
 
-// stale is how old the picture is if nothing new comes, 0 if something does.
+// stale is the age of the picture while nothing new arrives, else 0.
 func (k *link) stale(now time.Time) time.Duration {
 	if k.away == nil || !k.known {
 		return 0
@@ -70,14 +70,14 @@ func (k *link) stale(now time.Time) time.Duration {
 	return max(now.Sub(k.fresh), time.Second)
 }
 
-// held is what came while the display is paused.
+// held is what arrived while the display is paused.
 type held struct {
 	on    bool
 	batch *picture.Batch
-	fresh int // processes in it that the picture has not
+	fresh int // processes in it that are not in the picture
 }
 
-// take puts a batch into the picture, or aside.
+// take applies a batch to the picture, or keeps it for later.
 func (h *held) take(v *picture.View, b *picture.Batch) {
 	switch {
 	case !h.on:

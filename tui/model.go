@@ -57,7 +57,7 @@ type model struct {
 	message  message
 }
 
-// canvas is the screen and how it is drawn on.
+// canvas is the screen and its style.
 type canvas struct {
 	width, height int
 	theme         *ink.Theme
@@ -90,7 +90,7 @@ func newModel(ctx context.Context, o Options) *model {
 	return m
 }
 
-// connected is a client that was found, with what is watched.
+// connected is a connected client, with the watched session.
 type connected struct {
 	Client
 	only *api.Session
@@ -105,10 +105,10 @@ func (m *model) setTheme(name string) {
 	m.term.theme, m.term.footer = t, f
 }
 
-// settled is how long after a change of the terminal's size the screen is drawn
-// anew. The frame of the new size has been drawn by then: on a larger screen the
-// renderer takes the cells that are new for blank, whatever it drew there, and what
-// it takes for blank it does not erase.
+// settled is how long after a resize of the terminal the screen is redrawn. By then the
+// frame of the new size has been drawn: on a larger screen the renderer assumes that
+// new cells are blank, whatever it drew there, and does not erase cells that it assumes
+// to be blank.
 const settled = 100 * time.Millisecond
 
 // tickMsg comes once a second.
@@ -116,7 +116,7 @@ type tickMsg struct{}
 
 func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tickMsg{} }) }
 
-// Init starts what the view lives on.
+// Init starts the feed, the clock and other sources of messages.
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.feed.Run(m.ctx), m.feed.Wait(m.ctx), tick()}
 	if m.opts.Theme == "auto" {
@@ -125,7 +125,7 @@ func (m *model) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Update takes one message.
+// Update handles one message.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
@@ -165,8 +165,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmd, m.ask())
 }
 
-// background takes the theme that suits the terminal's background, if that has
-// colours enough for more than its own sixteen.
+// background chooses the theme for the terminal's background, if the terminal has more
+// than its sixteen colours.
 func (m *model) background(dark bool) {
 	switch {
 	case m.opts.Theme != "auto" || !m.term.rich:
@@ -177,7 +177,7 @@ func (m *model) background(dark bool) {
 	}
 }
 
-// present is the time of the picture: of a recording it is long ago.
+// present is the time of the picture: for a recording, in the past.
 func (m *model) present() time.Time {
 	if m.opts.Source == "" || m.link.recorded.IsZero() {
 		return m.opts.Now()
@@ -185,12 +185,12 @@ func (m *model) present() time.Time {
 	return m.link.recorded
 }
 
-// labels are what panes name things with.
+// labels are what panes need to name things.
 func (m *model) labels() *label.Labels {
 	return &label.Labels{Theme: *m.term.theme, Picture: m.view.Picture, Now: m.present(), Boot: m.link.boot, Users: m.asked.users, Limit: m.term.width}
 }
 
-// fed takes what the feed brought.
+// fed handles what the feed delivered.
 func (m *model) fed(msg feed.Msg) {
 	if c, ok := msg.Connected.(connected); ok {
 		m.link.client, m.link.only = c.Client, c.only
@@ -205,7 +205,7 @@ func (m *model) fed(msg feed.Msg) {
 	}
 }
 
-// forks counts those of the host, or of the one session that is watched.
+// forks counts the forks of the host, or of the one watched session.
 func (m *model) forks() uint64 {
 	if m.link.only == nil {
 		return m.link.status.Forks
@@ -215,7 +215,7 @@ func (m *model) forks() uint64 {
 	return uint64(n)
 }
 
-// second does what is done once a second.
+// second does the work of each second.
 func (m *model) second() tea.Cmd {
 	if m.link.known && m.link.away == nil {
 		m.rates.sample(m.opts.Now(), m.forks(), m.view.Picture)
@@ -249,7 +249,7 @@ func (m *model) restore(s saved.State) {
 	m.view.Picture.SetFolds(s.Folds)
 }
 
-// arrangement is what another run restores.
+// arrangement is what the next run restores.
 func (m *model) arrangement() saved.State {
 	o, _ := m.view.Order()
 	return saved.State{Sort: o.By.String(), Reverse: o.Reverse, Exited: !m.view.HidesExited(), Columns: m.columns, Folds: m.view.Picture.Folds()}

@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// press gives a key to what has the focus.
+// press passes a key to the pane that has the focus.
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case key.Matches(msg, m.keys.Suspend):
@@ -50,7 +50,7 @@ func (m *model) inDialog(msg tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// read is keys while details or help have them.
+// read handles keys while details or help have the focus.
 func (m *model) read(msg tea.KeyPressMsg) tea.Cmd {
 	k := m.keys
 	switch {
@@ -79,7 +79,7 @@ func (m *model) read(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// inEvents is keys while the events pane has them.
+// inEvents handles keys while the events pane has the focus.
 func (m *model) inEvents(msg tea.KeyPressMsg) tea.Cmd {
 	k, page := m.keys, max(m.layout().log-3, 1)
 	switch {
@@ -107,7 +107,7 @@ func (m *model) inEvents(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// inTimeline is keys while the timeline is shown.
+// inTimeline handles keys while the timeline is shown.
 func (m *model) inTimeline(msg tea.KeyPressMsg) tea.Cmd {
 	k, t := m.keys.Timeline, m.timeline
 	switch {
@@ -164,7 +164,7 @@ func (m *model) open(f focus) {
 	m.scroll.GotoTop()
 }
 
-// pointed is what the mouse does.
+// pointed handles the mouse.
 func (m *model) pointed(msg tea.MouseMsg) tea.Cmd {
 	at := msg.Mouse()
 	switch msg.(type) {

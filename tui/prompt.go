@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// promptKind is what a line is asked for.
+// promptKind is the purpose of a typed line.
 type promptKind uint8
 
 const (
@@ -25,18 +25,17 @@ const (
 
 var promptNames = [...]string{"search: ", "filter: ", "PID: ", "columns: "}
 
-// prompt is a line that is being typed. What it does is shown while it is typed;
-// Esc takes that back.
+// prompt is a line while it is typed. Its effect is shown during typing; Esc undoes it.
 type prompt struct {
 	kind    promptKind
 	input   textinput.Model
 	filter  *picture.Filter // before
 	columns []string        // before
 	search  search          // before
-	bad     string          // why the text means nothing
+	bad     string          // why the text is invalid
 }
 
-// search is what was searched for.
+// search is the current search.
 type search struct {
 	text    string
 	from    *picture.Row // where the reader was
@@ -46,7 +45,7 @@ type search struct {
 // word is what is highlighted.
 func (s *search) word() string { return strings.ToLower(s.text) }
 
-// count looks how many matches there are.
+// count counts the matches.
 func (s *search) count(v *picture.View) {
 	if s.text != "" {
 		s.at, s.all = v.Matches(s.text)
@@ -130,7 +129,7 @@ func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
 
 func (p *prompt) enter(m *model) {
 	if p.bad != "" && p.kind != searchPrompt {
-		return // it says so
+		return // it shows the error
 	}
 	m.prompt = nil
 	switch {
@@ -164,7 +163,7 @@ func (m *model) goTo(text string) {
 	}
 }
 
-// show selects a row, and changes what hides it.
+// show selects a row, and changes settings that hide it.
 func (m *model) show(r *picture.Row) {
 	v := m.view
 	if v.Select(r) {

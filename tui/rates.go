@@ -19,7 +19,7 @@ type rates struct {
 	primed   bool
 }
 
-// sample notes what is so now. It is called once a second.
+// sample records the current values. It is called once a second.
 func (r *rates) sample(now time.Time, forks uint64, p *picture.Picture) {
 	seconds := now.Sub(r.at).Seconds()
 	if r.primed && seconds <= 0 {
@@ -47,7 +47,7 @@ func remember(values []float64, v float64) []float64 {
 	return append(values, v)
 }
 
-// now is the last forks a second.
+// now is the latest rate of forks a second.
 func (r *rates) now() float64 {
 	if len(r.forks) == 0 {
 		return 0

@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/saved"
 )
 
-// at clicks on the first text of that kind on the screen.
+// click clicks on the first occurrence of text on the screen.
 func (s *screen) click(text string) {
 	s.t.Helper()
 	for y, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
@@ -32,7 +32,7 @@ func (s *screen) click(text string) {
 
 func (s *screen) selected() string { return s.labels().Row(s.view.Selected()) }
 
-// The mouse does what it points at, at every size.
+// The mouse acts on what it points at, at every size.
 func TestMouse(t *testing.T) {
 	for _, size := range []struct{ width, height int }{{50, 14}, {80, 24}, {120, 30}, {200, 50}} {
 		s := newScreen(t, newFake(), Options{Mouse: true}, size.width, size.height)
@@ -84,7 +84,7 @@ func TestMouseInADialog(t *testing.T) {
 	}
 }
 
-// Whatever is clicked, at whatever size, nothing breaks.
+// Whatever is clicked, at any size, nothing breaks.
 func TestMouseAnywhere(t *testing.T) {
 	for _, keys := range []string{"", "z", "t", "T", "i", "?", "v", "o", "/", "e"} {
 		for _, size := range []struct{ width, height int }{{10, 4}, {24, 8}, {61, 17}, {120, 30}} {
@@ -105,7 +105,7 @@ func TestMouseAnywhere(t *testing.T) {
 	}
 }
 
-// The search goes where the text is while it is typed, counts, and Esc takes it back.
+// The search jumps to the match while it is typed, counts matches, and Esc undoes it.
 func TestSearchWhileTyping(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.frames(scene())
@@ -161,7 +161,7 @@ func TestExitedHidden(t *testing.T) {
 	}
 }
 
-// 80 sessions that have ended leave the live ones where they can be seen.
+// 80 sessions that have ended leave the live ones visible.
 func TestEndedSessions(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.frames(ended())
@@ -211,8 +211,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// The ports of processes are asked for while a session has some, and not in each
-// frame.
+// The ports of processes are requested while a session has some, but not in each frame.
 func TestPorts(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.frames(scene())
@@ -230,7 +229,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The kernel's letter is on the row; before it was asked there is none.
+// The kernel's letter is on the row; before it is read there is none.
 func TestTaskLetter(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.frames(scene())
@@ -239,7 +238,7 @@ func TestTaskLetter(t *testing.T) {
 	}
 }
 
-// Without a daemon the view waits; when one comes it shows that.
+// Without a daemon the view waits; when one comes, the view shows it.
 func TestWaitsForADaemon(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.link = link{}
@@ -308,7 +307,7 @@ func TestStatusLineShrinks(t *testing.T) {
 	}
 }
 
-// What the reader arranged is there again the next time.
+// The reader's arrangement is restored the next time.
 func TestArrangement(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.frames(scene())
@@ -331,7 +330,7 @@ func TestArrangement(t *testing.T) {
 	if got := again.arrangement(); !reflect.DeepEqual(got.Folds, folds) || got.Sort != "rss" || !got.Exited {
 		t.Errorf("restored %+v", got)
 	}
-	// What a file can say.
+	// What a file may contain.
 	again.restore(saved.State{Sort: "nonsense", Columns: []string{"nosuch"}, Folds: []string{"", "x@y", "@", "7@"}})
 	again.frames(scene())
 	fits(t, again.draw(), 80, 24)
@@ -354,7 +353,7 @@ func TestCountdown(t *testing.T) {
 	}
 }
 
-// The events pane goes with the selection, and stops with the key.
+// The events pane follows the selection, and closes with the key.
 func TestEventsFollowTheSelection(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.frames(scene())
@@ -375,8 +374,8 @@ func TestEventsFollowTheSelection(t *testing.T) {
 	}
 }
 
-// A terminal with 256 colours gets the theme of its background; others their own
-// sixteen, and who chose a theme that one.
+// A terminal with 256 colours gets the theme of its background; others use their own
+// sixteen, and a chosen theme is kept.
 func TestBackground(t *testing.T) {
 	for _, tt := range []struct {
 		theme   string

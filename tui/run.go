@@ -15,22 +15,22 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/saved"
 )
 
-// Options are what the command line and the environment say.
+// Options are from the command line and the environment.
 type Options struct {
-	// Connect finds the daemon, and the one session that is to be watched; nil: all.
-	// It is tried again until it succeeds.
+	// Connect finds the daemon, and the one session to watch; nil: all. It is tried
+	// again until it succeeds.
 	Connect  func(ctx context.Context) (Client, *api.Session, error)
-	Source   string // what is watched, if it is no daemon: the recording's name
-	Hosts    bool   // several hosts are watched: the sessions at the top are hosts, the times are those of the day
+	Source   string // what is watched, if not a daemon: the recording's name
+	Hosts    bool   // several hosts are watched: the sessions at the top are hosts, times are wall time
 	ReadOnly bool   // nothing can be ended
 	Theme    string // see ink.Themes
 	ASCII    bool
 	Square   bool // the terminal has no rounded corners
 	Mouse    bool
-	State    string // file that remembers the arrangement; "": none does
+	State    string // file that stores the arrangement; "": none
 	Now      func() time.Time
-	// Tasks asks the kernel for the state of processes, User names a user; nil: they
-	// are not known. Both may take time.
+	// Tasks reads the state of processes from the kernel, User names a user; nil: not
+	// known. Both may take time.
 	Tasks   func([]api.Ref) map[api.Ref]picture.Task
 	User    func(uid int) string
 	Input   io.Reader // nil: the terminal that controls us
@@ -38,8 +38,8 @@ type Options struct {
 	Environ []string
 }
 
-// Run shows the view until the reader quits or ctx is done. The terminal is as
-// it was when it returns, after a panic too.
+// Run shows the view until the reader quits or ctx is done. When it returns, the
+// terminal is restored, even after a panic.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// part is a piece of the status line: as long as there is room for.
+// part is a piece of the status line, in the longest form that fits.
 type part struct {
 	ink.Paint
 	long, middle, short string
@@ -31,7 +31,7 @@ func (p part) shrunk() part {
 	return p
 }
 
-// statusLine says what the host does, and what the daemon can do.
+// statusLine shows the host's activity, and the daemon's abilities.
 func (m *model) statusLine() string {
 	k, t := &m.link, m.term.theme
 	s := &k.status
@@ -43,7 +43,7 @@ func (m *model) statusLine() string {
 			facts = t.Dim
 		}
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
-		const lately = 16 // values, and their room from the start: nothing moves when they come
+		const lately = 16 // values, with room from the start, so that nothing moves when they arrive
 		spark := t.Sparkline(m.rates.forks, lately, 10)
 		parts = append(parts,
 			part{long: sessions, middle: sessions},
@@ -56,14 +56,14 @@ func (m *model) statusLine() string {
 		}
 		parts = append(parts, m.policy(), m.freshness())
 	}
-	// What is last is what can be missed first.
+	// The last parts are the least important.
 	for i := 2*len(parts) - 1; i >= 0 && !m.fits(parts); i-- {
 		parts[i%len(parts)] = parts[i%len(parts)].shrunk()
 	}
 	return m.joined(parts)
 }
 
-// fits tells that the parts have room on one line.
+// fits reports whether the parts fit on one line.
 func (m *model) fits(parts []part) bool {
 	total := -2
 	for _, p := range parts {
@@ -74,7 +74,7 @@ func (m *model) fits(parts []part) bool {
 	return total <= m.term.width
 }
 
-// totals counts what is shown: with one session that is watched, not the host.
+// totals counts what is shown: of the one watched session, or of the host.
 func (m *model) totals() (sessions, live, orphans string) {
 	var n, alive, lost int
 	m.view.Picture.AllSessions(func(r *picture.Row) {
@@ -128,8 +128,8 @@ func (m *model) title() part {
 	return part{long: what, middle: what, short: m.term.theme.Fit(what, 14), Paint: m.term.theme.Session}
 }
 
-// freshness says how old the picture is while the daemon is away, else how the last
-// self-check went.
+// freshness says how old the picture is while the daemon is away, else the result of
+// the last self-check.
 func (m *model) freshness() part {
 	c, t := m.link.status.SelfCheck, m.term.theme
 	if old := m.link.stale(m.opts.Now()); old > 0 {
@@ -151,7 +151,7 @@ func (m *model) freshness() part {
 	return part{long: long, middle: "check ok", Paint: t.Dim}
 }
 
-// banner is something that stays on the screen as long as it is so.
+// banner is a warning that stays on the screen while its condition holds.
 type banner struct {
 	ink.Paint
 	long, short string
@@ -209,8 +209,8 @@ func ending(reason string) string {
 	return "the stream has ended (" + reason + "); this is the last picture"
 }
 
-// banners are the lines of the warnings: one each where there is room, else
-// short ones together.
+// banners are the lines of the warnings: one each if there is room, else short ones on
+// one line.
 func (m *model) banners() []string {
 	all := m.warnings()
 	if len(all) == 0 {
@@ -270,7 +270,7 @@ func (m *model) bottom() string {
 	return l.Full()
 }
 
-// shown makes what came from somewhere else fit for the screen.
+// shown makes text from elsewhere safe for the screen.
 func (m *model) shown(s string) string { return display.Text(s) }
 
 // hints are the keys of the footer.
@@ -315,7 +315,7 @@ func (m *model) helpLines(width int) []string {
 		l.Put(p, s)
 		lines = append(lines, l.Full())
 	}
-	// entry says what something is for, in as many lines as it takes.
+	// entry says what something is for, in as many lines as needed.
 	entry := func(p ink.Paint, what, does string) {
 		const indent = 17
 		for _, part := range ink.Wrap(does, width-indent-1) {

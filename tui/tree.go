@@ -13,8 +13,8 @@ import (
 
 const (
 	indentColumns = 2
-	nameColumns   = 12  // of a session's name, for ids that stand in a column
-	commandShare  = 0.6 // of a row's text, that a note leaves to the command
+	nameColumns   = 12  // of a session's name, so that ids form a column
+	commandShare  = 0.6 // of a row's text, which a note leaves to the command
 )
 
 // columnSet is the figures that fit beside the rows.
@@ -22,7 +22,7 @@ func (m *model) columnSet() columns.Set {
 	return columns.Fit(m.layout().inner(), m.columns, m.view.SessionsFolded())
 }
 
-// rows is the window of rows that is being drawn.
+// rows is the window of rows while it is drawn.
 type rows struct {
 	columns.Facts
 	m       *model
@@ -104,7 +104,7 @@ func marked(r *picture.Row) bool {
 	return r.Marked || r.Kind == picture.GroupRow && r.First().Marked
 }
 
-// most is how many levels are indented. Below that a row says how deep it is.
+// most is how many levels are indented. A deeper row shows its depth as a number.
 func (w *rows) most() int { return max(w.columns/4/indentColumns, 2) }
 
 // indent writes the lines that lead to the row, and its fold mark.
@@ -136,7 +136,7 @@ func (w *rows) indent(l *ink.Line, r *picture.Row) {
 	}
 }
 
-// foldAt tells that x is where the row's fold mark is.
+// foldAt reports whether x is at the row's fold mark.
 func (m *model) foldAt(r *picture.Row, x int) bool {
 	w := rows{columns: m.layout().inner()}
 	at := 1 + indentColumns*min(m.view.Depth(r), w.most())
@@ -184,7 +184,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 	w.cells(l, r, left)
 }
 
-// process writes a process, or a group by its first one.
+// process writes a process, or a group by its first member.
 func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string) {
 	look := w.Look(r)
 	l.Put(look.Paint, look.String()+" ")
@@ -207,8 +207,8 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 	w.text(l, r, text, w.Command(p), times, note)
 }
 
-// text writes a command, how many times it is there, and a note; the command gives
-// way. Then come the figures.
+// text writes a command, its count, and a note; the command is cut if needed. Then come
+// the figures.
 func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times, note string) {
 	if r.Folded() && r.Kind != picture.GroupRow {
 		note += w.hidden(r)
@@ -227,7 +227,7 @@ func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times, no
 	w.cells(l, r, left)
 }
 
-// figures is how wide those of a row are: it may write where it has none.
+// figures is the width of a row's figures: its text may use the room where it has none.
 func (w *rows) figures(r *picture.Row) int {
 	if columns.Over(r) {
 		return 0
@@ -243,7 +243,7 @@ func (w *rows) cells(l *ink.Line, r *picture.Row, left int) {
 	w.set.Put(l, &w.Facts, r, w.set.Spare(r))
 }
 
-// hidden says how much is folded away below r.
+// hidden says how many processes are folded away below r.
 func (w *rows) hidden(r *picture.Row) string {
 	s := fmt.Sprintf(" +%d", w.m.view.Below(r))
 	if w.m.view.Picture.Filter() != nil {

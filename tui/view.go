@@ -12,16 +12,16 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// The least terminal that anything can be read on, the least one whose panes have
-// frames, and the least one that has the details beside the tree.
+// The smallest readable terminal, the smallest one with frames around panes, and the
+// smallest one with the details beside the tree.
 const (
 	leastColumns, leastRows   = 24, 8
 	framedColumns, framedRows = 60, 16
 	besideColumns, besideRows = 110, 24
 )
 
-// tooSmall tells that nothing is drawn. Then keys do nothing either, or one
-// could confirm what one cannot see.
+// tooSmall reports whether nothing is drawn. Then keys do nothing either, or a user
+// could confirm something invisible.
 func (m *model) tooSmall() bool {
 	return m.term.width < leastColumns || m.term.height < leastRows
 }
@@ -30,9 +30,9 @@ func (m *model) tooSmall() bool {
 type layout struct {
 	framed bool
 	tree   int // columns of the pane at the left, or all
-	detail int // columns of the details beside it, 0: they are not there
+	detail int // columns of the details beside it, 0: not shown
 	body   int // lines of these two
-	log    int // lines of the events below, 0: there is none
+	log    int // lines of the events below, 0: not shown
 }
 
 // edge is the columns of a pane that its frame takes at one side.
@@ -64,7 +64,7 @@ func (m *model) layout() layout {
 	return l
 }
 
-// showsDetails tells that the details are on the screen.
+// showsDetails reports whether the details are on the screen.
 func (m *model) showsDetails() bool { return m.focus == onDetails || m.layout().detail > 0 }
 
 // arrange fits everything to the terminal.
@@ -86,7 +86,7 @@ func (m *model) arrange() {
 	}
 }
 
-// fill gives the viewport its lines. It is only moved where it must be.
+// fill gives the viewport its lines. It scrolls only if it must.
 func (m *model) fill(lines []string, columns int, l layout) {
 	m.scroll.SetWidth(columns)
 	m.scroll.SetHeight(l.lines(l.body))
@@ -135,7 +135,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// body is the tree, or what is shown instead, and the details beside it.
+// body is the tree, or what replaces it, and the details beside it.
 func (m *model) body(l layout) []string {
 	switch {
 	case m.focus == onHelp:
@@ -171,8 +171,7 @@ func (m *model) detailTitle() string {
 	return "Details"
 }
 
-// pane draws lines in a frame, or below one line of a head where there is no room
-// for frames.
+// pane draws lines in a frame, or below a heading line if there is no room for frames.
 func (m *model) pane(l layout, f ink.Frame, lines []string, columns, rows int) []string {
 	t := m.term.theme
 	if l.framed {
@@ -244,8 +243,8 @@ func overlay(lines, box []string, width int) {
 	}
 }
 
-// treeFrame is the border of the tree: what is shown, the columns, and how much is
-// not shown.
+// treeFrame is the border of the tree: what is shown, the columns, and how many rows
+// are not shown.
 func (m *model) treeFrame(l layout) ink.Frame {
 	v, t := m.view, m.term.theme
 	f := ink.Frame{Title: "Sessions", Focused: m.focus == onTree}

@@ -1,5 +1,5 @@
-// Package columns has the figures beside the rows of the tree: which of them fit,
-// how each is written, and what it sorts by.
+// Package columns has the figures beside the rows of the tree: which of them fit, how
+// each is written, and how it sorts.
 package columns
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// column is one of them. No sort: it has no order of its own.
+// column is one of the columns. Without sort it has no order of its own.
 type column struct {
 	name, head string
 	width      int
@@ -29,7 +29,7 @@ type Facts struct {
 	Activity func(session string) []float64 // CPU% of a session, lately
 }
 
-// all are the columns as they stand in a row, from the left.
+// all are the columns in the order of a row, from the left.
 var all = []column{
 	{"live", "LIVE", 5, picture.ByLive, func(_ *Facts, r *picture.Row) string {
 		return ofSession(r, func(s *api.Session) int { return s.Live })
@@ -46,16 +46,16 @@ var all = []column{
 	{"activity", "ACTIVITY", 8, picture.ByCPU, activity},
 }
 
-// rating is the order in which columns get their room.
+// rating is the order in which columns get room.
 var rating = []string{"cpu", "rss", "age", "ports", "live", "orphans", "user", "threads", "activity"}
 
-// tableRating is the same if only sessions are shown.
+// tableRating is the rating if only sessions are shown.
 var tableRating = []string{"live", "cpu", "rss", "ports", "age", "orphans", "activity", "user"}
 
 // Names are what Parse takes.
 func Names() []string { return rating }
 
-// Set is the columns that are shown, as they stand in a row.
+// Set is the shown columns, in the order of a row.
 type Set []column
 
 // Parse reads names of columns; none: whatever fits.
@@ -72,9 +72,9 @@ func Parse(text string) ([]string, error) {
 	return names, nil
 }
 
-// Fit chooses columns for rows of that width. What else a row says keeps most of
-// it. Wanted are the reader's, the most important first; table: only sessions are
-// shown, whose names are short.
+// Fit chooses columns for rows of that width. The rest of a row keeps most of the
+// width. wanted are the reader's columns, the most important first; table: only
+// sessions are shown, whose names are short.
 func Fit(width int, wanted []string, table bool) Set {
 	room := width - 1 - min(max(width*9/20, 24), 56)
 	switch {
@@ -113,7 +113,7 @@ func (s Set) Width() (n int) {
 	return n + min(len(s), 1)
 }
 
-// Spare is how many of these are empty at the left of a row that is no session.
+// Spare is how many of these are empty at the left of a row that is not a session.
 func (s Set) Spare(r *picture.Row) (n int) {
 	if r.Kind == picture.SessionRow {
 		return 0
@@ -127,7 +127,7 @@ func (s Set) Spare(r *picture.Row) (n int) {
 	return n
 }
 
-// Head writes the names; an arrow marks what is sorted by.
+// Head writes the names; an arrow marks the sort column.
 func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 	var b strings.Builder
 	for _, c := range s {
@@ -148,7 +148,7 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 	return b.String()
 }
 
-// At is what the column at that place sorts by, counted from the set's left edge.
+// At is the sort of the column at x, counted from the set's left edge.
 func (s Set) At(x int) (picture.Sort, bool) {
 	for _, c := range s {
 		if x -= c.width + 1; x < 0 {
@@ -158,7 +158,7 @@ func (s Set) At(x int) (picture.Sort, bool) {
 	return 0, false
 }
 
-// Put writes the cells of a row, but the first skip columns of the screen.
+// Put writes the cells of a row, except the first skip columns of the screen.
 func (s Set) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 	for _, c := range s {
 		if skip >= c.width+1 {
@@ -171,10 +171,10 @@ func (s Set) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 	}
 }
 
-// busy is the CPU% from which on it is marked.
+// busy is the CPU% from which a cell is marked.
 const busy = 80
 
-// look is how a cell is painted: nothing is faint, what somebody may look for is not.
+// look is the style of a cell: zero is faint, a value worth noticing is not.
 func (c *column) look(l *Facts, text string) ink.Paint {
 	switch {
 	case text == "0" || text == "0.0" || text == "-" || c.name == "age" || c.name == "user":
@@ -191,8 +191,7 @@ func (c *column) look(l *Facts, text string) ink.Paint {
 	return ink.Paint{}
 }
 
-// Next is what to sort by after o: what the next column sorts by, or the one
-// before.
+// Next is the order after o: that of the next column, or with back of the previous one.
 func (s Set) Next(o picture.Order, back bool) picture.Order {
 	var sorts []picture.Sort
 	for _, c := range s {
@@ -209,7 +208,7 @@ func (s Set) Next(o picture.Order, back bool) picture.Order {
 	return picture.Order{By: sorts[(i+step+len(sorts))%len(sorts)]}
 }
 
-// Over tells that a row is over, and has no figures.
+// Over reports whether a row is over, and has no figures.
 func Over(r *picture.Row) bool {
 	switch {
 	case r.Kind == picture.GroupRow:
@@ -255,8 +254,8 @@ func threads(_ *Facts, r *picture.Row) string {
 	return quantity(r.Threads)
 }
 
-// activity is the CPU% of a session over time; a tenth of a CPU is the least that
-// fills it.
+// activity is the CPU% of a session over time; its full height is at least a tenth of a
+// CPU.
 func activity(l *Facts, r *picture.Row) string {
 	if r.Kind != picture.SessionRow || Over(r) || l.Activity == nil {
 		return ""

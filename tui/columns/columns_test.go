@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// One key leads through every column and back to the first.
+// One key goes through every column and back to the first.
 func TestNext(t *testing.T) {
 	s := Fit(198, nil, false)
 	o, seen := picture.Order{}, map[picture.Sort]bool{}
@@ -77,7 +77,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// The arrow is on what is sorted by, and a click there finds it.
+// The arrow is on the sort column, and a click there finds it.
 func TestHead(t *testing.T) {
 	s, theme := Fit(78, nil, false), ink.New(ink.Options{Name: "mono"})
 	for _, tt := range []struct {

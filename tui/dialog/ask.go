@@ -6,7 +6,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Msg is an answer to something that a dialog asked, also after it was closed.
+// Msg is an answer to a dialog's request, even after the dialog was closed.
 type Msg interface{ dialog() *Dialog }
 
 type answer struct {
@@ -60,13 +60,13 @@ func (d *Dialog) sendKill(t *Target, signal string) tea.Cmd {
 	}
 }
 
-// Result is how it went, when all of it is over.
+// Result is the outcome when everything is over.
 type Result struct {
 	Text string
-	OK   bool // it went as was asked
+	OK   bool // it went as requested
 }
 
-// Update takes an answer. The result is nil while there is more to come.
+// Update handles an answer. The result is nil while more answers are expected.
 func Update(msg Msg) (cmd tea.Cmd, result *Result) {
 	d := msg.dialog()
 	switch msg := msg.(type) {
@@ -86,7 +86,7 @@ func Update(msg Msg) (cmd tea.Cmd, result *Result) {
 	return nil, nil
 }
 
-// planned shows what would die, and takes no key before it can be read.
+// planned shows what would die, and ignores keys until it can be read.
 func (d *Dialog) planned() {
 	if d.stage != Asking {
 		return
@@ -97,7 +97,7 @@ func (d *Dialog) planned() {
 	}
 }
 
-// result is how all targets went, nil while one of them is not over.
+// result is the outcome of all targets, nil while one of them is not over.
 func (d *Dialog) result() *Result {
 	r := &Result{OK: true}
 	for _, t := range d.targets {

@@ -11,14 +11,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/keys"
 )
 
-// deaf is how long a dialog ignores keys after it has opened, and after what it
-// lists has come: keys typed before were not meant for the dialog.
+// deaf is how long a dialog ignores keys after it has opened, and after its list
+// appears: earlier keys were not meant for the dialog.
 const deaf = 300 * time.Millisecond
 
-// reportWait is how long the daemon may wait with an answer about an end.
+// reportWait is how long the daemon may wait before it answers about an end.
 const reportWait = 10 * time.Second
 
-// Client is what a dialog needs of a daemon.
+// Client is what a dialog needs from a daemon.
 type Client interface {
 	Plan(ctx context.Context, s string) (*api.Plan, error)
 	End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error)
@@ -26,14 +26,14 @@ type Client interface {
 	Kill(ctx context.Context, ref string, req api.KillRequest) (*api.Killed, error)
 }
 
-// Stage is how far a dialog is.
+// Stage is the progress of a dialog.
 type Stage uint8
 
 // The stages.
 const (
-	Asking  Stage = iota // what is to be done?
-	Sending              // it is being done
-	Done                 // this is the result
+	Asking  Stage = iota // which action?
+	Sending              // the action is sent
+	Done                 // the result is shown
 )
 
 // Dialog asks, and shows the result.
@@ -47,15 +47,15 @@ type Dialog struct {
 	choices []string
 	choice  int
 	stage   Stage
-	hears   time.Time // takes keys from then on
+	hears   time.Time // ignores keys before this time
 	offset  int       // lines scrolled
 	page    int       // lines that a page key scrolls
-	list    []string  // what it lists, as it was drawn last
-	drawn   drawn     // what that was made of
+	list    []string  // its list as drawn last
+	drawn   drawn     // what list was made from
 }
 
 // drawn is what a dialog's list depends on. A session of 10,000 processes is not
-// written anew for each frame.
+// rewritten for each frame.
 type drawn struct {
 	columns  int
 	stage    Stage
@@ -65,7 +65,7 @@ type drawn struct {
 // Target is one session or process that a dialog is about.
 type Target struct {
 	Session string
-	Name    string // what it is called here
+	Name    string // its name in the dialog
 	Process api.Process
 	Grace   time.Duration
 
@@ -83,7 +83,7 @@ type Options struct {
 	Keys    keys.Dialog
 }
 
-// End opens the dialog that ends sessions, and asks what would die.
+// End opens the dialog that ends sessions, and requests the plans.
 func End(o Options, targets []*Target) (*Dialog, tea.Cmd) {
 	d := open(o, targets, "Cancel", "End", "End now")
 	var cmds []tea.Cmd
@@ -105,15 +105,15 @@ func open(o Options, targets []*Target, choices ...string) *Dialog {
 		hears: o.Now().Add(deaf), page: 1}
 }
 
-// Stage is how far the dialog is.
+// Stage is the progress of the dialog.
 func (d *Dialog) Stage() Stage { return d.stage }
 
-// over tells that nothing more will be heard of the target.
+// over reports whether all answers about the target have arrived.
 func (t *Target) over() bool {
 	return t.err != nil || t.killed != nil || t.report != nil && t.report.Verdict != ""
 }
 
-// answers counts what has been heard of the targets.
+// answers counts the answers about the targets so far.
 func (d *Dialog) answers() (n int) {
 	for _, t := range d.targets {
 		for _, heard := range []bool{t.err != nil, t.plan != nil, t.report != nil, t.over()} {
@@ -125,7 +125,7 @@ func (d *Dialog) answers() (n int) {
 	return n
 }
 
-// Press takes a key. Closed: the dialog is over for the reader.
+// Press handles a key. closed: the dialog is closed.
 func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
 	if d.now().Before(d.hears) {
 		return nil, false
@@ -177,7 +177,7 @@ func (d *Dialog) blocked() string {
 	return ""
 }
 
-// ready tells that the target's end would end something.
+// ready reports whether the target's end would end something.
 func (t *Target) ready() bool {
 	return t.err == nil && t.plan != nil && t.plan.RefusedBy == "" && len(t.plan.Processes) > 0
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/label"
 )
 
-// boxColumns bounds the width of a dialog.
+// boxColumns limits the width of a dialog.
 const boxColumns = 100
 
 // Lines draws the dialog as a box on a screen of that size.
@@ -53,8 +53,8 @@ func (d *Dialog) title() string {
 	return "End"
 }
 
-// text is what a dialog says: a head and a foot that stay, and a list between
-// them that may be scrolled.
+// text is the text of a dialog: a fixed head and foot, and a scrollable list between
+// them.
 func (d *Dialog) text(l *label.Labels, columns int) (head, list, foot []string) {
 	put := func(to *[]string, p ink.Paint, s string) {
 		line := l.Line(columns)
@@ -160,7 +160,7 @@ func (d *Dialog) means() string {
 	return "SIGKILL to all processes at once, and to all that they start meanwhile."
 }
 
-// grace is the longest of the sessions'.
+// grace is the longest grace of the sessions.
 func (d *Dialog) grace() time.Duration {
 	var most time.Duration
 	for _, t := range d.targets {
@@ -169,7 +169,7 @@ func (d *Dialog) grace() time.Duration {
 	return most
 }
 
-// write lists what a target is about and what came of it.
+// write shows a target and its result.
 func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), columns int) {
 	switch {
 	case t.err != nil:
@@ -239,7 +239,7 @@ func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
 	}
 }
 
-// outcome is the result on one line, and whether it is what was asked for.
+// outcome is the result on one line, and whether it is as requested.
 func (t *Target) outcome() (text string, ok bool) {
 	switch {
 	case t.err != nil:
@@ -263,7 +263,7 @@ func (t *Target) outcome() (text string, ok bool) {
 	return text, r.Verdict == "clean"
 }
 
-// receipt lists how each process went.
+// receipt lists how each process ended.
 func (t *Target) receipt(l *label.Labels, put func(ink.Paint, string)) {
 	text, ok := t.outcome()
 	look := l.Live

@@ -19,18 +19,18 @@ import (
 
 const (
 	kept       = 1000            // events
-	before     = 5 * time.Minute // that the pane begins with
+	before     = 5 * time.Minute // of events that the pane begins with
 	paintEvery = 100 * time.Millisecond
 	retryEvery = time.Second
 )
 
-// Client is what the pane needs of a daemon.
+// Client is what the pane needs from a daemon.
 type Client interface {
 	Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error
 }
 
-// Pane is the events of one session. Its goroutine reads them; the view takes what
-// came since the last time.
+// Pane is the events of one session. Its goroutine reads them; the view takes those
+// that arrived since the last time.
 type Pane struct {
 	Session string
 
@@ -46,10 +46,10 @@ type Pane struct {
 	ready chan struct{}
 }
 
-// Msg says that something came for a pane.
+// Msg reports that a pane has new events.
 type Msg struct{ Pane *Pane }
 
-// Open begins to read the events of a session, with those of the last minutes.
+// Open begins to read the events of a session, including those of the last minutes.
 func Open(ctx context.Context, c Client, session string, now time.Time) (*Pane, tea.Cmd) {
 	p := &Pane{Session: session, ready: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
@@ -109,7 +109,7 @@ func (p *Pane) wake() {
 	}
 }
 
-// wait tells the view that something came, not more often than it paints.
+// wait notifies the view of new events, not more often than it paints.
 func (p *Pane) wait() tea.Cmd {
 	return func() tea.Msg {
 		select {
@@ -126,7 +126,7 @@ func (p *Pane) wait() tea.Cmd {
 	}
 }
 
-// Take takes what came, and waits for more.
+// Take takes the new events, and waits for more.
 func (p *Pane) Take() tea.Cmd {
 	p.mu.Lock()
 	next := p.next
@@ -163,7 +163,7 @@ func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
 	return lines
 }
 
-// Note says how much is below.
+// Note says how many lines are below.
 func (p *Pane) Note() string {
 	if p.offset == 0 {
 		return ""
@@ -177,8 +177,8 @@ func text(l *label.Labels, p ink.Paint, s string, columns int) string {
 	return line.Full()
 }
 
-// named names a process as the last event of it up to the i-th does. The picture forgets
-// dead processes, and has the name of a later exec.
+// named names a process as in its last event up to the i-th. The picture forgets dead
+// processes, and may have the name of a later exec.
 func (p *Pane) named(l *label.Labels, ref api.Ref, i int) string {
 	for ; i >= 0; i-- {
 		if pr := p.events[i].Process; pr != nil && pr.Ref == ref && pr.Comm != "" {
@@ -188,7 +188,7 @@ func (p *Pane) named(l *label.Labels, ref api.Ref, i int) string {
 	return l.Named(ref)
 }
 
-// line is one event: when, what, whose, and how.
+// line is one event: time, type, process, and details.
 func (p *Pane) line(l *label.Labels, i, columns int) string {
 	ev := p.events[i]
 	out := l.Line(columns)

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// TestLines: an event names processes as they were called then, whatever became of them.
+// TestLines: an event names processes as they were called then, whatever happened to them later.
 func TestLines(t *testing.T) {
 	ref := func(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid)} }
 	shell, child, exec := api.Process{Ref: ref(7), Comm: "bash"}, api.Process{Ref: ref(8), Comm: "bash"}, api.Process{Ref: ref(8), Comm: "sleep", Argv: []string{"sleep", "9"}}

@@ -1,5 +1,5 @@
 // Package feed reads the daemon's picture for a view that may be slower than the
-// daemon, and waits for a daemon that is not there.
+// daemon, and waits for a daemon that does not run.
 package feed
 
 import (
@@ -16,11 +16,11 @@ import (
 
 // The pace of the feed.
 const (
-	paintEvery = 100 * time.Millisecond // at most so often is there something new to draw
+	paintEvery = 100 * time.Millisecond // the shortest time between two drawings
 	retryEvery = time.Second
 )
 
-// Watcher gives the picture.
+// Watcher delivers the picture.
 type Watcher interface {
 	Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error
 }
@@ -28,8 +28,8 @@ type Watcher interface {
 // Connect finds the daemon and what is to be watched.
 type Connect func(ctx context.Context) (Watcher, api.WatchQuery, error)
 
-// Feed reads the daemon's frames. What the view has not taken yet is one batch, in
-// which later frames win: a slow terminal costs frames, never memory or truth.
+// Feed reads the daemon's frames. Frames that wait for the view are one batch, in which later
+// frames win: a slow terminal loses frames, but costs no memory and never shows a wrong picture.
 type Feed struct {
 	connect Connect
 	pause   func(context.Context, time.Duration) // waits that long, or for ctx
@@ -37,19 +37,19 @@ type Feed struct {
 	mu    sync.Mutex
 	next  Msg
 	news  bool          // next has something for the view
-	ready chan struct{} // holds one if next says something
+	ready chan struct{} // has an element if next has news
 }
 
-// Msg is what happened since the last one.
+// Msg is what happened since the last Msg.
 type Msg struct {
 	Connected Watcher        // the daemon that was found, once
 	Batch     *picture.Batch // nil: no frame came
-	Away      error          // the stream is broken, and is asked for again
+	Away      error          // the stream is broken, and is requested again
 	Over      bool           // the stream has ended for good
 	Reason    string         // … why
 }
 
-// New gives a feed that reads nothing before Run.
+// New makes a feed that reads nothing before Run.
 func New(c Connect) *Feed {
 	return &Feed{connect: c, ready: make(chan struct{}, 1), pause: Pause}
 }
@@ -62,8 +62,8 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Run finds the daemon and asks for the stream, again and again, until ctx is done.
-// A stream that starts again begins with a whole picture.
+// Run finds the daemon and requests the stream, repeatedly, until ctx is done. Each new
+// stream begins with a whole picture.
 func (f *Feed) Run(ctx context.Context) tea.Cmd {
 	return func() tea.Msg {
 		w, q := f.find(ctx)
@@ -108,7 +108,7 @@ func (f *Feed) find(ctx context.Context) (w Watcher, q api.WatchQuery) {
 	return w, q
 }
 
-// Add takes a frame.
+// Add adds a frame.
 func (f *Feed) Add(frame *api.Frame) {
 	if frame.Kind != "snapshot" && frame.Kind != "diff" {
 		return
@@ -147,7 +147,7 @@ func (f *Feed) wake() {
 	}
 }
 
-// Wait gives the view what came, once it may draw again.
+// Wait gives the view what arrived, once it may draw again.
 func (f *Feed) Wait(ctx context.Context) tea.Cmd {
 	return func() tea.Msg {
 		f.pause(ctx, paintEvery)
@@ -164,7 +164,7 @@ func (f *Feed) Wait(ctx context.Context) tea.Cmd {
 	}
 }
 
-// Take gives what came, unless a part of it is still to come.
+// Take returns what arrived, unless a part is still missing.
 func (f *Feed) Take() (Msg, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

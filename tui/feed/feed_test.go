@@ -42,7 +42,7 @@ func next(t *testing.T, f *Feed) Msg {
 	return msg
 }
 
-// A view that takes nothing for a while gets one batch, the later frame's word
+// A view that takes nothing for a while gets one batch, with the latest frame's data
 // for each process.
 func TestFeedKeepsTheLatest(t *testing.T) {
 	ready, taken := make(chan struct{}), make(chan struct{})
@@ -72,13 +72,13 @@ func TestFeedKeepsTheLatest(t *testing.T) {
 	}
 }
 
-// A daemon that goes away is told of, and asked again; half a picture of it is
-// never shown.
+// The loss of the daemon is reported, and the stream is requested again; half a picture
+// is never shown.
 func TestFeedAsksAgain(t *testing.T) {
 	broken := errors.New("broken")
 	asked := 0
 	gone := make(chan struct{})
-	news := func(f *Feed) Msg { // not that there is a connection, which may come alone
+	news := func(f *Feed) Msg { // skips the message that there is a connection, which may come alone
 		for {
 			if msg := next(t, f); msg.Batch != nil || msg.Away != nil {
 				return msg

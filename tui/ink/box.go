@@ -2,8 +2,8 @@ package ink
 
 import "strings"
 
-// Frame is the border of a pane: a title, what is written into the upper border at
-// its right end, and into the lower one.
+// Frame is the border of a pane: a title, a text at the right end of the upper border,
+// and one in the lower border.
 type Frame struct {
 	Title, Head, Foot string // sanitised; Head and Foot may have styles
 	Focused           bool   // keys go to this pane

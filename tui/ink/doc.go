@@ -1,4 +1,4 @@
-// Package ink draws: styled lines of a fixed width, frames with titles, and the
-// colours and glyphs of each theme. It knows terminals and no processes. Text that
-// it is given must be sanitised.
+// Package ink draws: styled lines of a fixed width, frames with titles, and the colours
+// and glyphs of each theme. It knows terminals, not processes. Its input text must be
+// sanitised.
 package ink

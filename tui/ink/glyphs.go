@@ -2,7 +2,7 @@ package ink
 
 import "strings"
 
-// Glyphs are the shapes; a letter stands beside each that is a state.
+// Glyphs are the shapes; each glyph of a state is followed by a letter.
 type Glyphs struct {
 	LiveGlyph, ExitedGlyph, ZombieLetter, EndedGlyph, MovedGlyph string
 	Cursor, Mark, Open, Shut                                     string
@@ -38,8 +38,8 @@ var (
 	}
 )
 
-// Sparkline draws the last values, at most as many as columns, from 0 to their
-// largest, or to least if that is more. Without values it is "".
+// Sparkline draws the last values, at most as many as columns, scaled from 0 to the
+// largest, or to least if that is greater. Without values it is "".
 func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string {
 	values = values[max(0, len(values)-max(columns, 0)):]
 	most := least
@@ -53,8 +53,8 @@ func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string 
 	return b.String()
 }
 
-// ASCIILocale tells that the locale is one without UTF-8. If there is none, that
-// says nothing of the terminal.
+// ASCIILocale reports whether the locale has no UTF-8. Without a locale the terminal
+// may still have it, so it is false.
 func ASCIILocale(env func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if locale := strings.ToLower(env(name)); locale != "" {
@@ -64,5 +64,5 @@ func ASCIILocale(env func(string) string) bool {
 	return false
 }
 
-// SquareTerminal tells that a terminal of that type has no rounded corners.
+// SquareTerminal reports whether a terminal of that type has no rounded corners.
 func SquareTerminal(term string) bool { return term == "linux" || strings.HasPrefix(term, "vt") }

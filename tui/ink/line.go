@@ -6,8 +6,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Line is one line of the screen that is being written. Text that does not fit is
-// cut and ends in dots.
+// Line is one line of the screen while it is written. Text that does not fit is cut and
+// ends in dots.
 type Line struct {
 	Left int // columns
 
@@ -46,7 +46,7 @@ func (l *Line) write(p Paint, s string) {
 	switch {
 	case l.bar.on == "":
 	case l.bar.plain:
-		p = Paint{} // String has all of it in one style
+		p = Paint{} // String puts everything into one style
 	default:
 		p = Paint{l.bar.on + p.on, l.bar.off}
 	}
@@ -69,7 +69,7 @@ func (l *Line) PutMatch(p, match Paint, s, word string) {
 	l.Put(p, s)
 }
 
-// putMatch interrupts a bar that has all its text in one style.
+// putMatch interrupts a bar whose text has one style.
 func (l *Line) putMatch(match Paint, s string) {
 	if !l.bar.plain {
 		l.Put(match, s)
@@ -99,7 +99,7 @@ func (l *Line) PutRight(p Paint, s string, columns int) {
 // Skip writes blanks.
 func (l *Line) Skip(columns int) { l.Put(Paint{}, strings.Repeat(" ", max(columns, 0))) }
 
-// Join puts another line, which is not written to any more, behind what is there.
+// Join appends another line, which must not be written to afterwards.
 func (l *Line) Join(other *Line) {
 	s := other.String()
 	l.b.WriteString(s)

@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Themes are what --theme takes.
+// Themes are the values of --theme.
 var Themes = []string{"auto", "dark", "light", "contrast", "mono"}
 
 // CheckTheme is an error unless there is a theme of that name.
@@ -38,8 +38,7 @@ func painter(s lipgloss.Style) Paint {
 	return Paint{on, off}
 }
 
-// Theme is how everything looks. What a colour says, a glyph or a letter says
-// too.
+// Theme is how everything looks. What a colour means, a glyph or a letter shows too.
 type Theme struct {
 	Glyphs
 	Session, Live, Exited, Zombie, Ended, Moved Paint
@@ -49,7 +48,7 @@ type Theme struct {
 	bar, idle bar
 }
 
-// bar is how the selected row looks. A plain one draws all its text in one style.
+// bar is the style of the selected row. A plain one draws all its text in one style.
 type bar struct {
 	Paint
 	plain bool
@@ -62,8 +61,8 @@ type Options struct {
 	Square bool // the terminal has no rounded corners
 }
 
-// New makes a theme. Auto uses the terminal's own sixteen colours, which suit its
-// background whatever that is.
+// New makes a theme. Auto uses the terminal's own sixteen colours, which suit any
+// background.
 func New(o Options) *Theme {
 	t := &Theme{Glyphs: unicodeGlyphs}
 	if o.Square {
@@ -124,7 +123,7 @@ func (t *Theme) sixteen() {
 	t.bar, t.idle = on(6), on(7)
 }
 
-// shades are colours of the 256.
+// shades are colours from the 256.
 type shades struct {
 	accent, live, faint, zombie, ended, moved, warn, border uint8
 	bar, idle, match                                        uint8 // backgrounds

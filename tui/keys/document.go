@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Document is docs/KEYS.md.
+// Document generates docs/KEYS.md.
 func Document() string {
 	var b strings.Builder
 	b.WriteString(`# Keys of lineage top

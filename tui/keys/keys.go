@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// Tree are the keys of the tree of sessions, and those that hold everywhere.
+// Tree are the keys of the tree of sessions, and the keys that work everywhere.
 type Tree struct {
 	Up, Down, Home, End, PageUp, PageDown           key.Binding
 	Left, Right, FoldAll                            key.Binding
@@ -29,7 +29,7 @@ type Timeline struct {
 	In, Out, Earlier, Later, Whole, Up, Down, Home, End, PageUp, PageDown, Select key.Binding
 }
 
-// Dialog are the keys of the dialog that ends.
+// Dialog are the keys of the dialogs that end or kill.
 type Dialog struct {
 	Prev, Next, Confirm, Cancel, Up, Down, PageUp, PageDown key.Binding
 }
@@ -51,7 +51,7 @@ func Named(b key.Binding, keys, does string) key.Binding {
 	return b
 }
 
-// New gives the keys.
+// New makes the keys.
 func New() Map {
 	return Map{
 		Tree: Tree{
@@ -133,7 +133,7 @@ type Group struct {
 	Keys  []key.Binding
 }
 
-// Groups gives every key, under a title.
+// Groups returns every key, under a title.
 func (m Map) Groups() []Group {
 	t := m.Tree
 	return []Group{

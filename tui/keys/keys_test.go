@@ -12,7 +12,7 @@ const document = "../../docs/KEYS.md"
 
 var update = flag.Bool("update", false, "write "+document)
 
-// docs/KEYS.md is what the key map says. With -update it is written again.
+// docs/KEYS.md matches the key map. With -update it is rewritten.
 func TestDocument(t *testing.T) {
 	want := Document()
 	if *update {

@@ -1,5 +1,5 @@
-// Package label says what rows of the picture are, in the words, glyphs and times
-// that every pane uses. All that it gives is sanitised.
+// Package label describes rows of the picture, in the words, glyphs and times that
+// every pane uses. All its results are sanitised.
 package label
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// Labels are what a pane needs to say what it shows.
+// Labels are what a pane needs to describe rows.
 type Labels struct {
 	ink.Theme
 	Picture *picture.Picture
-	Now     time.Time      // of the picture: of a recording it is long ago
+	Now     time.Time      // the time of the picture: for a recording, in the past
 	Boot    time.Time      // when the clock of the picture was 0
 	Users   map[int]string // names of users, as far as they are known
 	Limit   int            // bytes of a command that is shown on one line
@@ -32,7 +32,7 @@ type Look struct {
 
 func (k Look) String() string { return k.Glyph + k.Letter }
 
-// Look of a row: of a group that of its first member.
+// Look is the look of a row; for a group, that of its first member.
 func (l *Labels) Look(r *picture.Row) Look {
 	if r.Kind == picture.GroupRow {
 		r = r.First()
@@ -49,7 +49,7 @@ func (l *Labels) Look(r *picture.Row) Look {
 	return l.Process(r.Process, r.Task)
 }
 
-// Process is the look of a process whose state the kernel gives as task.
+// Process is the look of a process with the kernel's state letter task.
 func (l *Labels) Process(p *api.Process, task string) Look {
 	letter := cmp.Or(display.Text(cmp.Or(task, p.Task)), " ")
 	switch {
@@ -65,12 +65,12 @@ func (l *Labels) Process(p *api.Process, task string) Look {
 	return Look{l.Live, l.LiveGlyph, letter}
 }
 
-// Moved tells that the kernel's parent is not the creator.
+// Moved reports whether the kernel's parent is not the creator.
 func Moved(p *api.Process) bool {
 	return p.Orphan || p.Creator != nil && p.Parent != nil && p.Parent.PID != p.Creator.PID
 }
 
-// endedByUs tells that a process died of the signal that its session's end sends.
+// endedByUs reports whether a process died of a signal that its session's end sends.
 func (l *Labels) endedByUs(p *api.Process) bool {
 	s := l.Picture.Session(p.Session)
 	if s == nil || p.Signal != "SIGTERM" && p.Signal != "SIGKILL" {
@@ -83,7 +83,7 @@ func (l *Labels) endedByUs(p *api.Process) bool {
 	return false
 }
 
-// Note says what the row's place and letter do not.
+// Note says what the row's place and letter do not show.
 func (l *Labels) Note(p *api.Process) string {
 	switch {
 	case p.State == api.StateExited:
@@ -111,8 +111,8 @@ func (l *Labels) Note(p *api.Process) string {
 	return ""
 }
 
-// SessionNote says what the figures of a session do not. Of one that is just
-// active there is nothing to say.
+// SessionNote says what the figures of a session do not show. For one that is simply
+// active it is empty.
 func (l *Labels) SessionNote(s *api.Session) string {
 	var facts []string
 	add := func(ok bool, text string) {
@@ -140,7 +140,7 @@ func (l *Labels) ago(t *time.Time) string {
 	return display.Age(l.Now.Sub(*t)) + " ago"
 }
 
-// Until says how long it is to a deadline of SIGKILL.
+// Until says how long it is until SIGKILL.
 func (l *Labels) Until(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -151,7 +151,7 @@ func (l *Labels) Until(t *time.Time) string {
 	return "SIGKILL is due"
 }
 
-// Named names a process with what is known of it.
+// Named names a process with what is known about it.
 func (l *Labels) Named(ref api.Ref) string {
 	if r := l.Picture.Process(ref); r != nil {
 		return fmt.Sprintf("%d %s", ref.PID, display.Text(r.Process.Comm))
@@ -193,7 +193,7 @@ func (l *Labels) Born(p *api.Process) time.Time {
 	return l.Boot.Add(time.Duration(p.StartNS))
 }
 
-// Clock shows a time of today as hour, minute and second, else with its date.
+// Clock shows a time as hour, minute and second, with its date unless it is today.
 func (l *Labels) Clock(t time.Time) string {
 	t = t.In(l.Now.Location())
 	if y, mo, d := l.Now.Date(); t.Year() != y || t.Month() != mo || t.Day() != d {

@@ -2,8 +2,8 @@ package picture
 
 import "github.com/lineage-ebpf/lineage/api"
 
-// Batch is what one or more frames say, the later one wins. Its size is bounded
-// by that of the picture, however many frames there were.
+// Batch is the content of one or more frames; later ones win. Its size is limited by
+// that of the picture, however many frames there were.
 type Batch struct {
 	Reset    bool // the whole picture: what is not named here is gone
 	Upsert   map[api.Ref]*api.Process
@@ -12,10 +12,10 @@ type Batch struct {
 	Closed   map[string]bool
 	Status   *api.WatchStatus
 	TimeNS   api.U64
-	partial  bool // the last frame's other part is still to come
+	partial  bool // a part of the last frame is still missing
 }
 
-// NewBatch gives one that says nothing.
+// NewBatch makes an empty batch.
 func NewBatch() *Batch {
 	return &Batch{
 		Upsert: map[api.Ref]*api.Process{}, Remove: map[api.Ref]bool{},
@@ -23,12 +23,12 @@ func NewBatch() *Batch {
 	}
 }
 
-// Whole tells that no part of a frame is missing.
+// Whole reports whether no part of a frame is missing.
 func (b *Batch) Whole() bool { return !b.partial }
 
-// Add puts the next frame on top. A snapshot begins a new picture, wherever the
-// last one was; what follows a part of one are diffs. It copies what it keeps: one process that
-// lives for long must not hold the frame that brought it.
+// Add puts the next frame on top. A snapshot begins a new picture, even if the last one was
+// incomplete; further parts of a snapshot come as diffs. Add copies what it keeps: one
+// long-lived process must not keep the whole frame in memory.
 func (b *Batch) Add(f *api.Frame) {
 	if f.Kind == "snapshot" {
 		*b = *NewBatch()
@@ -52,7 +52,7 @@ func (b *Batch) Add(f *api.Frame) {
 	b.finish(f.Status, f.TimeNS)
 }
 
-// Merge puts a later batch on top, which is not used any more.
+// Merge puts a later batch on top; later must not be used afterwards.
 func (b *Batch) Merge(later *Batch) {
 	if later.Reset {
 		*b = *later

@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Filter is what the reader wants to see. All its terms must hold.
+// Filter is what the reader wants to see. All its terms must match.
 type Filter struct {
 	text  string
 	terms []term
@@ -21,15 +21,15 @@ type term struct {
 	not   bool
 	key   string // "": the command, the PID or the session
 	value string // lower case
-	least uint64 // of a number: it, bytes or nanoseconds; at least that
-	below bool   // … or less than that
+	least uint64 // the least number, bytes or nanoseconds
+	below bool   // … less than least instead
 }
 
-// FilterStates are what state: takes, each by its first letters too.
+// FilterStates are the values of state:, which may be abbreviated.
 var FilterStates = []string{"live", "exited", "zombie", "orphan"}
 
-// filterKeys are the keys, and what their values mean. A key without one takes any
-// word.
+// filterKeys are the keys, and what their values mean. A key without a function takes
+// any word.
 var filterKeys = map[string]func(*term) error{
 	"comm": nil, "argv": nil, "exe": nil, "session": nil,
 	"uid": number, "port": number, "state": state, "orphan": yesOrNo, "age": age, "rss": size,
@@ -38,9 +38,9 @@ var filterKeys = map[string]func(*term) error{
 // FilterHelp names the keys.
 const FilterHelp = "comm: argv: exe: port: uid: state: orphan: age: rss: session:"
 
-// ParseFilter reads terms: KEY:VALUE, or a word that is in the command, the PID or
-// the session's name; ! before a term turns it round. age and rss take a least
-// value, or < and one that is not reached. an empty text is not a filter, nil.
+// ParseFilter reads terms: KEY:VALUE, or a word that is in the command, the PID or the
+// session's name; ! before a term negates it. age and rss take a least value, or < and
+// an upper limit, not included. An empty text gives nil.
 func ParseFilter(text string) (*Filter, error) {
 	f := &Filter{text: text}
 	for _, word := range strings.Fields(text) {
@@ -101,7 +101,7 @@ func yesOrNo(t *term) error {
 	return nil
 }
 
-// bound cuts a comparison off: > and nothing mean at least.
+// bound cuts off the comparison sign: > or none mean at least.
 func (t *term) bound() string {
 	text, below := strings.CutPrefix(t.value, "<")
 	t.below = below
@@ -145,12 +145,12 @@ func (f *Filter) String() string {
 	return f.text
 }
 
-// timed tells that what matches changes with time alone.
+// timed reports whether matches change with time alone.
 func (f *Filter) timed() bool {
 	return slices.ContainsFunc(f.terms, func(t term) bool { return t.key == "age" })
 }
 
-// wantsExited tells that exited processes are asked for.
+// wantsExited reports whether the filter asks for exited processes.
 func (f *Filter) wantsExited() bool {
 	return f != nil && slices.ContainsFunc(f.terms, func(t term) bool {
 		return t.key == "state" && (t.value == string(api.StateExited)) != t.not
@@ -160,7 +160,7 @@ func (f *Filter) wantsExited() bool {
 // Filter is the filter in force, or nil.
 func (p *Picture) Filter() *Filter { return p.filter }
 
-// SetFilter shows only what f wants, and what is above that.
+// SetFilter shows only the rows that f wants, and the rows above them.
 func (p *Picture) SetFilter(f *Filter) {
 	p.filter = f
 	for _, r := range p.sessions {
@@ -183,8 +183,8 @@ func (p *Picture) rematch(r *Row) {
 	}
 }
 
-// wants tells whether the row is what all terms describe. A session is only
-// found by its id or name, its owner or its ports.
+// wants reports whether the row matches all terms. A session matches only by its id or
+// name, its owner or its ports.
 func (f *Filter) wants(p *Picture, r *Row) bool {
 	for i := range f.terms {
 		t := &f.terms[i]
@@ -241,7 +241,7 @@ func named(s *Row, value string) bool {
 	return strings.HasPrefix(s.Session.ID, value) || contains(s.Session.Name, value)
 }
 
-// has tells whether value, in lower case, is in what the row shows.
+// has reports whether value, in lower case, is in the text of the row.
 func (r *Row) has(value string) bool {
 	switch r.Kind {
 	case SessionRow:
@@ -255,7 +255,7 @@ func (r *Row) has(value string) bool {
 	return false
 }
 
-// contains looks for value, in lower case, without regard to case.
+// contains reports whether s contains value, which is in lower case, ignoring case.
 func contains(s, value string) bool {
 	for i := range len(s) {
 		if c := s[i]; c >= 'A' && c <= 'Z' || c >= 0x80 {

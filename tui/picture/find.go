@@ -9,8 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Find selects the next row that has text, in the order of the view and round
-// its end, folded ones included; back: the one before.
+// Find selects the next row that has text, in the order of the view, wrapping at its
+// end, including folded rows; back: the previous one.
 func (v *View) Find(text string, back bool) bool {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || v.sel == nil {
@@ -35,8 +35,8 @@ func (v *View) Find(text string, back bool) bool {
 	return v.sel.has(text)
 }
 
-// Seek selects the first row that has text, from row from on and round the end of
-// the view. It selects from if none has it.
+// Seek selects the first row that has text, beginning at row from, wrapping at the end
+// of the view. If no row has it, it selects from.
 func (v *View) Seek(text string, from *Row) bool {
 	if from != nil && !from.gone {
 		v.Select(from)
@@ -48,8 +48,8 @@ func (v *View) Seek(text string, from *Row) bool {
 	return v.Find(text, false)
 }
 
-// Matches counts the rows that have text, and gives the number of the selected one
-// among them, 0 if it is none.
+// Matches counts the rows that have text, and returns the number of the selected row
+// among them, 0 if it is not a match.
 func (v *View) Matches(text string) (at, all int) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" {
@@ -110,8 +110,8 @@ func (v *View) lowest(r *Row) *Row {
 	}
 }
 
-// PID is the process that has the number now, else the last one that had it;
-// nil if there was none.
+// PID is the process that has the PID now, else the last one that had it; nil if there
+// was none.
 func (p *Picture) PID(pid int) *Row {
 	var found *Row
 	for _, r := range p.processes {
@@ -132,8 +132,8 @@ func (p *Picture) Marked() []*Row {
 // Marks is how many there are.
 func (p *Picture) Marks() int { return len(p.marked) }
 
-// Mark marks r if it is not over, or with all the processes at and below it that
-// are alive. A group is marked as its members.
+// Mark marks r if it is not over; with all, the live processes at and below it. For a
+// group, it marks the members.
 func (p *Picture) Mark(r *Row, all, on bool) {
 	switch {
 	case r.Kind == SessionRow && !all && (r.Session.State != api.StateEnded || !on):
@@ -157,7 +157,7 @@ func (p *Picture) setMark(r *Row, on bool) {
 	}
 }
 
-// Unmark takes all marks away.
+// Unmark removes all marks.
 func (p *Picture) Unmark() {
 	for r := range p.marked {
 		p.setMark(r, false)

@@ -6,11 +6,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Order is how rows are sorted, and whether the flat list is locked as it is.
+// Order is how rows are sorted, and whether the order of the flat list is locked.
 func (v *View) Order() (o Order, locked bool) { return v.order, v.locked }
 
-// SetOrder sorts the rows anew: the sessions, and in a flat list the processes. The
-// first row is selected, as that is what was asked for, unless a row is followed.
+// SetOrder sorts the rows: the sessions, and in a flat list the processes. There it
+// selects the first row, which is what the user wants to see, unless a row is followed.
 func (v *View) SetOrder(o Order) {
 	v.order, v.locked, v.sorted = o, false, false
 	v.Picture.sortSessions(o)
@@ -20,8 +20,8 @@ func (v *View) SetOrder(o Order) {
 	}
 }
 
-// Resort puts the rows in order again. Between two calls new
-// rows come last: a list that is sorted anew with each picture cannot be read.
+// Resort puts the rows in order again. Between two calls new rows come last: a list
+// that is resorted with each picture is unreadable.
 func (v *View) Resort() {
 	if v.mode != Tree {
 		v.sorted = false
@@ -35,10 +35,10 @@ func (v *View) Resort() {
 	v.settle()
 }
 
-// calmAfter is how many seconds without a change it takes to fill the window.
+// calmAfter is how many seconds without a change pass before the window is filled.
 const calmAfter = 3
 
-// settle fills the window when nothing has come or gone for a while: until then the
+// settle fills the window when no row has come or gone for a while: until then the
 // selected row keeps its line.
 func (v *View) settle() {
 	rows := int(v.Picture.top.size) + len(v.Picture.sessions)
@@ -50,7 +50,7 @@ func (v *View) settle() {
 	}
 }
 
-// Lock keeps the order as it is: new rows come last.
+// Lock keeps the current order: new rows come last.
 func (v *View) Lock(on bool) {
 	v.locked = on
 	v.restore()
@@ -63,7 +63,7 @@ func (v *View) at(i int) *Row {
 	return v.flat[i]
 }
 
-// lists tells whether r belongs into the flat list.
+// lists reports whether r belongs in the flat list.
 func (v *View) lists(r *Row) bool {
 	if r.gone || r.Kind != ProcessRow || v.Picture.filter != nil && !r.match {
 		return false
@@ -77,13 +77,13 @@ func (v *View) lists(r *Row) bool {
 	return v.root == v.Picture.top || r.below(v.root)
 }
 
-// listed tells whether r is in the flat list.
+// listed reports whether r is in the flat list.
 func (v *View) listed(r *Row) bool {
 	return r.index >= 0 && int(r.index) < len(v.flat) && v.flat[r.index] == r
 }
 
-// list makes the flat list again. The selected row keeps its line; if it is
-// gone from the list, the one that comes on its place is selected.
+// list rebuilds the flat list. The selected row keeps its line; if it is gone from the
+// list, the row at its place is selected.
 func (v *View) list() {
 	at := -1
 	if v.sel != nil && v.listed(v.sel) {
@@ -119,7 +119,7 @@ func (v *View) list() {
 	}
 }
 
-// compare is the order of the list now: orphans always are in that of their start.
+// compare is the current order of the list: orphans are always in the order of their starts.
 func (v *View) compare() func(a, b *Row) int {
 	if v.mode == Orphans {
 		return (*Row).compare

@@ -7,7 +7,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// mostFolds bounds what Folds gives.
+// mostFolds limits how many names Folds returns.
 const mostFolds = 1000
 
 // Folds names the folded rows of the picture, for SetFolds of another one. Groups
@@ -26,7 +26,7 @@ func (p *Picture) Folds() (names []string) {
 	return names
 }
 
-// SetFolds folds rows that are yet to come.
+// SetFolds folds rows that are not in the picture yet.
 func (p *Picture) SetFolds(names []string) {
 	for _, name := range names[:min(len(names), mostFolds)] {
 		if !strings.Contains(name, "@") {

@@ -7,17 +7,17 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// seed makes the signatures of two processes equal only if both run the same
-// command: nobody can choose a command that collides.
+// seed is random, so that no process can choose a command whose signature collides with
+// another's.
 var seed = maphash.MakeSeed()
 
-// endedSignature is that of every ended session: they are one group.
+// endedSignature is the signature of every ended session: they are one group.
 const endedSignature = 1
 
 // signature is what a row has in common with those that collapse with it: live
-// processes run the same command; exited ones ended in the same way too, and
-// nothing below them is alive. It is 0 for all other rows, and for what the reader
-// looks at: that does not vanish into a group under his eyes.
+// processes run the same command; exited ones also ended in the same way, and nothing
+// below them is alive. It is 0 for all other rows, and for the row that the reader
+// looks at, so that it does not vanish into a group.
 func (p *Picture) signature(r *Row) uint64 {
 	switch {
 	case r.Kind == SessionRow && r.Session.State == api.StateEnded && r.Session.Parent == "" && !p.looksAt(r):
@@ -51,12 +51,12 @@ func (p *Picture) signature(r *Row) uint64 {
 	return max(h.Sum64(), endedSignature+1)
 }
 
-// looksAt tells that the held row is at or below r, which is in no group yet.
+// looksAt reports whether the held row is at or below r, and r is in no group.
 func (p *Picture) looksAt(r *Row) bool { return p.held != nil && !grouped(r) && p.held.below(r) }
 
 func grouped(r *Row) bool { return r.up != nil && r.up.Kind == GroupRow }
 
-// put links r under at, or into the group of its like there.
+// put links r under at, or into the group of equal rows there.
 func (p *Picture) put(r, at *Row) {
 	r.sig = p.signature(r)
 	if r.sig == 0 {
@@ -86,7 +86,7 @@ func (p *Picture) put(r, at *Row) {
 	}
 }
 
-// lead gives a group the place of its first member.
+// lead moves a group's sort keys to those of its first member.
 func (r *Row) lead() { r.start, r.pid, r.rank = r.first.start, r.first.pid, r.first.rank }
 
 // arrange keeps a group where its first member would be.
@@ -100,7 +100,7 @@ func (p *Picture) arrange(g *Row) {
 	g.link(up)
 }
 
-// take unlinks r and gives the row that it was under, groups aside. A group of
+// take unlinks r and returns the row that it was under, not counting groups. A group of
 // one is dissolved.
 func (p *Picture) take(r *Row) (at *Row) {
 	if !grouped(r) {
@@ -126,7 +126,7 @@ func (p *Picture) take(r *Row) (at *Row) {
 	return at
 }
 
-// unlike makes r, which is in no group, one that nothing collapses with.
+// unlike makes r, which is in no group, a row that nothing collapses with.
 func (p *Picture) unlike(r *Row) {
 	if r.sig != 0 && r.up.alike[r.sig] == r {
 		delete(r.up.alike, r.sig)
@@ -134,8 +134,8 @@ func (p *Picture) unlike(r *Row) {
 	r.sig = 0
 }
 
-// regroup puts r where its like is, and then what exited above it: that may have
-// its like only while nothing below it is alive.
+// regroup moves r to its equals, and then exited rows above it: an exited row may be
+// grouped only while nothing below it is alive.
 func (p *Picture) regroup(r *Row) {
 	for r != nil && !r.gone {
 		up := r.up
@@ -152,8 +152,8 @@ func (p *Picture) regroup(r *Row) {
 	}
 }
 
-// Hold keeps r, and what it is below, out of groups until another row is held, and
-// keeps r among the live: what somebody looks at stays when it exits.
+// Hold keeps r, and the rows above it, out of groups until another row is held, and
+// counts r as live: a row that the reader looks at stays when it exits.
 func (p *Picture) Hold(r *Row) {
 	if r == p.held {
 		return
@@ -179,7 +179,7 @@ func (p *Picture) Hold(r *Row) {
 	}
 }
 
-// pull holds r and takes it out of its group.
+// pull holds r and removes it from its group.
 func (p *Picture) pull(r *Row) {
 	p.Hold(r)
 	if grouped(r) {
@@ -187,7 +187,7 @@ func (p *Picture) pull(r *Row) {
 	}
 }
 
-// countLive counts a row among the live, or no longer.
+// countLive updates whether a row counts as live.
 func (p *Picture) countLive(r *Row) {
 	if r == nil {
 		return

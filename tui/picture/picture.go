@@ -7,37 +7,37 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Picture is every session and process that the daemon shows.
+// Picture has every session and process that the daemon shows.
 type Picture struct {
-	// Wall: the times of the frames are times of day, in ns, as they are of several hosts.
-	// Else they are the boottime of one host.
+	// Wall: the times of the frames are wall time, in ns, because they come from several
+	// hosts. Else they are the boottime of one host.
 	Wall bool
 
 	top       *Row
 	processes map[api.Ref]*Row
 	sessions  map[string]*Row
-	// waiting are the rows that do not hang under their creator: it is not in
-	// the picture, or of another session.
+	// waiting are the rows that are not under their creator, because it is not in the
+	// picture, or in another session.
 	waiting map[api.Ref]map[*Row]bool
 	nested  map[string]map[*Row]bool // sessions by the session that they are nested in
-	turned  map[Key]bool             // rows whose fold is not what it is at first
+	turned  map[Key]bool             // rows whose fold differs from the default
 	held    *Row
 	marked  map[*Row]bool
-	astray  []*Row // what had no place while others were on their way to theirs
+	astray  []*Row // rows without a place while others were being moved
 	filter  *Filter
 	newest  *Row
 	now     api.U64 // boottime
 	sorted  bool    // the reader has sorted the sessions
-	// listening are the processes that are known to listen on ports.
+	// listening has the processes that are known to listen on ports.
 	listening map[api.Ref][]int
-	// degraded are the sessions that cannot promise everything.
+	// degraded are the sessions with degraded guarantees.
 	degraded map[string]*Row
-	// dropped is called for a row that is about to go, with what takes its
-	// place, if anything does.
+	// dropped is called for a row that is about to be removed, with the row that
+	// replaces it, if any.
 	dropped func(r, instead *Row)
 }
 
-// New gives an empty picture.
+// New makes an empty picture.
 func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
@@ -46,10 +46,10 @@ func New() *Picture {
 	}
 }
 
-// Process gives the row of a process, nil if it is not in the picture.
+// Process returns the row of a process, nil if it is not in the picture.
 func (p *Picture) Process(ref api.Ref) *Row { return p.processes[ref] }
 
-// Session gives the row of a session, nil if it is not in the picture.
+// Session returns the row of a session, nil if it is not in the picture.
 func (p *Picture) Session(id string) *Row { return p.sessions[id] }
 
 // Len is how many processes are in the picture.
@@ -58,7 +58,7 @@ func (p *Picture) Len() int { return len(p.processes) }
 // Sessions is how many sessions are in the picture.
 func (p *Picture) Sessions() int { return len(p.sessions) }
 
-// Newest is the process that came last, nil if that is gone.
+// Newest is the process that was added last, nil if it is gone.
 func (p *Picture) Newest() *Row {
 	if p.newest == nil || p.newest.gone {
 		return nil
@@ -80,7 +80,7 @@ func (p *Picture) AllSessions(each func(*Row)) {
 	}
 }
 
-// started is when a process did, by the clock of the frames.
+// started is the start of a process, by the clock of the frames.
 func (p *Picture) started(pr *api.Process) api.U64 {
 	if p.Wall && pr.Started != nil {
 		return api.U64(pr.Started.UnixNano())
@@ -99,7 +99,7 @@ func (p *Picture) New(b *Batch) int {
 	return n
 }
 
-// Apply makes the picture what b says.
+// Apply applies b to the picture.
 func (p *Picture) Apply(b *Batch) {
 	p.now = max(p.now, b.TimeNS)
 	remove, closed := p.leaving(b)
@@ -148,8 +148,8 @@ func (p *Picture) Apply(b *Batch) {
 	for _, r := range fresh {
 		p.add(r)
 	}
-	// A session that no longer hangs under a process goes before that, or the
-	// process could not go under it; one that can do so now, after it.
+	// A session that is no longer under a process is moved before the process, or the
+	// process could not go under it; a session that can be under it now is moved after it.
 	slices.SortFunc(changed, younger)
 	p.refreshKind(changed, SessionRow)
 	p.refreshKind(changed, ProcessRow)
@@ -166,8 +166,8 @@ func (p *Picture) Apply(b *Batch) {
 	}
 }
 
-// leaving gives the rows that b takes away, the youngest first: what they
-// created goes before them.
+// leaving returns the rows that b removes, the youngest first: what they created is
+// removed before them.
 func (p *Picture) leaving(b *Batch) (processes, sessions []*Row) {
 	if b.Reset {
 		for ref, r := range p.processes {
@@ -198,7 +198,7 @@ func (p *Picture) leaving(b *Batch) (processes, sessions []*Row) {
 
 func younger(a, b *Row) int { return b.compare(a) }
 
-// dependants are the rows whose place hangs on the session of r.
+// dependants are the rows whose place depends on the session of r.
 func (p *Picture) dependants(r *Row) (rows []*Row) {
 	for c := r.first; c != nil; c = c.next {
 		if c.Kind != GroupRow {
@@ -238,7 +238,7 @@ func (p *Picture) refreshKind(rows []*Row, k Kind) {
 	}
 }
 
-// refresh does what new data of a process makes necessary.
+// refresh updates the row after new data of its process.
 func (p *Picture) refresh(r *Row) {
 	at := r.up
 	if at != nil && at.Kind == GroupRow {
@@ -252,8 +252,8 @@ func (p *Picture) refresh(r *Row) {
 	p.rematch(r)
 }
 
-// remove takes a process away. What it created and is still in the picture
-// goes where it would be had its creator never been seen.
+// remove removes a process. Rows that it created move to where they would be if the
+// creator had never been seen.
 func (p *Picture) remove(r *Row) {
 	delete(p.processes, r.Process.Ref)
 	for r.first != nil {
@@ -291,7 +291,7 @@ func (p *Picture) Fold(r *Row, folded bool) {
 	}
 }
 
-// Degraded is what sessions cannot promise, with their ids.
+// Degraded lists what does not work for sessions, with their ids.
 func (p *Picture) Degraded() (all []string) {
 	for _, id := range slices.Sorted(maps.Keys(p.degraded)) {
 		for _, d := range p.degraded[id].Session.Degraded {

@@ -39,7 +39,7 @@ func label(r *Row) string {
 	return fmt.Sprintf("%v %s %s", r.Process.Ref, r.Process.Comm, r.Process.State)
 }
 
-// check holds the picture against what must always be true of it.
+// check tests the picture's invariants.
 func check(t interface{ Fatalf(string, ...any) }, p *Picture) {
 	seen := map[*Row]bool{}
 	var walk func(r *Row) (size, live, hits int32)
@@ -90,11 +90,11 @@ func check(t interface{ Fatalf(string, ...any) }, p *Picture) {
 	}
 }
 
-// host is what a daemon knows: the model that pictures are held against.
+// host is what a daemon knows: the model that pictures are compared with.
 type host struct {
 	processes map[api.Ref]api.Process
 	sessions  map[string]api.Session
-	rings     bool // sessions may be nested in each other, as no daemon's are
+	rings     bool // sessions may be nested in a cycle, which no daemon sends
 }
 
 func newHost() *host {
@@ -103,8 +103,8 @@ func newHost() *host {
 
 var ids = []string{"a", "b", "c"}
 
-// step changes the host at random, and gives the frame that says so. Starts
-// and PIDs are few, so that PIDs are used again and creators are missing.
+// step changes the host at random, and returns the frame with the changes. Starts and
+// PIDs are few, so that PIDs are reused and creators are missing.
 func (h *host) step(t *rapid.T) *api.Frame {
 	f := &api.Frame{Head: api.Head{Kind: "diff"}}
 	for range rapid.IntRange(1, 6).Draw(t, "changes") {
@@ -164,7 +164,7 @@ func process(t *rapid.T) api.Process {
 	return p
 }
 
-// snapshot is the frame for somebody who knows nothing.
+// snapshot is the frame for a new reader.
 func (h *host) snapshot() *api.Frame {
 	f := &api.Frame{Head: api.Head{Kind: "snapshot"}}
 	for _, p := range h.processes {
@@ -184,8 +184,8 @@ func batch(frames ...*api.Frame) *Batch {
 	return b
 }
 
-// However the frames come, one by one, some at once, or a whole picture in
-// between, the picture is that of a snapshot.
+// However the frames arrive, one by one, several at once, or with a snapshot in
+// between, the picture equals that of a snapshot.
 func TestDiffsAreTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, p := newHost(), New()
@@ -221,8 +221,8 @@ func TestDiffsAreTheSnapshot(t *testing.T) {
 	})
 }
 
-// Every process hangs under its creator if that is in the same session, else
-// under its session.
+// Every process is under its creator if that is in the same session, else under its
+// session.
 func TestPlaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, p := newHost(), New()
@@ -260,7 +260,7 @@ func born(ref api.Ref, creator *api.Ref, comm string) api.Process {
 	return api.Process{Ref: ref, Session: "a", Creator: creator, Comm: comm, State: "live"}
 }
 
-// A fold belongs to a process, not to its number.
+// A fold belongs to a process, not to its PID.
 func TestFoldUnderReusedPID(t *testing.T) {
 	p := New()
 	first, second := at(7, 10), at(7, 20)
@@ -271,7 +271,7 @@ func TestFoldUnderReusedPID(t *testing.T) {
 	if p.Process(second).Folded() {
 		t.Error("another process of that number is folded")
 	}
-	// A daemon that comes back with the same one finds it as it was left.
+	// If the daemon comes back with the same process, its fold is kept.
 	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}}))
 	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{born(first, nil, "sh"), born(at(8, 11), &first, "cc")}}))
 	if !p.Process(first).Folded() {
@@ -309,10 +309,10 @@ func TestGroups(t *testing.T) {
 	if !g.Folded() {
 		t.Error("a group is not folded at first")
 	}
-	// The oldest ones go, the group is known by what its members have in common.
+	// The oldest ones are removed; the group is identified by what its members have in common.
 	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "diff"}, Remove: []api.Ref{at(10, 10), at(11, 11)}}))
 	want("bash ×410", "510@510 bash exited")
-	// One of them was no leaf after all.
+	// One of them was not a leaf after all.
 	ref := at(20, 20)
 	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{born(at(900, 900), &ref, "cc")}}))
 	want("bash ×409", "20@20 bash exited", "510@510 bash exited")
@@ -343,7 +343,7 @@ func TestPartialFrames(t *testing.T) {
 	}
 }
 
-// TestWall: of several hosts the times of day count, not those since each was started.
+// TestWall: with several hosts wall time counts, not the time since each was booted.
 func TestWall(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	p := New()

@@ -9,8 +9,8 @@ func (p *Picture) home(r *Row) *Row {
 	}
 	pr := r.Process
 	if pr.Creator != nil {
-		// A creator is older than what it created. That also means that no
-		// answer of a daemon can make a ring of rows.
+		// A creator is older than what it created. So no answer of a daemon can make a
+		// cycle of rows.
 		if c := p.processes[*pr.Creator]; c != nil && c.Process.Session == pr.Session && c.compare(r) < 0 {
 			return c
 		}
@@ -41,7 +41,7 @@ func (p *Picture) sessionHome(r *Row) *Row {
 	return p.top
 }
 
-// wants is the creator under whose row r belongs, if it is there.
+// wants is the creator under whose row r belongs, if that row exists.
 func wants(r *Row) api.Ref {
 	switch {
 	case r.Kind == ProcessRow && r.Process.Creator != nil:
@@ -52,7 +52,7 @@ func wants(r *Row) api.Ref {
 	return api.Ref{}
 }
 
-// expect has r, which is under at, wait for its creator if that is another row.
+// expect makes r, which is under at, wait for its creator if that is another row.
 func (p *Picture) expect(r, at *Row) {
 	creator := wants(r)
 	if at.Kind == ProcessRow && at.Process.Ref == creator {
@@ -61,7 +61,7 @@ func (p *Picture) expect(r, at *Row) {
 	p.await(r, creator)
 }
 
-// await has r placed again when the process creator comes.
+// await makes r be placed again when the process creator appears.
 func (p *Picture) await(r *Row, creator api.Ref) {
 	if r.creator == creator {
 		return
@@ -85,7 +85,7 @@ func (p *Picture) await(r *Row, creator api.Ref) {
 // place puts an unlinked row where it belongs.
 func (p *Picture) place(r *Row) {
 	at := p.home(r)
-	if r.first != nil && at.below(r) { // what no kernel does, a file can say
+	if r.first != nil && at.below(r) { // a file can contain what no kernel does
 		at = p.top
 		p.astray = append(p.astray, r)
 	}
@@ -106,8 +106,8 @@ func (p *Picture) move(r *Row) {
 	}
 }
 
-// settle is for a row that something below was taken from: it may be part of a
-// group now. A session that only its processes told of goes with the last one.
+// settle updates a row after one below it was removed: it may now be part of a group. A
+// session known only from its processes is removed with the last one.
 func (p *Picture) settle(r *Row) {
 	switch {
 	case r.gone || r.up == nil:
@@ -128,7 +128,7 @@ func (p *Picture) newSession(s *api.Session) *Row {
 	return r
 }
 
-// refreshSession does what new data of a session makes necessary.
+// refreshSession updates the row after new data of its session.
 func (p *Picture) refreshSession(r *Row) {
 	s := r.Session
 	start, pid := api.U64(0), int32(0)
@@ -169,8 +169,8 @@ func (p *Picture) refreshSession(r *Row) {
 	}
 }
 
-// close takes a session away. Processes that are still in the picture keep a
-// row for it.
+// close removes a session. If some of its processes are still in the picture, they keep
+// a row for it.
 func (p *Picture) close(r *Row) {
 	if r.gone {
 		return
@@ -185,7 +185,7 @@ func (p *Picture) close(r *Row) {
 	for c := r.first; c != nil; {
 		next := c.next
 		if c.Kind == SessionRow {
-			delete(p.sessions, r.Session.ID) // so that it goes elsewhere
+			delete(p.sessions, r.Session.ID) // so that its processes get another place
 			p.move(c)
 			p.sessions[r.Session.ID] = r
 		}

@@ -17,7 +17,7 @@ const (
 	GroupRow               // processes of one creator that run the same command; or ended sessions
 )
 
-// Key is what a row is known by, across pictures.
+// Key identifies a row across pictures.
 type Key struct {
 	Process api.Ref // of a group: of the creator of its members
 	Session string  // of a session; of a group right under one
@@ -38,19 +38,19 @@ type Row struct {
 	first, last    *Row // the rows below it, in start order
 	folded, match  bool
 	gone           bool
-	known          bool    // of a session: not only its processes tell of it
+	known          bool    // of a session: known itself, not only from its processes
 	start          api.U64 // orders siblings, with pid and the session's id
 	pid            int32
 	count          int32 // rows right below it
 	size           int32 // processes at and below it
 	live           int32 // … that have not exited, and the held row
-	counted        bool  // as one of them
+	counted        bool  // it counts as one of live
 	hits           int32 // rows at and below it that the filter wants
 	index          int32 // in the flat list
 	rank           int32 // of a session: orders siblings before all else
 	order          int32 // of a session: its place as the reader sorted them, 0: none
 	sig            uint64
-	alike          map[uint64]*Row // rows right below it by signature: one of its own, or a group
+	alike          map[uint64]*Row // rows right below it by signature: a single row, or a group
 	usage          usage
 	creator        api.Ref // the one that it waits for, see Picture.waiting
 }
@@ -75,10 +75,10 @@ func (r *Row) Hits() int { return int(r.hits) }
 // Count is how many rows are right below it.
 func (r *Row) Count() int { return int(r.count) }
 
-// Folded tells that the rows below it are hidden.
+// Folded reports whether the rows below it are hidden.
 func (r *Row) Folded() bool { return r.folded && r.first != nil }
 
-// Gone tells that the row is no longer part of the picture.
+// Gone reports whether the row is no longer part of the picture.
 func (r *Row) Gone() bool { return r.gone }
 
 // First is the oldest row right below it.
@@ -87,7 +87,7 @@ func (r *Row) First() *Row { return r.first }
 // Next is the next row of the same creator.
 func (r *Row) Next() *Row { return r.next }
 
-// Key is what the row is known by.
+// Key identifies the row.
 func (r *Row) Key() Key {
 	switch r.Kind {
 	case SessionRow:
@@ -102,7 +102,7 @@ func (r *Row) Key() Key {
 	return Key{} // of the top
 }
 
-// OfSessions tells that a group is one of ended sessions.
+// OfSessions reports whether a row is a group of ended sessions.
 func (r *Row) OfSessions() bool { return r.Kind == GroupRow && r.first.Kind == SessionRow }
 
 // SessionID names the session that the row is part of.
@@ -126,8 +126,8 @@ func (r *Row) compare(o *Row) int {
 	return cmp.Or(c, cmp.Compare(r.Kind, o.Kind))
 }
 
-// link puts r, with all below it, among the rows below up. New ones belong at
-// the bottom, so the place is looked for from there.
+// link puts r, with all below it, among the rows below up. New rows belong at the
+// bottom, so the search for the place starts there.
 func (r *Row) link(up *Row) {
 	after := up.last
 	for after != nil && after.compare(r) > 0 {
@@ -148,7 +148,7 @@ func (r *Row) link(up *Row) {
 	up.add(r.size, r.live, r.hits)
 }
 
-// unlink takes r out, with all below it.
+// unlink removes r, with all below it.
 func (r *Row) unlink() {
 	up := r.up
 	if r.prev == nil {
@@ -166,7 +166,7 @@ func (r *Row) unlink() {
 	r.up, r.prev, r.next = nil, nil, nil
 }
 
-// add counts for r and all above it.
+// add adds to the counts of r and all rows above it.
 func (r *Row) add(size, live, hits int32) {
 	for ; r != nil; r = r.up {
 		r.size += size
@@ -175,7 +175,7 @@ func (r *Row) add(size, live, hits int32) {
 	}
 }
 
-// below tells whether r is at or below o.
+// below reports whether r is at or below o.
 func (r *Row) below(o *Row) bool {
 	for ; r != nil; r = r.up {
 		if r == o {

@@ -11,8 +11,7 @@ import (
 // Sort is what rows are sorted by: sessions always, processes in a flat list.
 type Sort uint8
 
-// What rows can be sorted by, each from the largest down; by age and by name from
-// the first up.
+// The sort orders: largest first, but by age and by name the first comes first.
 const (
 	ByAge Sort = iota
 	ByName
@@ -42,8 +41,8 @@ type Order struct {
 	Reverse bool
 }
 
-// The rank of sessions that are over, and the order of one that came since the
-// last time they were sorted.
+// The rank of ended sessions, and the order of a session that is new since the last
+// sort.
 const (
 	endedRank = 1 << 30
 	newcomer  = 1 << 20
@@ -88,7 +87,7 @@ func (p *Picture) rank(r *Row, order int32) {
 	p.put(r, at)
 }
 
-// compare puts a before b as the order wants. What has no figure, for it is over,
+// compare compares a and b by the order. A row without a figure, because it is over,
 // comes last.
 func (p *Picture) compare(o Order, a, b *Row) int {
 	c := 0
@@ -131,7 +130,7 @@ func compareOver(a, b *Row) int {
 	return over(a) - over(b)
 }
 
-// comparePorts puts who listens before who does not, and the lowest port first.
+// comparePorts puts rows that listen before those that do not, and the lowest port first.
 func comparePorts(a, b []int) int {
 	if len(a) == 0 || len(b) == 0 {
 		return len(b) - len(a)

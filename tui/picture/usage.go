@@ -8,20 +8,20 @@ import (
 )
 
 // The daemon samples CPU times once a second. After idleAfter without a change a
-// process was idle; what woke up then has used its time within the last sample.
+// process was idle; if it wakes up, it used the new time within the last sample.
 const (
 	samplePeriod = time.Second
 	idleAfter    = 3 * time.Second
 )
 
-// usage is the CPU time of a row, and what that makes in percent.
+// usage is the CPU time of a row, and its CPU usage in percent.
 type usage struct {
 	seconds float64
 	at      api.U64 // boottime of the change
 	percent float64
 }
 
-// note takes the CPU time at a boottime. What it was at first says nothing of now.
+// note records the CPU time at a boottime. The first value says nothing about the current usage.
 func (u *usage) note(seconds float64, at api.U64) {
 	if at <= u.at || seconds == u.seconds {
 		return
@@ -41,7 +41,7 @@ func (u *usage) note(seconds float64, at api.U64) {
 // Now is the boottime of the picture in ns, 0 if it is not known.
 func (p *Picture) Now() api.U64 { return p.now }
 
-// CPU is how much of one CPU the row uses now, in percent: of a group all of its
+// CPU is how much of one CPU the row uses now, in percent; for a group, of all its
 // processes.
 func (p *Picture) CPU(r *Row) float64 {
 	if r.Kind == GroupRow {
@@ -57,7 +57,7 @@ func (p *Picture) CPU(r *Row) float64 {
 	return r.usage.percent
 }
 
-// RSS is the row's memory in bytes: of a group all of its processes'.
+// RSS is the row's memory in bytes; for a group, of all its processes.
 func (r *Row) RSS() (sum uint64) {
 	switch r.Kind {
 	case SessionRow:
@@ -90,7 +90,7 @@ func (r *Row) Listens() (ports []int) {
 	return slices.Compact(ports)
 }
 
-// Age is how long the row has been there, or was if it is over.
+// Age is the age of the row, or its lifetime if it is over.
 func (p *Picture) Age(r *Row) time.Duration {
 	switch {
 	case r.Kind == SessionRow && r.Session.Started == nil, r.Kind == SessionRow && r.start == 0:
@@ -105,13 +105,13 @@ func (p *Picture) Age(r *Row) time.Duration {
 	return time.Duration(p.now - r.start)
 }
 
-// Task is what the kernel says of a process.
+// Task is the kernel's information about a process.
 type Task struct {
 	State   string // its letter
 	Threads int
 }
 
-// SetTasks says what the kernel says of some processes.
+// SetTasks sets the kernel's information about some processes.
 func (p *Picture) SetTasks(tasks map[api.Ref]Task) {
 	for ref, t := range tasks {
 		if r := p.processes[ref]; r != nil {
@@ -120,10 +120,10 @@ func (p *Picture) SetTasks(tasks map[api.Ref]Task) {
 	}
 }
 
-// Listening tells that a process is known to listen on a port.
+// Listening reports whether a process is known to listen on a port.
 func (p *Picture) Listening() bool { return len(p.listening) > 0 }
 
-// SetPorts says which processes listen on which ports; all others on none.
+// SetPorts sets which processes listen on which ports; all others listen on none.
 func (p *Picture) SetPorts(ports map[api.Ref][]int) {
 	for ref := range p.listening {
 		if r := p.processes[ref]; r != nil && ports[ref] == nil {

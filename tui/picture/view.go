@@ -12,12 +12,12 @@ const (
 	Orphans      // live processes whose creator is dead, and zombies
 )
 
-// View is a reader's place in a picture. The selected row keeps its line on the
-// screen while the picture changes around it: what is drawn starts from it.
+// View is a reader's place in a picture. The selected row keeps its line on the screen
+// while the picture changes around it: drawing starts from it.
 type View struct {
 	Picture *Picture
 	mode    Mode
-	root    *Row // what is shown is at and below it; top: everything
+	root    *Row // only rows at and below it are shown; top: everything
 	sel     *Row
 	line    int // of the selected row, from the top of the window
 	height  int // rows of the window
@@ -28,21 +28,21 @@ type View struct {
 	moved   bool // the reader chose the selected row
 	calm    int  // how often in a row Resort found as many rows as before
 	rows    int  // … that many
-	sorted  bool // the flat list is, or was a moment ago
+	sorted  bool // the flat list is sorted, or was a moment ago
 	flat    []*Row
 }
 
-// Follow is what moves the selection by itself.
+// Follow is what moves the selection automatically.
 type Follow uint8
 
 // What a view can follow.
 const (
 	FollowNothing Follow = iota
-	FollowRow            // the selected process, wherever it is folded away
-	FollowNewest         // the process that came last
+	FollowRow            // the selected process, even if it is folded away
+	FollowNewest         // the newest process
 )
 
-// NewView gives a view of all of p, the only one that p may have.
+// NewView makes a view of all of p; p may have only one view.
 func NewView(p *Picture) *View {
 	v := &View{Picture: p, root: p.top, height: 1}
 	p.dropped = v.dropped
@@ -55,7 +55,7 @@ func (v *View) Selected() *Row { return v.sel }
 // Line is the selected row's line in the window.
 func (v *View) Line() int { return v.line }
 
-// Root is the row at and below which rows are shown, nil if all are.
+// Root is the row whose subtree is shown, nil for everything.
 func (v *View) Root() *Row {
 	if v.root == v.Picture.top {
 		return nil
@@ -66,10 +66,10 @@ func (v *View) Root() *Row {
 // Mode is how rows are laid out.
 func (v *View) Mode() Mode { return v.mode }
 
-// Following is what moves the selection by itself.
+// Following is what moves the selection automatically.
 func (v *View) Following() Follow { return v.follow }
 
-// Apply makes the picture what b says and keeps the reader's place in it.
+// Apply applies b to the picture and keeps the reader's place.
 func (v *View) Apply(b *Batch) {
 	v.Picture.Apply(b)
 	v.keepInSight()
@@ -79,8 +79,8 @@ func (v *View) Apply(b *Batch) {
 	}
 }
 
-// keepInSight unfolds the groups that the selected row has come into with a change:
-// only the reader folds it away.
+// keepInSight unfolds groups that the selected row was put into by a change: only the
+// reader may hide it.
 func (v *View) keepInSight() {
 	if v.mode != Tree || v.sel == nil || v.sel.gone {
 		return
@@ -92,13 +92,13 @@ func (v *View) keepInSight() {
 	}
 }
 
-// SetPorts says which processes listen on which ports.
+// SetPorts sets which processes listen on which ports.
 func (v *View) SetPorts(ports map[api.Ref][]int) {
 	v.Picture.SetPorts(ports)
 	v.restore()
 }
 
-// SetFilter shows only what f wants.
+// SetFilter shows only the rows that f wants.
 func (v *View) SetFilter(f *Filter) {
 	v.Picture.SetFilter(f)
 	v.refill()
@@ -110,8 +110,7 @@ func (v *View) Fold(r *Row, folded bool) {
 	v.restore()
 }
 
-// SetHeight says how many rows the window has.
-// A higher one is filled.
+// SetHeight sets how many rows the window has. If it grows, it is filled.
 func (v *View) SetHeight(rows int) {
 	rows = max(rows, 1)
 	if rows == v.height {
@@ -124,16 +123,16 @@ func (v *View) SetHeight(rows int) {
 	}
 }
 
-// HideExited hides exited processes below which nothing is alive, or shows them.
+// HideExited hides exited processes with nothing alive below them, or shows them.
 func (v *View) HideExited(on bool) {
 	v.hidden = on
 	v.refill()
 }
 
-// HidesExited tells whether they are hidden.
+// HidesExited reports whether exited processes are hidden.
 func (v *View) HidesExited() bool { return v.hidden }
 
-// hides is the same, unless the filter asks for them.
+// hides is HidesExited, unless the filter asks for exited processes.
 func (v *View) hides() bool { return v.hidden && !v.Picture.filter.wantsExited() }
 
 // FoldSessions folds all sessions, or unfolds them if all are folded.
@@ -145,7 +144,7 @@ func (v *View) FoldSessions() {
 	v.refill()
 }
 
-// SessionsFolded tells that nothing but folded sessions is shown.
+// SessionsFolded reports whether only folded sessions are shown.
 func (v *View) SessionsFolded() bool {
 	if v.mode != Tree || v.root != v.Picture.top {
 		return false
@@ -158,7 +157,7 @@ func (v *View) SessionsFolded() bool {
 	return true
 }
 
-// SetMode lays the rows out in another way.
+// SetMode changes the layout of the rows.
 func (v *View) SetMode(m Mode) {
 	v.mode = m
 	v.locked, v.sorted = false, false
@@ -166,7 +165,7 @@ func (v *View) SetMode(m Mode) {
 	v.refill()
 }
 
-// SetRoot shows only what is at and below r; nil: everything.
+// SetRoot shows only rows at and below r; nil: everything.
 func (v *View) SetRoot(r *Row) {
 	if r == nil {
 		r = v.Picture.top
@@ -175,14 +174,14 @@ func (v *View) SetRoot(r *Row) {
 	v.refill()
 }
 
-// SetFollow has the selection move by itself.
+// SetFollow makes the selection move automatically.
 func (v *View) SetFollow(f Follow) {
 	v.follow = f
 	v.restore()
 }
 
-// Select moves to r and unfolds what hides it. A row that the view does not
-// show, for its root or its filter, is not selected.
+// Select moves to r and unfolds what hides it. A row that the view does not show,
+// because of its root or filter, is not selected.
 func (v *View) Select(r *Row) bool {
 	if r == nil || r.gone || !v.holds(r) {
 		return false
@@ -209,7 +208,7 @@ func (v *View) reveal(r *Row) {
 	}
 }
 
-// holds tells whether r would be shown if nothing were folded.
+// holds reports whether r would be shown if nothing were folded.
 func (v *View) holds(r *Row) bool {
 	if v.mode != Tree {
 		return v.listed(r)
@@ -217,7 +216,7 @@ func (v *View) holds(r *Row) bool {
 	return v.shown(r) && r.below(v.root) && r.Kind != topRow
 }
 
-// dropped moves the selection away from a row that goes.
+// dropped moves the selection away from a row that is removed.
 func (v *View) dropped(r, instead *Row) {
 	if r == v.root {
 		v.root = r.up
@@ -236,8 +235,8 @@ func (v *View) dropped(r, instead *Row) {
 	v.sel = instead
 }
 
-// restore finds the selected row again after a change: where it is hidden, the
-// row that hides it. It keeps its line, though others come and go around it.
+// restore finds the selected row again after a change; if it is hidden, the row that
+// hides it. It keeps its line, though other rows come and go.
 func (v *View) restore() {
 	if v.mode != Tree {
 		v.list()
@@ -268,14 +267,14 @@ func (v *View) restore() {
 	v.line = min(v.line, v.above(v.line))
 }
 
-// refill is restore after the reader chose other rows: the window is full if
-// there are rows enough.
+// refill is restore after the reader changed which rows are shown: the window is full
+// if there are enough rows.
 func (v *View) refill() {
 	v.restore()
 	v.place(v.line)
 }
 
-// visible gives r or the row that stands for it, or nil.
+// visible returns r, or the row that represents it, or nil.
 func (v *View) visible(r *Row) *Row {
 	if !r.below(v.root) || r == v.Picture.top {
 		return nil

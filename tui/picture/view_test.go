@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// checkView holds the view against what must always be true of it.
+// checkView tests the view's invariants.
 func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	var rows []*Row
 	for r := v.First(); r != nil; r = v.Next(r) {
@@ -44,7 +44,7 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	}
 }
 
-// act does at random what a reader does.
+// act does a random action of a reader.
 func act(t *rapid.T, v *View) {
 	switch rapid.IntRange(0, 15).Draw(t, "key") {
 	case 13:
@@ -105,8 +105,7 @@ func TestView(t *testing.T) {
 	})
 }
 
-// The selected row keeps its line as long as it is there and there are rows
-// enough above it.
+// The selected row keeps its line while it exists and there are enough rows above it.
 func TestAnchor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, v := newHost(), NewView(New())
@@ -135,7 +134,7 @@ func TestAnchor(t *testing.T) {
 	})
 }
 
-// A filter shows what it wants, what is above that, and nothing else.
+// A filter shows the rows that it wants, the rows above them, and nothing else.
 func TestFilterKeepsAncestors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, v := newHost(), NewView(New())
@@ -236,8 +235,8 @@ func TestFilterTerms(t *testing.T) {
 	}
 }
 
-// The flat list is in its order after each Resort; between two, and while it is
-// locked, nobody changes places.
+// The flat list is sorted after each Resort; between two, and while it is locked, no
+// rows change places.
 func TestFlat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, v := newHost(), NewView(New())
@@ -271,7 +270,7 @@ func TestFlat(t *testing.T) {
 	})
 }
 
-// What the reader does fills the window, a higher one too, if there are rows enough.
+// Actions of the reader, also a higher window, fill the window if there are enough rows.
 func TestWindowIsFull(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, v := newHost(), NewView(New())
@@ -287,8 +286,8 @@ func TestWindowIsFull(t *testing.T) {
 	})
 }
 
-// A row that the reader chose is pushed off no line; when all is calm the window is
-// full again. Before the reader chose one, what comes above is shown.
+// A row that the reader chose keeps its line; when nothing changes for a while the
+// window is filled again. Before the reader chose a row, new rows above are shown.
 func TestFillsWhenCalm(t *testing.T) {
 	v := NewView(New())
 	v.SetHeight(5)

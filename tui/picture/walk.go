@@ -1,6 +1,6 @@
 package picture
 
-// shown tells whether the filter leaves r, and it is not hidden as exited.
+// shown reports whether r passes the filter, and is not hidden as exited.
 func (v *View) shown(r *Row) bool {
 	if v.Picture.filter != nil && r.hits == 0 {
 		return false
@@ -11,7 +11,7 @@ func (v *View) shown(r *Row) bool {
 // Child is the first row right below r that would be shown, or nil.
 func (v *View) Child(r *Row) *Row { return v.skip(r.first, (*Row).Next) }
 
-// Below is how many processes are below r that would be shown.
+// Below is how many processes below r would be shown.
 func (v *View) Below(r *Row) int {
 	if v.hides() {
 		if r.counted {
@@ -92,7 +92,7 @@ func (v *View) Prev(r *Row) *Row {
 
 func (r *Row) before() *Row { return r.prev }
 
-// skip gives the first of r and what step leads to that the filter leaves.
+// skip returns the first row that is shown, of r and the rows that step leads to.
 func (v *View) skip(r *Row, step func(*Row) *Row) *Row {
 	for r != nil && !v.shown(r) {
 		r = step(r)
@@ -112,8 +112,7 @@ func (v *View) deepest(r *Row) *Row {
 	return r
 }
 
-// Move moves the selection by n rows, down if n > 0, and with it its line as
-// far as the window goes.
+// Move moves the selection by n rows, down if n > 0, and its line within the window.
 func (v *View) Move(n int) {
 	v.follow, v.moved = FollowNothing, true
 	step, by := v.Next, 1
@@ -167,7 +166,7 @@ func (v *View) place(line int) {
 	v.line = v.above(line)
 }
 
-// Window gives the rows that are to be drawn, from the top down.
+// Window returns the rows to draw, from the top down.
 func (v *View) Window() []*Row {
 	if v.sel == nil {
 		return nil
@@ -185,7 +184,7 @@ func (v *View) Window() []*Row {
 	return rows
 }
 
-// More tells whether there are rows above and below those of a window.
+// More reports whether there are rows above and below a window.
 func (v *View) More(window []*Row) (above, below bool) {
 	if len(window) == 0 {
 		return false, false
@@ -202,17 +201,17 @@ func (v *View) Depth(r *Row) int {
 	return n
 }
 
-// Guides tells for each of the last most rows that lead to r, the outermost
-// first and r the last, whether another one follows below the same creator.
+// Guides finds, for the rows that lead to r, the outermost first and r last, whether
+// another row follows below the same creator.
 type Guides struct {
 	v    *View
 	more map[*Row]bool
 }
 
-// Guides gives what knows the lines of one window.
+// Guides makes the Guides of one window.
 func (v *View) Guides() *Guides { return &Guides{v: v, more: map[*Row]bool{}} }
 
-// Of gives the lines of r, at most so many.
+// Of returns the lines of r, at most most of them.
 func (g *Guides) Of(r *Row, most int) []bool {
 	var lines []bool
 	for ; r != g.v.root && r.up != nil && r.up.Kind != topRow && len(lines) < most; r = r.up {

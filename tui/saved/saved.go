@@ -1,5 +1,4 @@
-// Package saved remembers how the reader arranged the view, from one run to the
-// next.
+// Package saved stores how the reader arranged the view, from one run to the next.
 package saved
 
 import (
@@ -11,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// State is what is remembered.
+// State is what is stored.
 type State struct {
 	Sort    string   `json:"sort,omitempty"` // see picture.ParseSort
 	Reverse bool     `json:"reverse,omitempty"`
@@ -20,11 +19,11 @@ type State struct {
 	Folds   []string `json:"folds,omitempty"`   // see picture.Folds
 }
 
-// most bounds the file.
+// most is the largest size of the file.
 const most = 1 << 20
 
-// File is where it is kept: below $XDG_STATE_HOME, else in the home directory. It is
-// "" if neither is known.
+// File is the path of the state: below $XDG_STATE_HOME, else in the home directory. It
+// is "" if neither is known.
 func File(env func(string) string) string {
 	dir := env("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
@@ -36,7 +35,7 @@ func File(env func(string) string) string {
 	return filepath.Join(dir, "lineage", "top.json")
 }
 
-// Load reads the file. One that is not there is the zero State.
+// Load reads the file. If it does not exist, the State is zero.
 func Load(file string) (s State, err error) {
 	b, err := os.ReadFile(file)
 	switch {
@@ -53,8 +52,8 @@ func Load(file string) (s State, err error) {
 	return s, nil
 }
 
-// Save writes the file, whole or not at all. Where another user could have put
-// something else in its place nothing is written: this may run as root.
+// Save writes the file completely or not at all. It writes nothing where another user
+// could have replaced the path: this may run as root.
 func Save(file string, s State) error {
 	b, err := json.MarshalIndent(s, "", "\t")
 	if err != nil {
@@ -82,8 +81,8 @@ func Save(file string, s State) error {
 	return nil
 }
 
-// ours tells that nobody but root and us can change what is at a path: each part of
-// it that is there belongs to one of them. For root that is root alone.
+// ours reports whether only root and we can change what is at a path: each existing
+// part of it belongs to root or us. If we are root, to root alone.
 func ours(path string) bool {
 	for {
 		if info, err := os.Lstat(path); err == nil {

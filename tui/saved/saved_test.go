@@ -45,7 +45,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Root writes nothing where another user could have put a link in its place.
+// Root writes nothing where another user could have put a link.
 func TestForeignDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -1,6 +1,6 @@
-// Package timeline draws when the processes of a session lived, the exited ones
-// too. Processes of one creator that ran the same command share a lane, and so do those
-// of one program whose arguments are different each time.
+// Package timeline draws when the processes of a session were alive, including exited
+// ones. Processes of one creator that ran the same command share a lane, and so do
+// those of one program whose arguments are different each time.
 package timeline
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// most bounds the processes that are remembered; the first ones to exit are forgotten.
+// most limits the processes that are kept; above it, exited ones that started first are dropped.
 const most = 20_000
 
-// leastSpan is as far as one can zoom in.
+// leastSpan is the limit of zooming in.
 const leastSpan = 10 * time.Millisecond
 
 // Model is a timeline and the reader's place in it.
 type Model struct {
 	Session string
-	Err     error     // why earlier processes are not there
-	Asked   time.Time // when they were asked for
+	Err     error     // why earlier processes are missing
+	Asked   time.Time // when they were requested
 
 	known map[api.Ref]*api.Process // of the history and the picture
 	lanes []lane
@@ -33,17 +33,17 @@ type Model struct {
 
 	first, now time.Time // of the session
 	over       bool
-	from, to   time.Time // what is shown, unless all is
+	from, to   time.Time // the shown part, unless everything is shown
 	zoomed     bool
 	follows    bool // the right edge is now
 }
 
-// lane is one line: processes of one creator, or of several in one lane, that ran
-// the same command.
+// lane is one line: processes that ran the same command, of one creator or of several
+// creators in one lane.
 type lane struct {
 	depth     int
 	processes []*api.Process // in start order
-	program   bool           // only their program is the same
+	program   bool           // only their program is the same, not the arguments
 }
 
 // New is the timeline of a session.
@@ -51,7 +51,7 @@ func New(session string) *Model {
 	return &Model{Session: session, known: map[api.Ref]*api.Process{}, rows: 1}
 }
 
-// Remember takes the session's tree of the history.
+// Remember adds the session's tree from the history.
 func (m *Model) Remember(t *api.Tree) {
 	for i := range t.Nodes {
 		p := &t.Nodes[i].Process
@@ -59,7 +59,7 @@ func (m *Model) Remember(t *api.Tree) {
 	}
 }
 
-// Update takes what the picture has of the session. Born is when a process started.
+// Update adds what the picture has of the session. born is when a process started.
 func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process) time.Time) {
 	p.All(func(r *picture.Row) {
 		if r.Process.Session == m.Session {
@@ -89,7 +89,7 @@ func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process
 	m.arrange(m.bounded(all))
 }
 
-// bounded forgets the oldest exited processes if there are too many.
+// bounded drops the oldest exited processes if there are too many.
 func (m *Model) bounded(all []*api.Process) []*api.Process {
 	over := len(all) - most
 	return slices.DeleteFunc(all, func(p *api.Process) bool {
@@ -127,7 +127,7 @@ func (m *Model) arrange(all []*api.Process) {
 		var order []string
 		alike := map[string]*lane{}
 		for _, p := range processes {
-			// What a command runs each time with another temporary file is one lane.
+			// Runs of a program with another temporary file each time are one lane.
 			key := command(p)
 			program := again && times[key] == 1
 			if program {
@@ -158,7 +158,7 @@ func (m *Model) arrange(all []*api.Process) {
 	m.Move(0)
 }
 
-// command is that of a process, and no comm: that has no NUL.
+// command is a key for the command of a process. It is never equal to a comm, which has no NUL.
 func command(p *api.Process) string { return p.Comm + "\x00" + strings.Join(p.Argv, "\x00") }
 
 // Selected is the last process of the selected lane.
@@ -170,7 +170,7 @@ func (m *Model) Selected() (api.Ref, bool) {
 	return all[len(all)-1].Ref, true
 }
 
-// SetHeight says how many lanes are drawn.
+// SetHeight sets how many lanes are drawn.
 func (m *Model) SetHeight(rows int) {
 	m.rows = max(rows, 1)
 	m.Move(0)
@@ -179,7 +179,7 @@ func (m *Model) SetHeight(rows int) {
 // Page is how many lanes a page has.
 func (m *Model) Page() int { return max(m.rows-1, 1) }
 
-// Move selects another lane, as many down.
+// Move selects another lane, by lanes down.
 func (m *Model) Move(by int) {
 	m.sel = max(min(m.sel+by, len(m.lanes)-1), 0)
 	m.top = max(min(m.top, m.sel, len(m.lanes)-m.rows), m.sel-m.rows+1, 0)
@@ -192,7 +192,7 @@ func (m *Model) At(line int) {
 	}
 }
 
-// Span is the time that is shown.
+// Span is the shown time.
 func (m *Model) Span() (from, to time.Time) {
 	switch {
 	case !m.zoomed:

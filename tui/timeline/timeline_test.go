@@ -35,7 +35,7 @@ func process(pid int, creator int, from, to float64, argv ...string) api.Process
 	return p
 }
 
-// loop is a session of 20 minutes that runs a job every so many seconds.
+// loop is a session of 20 minutes that runs a job every that many seconds.
 func loop(every int) (*Model, *label.Labels) {
 	p := picture.New()
 	b := picture.NewBatch()
@@ -55,13 +55,13 @@ func loop(every int) (*Model, *label.Labels) {
 	return m, &label.Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: p, Now: *at(1200), Limit: 80}
 }
 
-// bars counts the lives that a line shows.
+// bars counts the lifetimes that a line shows.
 func bars(line string) int {
 	return len(strings.FieldsFunc(ansi.Strip(line), func(r rune) bool { return r != '━' && r != '•' && r != '▶' }))
 }
 
-// What one command was started for again and again is one lane, and all of it is on
-// the screen: that of history too.
+// Repeated runs of one command are one lane, and all of them are on the screen, those
+// from the history too.
 func TestLanes(t *testing.T) {
 	m, l := loop(60)
 	lines := m.Lines(l, 100)
@@ -81,8 +81,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// What a command starts with other arguments each time, as a compiler does with its
-// temporary files, is one lane; what it starts once, or with the same ones again, is not.
+// Runs with other arguments each time, such as a compiler with its temporary files, are
+// one lane; a program run once, or again with the same arguments, is not put there.
 func TestLanesOfPrograms(t *testing.T) {
 	m, l := loop(600)
 	tree := &api.Tree{}
@@ -147,7 +147,7 @@ func TestZoomAndPan(t *testing.T) {
 	}
 }
 
-// A view of the present stays one.
+// A view that ends at the present keeps following it.
 func TestFollowsThePresent(t *testing.T) {
 	m, l := loop(10)
 	m.Zoom(true, born)
@@ -179,7 +179,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// The lane that is selected stays so.
+// The selected lane stays selected.
 func TestSelection(t *testing.T) {
 	m, l := loop(10)
 	m.Move(2)

@@ -14,7 +14,7 @@ import (
 // mostIndent is how many levels are indented.
 const mostIndent = 8
 
-// labelColumns is what part of a line names the lane.
+// labelColumns is how wide the name of a lane is.
 func labelColumns(columns int) int { return min(columns*2/5, 48) }
 
 // Lines draws the axis and the lanes.
@@ -44,7 +44,7 @@ func (m *Model) Note() string {
 	return text
 }
 
-// steps are the distances that ticks of the axis can have.
+// steps are the possible distances between ticks of the axis.
 var steps = []time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
@@ -94,7 +94,7 @@ func (m *Model) axis(l *label.Labels, columns int) string {
 	return line.Full()
 }
 
-// place is the column of a time, which may be outside of the lane.
+// place is the column of a time, which may be outside the lane.
 func place(t, from, to time.Time, columns int) int {
 	return int(float64(t.Sub(from)) / max(float64(to.Sub(from)), 1) * float64(columns))
 }
@@ -103,7 +103,7 @@ func place(t, from, to time.Time, columns int) int {
 type cell struct {
 	text  string
 	paint ink.Paint
-	rank  int // what is drawn over what
+	rank  int // a higher rank is drawn over a lower one
 }
 
 func (m *Model) lane(l *label.Labels, i, columns int) string {
@@ -150,7 +150,7 @@ func (m *Model) name(l *label.Labels, line *ink.Line, ln *lane, columns int) {
 	line.Put(l.Key, count)
 }
 
-// cells draws the lives of a lane's processes.
+// cells draws the lifetimes of a lane's processes.
 func (m *Model) cells(l *label.Labels, ln *lane, columns int) []cell {
 	cells := make([]cell, columns)
 	from, to := m.Span()
@@ -184,8 +184,8 @@ func (m *Model) cells(l *label.Labels, ln *lane, columns int) []cell {
 	return cells
 }
 
-// life is how the life of a process is painted, and over what: how it exited is
-// more than that it lives.
+// life is how the lifetime of a process is painted, and its rank: an end or a failure
+// covers a live process, which covers a normal exit.
 func (m *Model) life(l *label.Labels, p *api.Process) (ink.Paint, int) {
 	look := l.Process(p, "")
 	switch {

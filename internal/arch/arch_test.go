@@ -37,8 +37,8 @@ type pkg struct {
 	Imports    []string
 }
 
-// TestSizes compares what is over a limit with the table, in both directions:
-// nothing grows, and what has shrunk stays small.
+// TestSizes compares sizes over a limit with the table, in both directions: nothing
+// grows, and a size that has shrunk must be lowered in the table.
 func TestSizes(t *testing.T) {
 	over := make(map[string]int)
 	for _, p := range packages(t) {
@@ -88,7 +88,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestHTTP: of the daemon, only these speak HTTP.
+// TestHTTP: only these packages of the daemon use HTTP.
 func TestHTTP(t *testing.T) {
 	may := []string{"daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/metrics"}
 	for _, p := range packages(t) {
@@ -120,7 +120,7 @@ func packages(t *testing.T) (all []pkg) {
 	}
 }
 
-// measure adds to over what exceeds a limit in the package.
+// measure adds to over the sizes that exceed a limit in the package.
 func measure(t *testing.T, p pkg, over map[string]int) {
 	t.Helper()
 	exceeds := func(key string, n, limit int) {
@@ -181,8 +181,8 @@ func measure(t *testing.T, p pkg, over map[string]int) {
 	}
 }
 
-// embedsPointer reports an embedded pointer to a type of ours: of the same package, or
-// of one that the file imports.
+// embedsPointer reports whether a field is an embedded pointer to our own type: of the
+// same package, or of one that the file imports.
 func embedsPointer(f *ast.File, field *ast.Field) bool {
 	star, ok := field.Type.(*ast.StarExpr)
 	if !ok || len(field.Names) > 0 {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestCodebase compares the tables of docs/CODEBASE.md with the packages: each is
-// there once, and imports only packages below it. Tests and tools come last there,
-// and may import from both tables.
+// TestCodebase compares the tables of docs/CODEBASE.md with the packages: each package
+// is listed once, and imports only packages below it. Tests and tools come last, and
+// may import from both tables.
 func TestCodebase(t *testing.T) {
 	text, err := os.ReadFile("../../docs/CODEBASE.md")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestCodebase(t *testing.T) {
 	}
 }
 
-// TestPaths: the files that docs/CODEBASE.md names are there.
+// TestPaths: the files that docs/CODEBASE.md names exist.
 func TestPaths(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+\\.(?:go|h|md|sh))`").FindAllStringSubmatch(read(t, "docs/CODEBASE.md"), -1) {
 		if _, err := os.Stat("../../" + m[1]); err != nil {

@@ -15,9 +15,9 @@ var release = flag.Bool("release", false, "write testdata/released.txt again, at
 
 const released = "testdata/released.txt"
 
-// TestCompatible: what a release promised of the API and of the policy is still there:
-// routes, parameters, fields, values, types and defaults. More may have come, but
-// nothing that a caller has to send (docs/COMPATIBILITY.md).
+// TestCompatible: what a release promised for the API and the policy still exists:
+// routes, parameters, fields, values, types and defaults. More may be added, but
+// nothing that a caller must send (docs/COMPATIBILITY.md).
 func TestCompatible(t *testing.T) {
 	now := promises(t)
 	if *release {
@@ -59,7 +59,7 @@ func TestCompatibleSees(t *testing.T) {
 	}
 }
 
-// broken compares the lines of a release with those of now.
+// broken compares the lines of a release with the current ones.
 func broken(then, now []string) (why []string) {
 	for _, line := range then {
 		if !slices.Contains(now, line) {
@@ -76,8 +76,8 @@ func broken(then, now []string) (why []string) {
 	return why
 }
 
-// promises are the lines of the API and of the policy. Those about what lineage is
-// given begin with "request".
+// promises are the lines of the API and of the policy. Lines about input to lineage
+// begin with "request".
 func promises(t *testing.T) (lines []string) {
 	t.Helper()
 	var policy, api map[string]any
@@ -100,7 +100,7 @@ func promises(t *testing.T) (lines []string) {
 	return slices.Compact(lines)
 }
 
-// flatten writes what a program relies on of a JSON schema, one line each.
+// flatten writes the parts of a JSON schema that programs rely on, one a line.
 func flatten(path string, value any, lines *[]string) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -111,7 +111,7 @@ func flatten(path string, value any, lines *[]string) {
 			default:
 				below := path + "." + key
 				if key == "properties" || key == "items" || key == "content" || key == "schema" {
-					below = path // no more than a place
+					below = path // only structure
 				}
 				flatten(below, v[key], lines)
 			}
@@ -129,7 +129,7 @@ func flatten(path string, value any, lines *[]string) {
 	}
 }
 
-// TestVersion: the file VERSION names the release that the changes on top are of.
+// TestVersion: the file VERSION names the release of the newest section in CHANGELOG.md.
 func TestVersion(t *testing.T) {
 	version := strings.TrimSpace(read(t, "VERSION"))
 	_, changes, _ := strings.Cut(read(t, "CHANGELOG.md"), "\n## ")

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// dashboard is what matters of packaging/dashboard.json.
+// dashboard has the fields of packaging/dashboard.json that matter here.
 type dashboard struct {
 	Templating struct{ List []struct{ Query string } }
 	Panels     []struct {
@@ -25,13 +25,13 @@ type dashboard struct {
 }
 
 // TestQueries compares the queries of the dashboard and of the alert rules with
-// docs/METRICS.md: each metric is there, with the labels that are asked for.
+// docs/METRICS.md: each metric is listed, with the labels that the queries use.
 func TestQueries(t *testing.T) {
 	metrics := make(map[string][]string)
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "docs/METRICS.md"), -1) {
 		metrics[m[1]] = regexp.MustCompile("[a-z]+").FindAllString(m[2], -1)
 	}
-	// Of the Go library, which METRICS.md names as a whole.
+	// Metrics of the Go library, which METRICS.md names as a group.
 	metrics["process_cpu_seconds_total"], metrics["process_resident_memory_bytes"], metrics["up"] = nil, nil, nil
 
 	var d dashboard
@@ -115,8 +115,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// oddWords are phrases that hide the noun, or that a reader stops at. What to write
-// in their place is behind them.
+// oddWords are phrases that hide the noun, or make a reader stop. The value says what
+// to write instead.
 var oddWords = map[string]string{
 	`\bfor who\b|\b(of|to|by|from|as) who\b|\b[Ww]hoever\b|\b[Ww]hom\b`: "the process, the user, the caller",
 	`\b[Nn]obody\b|\b[Ss]omebody\b|\b[Ee]verybody\b|\banybody else\b`:   "no process, a user, every member",
@@ -135,7 +135,7 @@ var oddWords = map[string]string{
 	`\bas it stands\b`:                                                  "unchanged",
 }
 
-// isNo finds the odd way to say that something is not of a kind; after "there" it is plain.
+// isNo finds "is no X" for "is not an X"; after "there" it is plain.
 var isNo = regexp.MustCompile(`\b(\w+) (?:is|are|was|were) no [a-z]+`)
 
 // odd are the phrases of a text that hide the noun, each with what to write instead.

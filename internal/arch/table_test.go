@@ -81,8 +81,8 @@ var mayImport = map[string]string{
 	"tui/timeline":               "api api/display tui/ink tui/label tui/picture",
 }
 
-// overLimit has what exceeds a limit, with its present size. These numbers only
-// go down.
+// overLimit lists what exceeds a limit, with its current size. These numbers only go
+// down.
 var overLimit = map[string]int{
 	"embedded pointer internal/bench.kernel *Tracer":         1,
 	"embedded pointer internal/bench.metered *kernel":        1,
@@ -102,9 +102,8 @@ var overLimit = map[string]int{
 	"struct lineage.node":                                    47,
 }
 
-// wideStructs have as many fields as what they describe: documents on the wire,
-// records of the kernel, tables of keys and signs, the options of what stands on
-// everything else.
+// wideStructs have as many fields as what they describe: documents on the wire, records
+// of the kernel, tables of keys and signs, the options of top-level packages.
 var wideStructs = map[string]bool{
 	"api.Event":              true,
 	"api.Leak":               true,

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// builds compares two builds of lineage. Both run at once and trace the same
-// processes, and each measurement of one has one of the other right beside it, in turn
-// who is first: what the host does meanwhile happens to both.
+// builds compares two builds of lineage. Both run at once and trace the same processes.
+// Each measurement of one is directly followed by one of the other, and they take turns
+// in being first: other load on the host affects both.
 type builds struct {
 	ctx   context.Context
 	paths [2]string // old, new
@@ -75,7 +75,7 @@ func (b *builds) stop() error {
 	return errors.Join(errs...)
 }
 
-// pair measures both, and notes how many times the old one's the new one's figure is.
+// pair measures both, and notes the ratio of the new one's figure to the old one's.
 func (b *builds) pair(what string, measure func(*daemon) (float64, error)) error {
 	var v [2]float64
 	first := len(b.ratio[what]) % 2
@@ -100,10 +100,10 @@ func timed(do func(*daemon) error) func(*daemon) (float64, error) {
 	}
 }
 
-// idle is the private memory without a session, when what the start needed was given back.
+// idle is the private memory without a session, after the memory that the start needed was freed.
 func (b *builds) idle() error {
 	if b.both[1] == nil {
-		return nil // start has said why
+		return nil // start has returned the error
 	}
 	time.Sleep(3 * time.Second)
 	return b.pair("RssAnon, idle", func(d *daemon) (kb float64, err error) {
@@ -112,7 +112,7 @@ func (b *builds) idle() error {
 	})
 }
 
-// ends has each end a session of n members.
+// ends makes each end a session of n members.
 func (b *builds) ends(n int) error {
 	return b.pair(fmt.Sprintf("end of %d", n), func(d *daemon) (float64, error) {
 		w, err := start(b.ctx, -1, "crowd")
@@ -167,7 +167,7 @@ func (b *builds) events() error {
 	return nil
 }
 
-// requests asks both of the same n processes.
+// requests sends both the same requests about n processes.
 func (b *builds) requests(n int) error {
 	w, err := start(b.ctx, -1, "crowd")
 	if err != nil {

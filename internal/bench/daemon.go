@@ -24,7 +24,7 @@ type daemon struct {
 	cmd         *exec.Cmd
 }
 
-// startDaemon starts one of that binary and waits until it answers and has proved itself.
+// startDaemon starts one of that binary and waits until it answers and its self-check is done.
 func startDaemon(ctx context.Context, binary string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
 	if err != nil {
@@ -37,10 +37,10 @@ func startDaemon(ctx context.Context, binary string) (*daemon, error) {
 	return d, nil
 }
 
-// run starts it and waits until it answers and has proved itself.
+// run starts it and waits until it answers and its self-check is done.
 func (d *daemon) run(ctx context.Context, binary string) error {
 	d.cmd = exec.Command(binary, "daemon", "--socket", d.socket)
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager's
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager does
 	log, err := os.Create(filepath.Join(d.dir, "log"))
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (d *daemon) run(ctx context.Context, binary string) error {
 	}
 }
 
-// close stops it and takes everything out of the kernel.
+// close stops it and unloads its kernel side.
 func (d *daemon) close() error {
 	var errs []error
 	if d.Client != nil {
@@ -103,8 +103,8 @@ func (d *daemon) end(ctx context.Context, id string) error {
 	return err
 }
 
-// memory samples its resident memory, and the private part of that: what it alone
-// has, without pages of files and the ring.
+// memory samples its resident memory, and the private part of that: only its own,
+// without pages of files and the ring.
 func (d *daemon) memory(r *report, live int) error {
 	for field, unit := range map[string]string{"VmRSS": "B-rss", "RssAnon": "B-anon"} {
 		var kb float64
@@ -116,7 +116,7 @@ func (d *daemon) memory(r *report, live int) error {
 	return nil
 }
 
-// cpu is the time that it has used.
+// cpu is the CPU time that it has used.
 func (d *daemon) cpu() (time.Duration, error) {
 	var clock unix.Timespec
 	// CLOCK_PROCESS_CPUTIME_ID of another process, see clock_getcpuclockid(3).

@@ -9,11 +9,11 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// emulated tells whether they are of a machine that QEMU emulates, whose ns are
-// no CPU's: they stay out of the tables of figures.
+// emulated reports whether the samples are from a machine that QEMU emulates. Its ns
+// are not a CPU's: they stay out of the tables of figures.
 func (s *samples) emulated() bool { return strings.HasPrefix(s.host["cpu"], "QEMU") }
 
-// emulatedTables are of how figures grow.
+// emulatedTables are about how figures grow.
 func (s *samples) emulatedTables() []table {
 	var all []table
 	for name, text := range map[string]string{"emulated": s.shapeTable(), "scale": s.scaleTable()} {
@@ -24,8 +24,8 @@ func (s *samples) emulatedTables() []table {
 	return all
 }
 
-// scaleTable has what the daemon needs with many sessions, as multiples of what it needed with
-// the fewest.
+// scaleTable shows what the daemon needs with many sessions, as multiples of what it needs
+// with the fewest.
 func (s *samples) scaleTable() string {
 	sizes := s.sizesOf("Scale/", "live")
 	if len(sizes) == 0 {
@@ -44,8 +44,8 @@ func (s *samples) scaleTable() string {
 	return t.String()
 }
 
-// shapeTable has growth among live processes as multiples of what it was among
-// the fewest; where all of them are looked at, for each of them.
+// shapeTable shows the cost among live processes as multiples of the cost among the
+// fewest; where all of them are visited, per process.
 func (s *samples) shapeTable() string {
 	sizes := s.sizesOf("Growth/", "live")
 	if len(sizes) == 0 {
@@ -68,7 +68,7 @@ func (s *samples) shapeTable() string {
 	return t.String()
 }
 
-// multiple is a cell of what the samples are of the median of others.
+// multiple is a cell with the samples v as multiples of the median of of.
 func multiple(v, of []float64) string {
 	if len(v) == 0 || len(of) == 0 {
 		return ""

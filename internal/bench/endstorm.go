@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endStorm ends equal storms in turn by the two commands that a person would
-// type: 300 processes, each the leader of a POSIX session of its own, fork without
-// pause. To the scheduler each is worth as much as the command, which has to get
-// its turn among them. The time is from the command's start until nobody is left.
+// endStorm ends equal storms in turn by the two commands that a user would type: 300
+// processes, each the leader of a POSIX session of its own, fork without pause. The
+// scheduler treats each like the command, which must get its turn among them. The time
+// is from the command's start until no process is left.
 func endStorm(ctx context.Context, r *report) (err error) {
 	const rounds = 15
 	root, err := unified()
@@ -80,7 +80,7 @@ func startStorm(ctx context.Context, cgroup int) (*worker, error) {
 	return start(ctx, cgroup, "crowd", "30")
 }
 
-// endedBy lets a storm rage for a while and ends it by a command.
+// endedBy lets a storm run for a while and ends it by a command.
 func (w *worker) endedBy(ctx context.Context, command string, args ...string) (time.Duration, error) {
 	const leaders = 300
 	if err := w.grow(leaders); err != nil {
@@ -98,13 +98,13 @@ func (w *worker) endedBy(ctx context.Context, command string, args ...string) (t
 	return took, errors.Join(err, cmd.Wait())
 }
 
-// stopStorm reaps the dead of a storm, who led groups of their own. Should some
-// live, they end by themselves.
+// stopStorm reaps the dead of a storm, which led groups of their own. If some are
+// alive, they exit on their own.
 func (w *worker) stopStorm() {
 	w.stop()
 	for {
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
-			return // the daemon is left, and lives
+			return // only the daemon is left, alive
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// exits has the kernel end sessions inside their root's exit (level 4, grace 0),
-// and takes the times from the events of the exits themselves.
+// exits makes the kernel end sessions inside their root's exit (level 4, grace 0), and
+// takes the times from the exit events themselves.
 func exits(ctx context.Context, r *report) (err error) {
 	const rounds = 40
 	events := make(chan tracer.Event, 1<<14)

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// events and top run Go's own benchmarks, whose lines are samples as they are.
+// events and top run Go's own benchmarks, whose output lines are samples already.
 func events(ctx context.Context, r *report) error {
 	return goTest(ctx, r, "-bench", "Apply|Decode", "-benchtime", "200ms", "-count", "5", "./lineage", "./tracer")
 }

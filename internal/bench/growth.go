@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// The growth parts ask what a member's events, a pass and a snapshot cost among
+// The growth parts measure what a member's events, a pass and a snapshot cost among
 // many: live processes, live sessions, and ancestors.
 
 // A stand is a metered kernel side and a member that makes events.
@@ -49,7 +49,7 @@ func (s *stand) close() error {
 	return errors.Join(append(errs, s.metered.close())...)
 }
 
-// measure takes the samples of one size.
+// measure takes the samples for one size.
 func (s *stand) measure(r *report, name string) error {
 	const rounds = 5
 	for range rounds {
@@ -81,12 +81,12 @@ func (s *stand) measure(r *report, name string) error {
 // sizes are numbers of processes, ascending.
 type sizes []int
 
-// live is bounded by pid_max, which is 32,768 where nobody raised it.
+// live is bounded by pid_max, which is 32,768 unless it was raised.
 var live = sizes{100, 1000, 10000, 20000}
 
 func (s *sizes) String() string { return strings.Trim(fmt.Sprint([]int(*s)), "[]") }
 
-// Set reads numbers with spaces between.
+// Set reads numbers separated by spaces.
 func (s *sizes) Set(text string) error {
 	*s = nil
 	for _, word := range strings.Fields(text) {
@@ -102,7 +102,7 @@ func (s *sizes) Set(text string) error {
 	return nil
 }
 
-// growProcesses fills one session with processes that wait, and ends it in the end.
+// growProcesses fills one session with waiting processes, and finally ends it.
 func growProcesses(ctx context.Context, r *report) (err error) {
 	s, err := newStand(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func growProcesses(ctx context.Context, r *report) (err error) {
 	return s.release(id)
 }
 
-// fill has a crowd grow, if there is room on this host.
+// fill makes a crowd grow, if there is room on this host.
 func fill(w *worker, n int) error {
 	if err := roomFor(n); err != nil {
 		return err
@@ -148,7 +148,7 @@ func fill(w *worker, n int) error {
 	return w.grow(n)
 }
 
-// growSessions has a process in each of very many sessions.
+// growSessions has one process in each of many sessions.
 func growSessions(ctx context.Context, r *report) (err error) {
 	const most = 10000
 	s, err := newStand(ctx)
@@ -199,7 +199,7 @@ func growSessions(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-// growDepth has a member with very many ancestors.
+// growDepth has a member with many ancestors.
 func growDepth(ctx context.Context, r *report) (err error) {
 	s, err := newStand(ctx)
 	if err != nil {

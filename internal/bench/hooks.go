@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// A load is how often something happens: caches are cold when it is seldom.
+// A load is how often something happens: caches are cold when it is rare.
 var loads = []struct {
 	name  string
 	count int
@@ -24,10 +24,10 @@ var loads = []struct {
 	{"busy", 2000, 0},
 }
 
-// hooks: a process on each CPU execs a program, with and without a pause, and
-// the kernel counts the time of each program (bpf_stats). Strangers and members
-// in turn; and members where so many PIDs are allowed that the memory of an
-// entry is taken when there is one, as systemd has it.
+// hooks: a process on each CPU execs a program, with and without a pause, and the
+// kernel counts the time of each program (bpf_stats). Outsiders and members take turns.
+// Then members on a host with such a large pid_max, as systemd sets it, that the memory
+// of an entry is only allocated with the entry.
 func hooks(ctx context.Context, r *report) error {
 	if err := hooksOf(ctx, r, "stranger", "member"); err != nil {
 		return err
@@ -75,7 +75,7 @@ func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
 	return nil
 }
 
-// withPIDMax has our mount namespace show another limit than the kernel's.
+// withPIDMax makes our mount namespace show a limit other than the kernel's.
 func withPIDMax(n int, do func() error) (err error) {
 	const path = "/proc/sys/kernel/pid_max"
 	f, err := os.CreateTemp("", "lngtest-pid_max")
@@ -94,7 +94,7 @@ func withPIDMax(n int, do func() error) (err error) {
 	return do()
 }
 
-// together has all of them do the same at once.
+// together makes all of them do the same at once.
 func together(team []*worker, kind string, count int, pause time.Duration) error {
 	done := make(chan error, len(team))
 	for _, w := range team {

@@ -18,7 +18,7 @@ import (
 
 const pins = "/sys/fs/bpf/lngtest-bench"
 
-// A kernel is a kernel side of our own, with somebody who reads its events.
+// A kernel is a kernel side of our own, with a reader of its events.
 type kernel struct {
 	*tracer.Tracer
 	read chan error
@@ -46,7 +46,7 @@ func trace(each func(*tracer.Event)) (*kernel, error) {
 	return k, nil
 }
 
-// close takes the kernel side out again.
+// close unloads the kernel side.
 func (k *kernel) close() error {
 	err := k.Close()
 	if read := <-k.read; !errors.Is(read, os.ErrClosed) {
@@ -55,13 +55,13 @@ func (k *kernel) close() error {
 	return errors.Join(err, tracer.Unload(pins))
 }
 
-// session makes the worker the root of one.
+// session makes the worker the root of a session.
 func (k *kernel) session(w *worker, s tracer.SessionSpec) (tracer.SessionID, error) {
 	s.Root = tracer.Identity{PID: uint32(w.pid())}
 	return k.Create(s)
 }
 
-// release waits until the session is empty and forgets it.
+// release waits until the session is empty and releases it.
 func (k *kernel) release(id tracer.SessionID) error {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		s, err := k.Settle(id)
@@ -75,10 +75,10 @@ func (k *kernel) release(id tracer.SessionID) error {
 	return fmt.Errorf("session %v is not empty after 30 s", id)
 }
 
-// runs is what the kernel counted of each program: its runs and their time.
+// runs is what the kernel counted for each program: its runs and their time.
 type runs map[string]ebpf.ProgramStats
 
-// The tracepoints of the hooks, and what their empty programs are called.
+// The tracepoints of the hooks, by the names of their empty programs.
 var tracepoints = map[string]string{
 	"none_fork": "sched_process_fork",
 	"none_exec": "sched_process_exec",
@@ -87,8 +87,8 @@ var tracepoints = map[string]string{
 	"none_tcp":  "inet_sock_set_state",
 }
 
-// A meter has BPF statistics on, and an empty program on each tracepoint: what
-// that takes is the statistics' own cost.
+// A meter has BPF statistics on, and an empty program on each tracepoint: its time is
+// the statistics' own cost.
 type meter struct {
 	k     *kernel
 	stats interface{ Close() error }
@@ -150,7 +150,7 @@ func (m *meter) runs() (runs, error) {
 	return all, nil
 }
 
-// during gives what the programs did while do ran.
+// during returns what the programs did while do ran.
 func (m *meter) during(do func() error) (runs, error) {
 	before, err := m.runs()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// A killer ends all members of a worker's group, some way. prepare comes before
-// there are any, and gives what is timed, and what cleans up behind it.
+// A killer ends all members of a worker's group in some way. prepare runs before there
+// are any, and returns what is timed, and what cleans up after it.
 type killer struct {
 	name    string
 	cgroup  bool
@@ -47,8 +47,8 @@ func byGroup(_ *kernel, w *worker, _ string) (func() error, func() error, error)
 	return func() error { return unix.Kill(-w.pid(), unix.SIGKILL) }, nothing, nil
 }
 
-// byWalk is what psutil's children(recursive=True) and kill do, until a walk
-// finds nobody.
+// byWalk does what psutil's children(recursive=True) and kill do, until a walk finds no
+// process.
 func byWalk(_ *kernel, w *worker, _ string) (func() error, func() error, error) {
 	return func() error {
 		for {
@@ -68,7 +68,7 @@ func byWalk(_ *kernel, w *worker, _ string) (func() error, func() error, error) 
 	}, nothing, nil
 }
 
-// descendants are root, unless it is a zombie, and those whose parents lead to it.
+// descendants are root, unless it is a zombie, and its descendants by their parents.
 func descendants(root int) ([]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -109,8 +109,8 @@ func descendants(root int) ([]int, error) {
 	return family, nil
 }
 
-// kill ends equal groups in turn by each of the ways. The time is from the call
-// to the end of file on a pipe that all of them hold.
+// kill ends equal groups in turn by each of the ways. The time is from the call to the
+// end of file on a pipe that all of them hold.
 func kill(ctx context.Context, r *report) (err error) {
 	k, err := trace(nil)
 	if err != nil {
@@ -176,7 +176,7 @@ func killOnce(ctx context.Context, k *kernel, by *killer, root string, n int) (t
 	return took, after()
 }
 
-// removed waits until the cgroup is empty and takes it away.
+// removed waits until the cgroup is empty and removes it.
 func removed(dir string) (err error) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if err = os.Remove(dir); err == nil {

@@ -1,10 +1,9 @@
 //go:build linux
 
-// Bench measures what lineage costs, each figure several times and in turn with
-// what it is compared with, and prints one line of Go's benchmark format for
-// each sample: benchstat reads them, and -page makes BENCHMARKS.md's tables of
-// them. It runs as root in a mount namespace with a bpffs of its own, see
-// testdata/bpffs.sh.
+// Bench measures what lineage costs. It measures each figure several times, in turn
+// with what it is compared with, and prints one line of Go's benchmark format for each
+// sample. benchstat reads them, and -page makes the tables of BENCHMARKS.md from them.
+// It runs as root in a mount namespace with a bpffs of its own, see testdata/bpffs.sh.
 package main
 
 import (
@@ -20,14 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A part is what BENCH chooses.
+// A part is what BENCH selects.
 type part struct {
 	name string
 	does string
 	run  func(context.Context, *report) error
 }
 
-// In the order in which they run: what needs a quiet machine most comes first.
+// In the order in which they run: those that most need a quiet machine come first.
 var parts = []part{
 	{"hooks", "kernel time per event", hooks},
 	{"ports", "kernel time per change of a TCP socket's state", ports},
@@ -100,7 +99,7 @@ func run() error {
 	return nil
 }
 
-// prepare refuses to run where something could be left behind.
+// prepare refuses to run where it could leave something behind.
 func prepare() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("needs root; run make bench with sudo")
@@ -120,7 +119,7 @@ func prepare() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	// The deadline of everything that is started here; an emulated host needs a longer one.
+	// The deadline of all programs that are started here; an emulated host needs a longer one.
 	if os.Getenv("LNGTEST_SECONDS") != "" {
 		return nil
 	}
@@ -131,7 +130,7 @@ const lineageBin = "bin/lineage"
 
 func program(name string) string { return "bin/testdata/lngtest-" + name }
 
-// roomFor fails if n more processes would leave too little room for others here.
+// roomFor fails if n more processes would leave too little room for others on this host.
 func roomFor(n int) error {
 	const reserve = 4000
 	var limit, tasks int

@@ -13,11 +13,11 @@ import (
 
 const document = "BENCHMARKS.md"
 
-// A table is what stands between the marks of that name in a document.
+// A table is the text between the marks of that name in a document.
 type table struct{ path, name, text string }
 
-// writePages writes what the samples say between the marks of the documents. A
-// table of a part that was not run stays as it is.
+// writePages writes the samples' tables between the marks of the documents. A table of
+// a part that was not run stays as it is.
 func writePages(raw string) error {
 	s, err := load(raw)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *samples) machine() string {
 		s.host["cpu"], s.host["cpus"], float64(kb)/(1<<20), s.host["kernel"], s.host["date"], s.host["load"])
 }
 
-// sizesOf are the values that a key has in the names that begin so, in order.
+// sizesOf are the values that a key has in the names with this prefix, in order.
 func (s *samples) sizesOf(prefix, key string) []int {
 	var all []int
 	for name := range s.values {
@@ -103,7 +103,7 @@ var hookPrograms = []struct{ name, says, empty string }{
 	{"none_free", "an empty program on free", ""},
 }
 
-// The columns of what the hooks cost.
+// The columns of the costs of hooks.
 var hookColumns = []struct{ who, load, says string }{
 	{"stranger", "busy", "outsider, busy:"},
 	{"stranger", "idle", "outsider, idle:"},
@@ -140,7 +140,7 @@ func (s *samples) hookTable() string {
 	return t.String()
 }
 
-// net is the median time of the hooks named, without that of as many empty programs, ns.
+// net is the median time of the named hooks, minus that of the same number of empty programs, in ns.
 func (s *samples) net(who, load string, programs ...string) float64 {
 	var sum float64
 	for _, p := range hookPrograms {
@@ -156,7 +156,7 @@ func (s *samples) net(who, load string, programs ...string) float64 {
 	return sum
 }
 
-// eventSums is by event, without what an empty program takes.
+// eventSums is by event, minus what an empty program takes.
 func (s *samples) eventSums() string {
 	if s.net("member", "busy", "fork_birth") == 0 {
 		return ""
@@ -187,7 +187,7 @@ func (s *samples) eventSums() string {
 	return t.String()
 }
 
-// portTable is of the changes of TCP sockets' states.
+// portTable shows the changes of TCP sockets' states.
 func (s *samples) portTable() string {
 	name := func(who, program string) string { return fmt.Sprintf("Ports/who=%s/program=%s ns/run", who, program) }
 	if len(s.values[name("member", "tcp_state")]) == 0 {
@@ -219,7 +219,7 @@ func (s *samples) spawnTable() string {
 	return t.String()
 }
 
-// ratio is a cell of ratios, which need three digits behind the point.
+// ratio is a cell of ratios, which need three digits after the point.
 func ratio(v []float64) string {
 	if len(v) == 0 {
 		return ""
@@ -307,7 +307,7 @@ func (s *samples) growthTable(key, says string) string {
 	return t.String()
 }
 
-// median is a cell of a figure that is a whole number.
+// median is a cell with a whole number.
 func median(v []float64) string {
 	if len(v) == 0 {
 		return ""
@@ -315,7 +315,7 @@ func median(v []float64) string {
 	return grouped(int64(spreadOf(v).median + 0.5))
 }
 
-// goTable is of the Go benchmarks of events in user space.
+// goTable shows the Go benchmarks of events in user space.
 func (s *samples) goTable() string {
 	t := page.NewTable("what", "ns:", "allocations:")
 	found := false
@@ -337,7 +337,7 @@ func (s *samples) goTable() string {
 	return t.String()
 }
 
-// amongTable is of the graph with ever more in it.
+// amongTable shows the graph with more and more in it.
 func (s *samples) amongTable() string {
 	t := page.NewTable("live:", "ns:", "sessions:", "ns:", "ancestors:", "ns:")
 	keys := []string{"live", "sessions", "depth"}
@@ -360,7 +360,7 @@ func (s *samples) amongTable() string {
 	return t.String()
 }
 
-// topTable is of the terminal view.
+// topTable shows the terminal view.
 func (s *samples) topTable() string {
 	t := page.NewTable("what, ms", "1,000 processes:", "10,000:", "100,000:")
 	found := false

@@ -9,9 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// ports: TCP connections are opened and closed, by a process outside and by a member, and the
-// kernel counts the time of our program and of an empty one on each change of a
-// socket's state (bpf_stats).
+// ports: an outsider and a member open and close TCP connections. The kernel counts the time
+// of our program and of an empty one on each change of a socket's state (bpf_stats).
 func ports(ctx context.Context, r *report) (err error) {
 	const rounds, connections = 10, 5000
 	k, err := newMetered()

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A report takes the samples.
+// A report writes the samples.
 type report struct{ out io.Writer }
 
-// host says where they were taken, as benchstat's configuration lines.
+// host says where the samples were taken, as benchstat's configuration lines.
 func (r *report) host() error {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.out, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
-	version, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-") // what follows is the builder's
+	version, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-") // the rest is the builder's
 	fmt.Fprintf(r.out, "kernel: %s\n", version)
 	if model := fieldOf("/proc/cpuinfo", "model name"); model != "" {
 		fmt.Fprintf(r.out, "cpu: %s\n", model)
@@ -37,7 +37,7 @@ func (r *report) host() error {
 	return nil
 }
 
-// fieldOf is the first value of that name in a file of "name: value" lines.
+// fieldOf is the first value with that name in a file of "name: value" lines.
 func fieldOf(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -51,9 +51,9 @@ func fieldOf(path, name string) string {
 	return ""
 }
 
-// sample tells one measurement of n repetitions, as one line of Go's benchmark
-// format. What is compared with each other is told in turn, so that the i-th
-// samples of two names are a pair.
+// sample writes one measurement of n repetitions, as one line of Go's benchmark format.
+// Names that are compared with each other are written in turn, so that their i-th
+// samples are a pair.
 func (r *report) sample(name string, n uint64, value float64, unit string) {
 	fmt.Fprintf(r.out, "Benchmark%s %d %.6g %s\n", name, n, value, unit)
 }

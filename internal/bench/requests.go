@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// requests asks a daemon for the list, a session's tree and why one is in it,
-// while ever more processes live in that session, and looks at its memory.
+// requests asks a daemon for the list, a session's tree and why a process is in it,
+// while more and more processes live in that session, and samples its memory.
 func requests(ctx context.Context, r *report) (err error) {
 	const rounds = 7
 	d, err := startDaemon(ctx, lineageBin)
@@ -64,7 +64,7 @@ func requests(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-// knows waits until the daemon's picture has them all.
+// knows waits until the daemon's picture has all of them.
 func (d *daemon) knows(ctx context.Context, id string, n int) error {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		t, err := d.Tree(ctx, id, "")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// runCost runs true by itself and under lineage run, in turn, with a daemon up.
+// runCost runs true alone and under lineage run, in turn, with a daemon running.
 func runCost(ctx context.Context, r *report) (err error) {
 	const rounds = 101
 	d, err := startDaemon(ctx, lineageBin)

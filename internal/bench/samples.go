@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Samples are those of a run, by benchmark and unit, in the order they were
-// taken, and where that was.
+// Samples are those of one run, by benchmark and unit, in the order in which they were
+// taken, and the host they were taken on.
 type samples struct {
 	host   map[string]string
 	values map[string][]float64 // "Name unit"
@@ -51,7 +51,7 @@ func load(path string) (*samples, error) {
 // cpus is what go test appends to each name.
 func (s *samples) cpus() string { return s.host["cpus"] }
 
-// A spread is of the same figure, taken several times.
+// A spread is over the same figure, taken several times.
 type spread struct{ low, median, high float64 } // quartiles
 
 func spreadOf(v []float64) spread {
@@ -59,7 +59,7 @@ func spreadOf(v []float64) spread {
 	return spread{quantile(v, 0.25), quantile(v, 0.5), quantile(v, 0.75)}
 }
 
-// quantile interpolates between the two that are nearest in v, which is sorted.
+// quantile interpolates between the two nearest values in v, which is sorted.
 func quantile(v []float64, q float64) float64 {
 	at := q * float64(len(v)-1)
 	i := int(at)
@@ -87,7 +87,7 @@ func scaled(v []float64, unit float64) []float64 {
 	return out
 }
 
-// of is the figure as a cell: its median and quartiles, in units; "" without any.
+// of is the figure as a cell: its median and quartiles, in units; "" if there are no samples.
 func (s *samples) of(name string, unit float64) string {
 	return cell(scaled(s.values[name], unit))
 }
@@ -103,7 +103,7 @@ func cell(v []float64) string {
 	return fmt.Sprintf("%s (%s–%s)", plain(p.median), plain(p.low), plain(p.high))
 }
 
-// plain is a number with three digits that count, thousands set off.
+// plain is a number with three significant digits, thousands grouped.
 func plain(v float64) string {
 	switch a := max(v, -v); {
 	case a >= 1000:

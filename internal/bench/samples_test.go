@@ -39,7 +39,7 @@ PASS
 	if got, want := s.goTable(), "| decode a birth | 27.5 | 0 |"; !strings.Contains(got, want) {
 		t.Errorf("no %q in\n%s", want, got)
 	}
-	// What was not run writes no table.
+	// A part that was not run writes no table.
 	for name, table := range map[string]string{"hooks": s.hookTable(), "spawn": s.spawnTable(), "run": s.runTable(), "cost": s.cost()} {
 		if table != "" {
 			t.Errorf("%s:\n%s", name, table)
@@ -47,7 +47,7 @@ PASS
 	}
 }
 
-// What was taken under emulation is told as multiples, and in no table of ns.
+// Samples taken under emulation are shown as multiples, and in no table of ns.
 func TestEmulated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "raw")
 	raw := `cpu: QEMU TCG CPU version 2.5+

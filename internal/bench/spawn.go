@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a pulse does, and how often for one sample.
+// What a pulse does, and how many times for one sample.
 var kinds = []struct {
 	name  string
 	count int
@@ -26,12 +26,12 @@ var kinds = []struct {
 	{"exec", 600},
 }
 
-// settling is how long a daemon that has just started is busy with itself.
+// settling is how long a daemon is busy after its start.
 const settling = 2 * time.Second
 
-// spawn compares a host with a daemon and without one: a child that is waited
-// for, and a build of a hundred small C files. The daemon has its history on, a
-// session, and reads its events.
+// spawn compares a host with a daemon and without one: a child that is waited for, and
+// a build of 50 small C files. The daemon has its history on and a session, and reads
+// its events.
 func spawn(ctx context.Context, r *report) error {
 	const rounds = 12
 	stranger, err := start(ctx, -1, "pulse")
@@ -51,7 +51,7 @@ func spawn(ctx context.Context, r *report) error {
 		return err
 	}
 	for range rounds {
-		// An untagged process with and without, and a member.
+		// An outsider without and with a daemon, and a member.
 		if err := spawnAll(ctx, r, "stranger", "off", stranger, b); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func spawn(ctx context.Context, r *report) error {
 	return nil
 }
 
-// traced is the half of a round with a daemon.
+// traced is the half of a round that has a daemon.
 func traced(ctx context.Context, r *report, stranger *worker, b *build) (err error) {
 	d, err := startDaemon(ctx, lineageBin)
 	if err != nil {
@@ -139,8 +139,8 @@ func newBuild() (*build, error) {
 	return &build{dir: dir}, os.WriteFile(filepath.Join(dir, "Makefile"), []byte(text), 0o644)
 }
 
-// run is one whole build. Who runs it in a session counts from its first exec to
-// its exit, not what lineage itself does before and after.
+// run is one whole build. In a session it counts from the build's first exec to its
+// exit, without what lineage itself does before and after.
 func (b *build) run(ctx context.Context) (time.Duration, error) {
 	objects, err := filepath.Glob(filepath.Join(b.dir, "*.o"))
 	if err != nil {

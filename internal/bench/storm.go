@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// storm has a session fork 5,000 times a second and asks what the daemon, which
-// reads it all, uses of a CPU.
+// storm makes a session fork 5,000 times a second and measures the CPU time of the
+// daemon, which reads all of it.
 func storm(ctx context.Context, r *report) (err error) {
 	const rate, seconds, rounds = 5000, 8, 3
 	d, err := startDaemon(ctx, lineageBin)
@@ -18,7 +18,7 @@ func storm(ctx context.Context, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	time.Sleep(time.Second) // behind the self-check it gives memory back
+	time.Sleep(time.Second) // after the self-check it frees memory
 	if err := d.memory(r, 0); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func storm(ctx context.Context, r *report) (err error) {
 }
 
 func stormOnce(ctx context.Context, r *report, d *daemon, rate, seconds int) error {
-	// It says "ready" and begins: the rest of its first second is lost to us.
+	// It prints "ready" and begins: the rest of its first second is not measured.
 	w, err := start(ctx, -1, "vforkstorm", fmt.Sprint(rate), fmt.Sprint(seconds+2), "1")
 	if err != nil {
 		return err

@@ -10,10 +10,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// sweep ends a session of ten by its root's exit while many others live, and
-// asks the kernel's statistics how long the passes took that the exits carried
-// out: no task is switched on that CPU meanwhile, up to 6.19. Then the many are
-// the session.
+// sweep ends a session of ten by its root's exit while many others live, and reads from
+// the kernel's statistics how long the passes took that the exits carried out: up to
+// 6.19 no task is switched on that CPU meanwhile. Then the many are the session.
 func sweep(ctx context.Context, r *report) (err error) {
 	const rounds = 10
 	k, err := newMetered()

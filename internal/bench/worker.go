@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A worker is one of the test programs with its descendants: the leader of a
-// process group that dies with this process, or by its own deadline.
+// A worker is one of the test programs with its descendants: the leader of a process
+// group that dies with this process, or at its own deadline.
 type worker struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// start starts a test program and waits until all that it promises is there. In
-// a cgroup if one is given, a descriptor of its directory.
+// start starts a test program and waits until it has started all that it should. It
+// runs in a cgroup if the descriptor of a cgroup's directory is given.
 func start(ctx context.Context, cgroup int, name string, args ...string) (*worker, error) {
 	w := &worker{cmd: exec.CommandContext(ctx, program(name), args...)}
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
@@ -60,40 +60,40 @@ func (w *worker) line() (string, error) {
 	return strings.TrimSpace(s), err
 }
 
-// pin keeps it on one CPU: a child that the scheduler puts on another takes almost
-// twice as long, now and then.
+// pin keeps it on one CPU: a child that the scheduler puts on another sometimes takes
+// almost twice as long.
 func (w *worker) pin() error {
 	var set unix.CPUSet
 	set.Set(0)
 	return unix.SchedSetaffinity(w.pid(), &set)
 }
 
-// gone waits for the end of file on the pipe that all of them hold: the kernel's
-// own word that the last one let go.
+// gone waits for the end of file on the pipe that all of them hold: proof by the kernel
+// that the last one closed it.
 func (w *worker) gone() error {
 	_, err := io.Copy(io.Discard, w.out)
 	return err
 }
 
-// reap waits for all of them that are dead: we are the orphans' subreaper, as
-// the host's init may be slow, and zombies count where tasks are visited.
+// reap waits for all of them that are dead. This process is the orphans' subreaper,
+// because the host's init may be slow, and zombies count where tasks are visited.
 func (w *worker) reap() {
-	_ = w.cmd.Wait() // it was killed, or said what it had to
+	_ = w.cmd.Wait() // it was killed, or printed what it should
 	for {
 		if _, err := unix.Wait4(-w.pid(), nil, 0, nil); err != nil && err != unix.EINTR {
-			return // no child of that group is left
+			return // no child in that group is left
 		}
 	}
 }
 
-// stop kills the whole group and waits until nobody is left.
+// stop kills the whole group and waits until no process is left.
 func (w *worker) stop() {
 	_ = unix.Kill(-w.pid(), unix.SIGKILL)
 	_ = w.gone()
 	w.reap()
 }
 
-// do makes a pulse do so many of a kind, with pauses, and gives the time of one.
+// do makes a pulse do count operations of a kind, with pauses, and returns the time of one.
 func (w *worker) do(kind string, count int, pause time.Duration) (time.Duration, error) {
 	if _, err := fmt.Fprintf(w.in, "%s %d %d\n", kind, count, pause.Microseconds()); err != nil {
 		return 0, err

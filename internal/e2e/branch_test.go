@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// branching is a session whose root is a bystander. It has two branches: a program,
-// and a sibling of that.
+// branching is a session whose root is a bystander. It has two branches: a program, and
+// its sibling.
 type branching struct {
 	*stage.Instance
 	program, sibling *stage.Marker
@@ -54,7 +54,7 @@ func (b *branching) mustBeAlone(name string) {
 	if !b.sibling.Drain() {
 		b.T.Error("the sibling is dead")
 	}
-	if s := b.Session(name); s.State != api.StateActive || s.Live != 3 { // with the sibling's child
+	if s := b.Session(name); s.State != api.StateActive || s.Live != 3 { // including the sibling's child
 		b.T.Errorf("the session is %s with %d members", s.State, s.Live)
 	}
 }
@@ -66,8 +66,8 @@ func (b *branching) finish(name string) {
 	b.root.Wait()
 }
 
-// The end of a branch with 50 threads that fork all the time, whose grandchildren
-// lose their parents: nothing of it is left, its sibling and the root are untouched.
+// The end of a branch with 50 constantly forking threads, whose grandchildren lose
+// their parents: nothing of it is left; its sibling and the root are untouched.
 // LNGTEST_BRANCHES rounds.
 func TestBranchForkers(t *testing.T) {
 	i := stage.NewDaemon(t)
@@ -91,7 +91,7 @@ func TestBranchForkers(t *testing.T) {
 }
 
 // Eight chains of processes that fork a successor and exit: each creator is dead when
-// its child is looked at.
+// its child is read.
 func TestBranchHoppers(t *testing.T) {
 	i := stage.NewDaemon(t)
 	for _, pause := range []string{"5000", "200", "0"} {

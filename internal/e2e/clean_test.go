@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// An ephemeral daemon leaves when nobody needs it, and takes its pins along.
+// An ephemeral daemon exits when it is not needed, and removes its pins.
 func TestHold9NothingLeft(t *testing.T) {
 	i := stage.New(t)
 	i.Daemon("--ephemeral=3s")
@@ -21,7 +21,7 @@ func TestHold9NothingLeft(t *testing.T) {
 	if v == nil || !v.Ephemeral {
 		t.Fatalf("no ephemeral daemon: %+v", v)
 	}
-	// Not asked over the socket: every client keeps it alive.
+	// Do not ask over the socket: every client keeps it alive.
 	i.Until("exit of the ephemeral daemon", func() bool { return stage.ProcStatus(v.PID, "Pid") == "" })
 	for _, path := range []string{i.Pins(), i.Socket} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

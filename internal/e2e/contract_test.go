@@ -45,7 +45,7 @@ func newContract(i *stage.Instance) *contract {
 	}
 }
 
-// ask makes a request, which has to succeed, and compares the answer.
+// ask makes a request that must succeed, and compares the answer.
 func (c *contract) ask(method, path string, body any) {
 	c.t.Helper()
 	if status, text := c.answer(method, path, body); status >= http.StatusBadRequest {
@@ -53,7 +53,7 @@ func (c *contract) ask(method, path string, body any) {
 	}
 }
 
-// refused makes one that has to fail.
+// refused makes a request that must fail.
 func (c *contract) refused(method, path string, body any) {
 	c.t.Helper()
 	if status, text := c.answer(method, path, body); status < http.StatusBadRequest {
@@ -83,7 +83,7 @@ func (c *contract) answer(method, path string, body any) (int, []byte) {
 	return answer.StatusCode, text
 }
 
-// A stream is one that is open.
+// A stream is an open event stream.
 type stream struct {
 	*contract
 	path   string
@@ -171,8 +171,8 @@ func (c *contract) note(what string, schema *openapi3.SchemaRef, text []byte) ma
 // embeds are the schemas that have all fields of another one.
 var embeds = map[string]string{"Node": "Process", "Orphan": "Process", "PlanProcess": "Process", "SelfChecked": "SelfCheck"}
 
-// unsent are the documented fields of answers that were not sent. A field that is
-// embedded is sent where its own type is.
+// unsent are the documented fields of answers that were not sent. An embedded field
+// counts as sent where its own type is sent.
 func (c *contract) unsent(requests ...string) (all []string) {
 	for name, schema := range c.doc.Components.Schemas {
 		if slices.Contains(requests, name) {

@@ -3,6 +3,6 @@
 // each. It needs root and runs only through "make test-e2e", in a mount namespace
 // with a bpffs of its own.
 //
-// Who is alive is never asked of lineage alone: every program holds the write
-// end of a FIFO, and its read end tells when the last one is gone.
+// The tests never rely on lineage alone to know what is alive: every program holds the
+// write end of a FIFO, and its read end shows when the last one is gone.
 package e2e

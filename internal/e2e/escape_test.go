@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// Eight processes that fork a successor and exit without pause: nobody of them
-// is there when end returns.
+// Eight processes that fork a successor and exit without pause: none is alive when end
+// returns.
 func TestHold4Hoppers(t *testing.T) {
 	i := stage.NewDaemon(t)
 	n := rounds(t)
@@ -57,7 +57,7 @@ func TestHold5EveryWayToFork(t *testing.T) {
 	for _, tt := range []struct {
 		program string
 		args    string
-		members int // that tell their creator
+		members int // that print their creator
 	}{
 		{"cloneparent", "1", 1},
 		{"cloneparent", "3", 3},
@@ -103,7 +103,7 @@ func TestHold5EveryWayToFork(t *testing.T) {
 	}
 }
 
-// Strangers with the same names, and one that has the PID of a dead member, are
+// Outsiders with the same names, and one that reuses the PID of a dead member, are
 // never signalled.
 func TestHold6Bystanders(t *testing.T) {
 	i := stage.NewDaemon(t)
@@ -122,7 +122,7 @@ func TestHold6Bystanders(t *testing.T) {
 		i.End("--now", name)
 		m.MustBeGone()
 		run.Wait()
-		i.End("--now", name) // a repeat has nobody to send to
+		i.End("--now", name) // a repeat has no process to signal
 		recycled.MustBeUntouched()
 		if t.Failed() {
 			t.FailNow()

@@ -19,14 +19,14 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A footprint is what an instance takes of its host: bytes, and what the daemon has open.
+// A footprint is what an instance uses of its host: bytes, and the daemon's open descriptors.
 type footprint struct {
 	open     int // descriptors
 	kernel   int // its maps
 	resident int // RSS of the daemon
 	heap     int // in use by Go
 	history  int // on disk
-	log      int // SQLite's, of it
+	log      int // SQLite's log, part of history
 }
 
 func (f footprint) String() string {
@@ -51,7 +51,7 @@ func footprintOf(i *stage.Instance, k kernelSide, pid int) footprint {
 	}
 }
 
-// sizeOf is that of a file, which need not be there.
+// sizeOf is the size of a file, which need not exist.
 func sizeOf(i *stage.Instance, path string) int {
 	i.T.Helper()
 	st, err := os.Stat(path)
@@ -85,7 +85,7 @@ func kernelSideOf(i *stage.Instance) kernelSide {
 	return k
 }
 
-// entries is how many each hash has, and how many sessions there are.
+// entries is how many entries each hash map has, and how many sessions there are.
 func (k kernelSide) entries() (map[string]int, error) {
 	all := map[string]int{}
 	for name, m := range k {
@@ -113,7 +113,7 @@ func (k kernelSide) entries() (map[string]int, error) {
 	return all, nil
 }
 
-// size is the kernel's own account of it, bytes.
+// size is the kernel's own count of its memory, in bytes.
 func (k kernelSide) size(i *stage.Instance) (sum int) {
 	i.T.Helper()
 	for name, m := range k {
@@ -130,7 +130,7 @@ func (k kernelSide) size(i *stage.Instance) (sum int) {
 	return sum
 }
 
-// metric is one of the daemon's own.
+// metric is one of the daemon's metrics.
 func metric(i *stage.Instance, name string) int {
 	i.T.Helper()
 	c := http.Client{Transport: &http.Transport{

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // to look at the daemon's file
+	_ "modernc.org/sqlite" // to read the daemon's file
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
@@ -23,8 +23,8 @@ import (
 // historyFile is where the daemon of an instance keeps its history.
 func historyFile(i *stage.Instance) string { return filepath.Join(i.Socket+".state", "history.db") }
 
-// written waits until the file has a session of that name of which holds is
-// true: a daemon that is killed before has no reason to remember it.
+// written waits until the file has a session of that name for which holds is true: a
+// daemon killed earlier would not have stored it.
 func written(i *stage.Instance, name, holds string) {
 	i.T.Helper()
 	u := url.URL{Scheme: "file", Path: historyFile(i), RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
@@ -42,14 +42,14 @@ func written(i *stage.Instance, name, holds string) {
 	})
 }
 
-// has tells whether a live process of the tree has the name. Its exec is in the
-// history then when what happened later is.
+// has reports whether a live process of the tree has the name. Then its exec is in the
+// history before anything later.
 func has(tree *api.Tree, comm string) bool {
 	return slices.ContainsFunc(tree.Nodes, func(n api.Node) bool { return n.State == "live" && n.Comm == comm })
 }
 
-// session runs a shell that leaves a daemonised sleep behind, to its end. The sleep
-// sleeps by then: its name alone is there before its exec is over.
+// session runs a shell that leaves a daemonised sleep behind, to its end. It waits
+// until the sleep is sleeping: its name appears before its exec is over.
 func session(i *stage.Instance, name string) {
 	i.T.Helper()
 	m := stage.NewMarker(i.T, i.Dir)
@@ -60,8 +60,8 @@ func session(i *stage.Instance, name string) {
 	m.MustBeGone()
 }
 
-// What a daemon that was killed knew of the sessions that are over, the next one
-// tells: the list, the receipt, the processes and the events.
+// The next daemon reports what a killed daemon knew about ended sessions: the list, the
+// receipt, the processes and the events.
 func TestHistory(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
@@ -70,7 +70,7 @@ func TestHistory(t *testing.T) {
 	run := i.Run(m, []string{"--name", "second", "--grace", "60s"}, "ignoreterm")
 	m.Ready()
 	i.Until("exec", func() bool { return has(stage.Query[api.Tree](i, "tree", "second"), "lngtest-ignoret") })
-	// Its end is asked for by one command, and carried out under another daemon.
+	// Its end is requested under one daemon, and carried out under the next.
 	end := i.Start([]string{"end", "--yes", "second"}, nil)
 	written(i, "second", "ended IS NULL AND instr(state, '\"ended_by\"') > 0")
 	written(i, "first", "ended IS NOT NULL")
@@ -142,7 +142,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("ended by %+v, want pid %d: %+v", by, end.Process.Pid, second.Report)
 	}
 
-	// Names of then, in the order of then; the stream ends by itself.
+	// The old names, in the old order; the stream ends automatically.
 	events := func(args ...string) string {
 		var b strings.Builder
 		out := i.Must(append([]string{"events", "-o", "jsonl"}, args...)...).Out.String()
@@ -230,7 +230,7 @@ func TestHistoryRefuses(t *testing.T) {
 	}
 }
 
-// degraded waits until the daemon says, or no longer says, what is wrong.
+// degraded waits until the daemon reports, or no longer reports, a problem.
 func degraded(i *stage.Instance, what string, want bool) {
 	i.T.Helper()
 	i.Agrees("status", func() error {
@@ -245,8 +245,8 @@ func degraded(i *stage.Instance, what string, want bool) {
 	}
 }
 
-// A daemon whose disk is full, or read-only, ends sessions as ever, and says
-// that it forgets them; it writes again as soon as it can.
+// A daemon whose disk is full, or read-only, ends sessions as usual, and reports that
+// it forgets them; it writes again as soon as it can.
 func TestHistoryWithoutDisk(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flags uintptr
@@ -263,7 +263,7 @@ func TestHistoryWithoutDisk(t *testing.T) {
 			for err == nil {
 				_, err = f.Write(make([]byte, 4096))
 			}
-			return nil // there is no more room
+			return nil // the disk is full
 		}, func(dir string) error { return os.Remove(filepath.Join(dir, "ballast")) }},
 		"read-only": {unix.MS_RDONLY, "size=4m,mode=0700", func(string) error { return nil },
 			func(dir string) error { return unix.Mount("", dir, "", unix.MS_REMOUNT, "size=4m") }},
@@ -303,7 +303,7 @@ func TestHistoryWithoutDisk(t *testing.T) {
 	}
 }
 
-// A file that is no history, or a damaged one, is kept aside as it is.
+// A file that is not a history, or a damaged one, is moved aside unchanged.
 func TestHistorySetAside(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
@@ -335,7 +335,7 @@ func TestHistorySetAside(t *testing.T) {
 	written(i, "new", "ended IS NOT NULL")
 }
 
-// After the host was restarted nothing of before lives, and the history says so.
+// After a reboot no previous process is alive, and the history says so.
 func TestHistoryOfAnotherBoot(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
@@ -351,7 +351,7 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 	run.Stop()
 	m.Kill()
 	m.Gone()
-	i.Must("daemon", "--unload", "--force") // the pins go with the host
+	i.Must("daemon", "--unload", "--force") // a reboot removes the pins
 	const path = "/proc/sys/kernel/random/boot_id"
 	other := filepath.Join(i.Dir, "boot_id")
 	if err := os.WriteFile(other, []byte("12345678-9abc-4def-8123-456789abcdef\n"), 0o644); err != nil {
@@ -366,7 +366,7 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 		}
 	})
 	i.Daemon()
-	i.Agrees("history", func() error { // it is read behind the start
+	i.Agrees("history", func() error { // it is read after the start
 		if p := i.Lineage("history", id); p.Code() != 0 {
 			return fmt.Errorf("%v", p)
 		}
@@ -379,7 +379,7 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 	if text := i.Must("history", "before").Out.String(); !strings.Contains(text, "when it ended is not known") {
 		t.Error(text)
 	}
-	// Events of before have their boot, and no number.
+	// Events of the previous boot have a boot id, and no number.
 	out := i.Must("events", "--since", "10m", "--until", "0s", "-o", "jsonl").Out.String()
 	if !strings.Contains(out, `"boot_id"`) || !strings.Contains(out, `"session":"`+id+`"`) {
 		t.Error(out)

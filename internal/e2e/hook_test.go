@@ -19,8 +19,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// hooked runs a script as an agent that does not have a shell's name, with a function that
-// calls its hook.
+// hooked runs a script as an agent whose name is not a shell's, with a function that calls
+// its hook.
 func hooked(i *stage.Instance, m *stage.Marker, script string) *stage.Process {
 	i.T.Helper()
 	agent := filepath.Join(i.Dir, "lngtest-agent")
@@ -37,7 +37,7 @@ exec 9>"$LNGTEST_MARKER"
 }
 
 // The first hook makes a session of the agent, a second one does not, and the last one names
-// what listens on a port.
+// the processes that listen on a port.
 func TestHooks(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
@@ -71,8 +71,8 @@ hook Stop; exit 0`)
 	}
 }
 
-// What was started in a tool call names it, while the session lives and in its history. What was
-// started after an interrupted call does not.
+// A process started in a tool call names the call, while the session is live and in its history.
+// A process started after an interrupted call does not.
 func TestHookMarks(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
@@ -131,7 +131,7 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	}
 }
 
-// Whatever the daemon does, the agent continues, and says once that no daemon answers.
+// Whatever the daemon does, the agent continues, and the hook says once that no daemon answers.
 func TestHooksWithoutDaemon(t *testing.T) {
 	i := stage.New(t)
 	calls := func(what string) {
@@ -166,7 +166,7 @@ func TestHooksWithoutDaemon(t *testing.T) {
 	calls("dead")
 	i.Daemon()
 	m := stage.NewMarker(t, i.Dir)
-	// It answers again: the next outage is reported again.
+	// When the daemon answers again, the next outage is reported again.
 	if err := os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestHookGarbage(t *testing.T) {
 			t.Errorf("%s: %v", name, p)
 		}
 	}
-	// One that never ends its input is not waited for.
+	// An agent that never closes the hook's input does not block it.
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -206,8 +206,8 @@ func TestHookGarbage(t *testing.T) {
 	t.Logf("figure: without an event it returned after %v", p.Took.Round(time.Millisecond))
 }
 
-// Under sudo it is the file of the user who called it, and of that user's rights: a folder
-// that root alone may write stays as it is.
+// Under sudo setup changes the calling user's file, with that user's rights: a directory
+// that only root may write stays as it is.
 func TestSetupUnderSudo(t *testing.T) {
 	i := stage.New(t)
 	home := filepath.Join(i.Dir, "home") // nobody's, in a passwd of the test's own

@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// container runs args as PID 1 of a PID namespace, without daemon or session,
-// and gives its PID here.
+// container runs args as PID 1 of a PID namespace, without daemon or session, and
+// returns its PID here.
 func container(i *stage.Instance, m *stage.Marker, args ...string) (*stage.Process, int) {
 	i.T.Helper()
 	cmd := exec.Command("unshare", append([]string{"--fork", "--pid", "--mount-proc", "--kill-child", "--"}, args...)...)
@@ -30,9 +30,9 @@ func container(i *stage.Instance, m *stage.Marker, args ...string) (*stage.Proce
 	return p, children[0]
 }
 
-// An application that is PID 1 piles up the orphans of its container. Under
-// init they are reaped, and the children that it has not waited for yet stay
-// its own, with their exit codes.
+// An application that is PID 1 accumulates the zombies of its container's orphans.
+// Under init they are reaped, and children that it has not waited for stay its own,
+// with their exit codes.
 func TestInitReapsUnderAnApplication(t *testing.T) {
 	const children, orphans = 100, 500
 	app := []string{stage.Program("codes"), fmt.Sprint(children), fmt.Sprint(orphans)}
@@ -65,8 +65,8 @@ func TestInitReapsUnderAnApplication(t *testing.T) {
 	})
 }
 
-// What the command leaves in the container is ended, by whatever way it left:
-// daemons, the deaf and the stopped; and a container inside with it.
+// Everything that the command leaves in the container is ended: daemons, processes that
+// ignore signals, stopped ones, and a container inside.
 func TestInitEndsTheContainer(t *testing.T) {
 	for _, tt := range []struct {
 		name string

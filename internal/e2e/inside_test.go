@@ -22,9 +22,9 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// inside is what an agent does from inside its session, of which it is the
-// root: each line of its standard input is a request, "METHOD PATH BODY", and
-// brings a line with the status; "raw HOW" is one of the ways to annoy.
+// inside is what an agent does from inside its session, of which it is the root: each
+// line of its standard input is a request, "METHOD PATH BODY", and gets a line with the
+// status; "raw HOW" is one of the ways to misuse the socket.
 func inside(socket string) int {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -45,7 +45,7 @@ func inside(socket string) int {
 	return 0
 }
 
-// ask sends bytes and gives status and body, in one line.
+// ask sends bytes and returns status and body, in one line.
 func ask(c net.Conn, request string) string {
 	go io.WriteString(c, request)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -65,7 +65,7 @@ func annoy(socket, how string) string {
 		}
 		return c
 	}
-	if path, ok := strings.CutPrefix(how, "give "); ok { // a connection of ours, to who listens there
+	if path, ok := strings.CutPrefix(how, "give "); ok { // pass our connection to the process that listens there
 		c := dial().(*net.UnixConn)
 		defer c.Close()
 		return pass(c, path)
@@ -123,7 +123,7 @@ func annoy(socket, how string) string {
 	return "?"
 }
 
-// pass sends a connection to who listens at path, and what comes back on it.
+// pass sends a connection to the process that listens at path, and returns what comes back on it.
 func pass(c *net.UnixConn, path string) string {
 	to, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -145,8 +145,8 @@ func pass(c *net.UnixConn, path string) string {
 	return string(answer)
 }
 
-// taken asks once over each connection that it is given at path, as whoever
-// this test is: outside of every session, and root.
+// taken sends one request over each connection that it receives at path, as this test:
+// outside every session, and root.
 func taken(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -182,9 +182,9 @@ func taken(t *testing.T, path string) {
 	}()
 }
 
-// TestFromInside: an agent of the operator's own uid, or root, can read its own
-// session and nothing else; it ends and keeps nothing, changes nothing, and its
-// requests, however slow, many or malformed, stop nobody.
+// TestFromInside: an agent of the operator's own uid, or root, can read its own session
+// and nothing else; it ends and keeps nothing, changes nothing, and its requests,
+// however slow, many or malformed, block no other client.
 func TestFromInside(t *testing.T) {
 	for _, who := range []string{"root", "nobody", "setuid"} {
 		t.Run(who, func(t *testing.T) {
@@ -240,18 +240,18 @@ func TestFromInside(t *testing.T) {
 				if got := send(line); !strings.HasPrefix(got, want) {
 					t.Errorf("%s: %.200s, want %s", line, got, want)
 				}
-				unix.Nanosleep(&unix.Timespec{Nsec: 25e6}, nil) // its requests are bounded, too
+				unix.Nanosleep(&unix.Timespec{Nsec: 25e6}, nil) // its requests are limited, too
 			}
 			if got := send("GET /v1/sessions?state=all"); !strings.Contains(got, mine.ID) || strings.Contains(got, theirs.ID) {
 				t.Errorf("sessions: %.300s", got)
 			}
-			// Whoever has its connection by now, it is the member's that connected.
+			// A connection counts as that of the member that connected, whichever process has it now.
 			given := filepath.Join(i.Dir, "given")
 			taken(t, given)
 			if got := send("raw give " + given); !strings.HasPrefix(got, "403") {
 				t.Errorf("over a member's connection in other hands: %.200s", got)
 			}
-			if who != "nobody" { // root inside starts no daemon, on another socket neither
+			if who != "nobody" { // root inside a session starts no daemon, on another socket either
 				elsewhere := filepath.Join(i.Dir, "elsewhere")
 				if err := os.Mkdir(elsewhere, 0o755); err != nil {
 					t.Fatal(err)
@@ -284,8 +284,8 @@ func TestFromInside(t *testing.T) {
 	}
 }
 
-// startInside runs the agent as the root of a session of its own. Who does not
-// answer yet does so with the first request.
+// startInside runs the agent as the root of a session of its own. An agent that does
+// not answer yet does so at the first request.
 func startInside(i *stage.Instance, who string) (requests *os.File, answers *bufio.Scanner) {
 	i.T.Helper()
 	in, requests, err := os.Pipe()

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// Each limit of run ends the session, and the receipt says which it was.
+// Each limit of run ends the session, and the receipt says which one.
 func TestLimits(t *testing.T) {
 	for _, tt := range []struct {
 		flag, value, want string
@@ -51,7 +51,7 @@ func TestLifetimeWithoutDaemon(t *testing.T) {
 	daemon.Stop()
 	m.Wait("end of the session", func(alive bool) bool {
 		if alive {
-			_ = exec.Command("/bin/true").Run() // an event of a stranger
+			_ = exec.Command("/bin/true").Run() // an event of an outsider
 		}
 		return !alive
 	})

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketFor makes a socket as a service manager does: whatever was there is
-// replaced, the socket stays when its maker closes it.
+// socketFor makes a socket as a service manager does: an existing file is replaced, and
+// the socket stays when its maker closes it.
 func socketFor(t *testing.T, path string, mode os.FileMode) *os.File {
 	t.Helper()
 	os.Remove(path)
@@ -40,8 +40,8 @@ func socketFor(t *testing.T, path string, mode os.FileMode) *os.File {
 	return f
 }
 
-// activated starts a daemon with descriptors from 3 on, as a service manager
-// does: LISTEN_PID is its own PID, which only its own process knows.
+// activated starts a daemon with descriptors from 3 on, as a service manager does:
+// LISTEN_PID is the daemon's own PID, which only its own process knows.
 func activated(t *testing.T, i *stage.Instance, files ...*os.File) *stage.Process {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
@@ -59,7 +59,7 @@ func TestSocketActivation(t *testing.T) {
 	i := stage.New(t)
 	f := socketFor(t, i.Socket, 0o600)
 	m := stage.NewMarker(t, i.Dir)
-	// Who asks before there is a daemon waits for it, and is judged as himself.
+	// A client that connects before there is a daemon waits for it, and is checked by its own credentials.
 	early := i.Run(m, []string{"--name", "early"}, "daemonise", "stay")
 	d := activated(t, i, f)
 	m.Ready()
@@ -101,9 +101,8 @@ func TestSocketActivation(t *testing.T) {
 	os.Remove(i.Socket)
 }
 
-// A socket unit that is started over a running daemon of `lineage run` replaces
-// its socket. Two daemons would read one ring: the old one goes, its sessions
-// stay.
+// A socket unit that starts while a daemon of `lineage run` is running replaces its
+// socket. Two daemons would read one ring: the old one goes, its sessions stay.
 func TestSocketActivationTakesOver(t *testing.T) {
 	i := stage.New(t)
 	m := stage.NewMarker(t, i.Dir)
@@ -133,7 +132,7 @@ func TestSocketActivationTakesOver(t *testing.T) {
 	os.Remove(i.Socket)
 }
 
-// What a manager passed by mistake is named, and nothing is loaded for it.
+// A wrong descriptor from a manager is named, and nothing is loaded.
 func TestSocketActivationRefused(t *testing.T) {
 	i := stage.New(t)
 	r, w, err := os.Pipe()
@@ -200,8 +199,8 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// A service manager that hardens a daemon gives it a mount namespace of its own.
-// A path is still that of who asks.
+// A service manager that hardens a daemon gives it its own mount namespace. A path is
+// still that of the caller.
 func TestOwnMountNamespace(t *testing.T) {
 	i := stage.New(t)
 	unshare, err := exec.LookPath("unshare")

@@ -39,7 +39,7 @@ func serve(t *testing.T, cmd *exec.Cmd) *agent {
 	return &agent{t, c}
 }
 
-// found is what an answer has besides text.
+// found is the structured part of an answer.
 type found struct {
 	Items []struct {
 		Process, Command, Outcome string
@@ -49,10 +49,10 @@ type found struct {
 	Plan, Verdict string
 }
 
-// maxAnswer is what an answer may have, in bytes.
+// maxAnswer is the largest answer, in bytes.
 const maxAnswer = 8 << 10
 
-// call calls a tool, and gives its text, what else it has, and how long it took.
+// call calls a tool, and returns its text, its structured part, and how long it took.
 func (a *agent) call(tool string, args map[string]any) (text string, f found, failed bool, took time.Duration) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), stage.Patience)
@@ -76,7 +76,7 @@ func (a *agent) call(tool string, args map[string]any) (text string, f found, fa
 	return text, f, r.IsError, took
 }
 
-// fails calls a tool that must refuse, and gives why.
+// fails calls a tool that must refuse, with the wanted reason.
 func (a *agent) fails(tool string, args map[string]any, want string) {
 	a.t.Helper()
 	if text, _, failed, _ := a.call(tool, args); !failed || !strings.Contains(text, want) {
@@ -110,7 +110,7 @@ func (a *agent) process(program string) string {
 	return ""
 }
 
-// What an agent can ask, and what it is refused.
+// What an agent may request, and what is refused.
 func TestMCP(t *testing.T) {
 	i := stage.NewDaemon(t)
 	other := stage.NewMarker(t, i.Dir)
@@ -179,7 +179,7 @@ func TestMCP(t *testing.T) {
 	i.End("--now", "agent", "other")
 }
 
-// A crowd does not make an answer longer.
+// Many processes do not make an answer longer.
 func TestMCPBounded(t *testing.T) {
 	i := stage.NewDaemon(t)
 	program, sibling := stage.NewMarker(t, i.Dir), stage.NewMarker(t, i.Dir)
@@ -194,7 +194,7 @@ func TestMCPBounded(t *testing.T) {
 	i.End("--now", "agent")
 }
 
-// end_branch against 50 threads that fork all the time: LNGTEST_BRANCHES rounds.
+// end_branch against 50 constantly forking threads: LNGTEST_BRANCHES rounds.
 func TestMCPEndsForkers(t *testing.T) {
 	i := stage.NewDaemon(t)
 	n := stage.FromEnv(t, "LNGTEST_BRANCHES", 10)
@@ -218,7 +218,7 @@ func TestMCPEndsForkers(t *testing.T) {
 }
 
 // Without a daemon the agent continues: each answer comes within 300 ms, and the reason is
-// given once, also to a server that is started later.
+// given once, even if the server is restarted.
 func TestMCPWithoutDaemon(t *testing.T) {
 	late := tracertest.Slowed(300 * time.Millisecond)
 	for _, tt := range []struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// never are the documented fields that this test cannot have sent, with what they need.
+// never lists documented fields that this test cannot make the daemon send, with what they need.
 var never = map[string]string{
 	"Brokered.container": docker, "Process.container": docker, "Outcome.container": docker,
 	"Brokered.observed":         "a verdict while strong evidence is only observed: internal/e2e/brokers",
@@ -41,7 +41,7 @@ var never = map[string]string{
 	"Mark.schema":      member, "Mark.kind": member, "Mark.session": member, "Mark.calls": member,
 }
 
-// perhaps are those that the kernel, the host or chance decides about.
+// perhaps lists fields that depend on the kernel, the host or chance.
 var perhaps = map[string]string{
 	"Status.missing": kernel, "Doctor.missing": kernel, "Status.limits": kernel,
 	"Event.count": lostEvent, "Event.since_ns": lostEvent,
@@ -61,8 +61,8 @@ const (
 	unreadable = "a process that the daemon may not read"
 )
 
-// TestOpenAPI: each answer of each route is what docs/openapi.json says, no field is
-// sent that it does not have, and each that it has is sent.
+// TestOpenAPI: each answer of each route matches docs/openapi.json: no undocumented
+// field is sent, and each documented one is.
 func TestOpenAPI(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Fatal("no tmux; run make deps")
@@ -103,7 +103,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 
-	// What is asked for.
+	// What clients request.
 	for _, adopt := range []bool{true, false} {
 		p := stage.Start(t, exec.Command("sleep", "50"))
 		post("/v1/sessions", api.NewSession{Root: api.Ref{PID: p.Process.Pid}, Adopt: adopt})
@@ -144,8 +144,8 @@ func TestOpenAPI(t *testing.T) {
 	watch.read()
 	events.read()
 
-	// The policy is changed: to one that is refused, one that waits for a restart, one
-	// that only observes, and one whose breaker opens.
+	// The policy changes: to an invalid one, one that needs a restart, one that only
+	// observes, and one whose breaker opens.
 	writePolicy(t, i, "enforce", "defaults: {grase: 1s}\n")
 	c.refused(http.MethodPost, "/v1/policy/reload", nil)
 	get("/v1/policy")
@@ -221,7 +221,7 @@ brokers:
 `, i.Dir, stage.Program("shared"))
 }
 
-// started is what the sessions hold.
+// started has what the sessions hold.
 type started struct{ port string }
 
 // sessionsOfEverySort starts them, and waits until the daemon knows what they hold.
@@ -252,7 +252,7 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 	cmd := exec.Command(agent, "10")
 	cmd.Env = append(os.Environ(), stage.NewMarker(t, i.Dir).Env()...)
 	stage.Start(t, cmd)
-	for _, uid := range []uint32{65532, 65533} { // whose name is meant is ambiguous
+	for _, uid := range []uint32{65532, 65533} { // so the name is ambiguous
 		cmd := i.Command([]string{"run", "--name", "twin", "--", "sleep", "60"}, nil)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: false}}
 		stage.Start(t, cmd)
@@ -272,6 +272,6 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 		})
 	}
 	i.Until("all sessions", func() bool { return len(stage.Query[api.Sessions](i, "ls").Items) >= 16 })
-	time.Sleep(3 * time.Second) // the daemon looks at what sessions hold every 2 s
+	time.Sleep(3 * time.Second) // the daemon reads what sessions hold every 2 s
 	return s
 }

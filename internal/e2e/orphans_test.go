@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// Zombies are listed with the parent that has to reap them, which a nudge tells
-// and does not end; what a gone root left is ended, and the rest lives.
+// Zombies are listed with the parent that must reap them, which a nudge signals and
+// does not end. Leftovers of a dead root are ended, and the rest stays alive.
 func TestOrphans(t *testing.T) {
 	i := stage.NewDaemon(t)
 	const pile = 200

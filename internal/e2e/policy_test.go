@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A policy is refused at a start, taken, kept when the file goes bad, and what
-// it says holds in the kernel.
+// A policy is refused at the start, accepted, kept when the file becomes invalid, and
+// in force in the kernel.
 func TestPolicy(t *testing.T) {
 	i := stage.New(t)
 	file := filepath.Join(i.Dir, "policy.yaml")
@@ -71,7 +71,7 @@ func TestPolicy(t *testing.T) {
 		}
 	}
 
-	// Nobody but root, and no member, has a say in it.
+	// Only root may change it, and no member.
 	p := i.Start([]string{"run", "--", stage.Lineage, "policy", "resume"}, nil).Wait()
 	if p.Code() != api.ExitDenied || !strings.Contains(p.Err.String(), "run it from outside the session") {
 		t.Errorf("%v", p)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A daemon comes before what it is to end: each thread of it, and where the
-// kernel shares the CPUs out by POSIX session, its session.
+// A daemon has a higher priority than what it must end: each of its threads, and its
+// sid if the kernel schedules by sid.
 func TestDaemonComesFirst(t *testing.T) {
 	i := stage.New(t)
 	pid := i.Daemon().Process.Pid
@@ -47,7 +47,7 @@ func TestDaemonComesFirst(t *testing.T) {
 	}
 }
 
-// As root, every thread of `lineage end` is a real-time one; no other command's is.
+// As root, every thread of `lineage end` is a real-time thread; those of other commands are not.
 func TestEndComesFirst(t *testing.T) {
 	for _, c := range []struct {
 		args   string
@@ -75,7 +75,7 @@ func TestEndComesFirst(t *testing.T) {
 			} else {
 				p = i.Start(strings.Fields(c.args), nil)
 			}
-			conn, err := server.Accept() // it asks, and waits for an answer
+			conn, err := server.Accept() // it has sent a request, and waits for the answer
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,7 @@ const (
 	noCaps       = "0000000000000000"
 )
 
-// checkCaps looks at every thread of the daemon.
+// checkCaps checks every thread of the daemon.
 func checkCaps(t *testing.T, pid int, want string) {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -47,9 +47,9 @@ func checkCaps(t *testing.T, pid int, want string) {
 	}
 }
 
-// A daemon that gave its privileges up does all of its work at every level:
-// it sees what other users hold, ends what they started, reads its policy
-// again, and is followed by another one.
+// A daemon that dropped its privileges still does all of its work at every level: it
+// sees what other users hold, ends what they started, rereads its policy, and can be
+// replaced by another daemon.
 func TestPrivileges(t *testing.T) {
 	for level := 2; level <= 4; level++ {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// One that a command started unloads what it loaded, without a capability for it.
+// A daemon that a command started unloads its programs, without a capability for it.
 func TestPrivilegesEphemeral(t *testing.T) {
 	i := stage.New(t)
 	i.Daemon("--ephemeral=3s")
@@ -125,7 +125,7 @@ func TestPrivilegesEphemeral(t *testing.T) {
 	i.Until("end of the pins", func() bool { _, err := os.Stat(i.Pins()); return os.IsNotExist(err) })
 }
 
-// In a directory of somebody else's, root has no right of its own to write.
+// In another user's directory, root may write only with CAP_DAC_OVERRIDE.
 func TestPrivilegesInAForeignDirectory(t *testing.T) {
 	i := stage.New(t)
 	if err := os.Chown(i.Dir, stage.Nobody, stage.Nobody); err != nil {
@@ -153,8 +153,8 @@ func without(i *stage.Instance, names ...string) *stage.Process {
 	return d
 }
 
-// A daemon whose only right to load programs is CAP_SYS_ADMIN, as docker before version 23
-// gives it, keeps that where the kernel asks for it at each request.
+// A daemon that can load programs only by CAP_SYS_ADMIN, as under docker before version
+// 23, keeps it if the kernel checks it at each request.
 func TestPrivilegesWithoutBPF(t *testing.T) {
 	i := stage.New(t)
 	d := without(i, "bpf", "perfmon")
@@ -171,15 +171,15 @@ func TestPrivilegesWithoutBPF(t *testing.T) {
 	d.Wait()
 }
 
-// gated reports a kernel that may keep all of bpf(2) from who has neither CAP_BPF nor
-// CAP_SYS_ADMIN.
+// gated reports whether the kernel may deny all of bpf(2) to a process with neither
+// CAP_BPF nor CAP_SYS_ADMIN.
 func gated() bool {
 	var major, minor int
 	fmt.Sscanf(tracer.KernelRelease(), "%d.%d", &major, &minor)
 	return major < 5 || major == 5 && minor < 19
 }
 
-// A daemon that cannot give up its privileges serves, and says so.
+// A daemon that cannot drop its privileges still serves, and reports this.
 func TestPrivilegesKept(t *testing.T) {
 	i := stage.New(t)
 	d := without(i, "setpcap")

@@ -39,7 +39,7 @@ func checkRefused(i *stage.Instance, p *stage.Process, code int) {
 	}
 }
 
-// Bad input: one line, the documented code, and nobody is signalled.
+// Bad input: one line, the documented code, and no process is signalled.
 func TestHold7BadInput(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
@@ -109,7 +109,7 @@ func TestHold7BadInput(t *testing.T) {
 	run.Wait()
 }
 
-// What a host may lack, told before anything is started.
+// What a host may lack is reported before anything is started.
 func TestHold7BadHost(t *testing.T) {
 	t.Run("no daemon", func(t *testing.T) { refused(stage.New(t), api.ExitUnreachable, "ls") })
 	t.Run("run without root", func(t *testing.T) { refusedNobody(stage.New(t), 125, "run", "--", "true") })

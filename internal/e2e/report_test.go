@@ -9,8 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// With --on-exit report the leftovers live on, in their session, when the root
-// and run are gone, until somebody ends them.
+// With --on-exit report the leftovers stay alive in their session after root and run
+// are gone, until they are ended.
 func TestOnExitReport(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)

@@ -18,8 +18,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// A stormer is a session that forks when it is told to: a hundred processes
-// that are gone at once, and a daemonised one that stays.
+// A stormer is a session that forks on command: a hundred processes that exit at once,
+// and a daemonised one that stays.
 type stormer struct {
 	*stage.Process
 	m      *stage.Marker
@@ -43,7 +43,7 @@ func newStormer(i *stage.Instance, name string, flags ...string) *stormer {
 		i.T.Fatal(err)
 	}
 	var err error
-	if s.orders, err = os.OpenFile(path, os.O_RDWR, 0); err != nil { // so that neither side waits for the other
+	if s.orders, err = os.OpenFile(path, os.O_RDWR, 0); err != nil { // so that neither side blocks on open
 		i.T.Fatal(err)
 	}
 	i.T.Cleanup(func() { s.orders.Close() })
@@ -69,8 +69,8 @@ func (s *stormer) calm() {
 	}
 }
 
-// picture says whether the daemon's tree is what is alive: whoever holds the
-// marker, which is asked of the kernel without us.
+// picture compares the daemon's tree with the live processes: those that hold the
+// marker, by the kernel's own answer.
 func (s *stormer) picture(i *stage.Instance, name string) error {
 	var live []int
 	for _, n := range stage.Query[api.Tree](i, "tree", name).Nodes {
@@ -87,9 +87,8 @@ func (s *stormer) picture(i *stage.Instance, name string) error {
 	return nil
 }
 
-// The daemon is killed at any moment of a storm of forks, and of its own start,
-// again and again: each time the next one has the same session, with all that
-// was born meanwhile.
+// The daemon is killed repeatedly, at any moment of a fork storm and of its own start:
+// each time the next one has the same session, with everything that was born meanwhile.
 func TestDaemonKilledInStorms(t *testing.T) {
 	kills := stage.FromEnv(t, "LNGTEST_KILLS", 20)
 	seed := uint64(time.Now().UnixNano())
@@ -109,7 +108,7 @@ func TestDaemonKilledInStorms(t *testing.T) {
 			<-moment(60 * time.Millisecond)
 			daemon.Stop()
 			done++
-			if done%5 == 0 { // once more, while it starts
+			if done%5 == 0 { // once more during its start
 				starting := i.Start([]string{"daemon", "--socket", i.Socket}, nil)
 				<-moment(400 * time.Millisecond)
 				starting.Stop()
@@ -129,7 +128,7 @@ func TestDaemonKilledInStorms(t *testing.T) {
 	t.Logf("figure: %d kills of the daemon, no session and no member lost", kills)
 }
 
-// What ends while no daemon lives has ended when the next one starts: by the
+// A session that ends while no daemon runs has ended when the next one starts: by the
 // root's death, the owner's, or a deadline.
 func TestEndsWithoutDaemon(t *testing.T) {
 	i := stage.New(t)
@@ -154,7 +153,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 			x := i.Session(tt.name)
 			daemon.Stop()
 			if tt.kill != nil {
-				// run would start a daemon to finish its work: it has to wait.
+				// run would start a daemon to finish its work, so it must be stopped.
 				if err := unix.Kill(s.Process.Process.Pid, unix.SIGSTOP); err != nil {
 					t.Fatal(err)
 				}
@@ -163,7 +162,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 				}
 			}
 			if level == 4 && tt.flags[1] == "0s" && tt.kill != nil {
-				s.m.Gone() // nobody but the kernel can have done it
+				s.m.Gone() // only the kernel can have done it
 			}
 			daemon = i.Daemon()
 			s.m.Gone()
@@ -183,8 +182,8 @@ func TestEndsWithoutDaemon(t *testing.T) {
 	}
 }
 
-// Daemons come and go while a session forks: the picture is the kernel's when
-// things have settled, with nobody missing and nobody risen from the dead.
+// Daemons come and go while a session forks: when things have settled, the picture
+// matches the kernel's, with no process missing and no dead one shown as alive.
 func TestDaemonRestarts(t *testing.T) {
 	starts := stage.FromEnv(t, "LNGTEST_KILLS", 20) * 2 / 5
 	i := stage.New(t)

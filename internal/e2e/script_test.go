@@ -12,9 +12,9 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// An agent that is a script of another program's, as most are: "#!/usr/bin/env"
-// is a second exec, under the name of the interpreter, which is what the process
-// is called when anybody looks. The name that it was started by is its agent's.
+// An agent that is a script, as most are: "#!/usr/bin/env" makes a second exec, under
+// the name of the interpreter, so the process has that name when it is read. The name
+// under which it was started is the agent's.
 func TestAgentIsAScript(t *testing.T) {
 	i := stage.New(t)
 	script := filepath.Join(i.Dir, "lngtest-script")

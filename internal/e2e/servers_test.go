@@ -36,10 +36,10 @@ type aServer struct {
 	args []string
 }
 
-// servers are those that this host has.
+// servers are the server programs that this host has.
 func servers(t *testing.T, dir string) (all []aServer) {
 	t.Helper()
-	port := func() string { // nginx and redis do not let the kernel choose one
+	port := func() string { // nginx and redis cannot let the kernel choose one
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func servers(t *testing.T, dir string) (all []aServer) {
 	return all
 }
 
-// others starts processes outside of every session, and as many that use a CPU as load says.
+// others starts processes outside of every session, and load processes that each use a CPU.
 func others(t *testing.T, i *stage.Instance, processes, load int) {
 	t.Helper()
 	script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do sleep 600 & i=$((i+1)); done; echo up; wait", processes)
@@ -85,7 +85,7 @@ func others(t *testing.T, i *stage.Instance, processes, load int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // timeout passes it on to all
+	t.Cleanup(func() { // timeout passes the signal on to all
 		_ = crowd.Process.Signal(unix.SIGTERM)
 		_ = crowd.Wait()
 	})
@@ -100,7 +100,7 @@ func others(t *testing.T, i *stage.Instance, processes, load int) {
 	}
 }
 
-// heard is the first event of a session's port, and how late it came.
+// heard is the first event of a session's port, and how late it arrived.
 type heard struct {
 	port int
 	late time.Duration
@@ -111,7 +111,7 @@ type heard struct {
 func TestServers(t *testing.T) {
 	const processes = 700
 	count, load := stage.FromEnv(t, "LNGTEST_SERVERS", 4), 0
-	limit := time.Second // others use this machine too
+	limit := time.Second // other work uses this machine too
 	if os.Getenv("LNGTEST_SERVERS") != "" {
 		limit = 100 * time.Millisecond
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// Two daemonised sleeps outlive their shell: run names them, ends them, and
-// gives the shell's exit code.
+// Two daemonised sleeps outlive their shell: run names them, ends them, and returns the
+// shell's exit code.
 func TestHold1LeftoversEndWithTheRoot(t *testing.T) {
-	i := stage.New(t) // run starts the daemon by itself
+	i := stage.New(t) // run starts the daemon
 	if tracertest.Slowed(1) > 1 {
-		i.Daemon() // an emulated machine is slower at it than run has patience
+		i.Daemon() // on an emulated machine the start takes longer than run waits
 	}
 	m := stage.NewMarker(t, i.Dir)
 	const grace, shell = 5 * time.Second, 200 * time.Millisecond
@@ -44,8 +44,8 @@ func TestHold1LeftoversEndWithTheRoot(t *testing.T) {
 	t.Logf("figure: run with two leftovers: %v", p.Took.Round(time.Millisecond))
 }
 
-// What other commands see of a daemonised grandchild while it lives: its
-// session, its dead creator, the evidence, and the parent it has now.
+// What other commands see of a live daemonised grandchild: its session, its dead
+// creator, the evidence, and its current parent.
 func TestHold2SeenFromOutside(t *testing.T) {
 	for _, tt := range []struct {
 		name, flag string
@@ -91,7 +91,7 @@ func TestHold2SeenFromOutside(t *testing.T) {
 	}
 }
 
-// An answer knows what happened before the question: nobody has to ask twice.
+// An answer reflects everything before the request: no caller must ask twice.
 func TestAnswersAreAbreast(t *testing.T) {
 	i := stage.NewDaemon(t)
 	for n := range 10 {
@@ -168,8 +168,8 @@ func TestHold3OwnerKilled(t *testing.T) {
 	run.Wait()
 }
 
-// With the daemon dead and run stopped nobody but the kernel is left to end the
-// session when its root dies.
+// With the daemon dead and run stopped, only the kernel can end the session when its
+// root dies.
 func TestHold3KernelEndsAlone(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()

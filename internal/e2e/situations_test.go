@@ -20,11 +20,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// What people came with.
+// Situations that users reported.
 
-// An agent crashes after it has started a development server, as "npm run dev"
-// is one, that does not leave when it is asked to: the port can be bound again
-// when run returns, within a second of the grace.
+// An agent crashes after starting a development server, such as "npm run dev", that
+// ignores SIGTERM: when run returns, within a second after the grace, the port can be
+// bound again.
 func TestCrashFreesThePort(t *testing.T) {
 	grace := tracertest.Slowed(time.Second)
 	for _, server := range []string{"npm", "port"} {
@@ -36,7 +36,7 @@ func TestCrashFreesThePort(t *testing.T) {
 				start = npmServer(t, i.Dir)
 			}
 			file := filepath.Join(i.Dir, "report.json")
-			// What an agent's shell tool does with a command that is to stay.
+			// What an agent's shell tool does with a command that should stay.
 			script := "(" + start + " >server.log 2>&1 &); exec 9>" + m.Path + "; echo root $$ >&9; sleep 60"
 			run := i.Start([]string{"run", "--grace", grace.String(), "--report", file, "--", "sh", "-c", script}, m.Env())
 			port := stage.Number(t, m.Line("port", 1)[0])
@@ -82,7 +82,7 @@ func TestCrashFreesThePort(t *testing.T) {
 	}
 }
 
-// npmServer makes a package in dir and gives the command that serves it.
+// npmServer makes a package in dir and returns the command that serves it.
 func npmServer(t *testing.T, dir string) string {
 	t.Helper()
 	for _, tool := range []string{"npm", "node"} {
@@ -106,8 +106,8 @@ setTimeout(() => process.exit(1), 60000);
 	return "npm run dev --no-update-notifier --cache " + filepath.Join(dir, "npm")
 }
 
-// The root is killed by SIGKILL and leaves a daemonised service with a pool of
-// workers under PID 1. Nothing of that leads back to it but our books.
+// The root is killed by SIGKILL and leaves a daemonised service with a pool of workers
+// under PID 1. Only our records lead back to the root.
 func TestServiceUnderInit(t *testing.T) {
 	const workers = 8
 	start := func(t *testing.T, flags ...string) (*stage.Instance, *stage.Marker, *stage.Process, map[int]int) {
@@ -177,9 +177,9 @@ func TestServiceUnderInit(t *testing.T) {
 	})
 }
 
-// A command prints its JSON and exits; what it left in the background to sync
-// holds a lock, takes two seconds to finish, and has another line for the same
-// output. All that is over when run returns, and the lock has been named.
+// A command prints its JSON and exits; its background sync holds a lock, takes two
+// seconds to finish, and writes another line to the same output. When run returns, all
+// of it is over, and the lock was named.
 func TestBackgroundSync(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {
 		t.Skip(err)
@@ -194,7 +194,7 @@ read there <in
 echo '{"ok": true}'`
 	run := i.Start([]string{"run", "--grace", "10s", "--report", file, "--", "sh", "-c", script}, nil).Wait()
 	m.MustBeGone()
-	// What came late came before run was over: a reader of the whole output has it.
+	// The late line came before run returned: a reader of the whole output has it.
 	if run.Held || run.Code() != 0 || run.Out.String() != "{\"ok\": true}\nlate\n" {
 		t.Errorf("output held after the end: %v; %v", run.Held, run)
 	}
@@ -229,7 +229,7 @@ func TestInheritedLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, file := stage.NewMarker(t, i.Dir), filepath.Join(i.Dir, "report.json")
-	// Its own lock shows that locks were looked at before the end.
+	// Its own lock shows that locks were read before the end.
 	script := "exec 9>" + m.Path + `; exec 8>own.lock; flock 8
 (setsid sh -c 'trap "sleep 1; exit" TERM; while :; do sleep 1 & wait; done' &)
 sleep 0.3; readlink /proc/self/fd/3`
@@ -246,11 +246,11 @@ sleep 0.3; readlink /proc/self/fd/3`
 	}
 }
 
-// A run that its shell has suspended is continued when its session ends, so
-// that the shell hears of it.
+// A run that its shell has suspended is continued when its session ends, so that the
+// shell notices it.
 func TestSuspendedRun(t *testing.T) {
 	i := stage.NewDaemon(t)
-	// We are the shell: of the same POSIX session, in another group.
+	// We are the shell: in the same sid, in another group.
 	cmd := i.Command([]string{"run", "--name", "suspended", "--", "sleep", "60"}, nil)
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	run := stage.Start(t, cmd)

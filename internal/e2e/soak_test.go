@@ -16,13 +16,13 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// Forks without end, deep chains and sessions one after the other leave nothing
-// behind: in the kernel is who lives, memory stays where it was after the first
-// third and the history within its limit, no ancestor of the living is
-// forgotten, and no limit is met in silence.
+// Forks without end, deep chains and sessions one after the other leave nothing behind:
+// the kernel has only live processes. Memory stays as after the first third, the
+// history within its limit, no ancestor of a live process is forgotten, and no limit is
+// reached silently.
 func TestSoak(t *testing.T) {
 	const (
-		grows        = 32 << 20 // bytes between two collections of garbage; of 5 million forks 10 for each
+		grows        = 32 << 20 // bytes between two garbage collections; for 5 million forks, 10 each
 		historyLimit = 64 << 20 // room for what is kept of the session of a storm while it lives
 	)
 	forks := stage.FromEnv(t, "LNGTEST_SOAK", 60000)
@@ -56,7 +56,7 @@ func TestSoak(t *testing.T) {
 		return nil
 	})
 
-	// Nobody but the chain, who is protected, and the chain's owner.
+	// Only the chain, protected processes, and the chain's owner.
 	var living map[string]int
 	i.Agrees("kernel side", func() (err error) {
 		living, err = kernel.entries()
@@ -89,7 +89,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	early, late := thirds[0], thirds[2]
-	// A connection or two of the commands may still be open.
+	// One or two connections of the commands may still be open.
 	if late.open > early.open+4 || late.kernel != early.kernel || late.resident > early.resident+grows || late.heap > early.heap+grows {
 		t.Errorf("grown: %v after a third, %v in the end", early, late)
 	}
@@ -120,8 +120,8 @@ func TestSoak(t *testing.T) {
 	t.Logf("figure: %d forks, a chain of %d (%d edges told), %d sessions", total, depth, edges, sessions)
 }
 
-// storms are so many vforks, 20,000 a second if the machine can do that, in one
-// session after the other.
+// storms makes this many vforks, 20,000 a second if the machine can, in one session
+// after the other.
 func storms(i *stage.Instance, name string, forks int) (total int) {
 	const rate, seconds = 20000, 20
 	most := 1 + 5*forks/(rate*seconds) // sessions, on a machine that is busy with other things
@@ -134,7 +134,7 @@ func storms(i *stage.Instance, name string, forks int) (total int) {
 	return total
 }
 
-// storm is so many vforks in a session of their own, and how many there were.
+// storm makes this many vforks in their own session, and returns how many there were.
 func storm(i *stage.Instance, name string, rate, seconds, forks int) int {
 	m := stage.NewMarker(i.T, i.Dir)
 	run := i.Start([]string{"run", "-q", "--name", name, "--",

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A storm of forks under a session: every one is counted, no event is lost.
+// A fork storm in a session: every one is counted, no event is lost.
 func TestHold8Storm(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
@@ -54,7 +54,7 @@ func TestHold8Storm(t *testing.T) {
 // stormOver waits for the storm's last line, patience after it should be there.
 func stormOver(m *stage.Marker, storm time.Duration) func(bool) bool {
 	m.T.Helper()
-	select { // the storm itself is no part of the patience
+	select { // the storm itself does not count as patience
 	case <-time.After(storm):
 	case <-m.T.Context().Done():
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A timeline has every process of the session, once while it happens and once from the
-// history; LNGTEST_TIMELINE is how many there are. Meanwhile run stays small, and it is
-// done soon after the end.
+// A timeline has every process of the session, both while it runs and from the history;
+// LNGTEST_TIMELINE is how many there are. Meanwhile run stays small, and it finishes
+// soon after the end.
 func TestTimeline(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)

@@ -19,8 +19,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// The shop is a session with a server, a database whose creator is dead, and two
-// jobs of one shell. It starts one more of whatever is ordered by name.
+// The shop is a session with a server, a database whose creator is dead, and two jobs
+// of one shell. It starts one more of each program that is ordered by name.
 const shop = `exec 9>%s 3<%s
 ./web 300 &
 (./db 300 &)
@@ -30,10 +30,10 @@ while read name <&3; do ./$name 300 & done`
 
 const jobs = `./job 301 & ./job 302 & wait`
 
-// later is a session that is calm until it is told.
+// later is a session that is calm until it gets an order.
 const later = `exec 3<%s; echo waiting >%s; read go <&3; exec %s 2000 4 2`
 
-// A watcher is somebody at lineage top, on a terminal, with the shop to look at.
+// A watcher is a user of lineage top on a terminal, with the shop to look at.
 type watcher struct {
 	*stage.Terminal
 	daemon *stage.Process
@@ -42,7 +42,7 @@ type watcher struct {
 	orders *os.File
 }
 
-// newTop opens the shop and looks at it. Who comes before the shop is above it.
+// newTop opens the shop and looks at it. Sessions that before starts are above the shop.
 func newTop(t *testing.T, before func(*stage.Instance), args ...string) *watcher {
 	t.Helper()
 	i := stage.New(t)
@@ -69,7 +69,7 @@ func newTop(t *testing.T, before func(*stage.Instance), args ...string) *watcher
 	return w
 }
 
-// fifo is one that neither side has to wait for.
+// fifo makes a FIFO on which neither side must wait.
 func fifo(i *stage.Instance, name string) (string, *os.File) {
 	i.T.Helper()
 	path := filepath.Join(i.Dir, name)
@@ -84,7 +84,7 @@ func fifo(i *stage.Instance, name string) (string, *os.File) {
 	return path, f
 }
 
-// order has the shop start one more.
+// order makes the shop start one more.
 func (w *watcher) order(name string) {
 	w.T.Helper()
 	if _, err := fmt.Fprintln(w.orders, name); err != nil {
@@ -118,7 +118,7 @@ func both(a, b func(string) bool) func(string) bool {
 	return func(screen string) bool { return a(screen) && b(screen) }
 }
 
-// selected is the row under the cursor, and which line that is.
+// selected is the row under the cursor, and its line number.
 func selected(screen string) (row string, at int) {
 	for line := range strings.Lines(screen) {
 		if strings.HasPrefix(strings.TrimPrefix(line, "│"), "›") {
@@ -145,7 +145,7 @@ func (w *watcher) find(word string) string {
 	return w.See("row of "+word, on(word))
 }
 
-// folded is what the jobs are once their shell's row is.
+// folded reports whether the jobs are folded into their shell's row.
 func folded(screen string) bool {
 	return hasAll("./db", "+2")(screen) && !strings.Contains(tree(screen), "./job 3")
 }
@@ -215,8 +215,8 @@ func TestTopResized(t *testing.T) {
 	w.close("C-c")
 }
 
-// However often the terminal changes its size, each line of it is drawn, and what
-// a repaint draws is there already.
+// However often the terminal changes its size, each line is drawn, and a repaint
+// changes nothing.
 func TestTopResizedOften(t *testing.T) {
 	w := newTop(t, nil, "--mouse")
 	m := stage.NewMarker(t, w.Dir)
@@ -249,18 +249,18 @@ func TestTopResizedOften(t *testing.T) {
 			t.Errorf("%s before a repaint:\n%s\nafter:\n%s", what, before, after)
 		}
 	}
-	// After many sizes tmux leaves lines on the screen that comes back, htop's too.
+	// After many resizes tmux leaves lines on the screen that it restores, with htop too.
 	w.Press("q")
 	w.See("end of top", hasAll("lngtest-after 0"))
 }
 
-// calm is a screen without what changes on a calm one: figures, the room they
+// calm is a screen without the parts that change even when calm: figures, the room they
 // take, and the letter of a state.
 func calm(screen string) string {
 	return regexp.MustCompile(`●.|[\d.]+[a-zA-Z]*|[ ─▁-█]+|-`).ReplaceAllString(screen, "")
 }
 
-// wide is how wide what is written on the screen is.
+// wide is the width of the longest line on the screen.
 func wide(screen string) (most int) {
 	for line := range strings.Lines(screen) {
 		most = max(most, len([]rune(strings.TrimRight(line, "\n "))))
@@ -312,8 +312,8 @@ func TestTopInAStorm(t *testing.T) {
 	w.close("SIGTERM")
 }
 
-// x asks first: what is typed without looking does nothing, Enter cancels, and
-// only who chooses to end it ends it.
+// x asks first: keys typed before it is read do nothing, Enter cancels, and only an
+// explicit choice ends it.
 func TestTopEnds(t *testing.T) {
 	w := newTop(t, nil)
 	w.find("./db")
@@ -347,8 +347,8 @@ func TestTopEnds(t *testing.T) {
 	w.close("q")
 }
 
-// A daemon that is killed and comes again is a banner; fold, selection and line
-// stay, and so does everything else.
+// When the daemon is killed and comes back, a banner is shown; fold, selection, line
+// and everything else stay.
 func TestTopOutlivesTheDaemon(t *testing.T) {
 	w := newTop(t, nil)
 	w.find("./boss")
@@ -360,7 +360,7 @@ func TestTopOutlivesTheDaemon(t *testing.T) {
 		row, now := selected(s)
 		return now == at && strings.Contains(row, pid+" ") && folded(s)
 	}
-	// A daemon that is killed forgets the dead that its history has not yet.
+	// A killed daemon forgets dead processes that are not in its history yet.
 	written(w.Instance, "shop", "EXISTS (SELECT 1 FROM processes WHERE session = sessions.id AND json_extract(CAST(doc AS TEXT), '$.Exited') > 0)")
 	if err := w.daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestTopOutlivesTheDaemon(t *testing.T) {
 	w.close("C-c")
 }
 
-// pid is top's.
+// pid is the PID of top.
 func (w *watcher) pid() int {
 	text, err := os.ReadFile(filepath.Join(w.Dir, "pid"))
 	if err != nil {
@@ -383,7 +383,7 @@ func (w *watcher) pid() int {
 	return stage.Number(w.T, strings.TrimSpace(string(text)))
 }
 
-// restored looks at the terminal after top has ended.
+// restored checks the terminal after top has ended.
 func (w *watcher) restored() {
 	w.T.Helper()
 	s := w.See("end of top", hasAll("lngtest-after "))
@@ -408,8 +408,8 @@ func (w *watcher) restored() {
 	}
 }
 
-// close leaves top, and ends the shop. However it was left, the terminal is as it
-// was, and leaving ends nothing.
+// close leaves top, and ends the shop. However top was left, the terminal is restored,
+// and leaving ends no session.
 func (w *watcher) close(leave string) {
 	w.T.Helper()
 	if w.State("alternate_on") != "1" {

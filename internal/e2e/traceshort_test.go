@@ -13,9 +13,9 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// The environment goes with the process, and the daemon hears of an exec up to 10 ms late, so of
-// children of the agent that live for a moment only some have a trace. Of those that live for
-// 100 ms all have, but for one that had to wait for a CPU.
+// The environment is gone with the process, and the daemon reads an exec up to 10 ms late, so
+// only some short-lived children of the agent have a trace. Children that live for 100 ms all
+// have one, except one that had to wait for a CPU.
 func TestTraceOfShortProcesses(t *testing.T) {
 	const children = 50
 	i := stage.New(t)

@@ -17,9 +17,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// The daemon is stopped, the ring overflows, and the process dies whose death ends its session:
-// the event is lost for good. The session ends nevertheless when the daemon continues, and its
-// verdict has the proof.
+// The daemon is stopped, the ring overflows, and a process dies whose death ends its session:
+// the event is lost for good. The session still ends when the daemon continues, and its verdict
+// has the proof.
 func TestUnheardDeaths(t *testing.T) {
 	for _, level := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("level %d", level), func(t *testing.T) {
@@ -58,7 +58,7 @@ func newDeafened(t *testing.T, level int) *deafened {
 	}
 	d := &deafened{Instance: i, daemon: i.Daemon("--policy", policy, "--level", fmt.Sprint(level))}
 	tracertest.NeedsLevel(t, level, i.Status().Level)
-	// The end of the daemon's first canary makes a pass, which would find the dead of others.
+	// The end of the daemon's first canary triggers a pass, which would also find other dead processes.
 	i.Until("self-check", func() bool { return i.Status().SelfCheck != nil })
 	d.storm, d.kernel = newStormer(i, "storm"), kernelSideOf(i)
 	t.Cleanup(func() {
@@ -81,8 +81,8 @@ type doomed struct {
 	m       *stage.Marker
 	run     *stage.Process
 	dies    int
-	outside bool   // the process is an owner: the kernel tells no death of a process outside
-	after   func() // more that must hold when it has ended
+	outside bool   // the process is an owner: the kernel reports no death of an outsider
+	after   func() // more checks when it has ended
 }
 
 // check kills the process while the ring is full, and demands the end of its session.
@@ -121,13 +121,13 @@ func (d *deafened) stop() (resume func() time.Time) {
 		return strings.HasPrefix(stage.ProcStatus(d.daemon.Process.Pid, "State"), "T")
 	})
 	return func() time.Time {
-		began := time.Now() // the daemon may run before we do again
+		began := time.Now() // the daemon may run before we run again
 		send(unix.SIGCONT)
 		return began
 	}
 }
 
-// fill overflows the ring with small and large events, so that no other event finds room.
+// fill overflows the ring with small and large events, so that there is no room for another event.
 func (d *deafened) fill() {
 	d.T.Helper()
 	before := d.lost()
@@ -229,8 +229,8 @@ func (d *deafened) lastMember() *doomed {
 	return x
 }
 
-// stubborn has a member that has to be killed. Its death is heard, and run must report it as a
-// leftover, although the root's death was not.
+// stubborn has a member that must be killed. Its death event arrives, and run must report it
+// as a leftover, although the root's death event was lost.
 func (d *deafened) stubborn() *doomed {
 	x := d.ignoring("stubborn", tracertest.Slowed(time.Second))
 	x.after = func() {
@@ -241,7 +241,7 @@ func (d *deafened) stubborn() *doomed {
 	return x
 }
 
-// lastInGrace is the last member of a session that is in its grace already.
+// lastInGrace is the last member of a session that is already in its grace.
 func (d *deafened) lastInGrace() *doomed {
 	x := d.ignoring("grace", time.Minute)
 	d.kill(x.dies)

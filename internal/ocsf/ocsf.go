@@ -1,6 +1,6 @@
-// Package ocsf has facts of the Open Cybersecurity Schema Framework 1.8.0, of the classes and
-// objects that lineage uses, and checks records against them. table.go has
-// attributes, types, enumerations and constraints; no text of the schema.
+// Package ocsf has the parts of the Open Cybersecurity Schema Framework 1.8.0 for the classes
+// and objects that lineage uses, and checks records against them. table.go has attributes,
+// types, enumerations and constraints, but no text of the schema.
 package ocsf
 
 import (
@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// Version is that of the schema.
+// Version is the version of the schema.
 const Version = "1.8.0"
 
 // class is an event class.
@@ -37,12 +37,12 @@ type attribute struct {
 	kind     string // the data type, or the name of an object
 	array    bool
 	required bool
-	profile  string            // that the attribute belongs to; empty: none
+	profile  string            // profile that the attribute belongs to; empty: none
 	enum     map[string]string // captions by value
 	sibling  string            // the attribute that has the caption
 }
 
-// Validate checks one event, as JSON. The error names every violation by its path.
+// Validate checks one event, as JSON. The error names every violation with its path.
 func Validate(event []byte) error {
 	if !utf8.Valid(event) {
 		return errors.New("not UTF-8")
@@ -71,7 +71,7 @@ func profilesOf(e map[string]any) (names []string) {
 	return names
 }
 
-// validator collects what is wrong with an event.
+// validator collects the violations of an event.
 type validator struct {
 	profiles []string // of the event
 	wrong    []error
@@ -192,7 +192,7 @@ func (v *validator) value(at string, a attribute, value any, o map[string]any) {
 	}
 }
 
-// number checks a whole number: that of an enumeration has its caption beside it, if any.
+// number checks a whole number: one of an enumeration must match the caption beside it, if any.
 func (v *validator) number(at string, a attribute, value any, o map[string]any) {
 	n, ok := whole(value)
 	if !ok {

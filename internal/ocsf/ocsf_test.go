@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// launch is a small event that is valid.
+// launch is a small valid event.
 const launch = `{
 	"class_uid": 1007, "class_name": "Process Activity", "category_uid": 1, "category_name": "System Activity",
 	"activity_id": 1, "activity_name": "Launch", "type_uid": 100701, "type_name": "Process Activity: Launch",
@@ -23,7 +23,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestInvalid breaks the event in one place each, and wants that place named.
+// TestInvalid breaks the event in one place at a time, and expects the error to name that place.
 func TestInvalid(t *testing.T) {
 	for _, c := range []struct{ old, broken, want string }{
 		{`"class_uid": 1007`, `"class_uid": 1001`, "class_uid: 1001 is not a class"},
@@ -54,7 +54,7 @@ func TestInvalid(t *testing.T) {
 		{`"file": {"name": "a", `, `"file": {`, "process.file.name: required"},
 		{`"process": {"pid": 1}`, `"process": 1`, "actor.process: 1 is not an object"},
 		{`"unmapped": {"anything": [1, {}]}`, `"unmapped": []`, "unmapped: [] is not an object"},
-		{`"unmapped": {"anything": [1, {}]}`, `"is_alert": true`, "is_alert: not an attribute"}, // of a finding
+		{`"unmapped": {"anything": [1, {}]}`, `"is_alert": true`, "is_alert: not an attribute"}, // for findings
 		{launch, launch + launch, "more than one value"},
 		{"h\"", "\xff\"", "not UTF-8"},
 	} {

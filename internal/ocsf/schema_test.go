@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write table.go again, from the schema in OCSF_SCHEMA")
 
-// What of the schema the table has: classes, profiles and objects. Attributes of another
-// profile or object, deprecated ones, and those of a data type with an expression are not
-// in the table, so that no record can use them.
+// The parts of the schema that are in the table: classes, profiles and objects.
+// Attributes of another profile or object, deprecated ones, and those of a data type with
+// an expression are not in the table, so that no record can use them.
 var (
 	ourClasses  = []string{"base_event", "detection_finding", "process_activity", "process_remediation_activity"}
 	ourProfiles = []string{"container", "host"}
@@ -52,7 +52,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// schema is the schema's own files, as far as they are needed.
+// schema has the schema's own files that are needed.
 type schema struct {
 	t          *testing.T
 	dir        fs.FS
@@ -73,7 +73,7 @@ type described struct {
 	Name        string
 	Extends     string
 	Attributes  map[string]json.RawMessage
-	Constraints *struct { // instead of those of what it extends
+	Constraints *struct { // replaces those of what it extends
 		AtLeastOne []string `json:"at_least_one"`
 		JustOne    []string `json:"just_one"`
 	}
@@ -84,7 +84,7 @@ type definition struct {
 	Type        string
 	IsArray     bool `json:"is_array"`
 	Requirement string
-	Profile     json.RawMessage // a null takes the attribute out of its profile
+	Profile     json.RawMessage // null removes the attribute from its profile
 	Sibling     string
 	Enum        map[string]struct{ Caption string }
 	Deprecated  json.RawMessage `json:"@deprecated"`
@@ -125,8 +125,8 @@ func (s *schema) read(path string, into any) {
 	}
 }
 
-// attributes are those of a class or an object: of what it extends, of the profiles that
-// it includes, and its own.
+// attributes are all attributes of a class or an object: inherited ones, those of
+// included profiles, and its own.
 func (s *schema) attributes(all map[string]*described, name string) map[string]attribute {
 	d := all[name]
 	if d == nil {
@@ -157,7 +157,7 @@ func (s *schema) attributes(all map[string]*described, name string) map[string]a
 	return out
 }
 
-// add puts a definition over what is known of the attribute.
+// add merges a definition over what is known about the attribute.
 func (s *schema) add(to map[string]attribute, key string, raw json.RawMessage, profile string) {
 	var own definition
 	if err := json.Unmarshal(raw, &own); err != nil {
@@ -197,7 +197,7 @@ func captions(all map[string]string, d definition) map[string]string {
 	return out
 }
 
-// table is table.go.
+// table generates table.go.
 func (s *schema) table() []byte {
 	var b bytes.Buffer
 	b.WriteString("// Code generated from the OCSF schema by TestTable. DO NOT EDIT.\n\npackage ocsf\n\n")
@@ -248,7 +248,7 @@ func (s *schema) place(name string) (uid, categoryUID int64, category string) {
 	return c.UID*1000 + uid, c.UID, c.Caption
 }
 
-// atLeastOne is the constraint of an object, or of what it extends.
+// atLeastOne is the constraint of an object, its own or inherited.
 func (s *schema) atLeastOne(name string) []string {
 	for d := s.objects[name]; d != nil; d = s.objects[d.Extends] {
 		if c := d.Constraints; c != nil {

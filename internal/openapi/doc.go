@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// object is one of JSON. Its keys are written in order.
+// object is a JSON object. Its keys are written in order.
 type object = map[string]any
 
 // Document is the whole document. The comments are read from the source of package

@@ -15,8 +15,8 @@ var update = flag.Bool("update", false, "write docs/openapi.json")
 
 const file = "../../docs/openapi.json"
 
-// TestDocument: docs/openapi.json is what the types of package api say, every field has
-// a description, and it is valid OpenAPI.
+// TestDocument: docs/openapi.json matches the types of package api, every field has a
+// description, and it is valid OpenAPI.
 func TestDocument(t *testing.T) {
 	text, err := Document("../../api")
 	if err != nil {
@@ -43,8 +43,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestRoutes: the routes are those of docs/API.md, which the daemon's tests compare
-// with what it serves.
+// TestRoutes: the routes match docs/API.md, which the daemon's tests compare with what
+// it serves.
 func TestRoutes(t *testing.T) {
 	text, err := os.ReadFile("../../docs/API.md")
 	if err != nil {

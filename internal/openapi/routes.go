@@ -6,7 +6,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// route is one of the socket.
+// route is a route of the socket.
 type route struct {
 	pattern, id, does string
 	query             []parameter
@@ -15,7 +15,7 @@ type route struct {
 	stream            bool          // the answer is one line of many
 }
 
-// parameter is one of the query.
+// parameter is a parameter of the query.
 type parameter struct {
 	name, does string
 	values     []string // none: any

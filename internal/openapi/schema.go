@@ -15,10 +15,10 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// comments say what types and fields are: by "Type" and "Type.Field".
+// comments describe types and fields, by "Type" and "Type.Field".
 type comments map[string]string
 
-// readComments reads those of the Go files in dir.
+// readComments reads the comments of the Go files in dir.
 func readComments(dir string) (comments, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -65,7 +65,7 @@ func (c comments) add(t *ast.TypeSpec, doc *ast.CommentGroup) {
 // flat is a comment on one line.
 func flat(g *ast.CommentGroup) string { return strings.Join(strings.Fields(g.Text()), " ") }
 
-// schemas are those of the types that were asked for, and of what they have.
+// schemas has the schemas of the requested types, and of the types in them.
 type schemas struct {
 	comments
 	all    object
@@ -74,8 +74,8 @@ type schemas struct {
 
 func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }
 
-// of is the schema of a type. That of a struct of package api is added to all, and
-// referred to.
+// of is the schema of a type. The schema of a struct in package api is added to all,
+// and referenced.
 func (s *schemas) of(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -130,7 +130,7 @@ func (s *schemas) structure(t reflect.Type) object {
 			s.silent = append(s.silent, key)
 		}
 		property := maps.Clone(s.of(f.Type))
-		if property["$ref"] != nil { // what stands beside a reference is ignored
+		if property["$ref"] != nil { // what is next to a reference is ignored
 			property = object{"allOf": []any{property}}
 		}
 		property["description"] = says

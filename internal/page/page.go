@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Write replaces what a file has between the marks of that name.
+// Write replaces the text between the marks of that name in a file.
 func Write(path, name, text string) error {
 	before, after, err := Replaced(path, name, text)
 	if err != nil || before == after {
@@ -17,7 +17,7 @@ func Write(path, name, text string) error {
 	return os.WriteFile(path, []byte(after), 0o644)
 }
 
-// Replaced is the file as it is, and as it is to be.
+// Replaced returns the file as it is, and with the text replaced.
 func Replaced(path, name, text string) (before, after string, err error) {
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -32,10 +32,10 @@ func Replaced(path, name, text string) (before, after string, err error) {
 	return string(old), head + begin + "\n" + text + "\n" + end + tail, nil
 }
 
-// A Table is one of Markdown.
+// A Table is a Markdown table.
 type Table struct{ b strings.Builder }
 
-// NewTable begins one. A heading that ends with ":" is of numbers.
+// NewTable begins a table. A heading that ends with ":" is for a column of numbers.
 func NewTable(heads ...string) *Table {
 	t := &Table{}
 	line := make([]string, len(heads))
@@ -58,5 +58,5 @@ func (t *Table) Row(cells ...string) {
 	fmt.Fprintf(&t.b, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// String is the table as it stands in the document.
+// String is the table as written in the document.
 func (t *Table) String() string { return t.b.String() }

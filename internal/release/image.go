@@ -31,8 +31,7 @@ type archive struct {
 	at  time.Time
 }
 
-// writeImage writes an image from scratch that has the program as /lineage, and nothing
-// else.
+// writeImage writes an image that contains only the program, as /lineage.
 func writeImage(w io.Writer, version, epoch, binary string) error {
 	at, err := seconds(epoch)
 	if err != nil {
@@ -92,10 +91,10 @@ func (a *archive) image(version, arch string, layer []byte) error {
 	return a.tar.Close()
 }
 
-// tag is a version as the tag of an image may be written.
+// tag is a version in the form that an image tag allows.
 func tag(version string) string { return strings.ReplaceAll(version, "+", "-") }
 
-// programLayer is a file system that has the program only.
+// programLayer is a file system with only the program.
 func programLayer(binary string, at time.Time) ([]byte, error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -112,8 +111,8 @@ func programLayer(binary string, at time.Time) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// architecture is that of a program, as Go and OCI call it. One that needs a dynamic
-// linker does not run in an empty image.
+// architecture is the architecture of a program, as Go and OCI name it. One that needs
+// a dynamic linker does not run in an empty image.
 func architecture(binary string) (string, error) {
 	f, err := elf.Open(binary)
 	if err != nil {
@@ -134,7 +133,7 @@ func architecture(binary string) (string, error) {
 	return "", fmt.Errorf("%s is for %v: want x86-64 or arm64", binary, f.Machine)
 }
 
-// blob adds content under its digest and gives what refers to it.
+// blob adds content under its digest and returns a reference to it.
 func (a *archive) blob(media string, content []byte) (object, error) {
 	sum := sha256.Sum256(content)
 	digest := hex.EncodeToString(sum[:])

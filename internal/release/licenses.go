@@ -29,14 +29,14 @@ type license struct {
 
 type fingerprint struct {
 	id, phrase string
-	in         []string // licences whose text has this phrase, too
+	in         []string // licences whose text also has this phrase
 }
 
 // dual is the licence of libcap.
 const dual = "BSD-3-Clause OR GPL-2.0-only"
 
-// fingerprints are phrases that only a text of that licence has, with blanks made alike.
-// A text may have several licences. Those that others contain, too, come behind them.
+// fingerprints are phrases that only a text of that licence has, with blanks normalised. A
+// text may have several licences. A phrase that other licences also contain comes after them.
 var fingerprints = []fingerprint{
 	{"Apache-2.0", "Apache License Version 2.0, January 2004", nil},
 	{"Apache-2.0", "covered by two different licenses: MIT and Apache", nil},
@@ -49,18 +49,18 @@ var fingerprints = []fingerprint{
 }
 
 // allowed are the licences that may be linked into a program under Apache-2.0. All
-// want their text to go along, which the packages do.
+// require that their text is included, which the packages do.
 var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", dual, "MIT", "blessing"}
 
-// texts are the files of a module that say how it may be used. Those that name no
-// licence, as NOTICE, belong to the notices only.
+// texts are the files of a module that say how it may be used. Those without a licence,
+// such as NOTICE, are only part of the notices.
 var texts = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|sqlite-license)([.-].*)?$`)
 
-// notLinked are licences of what a module has beside its code: a logo.
+// notLinked are licences of what a module has apart from its code: a logo.
 var notLinked = regexp.MustCompile(`(?i)logo`)
 
-// modules are those that programs were linked from, with their licences. It fails if
-// one has none, or one that is not known or not allowed.
+// modules are the modules that programs were linked from, with their licences. It fails
+// if a module has no licence, or one that is not known or not allowed.
 func modules(binaries ...string) ([]linked, error) {
 	var all []linked
 	var toolchain string
@@ -186,7 +186,7 @@ func identify(text string) (ids []string) {
 	return ids
 }
 
-// within tells that a licence that was found explains the phrase.
+// within reports whether a licence that was found explains the phrase.
 func (f *fingerprint) within(ids []string) bool {
 	return slices.ContainsFunc(f.in, func(id string) bool { return slices.Contains(ids, id) })
 }

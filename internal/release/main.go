@@ -1,6 +1,6 @@
-// release writes what a release has besides the program: the licences of everything
-// that is linked into it, a bill of materials, and a container image. Each is made of
-// the built program and the module cache alone, and the same input gives the same bytes.
+// release writes what a release has besides the program: the licences of everything that
+// is linked into it, a bill of materials, and a container image. Each is made only from
+// the built program and the module cache, and the same input gives the same bytes.
 package main
 
 import (

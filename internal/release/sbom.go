@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The part of CycloneDX 1.5 that is used.
+// The part of CycloneDX 1.5 that we use.
 type (
 	bom struct {
 		Format     string      `json:"bomFormat"`
@@ -44,7 +44,7 @@ type (
 	}
 )
 
-// own is the licence of the program: that of the Go code, and of the BPF objects in it.
+// own is the licence of the program: of its Go code, and of the BPF objects in it.
 const own = "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)"
 
 // writeSBOM lists what is in a program. It has neither a serial number nor the time of the

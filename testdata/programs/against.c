@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * against PID MAP PROGRAM PIN: what root can do to a process and to BPF objects.
- * It waits for a line, tries each, prints "NAME ERRNO" with 0 for what was let
- * through, prints "ready", and does it again for the next line. Nothing that it
- * tries does harm: the signal is SIGURG, the pin is moved away and back.
+ * against PID MAP PROGRAM PIN: what root can do to a process and to BPF objects. For
+ * each line on stdin it tries everything, prints "NAME ERRNO" for each (0: permitted),
+ * and then "ready". Nothing that it tries does harm: the signal is SIGURG, the pin is
+ * moved away and back.
  */
 #include "lngtest.h"
 
@@ -48,7 +48,7 @@ static long load(enum bpf_prog_type type)
 	return bpf(BPF_PROG_LOAD, &attr);
 }
 
-/* The readiness of a pipe as a signal to somebody else: no call says what came of it. */
+/* The readiness of a pipe as a signal to another process: no call reports its result. */
 static void sigio(pid_t pid)
 {
 	int p[2];
@@ -77,7 +77,7 @@ static void acts(pid_t pid, unsigned int map, unsigned int program, const char *
 	sigio(pid);
 	closed("pidfd_getfd", syscall(SYS_pidfd_getfd, fd, 0, 0));
 	close(fd);
-	/* Let through, it finds nothing there. */
+	/* If it is permitted, it finds nothing there. */
 	errno = 0;
 	if (process_vm_readv(pid, &here, 1, &there, 1, 0) < 0 && errno == EFAULT)
 		errno = 0;
@@ -112,7 +112,7 @@ static void acts(pid_t pid, unsigned int map, unsigned int program, const char *
 	say("ready");
 }
 
-/* A child for each turn: what was seized is let go by its exit. */
+/* A child for each turn: its exit releases everything that it acquired. */
 int main(int argc, char **argv)
 {
 	begin(argc, argv);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ask COMMAND [ARG...]: a command of the system's, in a child that has to
- * succeed: it asks another daemon for something. This process only holds.
+ * ask COMMAND [ARG...]: a system command in a child, which has to succeed: it asks
+ * another daemon for something. This process only holds.
  */
 #include "lngtest.h"
 
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 	pid_t child = forked();
 
 	if (child == 0) {
-		close(marker); /* what it asks for opens it anew */
+		close(marker); /* the process that it asks for opens it anew */
 		execvp(argv[1], argv + 1);
 		die("execvp %s", argv[1]);
 	}

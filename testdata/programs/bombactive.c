@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bombactive [CAP [MS]]: every process forks a copy of itself each MS (60), until
- * CAP (400) were made in all; they live, in their own POSIX session. It is ready
- * when four are there: the rest comes while somebody looks.
+ * bombactive [CAP [MS]]: every process forks a copy of itself each MS (60), until CAP
+ * (400) were made in all; they live, in their own POSIX session. It is ready when there
+ * are four: the rest comes while the test is looking.
  */
 #include "lngtest.h"
 

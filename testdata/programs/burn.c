@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* burn CPU: keeps one CPU busy until its deadline, or until who started it is gone. */
+/* burn CPU: keeps one CPU busy until its deadline, or until its parent is gone. */
 #include "lngtest.h"
 
 #include <sched.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bystander COMM [PID]: a stranger. It calls itself COMM, counts every signal
- * that it is sent and can catch, says "signals N" for each byte on its stdin and
- * ends with it; for an f it forks a child that rests instead. With PID it runs under that PID and leads a process group of
- * that number; both must be free or become so within 8 s (PID 1 may reap late):
- * clone3 with set_tid, which needs CAP_CHECKPOINT_RESTORE.
+ * bystander COMM [PID]: an outsider. It calls itself COMM, and counts every signal that
+ * it gets and can catch. For each byte on its stdin it says "signals N"; for an f it
+ * forks a child that rests instead. It ends with its stdin. With PID it runs under that
+ * PID and leads a process group of that number; both must be free or become so within 8
+ * s (PID 1 may reap late): clone3 with set_tid, which needs CAP_CHECKPOINT_RESTORE.
  */
 #include "lngtest.h"
 
@@ -19,7 +19,7 @@ static void count(int sig)
 	signals++;
 }
 
-/* take goes on in a child that has the PID, and ends with it. */
+/* take continues in a child that has the PID, and ends with it. */
 static void take(pid_t pid)
 {
 	struct clone_args args = {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup move|into|frozen|threaded DIR: a child that is in the cgroup (version 2)
- * DIR: it moved itself there; it was born there by clone3(CLONE_INTO_CGROUP); it
- * ignores SIGTERM and is frozen in DIR/sub; one of its threads is in the threaded cgroup DIR/sub, so
- * that cgroup.kill is refused. Who made DIR removes it, and DIR/sub.
+ * cgroup move|into|frozen|threaded DIR: a child that is in the cgroup (version 2) DIR:
+ * it moved itself there; it was born there by clone3(CLONE_INTO_CGROUP); it ignores
+ * SIGTERM and is frozen in DIR/sub; one of its threads is in the threaded cgroup
+ * DIR/sub, so that cgroup.kill is refused. The caller made DIR and removes it and
+ * DIR/sub.
  *
- * cgroup frozen1 DIR: frozen by the version 1 freezer DIR, where SIGKILL waits
- * for the thaw.
+ * cgroup frozen1 DIR: frozen by the version 1 freezer DIR, where SIGKILL waits for the
+ * thaw.
  */
 #include "lngtest.h"
 
@@ -132,7 +133,7 @@ int main(int argc, char **argv)
 			close(said[1]);
 			hold();
 		}
-		/* Whoever is frozen sooner says nothing. */
+		/* If it is frozen sooner it cannot say anything. */
 		close(said[1]);
 		if (read(said[0], in, sizeof(in)) != 0)
 			die("read");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cloneparent [DEPTH]: each of DEPTH processes, one by the other, comes from
- * clone(CLONE_PARENT): the kernel's parent of all of them is this program's
- * own parent, the creator of each is the one before.
+ * cloneparent [DEPTH]: a chain of DEPTH processes, each made by the previous one with
+ * clone(CLONE_PARENT): the kernel's parent of all of them is this program's own parent,
+ * the creator of each is the previous one.
  */
 #include "lngtest.h"
 

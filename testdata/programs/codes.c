@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codes N ORPHANS: an application that waits for its children late. N children
- * exit with codes of their own, and so many orphans die beside them; on SIGTERM
- * it waits for each child by its PID and exits with 0 if every code is there.
- * As PID 1 it waits for no orphan. At most 2000 of each.
+ * codes N ORPHANS: an application that waits for its children late. N children exit
+ * with codes of their own, and ORPHANS orphans die beside them; on SIGTERM it waits for
+ * each child by its PID and exits with 0 if every code is correct. As PID 1 it does not
+ * wait for the orphans. At most 2000 of each.
  */
 #include "lngtest.h"
 
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 	static pid_t children[2000];
 	siginfo_t info;
 	sigset_t term;
-	int status, alive[2]; /* the end of its input tells an orphan that it is one */
+	int status, alive[2]; /* the end of this input tells a process that it is an orphan */
 	char byte;
 
 	begin(argc, argv);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crowd [SECONDS]: for benchmarks. Each line "N" on stdin makes it fork N
- * children that wait until their deadline and hold the marker; it answers "crowd
- * N". With SECONDS the children are a storm: each leads a POSIX session of its
- * own, and when all are there it forks for that long, without pause, children that
- * exit at once.
- * When its stdin ends so does the first process, and leaves them alone.
+ * crowd [SECONDS]: for benchmarks. Each line "N" on stdin makes it fork N children that
+ * wait until their deadline and hold the marker; it answers "crowd N". With SECONDS the
+ * children are a storm: each leads a POSIX session of its own. When all are there, each
+ * forks for that long, without pause, children that exit at once. When its stdin ends
+ * the first process exits, and leaves the children alone.
  */
 #include "lngtest.h"
 
@@ -54,5 +53,5 @@ int main(int argc, char **argv)
 		close(begun[1]);
 		say("crowd %ld", n);
 	}
-	_exit(0); /* of a stream that was read to its end nothing is left to flush */
+	_exit(0); /* a stream that was read to its end has nothing left to flush */
 }

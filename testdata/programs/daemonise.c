@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * daemonise [clear] [stay|await]: fork, setsid, fork again, chdir /: the grandchild
- * is nobody's by every rule that ps knows. "clear": it execs with an empty
- * environment. The first process exits as daemon(3) does; "stay": it does not;
- * "await": not before it gets SIGUSR1.
+ * daemonise [clear] [stay|await]: fork, setsid, fork again, chdir /: nothing that ps
+ * shows connects the grandchild to its session. "clear": it execs with an empty
+ * environment. The first process exits as daemon(3) does; "stay": it does not; "await":
+ * not before it gets SIGUSR1.
  */
 #include "lngtest.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forkers THREADS SECONDS [DELAY_US]: THREADS threads fork all the time, pauses
- * of DELAY_US apart. Half of the children fork one of their own; all of them
- * live for about ten pauses. For adoption: whoever holds the marker in the end
- * was missed.
+ * forkers THREADS SECONDS [DELAY_US]: THREADS threads fork all the time, with pauses of
+ * DELAY_US. Half of the children fork one child of their own; all of them live for
+ * about ten pauses. For adoption: a process that still holds the marker in the end was
+ * missed.
  */
 #include "lngtest.h"
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forks N: makes N children that wait, says "ready", and for each line that it
- * reads tries the way to make a process or a thread that the line names. It says
- * "NAME ERRNO", 0 for what succeeded. What it made exits at once. At "wait" it waits
- * for the children that it had first, which it does not before.
+ * forks N: makes N children that wait, and says "ready". Each line that it reads names
+ * a way to make a process or a thread: it tries that, and says "NAME ERRNO", 0 if it
+ * succeeded. What it made exits at once. It waits for its first children only at
+ * "wait".
  */
 #include "lngtest.h"
 
@@ -34,7 +34,7 @@ static void try(const char *way)
 
 	if (!strcmp(way, "posix_spawn")) {
 		errno = posix_spawn(&pid, "/proc/self/no-such-file", NULL, NULL, argv, NULL);
-		if (errno == ENOENT) /* it forked, and that was all it could */
+		if (errno == ENOENT) /* it forked, and could do nothing else */
 			errno = 0;
 		say("%s %d", way, errno);
 		return;

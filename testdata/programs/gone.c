@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gone [group]: a child that exits at once and is waited for, said as "gone PID",
- * so that its PID is free (it led no group that others are still in; with
- * "group" one of its own, whose number is free too); then another child that
- * stays.
+ * gone [group]: a child exits at once and is waited for, reported as "gone PID": its
+ * PID is free, as it led no group that others are still in. With "group" it led a group
+ * of its own, whose number is free too. Then another child stays.
  */
 #include "lngtest.h"
 

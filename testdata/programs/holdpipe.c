@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * holdpipe [await]: leaves a child behind that holds its stdout, and exits 0;
- * with "await" not before it gets SIGUSR1. Who reads that stdout to its end
- * waits for the child.
+ * holdpipe [await]: leaves a child behind that holds its stdout, and exits 0; with
+ * "await" not before it gets SIGUSR1. A process that reads that stdout up to the end of
+ * file waits for the child.
  */
 #include "lngtest.h"
 

@@ -25,7 +25,7 @@ union address {
 	struct sockaddr_in6 v6;
 };
 
-/* listening gives a socket, and where it listens in at; -1 and errno. */
+/* listening returns a socket, and sets at to its address; -1 and errno on failure. */
 static int listening(int family, int protocol, int port, int reuse, union address *at)
 {
 	socklen_t size = family == AF_INET ? sizeof(at->v4) : sizeof(at->v6);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every test program shares: a marker, a deadline and a way to speak.
+ * What every test program shares: a marker, a deadline and output lines.
  *
- * The marker is a FIFO, named by LNGTEST_MARKER, whose read end the driver
- * holds. A program opens it for writing and never closes it, so that every
- * process that descends from it holds it too, whatever it does to its session,
- * its environment or its name. The driver sees the end of file when the last
- * of them is gone: the kernel counts the writers, no scan can miss one that
- * forks faster than it is read. Without LNGTEST_MARKER the lines go to stdout.
+ * The marker is a FIFO, named by LNGTEST_MARKER, whose read end the driver holds. A
+ * program opens it for writing and never closes it. So every process that descends from
+ * it holds it too, whatever it does to its session, its environment or its name. The
+ * driver sees the end of file when the last one is gone. The kernel counts the writers,
+ * while a scan misses processes that fork faster than it reads. Without LNGTEST_MARKER
+ * the lines go to stdout.
  *
- * Lines: "member PID CREATOR" from a process that has come to rest, "ready"
- * when everything that the program promises is in place.
+ * Lines: "member PID CREATOR" from a process that has come to rest, "ready" when
+ * everything that the program promises is in place.
  *
- * The deadline is LNGTEST_SECONDS (30 by default) from the start of the
- * process. A forked child has no alarm and no timer: whoever forks calls expire
- * in it.
+ * The deadline is LNGTEST_SECONDS (30 by default) from the start of the process. A
+ * forked child has no alarm and no timer, so it has to call expire.
  */
 #ifndef LNGTEST_H
 #define LNGTEST_H
@@ -63,7 +62,7 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char *format,
 		return;
 	line[n] = '\n';
 	if (write(marker, line, n + 1) < 0)
-		return; /* the driver has gone: nobody is left to tell */
+		return; /* the driver is gone: there is no reader */
 }
 
 static inline long lifetime(void)
@@ -78,7 +77,7 @@ static inline void expire(void)
 	alarm(lifetime());
 }
 
-/* expire_hard is expire for who no alarm reaches: stopped, traced or frozen. */
+/* expire_hard is expire for processes that no alarm reaches: stopped, traced or frozen. */
 static inline void expire_hard(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
@@ -140,7 +139,7 @@ static inline void begin(int argc, char **argv)
 	expire();
 }
 
-/* number reads argument i, which must lie in [low, high]; fallback if it is absent. */
+/* number reads argument i, which must be in [low, high]; fallback if it is absent. */
 static inline long number(int argc, char **argv, int i, long fallback, long low, long high)
 {
 	char *end;

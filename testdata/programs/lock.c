@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lock DIR: a child that holds DIR/flock by flock(2) and DIR/posix by fcntl(2),
- * and has made DIR/index.lock.
+ * lock DIR: a child that holds DIR/flock by flock(2) and DIR/posix by fcntl(2), and has
+ * created DIR/index.lock.
  */
 #include "lngtest.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nofile memfd|deleted: a child that runs a copy of this program which has no
- * name: from a memfd, or from a file that is unlinked.
+ * nofile memfd|deleted: a child that runs a copy of this program without a name: from a
+ * memfd, or from a file that is unlinked.
  */
 #include "lngtest.h"
 
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 		if (sendfile(out, in, &at, st.st_size - at) < 0)
 			die("sendfile");
 	fchmod(out, 0755);
-	/* Open for writing it cannot be executed. */
+	/* While it is open for writing it cannot be executed. */
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", out);
 	int run = open(name, O_RDONLY | O_CLOEXEC);
 

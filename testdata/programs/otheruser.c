@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * otheruser: two children that are not this user's any more: one has another
- * uid, one is root of a user namespace of its own.
+ * otheruser: two children that no longer belong to this user: one has another uid, one
+ * is root of a user namespace of its own.
  */
 #include "lngtest.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool N: a bundler's service, or a browser: it daemonises, with no file of its
- * parent's but the marker, and keeps N workers, each in a group of its own; one
- * that dies is replaced, 10 N times in all. The first process waits until all
- * are there and stays.
+ * pool N: like a bundler's service, or a browser. It daemonises, keeps no file of its
+ * parent's open but the marker, and has N workers, each in a group of its own. A worker
+ * that dies is replaced, 10 N times in all. The first process waits until all are there
+ * and stays.
  */
 #include "lngtest.h"
 
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 
 	if (forked() != 0)
 		_exit(0);
-	while (getppid() == creator) /* nobody's child but a reaper's */
+	while (getppid() == creator) /* until it is reparented */
 		usleep(1000);
 	if (chdir("/"))
 		die("chdir /");

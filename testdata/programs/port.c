@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port MS: a child that listens on a TCP port of 127.0.0.1, said as "port N", and
- * takes MS to leave after SIGTERM. It accepts nobody: the kernel connects them.
+ * port MS: a child that listens on a TCP port of 127.0.0.1, reported as "port N", and
+ * takes MS to exit after SIGTERM. It never accepts: the kernel connects them.
  */
 #include "lngtest.h"
 

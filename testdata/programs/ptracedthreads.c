@@ -25,7 +25,7 @@ static void *worker(void *arg)
 {
 	long i = (long)arg;
 
-	/* In order: after the one before, the leader being the second. */
+	/* In order: each after the previous one, with the leader second. */
 	if (i > 1)
 		pthread_join(before[i - 1], NULL);
 	wait_turn();

@@ -80,7 +80,7 @@ static int connected(void)
 	return fd;
 }
 
-/* serve answers on fd, which no program that is exec'd gets by accident. */
+/* serve answers on fd, which is closed on exec. */
 static void serve(int fd)
 {
 	channel = fd;
@@ -156,7 +156,7 @@ static void crowd(char *path)
 			waitpid(*child, NULL, 0);
 		}
 		*child = spawned(args);
-		/* vfork returns within the child's exec: it tells when that is over. */
+		/* vfork returns during the child's exec: it reports when that is over. */
 		if (poll(&ready, 1, 10000) != 1 || read(up[0], &byte, 1) != 1)
 			die("start %s", path);
 	}
@@ -176,7 +176,7 @@ static void crowd(char *path)
 	answer("ok");
 }
 
-/* stand waits until nobody holds the other end of the pipe. */
+/* stand waits until no process holds the other end of the pipe. */
 __attribute__((noreturn)) static void stand(int in)
 {
 	char byte;
@@ -215,7 +215,7 @@ static void obey(void)
 			setsid();
 		if (!strcmp(command, "keep")) {
 			keeper = 1;
-			alarm(2 * lifetime()); /* it outlives whom it waits for */
+			alarm(2 * lifetime()); /* it outlives the processes that it waits for */
 			if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 				die("prctl");
 		}

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reap [lazy] CMD...: CMD under a subreaper that waits for every orphan of its
- * tree, whatever CMD does; ends with CMD's exit code when there is no child left.
- * With "lazy" it waits for CMD only, and then for the rest: until CMD ends,
- * orphans that die stay zombies. It is no part of the workload: it holds no
- * marker, and reaps before anybody else runs, or a storm of forks would take all
- * PIDs of the host.
+ * reap [lazy] CMD...: CMD under a subreaper that waits for every orphan of its tree,
+ * whatever CMD does; exits with CMD's exit code when there is no child left. With
+ * "lazy" it waits for CMD only, and then for the rest: until CMD ends, orphans that die
+ * stay zombies. It is not part of the workload: it holds no marker. It reaps before
+ * other processes run, or a storm of forks would take all PIDs of the host.
  */
 #include "lngtest.h"
 
@@ -27,7 +26,7 @@ int main(int argc, char **argv)
 		die("prctl");
 	struct sched_param first = { .sched_priority = 1 };
 
-	/* Children get neither; where it is refused the reaper is only nice to none. */
+	/* Children do not inherit SCHED_RR. If it is refused, nice -20 replaces it. */
 	if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first))
 		setpriority(PRIO_PROCESS, 0, -20);
 	pid_t command = forked();

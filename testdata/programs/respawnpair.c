@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * respawnpair: two processes, each in its own POSIX session, that make each other
- * anew: whoever reads the end of file from the other forks a successor. At most
- * 2000 of them.
+ * respawnpair: two processes, each in its own POSIX session, that replace each other:
+ * the one that reads the end of file from the other forks a successor. At most 2000 of
+ * them.
  */
 #include "lngtest.h"
 
@@ -12,7 +12,7 @@
 
 static atomic_long *made;
 
-/* guard watches the other at the end of fd, and makes another when it dies. */
+/* guard watches the other process at the end of fd, and makes another when it dies. */
 __attribute__((noreturn)) static void guard(int fd)
 {
 	char byte;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seesaw SECONDS: a runner that forks a successor and exits, without pause, with a
- * PID of the lower half and one of the upper half by turns, for SECONDS; the first
- * process exits at once. A walk in the order of PIDs may meet no runner at all. It
- * takes clone3 with set_tid, which needs CAP_CHECKPOINT_RESTORE.
+ * seesaw SECONDS: a runner that forks a successor and exits, without pause, for
+ * SECONDS. PIDs alternate between the lower and the upper half; the first process exits
+ * at once. A walk in the order of PIDs may not meet any runner. It needs clone3 with
+ * set_tid, and so CAP_CHECKPOINT_RESTORE.
  */
 #include "lngtest.h"
 

@@ -17,7 +17,7 @@ static void serve(char *at)
 	*strrchr(self, '/') = 0;
 	snprintf(path, sizeof(path), "%s/lngtest-shared", self);
 	setsid();
-	int null = open("/dev/null", O_RDWR); /* it outlives who reads our output */
+	int null = open("/dev/null", O_RDWR); /* it outlives the reader of our output */
 
 	if (null < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
 		die("/dev/null");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shared SOCKET: a server that others than its parent use. It forks a worker for
- * each connection, which comes to rest and says so to the client.
+ * shared SOCKET: a server that not only its parent uses. It forks a worker for each
+ * connection, which comes to rest and reports that to the client.
  */
 #include "lngtest.h"
 

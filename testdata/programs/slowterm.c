@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slowterm SECONDS: takes SECONDS to leave after SIGTERM. */
+/* slowterm SECONDS: takes SECONDS to exit after SIGTERM. */
 #include "lngtest.h"
 
 static long seconds;

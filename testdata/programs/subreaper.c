@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * subreaper: a child in its own POSIX session is a subreaper; below it a double
- * fork, whose orphan is the subreaper's and not the next one's.
+ * subreaper: a child in its own POSIX session is a subreaper. The orphan of a double
+ * fork below it becomes the subreaper's child, not the child of the next one above.
  */
 #include "lngtest.h"
 

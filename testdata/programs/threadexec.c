@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * threadexec [THREADS]: one of THREADS workers execs. The kernel gives the new
- * image the leader's PID and kills the other threads: one process, the same
- * identity, nobody has exited.
+ * threadexec [THREADS]: one of THREADS workers execs. The kernel gives the new image
+ * the leader's PID and kills the other threads: one process with the same identity, and
+ * no process exit.
  */
 #include "lngtest.h"
 

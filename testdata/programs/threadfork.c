@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * threadfork [leaderless]: a worker thread forks and exits; its process lives
- * on and is the child's creator. With "leaderless" the main thread is gone
- * before the worker forks.
+ * threadfork [leaderless]: a worker thread forks and exits; its process lives on and is
+ * the child's creator. With "leaderless" the main thread exits before the worker forks.
  */
 #include "lngtest.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * under [orphan] PROGRAM [ARG...]: PROGRAM, another of these, in a child that
- * leads its own POSIX session; this process only holds. With "orphan" the
- * child's parent exits, so that the child is somebody else's.
+ * under [orphan] PROGRAM [ARG...]: PROGRAM, another test program, in a child that leads
+ * its own POSIX session; this process only holds. With "orphan" the child's parent
+ * exits, so that the child gets another parent.
  */
 #include "lngtest.h"
 

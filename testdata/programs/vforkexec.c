@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vforkexec [window] [stop]: a child by vfork that execs; with "window" it stays
- * where it is, in its parent's memory, and the parent is blocked in vfork, in
- * state D; with "stop" the child then stops itself.
+ * vforkexec [window] [stop]: a child by vfork that execs. With "window" it does not
+ * exec: it stays in its parent's memory, and the parent is blocked in vfork, in state
+ * D. With "stop" the child then stops itself.
  */
 #include "lngtest.h"
 

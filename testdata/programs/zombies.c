@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zombies N: N dead children that nobody waits for. At most 2000. */
+/* zombies N: N dead children that are never waited for. At most 2000. */
 #include "lngtest.h"
 
 int main(int argc, char **argv)

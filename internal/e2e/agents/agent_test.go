@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// An agent is one that users run, at the version that testdata/fetch-agents.sh installs.
+// An agent is a coding agent, at the version that testdata/fetch-agents.sh installs.
 type agent struct {
 	name, version  string
 	bin            string // the command, as npm links it
@@ -103,11 +103,11 @@ var (
 	agents = []*agent{claude, codex, gemini, opencode}
 )
 
-// A variadic option would take the prompt, so it stands last.
+// A variadic option would swallow the prompt, so it comes last.
 var claudeFlags = []string{"--permission-mode", "default", "--model", "claude-sonnet-4-5"}
 
-// path is the agent's command. A test without its agent is skipped, and so is one of an agent
-// that "make test-agents AGENTS=…" does not name.
+// path is the agent's command. A test is skipped if its agent is not installed, or if "make
+// test-agents AGENTS=…" does not name it.
 func (a *agent) path(t *testing.T) string {
 	t.Helper()
 	if chosen := os.Getenv("LNGTEST_AGENTS"); chosen != "" && !slices.Contains(strings.Fields(chosen), a.name) {

@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
 )
 
-// traced is Claude Code with its tracing on. Behind another base URL than the vendor's it gives
-// its children a TRACEPARENT only if that is asked for.
+// traced is Claude Code with its tracing on. With a base URL that is not the vendor's, it gives
+// its children a TRACEPARENT only if configured.
 func traced() *agent {
 	a := *claude
 	a.env = func(url string) []string {
@@ -32,17 +32,17 @@ const (
 	callProcesses = 30
 )
 
-// burst is what a tool call runs: processes of a moment, a shell in a shell, and one that leaves.
+// burst is what a tool call runs: short-lived processes, a shell in a shell, and one that daemonises.
 const burst = `echo "span $1 ${TRACEPARENT:-none}" >>MARKER
 for n in $(seq 20); do /bin/true; done
 sh -c 'for n in 1 2 3 4; do (/bin/true; :); done'
 (setsid sleep 30$1 >/dev/null 2>&1 &)
 `
 
-// TestClaims runs a real agent with hooks. What each of its tool calls has started must be told to
-// belong to that call: by the trace if the agent gives its children one, else by the marks of its
-// hooks. What is true comes from the creators in the history and from what the calls themselves
-// have written.
+// TestClaims runs a real agent with hooks. Every process that a tool call started must be
+// attributed to that call: by the trace if the agent gives its children one, else by the marks of
+// its hooks. The truth comes from the creators in the history and from what the calls themselves
+// wrote.
 func TestClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -117,8 +117,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// burstsOf are the processes of a session that is over, by the tool call that they are below, as
-// the creators in its history say.
+// burstsOf groups the processes of an ended session by the tool call that they descend from, by
+// the creators in its history.
 func (x *trial) burstsOf(name string) map[int][]api.Process {
 	x.T.Helper()
 	var history struct{ Nodes []api.Node }

@@ -1,3 +1,3 @@
 // Package agents runs real coding agents, driven by a scripted model, through situations in
-// which they are known to leave processes behind: without lineage, and with it.
+// which they are known to leave processes behind: with and without lineage.
 package agents

@@ -19,7 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A conversation is with "codex app-server": JSON-RPC, a line for each message.
+// A conversation is one with "codex app-server": JSON-RPC, one message a line.
 type conversation struct {
 	*stage.Process
 	in  io.WriteCloser
@@ -78,8 +78,8 @@ func (c *conversation) ask(method string, params any) bool {
 	return false
 }
 
-// Row 8: each new thread of a live agent starts every server once more, and none ends. The
-// limit of the session ends it, and until then report says which command grows.
+// Row 8: each new thread of a live agent starts every server again, and none ends. The
+// limit of the session ends it; before that, report says which command grows.
 func manyServers(x *trial) {
 	const limit = 90 // each server is two processes
 	x.mcp("")
@@ -131,7 +131,7 @@ func (x *trial) reapers(parent, n int) error {
 	return nil
 }
 
-// Row 11: the agent ends at SIGHUP, and not what its MCP server's launcher has started.
+// Row 11: the agent ends at SIGHUP, but what its MCP server's launcher started does not.
 func tabClosed(x *trial) {
 	x.mcp("")
 	x.script(x.wait())
@@ -142,7 +142,7 @@ func tabClosed(x *trial) {
 	x.Until("end of the agent", func() bool { return !x.runs(x.bin) })
 }
 
-// serving starts "opencode serve" by a command that has it below it, and gives its address.
+// serving starts "opencode serve" below a command, and returns its address.
 func (x *trial) serving(command ...string) (url string) {
 	x.T.Helper()
 	p := x.exec(x.command("agent", nil, command...))
@@ -158,7 +158,7 @@ func (x *trial) serving(command ...string) (url string) {
 	return url
 }
 
-// Row 12: neither the backend nor the daemon lives to end the server; the kernel does.
+// Row 12: neither the backend nor the daemon is alive to end the server; the kernel does it.
 func backendKilled(x *trial) {
 	x.script()
 	x.file("backend.js", `const out = require("fs").openSync("served", "a");
@@ -202,7 +202,7 @@ func fourSessions(x *trial) {
 	}
 }
 
-// Row 15: what a server has started apart outlives each connection.
+// Row 15: a process that a server started detached outlives each connection.
 func reconnects(x *trial) {
 	const times = 53
 	self, err := os.Executable()
@@ -235,7 +235,7 @@ func reconnects(x *trial) {
 	x.ends(agent[len(agent)-1])
 }
 
-// Row 16: eleven of the agents are killed. Their servers look like the twelfth's, which lives.
+// Row 16: eleven of the agents are killed. Their servers look like the twelfth's, which stays alive.
 func equalServers(x *trial) {
 	const equal = 12
 	x.mcp("")
@@ -268,7 +268,7 @@ func equalServers(x *trial) {
 		p.Wait()
 	}
 	if !x.traced {
-		x.stay("mcp "+x.m.Path, equal) // which of them is in use, nothing says
+		x.stay("mcp "+x.m.Path, equal) // nothing shows which of them is in use
 		return
 	}
 	left := x.running("mcp " + x.m.Path)
@@ -278,8 +278,8 @@ func equalServers(x *trial) {
 	x.End("agent0")
 }
 
-// Row 17: neither its name nor the lack of a terminal makes a server an orphan, and one like
-// it that no session knows is not lineage's business.
+// Row 17: neither its name nor the lack of a terminal makes a server an orphan, and a
+// similar one in no session is left alone.
 func withoutTerminal(x *trial) {
 	x.mcp("")
 	x.script(x.wait())

@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// TestMCP adds lineage's server as the manual says, and the agent asks it what it left running.
+// TestMCP adds lineage's server as the manual says; the agent asks it what the agent left running.
 func TestMCP(t *testing.T) {
 	claude.path(t) // skips
 	x := newTrial(t, claude, true)
@@ -32,7 +32,7 @@ func TestMCP(t *testing.T) {
 		t.Fatal(added)
 	}
 	p := x.exec(command).Wait()
-	up := x.m.Line("up", 1) // the server's PID and port, which no answer of the script has
+	up := x.m.Line("up", 1) // the server's PID and port, which no scripted answer contains
 	if p.Code() != 0 {
 		t.Error(p)
 	}

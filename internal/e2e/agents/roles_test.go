@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roles are what this test binary is when an agent or a test starts it again. Each ends after
-// five minutes, whatever happens.
+// roles are what this test binary does when an agent or a test starts it again. Each ends
+// after five minutes at the latest.
 var roles = map[string]func(args []string) int{"mcp": serveMCP, "helper": help, "manager": manage}
 
 const lifetime = 5 * time.Minute
@@ -30,14 +30,14 @@ func note(path, format string, args ...any) {
 	fmt.Fprintf(f, format+"\n", args...)
 }
 
-// help is what a server has started apart: it only stays.
+// help is a process that a server started detached: it only waits.
 func help([]string) int {
-	time.Sleep(lifetime) // a bound; the test ends it before
+	time.Sleep(lifetime) // a limit; the test ends it earlier
 	return 0
 }
 
-// serveMCP is an MCP server on stdio with one tool, "ping". As many servers in use do, it
-// neither ends when its input does nor on SIGTERM, unless it is to be polite.
+// serveMCP is an MCP server on stdio with one tool, "ping". Like many real servers, it
+// ends neither when its input ends nor on SIGTERM, unless it is to be polite.
 func serveMCP(args []string) int {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGPIPE)
 	time.AfterFunc(lifetime, func() { os.Exit(0) })

@@ -35,13 +35,13 @@ const server = `require("http").createServer((q, a) => a.end("ok")).listen(0, "1
 setTimeout(() => process.exit(), 300000);
 `
 
-// apart starts a command as a daemon starts, and forgets it.
+// apart starts a command detached, like a daemon, and forgets it.
 func apart(command string) string { return "(setsid " + command + " >/dev/null 2>&1 &)" }
 
 // wait is a tool call that lasts until the agent is gone.
 func (x *trial) wait() model.Turn { return model.Run("echo waiting >" + x.m.Path + "; exec sleep 300") }
 
-// Row 1: the runner of node starts each file of tests as a process of its own.
+// Row 1: the runner of node starts each file of tests in its own process.
 func killedInTests(x *trial) {
 	x.file("suite.test.js", `require("node:test")("waits", (t, done) => {
 	require("fs").appendFileSync("MARKER", "testing\n");
@@ -56,8 +56,8 @@ func killedInTests(x *trial) {
 	x.ends(root)
 }
 
-// Row 2: what runs in the background ends at /exit, as the agent walks over its descendants.
-// What has left its parent is no longer one of them.
+// Row 2: background processes end at /exit, as the agent walks over its descendants. A
+// process that left its parent is no longer one of them.
 func interrupted(x *trial) {
 	x.file("server.js", server)
 	x.script(model.Turn{Calls: []model.Call{{Command: apart("node server.js") + "; sleep 300", Background: true}}}, x.wait())
@@ -70,8 +70,8 @@ func interrupted(x *trial) {
 	screen.Insist("end of the agent", func(s string) bool { return strings.Contains(s, "lngtest-after") }, "Enter")
 }
 
-// Row 3: the agent ends its servers, and not what they have started apart, as one that
-// controls a browser does.
+// Row 3: the agent ends its servers, but not what they started detached, as a server
+// that controls a browser does.
 func exitedTenTimes(x *trial) {
 	x.file("server.js", server)
 	x.mcp(apart("node "+x.work+"/server.js"), "polite")
@@ -83,7 +83,7 @@ func exitedTenTimes(x *trial) {
 }
 
 // Row 4: with a manager above the terminal, a PPID of 1 does not show an orphan. The session
-// is one of a rule, as "lineage run" would be a manager of its own.
+// comes from a rule, because "lineage run" would itself be such a manager.
 func terminalClosed(x *trial) {
 	x.file("server.js", server)
 	x.script(model.Run(apart("node server.js")), x.wait())
@@ -116,7 +116,7 @@ func zombies(x *trial) {
 	x.kill(x.root(p, "agent"))
 }
 
-// Row 10: the broker outlives the agent, and works on nothing.
+// Row 10: the broker outlives the agent, and works for no one.
 func spinningBroker(x *trial) {
 	x.file("spin.js", `require("fs").appendFileSync("MARKER", "spinning\n");
 for (const end = Date.now() + 300000; Date.now() < end;);
@@ -134,7 +134,7 @@ func nestedSetsid(x *trial) {
 	x.start("agent").Wait()
 }
 
-// Row 19: a chain of processes that fork and exit is never met by a scan of /proc.
+// Row 19: a chain of processes that fork and exit is never seen by a scan of /proc.
 func forksMeanwhile(x *trial) {
 	x.script(model.Run("LNGTEST_SECONDS=300 LNGTEST_MARKER=" + x.m.Path + " setsid " + program("hop") + " >/dev/null 2>&1 & sleep 1"))
 	x.start("agent").Wait()

@@ -70,8 +70,8 @@ func (x *trial) ruled(rule string, root func(*api.Session)) {
 	x.bystander.MustBeUntouched()
 }
 
-// The rules that are shipped find each agent by the name of its command, and the session has
-// what the agent starts.
+// The shipped rules find each agent by its command's name, and the session has what the
+// agent starts.
 func TestRules(t *testing.T) {
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A task of a service that is a script is a session of its own, and the service is not.
+// If a service is a script, its task is a session, and the service is not.
 func TestWorkerTask(t *testing.T) {
 	claude.path(t) // skips
 	x := newTrial(t, claude, false)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestSetup does what a new user does: one command puts the hooks into the agent's
-// configuration, and with the next one the agent runs. What it leaves has a session then,
-// which is the agent's, and ends with it.
+// configuration, and with the next one the agent runs. Its leftovers are in the agent's
+// session, and end with it.
 func TestSetup(t *testing.T) {
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestSetup(t *testing.T) {
 			x.file("server.js", server)
 			x.script(model.Run(apart("node server.js")), x.wait())
 			args := append([]string{x.bin}, a.once("do it")...)
-			if a == codex { // on a terminal it asks; the user trusts them by /hooks
+			if a == codex { // on a terminal it asks; the user trusts the hooks with /hooks
 				args = slices.Insert(args, 2, "--dangerously-bypass-hook-trust")
 			}
 			command := x.command("", nil, args...)
@@ -59,7 +59,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// setup runs "lineage setup" as the user whose home the trial's is.
+// setup runs "lineage setup" as the user who owns the trial's home.
 func (x *trial) setup(args ...string) {
 	x.T.Helper()
 	cmd := x.Command(append([]string{"setup"}, args...), []string{"HOME=" + x.home})

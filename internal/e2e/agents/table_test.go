@@ -19,7 +19,7 @@ import (
 type result struct {
 	row   *row
 	red   int           // left without lineage
-	green bool          // with lineage, none was
+	green bool          // with lineage, none was left
 	named int           // in the receipts
 	end   time.Duration // from the beginning of the end to the verdict, the longest
 }

@@ -22,8 +22,8 @@ type row struct {
 }
 
 // TestThreads runs each row twice. Without lineage its processes must be left, otherwise the
-// row shows nothing; with lineage none is, the receipts name them, and a process that looks
-// like them lives on.
+// row shows nothing. With lineage none is left, the receipts name them, and a lookalike
+// stays alive.
 func TestThreads(t *testing.T) {
 	for i := range rows {
 		r := &rows[i]
@@ -63,8 +63,8 @@ func (x *trial) left(names []string) (n int) {
 	return n
 }
 
-// over demands that nothing of the trial lives, and that the receipts are clean and name it.
-// It returns how many processes they name by these names, and how long the longest end took.
+// over demands that no process of the trial is alive, and that the receipts are clean and name them.
+// It returns how many processes with these names they have, and how long the longest end took.
 func (x *trial) over(names []string) (found int, longest time.Duration) {
 	x.T.Helper()
 	for _, p := range x.started {

@@ -99,7 +99,7 @@ func (x *trial) command(name string, flags []string, args ...string) []string {
 	return x.commandAgain(name, flags, args...)
 }
 
-// commandAgain is command with the configuration as it is.
+// commandAgain is command without writing the configuration again.
 func (x *trial) commandAgain(name string, flags []string, args ...string) []string {
 	env := slices.Concat([]string{"env", "-i", "--chdir=" + x.work, "HOME=" + x.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "LANG=C.UTF-8",
 		"SHELL=/bin/bash", "LINEAGE_SOCKET=" + x.Socket}, x.agent.env(x.model.URL))
@@ -205,8 +205,8 @@ func named(r api.Report, text string) (n int) {
 	return n
 }
 
-// mcp gives the agent an MCP server, "one", which runs below a shell, as npx and uvx run
-// theirs. The shell runs the command before it. A polite server ends with its input.
+// mcp gives the agent an MCP server, "one", which runs below a shell, as with npx and
+// uvx. The shell first runs the command before. A polite server ends with its input.
 func (x *trial) mcp(before string, polite ...string) {
 	x.T.Helper()
 	self, err := os.Executable()

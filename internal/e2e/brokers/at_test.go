@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A job of at(1) carries the environment of who asked for it.
+// A job of at(1) carries the environment of the process that asked for it.
 func TestAt(t *testing.T) {
 	stage.Need(t, "test-brokers", "at", "atd")
 	i := policed(t, "end: strong")
@@ -27,8 +27,8 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// What cron starts has nothing of who asked for it, unless that was put there:
-// it is told that it was asked. This takes until the next full minute.
+// What cron starts has nothing of the process that asked for it, unless that was put
+// there, so only the request is reported. This takes until the next full minute.
 func TestCron(t *testing.T) {
 	stage.Need(t, "test-brokers", "cron", "crontab")
 	i := policed(t, "end: strong")
@@ -37,8 +37,8 @@ func TestCron(t *testing.T) {
 	if b := a.brokered("pending"); b.Broker != "cron" || b.Asked == nil {
 		t.Errorf("%+v", b)
 	}
-	// cron reads its tables again only if their directory's time has another second than
-	// at the last read, and this may be the second in which cron started.
+	// cron rereads its tables only if their directory's mtime, in seconds, differs from
+	// the last read, and this may be the second in which cron started.
 	time.Sleep(time.Second)
 	if now := time.Now(); os.Chtimes("/var/spool/cron/crontabs", now, now) != nil {
 		t.Fatal("no spool of cron")

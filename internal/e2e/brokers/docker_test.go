@@ -41,7 +41,7 @@ func TestDocker(t *testing.T) {
 	i.End(b.Session)
 	a.run.Wait()
 
-	// Two at once: each is of its own ask.
+	// Two at once: each belongs to its own request.
 	a = ask(i, run+"--name lngtest-first lngtest /sleep 134\n"+run+"lngtest /sleep 135")
 	var second api.Brokered
 	i.Until("word of both containers", func() bool {

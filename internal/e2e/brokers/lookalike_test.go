@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Two hundred run the same command in the same directory with the same
-// variables, but for the secret: the one that has it ends with the session, and
-// nobody else does.
+// Two hundred processes run the same command in the same directory with the same
+// variables, except the secret: only the process with the secret ends with the session.
 func TestLookalikes(t *testing.T) {
 	i := policed(t, "end: all")
 	a := ask(i, `echo "$LINEAGE_SESSION $LINEAGE_TOKEN"`)

@@ -33,7 +33,7 @@ type agent struct {
 	run *stage.Process
 }
 
-// policed starts a daemon that carries out what it finds.
+// policed starts a daemon that enforces its policy.
 func policed(t *testing.T, brokers string) *stage.Instance {
 	t.Helper()
 	i := stage.New(t)
@@ -86,7 +86,7 @@ func (a *agent) receipt() (r api.Report) {
 	return r
 }
 
-// alive reports whether the process that was found, still runs.
+// alive reports whether the process that was found still runs.
 func alive(b api.Brokered) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.Process.PID))
 	if err != nil {

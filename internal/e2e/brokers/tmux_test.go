@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// server starts a tmux that no session knows of, and gives its command.
+// server starts a tmux that no session knows of, and returns its command.
 func server(t *testing.T, i *stage.Instance) (command string) {
 	t.Helper()
 	stage.Need(t, "test-brokers", "tmux")
@@ -68,7 +68,7 @@ func TestTmux(t *testing.T) {
 	}
 }
 
-// The secret, handed on, is proof; a server of the session's own needs none.
+// The passed-on secret is proof; a server that the session started needs none.
 func TestTmuxToken(t *testing.T) {
 	i := policed(t, "end: strong")
 	tmux := server(t, i)

@@ -22,7 +22,7 @@ func (x *trial) script(text string) string {
 	return path
 }
 
-// newTmux starts a tmux server that no session knows of, and gives a script that
+// newTmux starts a tmux server that no session knows of, and returns a script that
 // opens a window in it.
 func newTmux(options string) func(*trial) string {
 	return func(x *trial) string {
@@ -43,7 +43,7 @@ func newTmux(options string) func(*trial) string {
 	}
 }
 
-// newJob starts an atd, and gives a script that asks it for a job.
+// newJob starts an atd, and returns a script that submits a job to it.
 func newJob(x *trial) string {
 	x.t.Helper()
 	stage.Need(x.t, "test-brokers", "at", "atd")
@@ -55,8 +55,8 @@ func newJob(x *trial) string {
 	return x.script("echo exec " + stage.Program("detach") + " setsid | at now 2>/dev/null")
 }
 
-// brokered: what the member asked for is found to be its session's, by that
-// evidence, before the end comes.
+// brokered: the work that the member asked for is attributed to its session, by that
+// evidence, before the end.
 func brokered(broker, source string) func(*trial) func() {
 	return func(x *trial) func() {
 		x.Until(broker+" found by "+source, func() bool {
@@ -78,8 +78,8 @@ func brokered(broker, source string) func(*trial) func() {
 	}
 }
 
-// lastUser: a server that another session uses too outlives the one that started
-// it, with the workers of both, and ends with the other.
+// lastUser: a server that two sessions use outlives the session that started it, with
+// the workers of both, and ends with the other.
 func lastUser(x *trial) func() {
 	server := stage.Number(x.t, x.m.Line("server", 1)[0])
 	x.Until("server in a session of its own", func() bool {

@@ -20,12 +20,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// A failure is what has gone wrong when a session ends.
+// A failure is what went wrong before a session ends.
 type failure string
 
 const (
-	rootAlive    failure = "root alive"    // nothing: somebody asks for the end
-	rootKilled   failure = "root killed"   // by SIGKILL; run and daemon live
+	rootAlive    failure = "root alive"    // nothing: the end is requested
+	rootKilled   failure = "root killed"   // by SIGKILL; run and daemon stay alive
 	daemonKilled failure = "daemon killed" // by SIGKILL, then the root; run is stopped
 )
 
@@ -33,7 +33,7 @@ var failures = []failure{rootAlive, rootKilled, daemonKilled}
 
 // A cell is the conditions of a trial.
 type cell struct {
-	level   int // of the daemon, 0: the best that the kernel has
+	level   int // of the daemon, 0: the best of the kernel
 	loaded  bool
 	failure failure
 }
@@ -71,8 +71,7 @@ func cells(t *testing.T) []cell {
 	return all
 }
 
-// chosen tells whether a row is to be tried: LNGTEST_ROWS=11,14 tries only
-// those.
+// chosen reports whether to try a row: LNGTEST_ROWS=11,14 tries only those.
 func chosen(r *row) bool {
 	s := os.Getenv("LNGTEST_ROWS")
 	return s == "" || slices.Contains(strings.Split(s, ","), strconv.Itoa(r.number))
@@ -110,8 +109,8 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// A host is an instance of lineage under the conditions of one cell, with
-// strangers that no end may touch.
+// A host is an instance of lineage under the conditions of one cell, with outsiders
+// that no end may touch.
 type host struct {
 	cell
 	instance  *stage.Instance
@@ -138,9 +137,9 @@ func newHost(t *testing.T, c cell) *host {
 	return h
 }
 
-// policy makes the daemon give its verdict on what cannot be killed sooner, but
-// not so soon that a busy machine looks like it; and end what was handed to
-// others, on evidence that no stranger of this suite has.
+// policy shortens the daemon's wait for processes that cannot be killed, but not so
+// much that a busy machine looks like one; and it ends brokered work, on evidence that
+// no outsider of this suite has.
 var policy = fmt.Sprintf(`version: 1
 mode: enforce
 wait: {killed: %v}
@@ -164,8 +163,8 @@ func (h *host) serve(t *testing.T) {
 
 func (h *host) policyFile() string { return filepath.Join(h.instance.Dir, "policy.yaml") }
 
-// newbornsKilled counts who died at birth, or was not even born, by the kernel side's
-// own count.
+// newbornsKilled is the kernel side's count of processes killed at birth, or whose fork
+// was refused.
 func (h *host) newbornsKilled(t *testing.T) (n uint64) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(h.instance.Pins(), "*", "map_counters"))

@@ -31,7 +31,7 @@ func (x *trial) mkdir(under, kind string) string {
 	return dir
 }
 
-// remove takes a cgroup and what is below it away, when the dying have left it.
+// remove removes a cgroup and those below it, when dying processes have left it.
 func remove(t *testing.T, i *stage.Instance, dir string) {
 	i.In(t).Until("empty cgroup "+dir, func() bool {
 		_ = os.Remove(filepath.Join(dir, "sub"))

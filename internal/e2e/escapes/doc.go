@@ -5,6 +5,6 @@
 // test-escapes" and "make escapes", which also writes docs/ESCAPES.md from what it
 // saw.
 //
-// Who is alive is told by the programs' marker, never by lineage; who must not
-// be touched counts the signals that it gets.
+// The programs' marker shows what is alive, never lineage; processes that must not be
+// touched count the signals that they get.
 package escapes

@@ -21,13 +21,13 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// A tool is what people use to end everything that a command started.
+// A tool is another way to end everything that a command started.
 type tool struct {
 	name   string // for the table
 	leaves string // for the table
-	// wrap are the words before the command that it is started with.
+	// wrap returns the words that come before the command to start it under the tool.
 	wrap func(*match) []string
-	// service: what wrap starts is a child of systemd, and waits for its session.
+	// service: wrap starts a child of systemd, which waits for its session.
 	service bool
 	// end ends everything. The root may be dead.
 	end func(*match)
@@ -37,9 +37,9 @@ type tool struct {
 type match struct {
 	*trial
 	tool *tool
-	// first is the PID of what was started: of the tool if it starts the root itself, else of the root.
+	// first is the PID that was started: the tool if it starts the root itself, else the root.
 	first int
-	// cgroup is what wrap made, and unit what it named.
+	// cgroup is the cgroup that wrap made, and unit the name of its unit.
 	cgroup, unit string
 }
 
@@ -62,15 +62,14 @@ var tools = []*tool{
 		}, end: func(x *match) { _ = unix.Kill(x.first, unix.SIGKILL) }},
 }
 
-// programs are the rows that are tried: one for each way to leave, none that needs
-// more than the program.
+// programs are the rows to try: one for each way to leave that needs only the program.
 var programs = []string{
 	"plain", "bg_orphan", "setpgid", "setsid", "daemon", "daemon_noenv", "env_exec_clear", "env_scrub", "ignore_all", "hop_fast", "hop_slow",
 	"bomb_active", "respawn_supervisor", "nested_subreaper", "clone_parent", "posix_spawn", "zombie_leader", "sigstopped", "cg_migrate", "threaded_cg",
 }
 
-// TestOthers runs programs of the table under what people use instead of lineage,
-// counts after how many something is left, and under lineage, where that fails.
+// TestOthers runs programs of the table under other tools, and counts after how many
+// something is left; and under lineage, where a leftover is a failure.
 // LNGTEST_PAGE=FILE: where the table goes.
 func TestOthers(t *testing.T) {
 	text := compared(t, tools)
@@ -81,7 +80,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// compared tries the programs under each of the tools, and under lineage, and gives the table.
+// compared tries the programs under each of the tools, and under lineage, and returns the table.
 func compared(t *testing.T, tools []*tool) string {
 	t.Helper()
 	i := stage.NewDaemon(t)
@@ -118,8 +117,8 @@ func compared(t *testing.T, tools []*tool) string {
 	return head + table.String()
 }
 
-// play starts the program, has the tool end it, and tells whether something is
-// alive half a second later. It runs in a session, which ends what is left.
+// play starts the program, lets the tool end it, and reports whether something is alive
+// half a second later. It runs in a session, which ends what is left.
 func (o *tool) play(t *testing.T, i *stage.Instance, r *row, f failure) (left bool) {
 	t.Run(fmt.Sprintf("%s/%s/%d_%s", o.name, f, r.number, r.name), func(t *testing.T) {
 		x := &match{trial: &trial{row: r, Instance: i.In(t), t: t, name: "net", m: stage.NewMarker(t, i.Dir)}, tool: o}
@@ -131,7 +130,7 @@ func (o *tool) play(t *testing.T, i *stage.Instance, r *row, f failure) (left bo
 		defer x.finish()
 		if f == rootKilled {
 			x.kill(x.root, unix.SIGKILL)
-			// A tool that started it sees that, and exits.
+			// A tool that started the root notices its death, and exits.
 			x.Until("end of the command", func() bool { return x.dead(x.first) })
 		}
 		o.end(x)
@@ -146,9 +145,9 @@ func (o *tool) play(t *testing.T, i *stage.Instance, r *row, f failure) (left bo
 // start starts the program under the tool, and waits until it is in place.
 func (x *match) start() {
 	x.t.Helper()
-	// The shell is the root of the session, and stays.
+	// The shell is the root of the session, and stays alive.
 	args := []string{"run", "--name", x.name, "--grace", "0s", "--subreaper=false", "--", "sh", "-c", `"$@" & echo $!; exec sleep 60`, "sh"}
-	args = append(args, "setsid") // a process group of its own; it execs in place
+	args = append(args, "setsid") // its own process group; it execs in place
 	if x.tool.wrap != nil {
 		args = append(args, x.tool.wrap(x)...)
 	}
@@ -186,14 +185,14 @@ func (x *match) start() {
 
 // finish ends what is left.
 func (x *match) finish() {
-	// A service's session has ended if nothing was left.
+	// A service's session may have ended already if nothing was left.
 	if end := x.Lineage("end", "--yes", "--now", x.name); end.Code() != 0 && !x.tool.service {
 		x.t.Fatal(end)
 	}
 	x.m.Gone()
 }
 
-// dead tells whether a process is, waited for or not.
+// dead reports whether a process is dead, reaped or not.
 func (x *match) dead(pid int) bool {
 	state := stage.ProcStatus(pid, "State")
 	return state == "" || strings.HasPrefix(state, "Z")
@@ -220,7 +219,7 @@ except psutil.NoSuchProcess:
 
 func (x *match) cookie() string { return cookie + "=" + filepath.Base(x.m.Path) }
 
-// killByCookie scans as long as it finds somebody, at most for 3 s.
+// killByCookie scans while it finds processes, for at most 3 s.
 func (x *match) killByCookie() {
 	want := []byte(x.cookie())
 	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
@@ -232,7 +231,7 @@ func (x *match) killByCookie() {
 			if err != nil {
 				continue
 			}
-			// The cookie is read after the pidfd was opened: the PID cannot belong to another process.
+			// The cookie is read after the pidfd was opened: so a reused PID is noticed.
 			if environ, _ := os.ReadFile(dir + "/environ"); slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return bytes.Equal(v, want) }) {
 				found = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil || found
 			}

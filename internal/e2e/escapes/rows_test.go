@@ -10,30 +10,30 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// A row is one way to get away.
+// A row is one way to escape.
 type row struct {
 	number   int
 	name     string
 	does     string // for the table
 	expected string // for the table
-	why      string // it is not tried here; program and all below are empty
+	why      string // why it is not tried here; program and all below are empty
 
 	program string          // under testdata/programs, with its arguments
-	flags   string          // of run, more than the usual
-	members int             // that say so when they have come to rest
+	flags   string          // of run, in addition to the usual ones
+	members int             // that report when they are in place
 	grace   time.Duration   // of the session
-	racy    bool            // tried many times
-	atBirth bool            // and until a newborn was killed at birth, where hooks do that
-	lazy    bool            // nobody reaps before run has ended
-	shared  bool            // orphans go where those of the host go
-	left    bool            // nobody can end it; the story checks
-	beside  bool            // it is no member: it goes after the end, while the story waits
+	racy    bool            // try many times
+	atBirth bool            // and until a newborn was killed at birth, if hooks do that
+	lazy    bool            // no process reaps before run has ended
+	shared  bool            // orphans get the same parent as the host's
+	left    bool            // it cannot be ended; the story checks
+	beside  bool            // it is not a member: it exits after the end, while the story waits
 	outcome api.OutcomeKind // of every member but the root, "" for any
 
-	// rootSignal makes the root exit, or do what ends its session, in place of
-	// SIGKILL and of the command end.
+	// rootSignal makes the root exit, or do what ends its session, instead of SIGKILL
+	// or the command end.
 	rootSignal unix.Signal
-	// story runs before the end; what it returns, if anything, after it.
+	// story runs before the end; the function that it returns, if any, after it.
 	story func(*trial) (after func())
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// manyInFewLines: whoever is told of 500 leftovers gets a summary, not a list.
+// manyInFewLines: 500 leftovers are reported as a summary, not a list.
 func manyInFewLines(x *trial) func() {
 	if s := x.Record(x.name); s.Live != 502 {
 		x.t.Errorf("live %d, want 502", s.Live)
@@ -32,21 +32,21 @@ func manyInFewLines(x *trial) func() {
 	}
 }
 
-// stoppedAtLimit: the budget ends it by itself, inside the kernel.
+// stoppedAtLimit: the limit ends it automatically, inside the kernel.
 func stoppedAtLimit(x *trial) func() {
 	return func() {
 		if x.report.EndReason != "max_processes" {
 			x.t.Errorf("ended by %q", x.report.EndReason)
 		}
-		// The one too many is entered before it dies. At level 2 no hook can kill
-		// it, and the daemon's pass comes a little later.
+		// The process above the limit is entered before it dies. At level 2 no hook can
+		// kill it, and the daemon's pass comes a little later.
 		if s := x.Record(x.name); s.Peak > 101 && x.host.reached > 2 {
 			x.t.Errorf("peak %d", s.Peak)
 		}
 	}
 }
 
-// shown: the file that a member runs is told though it has no name.
+// shown: the file that a member runs is reported though it has no name.
 func shown(exe string) func(*trial) func() {
 	return func(x *trial) func() {
 		for pid := range x.m.Members(1) {
@@ -58,7 +58,7 @@ func shown(exe string) func(*trial) func() {
 	}
 }
 
-// refusedToNobody: who has no rights cannot end it, whatever uid its members have.
+// refusedToNobody: a user without rights cannot end it, whatever uid its members have.
 func refusedToNobody(x *trial) func() {
 	p := x.StartNobody(nil, "end", "--yes", "--now", x.name).Wait()
 	if p.Code() != api.ExitDenied {
@@ -70,7 +70,7 @@ func refusedToNobody(x *trial) func() {
 	return nil
 }
 
-// leftUntilThawed: named in bounded time, with the reason, and not forgotten.
+// leftUntilThawed: it is named in bounded time, with the reason, and not forgotten.
 func leftUntilThawed(x *trial) func() {
 	freezer := x.expanded["{freezer}"]
 	thaw := func() {
@@ -103,7 +103,7 @@ func leftUntilThawed(x *trial) func() {
 	}
 }
 
-// zombiesNamed: the dead are no survivors, and the one who must reap is named.
+// zombiesNamed: zombies are not survivors, and the process that must reap them is named.
 func zombiesNamed(x *trial) func() {
 	reaper := x.run.Process.Pid
 	return func() {
@@ -119,13 +119,13 @@ func zombiesNamed(x *trial) func() {
 	}
 }
 
-// recycled: a stranger has the PID, and leads the group, of a member that died.
+// recycled: an outsider has the PID, and leads the group, of a member that died.
 func recycled(x *trial) func() {
 	pid := stage.Number(x.t, x.m.Line("gone", 1)[0])
 	return stage.NewBystander(x.Instance, "lngtest-gone", pid).MustBeUntouched
 }
 
-// growWithoutDaemon: children that no daemon saw being born.
+// growWithoutDaemon: children that were born without a daemon.
 func growWithoutDaemon(x *trial) func() {
 	const births = 3
 	x.host.lose(x.t)
@@ -149,10 +149,10 @@ func growWithoutDaemon(x *trial) func() {
 	}
 }
 
-// What was held is named where somebody asked for the end and so had looked.
+// Held ports and locks are named only if the end was requested: then they were read first.
 
-// portAndClient: the listener is ended, who is connected to it is not, and the
-// port can be bound when the end is over.
+// portAndClient: the listener is ended, its client is not, and the port can be bound
+// when the end is over.
 func portAndClient(x *trial) func() {
 	at := "127.0.0.1:" + x.m.Line("port", 1)[0]
 	conn, err := net.Dial("tcp", at)
@@ -181,7 +181,7 @@ func portAndClient(x *trial) func() {
 	}
 }
 
-// locksReleased: whoever comes next gets the locks.
+// locksReleased: the next process gets the locks.
 func locksReleased(x *trial) func() {
 	return func() {
 		for name, take := range map[string]func(fd int) error{
@@ -200,7 +200,7 @@ func locksReleased(x *trial) func() {
 			}
 			path := filepath.Join(x.Dir, name)
 			named := func(l api.Lock) bool { return l.Path == path }
-			// Without a grace no signal waits for a look at what is held.
+			// Without a grace, signals do not wait until holds are read.
 			if x.host.failure == rootAlive && x.grace > 0 && !slices.ContainsFunc(x.report.LocksReleased, named) {
 				x.t.Errorf("the receipt does not name %s: %s", path, x.told())
 			}

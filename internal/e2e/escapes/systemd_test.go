@@ -16,8 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// managed are the ways to have systemd hold everything together. Each is asked for SIGKILL
-// to all of the unit, which systemd repeats until the cgroup is empty.
+// managed are the ways to let systemd contain everything. Each sends SIGKILL to the whole
+// unit, which systemd repeats until the cgroup is empty.
 var managed = []*tool{
 	{name: "`systemd-run --scope`", leaves: "what moved to another cgroup",
 		wrap: func(x *match) []string { return x.inUnit("scope", "--scope") }, end: func(x *match) { x.stopUnit() }},
@@ -35,13 +35,13 @@ func TestSystemdRun(t *testing.T) {
 	compared(t, managed)
 }
 
-// inUnit are the words that start what follows in a unit of the trial.
+// inUnit returns the words that start a command in a unit of the trial.
 func (x *match) inUnit(kind string, options ...string) []string {
 	x.unit = "lngtest-" + strings.TrimPrefix(filepath.Base(x.m.Path), "marker-") + "." + kind
 	return slices.Concat([]string{"systemd-run", "--quiet", "--collect", "--unit=" + x.unit, "-p", "KillSignal=SIGKILL"}, options, []string{"--"})
 }
 
-// stopUnit ends what the unit still holds. One that is empty is gone.
+// stopUnit ends what the unit still holds. An empty unit is already gone.
 func (x *match) stopUnit(options ...string) {
 	out, err := exec.Command("systemctl", append(options, "stop", x.unit)...).CombinedOutput()
 	if err != nil && !strings.Contains(string(out), "not loaded") {
@@ -50,7 +50,7 @@ func (x *match) stopUnit(options ...string) {
 }
 
 // startService has systemd start the program, in a shell that waits until it is the root of
-// a session: that ends what is left after the trial.
+// a session, which ends what is left after the trial.
 func (x *match) startService() {
 	x.t.Helper()
 	gate := filepath.Join(x.Dir, "gate")

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An outcome is what came of one trial.
+// An outcome is the result of one trial.
 type outcome struct {
 	failed    bool
-	survivors int           // alive when the end was said to be over
-	touched   int           // strangers that were signalled
+	survivors int           // alive when the end was reported as over
+	touched   int           // outsiders that were signalled
 	took      time.Duration // from the cause to the receipt
 }
 
-// A tally sums the trials of one row in one cell up.
+// A tally sums up the trials of one row in one cell.
 type tally struct {
 	rounds, failed, survivors, touched int
 	slowest                            time.Duration
@@ -126,7 +126,7 @@ func levelsOf(cells map[cell]bool) []int {
 	return levels
 }
 
-// machine is where this ran: kernel, architecture and CPUs, no host's name.
+// machine is where this ran: kernel, architecture and CPUs, without the host's name.
 func machine() string {
 	var u unix.Utsname
 	var cpus unix.CPUSet

@@ -29,7 +29,7 @@ type trial struct {
 	name string // of the session
 	m    *stage.Marker
 	run  *stage.Process
-	// expanded are the words of the row's program that stood for something.
+	// expanded has the values of the placeholders in the row's program.
 	expanded map[string]string
 	root     int
 	// owner is the process of run, which may itself run under another.
@@ -39,7 +39,7 @@ type trial struct {
 	code   int // of the command end
 }
 
-// try makes a trial in a fresh session and notes what came of it.
+// try makes a trial in a fresh session and notes the result.
 func (h *host) try(t *testing.T, r *row) {
 	h.serve(t)
 	h.sessions++
@@ -89,8 +89,8 @@ func (h *host) try(t *testing.T, r *row) {
 
 // start runs the row's program as a session and waits until it is in place.
 //
-// What will be stopped cannot reap: the orphans of a session whose run is
-// stopped, or of a row that wants its dead unreaped, are another subreaper's.
+// A stopped process cannot reap: if run will be stopped, or the row wants zombies,
+// another subreaper gets the orphans.
 func (x *trial) start() {
 	x.t.Helper()
 	args := []string{"run", "--name", x.name, "--grace", x.grace.String(), "--report", x.receipt()}
@@ -126,7 +126,7 @@ func (x *trial) start() {
 
 func (x *trial) receipt() string { return filepath.Join(x.Dir, x.name+".json") }
 
-// expand puts what the row's program needs of the host into its arguments.
+// expand replaces the placeholders in the row's program with what it needs from the host.
 func (x *trial) expand(program string) string {
 	for word, make := range map[string]func(*trial) string{
 		"{dir}": func(x *trial) string { return x.Dir }, "{cgroup}": newCgroup, "{freezer}": newFreezer,
@@ -140,8 +140,7 @@ func (x *trial) expand(program string) string {
 	return program
 }
 
-// end ends the session the way that the cell and the row ask for, and brings
-// the receipt.
+// end ends the session the way that the cell and the row ask for, and gets the receipt.
 func (x *trial) end() {
 	x.t.Helper()
 	x.began = time.Now()
@@ -161,7 +160,7 @@ func (x *trial) end() {
 	case daemonKilled:
 		x.host.lose(x.t)
 		x.t.Cleanup(func() {
-			if !x.run.Exited() { // nobody else would continue it
+			if !x.run.Exited() { // no other process would continue it
 				_ = unix.Kill(x.owner, unix.SIGKILL)
 			}
 		})
@@ -177,8 +176,8 @@ func (x *trial) end() {
 	}
 }
 
-// withoutUs waits until the kernel has ended the session with no process of ours
-// that could have a hand in it. Below level 4 it is not asked to.
+// withoutUs waits until the kernel has ended the session, while no process of ours
+// could help. Not below level 4.
 func (x *trial) withoutUs() {
 	x.t.Helper()
 	if x.host.reached < 4 || x.left || x.beside {
@@ -198,7 +197,7 @@ func (x *trial) withoutUs() {
 	}
 }
 
-// killer is what ends the root where the cell says that it is killed.
+// killer is the signal that ends the root in cells that kill it.
 func (x *trial) killer() unix.Signal {
 	if x.rootSignal != 0 {
 		return x.rootSignal
@@ -216,7 +215,7 @@ func (x *trial) kill(pid int, sig unix.Signal) {
 // fromRun waits for run and reads the receipt that it wrote.
 func (x *trial) fromRun() {
 	x.t.Helper()
-	if x.left || x.beside { // who waits for everybody would wait for those
+	if x.left || x.beside { // run would wait for these processes too
 		x.Until("receipt", func() bool { _, err := os.Stat(x.receipt()); return err == nil })
 	} else {
 		x.run.Wait()
@@ -245,12 +244,12 @@ func (x *trial) survivors() []int {
 	return x.m.Holders()
 }
 
-// check holds the receipt against what the row expects.
+// check compares the receipt with what the row expects.
 func (x *trial) check() {
 	x.t.Helper()
 	r := x.report
 	if x.left {
-		return // its story has checked it
+		return // its story checks it
 	}
 	if left := x.survivors(); len(left) > 0 {
 		x.t.Errorf("alive after the end: %v", left)

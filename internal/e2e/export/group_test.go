@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// TestGroup: an exporter that is only in the group lineage, as the unit lineage-export is, gets
-// the command lines of root's sessions without their secrets; one that is not in it gets no session.
+// TestGroup: an exporter that is only in the group lineage, as the unit lineage-export is, gets the
+// command lines of root's sessions without their secrets; an exporter outside the group gets no session.
 func TestGroup(t *testing.T) {
 	i := stage.New(t)
 	i.GroupDaemon()

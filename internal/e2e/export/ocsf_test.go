@@ -30,12 +30,12 @@ import (
 
 // TestOCSF: sessions that launch, daemonise, leak, reach a limit, ask another daemon, and a daemon
 // whose policy is wrong and whose breaker opens, through a rotation of the file and an exporter that is
-// killed. Every event is valid, none of the history's is missing, and the webhook gets all five
+// killed. Every event is valid, no event of the history is missing, and the webhook gets all five
 // findings.
 func TestOCSF(t *testing.T) {
 	i := stage.New(t)
 	policy := filepath.Join(i.Dir, "policy.yaml")
-	program := func(of, name string) string { // that only this test has
+	program := func(of, name string) string { // which only this test uses
 		path := filepath.Join(i.Dir, name)
 		if err := os.Rename(i.Copy(of), path); err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestOCSF(t *testing.T) {
 	write(rule)
 	mistaken(false)
 
-	// Agents that leave something, whose ends are automatic. Each lives until it is looked at.
+	// Agents with leftovers, which are ended automatically. Each lives until the daemon has checked it.
 	for n := 0; !i.Status().Breaker.Open; n++ {
 		if err := exec.Command(agent, "-c", "sleep 20 & sleep 1").Run(); err != nil || n == 10 {
 			t.Fatalf("the breaker is closed after %d ends (%v)", n, err)
@@ -199,7 +199,7 @@ func ocsfExporter(i *stage.Instance, h *hook) *stage.Process {
 	return x
 }
 
-// event is what the tests look at.
+// event has the fields that the tests check.
 type event struct {
 	Time     int64 `json:"time"`
 	Metadata struct {
@@ -224,7 +224,7 @@ type event struct {
 	}
 }
 
-// describe names a launch or an exit as happened does. Empty: it is another event.
+// describe names a launch or an exit in the same form as happened. Empty: another event.
 func (e *event) describe() string {
 	switch e.Metadata.Code {
 	case "fork":
@@ -243,7 +243,7 @@ func (e *event) describe() string {
 	return ""
 }
 
-// happened reads the events of the history on its own.
+// happened reads the history's events independently.
 func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
@@ -253,7 +253,7 @@ func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 	defer c.Close()
 	users := make(map[api.Ref]int)
 	err = c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now()}, func(e *api.Event) error {
-		if e.Type == "lost" && e.Where != "history" { // it begins where the daemon did
+		if e.Type == "lost" && e.Where != "history" { // the history begins with the daemon
 			t.Errorf("the daemon lost events: %+v", e)
 		}
 		p := e.Process
@@ -291,7 +291,7 @@ func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 	return all
 }
 
-// written reads the files: how many events with different ids there are of each launch and exit.
+// written reads the files: how many events with different ids each launch and exit has.
 func written(t *testing.T, files ...string) map[string]int {
 	t.Helper()
 	have, seen := make(map[string]int), make(map[string]string)
@@ -323,7 +323,7 @@ func written(t *testing.T, files ...string) map[string]int {
 	return have
 }
 
-// valid is an event that OCSF allows, and that has no secret.
+// valid checks that OCSF allows an event, and that it has no secret.
 func valid(t *testing.T, line []byte) *event {
 	t.Helper()
 	if err := ocsf.Validate(line); err != nil {
@@ -339,7 +339,7 @@ func valid(t *testing.T, line []byte) *event {
 	return e
 }
 
-// hook is a receiver of findings, which fails each second request.
+// hook is a receiver of findings, which fails every second request.
 type hook struct {
 	*httptest.Server
 	t        *testing.T
@@ -379,7 +379,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	h.taken[id] = e
 }
 
-// has reports whether a finding of a rule came, of a session if that is named.
+// has reports whether a finding of a rule arrived; if session is named, one of that session.
 func (h *hook) has(rule, session string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// TestUnharmed: ends take as long, and the daemon as much memory, with an exporter whose
-// receiver is down as without an exporter: pairs, under forks.
+// TestUnharmed: with an exporter whose receiver is down, ends take as long and the
+// daemon uses as much memory as without one. Measured in pairs, under forks.
 func TestUnharmed(t *testing.T) {
 	onDemand(t)
 	pairs := stage.FromEnv(t, "LNGTEST_PAIRS", 5)
@@ -46,7 +46,7 @@ func TestUnharmed(t *testing.T) {
 	}
 }
 
-// ended starts a session of 50 processes and gives how long its end took.
+// ended starts a session of 50 processes and returns how long its end took.
 func ended(i *stage.Instance) time.Duration {
 	i.T.Helper()
 	m := stage.NewMarker(i.T, i.Dir)

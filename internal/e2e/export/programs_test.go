@@ -20,8 +20,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// onDemand skips what takes too long for every change, and gives where programs are that
-// only these tests need.
+// onDemand skips tests that are too slow for every change, and returns the directory of
+// programs that only they need.
 func onDemand(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("LNGTEST_TELEMETRY")

@@ -28,7 +28,7 @@ type receiver struct {
 	t      *testing.T
 	addr   string
 	server *http.Server
-	status atomic.Int32 // what it answers; 0: it takes what comes
+	status atomic.Int32 // what it answers; 0: accept
 	delay  atomic.Int64 // before an answer, ns
 
 	counting bool // only names of spans are kept
@@ -37,8 +37,8 @@ type receiver struct {
 	spans    map[string]*trace.Span // by trace and span
 	ids      map[[8]byte]bool       // counting: of images
 	names    map[string]int         // counting: how many of a name
-	repeated int                    // spans that came again
-	changed  []string               // spans that came again and were different
+	repeated int                    // spans that arrived again
+	changed  []string               // spans that arrived again and differed
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -48,7 +48,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// up listens, on the same port as before.
+// up listens, on the given address.
 func (r *receiver) up(addr string) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *receiver) counted(s *trace.Span) {
 	r.names[s.Name]++
 }
 
-// count is how many spans came, has how many of a name.
+// count is how many spans arrived; has, how many with a name.
 func (r *receiver) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *receiver) takeLogs(msg *collogs.ExportLogsServiceRequest) {
 	}
 }
 
-// all are the spans that came.
+// all are the spans that arrived.
 func (r *receiver) all() []*trace.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *receiver) all() []*trace.Span {
 	return all
 }
 
-// orphans are spans whose parent did not come, in the same trace.
+// orphans are spans whose parent in the same trace did not arrive.
 func (r *receiver) orphans() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,7 @@ func attribute(all []*common.KeyValue, key string) string {
 	return ""
 }
 
-// describe is what must be the same whenever a span comes.
+// describe is what must be equal whenever a span arrives.
 func describe(s *trace.Span) string {
 	text := s.Name
 	for _, key := range []string{"process.pid", "lineage.process.start_ns", "process.exit.code", "error.type", "lineage.process.replaced"} {

@@ -76,7 +76,7 @@ func rotation(t *testing.T, log string) string {
 	return log + " {" + text
 }
 
-// unpacked are a file and those that it was rotated to, none of them compressed.
+// unpacked returns a file and its rotated versions, all uncompressed.
 func unpacked(t *testing.T, log string) []string {
 	t.Helper()
 	files, err := filepath.Glob(log + "*")

@@ -13,11 +13,11 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// mostMemory is what the exporter may take in a storm.
+// mostMemory is the most memory that the exporter may use in a storm.
 const mostMemory = 64 << 10 // KiB
 
-// TestStorm: as many forks as two processes can make, LNGTEST_STORM seconds. Everything that
-// the history has arrives, the rest is one "lost"; the daemon loses nothing.
+// TestStorm: as many forks as two processes can make, LNGTEST_STORM seconds. Everything in
+// the history arrives, the rest is one "lost"; the daemon loses nothing.
 func TestStorm(t *testing.T) {
 	onDemand(t)
 	i := stage.NewDaemon(t)

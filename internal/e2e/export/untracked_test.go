@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// TestUntracked: a session whose record in the kernel is removed while it lives gets its span,
-// once, with an end that is not known. What is alive stays alive.
+// TestUntracked: a session whose kernel record is removed while it is live gets its span,
+// once, with an unknown end. Its processes stay alive.
 func TestUntracked(t *testing.T) {
 	i := stage.New(t)
 	i.Daemon()
@@ -42,7 +42,7 @@ func TestUntracked(t *testing.T) {
 }
 
 // TestLookalike: a session that an agent rule opened by the name of a program, and that the
-// daemon let go when it saw the file, gets its span too.
+// daemon released when it saw the file, gets its span too.
 func TestLookalike(t *testing.T) {
 	i := stage.New(t)
 	lookalike, policy := filepath.Join(i.Dir, "lngt-lookalike"), filepath.Join(i.Dir, "policy.yaml")
@@ -64,8 +64,8 @@ func TestLookalike(t *testing.T) {
 	}
 }
 
-// ended waits for spans of a session itself, of any if id is empty. The daemon says each 15 s that
-// it has sent everything.
+// ended waits for spans of a session itself; if id is empty, of any session. Every 15 s the daemon
+// says that it has sent everything.
 func (r *receiver) ended(id string) (all []*trace.Span) {
 	for deadline := time.Now().Add(2 * stage.Patience); len(all) == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		for _, s := range r.all() {

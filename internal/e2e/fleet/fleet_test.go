@@ -51,7 +51,7 @@ type fleet struct {
 func start(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir()}
-	switch err := os.Mkdir("/run/sshd", 0o755); { // sshd wants it
+	switch err := os.Mkdir("/run/sshd", 0o755); { // sshd needs it
 	case err == nil:
 		t.Cleanup(func() { os.Remove("/run/sshd") })
 	case !errors.Is(err, os.ErrExist):
@@ -128,7 +128,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// sshd runs until the test ends. Of two settings of one name the first counts.
+// sshd runs until the test ends. If a setting is given twice, the first one counts.
 func (f *fleet) sshd(name string, port int, settings []string) {
 	f.t.Helper()
 	f.write(name+".sshd", strings.Join(append(settings,
@@ -150,7 +150,7 @@ func (f *fleet) sshd(name string, port int, settings []string) {
 		if time.Now().After(until) {
 			f.t.Fatalf("%s: %v", name, err)
 		}
-		time.Sleep(20 * time.Millisecond) // nothing tells that it listens
+		time.Sleep(20 * time.Millisecond) // nothing reports that it listens
 	}
 }
 
@@ -167,7 +167,7 @@ func (f *fleet) names(all bool) string {
 	return strings.Join(names, ",")
 }
 
-// lineage runs a command line and wants an exit code.
+// lineage runs a command line and checks its exit code.
 func (f *fleet) lineage(want int, args ...string) string {
 	f.t.Helper()
 	cmd := exec.Command(stage.Lineage, args...)
@@ -181,7 +181,7 @@ func (f *fleet) lineage(want int, args ...string) string {
 	return out.String()
 }
 
-// answers is what -o json says, by host.
+// answers parses -o json, by host.
 func (f *fleet) answers(text string) map[string]answer {
 	f.t.Helper()
 	var doc struct{ Items []answer }
@@ -204,7 +204,7 @@ type answer struct {
 	}
 }
 
-// wants compares the hosts that fail with why they have to.
+// wants compares the failed hosts with the expected reasons.
 func (f *fleet) wants(all map[string]answer) {
 	f.t.Helper()
 	if len(all) != good+len(bad) {
@@ -244,7 +244,7 @@ func TestTenHosts(t *testing.T) {
 	f.lineage(api.ExitOK, "ls", "-H", f.names(false))
 	t.Logf("figure: ls over six hosts: %v", time.Since(began).Round(time.Millisecond))
 
-	// A session that one host has; the others answer, too.
+	// A session on one host only; the other hosts answer too.
 	only := f.hosts[2].Record("shared")
 	f.answers(f.lineage(api.ExitOK, "tree", only.ID, "-o", "json", "-H", f.names(false)))
 	f.answers(f.lineage(api.ExitOK, "why", fmt.Sprint(only.Root.PID), "-o", "json", "-H", f.names(false)))
@@ -252,7 +252,7 @@ func TestTenHosts(t *testing.T) {
 		t.Errorf("why: %+v", a)
 	}
 
-	// Nothing is sent unless all can be asked; then everything that can be.
+	// First nothing is sent unless all hosts answer; then everything that can be sent.
 	f.lineage(api.ExitLeft, "end", "shared", "--yes", "--all-or-none", "-H", f.names(true))
 	for _, m := range markers {
 		if !m.Drain() {

@@ -10,9 +10,9 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// The sessions of three hosts are below the rows of their hosts, one that cannot be
-// reached says why, and an end reaches the one host that it is meant for. A daemon that
-// goes and comes back is shown again.
+// The sessions of three hosts are below the rows of their hosts, a host that cannot be
+// reached says why, and an end reaches only its own host. A daemon that stops and comes
+// back is shown again.
 func TestTopOverThree(t *testing.T) {
 	f := start(t)
 	var markers []*stage.Marker
@@ -39,7 +39,7 @@ func TestTopOverThree(t *testing.T) {
 	screen := f.hosts[0].TerminalOf(110, 40, "env", "PATH="+f.path("bin")+":"+os.Getenv("PATH"), stage.Lineage, "top", "-H", "h0,h1,h2,down")
 	screen.See("three hosts, and one that is down", has(append(ids, "unreachable: ", "onnection refused")...))
 
-	// The session of h1 ends, the others live.
+	// The session of h1 ends, the others stay alive.
 	screen.Press("/")
 	screen.Type(ids[1])
 	screen.Press("Enter")
@@ -56,7 +56,7 @@ func TestTopOverThree(t *testing.T) {
 	}
 	screen.Insist("end of the dialog", func(s string) bool { return !strings.Contains(s, "Enter closes") }, "Enter")
 
-	// h2's daemon goes and comes back.
+	// h2's daemon stops and comes back.
 	f.daemons[2].Stop()
 	screen.See("h2 out of reach", func(s string) bool { return !strings.Contains(s, ids[2]) && strings.Count(s, "unreachable: ") == 2 })
 	f.hosts[2].Daemon()

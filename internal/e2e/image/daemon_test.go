@@ -67,7 +67,7 @@ func (s *shop) said() string {
 	return p.Out.String() + p.Err.String()
 }
 
-// degraded fails unless that is the only thing that does not work as it should.
+// degraded fails unless this is the only thing that does not work as it should.
 func (s *shop) degraded(want string) {
 	s.T.Helper()
 	if all := s.Status().Degraded; len(all) != 1 || !strings.Contains(all[0], want) {
@@ -99,7 +99,7 @@ func (s *shop) traces(start func(env []string, args ...string) *stage.Process) {
 // program is a test program where every user and the container find it.
 func (s *shop) program(name string) string { return s.Copy(stage.Program(name)) }
 
-// member is the PID of the one that a program has left behind.
+// member is the PID of the process that a program left behind.
 func (s *shop) member(m *stage.Marker) (pid int) {
 	s.T.Helper()
 	m.Ready()
@@ -133,7 +133,7 @@ func (s *shop) inside(env []string, args ...string) *stage.Process {
 	return stage.Start(s.T, s.docker.Command(append(append(all, name, "/lineage"), args...)...))
 }
 
-// cgroup is what the daemon says of a process.
+// cgroup is the daemon's answer for a process.
 func (s *shop) cgroup(pid int) string {
 	s.T.Helper()
 	return stage.Query[api.Why](s.Instance, "why", fmt.Sprint(pid)).Process.Cgroup
@@ -186,7 +186,7 @@ func TestDaemon(t *testing.T) {
 	run.Wait()
 }
 
-// TestDaemonWithout removes each privilege in turn. What does not work then is said.
+// TestDaemonWithout removes each privilege in turn. The daemon says what no longer works.
 func TestDaemonWithout(t *testing.T) {
 	s := newShop(t)
 	exits := func(why string) func(*shop) {

@@ -13,13 +13,13 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// unprivileged is a container without any privilege that docker can take away.
+// unprivileged is a container without any privilege that docker can remove.
 var unprivileged = []string{
 	"--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "-u", "65534:65534",
 }
 
-// application builds an image of test programs with the documented entry point, and gives
-// its name.
+// application builds an image of test programs with the documented entry point, and
+// returns its name.
 func (s *shop) application(programs ...string) string {
 	s.T.Helper()
 	files := map[string]string{"sh": "/bin/busybox", "sleep": "/bin/busybox"}
@@ -45,7 +45,7 @@ func (s *shop) run(m *stage.Marker, flags []string, image string, args ...string
 	return stage.Start(s.T, s.docker.Command(slices.Concat(all, []string{image}, args)...))
 }
 
-// inspect is a number that docker knows of a container.
+// inspect is a number that docker reports about a container.
 func (s *shop) inspect(name, field string) int {
 	s.T.Helper()
 	return stage.Number(s.T, s.docker.Must("inspect", "-f", "{{.State."+field+"}}", name))
@@ -63,8 +63,8 @@ func TestInit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The application has its own children, and waits for them when docker stops it.
-	// PID 1 reaps the orphans.
+	// The application has children, and waits for them when docker stops it. PID 1
+	// reaps the orphans.
 	const children, orphans = 100, 500
 	for _, c := range []struct {
 		name, entry string
@@ -101,7 +101,7 @@ func TestInit(t *testing.T) {
 				t.Parallel()
 				s, m := s.in(t), stage.NewMarker(t, s.Dir)
 				file := filepath.Join(out, name)
-				// The image's entry point has no flags: this is the same one with some.
+				// The image's entry point has no flags: this is the same with flags.
 				p := s.run(m, []string{"--rm", "--entrypoint", "/lineage", "--name", name}, app,
 					"init", "--grace", "200ms", "--report", file, "--", "/sh", "-c", `trap "exit 3" HUP; "$@" & /sleep 60 & wait`, "sh", "/"+name)
 				m.Ready()

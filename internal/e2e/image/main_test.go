@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A shop is an instance with a dockerd that has the image. Its socket is what containers
-// have as /run/lineage/lineage.sock.
+// A shop is an instance with a dockerd that has the image. Containers see its socket as
+// /run/lineage/lineage.sock.
 type shop struct {
 	*stage.Instance
 	docker *stage.Docker
@@ -45,7 +45,7 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// in is the same shop, failing another test.
+// in is the same shop, for another test.
 func (s *shop) in(t *testing.T) *shop { return &shop{s.Instance.In(t), s.docker, s.tag} }
 
 // recipe is a block of docs/INSTALL.md, for this image and with this instance's
@@ -60,7 +60,7 @@ func (s *shop) recipe(name string) string {
 		" -v /var/", " -v "+s.Dir+"/var/").Replace(strings.TrimSpace(all[name]))
 }
 
-// replaced is a text in which something that must be there once is something else.
+// replaced is a text in which what, which must occur once, is replaced.
 func (s *shop) replaced(text, what, with string) string {
 	s.T.Helper()
 	if strings.Count(text, what) != 1 {
@@ -75,8 +75,8 @@ func (s *shop) sh(command string) *stage.Process {
 	return stage.Start(s.T, exec.Command("sh", "-c", fmt.Sprintf("docker() { %s \"$@\"; }\n%s", strings.Join(s.docker.Client, " "), command)))
 }
 
-// client runs the documented client as a user, with more flags of docker and another
-// command than ls.
+// client runs the documented client as a user, with more docker flags and a command
+// other than ls.
 func (s *shop) client(uid int, flags, command string) *stage.Process {
 	s.T.Helper()
 	text := s.replaced(s.recipe("image-client"), `"$(id -u)"`, fmt.Sprint(uid)+" "+flags)
@@ -96,7 +96,7 @@ func receipt(t *testing.T, file string) (r api.Report) {
 	return r
 }
 
-// refused fails unless a command exited with that code and said that in one line.
+// refused fails unless a command exited with that code and printed that text in one line.
 func refused(t *testing.T, p *stage.Process, code int, text string) {
 	t.Helper()
 	if said := p.Err.String(); p.Code() != code || !strings.Contains(said, text) || strings.Count(said, "\n") != 1 {

@@ -32,11 +32,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run makes a target in a folder, and gives what it said.
+// run makes a target in a folder, and returns the output.
 func run(t *testing.T, target, dest string, variables ...string) (string, error) {
 	t.Helper()
 	cmd := exec.Command("make", append([]string{"-C", repository, target, "DESTDIR=" + dest}, variables...)...)
-	// Of an outer make, nothing.
+	// Drop the variables of an outer make.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains([]string{"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "PREFIX", "DESTDIR", "FORCE", "PURGE"}, name)
@@ -76,8 +76,8 @@ func files(t *testing.T, dest string) (list []string) {
 	return list
 }
 
-// manifest is what has to be under prefix: what is committed, and one page for
-// each command.
+// manifest lists what must be under prefix: what is committed, and one page for each
+// command.
 func manifest(t *testing.T, prefix string) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/manifest.txt")
@@ -161,7 +161,7 @@ func TestInstall(t *testing.T) {
 				t.Errorf("/etc/lineage: %v %v", info, err)
 			}
 
-			// What the host has made its own outlives an upgrade and an uninstall.
+			// Files that the host has changed survive an upgrade and an uninstall.
 			own := map[string]string{
 				"etc/lineage/policy.yaml":          "version: 1\n# mine\n",
 				"var/lib/lineage/history.db":       "history",
@@ -268,7 +268,7 @@ func propertyNames(schema any, names map[string]bool) {
 	}
 }
 
-// Every page is one that man renders, without a word of complaint.
+// man renders every page without a warning.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(repository, "bin/man/*"))
 	if err != nil || len(pages) < 10 {
@@ -291,7 +291,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The completions are those of the shells: each reads its own.
+// Each shell can load its own completion.
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		path, err := exec.LookPath(shell)

@@ -21,7 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// A library starts a program. Its process is the caller that a user would write.
+// A library starts a program. Its process is a caller like one that a user would write.
 type library struct {
 	name string
 	// start starts argv with environment env. lineage is the path of the program.
@@ -31,11 +31,11 @@ type library struct {
 // started is a program under a library.
 type started interface {
 	session() string
-	// finish has everything ended, if end, and waits as the library waits.
+	// finish ends everything, if end, and waits as the library does.
 	finish(end bool) result
 }
 
-// result is what the library knows when it has waited.
+// result is what the library returns after its wait.
 type result struct {
 	Code      int
 	Guarantee string
@@ -52,7 +52,7 @@ var libraries = []library{
 	{"node", script("node", "node", "driver.mjs", "spawn")},
 }
 
-// startPlain is os/exec alone.
+// startPlain uses os/exec alone.
 func startPlain(t *testing.T, _ *stage.Instance, _ string, env, argv []string) started {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,7 +126,7 @@ func (g *goRun) finish(end bool) result {
 	if _, err := io.Copy(io.Discard, g.out); err != nil {
 		g.t.Error(err)
 	}
-	_ = g.cmd.Wait() // of the exit code the test speaks
+	_ = g.cmd.Wait() // the test checks the exit code
 	r := result{Code: g.cmd.ProcessState.ExitCode(), Guarantee: g.cmd.Guarantee().String(), took: time.Since(began)}
 	if report := g.cmd.Report(); report != nil {
 		r.Verdict = report.Verdict
@@ -143,8 +143,8 @@ type driver struct {
 	id    string
 }
 
-// script gives the library that a script loads from api/run/FOLDER. It skips a test
-// on a host without the interpreter.
+// script makes a library of a script that loads api/run/FOLDER. It skips a test on a
+// host without the interpreter.
 func script(interpreter, folder, file, shape string) func(*testing.T, *stage.Instance, string, []string, []string) started {
 	return func(t *testing.T, i *stage.Instance, lineage string, env, argv []string) started {
 		t.Helper()

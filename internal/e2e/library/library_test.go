@@ -20,20 +20,20 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// An escape is a program of testdata/programs, with how many of its processes say
-// that they have come to rest.
+// An escape is a program of testdata/programs, and how many of its processes report
+// that they are in place.
 type escape struct {
 	program string
 	members int
 }
 
-// six are tried always: a daemon, an empty environment, a subreaper, a fork and exit
+// six are always tried: a daemon, an empty environment, a subreaper, a fork and exit
 // chain, a leader that has exited, a process that ignores signals.
 var six = []escape{
 	{"daemonise stay", 1}, {"daemonise clear stay", 1}, {"subreaper", 1}, {"hop 8 20 200", 0}, {"under zombieleader", 1}, {"under ignoreterm", 1},
 }
 
-// others are tried with LNGTEST_PROGRAMS=all.
+// others are tried only with LNGTEST_PROGRAMS=all.
 var others = []escape{
 	{"detach", 1}, {"detach orphan", 1}, {"detach setpgid", 1}, {"detach setsid", 1}, {"detach noenv", 1}, {"detach setsid scrub", 1},
 	{"detach setsid nopdeath", 1}, {"detach setsid rename", 1}, {"under slowterm 1", 1}, {"hop 16 20", 0}, {"hop 8 20 5000", 0}, {"bomb 500", 0},
@@ -128,7 +128,7 @@ func TestPipeHolder(t *testing.T) {
 }
 
 // TestWithout: what os/exec, asyncio (python/cpython issue 119710) and child_process
-// (nodejs/node issue 64406) leave behind, and these libraries do not.
+// (nodejs/node issue 64406) leave behind, and these libraries end.
 func TestWithout(t *testing.T) {
 	i := stage.NewDaemon(t)
 	// A shell that has a child, which holds the pipes.
@@ -140,7 +140,7 @@ func TestWithout(t *testing.T) {
 	}{
 		{"os-exec", library{start: startPlain}, libraries[0], command},
 		{"cpython-119710", library{start: script("python3", "python", "driver.py", "plain")}, libraries[2], command},
-		{"node-64406", library{start: script("node", "node", "driver.mjs", "plain")}, libraries[3], command[2:]}, // which starts the shell
+		{"node-64406", library{start: script("node", "node", "driver.mjs", "plain")}, libraries[3], command[2:]}, // it starts the shell
 	} {
 		t.Run(tt.issue+"/without", func(t *testing.T) {
 			i := i.In(t)
@@ -171,7 +171,7 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// TestFallbacks: what each library does on a host that gives less, and that it says so.
+// TestFallbacks: what each library does on a host that offers less, and that it reports this.
 func TestFallbacks(t *testing.T) {
 	i := stage.New(t)
 	i.Listen() // something that is not a daemon
@@ -225,8 +225,8 @@ func TestStartsDaemon(t *testing.T) {
 	}
 }
 
-// TestContext: the end of the context ends everything, also after lineage run was
-// killed: the wait still returns only when nothing is left.
+// TestContext: the end of the context ends everything, even if lineage run is killed:
+// the wait still returns only when nothing is left.
 func TestContext(t *testing.T) {
 	i := stage.NewDaemon(t)
 	start := func(t *testing.T) (*run.Cmd, *stage.Marker, context.CancelFunc) {

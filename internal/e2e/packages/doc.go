@@ -1,2 +1,2 @@
-// Package packages tests what make dist makes.
+// Package packages tests the output of make dist.
 package packages

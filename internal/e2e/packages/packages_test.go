@@ -39,7 +39,7 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// made gives the one file in dist that the pattern matches.
+// made returns the one file in dist that the pattern matches.
 func made(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dist, pattern))
@@ -49,8 +49,8 @@ func made(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// kinds are those of packages, with the architecture as they write it and as ELF
-// does, and how they are unpacked.
+// kinds are the kinds of packages: file pattern, the architecture's name in ELF, and
+// how to unpack them.
 var kinds = []struct{ pattern, machine, unpack string }{
 	{"lineage_*_amd64.deb", "X86-64", `dpkg-deb -x "$1" "$2"`},
 	{"lineage_*_arm64.deb", "AArch64", `dpkg-deb -x "$1" "$2"`},
@@ -71,7 +71,7 @@ func TestFiles(t *testing.T) {
 			got := files(t, root)
 			deb := strings.HasSuffix(kind.pattern, ".deb")
 			for name := range want {
-				if deb { // as Debian wants it
+				if deb { // as Debian requires
 					if name == "usr/share/doc/lineage/LICENSE" {
 						name = "usr/share/doc/lineage/copyright"
 					}
@@ -123,7 +123,7 @@ func TestLintian(t *testing.T) {
 	}
 }
 
-// rpm has the scripts, and refuses nothing of what it reads.
+// rpm has the scripts, and accepts the package.
 func TestRPM(t *testing.T) {
 	for _, kind := range kinds[2:] {
 		file := made(t, kind.pattern)
@@ -137,7 +137,7 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// The bill of materials of a program is what Go says about it, and knows its bytes.
+// The bill of materials of a program matches Go's build information and the program's hash.
 func TestSBOM(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		for name, modules := range map[string]int{"lineage": 20, "lineage-mcp": 3, "lineage-export": 3} {
@@ -196,8 +196,8 @@ func digest(t *testing.T, file string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Every blob of an image is what its name says, every reference leads to one, and the
-// only file in it is the program.
+// Every blob of an image has the digest in its name, every reference leads to a blob,
+// and the program is its only file.
 func TestImage(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		f, err := os.Open(made(t, "*-image-"+arch+".tar"))
@@ -289,7 +289,7 @@ func untar(t *testing.T, r io.Reader) map[string][]byte {
 	}
 }
 
-// What is made in another folder, later and with another umask, has the same bytes.
+// A build in another folder, later and with another umask, has the same bytes.
 func TestReproducible(t *testing.T) {
 	if out := command(t, "git", "-C", repository, "status", "--porcelain"); out != "" {
 		t.Skipf("only what is committed is built twice; there are changes:\n%s", out)

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestRPMScripts installs, upgrades and removes the package with rpm, in a system of its own
-// in a folder, where its scripts run for real. rpm runs them in that root, and this
-// machine's files stay as they are.
+// TestRPMScripts installs, upgrades and removes the package with rpm, in a separate system
+// in a folder, where its scripts really run. rpm runs them in that root, and this machine's
+// files stay unchanged.
 func TestRPMScripts(t *testing.T) {
 	fetch := exec.Command(repository+"/testdata/vm/systemd/debian.sh", repository+"/.cache/systemd", "bookworm")
 	if out, err := fetch.CombinedOutput(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// blocks are the recipes by name, as they stand. Every block of the page has a name.
+// blocks are the recipes by name, unchanged. Every block of the page has a name.
 func blocks(t *testing.T) map[string]string {
 	t.Helper()
 	all, text := stage.Recipes(t, "docs/RECIPES.md")
@@ -23,7 +23,7 @@ func blocks(t *testing.T) map[string]string {
 	return all
 }
 
-// recipe is one of them.
+// recipe is one of the blocks.
 func recipe(t *testing.T, name string) string {
 	t.Helper()
 	text := blocks(t)[name]
@@ -40,7 +40,7 @@ type kitchen struct {
 	bin    string
 }
 
-// newKitchen has a daemon, and a stand-in for each program named.
+// newKitchen starts a daemon, and makes a stand-in for each named program.
 func newKitchen(t *testing.T, programs ...string) *kitchen {
 	t.Helper()
 	i := stage.NewDaemon(t)
@@ -59,8 +59,8 @@ exit 3`)
 	return k
 }
 
-// program makes a stand-in. It holds the marker as descriptor 9, and so does
-// what it starts.
+// program makes a stand-in. It holds the marker as descriptor 9, and so do its
+// children.
 func (k *kitchen) program(name, script string) {
 	k.T.Helper()
 	text := "#!/bin/bash\nexec 9>\"$LNGTEST_MARKER\"\n" + script + "\n"
@@ -69,7 +69,7 @@ func (k *kitchen) program(name, script string) {
 	}
 }
 
-// file writes one into the instance's folder.
+// file writes a file into the instance's folder.
 func (k *kitchen) file(name, text string) string {
 	k.T.Helper()
 	path := filepath.Join(k.Dir, name)
@@ -90,8 +90,8 @@ func (k *kitchen) start(env []string, args ...string) *stage.Process {
 	return stage.Start(k.T, cmd)
 }
 
-// installed runs a command with the kitchen's programs in /usr/local/bin, for
-// what names them there. Nobody else sees them there.
+// installed runs a command with the kitchen's programs in /usr/local/bin, for recipes
+// that name them there. Other processes do not see them there.
 func (k *kitchen) installed(env []string, args ...string) *stage.Process {
 	k.T.Helper()
 	const script = `mount --bind "$0" /usr/local/bin && exec "$@"`

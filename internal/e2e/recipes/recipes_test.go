@@ -152,7 +152,7 @@ func TestCodexExec(t *testing.T) {
 	}
 }
 
-// Only checked: with a daemon it would be about the programs of this machine.
+// Only checked: a daemon would apply it to the programs of this machine.
 func TestAgentsPolicy(t *testing.T) {
 	k := newKitchen(t)
 	k.file("policy.yaml", recipe(t, "agents-policy"))
@@ -162,7 +162,7 @@ func TestAgentsPolicy(t *testing.T) {
 	}
 }
 
-// sudo as it is on a runner: no password, a path of its own, no environment.
+// sudo as on a runner: no password, its own path, no environment.
 const sudo = `exec env -i PATH="${0%/*}:/usr/sbin:/usr/bin:/sbin:/bin" SUDO_UID=65534 SUDO_USER=nobody \
 	LINEAGE_SOCKET="$LINEAGE_SOCKET" LNGTEST_MARKER="$LNGTEST_MARKER" "$@"`
 
@@ -211,8 +211,7 @@ exit 0`)
 	}
 }
 
-// systemd takes the unit, and what it starts does with the signal of a stop what
-// the unit says.
+// systemd accepts the unit, and its processes react to a stop as the unit says.
 func TestSystemdUnit(t *testing.T) {
 	k := newKitchen(t)
 	k.program("worker", `trap 'echo "told TERM" >&9; exit 0' TERM

@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// TestTutorial types what docs/TUTORIAL.md shows, from its third step on, as a reader
-// would: the daemon runs, the question of "end" is answered, and "top" is left out.
+// TestTutorial types the commands of docs/TUTORIAL.md, from the third step on, as a
+// reader would: the daemon runs, the question of "end" is answered, and "top" is skipped.
 func TestTutorial(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "docs/TUTORIAL.md"))
 	if err != nil {

@@ -18,8 +18,8 @@ type Bystander struct {
 	asked int
 }
 
-// NewBystander starts one that looks like a member; with a PID it has that one.
-// The files are inherited by it, from descriptor 3 on.
+// NewBystander starts one that looks like a member; if pid is given, with that PID. It
+// inherits the files, from descriptor 3 on.
 func NewBystander(i *Instance, comm string, pid int, files ...*os.File) *Bystander {
 	i.T.Helper()
 	m := NewMarker(i.T, i.Dir)
@@ -38,8 +38,8 @@ func NewBystander(i *Instance, comm string, pid int, files ...*os.File) *Bystand
 	return b
 }
 
-// StartBystander starts a command that brings one up, with the command's stdin
-// and m as its marker.
+// StartBystander starts a command that starts one, with the command's stdin and m as
+// its marker.
 func StartBystander(m *Marker, cmd *exec.Cmd) *Bystander {
 	m.T.Helper()
 	stdin, err := cmd.StdinPipe()
@@ -56,7 +56,7 @@ func StartBystander(m *Marker, cmd *exec.Cmd) *Bystander {
 	return b
 }
 
-// Untouched is nil if the bystander lives and has had no signal up to now.
+// Untouched is nil if the bystander is alive and has had no signal so far.
 func (b *Bystander) Untouched() error {
 	if !b.m.Drain() {
 		return fmt.Errorf("bystander %d is dead", b.PID)
@@ -71,7 +71,7 @@ func (b *Bystander) Untouched() error {
 	return nil
 }
 
-// MustBeUntouched fails the test unless it is, and lets the bystander go.
+// MustBeUntouched fails the test unless it is untouched, and releases the bystander.
 func (b *Bystander) MustBeUntouched() {
 	b.T.Helper()
 	if err := b.Untouched(); err != nil {

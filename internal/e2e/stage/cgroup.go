@@ -31,7 +31,7 @@ type Cgroup struct {
 	Dir string
 }
 
-// NewCgroup makes one, of version 2.
+// NewCgroup makes a version 2 cgroup.
 func NewCgroup(t *testing.T) *Cgroup {
 	t.Helper()
 	root := Mounted("cgroup2", "")
@@ -47,8 +47,8 @@ func NewCgroup(t *testing.T) *Cgroup {
 	return g
 }
 
-// guard has a shell kill what is in the cgroup, and remove it, once the test is over, also if
-// the test binary dies.
+// guard starts a shell that kills what is in the cgroup, and removes it, once the test is
+// over, even if the test binary dies.
 func (g *Cgroup) guard() {
 	g.T.Helper()
 	const script = `read -r line
@@ -77,7 +77,7 @@ func (g *Cgroup) Wrap(command ...string) []string {
 	return append([]string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, g.Dir}, command...)
 }
 
-// Processes are the live ones, by PID, with their command lines. Programs of path are left out.
+// Processes are the live ones, by PID, with their command lines. Processes of the program path are left out.
 func (g *Cgroup) Processes(path string) map[int]string {
 	g.T.Helper()
 	text, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.procs"))
@@ -93,7 +93,7 @@ func (g *Cgroup) Processes(path string) map[int]string {
 		}
 		args, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil || len(args) == 0 {
-			continue // it has given up its memory, and with it all that it held
+			continue // it has released its memory, and everything that it held
 		}
 		pid, _ := strconv.Atoi(field)
 		all[pid] = strings.TrimSpace(strings.ReplaceAll(string(args), "\x00", " "))

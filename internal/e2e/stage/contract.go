@@ -59,12 +59,12 @@ func Fields(schema *openapi3.SchemaRef, value any, seen func(string)) (errs []er
 	return errs
 }
 
-// SchemaName is the name of a schema that is referred to.
+// SchemaName is the name of a referenced schema.
 func SchemaName(s *openapi3.SchemaRef) string { return s.Ref[strings.LastIndex(s.Ref, "/")+1:] }
 
-// read reads an answer into a document, and fails the test if it is not what
-// docs/openapi.json says of one of that type. It says nothing of documents that only
-// commands make: their types are not in package api.
+// read reads an answer into a document, and fails the test if it does not match
+// docs/openapi.json for that type. It does not check documents that only commands make:
+// their types are not in package api.
 func read[T any](i *Instance, what string, text []byte) *T {
 	i.T.Helper()
 	doc := new(T)

@@ -1,4 +1,4 @@
-// Package stage is what the tests of the whole program share: an instance of
-// lineage of the test's own, the marker that tells who is alive, and bystanders
-// that must not be touched.
+// Package stage is what the tests of the whole program share: the test's own instance
+// of lineage, the marker that shows what is alive, and bystanders that must not be
+// touched.
 package stage

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Docker is a dockerd of the test's own, without a network. Client is the command line
-// of its client.
+// Docker is the test's own dockerd, without a network. Client is the command line of
+// its client.
 type Docker struct {
 	i      *Instance
 	Client []string
@@ -32,8 +32,8 @@ func Need(t *testing.T, target string, programs ...string) {
 	}
 }
 
-// Docker starts a dockerd with everything that it has in the test's directory. When the
-// test ends, it ends with its containers, also if the test binary dies.
+// Docker starts a dockerd with all its files in the test's directory. It ends with its
+// containers when the test ends, even if the test binary dies.
 func (i *Instance) Docker() *Docker {
 	i.T.Helper()
 	Need(i.T, "test-brokers", "dockerd", "/usr/bin/docker", "containerd", "runc", "iptables")
@@ -75,7 +75,7 @@ func (d *Docker) stop(p *Process, containers *Cgroup) {
 	if out, err := d.Command("ps", "-aq").Output(); err == nil && len(out) > 0 {
 		_ = d.Command(append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
 	}
-	_ = p.Process.Signal(os.Interrupt) // it may have exited
+	_ = p.Process.Signal(os.Interrupt) // it may have exited already
 	p.Wait()
 	for _, dir := range []string{"docker", "exec"} {
 		_ = exec.Command("umount", "-R", filepath.Join(d.i.Dir, dir)).Run() // most of it is unmounted already
@@ -96,7 +96,7 @@ func (d *Docker) Command(args ...string) *exec.Cmd {
 	return exec.Command(d.Client[0], append(d.Client[1:len(d.Client):len(d.Client)], args...)...)
 }
 
-// Must runs the client to its end, which has to be a success, and gives what it printed.
+// Must runs the client, which must succeed, and returns what it printed.
 func (d *Docker) Must(args ...string) string {
 	d.i.T.Helper()
 	p := Start(d.i.T, d.Command(args...)).Wait()
@@ -106,8 +106,8 @@ func (d *Docker) Must(args ...string) string {
 	return strings.TrimSpace(p.Out.String())
 }
 
-// Import makes an image of these files: their names there, in the root, which everybody may
-// read, and where they are here.
+// Import makes an image of these files: their names in the image's root, and their paths
+// here. Everyone may read them.
 func (d *Docker) Import(name string, files map[string]string) {
 	d.i.T.Helper()
 	var image bytes.Buffer

@@ -19,23 +19,23 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// An Instance is a lineage of the test's own: another socket has other pins,
-// another daemon and other sessions than the host's.
+// An Instance is the test's own lineage: its socket has its own pins, daemon and
+// sessions, apart from the host's.
 type Instance struct {
 	T           *testing.T
 	Dir, Socket string
 	daemons     []*Process
 }
 
-// New makes an instance without a daemon. When the test ends, its daemon is
-// stopped and unloaded, and anything left of it is an error.
+// New makes an instance without a daemon. When the test ends, its daemon is stopped and
+// unloaded, and anything left over is an error.
 func New(t *testing.T) *Instance {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lngtest-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // other users are callers too
+	if err := os.Chmod(dir, 0o755); err != nil { // other users call it too
 		t.Fatal(err)
 	}
 	i := &Instance{T: t, Dir: dir, Socket: filepath.Join(dir, "l.sock")}
@@ -70,12 +70,12 @@ func (i *Instance) serve(cmd *exec.Cmd) *Process {
 	return d
 }
 
-// In is the same instance, failing another test.
+// In is the same instance, for another test.
 func (i *Instance) In(t *testing.T) *Instance {
 	return &Instance{T: t, Dir: i.Dir, Socket: i.Socket}
 }
 
-// Version asks who serves the socket; nil if nobody does.
+// Version is the version of the daemon at the socket; nil if there is none.
 func (i *Instance) Version() *api.Version {
 	v, err := get[api.Version](i, "/v1/version")
 	if err != nil {
@@ -84,7 +84,7 @@ func (i *Instance) Version() *api.Version {
 	return v
 }
 
-// Status is what the daemon says of itself and of the kernel.
+// Status is what the daemon reports about itself and the kernel.
 func (i *Instance) Status() *api.Status {
 	i.T.Helper()
 	s, err := get[api.Status](i, "/v1/status")
@@ -104,8 +104,8 @@ func (i *Instance) Record(name string) *api.Session {
 	return s
 }
 
-// Receipt waits for the verdict on a session. The request does not make the daemon look at the
-// session.
+// Receipt waits for the verdict on a session. The request itself does not make the daemon
+// check the session.
 func (i *Instance) Receipt(id string) *api.Report {
 	i.T.Helper()
 	r, err := get[api.Report](i, "/v1/sessions/"+id+"/report?wait="+min(Patience, api.MaxWait).String())
@@ -118,7 +118,7 @@ func (i *Instance) Receipt(id string) *api.Report {
 	return r
 }
 
-// Tree is a session's, its ended processes too.
+// Tree is the tree of a session, with its ended processes.
 func (i *Instance) Tree(name string) *api.Tree {
 	i.T.Helper()
 	tree, err := get[api.Tree](i, "/v1/sessions/"+name+"/tree?dead=all")
@@ -128,7 +128,7 @@ func (i *Instance) Tree(name string) *api.Tree {
 	return tree
 }
 
-// Until looks for something that has no event to wait for.
+// Until polls for something that has no event to wait for.
 func (i *Instance) Until(what string, done func() bool) {
 	i.T.Helper()
 	for deadline := time.Now().Add(Patience); !done(); <-time.After(5 * time.Millisecond) {
@@ -138,9 +138,8 @@ func (i *Instance) Until(what string, done func() bool) {
 	}
 }
 
-// Agrees repeats a look at the picture until it is right: the events of what has
-// just happened are read a little later, and the kernel's parent may come from a
-// snapshot.
+// Agrees repeats look until the picture is right: the latest events are read a little
+// later, and the kernel's parent may come from a snapshot.
 func (i *Instance) Agrees(what string, look func() error) {
 	i.T.Helper()
 	began := time.Now()
@@ -169,9 +168,9 @@ func (i *Instance) Pins() string {
 	return fmt.Sprintf("/sys/fs/bpf/lineage-%.4x", sha256.Sum256([]byte(i.Socket)))
 }
 
-// close stops whoever serves the socket and looks at what is left.
+// close stops the daemon at the socket and checks what is left.
 func (i *Instance) close() {
-	for range 3 { // a dying run may have started one to finish its work
+	for range 3 { // a dying run may have started a daemon to finish its work
 		v := i.Version()
 		if v == nil {
 			break
@@ -194,18 +193,18 @@ func (i *Instance) close() {
 	}
 }
 
-// A Process is a command under way with what it printed.
+// A Process is a running command with its output.
 type Process struct {
 	*exec.Cmd
 	T        *testing.T
 	Out, Err bytes.Buffer
 	started  time.Time
 	Took     time.Duration
-	Held     bool // its output was still held by somebody when it had ended
+	Held     bool // a process still held its output when it had ended
 	done     chan struct{}
 }
 
-// Start runs lineage with args, with env besides the test's own.
+// Start runs lineage with args, with env added to the test's own.
 func (i *Instance) Start(args, env []string) *Process {
 	i.T.Helper()
 	return Start(i.T, i.Command(args, env))
@@ -251,7 +250,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// Exited tells whether the command has ended, by itself or not.
+// Exited reports whether the command has ended, for whatever reason.
 func (p *Process) Exited() bool {
 	select {
 	case <-p.done:
@@ -285,7 +284,7 @@ func (i *Instance) Lineage(args ...string) *Process {
 	return i.Start(args, nil).Wait()
 }
 
-// Must runs a command that has to exit 0.
+// Must runs a command that must exit 0.
 func (i *Instance) Must(args ...string) *Process {
 	i.T.Helper()
 	p := i.Lineage(args...)
@@ -327,7 +326,7 @@ func (i *Instance) End(flags ...string) *Process {
 	return i.Must(append([]string{"end", "--yes"}, flags...)...)
 }
 
-// Listen serves a unix socket with something that is no daemon of ours.
+// Listen serves a unix socket with something that is not our daemon.
 func (i *Instance) Listen() net.Listener {
 	i.T.Helper()
 	l, err := net.Listen("unix", i.Socket)

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Patience bounds every wait for something that must happen. It decides nothing:
-// a test that reaches it has failed already.
+// Patience limits every wait for something that must happen. A test that reaches it has
+// failed.
 var Patience = tracertest.Slowed(30 * time.Second)
 
 // A Marker is a FIFO that every process of one workload holds for writing. The
@@ -31,7 +31,7 @@ type Marker struct {
 	Text []byte // read so far
 }
 
-// NewMarker makes a FIFO in dir. When the test ends, whoever still holds it is
+// NewMarker makes a FIFO in dir. When the test ends, a process that still holds it is
 // an error and is killed.
 func NewMarker(t *testing.T, dir string) *Marker {
 	t.Helper()
@@ -58,7 +58,7 @@ func NewMarker(t *testing.T, dir string) *Marker {
 	return m
 }
 
-// Env makes a program hold the marker and bounds its life.
+// Env makes a program hold the marker and limits its lifetime.
 func (m *Marker) Env() []string {
 	return []string{"LNGTEST_MARKER=" + m.Path, "LNGTEST_SECONDS=60"}
 }
@@ -82,7 +82,7 @@ func (m *Marker) Drain() (alive bool) {
 	}
 }
 
-// Wait reads until done or until patience ends.
+// Wait reads until done, for at most Patience.
 func (m *Marker) Wait(what string, done func(alive bool) bool) {
 	m.T.Helper()
 	deadline := time.Now().Add(Patience)
@@ -91,8 +91,8 @@ func (m *Marker) Wait(what string, done func(alive bool) bool) {
 		if left <= 0 {
 			m.T.Fatalf("no %s within %v; alive: %v; said: %q", what, Patience, m.Holders(), m.Text)
 		}
-		// A FIFO whose writers are gone, or that has had none, polls as ready at
-		// once or never: the time-out makes the loop look again.
+		// A FIFO whose writers are gone, or that has had none, polls as ready either at
+		// once or never: the timeout makes the loop look again.
 		fds := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLIN}}
 		if n, err := unix.Poll(fds, int(min(left, 20*time.Millisecond).Milliseconds())); err != nil && err != unix.EINTR {
 			m.T.Fatalf("poll %s: %v", m.Path, err)
@@ -123,7 +123,7 @@ func (m *Marker) Line(word string, n int) []string {
 // Ready waits until the program has everything in place.
 func (m *Marker) Ready() { m.T.Helper(); m.Line("ready", 1) }
 
-// Members waits for n processes to come to rest: PID and creator of each.
+// Members waits until n processes are in place: PID and creator of each.
 func (m *Marker) Members(n int) map[int]int {
 	m.T.Helper()
 	m.Line("member", n)
@@ -134,13 +134,13 @@ func (m *Marker) Members(n int) map[int]int {
 	return creators
 }
 
-// Gone waits until nobody holds the marker.
+// Gone waits until no process holds the marker.
 func (m *Marker) Gone() {
 	m.T.Helper()
 	m.Wait("end of the workload", func(alive bool) bool { return !alive })
 }
 
-// MustBeGone fails unless nobody holds the marker now.
+// MustBeGone fails if a process holds the marker now.
 func (m *Marker) MustBeGone() {
 	m.T.Helper()
 	if m.Drain() {
@@ -172,8 +172,8 @@ func (m *Marker) heldBy(dir string) bool {
 	return false
 }
 
-// Kill ends the holders. The pidfd is opened first and the marker looked for
-// again, so that a PID that went to somebody else meanwhile is not signalled.
+// Kill ends the holders. The pidfd is opened first and the marker checked again, so
+// that a PID that was reused meanwhile is not signalled.
 func (m *Marker) Kill() {
 	for range 100 {
 		pids := m.Holders()
@@ -195,7 +195,7 @@ func (m *Marker) Kill() {
 	}
 }
 
-// Number reads a number that a program said.
+// Number reads a number that a program printed.
 func Number(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)

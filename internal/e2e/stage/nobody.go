@@ -16,8 +16,8 @@ const (
 	Group  = 65531
 )
 
-// StartNobody runs lineage as a caller without rights, from where nobody can
-// reach it: the checkout may be in a home that is closed to others.
+// StartNobody runs lineage as a caller without rights, from a place that this user can
+// reach: the checkout may be in a home that is closed to others.
 func (i *Instance) StartNobody(env []string, args ...string) *Process {
 	i.T.Helper()
 	return i.startAs(Nobody, env, args)
@@ -38,7 +38,7 @@ func (i *Instance) startAs(gid uint32, env, args []string) *Process {
 	return Start(i.T, cmd)
 }
 
-// GroupDaemon starts a daemon on a host that has the group lineage: its own /etc/group does.
+// GroupDaemon starts a daemon as on a host with the group lineage, by its own /etc/group.
 func (i *Instance) GroupDaemon() *Process {
 	i.T.Helper()
 	groups := filepath.Join(i.Dir, "group")
@@ -50,7 +50,7 @@ func (i *Instance) GroupDaemon() *Process {
 	return i.serve(cmd)
 }
 
-// Copy puts a program where everybody can run it.
+// Copy puts a program where every user can run it.
 func (i *Instance) Copy(path string) string {
 	i.T.Helper()
 	to := filepath.Join(i.Dir, filepath.Base(path))

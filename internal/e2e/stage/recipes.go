@@ -12,7 +12,7 @@ import (
 // named finds a block with a name, and its text.
 var named = regexp.MustCompile("(?ms)^<!-- recipe: ([a-z.-]+) -->\n```[a-z]+\n(.*?)^```$")
 
-// Recipes are the blocks of a document that have a name, as they stand, and the document.
+// Recipes are the named blocks of a document, unchanged, and the document.
 func Recipes(t *testing.T, page string) (all map[string]string, text string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(top, page))

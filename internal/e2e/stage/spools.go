@@ -13,8 +13,8 @@ import (
 )
 
 // PrivateRun and PrivateSpools give servers an empty /run, and at(1) and cron empty
-// directories, where the host has its own: this is a mount namespace of the test's.
-// Once is enough.
+// directories, in place of the host's: this is the test's own mount namespace. Once is
+// enough.
 var (
 	PrivateRun    = sync.OnceValue(func() error { return hide("/run") })
 	PrivateSpools = sync.OnceValue(mountSpools)

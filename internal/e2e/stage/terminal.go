@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// A Terminal is a screen and a keyboard with a command at them: a tmux of the
-// test's own, which reads no configuration and serves no other socket.
+// A Terminal is a screen and a keyboard with a command: the test's own tmux, which
+// reads no configuration and serves no other socket.
 type Terminal struct {
 	*Instance
 	server *Process
 }
 
-// wrapper runs a command on the terminal and tells what the terminal was before
-// and after.
+// wrapper runs a command on the terminal and records the terminal's modes before and
+// after.
 const wrapper = `stty -a >before; echo lngtest-before
 sh -c 'echo $$ >pid; exec "$@"' sh "$@"
 code=$?; stty -a >after; echo "lngtest-after $code"; exec sleep 300`
 
-// Terminal runs lineage with args on a terminal of that size, which the test's
-// end takes away.
+// Terminal runs lineage with args on a terminal of that size, which is closed at the
+// test's end.
 func (i *Instance) Terminal(width, height int, args ...string) *Terminal {
 	i.T.Helper()
 	return i.TerminalOf(width, height, append([]string{Lineage}, args...)...)
@@ -35,7 +35,7 @@ func (i *Instance) Terminal(width, height int, args ...string) *Terminal {
 func (i *Instance) TerminalOf(width, height int, command ...string) *Terminal {
 	i.T.Helper()
 	t := &Terminal{Instance: i}
-	t.server = Start(i.T, t.tmux("-D")) // in front, so that nobody else has to reap it
+	t.server = Start(i.T, t.tmux("-D")) // in the foreground, so that the test reaps it
 	i.Until("tmux that answers", func() bool { return t.server.Exited() || t.tmux("-N", "show-options", "-g").Run() == nil })
 	t.do(slices.Concat([]string{"new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "-c", i.Dir,
 		"-e", "LINEAGE_SOCKET=" + i.Socket, "--", "sh", "-c", wrapper, "sh"}, command)...)
@@ -64,7 +64,7 @@ func (t *Terminal) tmux(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// do has tmux do something.
+// do runs a tmux command.
 func (t *Terminal) do(args ...string) string {
 	t.T.Helper()
 	out, err := t.tmux(append([]string{"-N"}, args...)...).CombinedOutput()
@@ -86,32 +86,32 @@ func (t *Terminal) Type(text string) {
 	t.do("send-keys", "-l", "--", text)
 }
 
-// Resize gives the terminal another size.
+// Resize changes the terminal's size.
 func (t *Terminal) Resize(width, height int) {
 	t.T.Helper()
 	t.do("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
 }
 
-// State is what tmux knows of the terminal, by its name for it.
+// State is a property of the terminal, by tmux's name for it.
 func (t *Terminal) State(name string) string {
 	t.T.Helper()
 	return strings.TrimSpace(t.do("display-message", "-p", "#{"+name+"}"))
 }
 
-// Screen is what can be read now.
+// Screen is the text on the screen now.
 func (t *Terminal) Screen() string {
 	t.T.Helper()
 	return t.do("capture-pane", "-p")
 }
 
-// See looks at the screen until it is right, and gives it.
+// See waits until the screen is right, and returns it.
 func (t *Terminal) See(what string, right func(screen string) bool) string {
 	t.T.Helper()
 	return t.Insist(what, right)
 }
 
-// Insist presses keys, again and again, until the screen is right: a dialog does
-// not hear at first.
+// Insist presses keys repeatedly until the screen is right: a dialog ignores keys at
+// first.
 func (t *Terminal) Insist(what string, right func(screen string) bool, keys ...string) string {
 	t.T.Helper()
 	for deadline := time.Now().Add(Patience); ; <-time.After(20 * time.Millisecond) {

@@ -8,13 +8,13 @@ import (
 	"path"
 )
 
-// An archive writes the newc format of cpio, which the kernel unpacks into its
-// first root. A directory is written before the first file in it.
+// An archive writes the newc format of cpio, which the kernel unpacks into its initial
+// root. A directory is written before the first file in it.
 type archive struct {
 	w    io.Writer
 	ino  int
 	dirs map[string]bool
-	err  error // the first one; what follows it is not written
+	err  error // the first one; nothing is written after it
 }
 
 func newArchive(w io.Writer) *archive { return &archive{w: w, dirs: map[string]bool{"/": true}} }

@@ -17,7 +17,7 @@ type member struct {
 	body string
 }
 
-// read is an archive as the kernel's initramfs.c unpacks it.
+// read returns an archive as the kernel's initramfs.c unpacks it.
 func read(t *testing.T, data []byte) (names []string, members map[string]member) {
 	t.Helper()
 	members = map[string]member{}
@@ -108,7 +108,7 @@ func TestArchiveReportsTheFirstError(t *testing.T) {
 	}
 }
 
-// What a bzImage is made of, small.
+// A minimal bzImage.
 func bzImage(payload []byte) []byte {
 	image := make([]byte, 1024, 1024+len(payload))
 	image[0x1f1] = 1 // one sector of setup after the first
@@ -161,7 +161,7 @@ func TestDecompress(t *testing.T) {
 		if err != nil || !bytes.Equal(got, kernel) {
 			t.Errorf("%s: %d bytes, %v", c.tool, len(got), err)
 		}
-		size[2] = 1 // more than there is
+		size[2] = 1 // more than it has
 		if _, err := decompress(append(packed, size...)); err == nil {
 			t.Errorf("%s: a truncated kernel was taken", c.tool)
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
-// An Image is the guest's file system in the making.
+// An Image is the guest's file system under construction.
 type Image struct {
-	bin   string // where what is built lies on the host
+	bin   string // directory of built programs on the host
 	data  bytes.Buffer
 	cpio  *archive
 	added map[string]bool
@@ -29,9 +29,9 @@ type Image struct {
 var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false getent grep head id kill ln ls mkdir mkfifo mount mv " +
 	"nohup ps rm sed seq setpriv setsid sleep sort stat tail test touch tr true umount uname unshare wc")
 
-// NewImage begins an image with the init program, vminit, of the folder bin, the
-// tools of this system and the user database that they look at. For a guest of
-// another architecture there is a busybox in bin instead.
+// NewImage begins an image with the init program, vminit, from the folder bin, the
+// tools of this system and the user database that they read. For a guest of another
+// architecture bin has a busybox instead.
 func NewImage(bin string) *Image {
 	i := &Image{bin: bin, added: map[string]bool{}}
 	i.cpio = newArchive(&i.data)
@@ -69,10 +69,10 @@ func (i *Image) fail(err error) {
 	}
 }
 
-// Text puts a small file of its own into the image.
+// Text adds a small file with this text to the image.
 func (i *Image) Text(name, text string) { i.cpio.file(name, []byte(text)) }
 
-// File puts a file of the host into the image.
+// File adds a file of the host to the image.
 func (i *Image) File(name, host string) {
 	if i.added[name] {
 		return
@@ -86,7 +86,7 @@ func (i *Image) File(name, host string) {
 	i.cpio.file(name, body)
 }
 
-// Tree puts a directory of the host into the image; none is no error.
+// Tree adds a directory of the host to the image; a missing one is not an error.
 func (i *Image) Tree(name, host string) {
 	err := filepath.WalkDir(host, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -101,9 +101,9 @@ func (i *Image) Tree(name, host string) {
 	}
 }
 
-// Checkout puts what the tests need of the checkout at root into the image:
-// what is built, and the test data of the packages in dirs. Each of them is a
-// directory of the guest too.
+// Checkout adds what the tests need of the checkout at root to the image: what is
+// built, and the test data of the packages in dirs. Each of dirs is a directory in the
+// guest too.
 func (i *Image) Checkout(root string, dirs ...string) {
 	for _, program := range []string{"lineage", "lineage-mcp", "lineage-export"} {
 		i.File(filepath.Join(guest.Root, "bin", program), filepath.Join(i.bin, program))
@@ -117,7 +117,7 @@ func (i *Image) Checkout(root string, dirs ...string) {
 	}
 }
 
-// libraries adds what a dynamic program loads, where it looks for it.
+// libraries adds the libraries of a dynamic program, where it looks for them.
 func (i *Image) libraries(path string) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -142,7 +142,7 @@ func (i *Image) libraries(path string) {
 	}
 }
 
-// Build closes the image with its plan and gives its bytes.
+// Build closes the image with its plan and returns its bytes.
 func (i *Image) Build(plan guest.Plan) ([]byte, error) {
 	text, err := json.Marshal(plan)
 	if err != nil {

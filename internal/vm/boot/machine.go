@@ -20,38 +20,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Machine is a virtual machine to be.
+// A Machine is a virtual machine to boot.
 type Machine struct {
 	QEMU     string // program
 	Arch     string // as Go calls it: arm64, or "" for amd64
-	KVM      bool   // else everything is emulated
+	KVM      bool   // otherwise everything is emulated
 	Kernel   string // vmlinuz
 	CPUs     int
 	MemoryMB int
-	Append   string // more of the kernel's command line
+	Append   string // added to the kernel's command line
 	Timeout  time.Duration
 }
 
-// Result is what came of a boot.
+// Result is the result of a boot.
 type Result struct {
 	Jobs    []Job
 	Console []byte
 	Took    time.Duration
-	CPU     time.Duration // that QEMU had: what Took would be on an idle host, about
+	CPU     time.Duration // of QEMU: about what Took would be on an idle host
 }
 
-// LSM is the kernel's list of security modules with bpf among them: without it
-// an LSM program attaches and never runs.
+// LSM is the kernel's list of security modules including bpf: without it an LSM program
+// attaches but never runs.
 const LSM = "lsm=landlock,lockdown,yama,integrity,apparmor,bpf"
 
-// commandLine has warnings shown on the console, and a panic power the machine
-// off. On a busy host the calibration of the TSC goes wrong, and the guest's
-// clock with it, by factors: the HPET needs none. What an emulated CPU does not
-// get done in time is no stall.
+// commandLine shows warnings on the console, and makes a panic power the machine off.
+// On a busy host the calibration of the TSC is wrong by factors, and so is the guest's
+// clock: the HPET needs no calibration. If an emulated CPU is slow, that is not a
+// stall.
 const commandLine = "loglevel=5 panic=-1 oops=panic rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 "
 
-// board is how a machine of an architecture is emulated. The first serial port
-// is the kernel's, the second one is in package guest.
+// board is how a machine of an architecture is emulated. The first serial port is the
+// kernel's, the second one is defined in package guest.
 type board struct{ machine, append string }
 
 var boards = map[string]board{
@@ -59,8 +59,8 @@ var boards = map[string]board{
 	"arm64": {"virt", "console=ttyAMA0 "},
 }
 
-// Run boots the machine with an initramfs and waits for its end. The result
-// holds what there is when the error is ErrUnfinished.
+// Run boots the machine with an initramfs and waits until it ends. With ErrUnfinished
+// the result holds what there is.
 func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 	kernel, err := m.unpacked()
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 	var said bytes.Buffer
 	qemu.Stdout, qemu.Stderr = &said, &said
 	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	runtime.LockOSThread() // whose death would be taken for ours
+	runtime.LockOSThread() // its death would be taken for ours
 	defer runtime.UnlockOSThread()
 	began := time.Now()
 	if err := qemu.Run(); err != nil && ctx.Err() == nil {
@@ -119,8 +119,8 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 
 var unpacking sync.Mutex
 
-// unpacked is the kernel as ELF, beside the one that was given. For arm64 QEMU
-// takes it as it comes.
+// unpacked is the path of the kernel as ELF, in the directory of the given one. For
+// arm64 QEMU takes the given one.
 func (m *Machine) unpacked() (string, error) {
 	if m.Arch != "" {
 		return m.Kernel, nil

@@ -14,20 +14,20 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
-// ErrUnfinished is a guest that did not come to the end of its plan: it
-// panicked, hung, or was out of time.
+// ErrUnfinished says that a guest did not reach the end of its plan: it panicked, hung,
+// or ran out of time.
 var ErrUnfinished = errors.New("the guest did not finish")
 
-// Job is what came of one of the guest's jobs.
+// Job is the result of one of the guest's jobs.
 type Job struct {
 	Name   string
-	Code   int // 128 + signal, 124 for one out of time; -1 while it is not over
+	Code   int // 128 + signal, 124 if it ran out of time; -1 while it runs
 	Took   time.Duration
 	Output []byte
 	Left   []string // processes that it left alive
 }
 
-// parseOutput splits what the guest wrote on the second serial port.
+// parseOutput parses what the guest wrote to the second serial port.
 func parseOutput(out []byte) ([]Job, error) {
 	var jobs []Job
 	var job *Job
@@ -69,8 +69,7 @@ func parseOutput(out []byte) ([]Job, error) {
 	return jobs, nil
 }
 
-// complaint matches the first line of what a kernel prints about itself when
-// something is wrong with it.
+// complaint matches the first line of a kernel's report of its own error.
 var complaint = regexp.MustCompile(`WARNING:|BUG:|Oops|Kernel panic|general protection|double fault|` +
 	`possible (circular|recursive) locking|suspicious RCU usage|rcu: INFO|blocked for more than|` +
 	`soft lockup|hard LOCKUP|UBSAN:|KASAN:|refcount_t:|list_(add|del) corruption|Call Trace:`)

@@ -31,7 +31,7 @@ func TestParseOutput(t *testing.T) {
 	}
 }
 
-// A guest that stops anywhere before its last line is no success.
+// A guest that stops anywhere before its last line has not succeeded.
 func TestParseOutputUnfinished(t *testing.T) {
 	whole := guest.Begin("one") + "out\n" + guest.End("one", 0, time.Second) + guest.Done()
 	for n := range len(whole) - 1 {

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Pack makes an initramfs of directories, one over the other: files, their
-// permissions, and symbolic links. All belongs to root.
+// Pack makes an initramfs from directories, later ones over earlier ones: files, their
+// permissions, and symbolic links. Everything belongs to root.
 func Pack(dirs ...string) ([]byte, error) {
 	var b bytes.Buffer
 	a := newArchive(&b)
@@ -37,7 +37,7 @@ func Pack(dirs ...string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// add puts what is at path into the archive; sockets and the like are left out.
+// add adds what is at path to the archive; sockets and the like are left out.
 func (a *archive) add(name, path string, d fs.DirEntry) error {
 	info, err := d.Info()
 	if err != nil {

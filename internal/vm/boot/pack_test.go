@@ -33,7 +33,7 @@ func TestPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, got := read(t, data) // the last of a name counts, as for the kernel
+	_, got := read(t, data) // of equal names the last counts, as for the kernel
 	want := map[string]member{
 		"dev": {0o040755, ""}, "dev/console": {0o020600, ""}, "etc": {0o040711, ""}, "etc/kept": {0o100600, "kept"},
 		"etc/both": {0o100600, "new"}, "link": {0o120777, "etc/kept"}, "tmp": {0o041777, ""}, "run.sh": {0o100700, ""},

@@ -28,7 +28,7 @@ func Unpack(path, to string) error {
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", path, err)
 	}
-	// Another run may unpack the same kernel now.
+	// Another run may unpack the same kernel at the same time.
 	tmp := fmt.Sprintf("%s.%d", to, os.Getpid())
 	if err := os.WriteFile(tmp, elf, 0o644); err != nil {
 		return err
@@ -36,8 +36,8 @@ func Unpack(path, to string) error {
 	return os.Rename(tmp, to)
 }
 
-// payload is the compressed kernel with its size appended. Where it lies is in
-// the boot header: Documentation/arch/x86/boot.rst.
+// payload is the compressed kernel with its size appended. The boot header has its
+// position: Documentation/arch/x86/boot.rst.
 func payload(image []byte) ([]byte, error) {
 	const (
 		setupSects    = 0x1f1
@@ -71,7 +71,7 @@ func decompress(payload []byte) ([]byte, error) {
 		}
 		cmd := exec.Command(c.tool, "-dcq")
 		cmd.Stdin = bytes.NewReader(payload)
-		// The tools complain about the size at the end; it decides, not they.
+		// The tools may report an error about the size at the end; the size decides, not they.
 		elf, err := cmd.Output()
 		if errors.Is(err, exec.ErrNotFound) {
 			return nil, err

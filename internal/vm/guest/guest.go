@@ -1,6 +1,6 @@
-// Package guest is what the host side and the guest side of a virtual machine
-// have to agree on: the plan that the guest's init finds in its initramfs, and
-// the marks that it puts around each job's output.
+// Package guest is what the host side and the guest side of a virtual machine must
+// agree on: the plan that the guest's init finds in its initramfs, and the marks that
+// it puts around each job's output.
 package guest
 
 import (
@@ -17,7 +17,7 @@ const (
 	// Mark begins a line of init among the output of the jobs. No test prints
 	// this control character at the start of a line.
 	Mark = "\x1e"
-	// TimedOut is the exit code of a job that was killed for its time.
+	// TimedOut is the exit code of a job that was killed because its time was over.
 	TimedOut = 124
 )
 
@@ -28,7 +28,7 @@ type Plan struct {
 	Jobs   []Job
 }
 
-// Job is one program to run, alone: what it leaves alive is killed and reported.
+// Job is one program to run, alone: processes that it leaves alive are killed and reported.
 type Job struct {
 	Name    string
 	Dir     string // working directory
@@ -36,13 +36,12 @@ type Job struct {
 	Env     []string
 	Timeout time.Duration
 	Hide    []string // directories that are empty for this job
-	// What a container takes away: root has no capabilities, and is in a PID
-	// namespace of its own.
+	// As in a container: root has no capabilities, and is in a PID namespace of its
+	// own.
 	NoCapabilities, PIDNamespace bool
 }
 
-// Port is the second serial port of this architecture's machine, as the guest
-// knows it.
+// Port is the second serial port of this architecture's machine, as seen by the guest.
 func Port() string {
 	if runtime.GOARCH == "arm64" {
 		return "/dev/ttyAMA1"
@@ -61,5 +60,5 @@ func End(job string, code int, took time.Duration) string {
 	return fmt.Sprintf("%send %d %d %s\n", Mark, code, took.Milliseconds(), job)
 }
 
-// Done is the last line of a guest that did everything.
+// Done is the last line of a guest that finished its plan.
 func Done() string { return Mark + "done\n" }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPort opens a serial port that passes bytes as they are.
+// openPort opens a serial port that passes bytes unchanged.
 func openPort(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -27,7 +27,7 @@ func openPort(path string) (*os.File, error) {
 	return f, nil
 }
 
-// drain waits until the port has sent everything, as tcdrain(3).
+// drain waits until the port has sent everything, like tcdrain(3).
 func drain(f *os.File) error { return unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) }
 
 // loopbackUp sets 127.0.0.1 up.

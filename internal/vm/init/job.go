@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterArg tells the init that is to become a job from the one that starts it:
+// enterArg distinguishes the init that is to become a job from the one that starts it:
 // either may be PID 1, each in its own namespace.
 const enterArg = "enter"
 
-// runJob runs a job to its end, or to its time's, and clears away what it left.
+// runJob runs a job until it ends or its time is over, and removes what it left.
 func runJob(out *os.File, job *guest.Job) {
 	fmt.Fprint(out, "\n"+guest.Begin(job.Name))
 	began := time.Now()
@@ -37,9 +37,9 @@ func runJob(out *os.File, job *guest.Job) {
 	fmt.Fprint(out, "\n"+guest.End(job.Name, code, time.Since(began)))
 }
 
-// startAndWait is the exit code of the job, 128 + signal, 124 for one out of
-// time, 126 for one that could not be started; and who it left. It writes to a
-// pipe, as under go test: the port is a terminal.
+// startAndWait returns the exit code of the job: 128 + signal, 124 if it ran out of
+// time, 126 if it could not be started; and the processes that it left. The job writes
+// to a pipe, as under go test: the port is a terminal.
 func startAndWait(out *os.File, job *guest.Job) (code int, left []string, err error) {
 	spec, err := json.Marshal(job)
 	if err != nil {
@@ -63,7 +63,7 @@ func startAndWait(out *os.File, job *guest.Job) (code int, left []string, err er
 	defer func() {
 		w.Close()
 		left = sweep()
-		<-copied // whoever held the pipe is dead
+		<-copied // all processes that held the pipe are dead
 	}()
 	flags := uintptr(unix.CLONE_NEWNS)
 	if job.PIDNamespace {
@@ -95,7 +95,7 @@ func startAndWait(out *os.File, job *guest.Job) (code int, left []string, err er
 	return status.ExitStatus(), nil, nil
 }
 
-// reapUntil reaps whatever dies, as PID 1 has to, until pid does.
+// reapUntil reaps every process that dies, as PID 1 must, until pid does.
 func reapUntil(pid int) (unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
@@ -109,8 +109,8 @@ func reapUntil(pid int) (unix.WaitStatus, error) {
 	}
 }
 
-// sweep kills and reaps what the job left, and names it: a test has to leave
-// nothing alive.
+// sweep kills, reaps and names the processes that the job left: a test must leave none
+// alive.
 func sweep() (left []string) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
@@ -124,7 +124,7 @@ func sweep() (left []string) {
 	_ = unix.Kill(-1, unix.SIGKILL)
 	for {
 		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
-			return left // nobody lives
+			return left // no process is left
 		}
 	}
 }
@@ -164,8 +164,8 @@ func enter() error {
 	return fmt.Errorf("exec %s: %w", job.Args[0], unix.Exec(job.Args[0], job.Args, env))
 }
 
-// dropCapabilities leaves none to the program that is executed next: root gets
-// what is in the bounding set.
+// dropCapabilities leaves no capabilities to the program that is executed next: root
+// gets what is in the bounding set.
 func dropCapabilities() error {
 	last, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
 	if err != nil {

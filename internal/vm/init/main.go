@@ -1,8 +1,8 @@
 //go:build linux
 
-// Init is PID 1 of a test's virtual machine: it mounts what a host has, runs the
-// jobs of its plan one after the other, each in a mount namespace with a bpffs
-// of its own, and powers the machine off. It needs no libc, modules or shell.
+// Init is PID 1 of a test's virtual machine. It mounts what a host has, runs the jobs
+// of its plan one after the other, each in a mount namespace with a bpffs of its own,
+// and powers the machine off. It needs no libc, modules or shell.
 //
 // The kernel's messages go to the first serial port, the jobs' output to the
 // second.
@@ -19,12 +19,12 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == enterArg { // started by itself, see job.go
+	if len(os.Args) > 1 && os.Args[1] == enterArg { // started by this program, see job.go
 		fmt.Fprintln(os.Stderr, "init:", enter())
 		os.Exit(126)
 	}
 	if err := run(); err != nil {
-		fmt.Println("init:", err) // to the console; without "done" it is a failure
+		fmt.Println("init:", err) // to the console; without "done" the run has failed
 	}
 	unix.Sync()
 	fmt.Println("init: power off:", unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
@@ -44,7 +44,7 @@ func run() error {
 		return err
 	}
 	if plan.PIDMax > 0 {
-		// The kernel allows as many threads as fit an eighth of the memory.
+		// By default threads may use at most an eighth of the memory.
 		for _, limit := range []string{"pid_max", "threads-max"} {
 			if err := os.WriteFile("/proc/sys/kernel/"+limit, []byte(strconv.Itoa(plan.PIDMax)), 0); err != nil {
 				return err

@@ -28,8 +28,8 @@ var always = []mount{
 	{"security", "/sys/kernel/security", "securityfs", "", true},
 }
 
-// version1 is the layout of a host without the unified hierarchy. Newer kernels
-// may be built without some of the controllers.
+// version1 is the layout of a host without the unified hierarchy. Newer kernels may be
+// built without some of the controllers.
 var version1 = []mount{
 	{"cgroup", "/sys/fs/cgroup", "tmpfs", "mode=755", false},
 	{"cgroup", "/sys/fs/cgroup/systemd", "cgroup", "none,name=systemd", false},
@@ -52,7 +52,7 @@ func mountAll(cgroup string) error {
 			err = unix.Mount(m.source, m.dir, m.kind, 0, m.options)
 		}
 		if err != nil && m.kind == "devtmpfs" && errors.Is(err, unix.EBUSY) {
-			continue // the kernel mounted it
+			continue // the kernel has mounted it
 		}
 		if err != nil {
 			err = fmt.Errorf("mount %s at %s: %w", m.kind, m.dir, err)

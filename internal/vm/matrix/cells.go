@@ -10,33 +10,33 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/vm/boot"
 )
 
-// A cell is one kernel under one configuration, and what is run in it.
+// A cell is one kernel in one configuration, and what is run in it.
 type cell struct {
 	name   string
-	series string // of the kernel, as fetch-kernels.sh knows it
-	why    string // it is worth its time
+	series string // of the kernel, as named in fetch-kernels.sh
+	why    string // why it is worth its time
 
 	suites []suite
-	quick  []suite // of every change; nil: this cell is not run then
+	quick  []suite // for every change; nil: this cell is not run then
 
 	arch   string // as Go calls it; "" is amd64
-	append string // of the kernel's command line, in place of boot.LSM
+	append string // added to the kernel's command line, instead of boot.LSM
 	cpus   int    // 0: 1
 	memory int    // MiB, 0: 1536
 	cgroup string // "v1"; else version 2
 	pidMax int
-	// untracked: this host is refused, with exit code 7.
+	// untracked: lineage refuses this host, with exit code 7.
 	untracked bool
 }
 
-// A suite is the test binary of one package, and which of its tests are run.
+// A suite is the test binary of one package, and which of its tests to run.
 type suite struct {
 	dir     string
 	only    string // expressions of tests
 	except  string
 	env     []string
 	timeout time.Duration
-	part    string // its name, if it is not the whole package
+	part    string // its name, unless it is the whole package
 }
 
 func (s suite) name() string {
@@ -62,8 +62,8 @@ func (s suite) tests(only ...string) suite {
 	return s
 }
 
-// anyFailure is the suite of escapes with the root killed and the daemon killed,
-// too.
+// anyFailure is the suite of escapes, also with the root killed and with the daemon
+// killed.
 func (s suite) anyFailure() suite {
 	s.only = "^TestEscapes$"
 	return s
@@ -76,36 +76,36 @@ var (
 	basics   = suite{dir: "tracer", part: "basics", only: oneOf(basicTests), except: "/^baseline$", timeout: 20 * time.Minute}
 	tracer   = suite{dir: "tracer", except: verifier.only + "|" + basics.only + "|/^baseline$", timeout: time.Hour}
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
-	// The daemon's other tests have a kernel that is made of Go.
+	// The daemon's other tests use a kernel made of Go.
 	daemon = suite{dir: "daemon", only: "^TestReal|^TestSelfCheck", timeout: 30 * time.Minute}
-	// What the commands promise, and what no other kernel may change about it.
+	// What the commands promise on every kernel.
 	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-68]|^TestEndsWithoutDaemon$|^TestLimits$|^TestLifetimeWithoutDaemon$",
 		timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
-	// Every row, at the kernel's own level, when somebody asks for the end.
+	// Every row, at the kernel's own level, with a requested end.
 	escapes = suite{dir: "internal/e2e/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 )
 
-// basicTests tell in a minute or two whether sessions are kept and ended at all,
-// with the programs that the kernel is given.
+// basicTests show in a minute or two whether sessions are kept and ended at all, with
+// the programs for this kernel.
 var basicTests = []string{
 	"TestOpen", "TestSessionLife", "TestEvents", "TestRootExitEndsMembers", "TestRootExitWithoutTracer", "TestGrace",
 	"TestNested", "TestReconcile", "TestPinsOutliveTheTracer", "TestCountsDoNotDrift",
 }
 
-// bothSides runs the tests with the programs for old kernels too, which a new
-// one loads as well.
+// bothSides also runs the tests with the programs for old kernels, which a new one
+// loads as well.
 func (s suite) bothSides() suite {
 	s.except = verifier.only + "|" + basics.only + "/^best$"
 	return s
 }
 
-// everything is what a kernel has to pass in its usual configuration.
+// everything is what a kernel must pass in its usual configuration.
 var everything = []suite{verifier, basics, tracer, enforcer, daemon, e2e, escapes}
 
-// few is what every change has to pass.
+// few is what every change must pass.
 var few = []suite{
 	verifier, basics,
-	// Of these no run starts a daemon by itself: it would not wait as long.
+	// None of these runs starts a daemon automatically: it would not wait that long.
 	e2e.tests("TestHold3.*"),
 }
 
@@ -115,7 +115,7 @@ const (
 	confidentiality = boot.LSM + " lockdown=confidentiality"
 )
 
-// cells is not the full product: a configuration is tried where it can make a
+// cells is not the full product: a configuration is tested where it can make a
 // difference.
 var cells = []cell{
 	{name: "5.10", series: "5.10", suites: everything,

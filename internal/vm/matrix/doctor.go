@@ -20,16 +20,16 @@ const (
 	doctorJSON = "doctor -o json"
 )
 
-// The hosts besides the cell's own that doctor has to refuse, in a usual
-// configuration of each kernel.
+// The hosts other than the cell's own that doctor must refuse, in a usual configuration
+// of each kernel.
 var refused = []guest.Job{
 	{Name: "doctor without BTF", Hide: []string{"/sys/kernel/btf"}},
 	{Name: "doctor in a container", PIDNamespace: true, NoCapabilities: true},
 	{Name: "doctor without capabilities", NoCapabilities: true},
 }
 
-// doctorJobs asks doctor about the cell, and about a kernel without BTF and a
-// container without privileges if the cell is a kernel as it comes.
+// doctorJobs runs doctor in the cell. If the cell is its kernel's usual configuration,
+// it also runs it without BTF, in a container and without capabilities.
 func (c *cell) doctorJobs() []guest.Job {
 	lineage := guest.Root + "/bin/lineage"
 	jobs := []guest.Job{
@@ -48,7 +48,7 @@ func (c *cell) doctorJobs() []guest.Job {
 	return jobs
 }
 
-// usual tells whether the cell is its kernel as Debian configures it.
+// usual reports whether the cell is its kernel as Debian configures it.
 func (c *cell) usual() bool { return c.name == c.series }
 
 const (
@@ -56,8 +56,8 @@ const (
 	exitUnsupported = 7
 )
 
-// judgeDoctor compares doctor's verdict with what the kernel promises, and its
-// words with the golden ones.
+// judgeDoctor compares doctor's verdict with what the kernel promises, and its output
+// with the golden file.
 func (c *cell) judgeDoctor(r *result, jobs map[string]boot.Job, update bool, problem func(string, ...any)) {
 	wantCode, wantLevel := exitOK, promised(r.Release)
 	if c.untracked {

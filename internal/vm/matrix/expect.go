@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// promised is the guarantee level that a kernel of this release has to reach.
+// promised is the guarantee level that a kernel of this release must reach.
 func promised(release string) int {
 	var major, minor int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 {
-		return 4 // whatever it is, it is no old one
+		return 4 // whatever it is, it is not an old one
 	}
 	since := func(m, n int) bool { return major > m || major == m && minor >= n }
 	switch {
@@ -24,9 +24,8 @@ func promised(release string) int {
 	return 2
 }
 
-// excuses are the reasons for which a test may be skipped, each with the cells
-// that really lack what the test needs. A skip for another reason, or in another
-// cell, is a failure.
+// excuses are the valid reasons to skip a test, each with the cells that really lack
+// what the test needs. A skip for another reason, or in another cell, is a failure.
 var excuses = []struct {
 	reason *regexp.Regexp
 	holds  func(c *cell, level int) bool
@@ -35,14 +34,14 @@ var excuses = []struct {
 		func(_ *cell, level int) bool { return level < 3 }},
 	{regexp.MustCompile(`^(this kernel has |guarantee )?level 3\b`),
 		func(_ *cell, level int) bool { return level == 3 }},
-	// What refuses the fork has a test of its own there.
+	// The program that refuses the fork has a test of its own there.
 	{regexp.MustCompile(`^(lsm|fmod_ret) refuses the fork$`),
 		func(*cell, int) bool { return true }},
 	{regexp.MustCompile(`no version 1 freezer is mounted`),
 		func(c *cell, _ int) bool { return c.cgroup != "v1" }},
 	{regexp.MustCompile(`^protect the daemon from members: lsm: loads, attaches and never runs, as bpf is not among`),
 		func(c *cell, _ int) bool { return c.append == withoutBPF }},
-	// The figures of each cell have a table of their own.
+	// The figures of each cell are in a table of their own.
 	{regexp.MustCompile(`testdata/instructions.txt is of another`),
 		func(*cell, int) bool { return true }},
 	// The machines have only what is built here; test-brokers has the brokers.
@@ -52,8 +51,8 @@ var excuses = []struct {
 		func(c *cell, _ int) bool { return c.cgroup == "v1" }},
 }
 
-// unexcused says what is wrong with skipping for this reason, "" if nothing is.
-// The level is the promised one, not the one that was reached.
+// unexcused returns what is wrong with skipping for this reason, "" if nothing is. The
+// level is the promised one, not the one that was reached.
 func unexcused(c *cell, level int, s skip) string {
 	for _, e := range excuses {
 		if !e.reason.MatchString(s.Reason) {

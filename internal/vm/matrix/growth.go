@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// growthLimit is by how much a program may grow, in percent of the instructions
-// that the verifier went through when the results were written.
+// growthLimit is by how much a program may grow, in percent of the instructions that
+// the verifier visited when the results were written.
 const growthLimit = 20
 
-// grown says which programs are not as they were: larger than the limit allows,
-// new, or not loaded any more. Running the suite again writes the new numbers,
-// for somebody to look at.
+// grown lists the programs that changed: larger than the limit allows, new, or not
+// loaded any more. Running the suite again writes the new numbers, for a person to
+// check.
 func grown(before, now map[string]int) (problems []string) {
 	all := maps.Clone(before)
 	maps.Copy(all, now)
@@ -33,8 +33,7 @@ func grown(before, now map[string]int) (problems []string) {
 	return problems
 }
 
-// judgeGrowth compares what the verifier went through with the results that are
-// there.
+// judgeGrowth compares what the verifier visited with the stored results.
 func (c *cell) judgeGrowth(r *result, problem func(string, ...any)) {
 	before, err := c.load()
 	if err != nil {

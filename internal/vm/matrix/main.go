@@ -1,10 +1,10 @@
 //go:build linux
 
-// Matrix runs the tests under every kernel of its table of cells, each in a
-// virtual machine of its own, and compares what came of it with what that
-// kernel promises: the guarantee level, which tests may be skipped and why, what
-// doctor prints, and a kernel that has nothing to complain about. Results go to
-// testdata/vm/results, and from there to docs/KERNELS.md.
+// Matrix runs the tests under every kernel of its table of cells, each in a virtual
+// machine of its own, and compares the results with what that kernel promises: the
+// guarantee level, which tests may be skipped and why, what doctor prints, and no
+// complaints of the kernel. Results go to testdata/vm/results, and from there to
+// docs/KERNELS.md.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 
 type options struct {
 	quick, kvm bool
-	update     bool // write the goldens of doctor
+	update     bool // write doctor's golden files
 	qemu       string
 	suites     *regexp.Regexp // nil: all
 }
@@ -94,7 +94,7 @@ func wanted(kernels, series string) bool {
 	return false
 }
 
-// runAll runs cells, some at a time, and says which of them failed.
+// runAll runs cells, several at a time, and reports which of them failed.
 func runAll(chosen []*cell, jobs int, o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()

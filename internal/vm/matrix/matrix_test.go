@@ -35,7 +35,7 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// A skip is excused where the kernel lacks what it names, and nowhere else.
+// A skip is excused where the kernel lacks what the reason names, and nowhere else.
 func TestUnexcused(t *testing.T) {
 	v1 := &cell{cgroup: "v1"}
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestUnexcused(t *testing.T) {
 	}
 }
 
-// A program that grew, that is new or that is gone is seen; a smaller one is none of that.
+// A program that grew, is new or is gone is reported; a smaller one is not.
 func TestGrown(t *testing.T) {
 	got := grown(map[string]int{"a": 100, "b": 100, "c": 100, "d": 7}, map[string]int{"a": 120, "b": 121, "c": 3, "e": 9})
 	want := []string{
@@ -112,7 +112,7 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-// What a real test binary prints is read as it is meant.
+// The output of a real test binary is parsed correctly.
 func TestReadTests(t *testing.T) {
 	o, err := readTests([]byte("\x16=== RUN   TestX\n    x_test.go:1: because\n\x16--- SKIP: TestX (0.00s)\n\x16=== NAME  \nPASS\n"))
 	if err != nil || !reflect.DeepEqual(o.skips, []skip{{"TestX", "because"}}) {
@@ -120,7 +120,7 @@ func TestReadTests(t *testing.T) {
 	}
 }
 
-// judged is what the matrix finds wrong with a machine.
+// judged returns what the matrix finds wrong with a machine.
 func judged(t *testing.T, c *cell, b *boot.Result) []string {
 	t.Helper()
 	r := &result{Release: "6.18.1", Verified: map[string]int{}}
@@ -197,7 +197,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A run of some suites leaves the results of the others, of the same kernel.
+// A run of some suites keeps the results of the others, of the same kernel.
 func TestSaveKeepsOtherSuites(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c := &cell{name: "test cell", suites: []suite{tracer, daemon}}
@@ -223,8 +223,8 @@ func TestSaveKeepsOtherSuites(t *testing.T) {
 	}
 }
 
-// Every cell can be run: its kernel is fetched, its tests are built, its suites
-// have a time.
+// Every cell can be run: its kernel is fetched, its tests are built, its suites have a
+// timeout.
 func TestCells(t *testing.T) {
 	makefile, err := os.ReadFile("../../../Makefile")
 	if err != nil {

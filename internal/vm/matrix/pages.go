@@ -11,11 +11,11 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// writePages writes what the results say into the documents, between the lines
-// "<!-- begin NAME -->" and "<!-- end NAME -->".
+// writePages writes the results into the documents, between the lines "<!-- begin NAME
+// -->" and "<!-- end NAME -->".
 func writePages() error { return eachPlace(page.Write) }
 
-// checkPages fails if a document does not say what the results say.
+// checkPages fails if a document differs from the results.
 func checkPages() error {
 	return eachPlace(func(path, name, text string) error {
 		before, after, err := page.Replaced(path, name, text)
@@ -46,7 +46,7 @@ func eachPlace(do func(path, name, text string) error) error {
 	return nil
 }
 
-// cellTable is what came of each cell.
+// cellTable shows the result of each cell.
 func cellTable(all []*result) string {
 	t := page.NewTable("cell", "kernel", "why", "level:", "passed:", "skipped:", "problems:", "on", "not run")
 	for _, r := range all {
@@ -60,11 +60,11 @@ func cellTable(all []*result) string {
 	return t.String()
 }
 
-// notRun are the suites of the cell that it has no result of.
+// notRun are the suites of the cell without a result.
 func (r *result) notRun() (names []string) {
 	i := slices.IndexFunc(cells, func(c cell) bool { return c.name == r.Cell })
 	if i < 0 {
-		return nil // a cell of old
+		return nil // a former cell
 	}
 	for _, s := range cells[i].suites {
 		if !r.ran(s) {
@@ -86,7 +86,7 @@ func (r *result) tests() (passed, skipped int) {
 	return passed, skipped
 }
 
-// date is that of the oldest part of the result.
+// date is the date of the oldest part of the result.
 func (r *result) date() string {
 	var oldest string
 	for _, s := range r.Suites {
@@ -97,7 +97,7 @@ func (r *result) date() string {
 	return oldest
 }
 
-// missingTable is what doctor finds lacking in each cell.
+// missingTable shows what doctor finds lacking in each cell.
 func missingTable(all []*result) string {
 	t := page.NewTable("cell", "lacks")
 	for _, r := range all {
@@ -108,7 +108,7 @@ func missingTable(all []*result) string {
 	return t.String()
 }
 
-// skippedTable is which tests were not run, and why.
+// skippedTable shows which tests were not run, and why.
 func skippedTable(all []*result) string {
 	type tests struct {
 		reason string
@@ -185,22 +185,22 @@ func verifierTable(all []*result) string {
 	return t.String()
 }
 
-// gives is what each guarantee level is for a user.
+// gives is what each guarantee level means for a user.
 var gives = map[int]string{
 	2: "the daemon ends sessions without a race, from user space",
 	3: "the daemon has the kernel end a session in one call",
 	4: "the root's exit ends its session inside the kernel, with the daemon dead or stopped",
 }
 
-// levelTable is the promise, with the kernels that were measured to keep it: of
-// which sessions were ended there, too. What could be measured and was not is no
-// promise.
+// levelTable shows the promised levels, each with the kernels on which it was measured:
+// only those where sessions were ended, too. A level that could be measured but was not
+// is not promised.
 func levelTable(all []*result) string {
 	t := page.NewTable("kernel", "level", "gives", "measured on")
 	for _, p := range []struct {
 		kernel string
 		level  int
-		none   string // what stands there if nothing was measured; "": no row
+		none   string // the cell's text if nothing was measured; "": no row
 	}{
 		{"6.16 or newer, not PREEMPT_RT", 4, "not measured"},
 		{"6.13 to 6.15, and PREEMPT_RT", 3, "not measured"},

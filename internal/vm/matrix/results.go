@@ -12,16 +12,16 @@ import (
 
 const resultsDir = "testdata/vm/results"
 
-// result is what came of a cell, as it is kept.
+// result is the result of a cell, as it is stored.
 type result struct {
 	Cell     string
 	Why      string
 	Release  string
 	Level    int
-	Missing  []string       `json:",omitempty"` // what the next level lacks
+	Missing  []string       `json:",omitempty"` // what is missing for the next level
 	Lacks    []string       `json:",omitempty"` // what doctor found missing
-	Verified map[string]int `json:",omitempty"` // instructions that the verifier went through, by program
-	Problems []string       `json:",omitempty"` // of the machine and of doctor's words, in the last run
+	Verified map[string]int `json:",omitempty"` // instructions that the verifier visited, by program
+	Problems []string       `json:",omitempty"` // with the machine and with doctor's output, in the last run
 	Suites   []suiteResult
 }
 
@@ -35,7 +35,7 @@ type suiteResult struct {
 	Problems       []string `json:",omitempty"`
 }
 
-// problems are all that is wrong with the cell.
+// problems are all problems of the cell.
 func (r *result) problems() []string {
 	all := slices.Clone(r.Problems)
 	for _, s := range r.Suites {
@@ -46,8 +46,8 @@ func (r *result) problems() []string {
 	return all
 }
 
-// keep takes over from an earlier run under the same kernel what was not run
-// now: suites that were left out.
+// keep copies the suites that were not run now from an earlier run under the same
+// kernel.
 func (r *result) keep(c *cell, earlier *result) {
 	if earlier == nil || earlier.Release != r.Release {
 		return
@@ -69,7 +69,7 @@ func (r *result) keep(c *cell, earlier *result) {
 
 func (c *cell) resultFile() string { return filepath.Join(resultsDir, fileName(c.name)+".json") }
 
-// save keeps the result of a run of the cell.
+// save stores the result of a run of the cell.
 func (c *cell) save(r *result) error {
 	earlier, err := c.load()
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *cell) save(r *result) error {
 	return os.WriteFile(c.resultFile(), append(text, '\n'), 0o644)
 }
 
-// load gives the last result of the cell, nil if it was never run.
+// load returns the last result of the cell, nil if it was never run.
 func (c *cell) load() (*result, error) {
 	text, err := os.ReadFile(c.resultFile())
 	if os.IsNotExist(err) {
@@ -102,8 +102,8 @@ func (c *cell) load() (*result, error) {
 	return r, nil
 }
 
-// loadResults gives the last result of each cell that was ever run, in the
-// order of the cells.
+// loadResults returns the last result of each cell that was ever run, in the order of
+// the cells.
 func loadResults() ([]*result, error) {
 	var all []*result
 	for i := range cells {

@@ -24,7 +24,7 @@ const (
 	binDir     = "bin"
 )
 
-// places are where the cell's kernels, its QEMU and what is built for it lie.
+// places are the paths of the cell's kernels, its QEMU and what is built for it.
 func (c *cell) places(o options) (kernels, qemu, bin string) {
 	if c.arch == "arm64" {
 		return armDir, filepath.Join(armDir, "qemu-system-aarch64"), filepath.Join(binDir, c.arch)
@@ -32,8 +32,8 @@ func (c *cell) places(o options) (kernels, qemu, bin string) {
 	return kernelsDir, o.qemu, binDir
 }
 
-// run boots the cell's machine, runs everything in it and judges it. The
-// result is never nil; cpu is what the machine had of the host's.
+// run boots the cell's machine, runs everything in it and judges it. The result is
+// never nil; cpu is the host CPU time that the machine used.
 func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration, err error) {
 	r = &result{Cell: c.name, Why: c.why, Verified: map[string]int{}}
 	kernels, qemu, bin := c.places(o)
@@ -91,7 +91,7 @@ func (s suite) job(program string) guest.Job {
 	return guest.Job{
 		Name: s.name(), Dir: filepath.Join(guest.Root, s.dir), Args: args,
 		Env: append(slices.Clone(s.env), byMake, slow), // the first of two counts
-		// The test binary's own time-out says where it was.
+		// The test binary's own timeout shows where it was.
 		Timeout: s.timeout + time.Minute,
 	}
 }
@@ -102,7 +102,7 @@ const slow = "LNGTEST_SLOW=6"
 // byMake makes the packages of internal/e2e run their tests; without it they skip them.
 const byMake = "LNGTEST=1"
 
-// judge compares what the machine did with what it has to do.
+// judge compares what the machine did with what it must do.
 func (c *cell) judge(r *result, booted *boot.Result, suites []suite, o options) {
 	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	for _, line := range boot.Complaints(booted.Console) {
@@ -158,7 +158,7 @@ func (c *cell) judgeSuite(r *result, s suite, jobs map[string]boot.Job) suiteRes
 	return sum
 }
 
-// chosen are the suites of the cell that the options ask for.
+// chosen are the suites of the cell that the options select.
 func (c *cell) chosen(o options) []suite {
 	all := c.suites
 	if o.quick {
@@ -173,7 +173,7 @@ func (c *cell) chosen(o options) []suite {
 	return chosen
 }
 
-// saveLogs keeps the console and the jobs' output of the cell's last run.
+// saveLogs stores the console and the jobs' output of the cell's last run.
 func (c *cell) saveLogs(b *boot.Result) error {
 	dir := filepath.Join(logsDir, fileName(c.name))
 	if err := os.RemoveAll(dir); err != nil {
@@ -189,7 +189,7 @@ func (c *cell) saveLogs(b *boot.Result) error {
 	return err
 }
 
-// fileName is a cell's or job's name without what has a meaning in a path.
+// fileName is a cell's or job's name without the characters that are special in a path.
 func fileName(name string) string {
 	return strings.NewReplacer("/", "_", " ", "_", "=", "_").Replace(name)
 }

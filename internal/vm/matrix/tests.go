@@ -22,7 +22,7 @@ type outcome struct {
 	passed, failed int
 	skips          []skip
 	failures       []string       // names, with what was printed
-	figures        []string       // measured on the way
+	figures        []string       // measured by the tests
 	verified       map[string]int // instructions, by program
 }
 
@@ -32,7 +32,7 @@ type event struct{ Action, Test, Output string }
 var (
 	logLine  = regexp.MustCompile(`^\s*\w+\.go:\d+: `)
 	verified = regexp.MustCompile(`figure: (\w+): verified (\d+) instructions`)
-	// Of the others only these do not depend on how fast the machine is.
+	// Of the other figures only these do not depend on the machine's speed.
 	measured = regexp.MustCompile(`figure: (\d+ (storms|members|mixed sessions), .*)`)
 )
 
@@ -93,7 +93,7 @@ func (o *outcome) figure(line string) {
 	}
 }
 
-// logged is the last thing that a test logged, without its place.
+// logged is the last message that a test logged, without its position.
 func logged(output string) string {
 	var last string
 	for line := range strings.Lines(output) {

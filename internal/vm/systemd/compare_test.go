@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// TestCompare has systemd-run hold what package escapes tries under other tools, and writes
-// the table into the page LNGTEST_PAGE, without which it does not run.
+// TestCompare makes systemd-run hold what package escapes tries under other tools, and
+// writes the table into the page LNGTEST_PAGE. Without that variable it does not run.
 func TestCompare(t *testing.T) {
 	to := os.Getenv("LNGTEST_PAGE")
 	if to == "" {
@@ -46,7 +46,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal("no table in the output")
 	}
 	table := regexp.MustCompile(`(?m)^ +`).ReplaceAllString(string(said[2]), "")
-	table = strings.ReplaceAll(table, "](", "](../") // it was made for the README, and the page is in docs/
+	table = strings.ReplaceAll(table, "](", "](../") // it was made for the README; the page is in docs/
 	if err := page.Write(to, "systemd", string(said[1])+"\n\n"+table); err != nil {
 		t.Error(err)
 	}

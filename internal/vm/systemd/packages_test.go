@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// previous is the commit whose package is upgraded to this one's, and installed again
-// over it. It is the last one before lineage had packages: this tree packs its program.
+// previous is the commit whose package is upgraded to this one's, and later installed over
+// it again. It is the last one before lineage had packages: this tree packs its program.
 const previous = "928c362cf920b487f138b3192a183b39963a94ed"
 
 // debians are the suites, each with the series of its own kernel.

@@ -21,7 +21,7 @@ const (
 	repository = "../../.."
 	cache      = repository + "/.cache"
 	scripts    = repository + "/testdata/vm"
-	series     = "6.18" // of the kernel that the units are tried on
+	series     = "6.18" // of the kernel for testing the units
 )
 
 func TestMain(m *testing.M) {
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fetched runs a script that downloads. Where there is no network the test is
-// skipped, but not in CI.
+// fetched runs a script that downloads. Without network the test is skipped, but not in
+// CI.
 func fetched(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
@@ -57,8 +57,7 @@ func names(t *testing.T, script string) []string {
 	return strings.Fields(strings.ReplaceAll(string(m[1]), "\\\n", ""))
 }
 
-// only are the checks that are asked for, none: all of them. What they stand on
-// is done as well.
+// only are the requested checks; none: all of them. What they depend on is run as well.
 func only(t *testing.T, all []string) []string {
 	t.Helper()
 	asked := strings.Fields(os.Getenv("LNGTEST_CHECKS"))
@@ -70,7 +69,7 @@ func only(t *testing.T, all []string) []string {
 	return asked
 }
 
-// upgraded builds the program once more, of another version.
+// upgraded builds the program again, with another version.
 func upgraded(t *testing.T, to string) {
 	t.Helper()
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=lngtest-upgrade", "-o", to, "./cmd/lineage")
@@ -80,8 +79,8 @@ func upgraded(t *testing.T, to string) {
 	}
 }
 
-// overlay is what the guest has besides Debian: what make all made, and how it
-// is installed and checked.
+// overlay is what the guest has in addition to Debian: the result of make all, and how
+// it is installed and checked.
 func overlay(t *testing.T, asked []string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +104,7 @@ func overlay(t *testing.T, asked []string) string {
 	return dir
 }
 
-// starts has the guest run a script when it is up.
+// starts makes the guest run a script at its start.
 func starts(t *testing.T, dir, script string) {
 	t.Helper()
 	units := filepath.Join(dir, "etc/systemd/system")
@@ -134,7 +133,7 @@ func TestSystemd(t *testing.T) {
 	guest(t, machine{series, 1536, 20 * time.Minute}, checks, asked, cache+"/systemd/root", overlay(t, asked))
 }
 
-// machine is what differs between the guests.
+// machine is the differences between the guests.
 type machine struct {
 	series string // of the kernel
 	memory int    // in MiB
@@ -142,7 +141,7 @@ type machine struct {
 }
 
 // guest boots these folders, whose script runs the checks, and reports each as a test. It
-// gives what ran, by name.
+// returns what ran, by name.
 func guest(t *testing.T, with machine, checks, asked []string, folders ...string) map[string]boot.Job {
 	t.Helper()
 	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", with.series))

@@ -1,13 +1,13 @@
 //go:build linux
 
-// Vmrun runs a static program as root under another kernel and exits with its
-// code, so that it serves go test:
+// Vmrun runs a static program as root under another kernel and exits with its code, so
+// that go test can use it:
 //
 //	CGO_ENABLED=0 go test -exec "$PWD/bin/vmrun -kernel $PWD/.cache/kernels/6.1" ./tracer
 //
-// The guest has bin/lineage and bin/testdata of the checkout, the package's
-// testdata, and some tools of this system. Exit code 120: the machine could not
-// be set up; 121: the guest did not finish, then its console is shown.
+// The guest has bin/lineage and bin/testdata of the checkout, the package's testdata,
+// and some tools of this system. Exit code 120: the machine could not be set up; 121:
+// the guest did not finish, and its console is shown.
 package main
 
 import (
@@ -108,7 +108,7 @@ func run() (int, error) {
 	return ran.Code, nil
 }
 
-// checkout is the root of this module and where in it we are.
+// checkout returns the root of this module and the current directory in it.
 func checkout() (root, at string, err error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -35,8 +35,8 @@ func Run(command string) Turn { return Turn{Calls: []Call{{Command: command}}} }
 // Say is a turn without a tool call, after which the agent waits for its user, or exits.
 func Say(text string) Turn { return Turn{Text: text} }
 
-// A Server plays one script to every conversation: the n-th turn is the answer to a request
-// that holds n answers already, so a repeated request gets the same answer again.
+// A Server plays one script to every conversation: the n-th turn answers a request that
+// already contains n answers, so a repeated request gets the same answer again.
 type Server struct {
 	URL    string
 	Trace  io.Writer // where requests are written, if set
@@ -78,9 +78,9 @@ func (s *Server) Answers() int {
 type format interface {
 	// tools are the names of the tools that the request offers.
 	tools() []string
-	// answered is the number of answers that the conversation holds.
+	// answered is the number of answers that the conversation contains.
 	answered() int
-	// write sends an answer. Each call has the arguments of the agent's tool by now.
+	// write sends an answer. Each call already has the arguments for the agent's tool.
 	write(w http.ResponseWriter, t Turn)
 }
 
@@ -126,8 +126,8 @@ func (s *Server) format(r *http.Request, body []byte) format {
 	return f
 }
 
-// next is the turn that answers a request. Agents also ask for titles and the like: such a
-// request offers no shell, and is answered with a word.
+// next is the turn that answers a request. Agents also ask for titles and the like: these
+// requests offer no shell, and get one word as answer.
 func (s *Server) next(r *http.Request, f format) Turn {
 	shell := shellOf(f.tools())
 	n := f.answered()

@@ -47,13 +47,18 @@ func NewCgroup(t *testing.T) *Cgroup {
 	return g
 }
 
-// guard starts a shell that kills what is in the cgroup, and removes it, once the test is
-// over, even if the test binary dies.
+// guard starts a shell that kills what is in the cgroup once the test is over, even if the
+// test binary dies. It removes the cgroup and those of version 1 with the same name, which
+// dockerd makes and leaves if they are busy for a moment.
 func (g *Cgroup) guard() {
 	g.T.Helper()
 	const script = `read -r line
 echo 1 >"$0/cgroup.kill"
-for n in $(seq 300); do find "$0" -depth -type d -exec rmdir {} + 2>/dev/null && exit; sleep 0.1; done
+name=${0##*/}
+for n in $(seq 300); do
+	find /sys/fs/cgroup -depth -type d \( -name "$name" -o -path "*/$name/*" \) -exec rmdir {} + 2>/dev/null && exit
+	sleep 0.1
+done
 exit 1`
 	cmd := exec.Command("sh", "-c", script, g.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not for it

@@ -47,7 +47,7 @@ func (i *Instance) Docker() *Docker {
 		"--data-root", filepath.Join(i.Dir, "docker"), "--exec-root", filepath.Join(i.Dir, "exec"),
 		"--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs", "--cgroup-parent", "/"+filepath.Base(containers.Dir))
 	p := Start(i.T, exec.Command(command[0], command[1:]...))
-	i.T.Cleanup(func() { d.stop(p, containers) })
+	i.T.Cleanup(func() { d.stop(p) })
 	i.Until("dockerd that answers", func() bool {
 		if p.Exited() {
 			i.T.Fatal(p)
@@ -70,8 +70,8 @@ func hideDockerConfig(t *testing.T) error {
 	return hide(dir)
 }
 
-// stop ends the containers, then dockerd, and removes what they leave.
-func (d *Docker) stop(p *Process, containers *Cgroup) {
+// stop ends the containers, then dockerd, and unmounts what they leave.
+func (d *Docker) stop(p *Process) {
 	if out, err := d.Command("ps", "-aq").Output(); err == nil && len(out) > 0 {
 		_ = d.Command(append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
 	}
@@ -79,15 +79,6 @@ func (d *Docker) stop(p *Process, containers *Cgroup) {
 	p.Wait()
 	for _, dir := range []string{"docker", "exec"} {
 		_ = exec.Command("umount", "-R", filepath.Join(d.i.Dir, dir)).Run() // most of it is unmounted already
-	}
-	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(containers.Dir))
-	for _, dir := range cgroups { // of version 1
-		if dir == containers.Dir {
-			continue
-		}
-		if err := os.Remove(dir); err != nil {
-			d.i.T.Error(err)
-		}
 	}
 }
 

@@ -39,7 +39,7 @@ const MaxGrace = 10 * time.Minute
 // systemd starts on this connection.
 const answerTime = 5 * time.Second
 
-// UnreachableError says that there is no daemon to talk to: no socket, no process
+// UnreachableError says that the daemon cannot be reached: no socket, no process
 // behind it, no permission to connect, a connection that broke, or something that is
 // not a lineage daemon. The command line exits with ExitUnreachable.
 type UnreachableError struct {

@@ -39,7 +39,7 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-// Without a terminal there is no question and no progress line.
+// Without a terminal the console asks no question and shows no progress line.
 func TestNoTerminal(t *testing.T) {
 	var out bytes.Buffer
 	c := Console{Stdin: strings.NewReader("y\n"), Stdout: &out, Stderr: &out, Color: "auto", Now: time.Now}

@@ -127,6 +127,13 @@ func (w *world) start(o Options) {
 		w.Fatal(err)
 	}
 	w.s = s
+	applied := make(chan struct{}, len(s.jobs))
+	for n, job := range s.jobs {
+		s.jobs[n] = func(ctx context.Context) {
+			job(ctx)
+			applied <- struct{}{}
+		}
+	}
 	done := make(chan error, 1)
 	go func() {
 		lock, unload, err := s.run(ctx, ln.UnixListener, i)
@@ -140,6 +147,9 @@ func (w *world) start(o Options) {
 		close(done)
 	}()
 	w.stop = func() error { cancel(); return <-done }
+	// Only one job returns before the daemon stops: it applies the policy to what runs
+	// already, which is not to be what the test starts.
+	<-applied
 }
 
 // host adds a process that procfs shows too.

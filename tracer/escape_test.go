@@ -150,9 +150,12 @@ func TestMaxLifetime(t *testing.T) { everySide(t, testMaxLifetime) }
 func testMaxLifetime(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w := start(t, "sleep 60 & echo; wait")
-	id := create(t, tr, w, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond})
+	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.line()
+	if err := tr.SetTerms(id, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
 	until(t, "nobody lives", func() bool {
 		s, err := tr.Session(id)
 		if err == nil && s.Live > 0 {

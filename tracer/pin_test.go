@@ -107,7 +107,7 @@ func TestGraceWithoutTracer(t *testing.T) {
 	first := tracertest.New(t, tracer.Options{Dir: dir})
 	tracertest.NeedsLevel(t, 4, first.Features().Level)
 	w := start(t, `sh -c 'trap "echo term" TERM; echo up; while :; do sleep 60 & wait; done' & read go; exit 0`)
-	id := create(t, first, w, tracer.SessionSpec{Grace: 300 * time.Millisecond})
+	id := create(t, first, w, tracer.SessionSpec{Grace: tracertest.Slowed(5 * time.Second)}) // time to print the message
 	first.Close()
 	w.goOn()
 	w.until("up")

@@ -27,14 +27,15 @@ func TestRoomForTheDead(t *testing.T) {
 func TestRoomForTheDeadOfTwo(t *testing.T) { roomForTheDead(t, "max", 100) }
 
 // roomForTheDead runs a storm of forks at that rate per second, until it has forked times
-// as many processes as the map of the dead has room for, or for a minute.
+// as many processes as the map of the dead has room for, or for most of the patience.
 func roomForTheDead(t *testing.T, rate string, times int) {
 	t.Helper()
 	dir := tracertest.Dir(t)
 	const room = 4003
 	pretendPIDMax(t, room)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	w := program(t, "vforkstorm", rate, "60", "8", strconv.Itoa(times*room))
+	seconds := int(patience.Seconds()) * 3 / 4 // its only line comes after the storm
+	w := program(t, "vforkstorm", rate, strconv.Itoa(min(seconds, 60)), "8", strconv.Itoa(times*room))
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	storm := strings.Fields(w.until("storm"))

@@ -204,15 +204,17 @@ func TestGrace(t *testing.T) { everySide(t, testGrace) }
 func testGrace(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w := start(t, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
-	grace := tracertest.Slowed(time.Second) // time to print the message
-	id := create(t, tr, w, tracer.SessionSpec{Grace: grace})
+	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.line()
-	if err := tr.End(id, tracer.CauseEnd, grace); err != nil {
+	if err := tr.End(id, tracer.CauseEnd, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.line(); got != "term" {
 		t.Errorf("the root printed %q", got)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 100*time.Millisecond); err != nil { // the message took its time
+		t.Fatal(err)
 	}
 	// Its own forks are events enough where the fork hook may signal.
 	nobodyLives(t, tr, id, 3)

@@ -90,6 +90,8 @@ func TestSettleMeetsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lifetime := strconv.Itoa(int((10 * patience).Seconds())) // all walks take longer than usual on a busy machine
+	t.Setenv("LNGTEST_SECONDS", lifetime)
 	tr := tracertest.New(t, tracer.Options{Baseline: true})
 	w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c 'echo root $$; read go; exec ./lngtest-seesaw "+lifetime+"'")
 	w.goOn()

@@ -75,6 +75,10 @@ func TestTakeOver(t *testing.T) {
 		s, err := first.Settle(zid)
 		return err == nil && s.Unreaped == 3 && s.Dying == 0
 	})
+	until(t, "the orphan's creator is reaped", func() bool {
+		s, err := first.Settle(id)
+		return err == nil && s.Live == 3 && s.Unreaped == 0 && s.Dying == 0
+	})
 	pids := []uint32{w.pid(), owner.pid(), plain, orphan, z.pid()}
 	before := entries(t, first, pids)
 	was, err := first.Sessions()
@@ -116,9 +120,8 @@ func TestTakeOver(t *testing.T) {
 	}
 	for _, id := range []tracer.SessionID{nested, id, zid, eid} {
 		settled(t, second, id)
-		if err := second.Release(id); err != nil {
-			t.Error(err)
-		}
+		// A dead process of it may be reaped at this moment.
+		until(t, "its record is released", func() bool { return second.Release(id) == nil })
 	}
 	again := start(t, "sleep 60")
 	if got := create(t, second, again, tracer.SessionSpec{}); slices.Contains([]tracer.SessionID{id, nested, zid, eid}, got) {
@@ -371,7 +374,7 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 	const agents = 400
 	o.Dir = tracertest.Dir(t)
 	tr := tracertest.New(t, o)
-	w := start(t, fmt.Sprintf("exec 3<&0; i=0; while [ $i -lt %d ]; do i=$((i+1)); %s -c 'sleep %d & read go' <&3 & sleep 0.01; done; echo all; wait",
+	w := start(t, fmt.Sprintf("exec 3<&0; i=0; while [ $i -lt %d ]; do i=$((i+1)); %s -c 'sleep %d & read go' <&3 & sleep 0.01; echo; done; echo all; wait",
 		agents, shellNamed(t, agentName), int((10*patience).Seconds())))
 	around := create(t, tr, w, tracer.SessionSpec{Name: "around"})
 	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true, Grace: time.Hour}}); err != nil {

@@ -48,7 +48,7 @@ func TestCrowdOfReaders(t *testing.T) {
 		}
 		readers = n
 	}
-	w := newWorld(t, func(w *world) { w.h.limits.UIDConns, w.h.limits.stall = 2*readers, 3*time.Second })
+	w := newWorld(t, func(w *world) { w.h.limits.UIDConns, w.h.limits.stall = 2*readers, 10*time.Second })
 	took := func(base uint32) (all []time.Duration) {
 		for n := range uint32(ends) {
 			root := base + n*members

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(holder(os.Args[2]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-server" {
-		os.Exit(listenShortly())
+		os.Exit(listenToStdin())
 	}
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-passer" {
 		os.Exit(listenAndPass(os.Args[2]))

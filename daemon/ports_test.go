@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -19,14 +20,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenShortly is what lngtest-server does: it listens for 0.2 s, says its port, closes it and exits.
-func listenShortly() int {
+// listenToStdin is what lngtest-server does: it listens, says its port, and closes it and
+// exits at the end of its stdin.
+func listenToStdin() int {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return 1
 	}
 	fmt.Println(l.Addr().(*net.TCPAddr).Port)
-	time.Sleep(200 * time.Millisecond)
+	io.Copy(io.Discard, os.Stdin)
 	l.Close()
 	time.Sleep(10 * time.Millisecond)
 	return 0
@@ -84,7 +86,7 @@ func TestRealPorts(t *testing.T) {
 	gate := make(chan struct{})
 	close(gate)
 	c, _ := serveReal(t, 0, gate)
-	s, _, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
+	s, in, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
 	line, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +99,7 @@ func TestRealPorts(t *testing.T) {
 	if err != nil || !slices.Equal(now.Ports, []int{port}) {
 		t.Errorf("while it listens: %v %v, want %d", now, err, port)
 	}
+	in.Close()
 	r, err := c.Report(ctx, s.ID, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -124,12 +127,13 @@ func TestRealPortAt(t *testing.T) {
 	close(gate)
 	c, _ := serveReal(t, 0, gate)
 	before := time.Now()
-	s, _, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
+	s, in, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
 	line, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
 	then := time.Now()
+	in.Close()
 	port, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
 		t.Fatal(err)

@@ -289,7 +289,8 @@ func TestSlowSenders(t *testing.T) {
 		}
 		io.WriteString(c, text)
 		c.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := io.Copy(io.Discard, c); err != nil {
+		// A daemon that closes it before it has read the text makes the read fail.
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection stays open: %v", name, err)
 		}
 		c.Close()

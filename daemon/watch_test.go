@@ -177,7 +177,7 @@ func TestWatchRefused(t *testing.T) {
 
 // TestSlowWatcherIsDropped: it delays no other watcher.
 func TestSlowWatcherIsDropped(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.stall = 2 * time.Second })
+	w := newWorld(t, func(w *world) { w.h.limits.stall = 10 * time.Second })
 	w.session("user", 100, api.NewSession{})
 	for pid := uint32(1000); pid < 3000; pid++ {
 		w.k.Fork(100, pid, "lngtest-x")
